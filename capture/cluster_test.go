@@ -69,14 +69,9 @@ type replica struct {
 // newCluster is a cluster with these sections of the policy, records and Nodes.
 func newCluster(t testing.TB, sections string, holds ...any) *cluster {
 	t.Helper()
-	shipped, err := guard.Shipped()
-	require.NoError(t, err)
 	c := &cluster{
-		t: t, policy: loadPolicy(t, sections), clock: now, version: 100, nodes: map[string]*corev1.Node{},
-		guard: guard.New(fake.NewClientset(shipped.Guard, shipped.GuardBinding, shipped.Strip, shipped.StripBinding), slog.New(slog.DiscardHandler)),
+		t: t, policy: loadPolicy(t, sections), clock: now, version: 100, nodes: map[string]*corev1.Node{}, guard: guard.Known(true),
 	}
-	c.guard.Check(t.Context())
-	require.True(t, c.guard.InForce())
 	for _, object := range holds {
 		if n, is := object.(*corev1.Node); is {
 			c.register(n)

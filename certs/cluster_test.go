@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 )
 
 var (
@@ -53,6 +54,15 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 // installed is what the manifests leave behind: an empty Secret and both configurations without a bundle.
 func installed(t testing.TB) *cluster {
 	return newCluster(t, emptySecret(), mutatingConfiguration(), validatingConfiguration())
+}
+
+// started are an installation at birth, its clock, and a replica that has filled it. before sees each request of the replica first.
+func started(t testing.TB, before func(clienttesting.Action) error) (*cluster, *testingclock.FakeClock, *SelfSigned) {
+	t.Helper()
+	c, clock := installed(t), testingclock.NewFakeClock(birth)
+	s := c.replica(clock, before)
+	require.NoError(t, s.sync(t.Context()))
+	return c, clock, s
 }
 
 // failing answers requests with one of these verbs with an error, while *down.
@@ -107,7 +117,7 @@ func (c *cluster) react(a clienttesting.Action) (runtime.Object, error) {
 		a.Object = o
 		return c.apply(a)
 	case clienttesting.PatchActionImpl:
-		var patch []operation
+		var patch []jsonpatch.Operation
 		if err := json.Unmarshal(a.Patch, &patch); err != nil {
 			return nil, err
 		}
@@ -160,15 +170,9 @@ func (c *cluster) add(o runtime.Object) {
 	require.NoError(c.t, err)
 	c.last++
 	m.SetResourceVersion(strconv.Itoa(c.last))
-	var gvr schema.GroupVersionResource
-	switch o.(type) {
-	case *corev1.Secret:
-		gvr = secrets
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		gvr = mutatings
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		gvr = validatings
-	}
+	kinds, _, err := scheme.Scheme.ObjectKinds(o)
+	require.NoError(c.t, err)
+	gvr, _ := meta.UnsafeGuessKindToResource(kinds[0])
 	if _, err := c.tracker.Get(gvr, m.GetNamespace(), m.GetName()); err == nil {
 		require.NoError(c.t, c.tracker.Update(gvr, o, m.GetNamespace()))
 		return
@@ -196,19 +200,13 @@ func (c *cluster) setData(data map[string][]byte) {
 }
 
 // bundles returns the caBundle of every webhook entry there is.
-func (c *cluster) bundles() [][]byte {
-	var all [][]byte
-	if o, err := c.tracker.Get(mutatings, "", "nodekeep"); err == nil {
-		for _, w := range o.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
-			all = append(all, w.ClientConfig.CABundle)
-		}
+func (c *cluster) bundles() (bundles [][]byte) {
+	all, err := c.replica(clock.RealClock{}, nil).configurations(c.t.Context())
+	require.NoError(c.t, err)
+	for _, one := range all {
+		bundles = append(bundles, one.bundles...)
 	}
-	if o, err := c.tracker.Get(validatings, "", "nodekeep"); err == nil {
-		for _, w := range o.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
-			all = append(all, w.ClientConfig.CABundle)
-		}
-	}
-	return all
+	return bundles
 }
 
 // replica returns a SelfSigned on this cluster that a test moves with sync.

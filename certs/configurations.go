@@ -53,17 +53,16 @@ type configurationClient[T any] interface {
 func readConfiguration[T metav1.Object](
 	ctx context.Context, s *SelfSigned, kind string, client configurationClient[T], bundles func(T) [][]byte,
 ) ([]configuration, error) {
-	name := s.opts.Configurations
-	read, err := client.Get(ctx, name, metav1.GetOptions{})
+	read, err := client.Get(ctx, configurationsName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		s.log.DebugContext(ctx, "webhook configuration is absent, nothing to inject", "kind", kind, "name", name)
+		s.log.DebugContext(ctx, "webhook configuration is absent, nothing to inject", "kind", kind, "name", configurationsName)
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get %s %q: %w", kind, name, err)
+		return nil, fmt.Errorf("get %s %q: %w", kind, configurationsName, err)
 	}
 	patch := func(ctx context.Context, patch []byte) error {
-		_, err := client.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		_, err := client.Patch(ctx, configurationsName, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		return err
 	}
 	return []configuration{{kind: kind, resourceVersion: read.GetResourceVersion(), bundles: bundles(read), patch: patch}}, nil
@@ -88,9 +87,9 @@ func (s *SelfSigned) inject(ctx context.Context, all []configuration, st state) 
 			err = c.patch(ctx, patch)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("patch %s %q: %w", c.kind, s.opts.Configurations, err))
+			errs = append(errs, fmt.Errorf("patch %s %q: %w", c.kind, configurationsName, err))
 		} else if patch != nil {
-			s.log.InfoContext(ctx, "bundle injected", "kind", c.kind, "name", s.opts.Configurations, "authorities", len(st.authorities()))
+			s.log.InfoContext(ctx, "bundle injected", "kind", c.kind, "name", configurationsName, "authorities", len(st.authorities()))
 		}
 	}
 	return held, errors.Join(errs...)

@@ -45,10 +45,13 @@ func decide(s state, w wanted, held bool, now time.Time) decision {
 		due   = renewable(s, w, now)
 		ready = s.next.key != nil && unfitAuthority(s.next.cert, now) == nil
 	)
-	if unfit != nil || lost && dead != nil {
-		return replaceNow(ready, append(unfit, dead...))
-	}
+	// No verifier can use the CA, or it cannot sign the certificate that is needed now. Waiting would only lengthen the outage.
+	replace := unfit != nil || lost && dead != nil
 	switch {
+	case replace && ready:
+		return decision{promoteSuccessor, append(unfit, dead...)}
+	case replace:
+		return decision{issueAll, append(unfit, dead...)}
 	case ready && held && published(s, now) && now.Sub(s.published) >= w.grace:
 		return decision{promoteSuccessor, []string{"the successor has been in every bundle for the grace period"}}
 	case !lost && (dead != nil || due != nil):
@@ -61,15 +64,6 @@ func decide(s state, w wanted, held bool, now time.Time) decision {
 		return decision{markPublished, []string{"every configuration holds the successor"}}
 	}
 	return decision{action: keep}
-}
-
-// replaceNow is for a CA that no verifier can use. It is also for a CA that can no longer sign while a certificate is needed now. Waiting
-// would only lengthen the outage.
-func replaceNow(ready bool, reasons []string) decision {
-	if ready {
-		return decision{promoteSuccessor, reasons}
-	}
-	return decision{issueAll, reasons}
 }
 
 // published says that s.published can be counted from. A time in the future comes from a clock ahead of ours or from a client: it is set again.

@@ -36,12 +36,8 @@ func NewDir(path string, log *slog.Logger) *Dir {
 	return d
 }
 
-// Run loads the files and follows them until ctx is done, then returns nil. Files that are missing or broken are tried again.
-func (d *Dir) Run(ctx context.Context) error {
-	d.files.Read()
-	d.files.Run(ctx, filePoll)
-	return nil
-}
+// Run loads the files and follows them until ctx is done. Files that are missing or broken are tried again.
+func (d *Dir) Run(ctx context.Context) { d.files.Run(ctx, filePoll) }
 
 func pairOf(contents [][]byte) (*tls.Certificate, error) {
 	c, err := tls.X509KeyPair(contents[0], contents[1])

@@ -23,5 +23,4 @@
 // The file served.go is what both sources have in common. Files that decide know no context, clock, client or logger: decide.go, names.go,
 // patch.go, secret.go and state.go. Of the other files, issue.go and renew.go make keys and certificates. The files sync.go and
 // configurations.go talk to the API server.
-// server.
 package certs

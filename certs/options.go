@@ -8,12 +8,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// Names of objects that the manifests install.
+const (
+	serviceName        = "nodekeep-webhook"
+	secretName         = "nodekeep-webhook-tls" // it must exist and may be empty
+	configurationsName = "nodekeep"             // of the Mutating- and the ValidatingWebhookConfiguration
+)
+
 // Options are the settings of a [SelfSigned]. The zero value of each field stands for its default.
 type Options struct {
-	Namespace      string // of the Service and the Secret; default "nodekeep-system"
-	Service        string // default "nodekeep-webhook"
-	Secret         string // default "nodekeep-webhook-tls"; it must exist and may be empty
-	Configurations string // name of the Mutating- and the ValidatingWebhookConfiguration; default "nodekeep"
+	Namespace string // of the Service and the Secret; default "nodekeep-system"
 
 	// ExtraNames are DNS names and IP addresses that the certificate covers in addition to those of the Service. They should be the same
 	// in all replicas: two that want different names would take turns issuing.
@@ -33,9 +37,6 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Namespace = cmp.Or(o.Namespace, "nodekeep-system")
-	o.Service = cmp.Or(o.Service, "nodekeep-webhook")
-	o.Secret = cmp.Or(o.Secret, "nodekeep-webhook-tls")
-	o.Configurations = cmp.Or(o.Configurations, "nodekeep")
 	o.CALife = cmp.Or(max(o.CALife, 0), 2*365*24*time.Hour)
 	o.LeafLife = cmp.Or(max(o.LeafLife, 0), 90*24*time.Hour)
 	o.Grace = cmp.Or(max(o.Grace, 0), 10*time.Minute)

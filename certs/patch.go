@@ -4,25 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-)
 
-// operation is one step of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
+	"gomodules.xyz/jsonpatch/v2"
+)
 
 // bundlePatch returns the JSON patch that sets the bundle want in every webhook entry of a configuration. It is nil if all have it. The
 // parameter have has the bundles of the entries in their order. The patch touches no other field. An update would drop fields that this
 // program's version of the API does not know. The patch sets the resourceVersion. So the API server answers with a conflict if the
 // configuration has changed since it was read.
 func bundlePatch(resourceVersion string, have [][]byte, want []byte) ([]byte, error) {
-	patch := []operation{{"replace", "/metadata/resourceVersion", resourceVersion}}
+	patch := []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/metadata/resourceVersion", resourceVersion)}
 	for i, bundle := range have {
 		if !bytes.Equal(bundle, want) {
 			// "add" also replaces; JSON has a []byte as base64, which is what the field wants.
-			patch = append(patch, operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), want})
+			patch = append(patch, jsonpatch.NewOperation("add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), want))
 		}
 	}
 	if len(patch) == 1 {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -76,10 +77,8 @@ func encode(s state) (map[string][]byte, error) {
 
 // merge returns have with the keys of this package replaced by those of ours, other keys as they were.
 func merge(have, ours map[string][]byte) map[string][]byte {
-	merged := make(map[string][]byte, len(have)+len(ours))
-	for k, v := range have {
-		merged[k] = v
-	}
+	merged := map[string][]byte{}
+	maps.Copy(merged, have)
 	for _, k := range []string{caCertKey, tlsCertKey, tlsKeyKey, caKeyKey, nextCertKey, nextKeyKey, nextPublishedKey} {
 		delete(merged, k)
 		if v, ok := ours[k]; ok {

@@ -43,7 +43,7 @@ func NewSelfSigned(client kubernetes.Interface, opts Options) *SelfSigned {
 		opts:   opts,
 		log:    opts.Logger,
 		wanted: wanted{
-			names:    servingNames(opts.Service, opts.Namespace, opts.ExtraNames),
+			names:    servingNames(serviceName, opts.Namespace, opts.ExtraNames),
 			caLife:   opts.CALife,
 			leafLife: opts.LeafLife,
 			grace:    opts.Grace,
@@ -54,9 +54,9 @@ func NewSelfSigned(client kubernetes.Interface, opts Options) *SelfSigned {
 	return s
 }
 
-// Run keeps the Secret and the webhook configurations right until ctx is done, then returns nil. Errors are logged and tried
-// again, with a growing wait; none ends it.
-func (s *SelfSigned) Run(ctx context.Context) error {
+// Run keeps the Secret and the webhook configurations right until ctx is done. Errors are logged and tried again, with a growing wait; none
+// ends it.
+func (s *SelfSigned) Run(ctx context.Context) {
 	backoff := s.backoff()
 	for {
 		pause := s.opts.Interval
@@ -73,7 +73,7 @@ func (s *SelfSigned) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return
 		case <-timer.C():
 		}
 	}
@@ -94,12 +94,11 @@ func (s *SelfSigned) Loaded() error {
 		cause = *trouble
 	}
 	if c == nil {
-		return fmt.Errorf("no serving certificate yet, it is kept in secret %q: %w", s.secretName(), cause)
+		return fmt.Errorf("no serving certificate yet, it is kept in secret %q: %w", s.secret(), cause)
 	}
 	return fmt.Errorf("the serving certificate expired on %s and could not be replaced in secret %q: %w",
-		c.Leaf.NotAfter.UTC().Format(time.RFC3339), s.secretName(), cause)
+		c.Leaf.NotAfter.UTC().Format(time.RFC3339), s.secret(), cause)
 }
 
-func (s *SelfSigned) secretName() string {
-	return s.opts.Namespace + "/" + s.opts.Secret
-}
+// secret names the Secret in errors and logs.
+func (s *SelfSigned) secret() string { return s.opts.Namespace + "/" + secretName }

@@ -31,11 +31,8 @@ func TestFirstStartFillsEverything(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
-	c := installed(t)
-	clock := testingclock.NewFakeClock(birth)
-	first, second := c.replica(clock, nil), c.replica(clock, nil)
-	require.NoError(t, first.sync(t.Context()))
-	before := c.writes
+	c, clock, first := started(t, nil)
+	second, before := c.replica(clock, nil), c.writes
 	for range 50 {
 		clock.Step(day)
 		require.NoError(t, first.sync(t.Context()))

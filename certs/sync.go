@@ -30,7 +30,7 @@ func (s *SelfSigned) sync(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("update secret %q: it is still changing after %d tries", s.secretName(), maxPasses)
+	return fmt.Errorf("update secret %q: it is still changing after %d tries", s.secret(), maxPasses)
 }
 
 // pass reads everything, publishes the bundle of the Secret, and serves its certificate. It makes at most one change to the Secret. The
@@ -38,12 +38,12 @@ func (s *SelfSigned) sync(ctx context.Context) error {
 func (s *SelfSigned) pass(ctx context.Context) (again bool, err error) {
 	// Before the Secret, see the invariants of the package.
 	configurations, readErr := s.configurations(ctx)
-	secret, err := s.client.CoreV1().Secrets(s.opts.Namespace).Get(ctx, s.opts.Secret, metav1.GetOptions{})
+	secret, err := s.client.CoreV1().Secrets(s.opts.Namespace).Get(ctx, secretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		err = fmt.Errorf("%w; the manifests ship it empty, apply them and it will be filled", err)
 	}
 	if err != nil {
-		return false, errors.Join(readErr, fmt.Errorf("get secret %q: %w", s.secretName(), err))
+		return false, errors.Join(readErr, fmt.Errorf("get secret %q: %w", s.secret(), err))
 	}
 	st, fault := decode(secret.Data)
 	s.complain(ctx, fault)
@@ -79,9 +79,9 @@ func (s *SelfSigned) write(ctx context.Context, secret *corev1.Secret, st state,
 	changed := secret.DeepCopy()
 	changed.Data = merge(secret.Data, data)
 	if _, err := s.client.CoreV1().Secrets(s.opts.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("update secret %q: %w", s.secretName(), err)
+		return fmt.Errorf("update secret %q: %w", s.secret(), err)
 	}
-	s.log.InfoContext(ctx, "certificates changed", "action", string(d.action), "reasons", d.reasons, "secret", s.secretName())
+	s.log.InfoContext(ctx, "certificates changed", "action", string(d.action), "reasons", d.reasons, "secret", s.secret())
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (s *SelfSigned) complain(ctx context.Context, fault error) {
 		text = fault.Error()
 	}
 	if text != "" && text != s.complained {
-		s.log.ErrorContext(ctx, "secret holds data that cannot be used, what is needed is issued anew", "secret", s.secretName(), "err", fault)
+		s.log.ErrorContext(ctx, "secret holds data that cannot be used, what is needed is issued anew", "secret", s.secret(), "err", fault)
 	}
 	s.complained = text
 }

@@ -16,10 +16,7 @@ import (
 func TestAStaleReplicaCannotPutAnOldBundleBack(t *testing.T) {
 	for nth := 1; nth <= 5; nth++ {
 		t.Run(fmt.Sprintf("the others rotate just before its request %d", nth), func(t *testing.T) {
-			c := installed(t)
-			clock := testingclock.NewFakeClock(birth)
-			fast := c.replica(clock, nil)
-			require.NoError(t, fast.sync(t.Context()))
+			c, clock, fast := started(t, nil)
 			clock.SetTime(birth.Add(2 * 365 * day * 2 / 3)) // a successor is due
 			c.add(mutatingConfiguration())                  // and a configuration lost its bundle
 
@@ -45,16 +42,13 @@ func TestAStaleReplicaCannotPutAnOldBundleBack(t *testing.T) {
 }
 
 func TestNoSuccessorSignsWhileAConfigurationLacksIt(t *testing.T) {
-	c := installed(t)
-	clock := testingclock.NewFakeClock(birth)
 	denied := false
-	s := c.replica(clock, func(a clienttesting.Action) error {
+	c, clock, s := started(t, func(a clienttesting.Action) error {
 		if denied && a.Matches("patch", validatings.Resource) {
 			return apierrors.NewForbidden(validatings.GroupResource(), "nodekeep", nil)
 		}
 		return nil
 	})
-	require.NoError(t, s.sync(t.Context()))
 	old := c.state().ca.cert
 
 	denied = true
@@ -81,11 +75,8 @@ func TestNoSuccessorSignsWhileAConfigurationLacksIt(t *testing.T) {
 }
 
 func TestAFailingAPIServerDoesNotStopServing(t *testing.T) {
-	c := installed(t)
-	clock := testingclock.NewFakeClock(birth)
 	down := false
-	s := c.replica(clock, failing(&down, errors.New("connection refused"), "get", "update", "patch"))
-	require.NoError(t, s.sync(t.Context()))
+	c, clock, s := started(t, failing(&down, errors.New("connection refused"), "get", "update", "patch"))
 	down = true
 	clock.Step(89 * day)
 	require.ErrorContains(t, s.sync(t.Context()), "connection refused")
@@ -102,9 +93,7 @@ func TestAFailingAPIServerDoesNotStopServing(t *testing.T) {
 }
 
 func TestAServingCertificateIsUsedThoughTheSecretCannotBeWritten(t *testing.T) {
-	c := installed(t)
-	clock := testingclock.NewFakeClock(birth)
-	require.NoError(t, c.replica(clock, nil).sync(t.Context()))
+	c, clock, _ := started(t, nil)
 	clock.Step(80 * day) // due, not expired
 	readOnly := c.replica(clock, failing(new(true), errors.New("read only"), "update", "patch"))
 	require.ErrorContains(t, readOnly.sync(t.Context()), `update secret "nodekeep-system/nodekeep-webhook-tls"`)

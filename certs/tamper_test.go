@@ -40,10 +40,8 @@ func TestATamperedSecretIsMended(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := installed(t)
-			clock := testingclock.NewFakeClock(birth)
-			s, other := c.replica(clock, nil), c.replica(clock, nil)
-			require.NoError(t, s.sync(t.Context()))
+			c, clock, s := started(t, nil)
+			other := c.replica(clock, nil)
 			require.NoError(t, other.sync(t.Context()))
 			old := c.state().ca.cert
 			data := merge(c.secret().Data, c.secret().Data)
@@ -71,11 +69,8 @@ func TestATamperedSecretIsMended(t *testing.T) {
 }
 
 func TestACertificateThatWouldNotVerifyIsNotServed(t *testing.T) {
-	c := installed(t)
-	clock := testingclock.NewFakeClock(birth)
 	denied := false
-	s := c.replica(clock, failing(&denied, errors.New("denied"), "update"))
-	require.NoError(t, s.sync(t.Context()))
+	c, clock, s := started(t, failing(&denied, errors.New("denied"), "update"))
 	denied = true
 	data := merge(nil, c.secret().Data)
 	require.NoError(t, leafOf(t, authority(t, day, birth), birth, s.wanted.names...).encode(data, "tls.crt", "tls.key"))

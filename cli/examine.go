@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -25,12 +26,13 @@ const atOnce = 8
 // examination reads an installation.
 type examination struct {
 	*cluster
-	dynamic dynamic.Interface
-	probes  kubernetes.Interface // for dry runs
-	shown   *servedCertificates  // by answers to them
-	options *doctorOptions
-	seen    doctor.Seen
-	behind  time.Duration // this machine's clock, behind the API server's
+	dynamic   dynamic.Interface
+	discovery discovery.DiscoveryInterfaceWithContext
+	probes    kubernetes.Interface // for dry runs
+	shown     *servedCertificates  // by answers to them
+	options   *doctorOptions
+	seen      doctor.Seen
+	behind    time.Duration // this machine's clock, behind the API server's
 }
 
 // look is something to read, and the checks that need it; without any it is always read.
@@ -49,14 +51,15 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	if err != nil {
 		return doctor.Seen{}, err
 	}
-	served := &servedCertificates{}
+	e := &examination{
+		cluster: c, dynamic: client, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), shown: &servedCertificates{},
+		options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects},
+	}
 	config := rest.CopyConfig(c.config)
-	config.WarningHandler = served
-	probes, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	config.WarningHandler = e.shown
+	if e.probes, err = kubernetes.NewForConfig(config); err != nil {
 		return doctor.Seen{}, err
 	}
-	e := &examination{cluster: c, dynamic: client, probes: probes, shown: served, options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects}}
 	if err := e.lookAtAPIServer(ctx); err != nil {
 		return doctor.Seen{}, err
 	}
@@ -64,7 +67,7 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 		var group errgroup.Group
 		group.SetLimit(atOnce)
 		for _, look := range looks() {
-			if len(look.checks) == 0 || !isSubset(look.checks, o.skip) {
+			if len(look.checks) == 0 || !sets.New(o.skip...).HasAll(look.checks...) {
 				group.Go(func() error { look.read(ctx); return nil })
 			}
 		}
@@ -75,10 +78,6 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	}
 	e.seen.Now = e.serverTime()
 	return e.seen, nil
-}
-
-func isSubset(some, of []string) bool {
-	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(of, one) })
 }
 
 // serverTime is what the API server's clock shows now.
@@ -105,7 +104,7 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 		case isAbsent(err):
 			*into = doctor.Absent[T]()
 		default:
-			*into = doctor.NotKnown[T](e.unknown(e.told(a, err)))
+			*into = doctor.NotKnown[T](e.unknown(a, err))
 		}
 	}
 }
@@ -136,36 +135,33 @@ func listing[T any, P interface {
 	})
 }
 
-// told is the error as doctor shows it; some looks have their own text.
-func (e *examination) told(a access, err error) error {
-	var refused refusedError
-	var denied deniedError
-	var unreachable unreachableError
-	if errors.As(err, &refused) || errors.As(err, &denied) || errors.As(err, &unreachable) {
-		return err
-	}
-	return e.failed(a, err)
-}
-
 // isAbsent reports whether the API server says of its own that there is no such object. What stands between may answer 404
 // for reasons of its own.
 func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// unknown reports why something could not be read.
-func (e *examination) unknown(err error) doctor.Unknown {
+// unknown reports why something could not be read. Some looks have their own error, which has all that is to be said.
+func (e *examination) unknown(a access, err error) doctor.Unknown {
 	var denied deniedError
 	var refused refusedError
+	var unreachable unreachableError
+	if !errors.As(err, &refused) && !errors.As(err, &denied) && !errors.As(err, &unreachable) {
+		err = e.failed(a, err)
+	}
+	why := func(remedy string) doctor.Unknown {
+		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: remedy}}
+	}
 	switch {
 	case errors.As(err, &denied):
 		return lacking(denied.missing[0], denied.user, e.namespace)
 	case errors.Is(err, context.DeadlineExceeded):
-		return doctor.Unknown{Why: fmt.Sprintf("there was no answer within %s", e.options.timeout), Remedy: doctor.Remedy{Text: "Try again, with a longer --timeout."}}
+		err = fmt.Errorf("there was no answer within %s", e.options.timeout)
+		return why("Try again, with a longer --timeout.")
 	case errors.As(err, &refused):
-		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too."}}
+		return why("Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too.")
 	default:
-		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: "Try again."}}
+		return why("Try again.")
 	}
 }
 

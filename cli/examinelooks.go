@@ -6,7 +6,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,15 +19,13 @@ import (
 // groupAdmission is the API group of admission policies and webhook configurations.
 const groupAdmission = admissionregistrationv1.GroupName
 
-// object is how to read one object of the manifests.
+// object reads one object that is compared with the shipped one.
 func (e *examination) object(object *doctor.Object) func(context.Context) {
-	shipped := object.Shipped
-	kind := shipped.GroupVersionKind()
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	a := access{verb: "get", group: kind.Group, resource: resource.Resource, namespace: shipped.GetNamespace(), name: shipped.GetName()}
-	client := e.dynamic.Resource(resource).Namespace(shipped.GetNamespace())
+	namespace, name := object.Shipped.GetNamespace(), object.Shipped.GetName()
+	resource, _ := meta.UnsafeGuessKindToResource(object.Shipped.GroupVersionKind())
+	a := access{verb: "get", group: resource.Group, resource: resource.Resource, namespace: namespace, name: name}
 	return reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return client.Get(ctx, shipped.GetName(), metav1.GetOptions{})
+		return e.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	})
 }
 
@@ -56,29 +53,24 @@ func (e *examination) firstLooks() []look {
 	return looks
 }
 
-// verificationLooks read what belongs to verification, in the namespace that its controller uses.
+// verificationLooks read what belongs to verification, in the namespaces that its controller uses.
 func (e *examination) verificationLooks() (looks []look) {
-	seen, core, rbac := &e.seen, e.client.CoreV1(), e.client.RbacV1()
+	seen, core := &e.seen, e.client.CoreV1()
 	add := func(read func(context.Context)) {
 		looks = append(looks, look{read: read, checks: []string{"verification"}})
 	}
 	namespace := seen.ChecksNamespace()
+	seen.Objects = append(seen.Objects, seen.Lookups()...)
 	for i := range seen.Objects {
-		if object := &seen.Objects[i]; object.Shipped.GetNamespace() == verify.Namespace {
+		object := &seen.Objects[i]
+		switch {
+		case object.Shipped.GetName() == doctor.LookupRole:
+		case object.Shipped.GetNamespace() == verify.Namespace:
 			object.Shipped.SetNamespace(namespace)
-			add(e.object(object))
+		default:
+			continue // it was read before
 		}
-	}
-	for _, namespace := range seen.LookupNamespaces() {
-		seen.Lookups = append(seen.Lookups, doctor.Lookup{Namespace: namespace})
-	}
-	for i := range seen.Lookups {
-		of := &seen.Lookups[i]
-		to := func(resource string) access {
-			return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: of.Namespace, name: doctor.LookupRole}
-		}
-		add(getting(e, &of.Role, to("roles"), rbac.Roles(of.Namespace), doctor.LookupRole))
-		add(getting(e, &of.Binding, to("rolebindings"), rbac.RoleBindings(of.Namespace), doctor.LookupRole))
+		add(e.object(object))
 	}
 	if seen.Removes() {
 		add(reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups))

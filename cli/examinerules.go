@@ -44,7 +44,7 @@ func (e *examination) ruleLooks() []look {
 // objectsOf lists the objects of a resource of an API group. Without a resource it lists all of the group; if the group is not served, the list is
 // empty.
 func (e *examination) objectsOf(ctx context.Context, group, resource string) (objects []unstructured.Unstructured, err error) {
-	served, err := e.served(group)
+	served, err := e.served(ctx, group)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func (e *examination) objectsOf(ctx context.Context, group, resource string) (ob
 }
 
 // served are the resources of an API group without a namespace, in the version that the API server prefers.
-func (e *examination) served(group string) (resources []schema.GroupVersionResource, err error) {
-	groups, err := e.client.Discovery().ServerGroups()
+func (e *examination) served(ctx context.Context, group string) (resources []schema.GroupVersionResource, err error) {
+	groups, err := e.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list API groups: %w", err)
 	}
@@ -72,7 +72,7 @@ func (e *examination) served(group string) (resources []schema.GroupVersionResou
 		return nil, nil
 	}
 	version := groups.Groups[at].PreferredVersion
-	list, err := e.client.Discovery().ServerResourcesForGroupVersion(version.GroupVersion)
+	list, err := e.discovery.ServerResourcesForGroupVersionWithContext(ctx, version.GroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("list resources of %s: %w", version.GroupVersion, err)
 	}

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
@@ -86,20 +86,16 @@ func (d dated) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // gateServed asks whether the API server has the kind of policy at all.
 func (e *examination) gateServed(ctx context.Context) (bool, error) {
-	body, err := e.client.Discovery().RESTClient().Get().AbsPath("/apis", groupAdmission, "v1").SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	list, err := e.discovery.ServerResourcesForGroupVersionWithContext(ctx, admissionregistrationv1.SchemeGroupVersion.String())
 	if err != nil {
-		return false, err
-	}
-	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list); err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Name == "mutatingadmissionpolicies" }), nil
 }
 
 // apiGroups are the names of those that the API server serves.
-func (e *examination) apiGroups(context.Context) (names []string, err error) {
-	list, err := e.client.Discovery().ServerGroups()
+func (e *examination) apiGroups(ctx context.Context) (names []string, err error) {
+	list, err := e.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return nil, err
 	}

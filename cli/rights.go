@@ -100,7 +100,7 @@ func (c *cluster) may(ctx context.Context, a access) (bool, error) {
 	return answer.Status.Allowed, nil
 }
 
-// you is the caller's name.
+// you is the caller's name, as the API server says it.
 func (c *cluster) you(ctx context.Context) (string, error) {
 	review, err := c.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/contain"
@@ -24,8 +27,9 @@ const (
 // Guard knows whether the policies that keep kubelets from nodekeep's annotations are in force. While they are, what the stamp of
 // a Node says is evidence; otherwise it is the kubelet's claim.
 type Guard struct {
-	client kubernetes.Interface
-	logger *slog.Logger
+	client  kubernetes.Interface
+	logger  *slog.Logger
+	shipped func() (Policies, error)
 
 	mu      sync.RWMutex
 	checked bool
@@ -35,26 +39,14 @@ type Guard struct {
 
 // New reads nothing yet.
 func New(client kubernetes.Interface, logger *slog.Logger) *Guard {
-	return &Guard{client: client, logger: logger}
+	return &Guard{client: client, logger: logger, shipped: sync.OnceValues(Shipped)}
 }
 
 // Known is a guard that reads nothing and knows the answer, for tests and simulations.
 func Known(inForce bool) *Guard { return &Guard{checked: true, inForce: inForce} }
 
 // Run checks the policies now and every 30 seconds until ctx is done.
-func (g *Guard) Run(ctx context.Context) {
-	g.Check(ctx)
-	ticker := time.NewTicker(guardsInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			g.Check(ctx)
-		}
-	}
-}
+func (g *Guard) Run(ctx context.Context) { wait.UntilWithContext(ctx, g.Check, guardsInterval) }
 
 // mostUnread is how many failed checks in a row do not yet count as missing policies. A restart of the API server changes no policy.
 const mostUnread = 2
@@ -64,6 +56,9 @@ var errUnread = errors.New("read guard policies")
 
 // Check reads the policies now. Policies that could not be read three times in a row count as missing.
 func (g *Guard) Check(ctx context.Context) {
+	if g.client == nil {
+		return // it is [Known]
+	}
 	problem := contain.Call(func() error { return g.problem(ctx) })
 	if ctx.Err() != nil {
 		return // the process stops
@@ -98,7 +93,7 @@ func (g *Guard) InForce() bool {
 func (g *Guard) problem(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardsTimeout)
 	defer cancel()
-	shipped, err := Shipped()
+	shipped, err := g.shipped()
 	if err != nil {
 		return err
 	}
@@ -107,32 +102,38 @@ func (g *Guard) problem(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errUnread, err)
 	}
 	if problems := found.Problems(shipped); len(problems) > 0 {
-		return fmt.Errorf("%s", problems[0])
+		return errors.New(problems[0])
 	}
 	return nil
 }
 
-func (g *Guard) read(ctx context.Context) (found Policies, err error) {
-	admission := g.client.AdmissionregistrationV1()
-	if found.Guard, err = existing(admission.ValidatingAdmissionPolicies().Get(ctx, GuardName, metav1.GetOptions{})); err != nil {
-		return found, fmt.Errorf("get %s: %w", GuardObject, err)
-	}
-	if found.GuardBinding, err = existing(admission.ValidatingAdmissionPolicyBindings().Get(ctx, GuardName, metav1.GetOptions{})); err != nil {
-		return found, fmt.Errorf("get %s: %w", GuardBindingObject, err)
-	}
-	if found.Strip, err = existing(admission.MutatingAdmissionPolicies().Get(ctx, StripName, metav1.GetOptions{})); err != nil {
-		return found, fmt.Errorf("get %s: %w", StripObject, err)
-	}
-	if found.StripBinding, err = existing(admission.MutatingAdmissionPolicyBindings().Get(ctx, StripName, metav1.GetOptions{})); err != nil {
-		return found, fmt.Errorf("get %s: %w", StripBindingObject, err)
-	}
-	return found, nil
+func (g *Guard) read(ctx context.Context) (Policies, error) {
+	found, admission := Policies{}, g.client.AdmissionregistrationV1()
+	return found, errors.Join(
+		add(ctx, found, GuardObject, admission.ValidatingAdmissionPolicies()),
+		add(ctx, found, GuardBindingObject, admission.ValidatingAdmissionPolicyBindings()),
+		add(ctx, found, StripObject, admission.MutatingAdmissionPolicies()),
+		add(ctx, found, StripBindingObject, admission.MutatingAdmissionPolicyBindings()),
+	)
 }
 
-// existing is an object, or nil where it, or its kind, does not exist.
-func existing[T any](object *T, err error) (*T, error) {
+// getter is what the clients of all kinds have in common.
+type getter[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// add reads an object and adds it, unless it, or its kind, does not exist.
+func add[T any](ctx context.Context, found Policies, object string, client getter[T]) error {
+	_, name, _ := strings.Cut(object, "/")
+	read, err := client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil
 	}
-	return object, err
+	if err == nil {
+		found[object], err = runtime.DefaultUnstructuredConverter.ToUnstructured(read)
+	}
+	if err != nil {
+		return fmt.Errorf("get %s: %w", object, err)
+	}
+	return nil
 }

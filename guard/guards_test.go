@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
 	k8stesting "k8s.io/client-go/testing"
 )
 
 func TestGuardsAreInForceWhileAllPoliciesAreAsShipped(t *testing.T) {
-	policies := served(t)
-	client := fake.NewClientset(policies.Guard, policies.GuardBinding, policies.Strip, policies.StripBinding)
+	client := installed(t)
 	var log bytes.Buffer
 	guards := New(client, slog.New(slog.NewTextHandler(&log, nil)))
 	assert.False(t, guards.InForce(), "nothing is believed before the first check")
@@ -36,8 +37,7 @@ func TestGuardsAreInForceWhileAllPoliciesAreAsShipped(t *testing.T) {
 }
 
 func TestGuardPoliciesThatCannotBeReadCountAsMissing(t *testing.T) {
-	policies := served(t)
-	client := fake.NewClientset(policies.Guard, policies.GuardBinding, policies.Strip, policies.StripBinding)
+	client := installed(t)
 	guards := New(client, slog.New(slog.DiscardHandler))
 	guards.Check(t.Context())
 	require.True(t, guards.InForce())
@@ -56,4 +56,26 @@ func TestGuardPoliciesThatCannotBeReadCountAsMissing(t *testing.T) {
 	again := New(client, slog.New(slog.DiscardHandler))
 	again.Run(ctx) // returns
 	assert.False(t, again.InForce())
+}
+
+func TestAGuardThatIsKnownReadsNothing(t *testing.T) {
+	for _, inForce := range []bool{true, false} {
+		known := Known(inForce)
+		known.Check(t.Context())
+		assert.Equal(t, inForce, known.InForce())
+	}
+}
+
+// installed is a cluster with the policies.
+func installed(t *testing.T) *fake.Clientset {
+	t.Helper()
+	var typed []runtime.Object
+	for _, content := range served(t) {
+		policy := unstructured.Unstructured{Object: content}
+		object, err := scheme.Scheme.New(policy.GroupVersionKind())
+		require.NoError(t, err)
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, object))
+		typed = append(typed, object)
+	}
+	return fake.NewClientset(typed...)
 }

@@ -1,12 +1,14 @@
 package guard
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // served are the shipped policies as an API server completes them.
@@ -14,9 +16,10 @@ func served(t *testing.T) Policies {
 	t.Helper()
 	policies, err := Shipped()
 	require.NoError(t, err)
-	equivalent := admissionregistrationv1.Equivalent
-	for _, constraints := range []*admissionregistrationv1.MatchResources{policies.Guard.Spec.MatchConstraints, policies.Strip.Spec.MatchConstraints} {
-		constraints.MatchPolicy, constraints.NamespaceSelector, constraints.ObjectSelector = &equivalent, &metav1.LabelSelector{}, &metav1.LabelSelector{}
+	for _, name := range []string{GuardObject, StripObject} {
+		for field, value := range map[string]any{"matchPolicy": "Equivalent", "namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}} {
+			require.NoError(t, unstructured.SetNestedField(policies[name], value, "spec", "matchConstraints", field))
+		}
 	}
 	return policies
 }
@@ -26,68 +29,67 @@ func TestGuardPoliciesThatDoNotDoTheirWorkCountAsMissing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, shipped.Problems(shipped))
 	assert.Empty(t, served(t).Problems(shipped))
-	some := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-	exact, fail := admissionregistrationv1.Exact, admissionregistrationv1.Fail
-	never := admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"}
-	for name, c := range map[string]struct {
-		change func(*Policies)
-		object string
-	}{
-		"no guard":                       {func(p *Policies) { p.Guard = nil }, GuardObject},
-		"no binding of the guard":        {func(p *Policies) { p.GuardBinding = nil }, GuardBindingObject},
-		"no strip":                       {func(p *Policies) { p.Strip = nil }, StripObject},
-		"no binding of the strip":        {func(p *Policies) { p.StripBinding = nil }, StripBindingObject},
-		"the guard allows all":           {func(p *Policies) { p.Guard.Spec.Validations[0].Expression = "true" }, GuardObject},
-		"the guard validates nothing":    {func(p *Policies) { p.Guard.Spec.Validations = nil }, GuardObject},
-		"the guard forgets nodes/status": {func(p *Policies) { p.Guard.Spec.MatchConstraints.ResourceRules[0].Resources = []string{"nodes"} }, GuardObject},
-		"the guard is for some Nodes":    {func(p *Policies) { p.Guard.Spec.MatchConstraints.ObjectSelector = some }, GuardObject},
-		"the guard is for some names":    {func(p *Policies) { p.Guard.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{"a"} }, GuardObject},
-		"the guard leaves some out": {func(p *Policies) {
-			p.Guard.Spec.MatchConstraints.ExcludeResourceRules = p.Guard.Spec.MatchConstraints.ResourceRules
-		}, GuardObject},
-		"the guard is for this version only": {func(p *Policies) { p.Guard.Spec.MatchConstraints.MatchPolicy = &exact }, GuardObject},
-		"the guard has no constraints":       {func(p *Policies) { p.Guard.Spec.MatchConstraints = nil }, GuardObject},
-		"the guard has one condition more":   {func(p *Policies) { p.Guard.Spec.MatchConditions = append(p.Guard.Spec.MatchConditions, never) }, GuardObject},
-		"the guard has another condition":    {func(p *Policies) { p.Guard.Spec.MatchConditions[0].Expression = "false" }, GuardObject},
-		"the guard waits for a parameter":    {func(p *Policies) { p.Guard.Spec.ParamKind = &admissionregistrationv1.ParamKind{} }, GuardObject},
-		"the guard only warns": {func(p *Policies) {
-			p.GuardBinding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn}
-		}, GuardBindingObject},
-		"the binding is for something else": {func(p *Policies) { p.GuardBinding.Spec.PolicyName = "other" }, GuardBindingObject},
-		"the binding is for some Nodes": {func(p *Policies) {
-			p.GuardBinding.Spec.MatchResources = &admissionregistrationv1.MatchResources{ObjectSelector: some}
-		}, GuardBindingObject},
-		"the binding has a parameter":     {func(p *Policies) { p.GuardBinding.Spec.ParamRef = &admissionregistrationv1.ParamRef{} }, GuardBindingObject},
-		"the strip mutates nothing":       {func(p *Policies) { p.Strip.Spec.Mutations = nil }, StripObject},
-		"the strip has other mutations":   {func(p *Policies) { p.Strip.Spec.Mutations = p.Strip.Spec.Mutations[1:] }, StripObject},
-		"the strip has another condition": {func(p *Policies) { p.Strip.Spec.MatchConditions[0].Expression = "false" }, StripObject},
-		"the strip is for something else": {func(p *Policies) { p.Strip.Spec.MatchConstraints.ResourceRules[0].Resources = []string{"pods"} }, StripObject},
-		"the strip runs after the webhook": {func(p *Policies) {
-			p.Strip.Spec.ReinvocationPolicy = admissionregistrationv1.IfNeededReinvocationPolicy
-		}, StripObject},
-		"the strip waits for a parameter":    {func(p *Policies) { p.Strip.Spec.ParamKind = &admissionregistrationv1.ParamKind{} }, StripObject},
-		"the strip's binding is for another": {func(p *Policies) { p.StripBinding.Spec.PolicyName = "other" }, StripBindingObject},
-		"the strip's binding is for some": {func(p *Policies) {
-			p.StripBinding.Spec.MatchResources = &admissionregistrationv1.MatchResources{ObjectSelector: some}
-		}, StripBindingObject},
-		"the strip's binding has parameters": {func(p *Policies) { p.StripBinding.Spec.ParamRef = &admissionregistrationv1.ParamRef{} }, StripBindingObject},
-		"it fails closed":                    {func(p *Policies) { p.Guard.Spec.FailurePolicy = &fail }, ""},
-		"another message":                    {func(p *Policies) { p.Guard.Spec.Validations[0].Message = "no" }, ""},
-		"it also audits": {func(p *Policies) {
-			p.GuardBinding.Spec.ValidationActions = append(p.GuardBinding.Spec.ValidationActions, admissionregistrationv1.Audit)
-		}, ""},
-		"other labels": {func(p *Policies) { p.Strip.Labels = nil }, ""},
+	for _, name := range objects() {
+		found := served(t)
+		delete(found, name)
+		assert.Equal(t, []string{name + " does not exist"}, found.Problems(shipped))
+	}
+	const rule = "/spec/matchConstraints/resourceRules/0"
+	const some = `{"matchLabels":{"a":"b"}}`
+	for name, c := range map[string]struct{ object, operation string }{
+		"the guard allows all":               {GuardObject, `"replace","path":"/spec/validations/0/expression","value":"true"`},
+		"the guard validates nothing":        {GuardObject, `"remove","path":"/spec/validations"`},
+		"the guard forgets nodes/status":     {GuardObject, `"replace","path":"` + rule + `/resources","value":["nodes"]`},
+		"the guard is for some Nodes":        {GuardObject, `"replace","path":"/spec/matchConstraints/objectSelector","value":` + some},
+		"the guard is for some names":        {GuardObject, `"add","path":"` + rule + `/resourceNames","value":["a"]`},
+		"the guard leaves some out":          {GuardObject, `"copy","from":"/spec/matchConstraints/resourceRules","path":"/spec/matchConstraints/excludeResourceRules"`},
+		"the guard is for this version only": {GuardObject, `"replace","path":"/spec/matchConstraints/matchPolicy","value":"Exact"`},
+		"the guard has no constraints":       {GuardObject, `"remove","path":"/spec/matchConstraints"`},
+		"the guard has one condition more":   {GuardObject, `"add","path":"/spec/matchConditions/-","value":{"name":"never","expression":"false"}`},
+		"the guard has another condition":    {GuardObject, `"replace","path":"/spec/matchConditions/0/expression","value":"false"`},
+		"the guard waits for a parameter":    {GuardObject, `"add","path":"/spec/paramKind","value":{}`},
+		"the guard only warns":               {GuardBindingObject, `"replace","path":"/spec/validationActions","value":["Warn"]`},
+		"the binding is for something else":  {GuardBindingObject, `"replace","path":"/spec/policyName","value":"other"`},
+		"the binding is for some Nodes":      {GuardBindingObject, `"add","path":"/spec/matchResources","value":{"objectSelector":` + some + `}`},
+		"the binding has a parameter":        {GuardBindingObject, `"add","path":"/spec/paramRef","value":{}`},
+		"the strip mutates nothing":          {StripObject, `"remove","path":"/spec/mutations"`},
+		"the strip has other mutations":      {StripObject, `"remove","path":"/spec/mutations/0"`},
+		"the strip has another condition":    {StripObject, `"replace","path":"/spec/matchConditions/0/expression","value":"false"`},
+		"the strip is for something else":    {StripObject, `"replace","path":"` + rule + `/resources","value":["pods"]`},
+		"the strip runs after the webhook":   {StripObject, `"replace","path":"/spec/reinvocationPolicy","value":"IfNeeded"`},
+		"the strip waits for a parameter":    {StripObject, `"add","path":"/spec/paramKind","value":{}`},
+		"the strip's binding is for another": {StripBindingObject, `"replace","path":"/spec/policyName","value":"other"`},
+		"the strip's binding is for some":    {StripBindingObject, `"add","path":"/spec/matchResources","value":{"objectSelector":` + some + `}`},
+		"the strip's binding has parameters": {StripBindingObject, `"add","path":"/spec/paramRef","value":{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := served(t)
-			c.change(&found)
-			problems := found.Problems(shipped)
-			if c.object == "" {
-				assert.Empty(t, problems)
-				return
-			}
+			problems := changed(t, c.object, c.operation).Problems(shipped)
 			require.Len(t, problems, 1)
-			assert.Equal(t, c.object, problems[0].Object)
+			assert.True(t, strings.HasPrefix(problems[0], c.object+" has another spec: "), problems)
 		})
 	}
+	for name, c := range map[string]struct{ object, operation string }{
+		"it fails closed": {GuardObject, `"replace","path":"/spec/failurePolicy","value":"Fail"`},
+		"another message": {GuardObject, `"replace","path":"/spec/validations/0/message","value":"no"`},
+		"it also audits":  {GuardBindingObject, `"add","path":"/spec/validationActions/-","value":"Audit"`},
+		"other labels":    {StripObject, `"remove","path":"/metadata/labels"`},
+	} {
+		t.Run(name+" and does its work", func(t *testing.T) { assert.Empty(t, changed(t, c.object, c.operation).Problems(shipped)) })
+	}
+}
+
+// changed are the policies after one operation of a JSON patch.
+func changed(t *testing.T, object, operation string) Policies {
+	t.Helper()
+	policies := served(t)
+	patch, err := jsonpatch.DecodePatch([]byte(`[{"op":` + operation + `}]`))
+	require.NoError(t, err)
+	content, err := json.Marshal(policies[object])
+	require.NoError(t, err)
+	content, err = patch.Apply(content)
+	require.NoError(t, err)
+	var decoded unstructured.Unstructured
+	require.NoError(t, decoded.UnmarshalJSON(content))
+	policies[object] = decoded.Object
+	return policies
 }

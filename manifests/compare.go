@@ -72,6 +72,10 @@ func (c *comparison) compare(path, pointer string, shipped, found any) {
 			return
 		}
 	}
+	c.compareWhole(path, pointer, shipped, found)
+}
+
+func (c *comparison) compareWhole(path, pointer string, shipped, found any) {
 	if !reflect.DeepEqual(shipped, found) {
 		c.all = append(c.all, Difference{path, pointer, shipped, found})
 	}
@@ -109,16 +113,12 @@ func (c *comparison) compareList(field, path, pointer string, shipped, found []a
 	case "args":
 		c.compareArgs(path, pointer, shipped, found)
 	case "validationActions":
-		for _, action := range shipped {
-			if !slices.Contains(found, action) {
-				c.all = append(c.all, Difference{path, pointer, shipped, found})
-			}
+		if slices.ContainsFunc(shipped, func(action any) bool { return !slices.Contains(found, action) }) {
+			c.compareWhole(path, pointer, shipped, found)
 		}
 	default:
 		if len(shipped) != len(found) || !holdsObjects(shipped) {
-			if !reflect.DeepEqual(shipped, found) {
-				c.all = append(c.all, Difference{path, pointer, shipped, found})
-			}
+			c.compareWhole(path, pointer, shipped, found)
 			return
 		}
 		for i := range shipped {

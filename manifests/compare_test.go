@@ -48,3 +48,11 @@ func TestDifferences(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyTheObjectsThatAreWantedAreReadForTheirNamespace(t *testing.T) {
+	objects, err := Objects("elsewhere", func(name string) bool { return name == "deployment/nodekeep-webhook" })
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	assert.Equal(t, "deployment/nodekeep-webhook", Name(objects[0]))
+	assert.Equal(t, "elsewhere", objects[0].GetNamespace())
+}

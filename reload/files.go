@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"nodekeep.dev/nodekeep/contain"
 )
 
@@ -46,18 +48,9 @@ func (f *Files[T]) Err() error {
 	return nil
 }
 
-// Run reads the files until ctx is done.
+// Run reads the files, at once and again, until ctx is done.
 func (f *Files[T]) Run(ctx context.Context, every time.Duration) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			f.Read()
-		}
-	}
+	wait.UntilWithContext(ctx, func(context.Context) { f.Read() }, every)
 }
 
 // Read reads the files once.

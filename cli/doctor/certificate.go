@@ -30,20 +30,21 @@ const (
 func judgeCertificate(seen Seen) answer {
 	var a answer
 	object := seen.certificateObject()
-	find := func(severity Severity, what string) {
-		a.add(Finding{Severity: severity, Object: object, What: what, Remedy: seen.renewal()})
+	find := func(severity Severity, what string, args ...any) {
+		a.find(severity, object, seen.renewal(), what, args...)
 	}
+	const disbelieved = ": the API server does not believe the webhook"
 	if seen.Certificate.Absent {
-		a.add(Finding{Severity: Error, Object: object, What: "it does not exist: the webhook has no certificate to serve, and the API server does not call it", Remedy: reinstall()})
+		a.find(Error, object, reinstall(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
 		return a
 	}
 	serving, known, err := seen.serving()
 	if !known {
-		a.add(seen.uncertified())
+		seen.uncertified(&a)
 		return a
 	}
 	if err != nil {
-		find(Error, certificateKey+" "+err.Error()+": the API server does not believe the webhook")
+		find(Error, "%s %s"+disbelieved, certificateKey, err)
 		return a
 	}
 	leaf := serving[0]
@@ -51,15 +52,15 @@ func judgeCertificate(seen Seen) answer {
 	a.ok = fmt.Sprintf("valid for %s", duration.HumanDuration(left))
 	switch {
 	case left <= 0:
-		find(Error, fmt.Sprintf("the certificate expired %s ago: the API server does not believe the webhook", duration.HumanDuration(-left)))
+		find(Error, "the certificate expired %s ago"+disbelieved, duration.HumanDuration(-left))
 	case seen.Now.Before(leaf.NotBefore):
-		find(Error, fmt.Sprintf("the certificate is not valid before %s: the API server does not believe the webhook", leaf.NotBefore.UTC().Format(time.RFC3339)))
+		find(Error, "the certificate is not valid before %s"+disbelieved, leaf.NotBefore.UTC().Format(time.RFC3339))
 	case left < dueBefore(leaf):
-		find(Warning, fmt.Sprintf("the certificate expires in %s, and nobody has renewed it", duration.HumanDuration(left)))
+		find(Warning, "the certificate expires in %s, and nobody has renewed it", duration.HumanDuration(left))
 	}
 	for _, host := range seen.hosts() {
 		if leaf.VerifyHostname(host) != nil {
-			find(Error, fmt.Sprintf("the certificate is for %s and not for %s: the API server does not believe the webhook", strings.Join(leaf.DNSNames, ", "), host))
+			find(Error, "the certificate is for %s and not for %s"+disbelieved, strings.Join(leaf.DNSNames, ", "), host)
 		}
 	}
 	return a
@@ -81,19 +82,14 @@ func (s Seen) serving() (chain []*x509.Certificate, known bool, err error) {
 	return chain, true, err
 }
 
-// uncertified reports why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
-func (s Seen) uncertified() Finding {
-	if !s.Named.Found {
-		var a answer
-		if lacks(&a, "", s.Named); len(a.findings) > 0 {
-			return a.findings[0]
-		}
+// uncertified adds why the certificate is not known. Nobody has to read the Secret for it, which holds the private key.
+func (s Seen) uncertified(a *answer) {
+	if !s.Named.asked() {
+		lacks(a, "", s.Named)
+		return
 	}
-	return Finding{
-		Severity: Lacking, Object: s.certificateObject(),
-		What:   "no answer to a dry run shows the certificate that the webhook serves: the API server does not call the webhook, or it is of an older version",
-		Remedy: first("webhook-answers"),
-	}
+	a.find(Lacking, s.certificateObject(), first("webhook-answers"),
+		"no answer to a dry run shows the certificate that the webhook serves: the API server does not call the webhook, or it is of an older version")
 }
 
 // Public is what is looked at of the Secret; private keys are not.
@@ -117,24 +113,21 @@ func judgeCABundle(seen Seen) answer {
 	lacks(&a, validatingObject, seen.object(validatingObject).Found)
 	hooks := seen.hooks()
 	if len(hooks) == 0 && len(a.findings) == 0 {
-		a.add(Finding{Severity: Lacking, What: "there is no webhook configuration that could hold one", Remedy: first("restore-webhook")})
+		a.find(Lacking, "", first(checkRestore), "there is no webhook configuration that could hold one")
 	}
 	serving, known, err := seen.serving()
 	switch {
 	case !known:
-		a.add(seen.uncertified())
+		seen.uncertified(&a)
 		return a
 	case err != nil:
-		a.add(Finding{Severity: Lacking, Object: seen.certificateObject(), What: "there is no certificate to compare it with", Remedy: first("certificate")})
+		a.find(Lacking, seen.certificateObject(), first("certificate"), "there is no certificate to compare it with")
 		return a
 	}
 	for _, hook := range hooks {
 		if err := vouches(hook.client.CABundle, serving, seen.Now); err != nil {
-			a.add(Finding{
-				Severity: Error, Object: hook.object,
-				What:   fmt.Sprintf("%s: its caBundle %s: the API server does not believe the webhook, and goes on without it", hook.name, err),
-				Remedy: seen.injection(hook),
-			})
+			a.find(Error, hook.object, seen.injection(hook),
+				"%s: its caBundle %s: the API server does not believe the webhook, and goes on without it", hook.name, err)
 		}
 	}
 	return a
@@ -201,8 +194,8 @@ func (s Seen) certificateObject() string { return "secret/" + s.ServingSecret() 
 
 // certManager is the cert-manager Certificate that the serving certificate comes from; empty where none does.
 func (s Seen) certManager() string {
-	if mutating := s.mutating(); mutating.Found {
-		if _, name, ok := strings.Cut(mutating.Value.Annotations[injectedFrom], "/"); ok {
+	if mutating := s.object(mutatingObject).Found; mutating.Found {
+		if _, name, ok := strings.Cut(mutating.Value.GetAnnotations()[injectedFrom], "/"); ok {
 			return name
 		}
 	}
@@ -219,16 +212,12 @@ func (s Seen) selfSigned() bool { return s.ServingSecret() == selfSignedSecret }
 func (s Seen) renewal() Remedy {
 	switch {
 	case s.certManager() != "":
-		return Remedy{Text: "See why cert-manager does not renew it:", Commands: []string{
-			fmt.Sprintf("kubectl -n %s describe certificate %s", s.Namespace, s.certManager()),
-		}}
+		return advice("See why cert-manager does not renew it:", s.kubectl("describe certificate %s", s.certManager()))
 	case s.selfSigned():
-		return Remedy{Text: "The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.", Commands: []string{
-			logs(s.Namespace, WebhookDeployment),
-			fmt.Sprintf(`kubectl -n %s patch %s --type=merge -p '{"data":null}'`, s.Namespace, s.certificateObject()),
-		}}
+		return advice("The webhook renews it within a minute, while it runs: see why it does not. An empty Secret asks it for a new one at once.",
+			s.logs(WebhookDeployment), s.kubectl(`patch %s --type=merge -p '{"data":null}'`, s.certificateObject()))
 	default:
-		return Remedy{Text: fmt.Sprintf("Put another certificate for %s into the Secret; the webhook loads it without a restart.", strings.Join(s.hosts(), ", "))}
+		return advice(fmt.Sprintf("Put another certificate for %s into the Secret; the webhook loads it without a restart.", strings.Join(s.hosts(), ", ")))
 	}
 }
 
@@ -236,19 +225,17 @@ func (s Seen) renewal() Remedy {
 func (s Seen) injection(h hook) Remedy {
 	ours := s.certManager() != "" || s.selfSigned()
 	if !ours && (!s.Certificate.Found || len(s.Certificate.Value.Data[authoritiesKey]) == 0) {
-		return Remedy{Text: "Put the PEM of the authority that has signed the certificate, in base64, into the webhook's clientConfig.caBundle."}
+		return advice("Put the PEM of the authority that has signed the certificate, in base64, into the webhook's clientConfig.caBundle.")
 	}
-	remedy := Remedy{
-		Text: "Put the authority there:",
-		Commands: []string{fmt.Sprintf(`kubectl patch %s --type=json -p="[{\"op\":\"add\",\"path\":\"%s\",\"value\":\"$(kubectl -n %s get %s -o jsonpath='{.data.ca\.crt}')\"}]"`,
-			h.object, fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", h.index), s.Namespace, s.certificateObject())},
-	}
+	authority := s.kubectl(`get %s -o jsonpath='{.data.ca\.crt}'`, s.certificateObject())
+	patch := fmt.Sprintf(`kubectl patch %s --type=json -p="[{\"op\":\"add\",\"path\":\"/webhooks/%d/clientConfig/caBundle\",\"value\":\"$(%s)\"}]"`,
+		h.object, h.index, authority)
 	switch {
 	case s.certManager() != "":
-		remedy.Text = "cert-manager's CA injector puts it there: see why it does not. Manually:"
-		remedy.Commands = append([]string{"kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=50"}, remedy.Commands...)
+		return advice("cert-manager's CA injector puts it there: see why it does not. Manually:",
+			"kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=50", patch)
 	case s.selfSigned():
-		remedy.Text = "The webhook puts it there within a minute, while it runs and may. Manually:"
+		return advice("The webhook puts it there within a minute, while it runs and may. Manually:", patch)
 	}
-	return remedy
+	return advice("Put the authority there:", patch)
 }

@@ -52,7 +52,7 @@ func checks() []check {
 		{"records", judgeRecords},
 		{"record-labels", judgeRecordLabels},
 		{"quarantine", judgeQuarantine},
-		{"gated-nodes", judgeGatedNodes},
+		{"gated-nodes", judgeWaitingNodes},
 		{checkClaims, judgeClaims},
 		{checkNotKept, judgeNotKept},
 		{checkVerification, judgeVerification},

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,21 +44,16 @@ func (n *Nodes) SeeClaims(name string, claims []policy.Claim, items map[string]s
 func judgeClaims(seen Seen) answer {
 	a := answer{ok: "no component says that it sets what nodekeep restores"}
 	lacks(&a, "", seen.Nodes)
-	claimed := slices.SortedFunc(slices.Values(seen.Nodes.Value.Claimed), func(x, y Claimed) int { return strings.Compare(x.Annotation, y.Annotation) })
+	claimed := slices.SortedFunc(slices.Values(seen.Nodes.Value.Claimed), func(x, y Claimed) int { return cmp.Compare(x.Annotation, y.Annotation) })
 	for _, by := range claimed {
 		var items Few[string]
 		for _, item := range slices.Sorted(maps.Keys(by.Items)) {
 			items.Add(item)
 		}
-		a.add(Finding{
-			Severity: Note, // a kubelet can write the annotation: nothing follows from it
-			What: fmt.Sprintf("%s says in %s of %s that it sets %s; nodekeep restores that all the same",
-				by.Owner, by.Annotation, listing(by.Nodes, "Nodes"), listing(items, "items")),
-			Remedy: Remedy{
-				Text:     "Declare each in one place. To leave it to the component, list it in labels.ignore or taints.ignore of the policy.",
-				Commands: []string{"nodekeep explain " + by.Nodes.First[0]},
-			},
-		})
+		remedy := advice("Declare each in one place. To leave it to the component, list it in labels.ignore or taints.ignore of the policy.",
+			"nodekeep explain "+by.Nodes.First[0])
+		a.find(Note, "", remedy, "%s says in %s of %s that it sets %s; nodekeep restores that all the same", // a kubelet can write it: nothing follows
+			by.Owner, by.Annotation, listing(by.Nodes, "Nodes"), listing(items, "items"))
 	}
 	if len(claimed) > 0 {
 		a.ok = "see the notes below"
@@ -68,7 +64,7 @@ func judgeClaims(seen Seen) answer {
 // listing names the first of many and shows how many more there are.
 func listing(few Few[string], what string) string {
 	names := strings.Join(few.First, ", ")
-	if left := few.All - len(few.First); left > 0 {
+	if left := few.left(); left > 0 {
 		return fmt.Sprintf("%s and %d more %s", names, left, what)
 	}
 	return names

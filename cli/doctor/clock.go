@@ -23,20 +23,16 @@ func judgeAPIServer(seen Seen) answer {
 func judgeClock(seen Seen) answer {
 	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", tolerated)}
 	lacks(&a, "", seen.APIServer)
-	if off := seen.APIServer.Value.Behind(); seen.APIServer.Found && apart(off) {
-		a.add(Finding{
-			Severity: Warning, What: fmt.Sprintf("this machine's clock is %s the API server's: ages are shown wrong here", direction(off)),
-			Remedy: Remedy{Text: "Set it: the API server's date is " + seen.APIServer.Value.Date.UTC().Format(time.RFC3339) + "."},
-		})
+	if off := seen.APIServer.Value.Behind(); seen.APIServer.Found && off.Abs() > tolerated {
+		a.find(Warning, "", advice("Set it: the API server's date is "+seen.APIServer.Value.Date.UTC().Format(time.RFC3339)+"."),
+			"this machine's clock is %s the API server's: ages are shown wrong here", direction(off))
 	}
 	lacks(&a, leaseObject, seen.Leader)
 	if leader := seen.Leader.Value; seen.Leader.Found && leader.Renewed && leader.Lease.Spec.RenewTime != nil {
 		if off := leader.At.Sub(leader.Lease.Spec.RenewTime.Time); off < -tolerated || off > leader.lasts() {
-			a.add(Finding{
-				Severity: Warning, Object: leaseObject,
-				What:   fmt.Sprintf("the clock of the leader, %s, is %s the API server's: it writes down when Nodes went, by which records are collected", leader.holder(), direction(off)),
-				Remedy: Remedy{Text: "Set the clock of the host that its pod runs on."},
-			})
+			a.find(Warning, leaseObject, advice("Set the clock of the host that its pod runs on."),
+				"the clock of the leader, %s, is %s the API server's: it writes down when Nodes went, by which records are collected",
+				leader.holder(), direction(off))
 		}
 	}
 	return a
@@ -55,8 +51,6 @@ func (s APIServer) Behind() time.Duration {
 	}
 }
 
-func apart(off time.Duration) bool { return off.Abs() > tolerated }
-
 func direction(behind time.Duration) string {
 	if behind < 0 {
 		return duration.HumanDuration(-behind) + " ahead of"
@@ -67,18 +61,16 @@ func direction(behind time.Duration) string {
 // judgeNamespace judges whether anything is installed there at all.
 func judgeNamespace(seen Seen) answer {
 	a := answer{ok: seen.Namespace}
-	lacks(&a, "namespace/"+seen.Namespace, seen.InCluster)
+	object := "namespace/" + seen.Namespace
+	lacks(&a, object, seen.InCluster)
 	switch {
 	case seen.InCluster.Absent:
-		a.add(Finding{
-			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it does not exist: it has no records",
-			Remedy: Remedy{Text: "Is nodekeep installed in another namespace? --namespace says which:", Commands: []string{"kubectl get namespaces -l " + PodSelector}},
-		})
+		a.find(Error, object, advice("Is nodekeep installed in another namespace? --namespace says which:", "kubectl get namespaces -l "+PodSelector),
+			"it does not exist: it has no records")
 	case seen.InCluster.Found && seen.InCluster.Value.DeletionTimestamp != nil:
-		a.add(Finding{
-			Severity: Error, Object: "namespace/" + seen.Namespace, What: "it is being deleted, and with it all records",
-			Remedy: Remedy{Text: "What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."},
-		})
+		a.find(Error, object,
+			advice("What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."),
+			"it is being deleted, and with it all records")
 	}
 	return a
 }

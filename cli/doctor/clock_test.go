@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/stretchr/testify/assert"
 )
 
 func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
@@ -74,21 +72,4 @@ func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
 			[]string{"namespace: error: namespace/nodekeep-system: it is being deleted, and with it all records"},
 		},
 	})
-}
-
-func TestALeaseIsDoubtfulUntilItIsSeenToBeRenewed(t *testing.T) {
-	assert.False(t, lease("a", now.Add(-14*time.Second)).Doubtful())
-	assert.False(t, lease("a", now.Add(9*time.Second)).Doubtful())
-	assert.True(t, lease("a", now.Add(-16*time.Second)).Doubtful())
-	assert.True(t, lease("a", now.Add(11*time.Second)).Doubtful())
-	assert.True(t, lease("", now).Doubtful())
-}
-
-func TestALaterLookShowsWhetherAReplicaRenewsTheLease(t *testing.T) {
-	first, later := lease("a", now.Add(-time.Hour)), now.Add(2*time.Second)
-	assert.False(t, first.Again(first.Lease, later).Renewed)
-	assert.True(t, first.Again(lease("a", later).Lease, later).Renewed)
-	assert.True(t, first.Again(lease("b", later).Lease, later).Renewed)
-	assert.False(t, first.Again(lease("", later).Lease, later).Renewed, "a replica that leaves renews it once more")
-	assert.Equal(t, later, first.Again(first.Lease, later).At)
 }

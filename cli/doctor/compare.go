@@ -50,27 +50,23 @@ func remedy(object Object, d manifests.Difference) Remedy {
 		return reapply()
 	case strings.HasPrefix(d.Path, "roleRef"): // no API server changes it
 		remedy := reapply()
-		remedy.Commands = append([]string{fmt.Sprintf("kubectl%s delete %s", object.in(), object.Name())}, remedy.Commands...)
+		remedy.Commands = append([]string{object.kubectl("delete", "")}, remedy.Commands...)
 		return remedy
 	case d.Shipped == nil:
-		return Remedy{Text: "Remove it:", Commands: []string{object.patch(fmt.Sprintf(`{"op":"remove","path":"%s"}`, d.Pointer))}}
+		return advice("Remove it:", object.kubectl("patch", ` --type=json -p='[{"op":"remove","path":"%s"}]'`, d.Pointer))
 	}
 	operation := "replace"
 	if d.Found == nil {
 		operation = "add"
 	}
-	return Remedy{Text: "Set the shipped value:", Commands: []string{object.patch(fmt.Sprintf(`{"op":"%s","path":"%s","value":%s}`, operation, d.Pointer, value))}}
+	return advice("Set the shipped value:", object.kubectl("patch", ` --type=json -p='[{"op":"%s","path":"%s","value":%s}]'`, operation, d.Pointer, value))
 }
 
-// patch is the command that changes one field.
-func (o Object) patch(operation string) string {
-	return fmt.Sprintf(`kubectl%s patch %s --type=json -p='[%s]'`, o.in(), o.Name(), operation)
-}
-
-// in is kubectl's flag for the namespace of the object.
-func (o Object) in() string {
+// kubectl is a command about the object.
+func (o Object) kubectl(verb, arguments string, args ...any) string {
+	in := ""
 	if namespace := o.Shipped.GetNamespace(); namespace != "" {
-		return " -n " + namespace
+		in = " -n " + namespace
 	}
-	return ""
+	return "kubectl" + in + " " + verb + " " + o.Name() + fmt.Sprintf(arguments, args...)
 }

@@ -18,20 +18,13 @@ const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
 
 const inline = policyFile + "labels: {protected: inline}\n"
 
-// found are the findings of all checks, each as "check: severity: object: what".
-func found(seen Seen) (all []string) {
-	for _, result := range Judge(seen, nil).Checks {
-		for _, finding := range result.Findings {
-			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
-		}
-	}
-	return all
-}
-
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	for file, change := range map[string]func(*Seen){
-		"nodekeep.yaml":        func(*Seen) {},
-		"nodekeep-verify.yaml": func(s *Seen) { s.Objects = inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml") },
+		"nodekeep.yaml": func(*Seen) {},
+		"nodekeep-verify.yaml": func(s *Seen) {
+			s.Objects = inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml")
+			s.Objects = append(s.Objects, fromFiles(t, s.Lookups(), "nodekeep-verify.yaml")...)
+		},
 		"nodekeep-cert-manager.yaml": func(s *Seen) {
 			assert.Equal(t, "nodekeep-webhook-certificate", s.ServingSecret())
 		},
@@ -55,38 +48,30 @@ func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	}
 }
 
-// needsEverything makes an installation need all that is shipped.
-func needsEverything(t *testing.T, seen *Seen) {
-	t.Helper()
-	removing(t, verify.RemovalKinds()...)(seen)
-	seen.arg(captureObject, "--metrics-secure")
-	seen.arg(verifyObject, "--metrics-secure")
-}
-
-func TestEachObjectThatDoesNotExistIsFound(t *testing.T) {
+// Also what an installation does not need by itself is found where it does.
+func TestEachObjectThatDoesNotExistIsFoundAndEachThatCouldNotBeReadIsUnknown(t *testing.T) {
 	for _, expected := range expectations() {
 		t.Run(expected.object, func(t *testing.T) {
 			seen := healthy(t)
-			needsEverything(t, &seen)
-			require.NotEmpty(t, seen.object(expected.object).Name(), "the manifests have it")
-			seen.remove(expected.object)
-			all := found(seen)
-			assert.Contains(t, all, expected.check+": "+string(expected.severity)+": "+expected.object+": it does not exist: "+expected.without)
-		})
-	}
-}
-
-func TestEachObjectThatCouldNotBeReadIsUnknown(t *testing.T) {
-	for _, expected := range expectations() {
-		seen := healthy(t)
-		needsEverything(t, &seen)
-		for i := range seen.Objects {
-			if seen.Objects[i].Name() == expected.object {
-				seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
+			removing(t, verify.RemovalKinds()...)(&seen)
+			seen.setPolicy(profilesOf("name: removes, nodeSelector: a, onFailure: node", "name: waits, wait: {daemonSets: [apps/driver]}"))
+			seen.grantLookups()
+			seen.arg(captureObject, "--metrics-secure")
+			seen.arg(verifyObject, "--metrics-secure")
+			object := seen.object(expected.object)
+			require.NotEmpty(t, object.Shipped.Object, "the manifests have it")
+			finding := func(severity Severity, what string) string {
+				return expected.check + ": " + string(severity) + ": " + expected.object + ": " + what
 			}
-		}
-		all := found(seen)
-		assert.Contains(t, all, expected.check+": unknown: "+expected.object+": you may not")
+			for i := range seen.Objects {
+				if seen.Objects[i].Name() == expected.object {
+					seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
+				}
+			}
+			assert.Contains(t, found(t, seen), finding(Lacking, "you may not"))
+			seen.remove(expected.object)
+			assert.Contains(t, found(t, seen), finding(expected.severity, object.where()+"it does not exist: "+expected.without))
+		})
 	}
 }
 
@@ -124,7 +109,7 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		"gate waits for a parameter":    {gatePolicyObject, `{"op":"add","path":"/spec/paramKind","value":{"apiVersion":"v1","kind":"ConfigMap"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.paramKind is {", true},
 		"gate's binding is for another": {gateBindingObject, `{"op":"replace","path":"/spec/policyName","value":"other"}`, "gate-policy: error: " + gateBindingObject + ": spec.policyName is other, and nodekeep ships nodekeep-gate: the policy does nothing", true},
 		"gate's binding is for some":    {gateBindingObject, `{"op":"add","path":"/spec/matchResources","value":{}}`, "gate-policy: error: " + gateBindingObject + ": spec.matchResources is {}, and nodekeep does not set it: ", true},
-		"gate's right is another":       {gateRoleObject, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + gateRoleObject + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
+		"gate's right is another":       {"role/" + Gate, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + "role/" + Gate + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
 		"guard allows all":              {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + forgeable, true},
 		"guard forgets the status":      {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["nodes"]}`, "guard-policies: warning: " + guard.GuardObject + ": " + rule + `resources is ["nodes"], and nodekeep ships ["nodes","nodes/status"]: `, true},
 		"guard fails closed":            {guard.GuardObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.GuardObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps kubelets from updating", true},
@@ -185,7 +170,7 @@ func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			seen.patch(t, c.object, "["+c.patch+"]")
-			all := found(seen)
+			all := found(t, seen)
 			assert.Empty(t, all)
 		})
 	}
@@ -196,7 +181,7 @@ func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 	seen := healthy(t)
 	expression := text(mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0], "expression")
 	mapsIn(seen.object(guard.GuardObject).Found.Value.Object, "spec", "matchConditions")[0]["expression"] = strings.Replace(expression, "400", "4000", 1)
-	all := found(seen)
+	all := found(t, seen)
 	require.Len(t, all, 1)
 	assert.Regexp(t, `spec\.matchConditions\[0\]\.expression is \.\.\..*<= 4000 &&.*\.\.\., and nodekeep ships \.\.\..*<= 400 &&`, all[0])
 	assert.Less(t, len(all[0]), 800)
@@ -207,7 +192,7 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 	seen := healthy(t)
 	edit(&seen, policyObject, func(c *corev1.ConfigMap) { c.Data[gateKey] = key })
 	seen.Unnamed.Value.Spec.Taints[0].Key = key
-	all := found(seen)
+	all := found(t, seen)
 	want := ".spec.containers[capture].args[--gate-key] is --gate-key=nodekeep.dev/restoring, and nodekeep ships --gate-key=" + key + ": Nodes do not come out from behind the gate"
 	assert.Contains(t, all, "capture-deployment: error: "+captureObject+": spec.template"+want)
 
@@ -218,7 +203,7 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 			require.NoError(t, seen.Objects[i].Found.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
 		}
 	}
-	all = found(seen)
+	all = found(t, seen)
 	assert.Empty(t, all)
 }
 
@@ -259,7 +244,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		}, []string{"deletion-webhook: warning: "}, []string{"account-rights"}},
 		"an API server without MutatingAdmissionPolicies": {func(s *Seen) {
 			s.GateServed.Value = false
-			s.remove(gatePolicyObject, gateBindingObject, gateRoleObject, gateSwitchObject, guard.StripObject, guard.StripBindingObject)
+			s.remove(gatePolicyObject, gateBindingObject, "role/"+Gate, "rolebinding/"+Gate, guard.StripObject, guard.StripBindingObject)
 		}, []string{
 			"gate-policy: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + ungated,
 			"guard-policies: warning: : this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + forgeable,
@@ -268,7 +253,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			c.change(&seen)
-			all := found(seen)
+			all := found(t, seen)
 			joined := strings.Join(all, "\n")
 			for _, want := range c.want {
 				assert.Contains(t, joined, want)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // judgeDeployment judges whether a process runs in as many replicas as it should, and can on new Nodes.
@@ -20,53 +21,39 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 		return a
 	}
 	object, deployment := "deployment/nodekeep-"+component, read.Value
-	wanted, available := int32(1), deployment.Status.AvailableReplicas
-	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
-	}
+	wanted, available := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.AvailableReplicas
 	a.ok = fmt.Sprintf("%d of %d available", available, wanted)
-	see := Remedy{Text: "See what keeps them:", Commands: []string{pods(seen.Namespace, component), logs(seen.Namespace, "nodekeep-"+component)}}
+	see := advice("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
 	switch {
 	case wanted == 0:
-		a.add(Finding{
-			Severity: Error, Object: object, What: "it is scaled to nothing: " + without,
-			Remedy: Remedy{Text: "Scale it up again:", Commands: []string{fmt.Sprintf("kubectl -n %s scale %s --replicas=2", seen.Namespace, object)}},
-		})
+		a.find(Error, object, advice("Scale it up again:", seen.kubectl("scale %s --replicas=2", object)), "it is scaled to nothing: %s", without)
 	case available == 0:
-		a.add(Finding{Severity: Error, Object: object, What: fmt.Sprintf("none of %d replicas is available%s: %s", wanted, trouble(seen, component), without), Remedy: see})
+		a.find(Error, object, see, "none of %d replicas is available%s: %s", wanted, trouble(seen, component), without)
 	case available < wanted:
-		a.add(Finding{Severity: Warning, Object: object, What: fmt.Sprintf("%d of %d replicas are available%s", available, wanted, trouble(seen, component)), Remedy: see})
+		a.find(Warning, object, see, "%d of %d replicas are available%s", available, wanted, trouble(seen, component))
 	case deployment.Status.ObservedGeneration < deployment.Generation:
-		a.add(Finding{
-			Severity: Warning, Object: object, What: "its last change is not rolled out",
-			Remedy: Remedy{Text: "Wait for it:", Commands: []string{fmt.Sprintf("kubectl -n %s rollout status %s --timeout=2m", seen.Namespace, object)}},
-		})
+		a.find(Warning, object, advice("Wait for it:", seen.kubectl("rollout status %s --timeout=2m", object)), "its last change is not rolled out")
 	}
-	a.add(intolerant(seen, deployment, object)...)
+	if refused := intolerant(seen, deployment.Spec.Template.Spec.Tolerations); len(refused) > 0 {
+		a.find(Error, object, advice("Add it to the tolerations of its pods, in what nodekeep was installed from."),
+			"its pods do not tolerate %s: a cluster whose Nodes are all new does not recover by itself", strings.Join(refused, ", "))
+	}
 	return a
 }
 
-// intolerant finds taints that new Nodes carry and the pods do not tolerate.
-func intolerant(seen Seen, deployment *appsv1.Deployment, object string) []Finding {
+// intolerant are the taints that new Nodes carry and the pods do not tolerate.
+func intolerant(seen Seen, tolerations []corev1.Toleration) (refused []string) {
 	taints := []corev1.Taint{seen.Gate().Taint()}
 	if inForce, err := seen.InForce(); err == nil {
 		taints = append(taints, inForce.AllRegistrationTaints()...)
 	}
-	var refused []string
 	for _, taint := range taints {
-		tolerated := slices.ContainsFunc(deployment.Spec.Template.Spec.Tolerations, func(toleration corev1.Toleration) bool {
+		tolerated := slices.ContainsFunc(tolerations, func(toleration corev1.Toleration) bool {
 			return toleration.ToleratesTaint(logr.Discard(), &taint, false)
 		})
 		if !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule {
 			refused = append(refused, taint.ToString())
 		}
 	}
-	if len(refused) == 0 {
-		return nil
-	}
-	return []Finding{{
-		Severity: Error, Object: object,
-		What:   "its pods do not tolerate " + strings.Join(refused, ", ") + ": a cluster whose Nodes are all new does not recover by itself",
-		Remedy: Remedy{Text: "Add it to the tolerations of its pods, in what nodekeep was installed from."},
-	}}
+	return refused
 }

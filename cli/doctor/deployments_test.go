@@ -3,10 +3,10 @@ package doctor
 import (
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
@@ -24,18 +24,14 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 		"there are none, as the processes run outside the cluster": {
 			func(s *Seen) {
 				s.remove(webhookObject, captureObject)
-				restore, deletion := "https://nodekeep-webhook.nodekeep-system.svc:9443/restore", "https://nodekeep-webhook.nodekeep-system.svc:9443/deletion"
-				s.restore(func(w *admissionregistrationv1.MutatingWebhook) {
-					w.ClientConfig.Service, w.ClientConfig.URL = nil, &restore
-				})
-				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) {
-					w.ClientConfig.Service, w.ClientConfig.URL = nil, &deletion
-				})
+				s.byURL()
 			},
 			nil,
 		},
 		"one is scaled to nothing": {
-			func(s *Seen) { edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr(int32(0)) }) }, []string{capture + "it is scaled to nothing" + unread},
+			func(s *Seen) {
+				edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
+			}, []string{capture + "it is scaled to nothing" + unread},
 		},
 		"no replica is available, and a pod says why": {
 			func(s *Seen) {

@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -11,12 +13,7 @@ import (
 // byService reports whether the API server calls the webhook by its Service, as far as is known.
 func (s Seen) byService() bool {
 	hooks := s.hooks()
-	for _, hook := range hooks {
-		if hook.client.Service != nil {
-			return true
-		}
-	}
-	return len(hooks) == 0
+	return len(hooks) == 0 || slices.ContainsFunc(hooks, func(h hook) bool { return h.client.Service != nil })
 }
 
 // judgeEndpoints judges whether there is anybody behind the Service.
@@ -33,27 +30,20 @@ func judgeEndpoints(seen Seen) answer {
 	ready, all := 0, 0
 	for _, slice := range seen.Endpoints.Value {
 		for _, endpoint := range slice.Endpoints {
-			if all++; isReady(endpoint) {
+			if all++; ptr.Deref(endpoint.Conditions.Ready, true) {
 				ready++
 			}
 		}
 	}
 	a.ok = fmt.Sprintf("%d ready", ready)
-	see := Remedy{Text: "See what keeps them:", Commands: []string{
-		fmt.Sprintf("kubectl -n %s get endpointslices -l %s=%s", seen.Namespace, discoveryv1.LabelServiceName, Service), pods(seen.Namespace, "webhook"),
-	}}
+	see := advice("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, Service), seen.pods("webhook"))
 	switch {
 	case ready == 0:
-		a.add(Finding{Severity: Error, Object: serviceObject, What: fmt.Sprintf("none of %d endpoints is ready: %s", all, uncalled), Remedy: see})
+		a.find(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, uncalled)
 	case ready < all:
-		a.add(Finding{Severity: Warning, Object: serviceObject, What: fmt.Sprintf("%d of %d endpoints are ready", ready, all), Remedy: see})
+		a.find(Warning, serviceObject, see, "%d of %d endpoints are ready", ready, all)
 	}
 	return a
-}
-
-// isReady is that of an endpoint; one that says nothing is.
-func isReady(endpoint discoveryv1.Endpoint) bool {
-	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
 // judgeAnswers judges whether the whole way from the API server to the webhook and back works. If it does, a dry-run creation returns with the
@@ -74,22 +64,18 @@ func judgeAnswers(seen Seen) answer {
 	}
 	all := len(seen.Named.Value)
 	a.ok = fmt.Sprintf("%d of %d dry-run creations of a Node", stamped, all)
+	log := seen.logs(WebhookDeployment)
 	switch {
 	case stamped == 0:
-		a.add(Finding{
-			Severity: Error, What: "a dry-run creation of a Node returns without the webhook's stamp: the API server does not call it, or the call fails. Nodes wait behind the gate until capture has completed them",
-			Remedy: Remedy{Text: "What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", Commands: []string{logs(seen.Namespace, WebhookDeployment)}},
-		})
+		a.find(Error, "", advice("What else is found here may say why. If nothing is, the API server's own log does, and the webhook's:", log),
+			"a dry-run creation of a Node returns without the webhook's stamp: the API server does not call it, or the call fails. "+
+				"Nodes wait behind the gate until capture has completed them")
 	case stamped < all:
-		a.add(Finding{
-			Severity: Error, What: fmt.Sprintf("only %d of %d dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail", stamped, all),
-			Remedy: Remedy{Text: "See which one is not well:", Commands: []string{pods(seen.Namespace, "webhook")}},
-		})
+		a.find(Error, "", advice("See which one is not well:", seen.pods("webhook")),
+			"only %d of %d dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail", stamped, all)
 	case gated > 0:
-		a.add(Finding{
-			Severity: Warning, What: fmt.Sprintf("the webhook leaves the gate on a Node that lacks nothing (%d of %d): it hears nothing of the records, or has another --gate-key", gated, all),
-			Remedy: Remedy{Text: "Its log says since when:", Commands: []string{logs(seen.Namespace, WebhookDeployment)}},
-		})
+		a.find(Warning, "", advice("Its log says since when:", log),
+			"the webhook leaves the gate on a Node that lacks nothing (%d of %d): it hears nothing of the records, or has another --gate-key", gated, all)
 	}
 	return a
 }
@@ -105,11 +91,10 @@ func judgeGateInForce(seen Seen) answer {
 	}
 	a.ok = "a dry-run creation of a Node returns behind it"
 	if !seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints) {
-		a.add(Finding{
-			Severity: Error, Object: gatePolicyObject,
-			What:   "a dry-run creation of a Node returns without the gate, " + string(seen.Gate()) + ": " + ungated,
-			Remedy: Remedy{Text: "What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:", Commands: []string{"kubectl get " + gatePolicyObject + " -o yaml"}},
-		})
+		a.find(Error, gatePolicyObject,
+			advice("What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:",
+				"kubectl get "+gatePolicyObject+" -o yaml"),
+			"a dry-run creation of a Node returns without the gate, %s: %s", seen.Gate(), ungated)
 	}
 	return a
 }

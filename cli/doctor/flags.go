@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -44,22 +45,11 @@ func (s Seen) ServingSecret() string {
 	pod := deployment.Value.Spec.Template.Spec
 	for _, container := range pod.Containers {
 		for _, mount := range container.VolumeMounts {
-			if path.Clean(mount.MountPath) != path.Clean(directory) {
-				continue
-			}
-			if name := secretOf(pod.Volumes, mount.Name); name != "" {
-				return name
+			at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.Secret != nil })
+			if at >= 0 && path.Clean(mount.MountPath) == path.Clean(directory) {
+				return pod.Volumes[at].Secret.SecretName
 			}
 		}
 	}
 	return selfSignedSecret
-}
-
-func secretOf(volumes []corev1.Volume, name string) string {
-	for _, volume := range volumes {
-		if volume.Name == name && volume.Secret != nil {
-			return volume.Secret.SecretName
-		}
-	}
-	return ""
 }

@@ -5,12 +5,10 @@ func judgeGatePolicy(seen Seen) answer {
 	a := answer{ok: string(seen.Gate())}
 	lacks(&a, "", seen.GateServed)
 	if seen.lacksMutatingPolicies() {
-		a.add(Finding{
-			Severity: Warning, What: "this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, " + ungated,
-			Remedy: Remedy{
-				Text: "Start kubelets with --register-with-taints=" + seen.Gate().Taint().Key + ":NoSchedule. This check cannot see whether they are; then --skip gate-policy.",
-			},
-		})
+		a.find(Warning, "",
+			advice("Start kubelets with --register-with-taints="+seen.Gate().Taint().Key+":NoSchedule. "+
+				"This check cannot see whether they are; then --skip gate-policy."),
+			"this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has): unless its kubelet puts the gate on, "+ungated)
 		return a
 	}
 	seen.compare(&a, checkGate)
@@ -22,10 +20,8 @@ func judgeGuardPolicies(seen Seen) answer {
 	a := answer{ok: "kubelets cannot write nodekeep's annotations"}
 	lacks(&a, "", seen.GateServed)
 	if seen.lacksMutatingPolicies() {
-		a.add(Finding{
-			Severity: Warning, What: "this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: " + forgeable,
-			Remedy: Remedy{Text: "Upgrade to Kubernetes 1.36. Until then: --skip guard-policies."},
-		})
+		a.find(Warning, "", advice("Upgrade to Kubernetes 1.36. Until then: --skip guard-policies."),
+			"this API server has no MutatingAdmissionPolicies (Kubernetes 1.36 has), so nothing removes such annotations from a kubelet's CREATE: "+forgeable)
 	}
 	seen.compare(&a, checkGuards)
 	return a

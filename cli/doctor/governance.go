@@ -1,9 +1,10 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
-	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/governance"
@@ -25,43 +26,32 @@ func judgeGovernance(seen Seen) answer {
 	if !ok {
 		return a
 	}
+	rendered := advice("Upgrade the release, or apply the policies:", "nodekeep governance render | kubectl apply --server-side -f -")
 	wanted, err := governance.Objects(inForce.Governance(), seen.Namespace)
 	if err != nil {
-		a.add(Finding{Severity: Warning, Object: policyObject, What: err.Error(), Remedy: governanceRemedy()})
+		a.find(Warning, policyObject, rendered, "%s", err)
 		return a
 	}
 	found := seen.governed()
 	for _, want := range wanted {
-		object := strings.ToLower(text(want, "kind")) + "/" + text(want, "metadata", "name")
+		object := manifests.Name(unstructured.Unstructured{Object: want})
 		is, exists := found[object]
 		delete(found, object)
 		if !exists {
-			a.add(Finding{Severity: Warning, Object: object, What: "does not exist: " + ungoverned, Remedy: governanceRemedy()})
+			a.find(Warning, object, rendered, "does not exist: "+ungoverned)
 			continue
 		}
 		for _, difference := range (manifests.Comparison{}).Differences(want, is) {
-			a.add(Finding{Severity: Warning, Object: object, What: difference.Path + " is not as the policy says: " + ungoverned, Remedy: governanceRemedy()})
+			a.find(Warning, object, rendered, "%s is not as the policy says: %s", difference.Path, ungoverned)
 		}
 	}
-	var left []string
-	for object := range found {
-		left = append(left, object)
-	}
-	slices.Sort(left)
-	for _, object := range left {
-		a.add(Finding{
-			Severity: Warning, Object: object, What: "is left from an earlier policy, and still in force",
-			Remedy: Remedy{Text: "Delete it.", Commands: []string{"kubectl delete " + object}},
-		})
+	for _, object := range slices.Sorted(maps.Keys(found)) {
+		a.find(Warning, object, advice("Delete it.", "kubectl delete "+object), "is left from an earlier policy, and still in force")
 	}
 	if len(wanted) == 0 {
 		a.ok = "the policy has no rule that the API server enforces"
 	}
 	return a
-}
-
-func governanceRemedy() Remedy {
-	return Remedy{Text: "Upgrade the release, or apply the policies:", Commands: []string{"nodekeep governance render | kubectl apply --server-side -f -"}}
 }
 
 // governed are the admission policies of governance in the cluster and their bindings, as kubectl takes them.

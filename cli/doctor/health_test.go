@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -48,7 +50,7 @@ func TestAnUnknownSaysWhyAndHowToGetToKnow(t *testing.T) {
 
 func TestTheWorstFindingIsWhatACheckComesTo(t *testing.T) {
 	var a answer
-	a.add(Finding{Severity: Lacking, What: "c"}, Finding{Severity: Warning, What: "b"}, Finding{Severity: Error, What: "a"}, Finding{Severity: Error, What: "z"})
+	a.findings = []Finding{{Severity: Lacking, What: "c"}, {Severity: Warning, What: "b"}, {Severity: Error, What: "a"}, {Severity: Error, What: "z"}}
 	result := a.result("x")
 	assert.Equal(t, Status(Error), result.Status)
 	assert.Equal(t, "a", result.What)
@@ -66,7 +68,9 @@ func TestFewNameTheFirstAndCountAll(t *testing.T) {
 	}
 	assert.Equal(t, 25, few.All)
 	assert.Len(t, few.First, mostNamed)
-	assert.Equal(t, "15 more things", more(few, Error, "things", "see")[0].What)
+	var a answer
+	findMore(&a, Error, few, "things", "see")
+	assert.Equal(t, "15 more things", a.findings[0].What)
 }
 
 // breakage is an installation in which one thing is not right.
@@ -75,30 +79,32 @@ type breakage struct {
 	want []string // "check: severity: object: what", of all findings there are; what may be cut off by "..."
 }
 
+// found are the findings of all checks, each as "check: severity: object: what". Each has a remedy.
+func found(t *testing.T, seen Seen) (all []string) {
+	t.Helper()
+	for _, result := range Judge(seen, nil).Checks {
+		for _, finding := range result.Findings {
+			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
+			assert.NotEmpty(t, finding.Text, "%s has no remedy", finding.What)
+			for _, command := range finding.Commands {
+				assert.Regexp(t, `^(kubectl|nodekeep) `, command)
+			}
+		}
+	}
+	return all
+}
+
 func requireFindings(t *testing.T, breakages map[string]breakage) {
 	t.Helper()
 	for name, test := range breakages {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			test.is(&seen)
-			var got []string
-			for _, result := range Judge(seen, nil).Checks {
-				for _, finding := range result.Findings {
-					got = append(got, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
-					assert.NotEmpty(t, finding.Text, "%s has no remedy", finding.What)
-					for _, command := range finding.Commands {
-						assert.Regexp(t, `^(kubectl|nodekeep) `, command)
-					}
-				}
-			}
+			got := found(t, seen)
 			if assert.Len(t, got, len(test.want), "%q", got) {
 				for i, want := range test.want {
 					begin, cut := strings.CutSuffix(want, "...")
-					if cut {
-						assert.Equal(t, begin, got[i][:min(len(begin), len(got[i]))])
-					} else {
-						assert.Equal(t, want, got[i])
-					}
+					assert.True(t, got[i] == want || cut && strings.HasPrefix(got[i], begin), "%q is not %q", got[i], want)
 				}
 			}
 		})
@@ -107,13 +113,21 @@ func requireFindings(t *testing.T, breakages map[string]breakage) {
 
 func resultOf(t *testing.T, report Report, check string) Result {
 	t.Helper()
-	for _, result := range report.Checks {
-		if result.Check == check {
-			return result
-		}
+	at := slices.IndexFunc(report.Checks, func(r Result) bool { return r.Check == check })
+	require.GreaterOrEqual(t, at, 0, check)
+	return report.Checks[at]
+}
+
+// notes are those of a healthy installation.
+func notes(t *testing.T, seen Seen) (all []string) {
+	t.Helper()
+	report := Judge(seen, nil)
+	assert.True(t, report.Healthy)
+	assert.Zero(t, report.Findings)
+	for _, note := range report.Distinct() {
+		all = append(all, string(note.Severity)+": "+note.What)
 	}
-	t.Fatal(check)
-	return Result{}
+	return all
 }
 
 func TestEachThingThatWasNotReadIsNotKnownByAtLeastOneCheckAndWrongByNone(t *testing.T) {

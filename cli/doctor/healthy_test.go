@@ -5,9 +5,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,9 +17,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
@@ -53,7 +54,7 @@ func healthy(t *testing.T) Seen {
 	seen.APIServer = Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)})
 	seen.InCluster = Found(&corev1.Namespace{})
 	seen.Certificate = Found(secret)
-	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}}}}})
+	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}})
 	seen.Pods = Found(pods)
 	seen.GateServed = Found(true)
 	seen.Named = Found([]corev1.Node{stamped, stamped, stamped})
@@ -61,16 +62,14 @@ func healthy(t *testing.T) Seen {
 	seen.Leader = Found(lease("worker-1_a", now.Add(-2*time.Second)))
 	seen.VerifyLeader = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
 	seen.ChecksIn = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
-	for _, namespace := range seen.LookupNamespaces() {
-		seen.Lookups = append(seen.Lookups, lookup(seen, namespace))
-	}
+	seen.grantLookups()
 	seen.You = Found("jane")
 	seen.Records = Found(Records{All: 130})
 	seen.Strays = Found(Few[string]{})
 	seen.Policies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{})
 	seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
-	seen.AllValidating = Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*seen.validating().Value})
-	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*seen.mutating().Value})
+	seen.AllValidating = Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*typed[admissionregistrationv1.ValidatingWebhookConfiguration](seen, validatingObject).Value})
+	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*typed[admissionregistrationv1.MutatingWebhookConfiguration](seen, mutatingObject).Value})
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute})
@@ -81,17 +80,13 @@ func healthy(t *testing.T) Seen {
 	return seen
 }
 
-// lookup is a Role that grants what the controller needs in a namespace, and its binding.
-func lookup(seen Seen, namespace string) Lookup {
-	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	for _, right := range seen.lookupRights() {
-		if right.Namespace == namespace {
-			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{right.Resource}})
-		}
+// grantLookups puts the Roles and RoleBindings that the profiles in force need into the cluster, and no others.
+func (s *Seen) grantLookups() {
+	s.Objects = slices.DeleteFunc(s.Objects, func(o Object) bool { return o.Shipped.GetName() == LookupRole })
+	for _, object := range s.Lookups() {
+		object.Found = Found(object.Shipped.DeepCopy())
+		s.Objects = append(s.Objects, object)
 	}
-	binding.RoleRef.Name = LookupRole
-	binding.Subjects = []rbacv1.Subject{{Kind: "ServiceAccount", Name: VerifyDeployment, Namespace: seen.Namespace}}
-	return Lookup{Namespace: namespace, Role: Found(role), Binding: Found(binding)}
 }
 
 func held(rights []HeldRight) []HeldRight {
@@ -103,11 +98,9 @@ func held(rights []HeldRight) []HeldRight {
 
 func lease(holder string, renewed time.Time) Leadership {
 	return Leadership{At: now, Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: &holder, LeaseDurationSeconds: ptr(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
+		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
 	}}}
 }
-
-func ptr[T any](value T) *T { return &value }
 
 // authority signs certificates.
 type authority struct {
@@ -120,15 +113,9 @@ func newAuthority(t *testing.T) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: now.Add(-365 * 24 * time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "ca", NotBefore: now.Add(-365 * 24 * time.Hour)}, key)
 	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return authority{cert: cert, key: key, pem: encoded(der)}
+	return authority{cert: ca, key: key, pem: encoded(ca.Raw)}
 }
 
 // serving is the PEM of a certificate for a server.

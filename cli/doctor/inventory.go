@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -23,31 +22,29 @@ func judgeInventory(seen Seen) answer {
 	}
 	a.ok = fmt.Sprintf("capture reads all sources (%d)", len(inForce.Inventory()))
 	for _, source := range inForce.Inventory() {
-		for _, finding := range seen.findingsOf(source, seen.Inventory.Value) {
-			finding.Object = object
-			a.add(finding)
-		}
+		seen.judgeSource(&a, object, source)
 	}
 	return a
 }
 
-// findingsOf is what is wrong with one source.
-func (s Seen) findingsOf(source inventory.Source, notes *corev1.ConfigMap) (findings []Finding) {
+// judgeSource judges one source by what capture notes of it in an object.
+func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 	find := func(remedy Remedy, format string, args ...any) {
-		findings = append(findings, Finding{Severity: Warning, What: "inventory " + source.Name + ": " + fmt.Sprintf(format, args...), Remedy: remedy})
+		a.find(Warning, object, remedy, "inventory %s: "+format, append([]any{source.Name}, args...)...)
 	}
-	log := Remedy{Text: "The log of capture has the error:", Commands: []string{logs(s.Namespace, CaptureDeployment)}}
+	log := advice("The log of capture has the error:", s.logs(CaptureDeployment))
+	notes := s.Inventory.Value
 	note, readable := capture.InventoryNoteOf(notes, source.Name)
-	if !readable {
-		if notes == nil || notes.Data[source.Name] == "" {
-			find(log, "capture has not read it yet: rules do not know its facts")
-		} else {
-			find(Remedy{
-				Text:     "capture writes the note anew at its next read, a minute later at most. If this does not help, see which client writes it:",
-				Commands: []string{fmt.Sprintf("kubectl -n %s get configmap %s -o yaml --show-managed-fields", s.Namespace, capture.InventoryName)},
-			}, "what capture notes of it cannot be read, so its state is not known")
-		}
-		return findings
+	switch {
+	case readable:
+	case notes == nil || notes.Data[source.Name] == "":
+		find(log, "capture has not read it yet: rules do not know its facts")
+		return
+	default:
+		find(advice("capture writes the note anew at its next read, a minute later at most. If this does not help, see which client writes it:",
+			s.kubectl("get configmap %s -o yaml --show-managed-fields", capture.InventoryName)),
+			"what capture notes of it cannot be read, so its state is not known")
+		return
 	}
 	age := s.Now.Sub(note.Confirmed)
 	if note.Failure != "" {
@@ -61,11 +58,9 @@ func (s Seen) findingsOf(source inventory.Source, notes *corev1.ConfigMap) (find
 			duration.HumanDuration(age), duration.HumanDuration(source.StaleAfter))
 	}
 	if note.Held != "" && !note.Accepted() {
-		find(Remedy{
-			Text:     "Correct the inventory, or accept the snapshot:",
-			Commands: []string{"nodekeep policy accept " + note.Held + " --dry-run", "nodekeep policy accept " + note.Held},
-		}, "snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. What it said before stays in force",
-			note.Held, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
+		accept := "nodekeep policy accept " + note.Held
+		find(advice("Correct the inventory, or accept the snapshot:", accept+" --dry-run", accept),
+			"snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. "+
+				"What it said before stays in force", note.Held, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
 	}
-	return findings
 }

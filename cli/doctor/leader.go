@@ -1,11 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/capture"
 )
@@ -14,18 +16,12 @@ const leaseObject = "lease/" + capture.LeaseName
 
 // holder is who leads, or led last.
 func (l Leadership) holder() string {
-	if l.Lease.Spec.HolderIdentity == nil || *l.Lease.Spec.HolderIdentity == "" {
-		return "nobody"
-	}
-	return *l.Lease.Spec.HolderIdentity
+	return cmp.Or(ptr.Deref(l.Lease.Spec.HolderIdentity, ""), "nobody")
 }
 
 // lasts is how long a leader counts as one after its last renewal.
 func (l Leadership) lasts() time.Duration {
-	if l.Lease.Spec.LeaseDurationSeconds == nil {
-		return 0
-	}
-	return time.Duration(*l.Lease.Spec.LeaseDurationSeconds) * time.Second
+	return time.Duration(ptr.Deref(l.Lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
 
 // Doubtful reports whether the Lease alone does not show that a replica leads: only a renewal shows it.
@@ -37,9 +33,12 @@ func (l Leadership) Doubtful() bool {
 	return age > l.lasts() || age < -tolerated
 }
 
+// leads reports whether a replica is known to lead.
+func (l Leadership) leads() bool { return l.Renewed || !l.Doubtful() }
+
 // Silent is for how long nobody has led; 0 while a replica leads.
 func (l Leadership) Silent() time.Duration {
-	if l.Renewed || !l.Doubtful() {
+	if l.leads() {
 		return 0
 	}
 	last := l.Lease.CreationTimestamp.Time
@@ -59,11 +58,9 @@ func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership 
 // judgeLeader judges whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
 func judgeLeader(seen Seen) answer {
 	var a answer
+	why := advice("See why no capture runs:", seen.pods("capture"), seen.logs(CaptureDeployment))
 	find := func(what string) {
-		a.add(Finding{
-			Severity: Error, Object: leaseObject, What: what + ": edits are not recorded, and Nodes that wait behind the gate wait on",
-			Remedy: Remedy{Text: "See why no capture runs:", Commands: []string{pods(seen.Namespace, "capture"), logs(seen.Namespace, CaptureDeployment)}},
-		})
+		a.find(Error, leaseObject, why, "%s: edits are not recorded, and Nodes that wait behind the gate wait on", what)
 	}
 	if value, given := flagOf(seen.capture(), "leader-elect"); given && value == "false" {
 		return answer{ok: "capture runs without an election"}
@@ -74,7 +71,7 @@ func judgeLeader(seen Seen) answer {
 	case seen.Leader.Absent:
 		find("no capture has ever led")
 	case !seen.Leader.Found:
-	case leader.Renewed || !leader.Doubtful():
+	case leader.leads():
 		a.ok = leader.holder() + " leads"
 	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:
 		find("nobody leads, and nobody takes over")

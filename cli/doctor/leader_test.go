@@ -16,3 +16,20 @@ func TestALeaseShowsForHowLongNoCaptureHasLed(t *testing.T) {
 	renewed.Renewed = true
 	assert.Zero(t, renewed.Silent(), "it was renewed while it was watched")
 }
+
+func TestALeaseIsDoubtfulUntilItIsSeenToBeRenewed(t *testing.T) {
+	assert.False(t, lease("a", now.Add(-14*time.Second)).Doubtful())
+	assert.False(t, lease("a", now.Add(9*time.Second)).Doubtful())
+	assert.True(t, lease("a", now.Add(-16*time.Second)).Doubtful())
+	assert.True(t, lease("a", now.Add(11*time.Second)).Doubtful())
+	assert.True(t, lease("", now).Doubtful())
+}
+
+func TestALaterLookShowsWhetherAReplicaRenewsTheLease(t *testing.T) {
+	first, later := lease("a", now.Add(-time.Hour)), now.Add(2*time.Second)
+	assert.False(t, first.Again(first.Lease, later).Renewed)
+	assert.True(t, first.Again(lease("a", later).Lease, later).Renewed)
+	assert.True(t, first.Again(lease("b", later).Lease, later).Renewed)
+	assert.False(t, first.Again(lease("", later).Lease, later).Renewed, "a replica that leaves renews it once more")
+	assert.Equal(t, later, first.Again(first.Lease, later).At)
+}

@@ -1,91 +1,80 @@
 package doctor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// LookupRole lets the verification controller look into a namespace that profiles name.
+// LookupRole lets the verification controller look into a namespace that profiles name. Its RoleBinding has that name, too.
 const LookupRole = "nodekeep-verify-lookup"
 
-// Lookup is that Role in one namespace, and its RoleBinding.
-type Lookup struct {
-	Namespace string
-	Role      Read[*rbacv1.Role]
-	Binding   Read[*rbacv1.RoleBinding]
-}
+// defaultDNS is the DNS Service of the cluster where the Deployment does not name one.
+const defaultDNS = "kube-system/kube-dns"
 
-// LookupNamespaces are the namespaces that the profiles in force make the controller look into, in order.
-func (s Seen) LookupNamespaces() (namespaces []string) {
-	for _, right := range s.lookupRights() {
-		namespaces = append(namespaces, right.Namespace)
-	}
-	slices.Sort(namespaces)
-	return slices.Compact(namespaces)
-}
-
-// lookupRights are what the controller needs there.
-func (s Seen) lookupRights() (rights []Right) {
+// lookupRights are what the profiles in force make the controller look at, by namespace.
+func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	dns := defaultDNS
 	if given, ok := flagOf(s.verify(), "dns-service"); ok {
 		dns = given
 	}
-	for _, profile := range s.Profiles().All() {
-		for _, name := range profile.Wait.DaemonSets {
-			rights = append(rights, Right{Verb: "list", Resource: "pods", Namespace: namespaceOf(name)})
+	rights := map[string][]rbacv1.PolicyRule{}
+	need := func(object, verb, group, resource string) {
+		namespace, _, _ := strings.Cut(object, "/")
+		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
+		if !slices.ContainsFunc(rights[namespace], func(one rbacv1.PolicyRule) bool { return one.Resources[0] == resource }) {
+			rights[namespace] = append(rights[namespace], rule)
 		}
-		for _, name := range profile.Services(dns) {
-			rights = append(rights,
-				Right{Verb: "get", Resource: "services", Namespace: namespaceOf(name)},
-				Right{Verb: "list", Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: namespaceOf(name)})
+	}
+	for _, profile := range s.Profiles().All() {
+		for _, daemonSet := range profile.Wait.DaemonSets {
+			need(daemonSet, "list", "", "pods")
+		}
+		for _, service := range profile.Services(dns) {
+			need(service, "get", "", "services")
+			need(service, "list", "discovery.k8s.io", "endpointslices")
 		}
 	}
 	return rights
 }
 
-// defaultDNS is the DNS Service of the cluster where the Deployment does not name one.
-const defaultDNS = "kube-system/kube-dns"
+func (s Seen) lookupNamespaces() []string { return slices.Sorted(maps.Keys(s.lookupRights())) }
 
-// namespaceOf is that of NAMESPACE/NAME.
-func namespaceOf(name string) string {
-	namespace, _, _ := strings.Cut(name, "/")
-	return namespace
-}
-
-// judgeLookups judges whether the controller may look into the namespaces that profiles name.
-func (s Seen) judgeLookups(a *answer) {
-	remedy := expectation{check: checkVerification}.remedy(reinstall())
-	for _, in := range s.Lookups {
-		object := "role/" + LookupRole
-		find := func(object, what string) {
-			a.add(Finding{
-				Severity: Error, Object: object,
-				What:   "in namespace " + in.Namespace + " " + what + ": checks of profiles that look there do not pass, and " + unverified,
-				Remedy: remedy,
-			})
-		}
-		lacks(a, object, in.Role)
-		lacks(a, object, in.Binding)
-		var lacking []string
-		for _, right := range s.lookupRights() {
-			granted := in.Role.Found && slices.ContainsFunc(in.Role.Value.Rules, func(rule rbacv1.PolicyRule) bool { return grants(rule, right) })
-			if right.Namespace == in.Namespace && !granted && !slices.Contains(lacking, right.String()) {
-				lacking = append(lacking, right.String())
+// Lookups are the Roles that the profiles in force need, and their RoleBindings, by namespace. The manifests cannot hold them, so they are made here as
+// the chart renders them.
+func (s Seen) Lookups() (objects []Object) {
+	rights := s.lookupRights()
+	for _, namespace := range s.lookupNamespaces() {
+		of := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}
+		for _, object := range []any{
+			&rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: of, Rules: rights[namespace]},
+			&rbacv1.RoleBinding{
+				TypeMeta: rbacType("RoleBinding"), ObjectMeta: of,
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: LookupRole},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: VerifyDeployment, Namespace: s.Namespace}},
+			},
+		} {
+			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object); err == nil { // as of any type of the API
+				objects = append(objects, Object{Shipped: unstructured.Unstructured{Object: content}})
 			}
 		}
-		switch {
-		case in.Role.Absent:
-			find(object, "it does not exist")
-		case in.Role.Found && len(lacking) > 0:
-			find(object, "it does not grant "+strings.Join(lacking, ", "))
-		}
-		switch account := (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: VerifyDeployment, Namespace: s.Namespace}); {
-		case in.Binding.Absent:
-			find("rolebinding/"+LookupRole, "it does not exist")
-		case in.Binding.Found && (in.Binding.Value.RoleRef.Name != LookupRole || !slices.Contains(in.Binding.Value.Subjects, account)):
-			find("rolebinding/"+LookupRole, "it does not bind ServiceAccount "+VerifyDeployment)
-		}
 	}
+	return objects
+}
+
+func rbacType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// where shows which of the objects of one name it is.
+func (o Object) where() string {
+	if o.Shipped.GetName() != LookupRole {
+		return ""
+	}
+	return "in namespace " + o.Shipped.GetNamespace() + " "
 }

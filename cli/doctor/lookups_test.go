@@ -5,36 +5,49 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 	const (
-		role    = "verification: error: role/nodekeep-verify-lookup: in namespace "
-		binding = "verification: error: rolebinding/nodekeep-verify-lookup: in namespace "
+		role    = "role/" + LookupRole
+		binding = "rolebinding/" + LookupRole
+		begin   = "verification: error: "
 		so      = ": checks of profiles that look there do not pass, and Nodes with a verification taint keep it and take no workloads"
 	)
-	assert.Equal(t, []string{"default", "kube-system"}, healthy(t).LookupNamespaces(), "the Service that a check names, and the DNS Service")
+	assert.Equal(t, []string{"default", "kube-system"}, healthy(t).lookupNamespaces(), "the Service that a check names, and the DNS Service")
+	in := func(namespace, object string, change func(*Object)) func(*Seen) {
+		return func(s *Seen) {
+			for i := range s.Objects {
+				if s.Objects[i].Name() == object && s.Objects[i].Shipped.GetNamespace() == namespace {
+					change(&s.Objects[i])
+				}
+			}
+		}
+	}
+	gone := func(o *Object) { o.Found = Absent[*unstructured.Unstructured]() }
 	requireFindings(t, map[string]breakage{
-		"the Role is not there":    {func(s *Seen) { s.Lookups[0].Role = Absent[*rbacv1.Role]() }, []string{role + "default it does not exist" + so}},
-		"the binding is not there": {func(s *Seen) { s.Lookups[1].Binding = Absent[*rbacv1.RoleBinding]() }, []string{binding + "kube-system it does not exist" + so}},
+		"the Role is not there":    {in("default", role, gone), []string{begin + role + ": in namespace default it does not exist" + so}},
+		"the binding is not there": {in("kube-system", binding, gone), []string{begin + binding + ": in namespace kube-system it does not exist" + so}},
 		"the Role grants less": {
-			func(s *Seen) { s.Lookups[1].Role.Value.Rules = s.Lookups[1].Role.Value.Rules[:1] },
-			[]string{role + "kube-system it does not grant list endpointslices.discovery.k8s.io in namespace kube-system" + so},
+			in("kube-system", role, func(o *Object) { o.Found.Value.Object["rules"] = o.Found.Value.Object["rules"].([]any)[:1] }),
+			[]string{begin + role + ": in namespace kube-system it does not grant list endpointslices.discovery.k8s.io in namespace kube-system" + so},
 		},
 		"the binding is of another account": {
-			func(s *Seen) { s.Lookups[0].Binding.Value.Subjects[0].Namespace = "elsewhere" },
-			[]string{binding + "default it does not bind ServiceAccount nodekeep-verify" + so},
+			in("default", binding, func(o *Object) { mapsIn(o.Found.Value.Object, "subjects")[0]["namespace"] = "elsewhere" }),
+			[]string{begin + binding + ": in namespace default subjects[nodekeep-verify].namespace is elsewhere, and nodekeep ships nodekeep-system" + so},
 		},
 		"the Role may not be read": {
-			func(s *Seen) {
-				s.Lookups[0].Role = NotKnown[*rbacv1.Role](Unknown{Why: "you may not get roles", Remedy: Remedy{Text: "An administrator can grant it:"}})
-			},
-			[]string{"verification: unknown: role/nodekeep-verify-lookup: you may not get roles"},
+			in("default", role, func(o *Object) {
+				o.Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not get roles", Remedy: Remedy{Text: "An administrator can grant it:"}})
+			}),
+			[]string{"verification: unknown: " + role + ": you may not get roles"},
 		},
 	})
 
 	seen := healthy(t)
 	seen.setPolicy(profilesOf("name: gpu, wait: {daemonSets: [gpu-operator/device-plugin]}"))
-	assert.Equal(t, []string{"gpu-operator"}, seen.LookupNamespaces())
-	assert.Equal(t, "list pods in namespace gpu-operator", seen.lookupRights()[0].String())
+	assert.Equal(t, map[string][]rbacv1.PolicyRule{
+		"gpu-operator": {{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
+	}, seen.lookupRights())
 }

@@ -20,37 +20,37 @@ func judgeMigrations(seen Seen) answer {
 	}
 	a.ok = fmt.Sprintf("open: %d; see below", len(seen.Migrations.Value))
 	for _, m := range seen.Migrations.Value {
-		a.add(migrationFindings(m, seen.LabelRules.asked() && seen.rulesState(inForce) == rulesHeld)...)
+		judgeMigration(&a, m, seen.LabelRules.asked() && seen.rulesState(inForce) == rulesHeld)
 	}
 	return a
 }
 
-// migrationFindings are the findings of one migration. If held is true, capture removes no old keys until an operator releases the migration.
-func migrationFindings(m *view.Migration, held bool) (findings []Finding) {
+// judgeMigration judges one migration. If held is true, capture removes no old keys until an operator releases the migration.
+func judgeMigration(a *answer, m *view.Migration, held bool) {
 	find := func(severity Severity, remedy Remedy, format string, args ...any) {
-		what := fmt.Sprintf("the migration of %s to %s ", m.From, m.To) + fmt.Sprintf(format, args...)
-		findings = append(findings, Finding{Severity: severity, Object: policyObject, What: what, Remedy: remedy})
+		a.find(severity, policyObject, remedy, "the migration of %s to %s "+format, append([]any{m.From, m.To}, args...)...)
 	}
-	status := func(text string) Remedy { return Remedy{Text: text, Commands: []string{"nodekeep migrate status"}} }
-	change := Remedy{Text: "Change these to " + m.To + ":", Commands: []string{"nodekeep migrate status"}}
+	status := func(text string) Remedy { return advice(text, "nodekeep migrate status") }
+	change, finish := status("Change these to "+m.To+":"), finishMigration(m.From, m.To)
 	finishing := m.Phase == policy.MigrateNew
 	switch uses := m.Uses(); {
 	case finishing && held && len(uses) > 0:
-		change.Commands = append(change.Commands, finishMigration(m.From, m.To))
+		change.Commands = append(change.Commands, finish)
 		find(Warning, change, "is held, and blocked: %s", firstOf(uses))
 	case finishing && held:
-		find(Warning, Remedy{Text: "Let capture remove the old key:", Commands: []string{finishMigration(m.From, m.To)}}, "is held: capture does not remove %s before an operator releases it", m.From)
+		find(Warning, advice("Let capture remove the old key:", finish), "is held: capture does not remove %s before an operator releases it", m.From)
 	case finishing && len(uses) > 0:
 		find(Warning, change, "removes %s from Nodes while it is in use: %s", m.From, firstOf(uses))
 	}
 	if conflicts := m.In(policy.MigrationConflict); conflicts > 0 {
-		find(Warning, status("Remove or change one of the two labels where they differ:"), "leaves %d Nodes or records alone: both keys have a value of their own there", conflicts)
+		find(Warning, status("Remove or change one of the two labels where they differ:"),
+			"leaves %d Nodes or records alone: both keys have a value of their own there", conflicts)
 	}
 	if len(m.Unread) > 0 {
-		find(Lacking, status("Ask an operator who may list them in all namespaces:"), "may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
+		find(Lacking, status("Ask an operator who may list them in all namespaces:"),
+			"may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
 	}
 	find(Note, status("Next: "+m.Next()+"."), "is open, in phase %s: %s", m.Phase, m.Counts())
-	return findings
 }
 
 // firstOf names the first of many.

@@ -1,7 +1,5 @@
 package doctor
 
-import "fmt"
-
 // NotKept is what Nodes show and the policy does not keep, for one reason.
 type NotKept struct {
 	Why   string
@@ -21,16 +19,10 @@ func (n *Nodes) SeeNotKept(item, why string) {
 func judgeNotKept(seen Seen) answer {
 	a := answer{ok: "every label and taint of the Nodes is kept"}
 	lacks(&a, "", seen.Nodes)
+	remedy := advice("The component that owns such a key sets it again. If an operator set it, see on which Nodes, "+
+		"and change labels.keep, labels.ignore or taints.ignore of the policy:", seen.policyTo("nodekeep policy check - --against-cluster -o wide"))
 	for _, of := range seen.Nodes.Value.NotKept {
-		a.add(Finding{
-			Severity: Note, What: "not kept (" + of.Why + "): " + listing(of.Items, "items"),
-			Remedy: Remedy{
-				Text: "The component that owns such a key sets it again. If an operator set it, see on which Nodes, and change labels.keep, labels.ignore or taints.ignore of the policy:",
-				Commands: []string{
-					fmt.Sprintf(`kubectl -n %s get %s -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check - --against-cluster -o wide`, seen.Namespace, policyObject),
-				},
-			},
-		})
+		a.find(Note, "", remedy, "not kept (%s): %s", of.Why, listing(of.Items, "items"))
 	}
 	if len(a.findings) > 0 {
 		a.ok = "see the notes below"

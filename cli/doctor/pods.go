@@ -3,11 +3,11 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // componentLabel shows which process a pod runs.
@@ -57,38 +57,32 @@ func judgeVersions(seen Seen) answer {
 	if lacks(&a, "", seen.Pods); !seen.Pods.Found {
 		return a
 	}
-	named, running := map[string]bool{}, map[string]bool{}
+	named, running := sets.New[string](), sets.New[string]()
 	for _, pod := range seen.Pods.Value {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		for _, container := range pod.Spec.Containers {
 			if isOurs(container.Name) {
-				named[container.Image] = true
+				named.Insert(container.Image)
 			}
 		}
 		for _, container := range pod.Status.ContainerStatuses {
 			if isOurs(container.Name) && container.ImageID != "" {
-				running[container.ImageID] = true
+				running.Insert(container.ImageID)
 			}
 		}
 	}
-	images := slices.Sorted(maps.Keys(named))
+	images := sets.List(named)
 	a.ok = cmp.Or(strings.Join(images, ", "), "no pod runs")
-	var what string
+	see := advice("If no rollout is going on, see which ones are behind:",
+		seen.kubectl("get pods -l %s -o custom-columns='POD:.metadata.name,IMAGE:.spec.containers[*].image,ID:.status.containerStatuses[*].imageID'", PodSelector))
+	const object, so = "pods -l " + PodSelector, ": webhook and capture could decide differently"
 	switch {
 	case len(images) > 1:
-		what = "pods run different images: " + strings.Join(images, ", ")
+		a.find(Warning, object, see, "pods run different images: %s"+so, strings.Join(images, ", "))
 	case len(running) > 1:
-		what = fmt.Sprintf("pods run %d different images under one name, %s", len(running), images[0])
-	default:
-		return a
+		a.find(Warning, object, see, "pods run %d different images under one name, %s"+so, len(running), images[0])
 	}
-	a.add(Finding{
-		Severity: Warning, Object: "pods -l " + PodSelector, What: what + ": webhook and capture could decide differently",
-		Remedy: Remedy{Text: "If no rollout is going on, see which ones are behind:", Commands: []string{
-			fmt.Sprintf("kubectl -n %s get pods -l %s -o custom-columns='POD:.metadata.name,IMAGE:.spec.containers[*].image,ID:.status.containerStatuses[*].imageID'", seen.Namespace, PodSelector),
-		}},
-	})
 	return a
 }

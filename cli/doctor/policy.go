@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -30,16 +29,16 @@ func judgePolicy(seen Seen) answer {
 	a := answer{ok: "valid"}
 	seen.compare(&a, checkPolicy)
 	if _, err := seen.InForce(); seen.policy().Found && err != nil {
-		a.add(Finding{
-			Severity: Error, Object: policyObject,
-			What: "the last good policy stays in force, and a process that starts does not run: " + strings.ReplaceAll(err.Error(), "\n", "; "),
-			Remedy: Remedy{Text: "Mend it; the check names the lines:", Commands: []string{
-				fmt.Sprintf(`kubectl -n %s get %s -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check -`, seen.Namespace, policyObject),
-				fmt.Sprintf("kubectl -n %s edit %s", seen.Namespace, policyObject),
-			}},
-		})
+		a.find(Error, policyObject,
+			advice("Mend it; the check names the lines:", seen.policyTo("nodekeep policy check -"), seen.kubectl("edit %s", policyObject)),
+			"the last good policy stays in force, and a process that starts does not run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return a
+}
+
+// policyTo hands the policy file in the cluster to a command.
+func (s Seen) policyTo(command string) string {
+	return s.kubectl(`get %s -o jsonpath='{.data.policy\.yaml}' | %s`, policyObject, command)
 }
 
 // judgedBy is the policy in force, for a check of an object. If the policy is not known or cannot be used, the answer says so, and ok is false.
@@ -47,7 +46,7 @@ func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 	p, err := s.InForce()
 	switch {
 	case errors.Is(err, errNoPolicy):
-		a.add(Finding{Severity: Lacking, Object: object, What: "what the policy says of it is not known, since the policy cannot be read", Remedy: first(checkPolicy)})
+		a.find(Lacking, object, first(checkPolicy), "what the policy says of it is not known, since the policy cannot be read")
 	case err != nil:
 		a.ok = "the last good policy counts; see " + checkPolicy
 	}
@@ -67,11 +66,8 @@ func judgeLabelRules(seen Seen) answer {
 	}
 	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
 	case state == rulesHeld:
-		a.add(Finding{
-			Severity: Warning, Object: object,
-			What:   "rules " + rules + " of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet",
-			Remedy: acceptRules(inForce),
-		})
+		a.find(Warning, object, acceptRules(inForce),
+			"rules %s of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet", rules)
 	case state == rulesAccepted:
 		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
 	case rules == policy.NoRules:
@@ -84,10 +80,8 @@ func judgeLabelRules(seen Seen) answer {
 
 // acceptRules is how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
 func acceptRules(p policy.Policy) Remedy {
-	remedy := Remedy{
-		Text:     "See on how many Nodes; then accept them, or take the change of the policy back:",
-		Commands: []string{"nodekeep policy accept " + p.RulesHash() + " --dry-run", "nodekeep policy accept " + p.RulesHash()},
-	}
+	accept := "nodekeep policy accept " + p.RulesHash()
+	remedy := advice("See on how many Nodes; then accept them, or take the change of the policy back:", accept+" --dry-run", accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew {
 			remedy.Commands[1] = finishMigration(m.From, m.To)

@@ -37,6 +37,9 @@ type Few[T any] struct {
 // mostNamed is how many of many are named.
 const mostNamed = 10
 
+// left is how many are not named.
+func (f Few[T]) left() int { return f.All - len(f.First) }
+
 // Add counts one more, and reports whether it is named.
 func (f *Few[T]) Add(one T) (named bool) {
 	if f.All++; len(f.First) == mostNamed {

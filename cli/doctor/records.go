@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,16 +39,11 @@ func judgeRecords(seen Seen) answer {
 	records := seen.Records.Value
 	a.ok = fmt.Sprintf("%d records, all can be read", records.All)
 	for _, record := range records.Unreadable.First {
-		a.add(Finding{
-			Severity: Error, Object: "configmap/" + record.ConfigMap,
-			What: "nothing is restored from it, and its Node stays behind the gate: " + record.Why,
-			Remedy: Remedy{Text: "Mend it, or delete it, and what it remembers is lost:", Commands: []string{
-				fmt.Sprintf("kubectl -n %s edit configmap %s", seen.Namespace, record.ConfigMap),
-				fmt.Sprintf("kubectl -n %s delete configmap %s", seen.Namespace, record.ConfigMap),
-			}},
-		})
+		a.find(Error, "configmap/"+record.ConfigMap,
+			advice("Mend it, or delete it, and what it remembers is lost:", seen.kubectl("edit configmap %s", record.ConfigMap), seen.kubectl("delete configmap %s", record.ConfigMap)),
+			"nothing is restored from it, and its Node stays behind the gate: %s", record.Why)
 	}
-	a.add(more(records.Unreadable, Error, "records cannot be read", "nodekeep list")...)
+	findMore(&a, Error, records.Unreadable, "records cannot be read", "nodekeep list")
 	return a
 }
 
@@ -58,15 +52,11 @@ func judgeRecordLabels(seen Seen) answer {
 	a := answer{ok: "every record has its label"}
 	lacks(&a, "", seen.Strays)
 	for _, name := range seen.Strays.Value.First {
-		a.add(Finding{
-			Severity: Error, Object: "configmap/" + name,
-			What: fmt.Sprintf("it is named as a record and lacks the label %s=true: webhook and capture do not find it", store.RecordLabel),
-			Remedy: Remedy{Text: "Put the label back, if it is one:", Commands: []string{
-				fmt.Sprintf("kubectl -n %s label configmap %s %s=true --overwrite", seen.Namespace, name, store.RecordLabel),
-			}},
-		})
+		a.find(Error, "configmap/"+name,
+			advice("Put the label back, if it is one:", seen.kubectl("label configmap %s %s=true --overwrite", name, store.RecordLabel)),
+			"it is named as a record and lacks the label %s=true: webhook and capture do not find it", store.RecordLabel)
 	}
-	a.add(more(seen.Strays.Value, Error, "ConfigMaps lack the label of a record", fmt.Sprintf("kubectl -n %s get configmaps -l %s!=true", seen.Namespace, store.RecordLabel))...)
+	findMore(&a, Error, seen.Strays.Value, "ConfigMaps lack the label of a record", seen.kubectl("get configmaps -l %s!=true", store.RecordLabel))
 	return a
 }
 
@@ -75,15 +65,12 @@ func judgeQuarantine(seen Seen) answer {
 	a := answer{ok: "nothing waits for a decision"}
 	lacks(&a, "", seen.Records)
 	for _, node := range seen.Records.Value.Waiting.First {
-		a.add(Finding{
-			Severity: Warning, Object: "configmap/" + store.Name(node),
-			What: "another machine has taken the name " + node + ": nothing is restored on it before an operator says whose it is",
-			Remedy: Remedy{Text: "The record belongs to the machine that has the name now (old), or is to be forgotten (new):", Commands: []string{
-				"nodekeep accept " + node + " --machine old", "nodekeep accept " + node + " --machine new",
-			}},
-		})
+		accept := "nodekeep accept " + node + " --machine "
+		a.find(Warning, "configmap/"+store.Name(node),
+			advice("The record belongs to the machine that has the name now (old), or is to be forgotten (new):", accept+"old", accept+"new"),
+			"another machine has taken the name %s: nothing is restored on it before an operator says whose it is", node)
 	}
-	a.add(more(seen.Records.Value.Waiting, Warning, "records wait for a decision", "nodekeep list --stale")...)
+	findMore(&a, Warning, seen.Records.Value.Waiting, "records wait for a decision", "nodekeep list --stale")
 	return a
 }
 
@@ -92,7 +79,7 @@ type Nodes struct {
 	All   int           // Nodes
 	Gated int           // of which behind the gate
 	After time.Duration // how long is longer than usual
-	Stuck Few[GatedNode]
+	Stuck Few[WaitingNode]
 
 	Claimed []Claimed // by annotation
 	NotKept []NotKept // by reason
@@ -101,8 +88,8 @@ type Nodes struct {
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
 }
 
-// GatedNode has been behind the gate for longer than usual.
-type GatedNode struct {
+// WaitingNode has waited for longer than it should: behind the gate, or to be verified.
+type WaitingNode struct {
 	Name  string
 	Since time.Time
 	Why   string // what is left to do about it; empty where that is not known
@@ -120,34 +107,24 @@ func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named b
 	if now.Sub(since) <= g.After {
 		return false
 	}
-	return g.Stuck.Add(GatedNode{Name: node.Name, Since: since})
+	return g.Stuck.Add(WaitingNode{Name: node.Name, Since: since})
 }
 
-// judgeGatedNodes judges whether Nodes have been behind the gate for long.
-func judgeGatedNodes(seen Seen) answer {
+// judgeWaitingNodes judges whether Nodes have been behind the gate for long.
+func judgeWaitingNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
 	a.ok = fmt.Sprintf("%d of %d Nodes are behind the gate, none for more than %s", nodes.Gated, nodes.All, duration.HumanDuration(nodes.After))
 	for _, node := range nodes.Stuck.First {
-		what := fmt.Sprintf("it has been behind the gate for %s and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
+		why := ""
 		if node.Why != "" {
-			what += ": " + node.Why
+			why = ": " + node.Why
 		}
-		a.add(Finding{
-			Severity: Error, Object: "node/" + node.Name, What: what,
-			Remedy: Remedy{Text: "See what it waits for. To let it take workloads as it is:", Commands: []string{"nodekeep explain " + node.Name, "nodekeep gate lift " + node.Name}},
-		})
+		a.find(Error, "node/"+node.Name,
+			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep gate lift "+node.Name),
+			"it has been behind the gate for %s and takes no workloads%s", duration.HumanDuration(seen.Now.Sub(node.Since)), why)
 	}
-	a.add(more(nodes.Stuck, Error, "Nodes are behind the gate", "nodekeep gate list")...)
+	findMore(&a, Error, nodes.Stuck, "Nodes are behind the gate", "nodekeep gate list")
 	return a
-}
-
-// more reports how many there are in addition to those that are named.
-func more[T any](few Few[T], severity Severity, what, command string) []Finding {
-	left := few.All - len(few.First)
-	if left == 0 {
-		return nil
-	}
-	return []Finding{{Severity: severity, What: fmt.Sprintf("%d more %s", left, what), Remedy: Remedy{Text: "All of them:", Commands: strings.Split(command, "\n")}}}
 }

@@ -29,12 +29,10 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 					s.Records.Value.See(store.Listed{ConfigMap: fmt.Sprintf("node.worker-%d", i), Err: errors.New("it is torn")})
 				}
 			},
-			[]string{
-				"records: error: configmap/node.worker-0: ...", "records: error: configmap/node.worker-1: ...", "records: error: configmap/node.worker-2: ...",
-				"records: error: configmap/node.worker-3: ...", "records: error: configmap/node.worker-4: ...", "records: error: configmap/node.worker-5: ...",
-				"records: error: configmap/node.worker-6: ...", "records: error: configmap/node.worker-7: ...", "records: error: configmap/node.worker-8: ...",
-				"records: error: configmap/node.worker-9: ...", "records: error: : 2 more records cannot be read",
-			},
+			append(repeat(mostNamed, func(i int) string {
+				return fmt.Sprintf("records: error: configmap/node.worker-%d: nothing is restored from it...", i)
+			}),
+				"records: error: : 2 more records cannot be read"),
 		},
 		"a record waits for a decision, one that was decided about does not": {
 			func(s *Seen) {

@@ -2,30 +2,34 @@ package doctor
 
 import "fmt"
 
+func advice(text string, commands ...string) Remedy { return Remedy{Text: text, Commands: commands} }
+
 // reinstall puts back what the manifests hold.
 func reinstall() Remedy {
-	return Remedy{
-		Text:     "Apply again what nodekeep was installed from (or run helm upgrade):",
-		Commands: []string{"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/nodekeep.yaml"},
-	}
+	return advice("Apply again what nodekeep was installed from (or run helm upgrade):",
+		"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/nodekeep.yaml")
 }
 
 // reapply is for an object that was changed: the API server names a conflict with who has changed it.
 func reapply() Remedy {
-	remedy := reinstall()
-	remedy.Text = "Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:"
-	return remedy
-}
-
-// logs shows what a process says.
-func logs(namespace, deployment string) string {
-	return fmt.Sprintf("kubectl -n %s logs deployment/%s --tail=50", namespace, deployment)
-}
-
-// pods shows what becomes of the pods of a process.
-func pods(namespace, component string) string {
-	return fmt.Sprintf("kubectl -n %s describe pods -l %s,app.kubernetes.io/component=%s", namespace, PodSelector, component)
+	return advice("Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:",
+		reinstall().Commands...)
 }
 
 // first is for what cannot be told before something else is right.
-func first(check string) Remedy { return Remedy{Text: "Correct first what " + check + " has found."} }
+func first(check string) Remedy { return advice("Correct first what " + check + " has found.") }
+
+// kubectl is a command in the release namespace.
+func (s Seen) kubectl(command string, args ...any) string {
+	return "kubectl -n " + s.Namespace + " " + fmt.Sprintf(command, args...)
+}
+
+// logs shows what a process says.
+func (s Seen) logs(deployment string) string {
+	return s.kubectl("logs deployment/%s --tail=50", deployment)
+}
+
+// pods shows what becomes of the pods of a process.
+func (s Seen) pods(component string) string {
+	return s.kubectl("describe pods -l %s,%s=%s", PodSelector, componentLabel, component)
+}

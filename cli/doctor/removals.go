@@ -5,17 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"nodekeep.dev/nodekeep/verify"
 )
 
 // What lets the verification controller remove Nodes, and what confines it.
 const (
-	removalName          = VerifyDeployment + "-removal"
-	removalRoleObject    = "clusterrole/" + removalName
-	removalBindingObject = "clusterrolebinding/" + removalName
-	removalPolicyObject  = "validatingadmissionpolicy/" + removalName
-	removalSwitchObject  = "validatingadmissionpolicybinding/" + removalName
-	checksRole           = VerifyDeployment + "-checks"
+	removalName         = VerifyDeployment + "-removal"
+	removalPolicyObject = "validatingadmissionpolicy/" + removalName
+	checksRole          = VerifyDeployment + "-checks"
 )
 
 // unremoved is what follows where Nodes that fail are not removed.
@@ -35,26 +34,27 @@ func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
 // Removes reports whether a profile in force removes Nodes.
 func (s Seen) Removes() bool { return len(s.removals()) > 0 }
 
-// needsRemoval reports whether the controller needs a right of its ClusterRole for removals.
+// removed are the objects that a kind of removal deletes.
+func removed(kind verify.RemovalKind) schema.GroupResource {
+	switch kind {
+	case verify.RemoveNodeClaim:
+		return schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}
+	case verify.RemoveMachine:
+		return schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machines"}
+	default:
+		return schema.GroupResource{Resource: "nodes"} // which are always served
+	}
+}
+
+// needsRemoval reports whether the controller needs a right of its ClusterRole for removals. It needs the other rights for removals of any kind.
 func (s Seen) needsRemoval(right Right) bool {
 	kinds := s.removals()
-	for kind, resource := range map[verify.RemovalKind]string{verify.RemoveNode: "nodes", verify.RemoveNodeClaim: "nodeclaims", verify.RemoveMachine: "machines"} {
-		if right.Resource == resource {
+	for _, kind := range verify.RemovalKinds() {
+		if right.Resource == removed(kind).Resource {
 			return len(kinds[kind]) > 0
 		}
 	}
 	return len(kinds) > 0
-}
-
-// removalGroup is the API group of the objects that are removed; empty for Nodes, which are always served.
-func removalGroup(kind verify.RemovalKind) string {
-	switch kind {
-	case verify.RemoveNodeClaim:
-		return "karpenter.sh"
-	case verify.RemoveMachine:
-		return "cluster.x-k8s.io"
-	}
-	return ""
 }
 
 // judgeRemovals judges whether Nodes that fail can be removed. The rights are compared with the shipped ones elsewhere.
@@ -64,15 +64,12 @@ func (s Seen) judgeRemovals(a *answer) {
 	}
 	lacks(a, policyObject, s.Groups)
 	for _, kind := range verify.RemovalKinds() {
-		profiles, group := s.removals()[kind], removalGroup(kind)
+		profiles, group := s.removals()[kind], removed(kind).Group
 		if len(profiles) == 0 || group == "" || !s.Groups.Found || slices.Contains(s.Groups.Value, group) {
 			continue
 		}
-		a.add(Finding{
-			Severity: Error, Object: policyObject,
-			What:   fmt.Sprintf("profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved),
-			Remedy: Remedy{Text: "Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."},
-		})
+		a.find(Error, policyObject, advice("Install the CustomResourceDefinitions of that group, or change onFailure of these profiles."),
+			"profiles have onFailure: %s (%s), and the API server does not serve the API group %s: %s", kind, strings.Join(profiles, ", "), group, unremoved)
 	}
 	ledger := "configmap/" + verify.LedgerMap
 	lacks(a, ledger, s.Ledger)
@@ -85,29 +82,9 @@ func (s Seen) judgeRemovals(a *answer) {
 		err = fmt.Errorf("it has no key %s", verify.LedgerKey)
 	}
 	if err != nil {
-		a.add(Finding{
-			Severity: Error, Object: ledger,
-			What: fmt.Sprintf("in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved),
-			Remedy: Remedy{
-				Text:     "Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
-				Commands: []string{fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)},
-			},
-		})
+		a.find(Error, ledger,
+			advice("Delete it. nodekeep then forgets which Nodes it removed within the last 24 hours, so the limits of removals begin anew:",
+				fmt.Sprintf("kubectl -n %s delete configmap %s", s.ChecksNamespace(), verify.LedgerMap)),
+			"in namespace %s it cannot be read (%v): %s", s.ChecksNamespace(), err, unremoved)
 	}
-}
-
-// removalExpectations are the objects that belong to removals.
-func removalExpectations() []expectation {
-	const unconfined = "a thief of the controller's token can remove Nodes that take workloads"
-	return []expectation{
-		{checkVerification, removalRoleObject, Error, "the controller lacks rights: " + unremoved},
-		{checkVerification, removalBindingObject, Error, "the controller lacks rights: " + unremoved},
-		{checkVerification, removalPolicyObject, Warning, unconfined},
-		{checkVerification, removalSwitchObject, Warning, unconfined},
-	}
-}
-
-// ledgerRight reports whether a right of the controller is to read the ledger by its name.
-func ledgerRight(role string, right Right) bool {
-	return role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap
 }

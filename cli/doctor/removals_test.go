@@ -17,8 +17,7 @@ func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Seen) {
 	return func(s *Seen) {
 		complete := inCluster(t, "complete.yaml")
 		for i := range s.Objects {
-			switch s.Objects[i].Name() {
-			case removalRoleObject, removalBindingObject, removalPolicyObject, removalSwitchObject, "role/" + checksRole:
+			if name := s.Objects[i].Shipped.GetName(); name == removalName || s.Objects[i].Name() == "role/"+checksRole {
 				s.Objects[i] = complete[i]
 			}
 		}
@@ -28,13 +27,15 @@ func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Seen) {
 		}
 		s.setPolicy(profilesOf(profiles...))
 		s.Groups, s.Ledger = Found([]string{"apps", "karpenter.sh", "cluster.x-k8s.io"}), Absent[*corev1.ConfigMap]()
-		s.Lookups = nil
+		s.grantLookups()
 	}
 }
 
 func TestFindingsOfRemovals(t *testing.T) {
 	const (
 		check = "verification: "
+		role  = "clusterrole/" + removalName
+		bound = "clusterrolebinding/" + removalName
 		so    = ": Nodes that fail their checks are not removed, and wait with their taint"
 	)
 	ledger := func(data map[string]string) func(s *Seen) {
@@ -58,17 +59,16 @@ func TestFindingsOfRemovals(t *testing.T) {
 		"the rights are not there": {
 			func(s *Seen) {
 				removing(t, verify.RemoveNodeClaim)(s)
-				s.remove(removalRoleObject)
-				s.remove(removalBindingObject) // the emergency stop
+				s.remove(role, bound) // the emergency stop
 			},
 			[]string{
-				check + "error: " + removalRoleObject + ": it does not exist: the controller lacks rights" + so,
-				check + "error: " + removalBindingObject + ": it does not exist: the controller lacks rights" + so,
+				check + "error: " + role + ": it does not exist: the controller lacks rights" + so,
+				check + "error: " + bound + ": it does not exist: the controller lacks rights" + so,
 			},
 		},
 		"only the rights of another kind are there": {
-			without(verify.RemoveMachine, removalRoleObject, onlyPods),
-			[]string{check + "error: " + removalRoleObject + ": it does not grant get machines.cluster.x-k8s.io, patch machines.cluster.x-k8s.io: the controller lacks rights" + so},
+			without(verify.RemoveMachine, role, onlyPods),
+			[]string{check + "error: " + role + ": it does not grant get machines.cluster.x-k8s.io, patch machines.cluster.x-k8s.io: the controller lacks rights" + so},
 		},
 		"it may not read the ledger": {
 			without(verify.RemoveNode, "role/"+checksRole, `[{"op":"remove","path":"/rules/2"}]`),

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"nodekeep.dev/nodekeep/cli/view"
 )
 
 // Severity shows how bad a finding is.
@@ -60,12 +62,11 @@ func (r Result) Summary() string {
 			}
 		}
 		switch {
-		case n == 1 && severity != Lacking && severity != Note:
-			parts = append(parts, "1 "+string(severity))
-		case n > 0 && severity != Lacking && severity != Note:
-			parts = append(parts, fmt.Sprintf("%d %ss", n, severity))
-		case n > 0 && severity == Lacking:
+		case n == 0 || severity == Note:
+		case severity == Lacking:
 			parts = append(parts, fmt.Sprintf("%d unknown", n))
+		default:
+			parts = append(parts, view.Counted(n, string(severity)))
 		}
 	}
 	return strings.Join(parts, ", ") + "; see below"
@@ -85,12 +86,22 @@ type answer struct {
 	findings []Finding
 }
 
-func (a *answer) add(findings ...Finding) { a.findings = append(a.findings, findings...) }
+// find adds what is not as it should be.
+func (a *answer) find(severity Severity, object string, remedy Remedy, what string, args ...any) {
+	a.findings = append(a.findings, Finding{Severity: severity, Object: object, What: fmt.Sprintf(what, args...), Remedy: remedy})
+}
+
+// findMore adds how many there are in addition to those of many that are named.
+func findMore[T any](a *answer, severity Severity, few Few[T], what string, commands ...string) {
+	if left := few.left(); left > 0 {
+		a.find(severity, "", advice("All of them:", commands...), "%d more %s", left, what)
+	}
+}
 
 // lacks adds that something could not be found out.
 func lacks[T any](a *answer, object string, read Read[T]) {
 	if !read.asked() {
-		a.add(Finding{Severity: Lacking, Object: object, What: cmp.Or(read.Unknown.Why, "it was not looked at"), Remedy: read.Unknown.Remedy})
+		a.find(Lacking, object, read.Unknown.Remedy, "%s", cmp.Or(read.Unknown.Why, "it was not looked at"))
 	}
 }
 
@@ -136,6 +147,7 @@ func Judge(seen Seen, leaveOut []string) Report {
 type Told struct {
 	Finding
 	Checks []string
+	order  int // of the first finding with the same remedy
 }
 
 // Sentence is the finding in one line. A missing right is the same for all objects that it hides.
@@ -159,18 +171,13 @@ func (r Report) Distinct() (all []Told) {
 				}
 				continue
 			}
-			all = append(all, Told{Finding: finding, Checks: []string{result.Check}})
+			told := Told{Finding: finding, Checks: []string{result.Check}}
+			all = append(all, told)
+			all[len(all)-1].order = slices.IndexFunc(all, func(other Told) bool { return other.Severity == told.Severity && other.SameRemedy(told) })
 		}
 	}
-	first := func(told Told) int {
-		return slices.IndexFunc(all, func(other Told) bool { return other.Severity == told.Severity && other.SameRemedy(told) })
-	}
-	order := make(map[string]int, len(all))
-	for _, told := range all {
-		order[told.Sentence()] = first(told)
-	}
 	slices.SortStableFunc(all, func(a, b Told) int {
-		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(order[a.Sentence()], order[b.Sentence()]))
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.order, b.order))
 	})
 	return all
 }

@@ -7,9 +7,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // Right is one kind of call to the API server.
@@ -49,8 +49,7 @@ func (s Seen) lackingRights(object Object) (lacking []string) {
 	shipped, found := rulesOf(&object.Shipped), rulesOf(object.Found.Value)
 	namespace := object.Shipped.GetNamespace()
 	for _, right := range expand(shipped, namespace) {
-		granted := slices.ContainsFunc(found, func(rule rbacv1.PolicyRule) bool { return grants(rule, right) })
-		if !granted && s.needsRight(object.Shipped.GetName(), right) {
+		if !grant(found, right) && s.needsRight(object.Shipped.GetName(), right) {
 			lacking = append(lacking, right.String())
 		}
 	}
@@ -70,25 +69,12 @@ func RoleFor(right Right) string {
 		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) {
 			continue
 		}
-		if slices.ContainsFunc(shippedRules(name), func(rule rbacv1.PolicyRule) bool { return grants(rule, right) }) {
+		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
+		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), right) }) {
 			return name
 		}
 	}
 	return ""
-}
-
-// shippedRules are the rules of a shipped ClusterRole.
-func shippedRules(name string) []rbacv1.PolicyRule {
-	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
-		if !strings.Contains(document, "\nkind: ClusterRole\n") || !strings.Contains(document, "\n  name: "+name+"\n") {
-			continue
-		}
-		var role rbacv1.ClusterRole
-		if err := yaml.Unmarshal([]byte(document), &role); err == nil {
-			return role.Rules
-		}
-	}
-	return nil
 }
 
 // rulesOf are the rules of a Role or ClusterRole; other objects have none.
@@ -100,10 +86,12 @@ func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
-// grants reports whether a rule grants the right.
-func grants(rule rbacv1.PolicyRule, right Right) bool {
-	return hasOrAll(rule.Verbs, right.Verb) && hasOrAll(rule.APIGroups, right.Group) && hasOrAll(rule.Resources, right.Resource) &&
-		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
+// grant reports whether one of the rules grants the right.
+func grant(rules []rbacv1.PolicyRule, right Right) bool {
+	return slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+		return hasOrAll(rule.Verbs, right.Verb) && hasOrAll(rule.APIGroups, right.Group) && hasOrAll(rule.Resources, right.Resource) &&
+			(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, right.Name))
+	})
 }
 
 // needsRight reports whether the options of this installation need the right: with other options the chart does not grant it.
@@ -114,7 +102,7 @@ func (s Seen) needsRight(role string, right Right) bool {
 		return err == nil && len(inForce.LabelRules().Drivers()) > 0
 	case role == removalName:
 		return s.needsRemoval(right)
-	case ledgerRight(role, right):
+	case role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap:
 		return s.Removes()
 	case role != WebhookDeployment:
 		return true
@@ -185,7 +173,7 @@ func judgeYourRights(seen Seen) answer {
 		switch {
 		case right.Held:
 		case right.For == toSee:
-			a.add(Finding{Severity: Lacking, What: right.Lacking.Why, Remedy: right.Lacking.Remedy})
+			a.find(Lacking, "", right.Lacking.Remedy, "%s", right.Lacking.Why)
 		default:
 			lacking = append(lacking, right.String())
 		}

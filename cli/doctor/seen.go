@@ -20,7 +20,7 @@ type Seen struct {
 
 	APIServer Read[APIServer]
 	InCluster Read[*corev1.Namespace] // the namespace itself
-	Objects   []Object                // of the manifests; see [Shipped]
+	Objects   []Object                // that are compared with the shipped ones; see [Shipped] and [Seen.Lookups]
 	// Served is the certificate that the webhook serves, and its chain, as answers to dry runs show it. It is nil if no answer shows one.
 	Served []*x509.Certificate
 	// Certificate is the Secret that the webhook serves from, see [ServingSecret], without private keys. It is read only if nothing shows what is
@@ -57,7 +57,6 @@ type Seen struct {
 
 	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
 	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes
-	Lookups      []Lookup                // for each of [LookupNamespaces]
 
 	// Only where a profile removes Nodes.
 	Groups Read[[]string]          // API groups that the API server serves

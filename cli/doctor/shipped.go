@@ -1,16 +1,14 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/manifests"
@@ -18,23 +16,20 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// releaseNamespace is the namespace of the manifests.
-const releaseNamespace = "nodekeep-system"
-
 // Objects, as kubectl takes them.
 const (
 	mutatingObject    = "mutatingwebhookconfiguration/" + Configuration
 	validatingObject  = "validatingwebhookconfiguration/" + Configuration
 	gatePolicyObject  = "mutatingadmissionpolicy/" + Gate
 	gateBindingObject = "mutatingadmissionpolicybinding/" + Gate
-	gateRoleObject    = "role/" + Gate
-	gateSwitchObject  = "rolebinding/" + Gate
 	serviceObject     = "service/" + Service
 	webhookObject     = "deployment/" + WebhookDeployment
 	captureObject     = "deployment/" + CaptureDeployment
 	verifyObject      = "deployment/" + VerifyDeployment
 	policyObject      = "configmap/" + policyName
 	metricsObject     = "clusterrolebinding/nodekeep-metrics"
+
+	verifyMetricsObject = "clusterrolebinding/nodekeep-verify-metrics"
 )
 
 // Consequences of objects that do not do their work.
@@ -57,48 +52,48 @@ type expectation struct {
 	without  string // what follows if the object does not exist, or does not do its work
 }
 
-func expectations() []expectation {
-	all := []expectation{
+// expectations are one for each object. Objects of several kinds with one name share a row.
+func expectations() (all []expectation) {
+	const (
+		account     = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // with all its rights
+		granted     = "role,rolebinding/"
+		confined    = "validatingadmissionpolicy,validatingadmissionpolicybinding/"
+		switchedOff = "the gate is switched off: " + ungated
+		unchecked   = "no Pod that checks a Node starts: " + unverified
+		lacksRights = "the controller lacks rights: "
+	)
+	for _, row := range []expectation{
 		{checkRestore, mutatingObject, Error, unrestored},
 		{checkDeletion, validatingObject, Warning, unseen},
 		{checkEndpoints, serviceObject, Error, uncalled},
 		{checkGate, gatePolicyObject, Error, ungated},
 		{checkGate, gateBindingObject, Error, "the policy does nothing: " + ungated},
-		{checkGate, gateRoleObject, Error, "the gate is switched off: " + ungated},
-		{checkGate, gateSwitchObject, Error, "the gate is switched off: " + ungated},
-		{checkGuards, guard.GuardObject, Warning, forgeable},
-		{checkGuards, guard.GuardBindingObject, Warning, forgeable},
-		{checkGuards, guard.StripObject, Warning, forgeable},
-		{checkGuards, guard.StripBindingObject, Warning, forgeable},
+		{checkGate, granted + Gate, Error, switchedOff},
+		{checkGuards, confined + guard.GuardName, Warning, forgeable},
+		{checkGuards, "mutatingadmissionpolicy,mutatingadmissionpolicybinding/" + guard.StripName, Warning, forgeable},
 		{checkWebhook, webhookObject, Error, unserved},
 		{checkCapture, captureObject, Error, unrecorded},
 		{checkPolicy, policyObject, Error, "the Deployments mount it, so no pod starts"},
-		{checkRights, "role/nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
-		{checkRights, "rolebinding/nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
+		{checkRights, granted + "nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
-	}
-	const unchecked = "no Pod that checks a Node starts: " + unverified
-	const unconfined = "a thief of its token can change all of a Node"
-	all = append(all,
-		expectation{checkVerification, verifyObject, Error, unverified},
-		expectation{checkVerification, "serviceaccount/" + verify.Account, Error, unchecked},
-		expectation{checkVerification, "priorityclass/" + verify.Account, Error, unchecked},
-		expectation{checkVerification, "role/nodekeep-verify-checks", Error, unchecked},
-		expectation{checkVerification, "rolebinding/nodekeep-verify-checks", Error, unchecked},
-		expectation{checkVerification, "role/nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
-		expectation{checkVerification, "rolebinding/nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
-		expectation{checkVerification, "clusterrolebinding/nodekeep-verify-metrics", Warning, "nobody can read its metrics"},
-		expectation{checkVerification, guard.VerifyObject, Warning, unconfined},
-		expectation{checkVerification, guard.VerifyBindingObject, Warning, unconfined},
-	)
-	all = append(all, removalExpectations()...)
-	for _, kind := range []string{"serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding"} {
-		all = append(all, expectation{checkVerification, kind + "/" + VerifyDeployment, Error, "the controller lacks rights: " + unverified})
-	}
-	for _, kind := range []string{"serviceaccount", "role", "rolebinding", "clusterrole", "clusterrolebinding"} {
-		all = append(all,
-			expectation{checkRights, kind + "/" + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},
-			expectation{checkRights, kind + "/" + CaptureDeployment, Error, "capture lacks rights: " + unrecorded})
+		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},
+		{checkRights, account + CaptureDeployment, Error, "capture lacks rights: " + unrecorded},
+		{checkVerification, verifyObject, Error, unverified},
+		{checkVerification, "serviceaccount,priorityclass/" + verify.Account, Error, unchecked},
+		{checkVerification, granted + checksRole, Error, unchecked},
+		{checkVerification, granted + "nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
+		{checkVerification, verifyMetricsObject, Warning, "nobody can read its metrics"},
+		{checkVerification, confined + VerifyDeployment, Warning, "a thief of its token can change all of a Node"},
+		{checkVerification, "clusterrole,clusterrolebinding/" + removalName, Error, lacksRights + unremoved},
+		{checkVerification, confined + removalName, Warning, "a thief of the controller's token can remove Nodes that take workloads"},
+		{checkVerification, account + VerifyDeployment, Error, lacksRights + unverified},
+		{checkVerification, granted + LookupRole, Error, "checks of profiles that look there do not pass, and " + unverified},
+	} {
+		kinds, name, _ := strings.Cut(row.object, "/")
+		for kind := range strings.SplitSeq(kinds, ",") {
+			row.object = kind + "/" + name
+			all = append(all, row)
+		}
 	}
 	return all
 }
@@ -110,39 +105,33 @@ type Object struct {
 }
 
 // Name is the object as kubectl takes it.
-func (o Object) Name() string {
-	return strings.ToLower(o.Shipped.GetKind()) + "/" + o.Shipped.GetName()
-}
+func (o Object) Name() string { return manifests.Name(o.Shipped) }
 
 // Shipped are the objects that checks compare, for an installation in a namespace.
 func Shipped(namespace string) (objects []Object, err error) {
-	for document := range strings.SplitSeq(strings.ReplaceAll(manifests.Complete, releaseNamespace, namespace), "\n---\n") {
-		content, err := yaml.YAMLToJSON([]byte(document))
-		if err != nil {
-			return nil, fmt.Errorf("read manifests: %w", err)
-		}
-		var object Object
-		if string(content) == "null" { // only comments
-			continue
-		}
-		if err := object.Shipped.UnmarshalJSON(content); err != nil {
-			return nil, fmt.Errorf("read manifests: %w", err)
-		}
-		if slices.ContainsFunc(expectations(), func(e expectation) bool { return e.object == object.Name() }) {
-			objects = append(objects, object)
-		}
+	expected := sets.New[string]()
+	for _, e := range expectations() {
+		expected.Insert(e.object)
 	}
-	return objects, nil
+	shipped, err := manifests.Objects(namespace, expected.Has)
+	for _, object := range shipped {
+		objects = append(objects, Object{Shipped: object})
+	}
+	return objects, err
 }
 
-// object is what is known of an object of the manifests.
-func (s Seen) object(name string) Object {
-	at := slices.IndexFunc(s.Objects, func(o Object) bool { return o.Name() == name })
-	if at < 0 {
-		return Object{}
+// objects are what is known of an object of the manifests. Only a [LookupRole] is in several namespaces.
+func (s Seen) objects(name string) (all []Object) {
+	for _, object := range s.Objects {
+		if object.Name() == name {
+			all = append(all, object)
+		}
 	}
-	return s.Objects[at]
+	return all
 }
+
+// object is what is known of the first of them; nothing where there is none.
+func (s Seen) object(name string) Object { return append(s.objects(name), Object{})[0] }
 
 // typed is an object of the manifests as its Go type.
 func typed[T any](s Seen, name string) Read[*T] {
@@ -152,7 +141,7 @@ func typed[T any](s Seen, name string) Read[*T] {
 	}
 	value := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Value.Object, value); err != nil {
-		return NotKnown[*T](Unknown{Why: err.Error(), Remedy: Remedy{Text: "Use the kubectl plugin of the installed version."}})
+		return NotKnown[*T](Unknown{Why: err.Error(), Remedy: advice("Use the kubectl plugin of the installed version.")})
 	}
 	return Found(value)
 }
@@ -160,23 +149,18 @@ func typed[T any](s Seen, name string) Read[*T] {
 func (s Seen) webhook() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, webhookObject) }
 func (s Seen) capture() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, captureObject) }
 func (s Seen) policy() Read[*corev1.ConfigMap]   { return typed[corev1.ConfigMap](s, policyObject) }
-func (s Seen) mutating() Read[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return typed[admissionregistrationv1.MutatingWebhookConfiguration](s, mutatingObject)
-}
-
-func (s Seen) validating() Read[*admissionregistrationv1.ValidatingWebhookConfiguration] {
-	return typed[admissionregistrationv1.ValidatingWebhookConfiguration](s, validatingObject)
-}
 
 // needed reports whether this installation needs the object: some belong to options of the chart.
 func (s Seen) needed(object string) bool {
 	switch {
 	case object == metricsObject:
 		return set(s.webhook(), "metrics-secure") || set(s.capture(), "metrics-secure")
-	case object == "clusterrolebinding/nodekeep-verify-metrics":
+	case object == verifyMetricsObject:
 		return set(s.verify(), "metrics-secure")
 	case strings.HasSuffix(object, "/"+removalName):
 		return s.Removes()
+	case strings.HasSuffix(object, "/"+LookupRole):
+		return len(s.lookupNamespaces()) > 0
 	case strings.HasPrefix(object, "mutatingadmissionpolicy"):
 		return !s.lacksMutatingPolicies()
 	}
@@ -192,20 +176,32 @@ func (s Seen) compare(a *answer, check string) {
 		if expected.check != check || !s.needed(expected.object) {
 			continue
 		}
-		object := s.object(expected.object)
-		lacks(a, expected.object, object.Found)
-		if object.Found.Absent {
-			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not exist: " + expected.without, Remedy: expected.remedy(expected.reinstall())})
+		objects := s.objects(expected.object)
+		if len(objects) == 0 {
+			objects = []Object{{}} // it was not looked at
 		}
-		if !object.Found.Found {
-			continue
+		for _, object := range objects {
+			s.compareObject(a, expected, object)
 		}
-		if rights := s.lackingRights(object); len(rights) > 0 {
-			a.add(Finding{Severity: expected.severity, Object: expected.object, What: "it does not grant " + strings.Join(rights, ", ") + ": " + expected.without, Remedy: expected.remedy(reapply())})
-		}
-		for _, difference := range s.differences(object) {
-			a.add(expected.finding(object, difference))
-		}
+	}
+}
+
+func (s Seen) compareObject(a *answer, expected expectation, object Object) {
+	find := func(e expectation, remedy Remedy, what string) {
+		a.find(e.severity, e.object, e.remedy(remedy), "%s%s: %s", object.where(), what, e.without)
+	}
+	lacks(a, expected.object, object.Found)
+	if object.Found.Absent {
+		find(expected, expected.reinstall(), "it does not exist")
+	}
+	if !object.Found.Found {
+		return
+	}
+	if rights := s.lackingRights(object); len(rights) > 0 {
+		find(expected, reapply(), "it does not grant "+strings.Join(rights, ", "))
+	}
+	for _, difference := range s.differences(object) {
+		find(expected.but(difference), remedy(object, difference), difference.String())
 	}
 }
 
@@ -218,16 +214,15 @@ func asShipped(check, ok string) func(Seen) answer {
 	}
 }
 
-// finding reports what follows from a difference, and how to remove it.
-func (e expectation) finding(object Object, d manifests.Difference) Finding {
-	severity, leadsTo := e.severity, e.without
+// but is the expectation with what follows from this difference, where that is known.
+func (e expectation) but(d manifests.Difference) expectation {
 	for _, known := range consequences() {
 		if (known.object == "" || known.object == e.object) && strings.Contains(d.Path, known.field) {
-			severity, leadsTo = known.severity, known.leadsTo
+			e.severity, e.without = known.severity, known.leadsTo
 			break
 		}
 	}
-	return Finding{Severity: severity, Object: e.object, What: d.String() + ": " + leadsTo, Remedy: e.remedy(remedy(object, d))}
+	return e
 }
 
 // consequence is what follows from another value of a field.
@@ -268,7 +263,7 @@ func (e expectation) reinstall() Remedy {
 // remedy is a remedy for the object of the expectation. The manifests of all other objects contain nothing of verification.
 func (e expectation) remedy(remedy Remedy) Remedy {
 	if e.check == checkVerification && slices.Equal(remedy.Commands, reinstall().Commands) {
-		return Remedy{Text: "Apply again what verification was installed from: helm upgrade with verify.enabled=true."}
+		return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
 	}
 	return remedy
 }

@@ -14,7 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/manifests"
 )
 
 // parsed are the objects that the tests read, by file: YAML is slow to read.
@@ -25,43 +28,37 @@ func inCluster(t *testing.T, files ...string) (objects []Object) {
 	t.Helper()
 	key := strings.Join(files, " ")
 	if _, ok := parsed[key]; !ok {
-		parsed[key] = readObjects(t, files)
+		shipped, err := Shipped(namespace)
+		require.NoError(t, err)
+		parsed[key] = fromFiles(t, shipped, files...)
 	}
 	for _, object := range parsed[key] {
-		found := object.Found
-		if found.Found {
-			found.Value = found.Value.DeepCopy()
-		}
-		objects = append(objects, Object{Shipped: object.Shipped, Found: found})
+		object.Found.Value = object.Found.Value.DeepCopy()
+		objects = append(objects, object)
 	}
 	return objects
 }
 
-func readObjects(t *testing.T, files []string) []Object {
+// fromFiles are objects as static files have them.
+func fromFiles(t *testing.T, objects []Object, files ...string) []Object {
 	t.Helper()
-	objects, err := Shipped(namespace)
-	require.NoError(t, err)
-	var all []string
-	for _, file := range files {
-		content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
-		require.NoError(t, err)
-		all = append(all, string(content))
-	}
 	for i := range objects {
 		objects[i].Found = Absent[*unstructured.Unstructured]()
 	}
-	for document := range strings.SplitSeq(strings.Join(all, "\n---\n"), "\n---\n") {
-		content, err := yaml.YAMLToJSON([]byte(document))
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
 		require.NoError(t, err)
-		found := &unstructured.Unstructured{}
-		if string(content) == "null" {
-			continue
-		}
-		require.NoError(t, found.UnmarshalJSON(content))
-		complete(found.Object)
-		for i := range objects {
-			if (Object{Shipped: *found}).Name() == objects[i].Name() {
-				objects[i].Found = Found(found)
+		for document := range strings.SplitSeq(string(content), "\n---\n") {
+			if !strings.Contains(document, "\nkind: ") { // only comments
+				continue
+			}
+			found := &unstructured.Unstructured{}
+			require.NoError(t, yaml.Unmarshal([]byte(document), found))
+			complete(found.Object)
+			for i, object := range objects {
+				if object.Name() == manifests.Name(*found) && object.Shipped.GetNamespace() == found.GetNamespace() {
+					objects[i].Found = Found(found)
+				}
 			}
 		}
 	}
@@ -132,17 +129,31 @@ func (s *Seen) setPolicy(text string) {
 	edit(s, policyObject, func(c *corev1.ConfigMap) { c.Data[policyKey] = text })
 }
 
-// restore changes the webhook that restores, deletion the one that records deletions.
-func (s *Seen) restore(change func(*admissionregistrationv1.MutatingWebhook)) {
-	edit(s, mutatingObject, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { change(&c.Webhooks[0]) })
+// client changes how the API server calls the first webhook of a configuration.
+func (s *Seen) client(object string, change func(*admissionregistrationv1.WebhookClientConfig)) {
+	if object == mutatingObject {
+		edit(s, object, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { change(&c.Webhooks[0].ClientConfig) })
+		return
+	}
+	edit(s, object, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { change(&c.Webhooks[0].ClientConfig) })
 }
 
-func (s *Seen) deletion(change func(*admissionregistrationv1.ValidatingWebhook)) {
-	edit(s, validatingObject, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { change(&c.Webhooks[0]) })
+// bundle sets the caBundle of configurations; of both if none is named.
+func (s *Seen) bundle(pem []byte, objects ...string) {
+	if len(objects) == 0 {
+		objects = []string{mutatingObject, validatingObject}
+	}
+	for _, object := range objects {
+		s.client(object, func(c *admissionregistrationv1.WebhookClientConfig) { c.CABundle = pem })
+	}
 }
 
-// bundle sets the caBundle of both.
-func (s *Seen) bundle(pem []byte) {
-	s.restore(func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = pem })
-	s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = pem })
+// byURL lets the API server call both webhooks by a URL.
+func (s *Seen) byURL() {
+	for _, object := range []string{mutatingObject, validatingObject} {
+		s.client(object, func(c *admissionregistrationv1.WebhookClientConfig) {
+			c.URL = ptr.To("https://nodekeep-webhook.nodekeep-system.svc:9443" + *c.Service.Path)
+			c.Service = nil
+		})
+	}
 }

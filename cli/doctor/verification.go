@@ -3,7 +3,6 @@ package doctor
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,17 +65,13 @@ func judgeVerification(seen Seen) answer {
 	lacks(&a, verifyObject, seen.verify())
 	switch profiles := seen.Profiles().All(); {
 	case seen.verify().Absent && len(profiles) > 0:
-		a.add(Finding{
-			Severity: Error, Object: verifyObject, What: "it does not exist: " + unverified,
-			Remedy: Remedy{
-				Text:     "The policy has profiles, so set verify.enabled=true (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
-				Commands: seen.untaint(),
-			},
-		})
+		a.find(Error, verifyObject,
+			advice("The policy has profiles, so set verify.enabled=true (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
+				seen.untaint()...), "it does not exist: "+unverified)
 		return a
 	case seen.verify().Absent:
 		a.ok = "off"
-		a.add(seen.leftTainted()...)
+		seen.judgeLeftTainted(&a)
 		return a
 	case !seen.verify().Found:
 		return a
@@ -84,19 +79,15 @@ func judgeVerification(seen Seen) answer {
 	a = judgeDeployment(seen, checkVerification, seen.verify(), "verify", unverified)
 	a.ok = fmt.Sprintf("profiles: %d; %s; %s", len(seen.Profiles().All()), a.ok, seen.judgeVerifyLeader(&a))
 	seen.judgeChecksNamespace(&a)
-	seen.judgeLookups(&a)
 	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
 	lacks(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
-		a.add(Finding{
-			Severity: Warning, Object: "node/" + node.Name,
-			What:   fmt.Sprintf("it has not been verified for %s, longer than the deadline of its profile, and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since))),
-			Remedy: Remedy{Text: "See what its checks report:", Commands: []string{"nodekeep verify show " + node.Name}},
-		})
+		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep verify show "+node.Name),
+			"it has not been verified for %s, longer than the deadline of its profile, and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
 	}
-	a.add(more(overdue, Warning, "Nodes are not verified by their deadline", "nodekeep verify list")...)
+	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep verify list")
 	return a
 }
 
@@ -108,18 +99,15 @@ func (s Seen) untaint() (commands []string) {
 	return commands
 }
 
-// leftTainted finds Nodes that wait for a controller that does not exist.
-func (s Seen) leftTainted() (found []Finding) {
-	var unknown answer
-	lacks(&unknown, "", s.Nodes)
+// judgeLeftTainted finds Nodes that wait for a controller that does not exist.
+func (s Seen) judgeLeftTainted(a *answer) {
+	lacks(a, "", s.Nodes)
 	tainted := s.Nodes.Value.Unverified
 	for _, name := range tainted.First {
-		found = append(found, Finding{
-			Severity: Error, Object: "node/" + name, What: "it has a verification taint, and verification is off: it takes no workloads, and nothing removes the taint",
-			Remedy: Remedy{Text: "Remove the taint; from all Nodes, that is:", Commands: s.untaint()},
-		})
+		a.find(Error, "node/"+name, advice("Remove the taint; from all Nodes, that is:", s.untaint()...),
+			"it has a verification taint, and verification is off: it takes no workloads, and nothing removes the taint")
 	}
-	return slices.Concat(unknown.findings, found, more(tainted, Error, "Nodes have a verification taint that nothing removes", strings.Join(s.untaint(), "\n")))
+	findMore(a, Error, tainted, "Nodes have a verification taint that nothing removes", s.untaint()...)
 }
 
 // judgeVerifyLeader reports who leads, or adds that nobody does.
@@ -127,14 +115,11 @@ func (s Seen) judgeVerifyLeader(a *answer) string {
 	object := "lease/" + VerifyDeployment
 	lacks(a, object, s.VerifyLeader)
 	leader := s.VerifyLeader.Value
-	if s.VerifyLeader.Found && (leader.Renewed || !leader.Doubtful()) {
+	if s.VerifyLeader.Found && leader.leads() {
 		return leader.holder() + " leads"
 	}
 	if s.VerifyLeader.asked() {
-		a.add(Finding{
-			Severity: Error, Object: object, What: "no replica of nodekeep-verify leads: " + unverified,
-			Remedy: Remedy{Text: "See why none does:", Commands: []string{pods(s.Namespace, "verify"), logs(s.Namespace, VerifyDeployment)}},
-		})
+		a.find(Error, object, advice("See why none does:", s.pods("verify"), s.logs(VerifyDeployment)), "no replica of nodekeep-verify leads: "+unverified)
 	}
 	return "nobody leads"
 }
@@ -144,21 +129,18 @@ func (s Seen) judgeChecksNamespace(a *answer) {
 	name := s.ChecksNamespace()
 	object, namespace := "namespace/"+name, s.ChecksIn
 	lacks(a, object, namespace)
+	const unstarted = ", so no Pod that checks a Node starts: " + unverified
 	switch {
 	case namespace.Absent:
-		a.add(Finding{Severity: Error, Object: object, What: "it does not exist, so no Pod that checks a Node starts: " + unverified, Remedy: expectation{check: checkVerification}.remedy(reinstall())})
+		a.find(Error, object, expectation{check: checkVerification}.remedy(reinstall()), "it does not exist"+unstarted)
 	case !namespace.Found:
 	case namespace.Value.DeletionTimestamp != nil:
-		a.add(Finding{
-			Severity: Error, Object: object, What: "it is being deleted, so no Pod that checks a Node starts: " + unverified,
-			Remedy: Remedy{Text: "Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade)."},
-		})
+		a.find(Error, object, advice("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade)."),
+			"it is being deleted"+unstarted)
 	case namespace.Value.Labels[podSecurity] != restricted:
-		a.add(Finding{
-			Severity: Warning, Object: object,
-			What:   fmt.Sprintf("its label %s is %q, not %q: who may make Pods in it can make privileged ones on any Node", podSecurity, namespace.Value.Labels[podSecurity], restricted),
-			Remedy: Remedy{Text: "Set the shipped value:", Commands: []string{fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)}},
-		})
+		a.find(Warning, object, advice("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),
+			"its label %s is %q, not %q: who may make Pods in it can make privileged ones on any Node",
+			podSecurity, namespace.Value.Labels[podSecurity], restricted)
 	}
 }
 
@@ -167,10 +149,8 @@ func (s Seen) judgeWorkerImage(a *answer) {
 	image, given := flagOf(s.verify(), "image")
 	for _, container := range s.verify().Value.Spec.Template.Spec.Containers {
 		if container.Name == "verify" && given && container.Image != image {
-			a.add(Finding{
-				Severity: Note, Object: verifyObject,
-				What: fmt.Sprintf("Nodes are checked by image %s, and the controller is %s: they must be of one version", image, container.Image),
-			})
+			a.find(Note, verifyObject, Remedy{},
+				"Nodes are checked by image %s, and the controller is %s: they must be of one version", image, container.Image)
 		}
 	}
 }
@@ -185,10 +165,4 @@ func (n *Nodes) SeeVerification(node *corev1.Node, keys []string, profiles verif
 	if profile, ok := profiles.For(node.Labels); ok && now.Sub(since) > profile.Deadline {
 		n.Overdue.Add(WaitingNode{Name: node.Name, Since: since})
 	}
-}
-
-// WaitingNode is a Node that should have been verified by now.
-type WaitingNode struct {
-	Name  string
-	Since time.Time
 }

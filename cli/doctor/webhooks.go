@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 
@@ -18,19 +17,13 @@ const (
 func judgeRestoreWebhook(seen Seen) answer {
 	a := answer{ok: "called at the CREATE of Nodes, fails open"}
 	seen.compare(&a, checkRestore)
-	mutating := seen.mutating()
-	if inForce, err := seen.InForce(); err != nil || !inForce.RestoresInline() || !mutating.Found {
-		return a
-	}
 	position := func(name string) int {
-		return slices.IndexFunc(mutating.Value.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return w.Name == name })
+		return slices.IndexFunc(seen.hooks(), func(h hook) bool { return h.name == name })
 	}
-	if first, second := position(protectedHook), position(restoreHook); first < 0 || first > second {
-		a.add(Finding{
-			Severity: Warning, Object: mutatingObject,
-			What:   fmt.Sprintf("the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook),
-			Remedy: Remedy{Text: "Install nodekeep with labels.protected inline, or say deferred in the policy."},
-		})
+	first, second := position(protectedHook), position(restoreHook)
+	if seen.inline() && seen.object(mutatingObject).Found.Found && (first < 0 || first > second) {
+		a.find(Warning, mutatingObject, advice("Install nodekeep with labels.protected inline, or say deferred in the policy."),
+			"the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook)
 	}
 	return a
 }
@@ -44,14 +37,13 @@ type hook struct {
 }
 
 func (s Seen) hooks() (hooks []hook) {
-	if mutating := s.mutating(); mutating.Found {
-		for i, entry := range mutating.Value.Webhooks {
-			hooks = append(hooks, hook{mutatingObject, i, entry.Name, entry.ClientConfig})
+	for _, object := range []string{mutatingObject, validatingObject} {
+		configuration := typed[admissionregistrationv1.ValidatingWebhookConfiguration](s, object) // both kinds have what is needed here
+		if !configuration.Found {
+			continue
 		}
-	}
-	if validating := s.validating(); validating.Found {
-		for i, entry := range validating.Value.Webhooks {
-			hooks = append(hooks, hook{validatingObject, i, entry.Name, entry.ClientConfig})
+		for i, entry := range configuration.Value.Webhooks {
+			hooks = append(hooks, hook{object, i, entry.Name, entry.ClientConfig})
 		}
 	}
 	return hooks

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,27 +57,17 @@ func TestFindingsOfCertificates(t *testing.T) {
 		"the certificate is for another name": {
 			serves(-day, 89*day, "other.svc"), []string{secret + "the certificate is for other.svc and not for " + host + disbelief},
 		},
-		"the bundle is empty": {func(s *Seen) {
-			s.restore(func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = nil })
-		}, []string{bundle + "holds no certificate" + on}},
-		"the bundle is nonsense": {func(s *Seen) {
-			s.restore(func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = encoded([]byte("no")) })
-		}, []string{bundle + "cannot be read" + on}},
-		"the bundle is another CA's": {
-			func(s *Seen) {
-				s.restore(func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = newAuthority(t).pem })
-			}, []string{bundle + "does not vouch for the certificate (x509: ..."},
-		},
+		"the bundle is empty":        {func(s *Seen) { s.bundle(nil, mutatingObject) }, []string{bundle + "holds no certificate" + on}},
+		"the bundle is nonsense":     {func(s *Seen) { s.bundle(encoded([]byte("no")), mutatingObject) }, []string{bundle + "cannot be read" + on}},
+		"the bundle is another CA's": {func(s *Seen) { s.bundle(newAuthority(t).pem, mutatingObject) }, []string{bundle + "does not vouch for the certificate (x509: ..."}},
 		"the bundle of deletions is another CA's": {
-			func(s *Seen) {
-				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = newAuthority(t).pem })
-			},
+			func(s *Seen) { s.bundle(newAuthority(t).pem, validatingObject) },
 			[]string{"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ..."},
 		},
 		"the bundle holds another CA as well": {
 			func(s *Seen) {
-				s.restore(func(w *admissionregistrationv1.MutatingWebhook) {
-					w.ClientConfig.CABundle = append(newAuthority(t).pem, w.ClientConfig.CABundle...)
+				s.client(mutatingObject, func(c *admissionregistrationv1.WebhookClientConfig) {
+					c.CABundle = append(newAuthority(t).pem, c.CABundle...)
 				})
 			}, nil,
 		},
@@ -110,13 +101,6 @@ func TestFindingsOfTheCertificateThatIsServed(t *testing.T) {
 		"nobody has renewed it": {
 			func(s *Seen) { serves(s, 20*day, host) },
 			[]string{"certificate: warning: secret/nodekeep-webhook-tls: the certificate expires in 20d, and nobody has renewed it"},
-		},
-		"the bundle of deletions is another CA's": {
-			func(s *Seen) {
-				serves(s, 80*day, host)
-				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = newAuthority(t).pem })
-			},
-			[]string{"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ..."},
 		},
 		"the caller may try no dry run, and not read the Secret": {
 			func(s *Seen) {
@@ -174,20 +158,19 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 		"nobody behind the Service is ready": {
 			func(s *Seen) {
 				s.Endpoints.Value[0].Endpoints = s.Endpoints.Value[0].Endpoints[:1]
-				s.Endpoints.Value[0].Endpoints[0].Conditions.Ready = ptr(false)
+				s.Endpoints.Value[0].Endpoints[0].Conditions.Ready = ptr.To(false)
 			},
 			[]string{"webhook-endpoints: error: service/nodekeep-webhook: none of 1 endpoints is ready" + nobody},
 		},
 		"some behind the Service are not ready": {
 			func(s *Seen) {
-				s.Endpoints.Value = append(s.Endpoints.Value, discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ptr(false)}}}})
+				s.Endpoints.Value = append(s.Endpoints.Value, discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}})
 			},
 			[]string{"webhook-endpoints: warning: service/nodekeep-webhook: 2 of 3 endpoints are ready"},
 		},
 		"no Service is called": {
 			func(s *Seen) {
-				s.restore(func(w *admissionregistrationv1.MutatingWebhook) { byURL(&w.ClientConfig) })
-				s.deletion(func(w *admissionregistrationv1.ValidatingWebhook) { byURL(&w.ClientConfig) })
+				s.byURL()
 				s.remove(serviceObject)
 				s.Endpoints = Found[[]discoveryv1.EndpointSlice](nil)
 			}, nil,
@@ -209,12 +192,6 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 			[]string{"gate-in-force: error: mutatingadmissionpolicy/nodekeep-gate: a dry-run creation of a Node returns without the gate, nodekeep.dev/restoring..."},
 		},
 	})
-}
-
-// byURL lets the API server call a webhook by a URL.
-func byURL(client *admissionregistrationv1.WebhookClientConfig) {
-	path := *client.Service.Path
-	client.Service, client.URL = nil, ptr("https://nodekeep-webhook.nodekeep-system.svc:9443"+path)
 }
 
 // byFiles lets the webhook serve from a Secret of the operator's.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,7 +9,6 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/leader"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -51,29 +49,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
 	group.Go(func() error { cluster.Run(ctx); return nil })
 	group.Go(func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
-	group.Go(func() error {
-		p.policy.follow(ctx, o.policyPoll, p.logger, controller.EnqueueAll, controller.ReportPolicy)
-		return nil
-	})
-	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })
-	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
-	group.Go(func() error {
-		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("records", p.records.Synced), synced("nodes", controller.Synced)}))
-	})
-	group.Go(func() error { return lead(ctx, o, p, controller) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-func lead(ctx context.Context, o *captureOptions, p *process, controller *capture.Controller) error {
-	if !o.leaderElect {
-		controller.Lead()
-		return nil
-	}
-	return leader.Elect(ctx, p.client, o.namespace, capture.LeaseName, func() {
-		p.logger.Info("leading")
-		controller.Lead()
-	})
+	group.Go(func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })
+	p.serve(ctx, group, controller.EnqueueAll, controller.ReportPolicy, synced("records", p.records.Synced), synced("nodes", controller.Synced))
+	return ended(group)
 }

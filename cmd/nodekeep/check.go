@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,18 +122,15 @@ func writeReport(file, text string) error {
 
 // printReport prints a table with a line for each check.
 func printReport(out io.Writer, report verify.Report) error {
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	lines := []string{"CHECK\tOUTCOME\tREQUIRED\tTIME\tTRIES\tREASON\tMESSAGE\n"}
+	var printed bytes.Buffer
+	table := tabwriter.NewWriter(&printed, 0, 8, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CHECK\tOUTCOME\tREQUIRED\tTIME\tTRIES\tREASON\tMESSAGE") // memory takes all that is written
 	for _, result := range report.Results {
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%t\t%s\t%d\t%s\t%s\n", verify.Clean(result.Check), result.Outcome, result.Required,
-			time.Duration(result.Millis)*time.Millisecond, result.Tries, result.Reason, verify.Clean(result.Message)))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%t\t%s\t%d\t%s\t%s\n", verify.Clean(result.Check), result.Outcome, result.Required,
+			time.Duration(result.Millis)*time.Millisecond, result.Tries, result.Reason, verify.Clean(result.Message))
 	}
-	for _, line := range lines {
-		if _, err := io.WriteString(table, line); err != nil {
-			return fmt.Errorf("print results: %w", err)
-		}
-	}
-	if err := table.Flush(); err != nil {
+	_ = table.Flush()
+	if _, err := printed.WriteTo(out); err != nil {
 		return fmt.Errorf("print results: %w", err)
 	}
 	return nil

@@ -31,18 +31,20 @@ func tcpTo(name, address string, required bool) verify.Check {
 	return verify.Check{Name: name, Required: &required, TCP: &verify.TCP{Address: address}}
 }
 
+// workerOf is a worker with a task that leaves its termination message in a file.
+func workerOf(t *testing.T, task, file string) *exec.Cmd {
+	t.Helper()
+	command := program(t, "check", "--report", file)
+	command.Env = append(command.Env, verify.TaskVariable+"="+task)
+	return command
+}
+
 // work runs a worker with a task and returns its exit code, its termination message and its log.
 func work(t *testing.T, task string) (code int, message, log string) {
 	t.Helper()
 	file := write(t, "termination-log", "an older and longer message that must be replaced"+strings.Repeat("!", 5000))
-	command := exec.CommandContext(t.Context(), os.Args[0], "check", "--report", file)
-	command.Env = []string{asProgram + "=1", verify.TaskVariable + "=" + task}
-	out, err := command.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil {
-		require.ErrorAs(t, err, &exit)
-		code = exit.ExitCode()
-	}
+	out, err := workerOf(t, task, file).CombinedOutput()
+	code = codeOf(t, err)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	return code, string(text), string(out)
@@ -112,8 +114,7 @@ func TestAWorkerThatIsInterruptedDecidesNothing(t *testing.T) {
 	defer listener.Close()
 	file := write(t, "termination-log", "")
 	checks := []verify.Check{{Name: "a", HTTP: &verify.HTTP{URL: "http://" + listener.Addr().String()}}}
-	command := exec.CommandContext(t.Context(), os.Args[0], "check", "--report", file)
-	command.Env = []string{asProgram + "=1", verify.TaskVariable + "=" + taskOf(t, "1h", checks...)}
+	command := workerOf(t, taskOf(t, "1h", checks...), file)
 	require.NoError(t, command.Start())
 	connection, err := listener.Accept() // the worker asks now
 	require.NoError(t, err)
@@ -121,9 +122,7 @@ func TestAWorkerThatIsInterruptedDecidesNothing(t *testing.T) {
 	_, err = bufio.NewReader(connection).ReadString('\n')
 	require.NoError(t, err)
 	require.NoError(t, command.Process.Signal(syscall.SIGTERM))
-	var exit *exec.ExitError
-	require.ErrorAs(t, command.Wait(), &exit)
-	assert.Equal(t, 2, exit.ExitCode())
+	assert.Equal(t, 2, codeOf(t, command.Wait()))
 	message, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Contains(t, string(message), "interrupted")
@@ -132,12 +131,9 @@ func TestAWorkerThatIsInterruptedDecidesNothing(t *testing.T) {
 }
 
 func TestAWorkerThatCannotWriteItsReportFails(t *testing.T) {
-	command := exec.CommandContext(t.Context(), os.Args[0], "check", "--report", filepath.Join(t.TempDir(), "none", "termination-log"))
-	command.Env = []string{asProgram + "=1", verify.TaskVariable + "=" + taskOf(t, "1s", tcpTo("a", listening(t), true))}
-	out, err := command.CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit)
-	assert.Equal(t, 2, exit.ExitCode())
+	task := taskOf(t, "1s", tcpTo("a", listening(t), true))
+	out, err := workerOf(t, task, filepath.Join(t.TempDir(), "none", "termination-log")).CombinedOutput()
+	assert.Equal(t, 2, codeOf(t, err))
 	assert.Contains(t, string(out), "write report: ")
 }
 

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli"
@@ -26,67 +29,44 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
 	root.AddGroup(&cobra.Group{ID: processes, Title: "The processes:"}, &cobra.Group{ID: installation, Title: "The installation:"})
-	root.AddCommand(newWebhookCommand(), newCaptureCommand(), newVerifyCommand(), newCheckCommand(), newVersionCommand())
+	root.AddCommand(
+		processCommand("webhook", "Restore labels while Nodes register: serves the mutating admission webhook", &webhookOptions{}, start, runWebhook),
+		processCommand("capture", "Record labels of Nodes, and restore what admission could not", &captureOptions{}, start, runCapture),
+		processCommand("verify", "Check each new Node, and open it once it passed; list, show, run, release", &verifyOptions{}, startWithoutRecords, runVerify),
+		newCheckCommand(), newVersionCommand(),
+	)
 	cli.AddTo(root, streams)
 	return root
 }
 
-func newWebhookCommand() *cobra.Command {
-	o := &webhookOptions{}
-	command := &cobra.Command{
-		Use:     "webhook",
-		GroupID: processes,
-		Short:   "Restore labels while Nodes register: serves the mutating admission webhook",
-		Args:    noArguments,
-		RunE: func(command *cobra.Command, _ []string) error {
-			parts, err := start(&o.commonOptions, o.mistakes())
-			if err != nil {
-				return err
-			}
-			return ran(runWebhook(command.Context(), o, parts))
-		},
-	}
-	o.addTo(command.Flags())
-	command.SetFlagErrorFunc(everyFlagError(&o.commonOptions, o.mistakes))
-	return command
+// processOptions are the flags of a process.
+type processOptions interface {
+	addTo(flags *pflag.FlagSet)
+	mistakes() []error
+	common() *commonOptions
 }
 
-func newCaptureCommand() *cobra.Command {
-	o := &captureOptions{}
+// processCommand runs a process, unless there is any error in its flags and files.
+func processCommand[O processOptions](
+	name, short string, o O, start func(*commonOptions, []error) (*process, error), run func(context.Context, O, *process) error,
+) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "capture",
+		Use:     name,
 		GroupID: processes,
-		Short:   "Record labels of Nodes, and restore what admission could not",
+		Short:   short,
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			parts, err := start(&o.commonOptions, o.mistakes())
+			parts, err := start(o.common(), o.mistakes())
 			if err != nil {
 				return err
 			}
-			return ran(runCapture(command.Context(), o, parts))
-		},
-	}
-	o.addTo(command.Flags())
-	command.SetFlagErrorFunc(everyFlagError(&o.commonOptions, o.mistakes))
-	return command
-}
-
-func newVerifyCommand() *cobra.Command {
-	o := &verifyOptions{}
-	command := &cobra.Command{
-		Use:     "verify",
-		GroupID: processes,
-		Short:   "Check each new Node, and open it once it passed; list, show, run, release",
-		Args:    noArguments,
-		RunE: func(command *cobra.Command, _ []string) error {
-			parts, err := startWithoutRecords(&o.commonOptions, o.mistakes())
-			if err != nil {
-				return err
+			if err := run(command.Context(), o, parts); err != nil {
+				return runError{err}
 			}
-			return ran(runVerify(command.Context(), o, parts))
+			return nil
 		},
 	}
 	o.addTo(command.Flags())
-	command.SetFlagErrorFunc(everyFlagError(&o.commonOptions, o.mistakes))
+	command.SetFlagErrorFunc(everyFlagError(o.common(), o.mistakes))
 	return command
 }

@@ -34,6 +34,22 @@ func TestTheDocsOfTheCommandsAreWhatTheCommandsSay(t *testing.T) {
 	assert.Equal(t, string(want), got, "docs/cli.md is made of the commands: run `make docs` and read the difference")
 }
 
+// pages are the contents of all pages for readers, by file.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"../../docs/*.md", "../../*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			require.NoError(t, err)
+			all[file] = string(content)
+		}
+	}
+	return all
+}
+
 // Every promise names the test that shows it, so no test may be renamed or removed without its row.
 func TestEveryTestThatTheDocsNameExists(t *testing.T) {
 	there := map[string]bool{}
@@ -47,13 +63,9 @@ func TestEveryTestThatTheDocsNameExists(t *testing.T) {
 		}
 		return err
 	}))
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
 	named := 0
-	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md") {
-		content, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, found := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)").FindAllStringSubmatch(string(content), -1) {
+	for page, content := range pages(t) {
+		for _, found := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)").FindAllStringSubmatch(content, -1) {
 			named++
 			assert.True(t, there[found[1]], "%s names %s, which does not exist", filepath.Base(page), found[1])
 		}
@@ -91,15 +103,9 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 
 // Rows of tables and blocks of code cannot be broken.
 func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
-	more, err := filepath.Glob("../../*.md")
-	require.NoError(t, err)
-	for _, page := range append(pages, more...) {
-		content, err := os.ReadFile(page)
-		require.NoError(t, err)
+	for page, content := range pages(t) {
 		code, number := false, 0
-		for line := range strings.Lines(string(content)) {
+		for line := range strings.Lines(content) {
 			number++
 			text := strings.TrimSpace(line)
 			if strings.HasPrefix(text, "```") {
@@ -214,15 +220,9 @@ var (
 )
 
 func TestEveryLinkInTheDocsLeadsToAFileAndAHeading(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
-	root, err := filepath.Glob("../../*.md")
-	require.NoError(t, err)
 	followed := 0
-	for _, page := range append(pages, root...) {
-		content, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, found := range link.FindAllStringSubmatch(string(content), -1) {
+	for page, content := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(content, -1) {
 			if strings.Contains(found[1], "://") {
 				continue
 			}

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,20 +24,33 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// nodekeep runs the program and returns its exit code and what it printed on stderr.
-func nodekeep(t *testing.T, args ...string) (code int, stdout, stderr string) {
+// program is a command that runs the test binary as nodekeep itself, until the test ends.
+func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, os.Args[0], args...)
-	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
-	out, err := command.Output()
+	command := exec.CommandContext(t.Context(), os.Args[0], args...)
+	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + t.TempDir()}
+	return command
+}
+
+// codeOf is the exit code of a program, by the error of its end.
+func codeOf(t *testing.T, err error) int {
+	t.Helper()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return exit.ExitCode(), string(out), string(exit.Stderr)
+		return exit.ExitCode()
 	}
 	require.NoError(t, err)
-	return 0, string(out), ""
+	return 0
+}
+
+// nodekeep runs the program and returns its exit code and what it printed.
+func nodekeep(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errOut strings.Builder
+	command := program(t, args...)
+	command.Stdout, command.Stderr = &out, &errOut
+	code = codeOf(t, command.Run())
+	return code, out.String(), errOut.String()
 }
 
 func write(t *testing.T, name, content string) string {

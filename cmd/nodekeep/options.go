@@ -32,6 +32,8 @@ type commonOptions struct {
 	burst         int
 }
 
+func (o *commonOptions) common() *commonOptions { return o }
+
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.policyFile, "policy", "", "policy file; without one, everything is kept but what other components own")
 	flags.DurationVar(&o.policyPoll, "policy-poll", 5*time.Second, "how often the policy file is looked at for changes")
@@ -58,9 +60,13 @@ func (o *commonOptions) mistakes() (found []error) {
 	if o.policyPoll <= 0 {
 		found = append(found, fmt.Errorf("--policy-poll %s: must be more than 0", o.policyPoll))
 	}
-	found = append(found, addressMistakes("--metrics-bind-address", o.metricsAddr)...)
-	found = append(found, addressMistakes("--health-probe-bind-address", o.probeAddr)...)
-	found = append(found, addressMistakes("--pprof-bind-address", o.pprofAddr)...)
+	for _, address := range [][2]string{
+		{"--metrics-bind-address", o.metricsAddr}, {"--health-probe-bind-address", o.probeAddr}, {"--pprof-bind-address", o.pprofAddr},
+	} {
+		if _, err := net.ResolveTCPAddr("tcp", address[1]); err != nil && address[1] != "0" {
+			found = append(found, fmt.Errorf("%s %q: must be host:port, :port or 0: %w", address[0], address[1], err))
+		}
+	}
 	if o.logFormat != "text" && o.logFormat != "json" {
 		found = append(found, fmt.Errorf("--log-format %q: must be text or json", o.logFormat))
 	}
@@ -123,8 +129,22 @@ func (o *webhookOptions) mistakes() []error {
 	return found
 }
 
-// shortestInterval keeps a mistyped interval from occupying capture with nothing else.
+// shortestInterval keeps a mistyped interval from occupying a process with nothing else.
 const shortestInterval = time.Second
+
+func interval(flag string, every time.Duration) []error {
+	if every == 0 || every >= shortestInterval {
+		return nil
+	}
+	return []error{fmt.Errorf("%s %s: must be at least %s, or 0 for never", flag, every, shortestInterval)}
+}
+
+func positive(flag string, number int) []error {
+	if number >= 1 {
+		return nil
+	}
+	return []error{fmt.Errorf("%s %d: must be at least 1", flag, number)}
+}
 
 // captureOptions are the flags of nodekeep capture.
 type captureOptions struct {
@@ -152,30 +172,12 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 
 func (o *captureOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
-	if o.workers < 1 {
-		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
-	}
-	if o.patches < 1 {
-		found = append(found, fmt.Errorf("--label-patches-per-second %d: must be at least 1", o.patches))
-	}
-	if o.resync != 0 && o.resync < shortestInterval {
-		found = append(found, fmt.Errorf("--resync %s: must be at least %s, or 0 for never", o.resync, shortestInterval))
-	}
-	if o.sweepEvery != 0 && o.sweepEvery < shortestInterval {
-		found = append(found, fmt.Errorf("--retention-sweep %s: must be at least %s, or 0 for never", o.sweepEvery, shortestInterval))
-	}
+	found = append(found, positive("--workers", o.workers)...)
+	found = append(found, positive("--label-patches-per-second", o.patches)...)
+	found = append(found, interval("--resync", o.resync)...)
+	found = append(found, interval("--retention-sweep", o.sweepEvery)...)
 	if !(o.sweepFraction > 0 && o.sweepFraction <= 1) { // NaN is neither
 		found = append(found, fmt.Errorf("--retention-fraction %g: must be more than 0 and at most 1", o.sweepFraction))
 	}
 	return found
-}
-
-func addressMistakes(flag, address string) []error {
-	if address == "0" {
-		return nil
-	}
-	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
-		return []error{fmt.Errorf("%s %q: must be host:port, :port or 0: %w", flag, address, err)}
-	}
-	return nil
 }

@@ -20,8 +20,7 @@ type policyFile struct {
 	prepare   func(policy.Policy) error // before a policy comes into force
 	changed   func()
 	trouble   func(error)
-	good      prometheus.GaugeFunc
-	profiles  prometheus.GaugeFunc
+	gauges    []prometheus.Collector
 }
 
 // readPolicy reads the file, or takes the default where path is empty.
@@ -37,12 +36,12 @@ func readPolicy(path string, gate policy.Gate) (*policyFile, error) {
 		}
 		return loaded, err
 	}, func(policy.Policy) { f.changed() }, func(err error) { f.trouble(err) }, path)
-	f.good = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nodekeep_policy_file_good", Help: "1 while the policy in force is what the file says, 0 while the file cannot be used.",
-	}, func() float64 { return oneIf(f.file.Err() == nil) })
-	f.profiles = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nodekeep_policy_verification_profiles", Help: "Profiles of verification in the policy in force; 0 where no Node is verified.",
-	}, func() float64 { return float64(len(f.Policy().Verify().All())) })
+	f.gauges = []prometheus.Collector{
+		gauge("nodekeep_policy_file_good", "1 while the policy in force is what the file says, 0 while the file cannot be used.",
+			while(func() bool { return f.file.Err() == nil })),
+		gauge("nodekeep_policy_verification_profiles", "Profiles of verification in the policy in force; 0 where no Node is verified.",
+			func() float64 { return float64(len(f.Policy().Verify().All())) }),
+	}
 	if path == "" {
 		return f, nil
 	}

@@ -89,17 +89,18 @@ func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) e
 }
 
 // serveMetrics serves the registry of a process at /metrics: to everybody, or over TLS to those who may get it.
-func serveMetrics(ctx context.Context, o *commonOptions, p *process) error {
+func serveMetrics(ctx context.Context, p *process) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
-	if !o.metricsSecure || o.metricsAddr == "0" {
-		return serveHTTP(ctx, o.metricsAddr, mux)
+	address := p.options.metricsAddr
+	if !p.options.metricsSecure || address == "0" {
+		return serveHTTP(ctx, address, mux)
 	}
 	config, err := ownCertificate()
 	if err != nil {
 		return err
 	}
-	listener, err := tls.Listen("tcp", o.metricsAddr, config)
+	listener, err := tls.Listen("tcp", address, config)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}

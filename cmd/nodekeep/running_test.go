@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -26,20 +23,17 @@ func runs(t *testing.T, process string, args ...string) running {
 	args = append([]string{
 		process, "--kubeconfig", write(t, "kubeconfig", kubeconfig), "--metrics-bind-address", r.metrics, "--health-probe-bind-address", "0",
 	}, args...)
-	if process == "webhook" {
+	switch process {
+	case "webhook":
 		args = append(args, "--cert-dir", t.TempDir(), "--host", "127.0.0.1", "--port", "0", "--drain", "0s")
-	}
-	if process == "capture" {
+	case "capture":
 		args = append(args, "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ninventory: [{name: cmdb, file: /inventory.json, attributes: [rack]}]\n"))
-	}
-	if process == "verify" {
+	case "verify":
 		args = append(args, "--image", "nodekeep", "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify: {profiles: [{name: gpu, checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]}]}\n"))
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, os.Args[0], args...)
-	command.Env = []string{asProgram + "=1", "HOME=" + t.TempDir()}
+	command := program(t, args...)
 	require.NoError(t, command.Start())
-	t.Cleanup(func() { cancel(); _ = command.Wait() })
+	t.Cleanup(func() { _ = command.Wait() })
 	require.Eventually(t, func() bool { status, _ := get("http://" + r.metrics + "/metrics"); return status == http.StatusOK },
 		time.Minute, 20*time.Millisecond, "%s does not serve metrics", process)
 	return r

@@ -21,6 +21,7 @@ import (
 
 // process is what every process is made of.
 type process struct {
+	options  *commonOptions
 	policy   *policyFile
 	config   *rest.Config
 	client   kubernetes.Interface
@@ -29,14 +30,8 @@ type process struct {
 	logger   *slog.Logger
 }
 
-// files is what could be made of the files that the flags name.
-type files struct {
-	policy *policyFile
-	config *rest.Config
-}
-
 // readFiles reads the files that the flags name and adds what is wrong with them to the errors.
-func readFiles(o *commonOptions, mistakes []error) (files, []error) {
+func readFiles(o *commonOptions, mistakes []error) (*policyFile, *rest.Config, []error) {
 	file, err := readPolicy(o.policyFile, policy.Gate(o.gateKey))
 	if err != nil {
 		mistakes = append(mistakes, err)
@@ -45,7 +40,7 @@ func readFiles(o *commonOptions, mistakes []error) (files, []error) {
 	if err != nil {
 		mistakes = append(mistakes, err)
 	}
-	return files{policy: file, config: config}, mistakes
+	return file, config, mistakes
 }
 
 // start makes the parts of a process that reads records, as startWithoutRecords does.
@@ -72,18 +67,19 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 
 // startWithoutRecords makes the parts of a process after it has checked all input. It returns all errors at once.
 func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
-	ready, mistakes := readFiles(o, mistakes)
+	file, config, mistakes := readFiles(o, mistakes)
 	if len(mistakes) > 0 {
 		return nil, usageError{mistakes}
 	}
 	logger := newLogger(o)
-	client, err := kubernetes.NewForConfig(ready.config)
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), ready.policy.good, ready.policy.profiles)
-	return &process{policy: ready.policy, config: ready.config, client: client, registry: registry, logger: logger}, nil
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(file.gauges...)
+	return &process{options: o, policy: file, config: config, client: client, registry: registry, logger: logger}, nil
 }
 
 func restConfig(o *commonOptions) (config *rest.Config, err error) {
@@ -117,16 +113,31 @@ func newLogger(o *commonOptions) *slog.Logger {
 }
 
 func recordGauges(records *store.ConfigMaps) []prometheus.Collector {
-	gauge := func(name, help string, labels prometheus.Labels, read func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
-	}
-	count := func(state string, read func() int) prometheus.Collector {
-		return gauge("nodekeep_store_records", "Records in memory, by whether they can be read.", prometheus.Labels{"state": state}, read)
+	count := func(state string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "nodekeep_store_records", Help: "Records in memory, by whether they can be read.", ConstLabels: prometheus.Labels{"state": state},
+		}, read)
 	}
 	return []prometheus.Collector{
-		count("readable", func() int { return records.Totals().Readable }),
-		count("unreadable", func() int { return records.Totals().Unreadable }),
-		gauge("nodekeep_store_records_bytes", "Size of all records, as they are stored.", nil, func() int { return records.Totals().Bytes }),
-		gauge("nodekeep_store_largest_record_bytes", "Size of the largest record, as it is stored.", nil, func() int { return records.Totals().Largest }),
+		count("readable", func() float64 { return float64(records.Totals().Readable) }),
+		count("unreadable", func() float64 { return float64(records.Totals().Unreadable) }),
+		gauge("nodekeep_store_records_bytes", "Size of all records, as they are stored.",
+			func() float64 { return float64(records.Totals().Bytes) }),
+		gauge("nodekeep_store_largest_record_bytes", "Size of the largest record, as it is stored.",
+			func() float64 { return float64(records.Totals().Largest) }),
+	}
+}
+
+func gauge(name, help string, read func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+}
+
+// while is 1 while something holds, and 0 otherwise.
+func while(holds func() bool) func() float64 {
+	return func() float64 {
+		if holds() {
+			return 1
+		}
+		return 0
 	}
 }

@@ -27,13 +27,6 @@ type runError struct{ error }
 
 func (e runError) Unwrap() error { return e.error }
 
-func ran(err error) error {
-	if err == nil {
-		return nil
-	}
-	return runError{err}
-}
-
 func noArguments(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usageError{[]error{fmt.Errorf("unexpected argument %q: everything is set by flags", args[0])}}
@@ -59,7 +52,7 @@ func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cob
 				found = append(found, err)
 			}
 		}
-		_, more := readFiles(o, mistakesInValues())
+		_, _, more := readFiles(o, mistakesInValues())
 		return usageError{append(found, slices.DeleteFunc(more, alreadyIn(found))...)}
 	}
 }

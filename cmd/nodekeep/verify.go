@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
-	"nodekeep.dev/nodekeep/leader"
 	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/controller"
 )
@@ -45,9 +44,7 @@ func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 
 func (o *verifyOptions) mistakes() []error {
 	found := o.commonOptions.mistakes()
-	if o.workers < 1 {
-		found = append(found, fmt.Errorf("--workers %d: must be at least 1", o.workers))
-	}
+	found = append(found, positive("--workers", o.workers)...)
 	if o.image == "" {
 		found = append(found, errors.New("--image is needed: the image of worker Pods, which is nodekeep's own"))
 	}
@@ -61,10 +58,7 @@ func (o *verifyOptions) mistakes() []error {
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1035Label(name)) > 0 {
 		found = append(found, fmt.Errorf("--dns-service %q: must be NAMESPACE/NAME of a Service", o.dnsService))
 	}
-	if o.sweepEvery != 0 && o.sweepEvery < shortestInterval {
-		found = append(found, fmt.Errorf("--retention-sweep %s: must be at least %s, or 0 for never", o.sweepEvery, shortestInterval))
-	}
-	return found
+	return append(found, interval("--retention-sweep", o.sweepEvery)...)
 }
 
 func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
@@ -94,27 +88,8 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.Run(ctx) })
-	group.Go(func() error {
-		p.policy.follow(ctx, o.policyPoll, p.logger, c.EnqueueAll, func(error) {}) // capture reports a bad policy by an Event
-		return nil
-	})
-	group.Go(func() error { return serveMetrics(ctx, &o.commonOptions, p) })
-	group.Go(func() error { return serveProfiles(ctx, o.pprofAddr) })
-	group.Go(func() error {
-		return serveHTTP(ctx, o.probeAddr, probes([]check{synced("nodes", c.NodesSynced), synced("pods", c.PodsSynced)}))
-	})
-	group.Go(func() error {
-		if !o.leaderElect {
-			c.Lead()
-			return nil
-		}
-		return leader.Elect(ctx, p.client, o.namespace, controller.LeaseName, func() {
-			p.logger.Info("leading")
-			c.Lead()
-		})
-	})
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	group.Go(func() error { return p.lead(ctx, o.leaderElect, controller.LeaseName, c.Lead) })
+	onlyLogged := func(error) {} // capture reports a bad policy by an Event
+	p.serve(ctx, group, c.EnqueueAll, onlyLogged, synced("nodes", c.NodesSynced), synced("pods", c.PodsSynced))
+	return ended(group)
 }

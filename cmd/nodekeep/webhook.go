@@ -29,7 +29,7 @@ const (
 // certificate is where the serving certificate comes from.
 type certificate interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	Run(ctx context.Context) error
+	Run(ctx context.Context)
 	Loaded() error
 	NotAfter() time.Time
 	NotBefore() time.Time
@@ -38,38 +38,40 @@ type certificate interface {
 func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	holdGarbageDown()
 	serving := servingCertificate(o, p)
-	registerLife(p.registry, serving)
 	metrics := webhook.NewMetrics(p.registry)
 	rules := store.NewRules(p.client, o.namespace, policy.NoRules, p.logger)
 	current := func() policy.Policy {
 		now := p.policy.Policy()
 		return now.Holding(rules.Hold(now.RulesHash()))
 	}
-	registerBool(p.registry, "nodekeep_webhook_rules_held",
-		"1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.", func() bool { return current().Held() })
 	handler := webhook.NewHandler(p.records, current, metrics, p.logger)
 	proof, err := webhook.NewProof(p.config, p.policy.Policy, p.logger)
 	if err != nil {
 		return err
 	}
-	registerBool(p.registry, "nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.", proof.Proved)
 	protected := webhook.NewProtectedHandler(p.records, current, proof.Proved, metrics, p.logger)
 	guards := guard.New(p.client, p.logger)
 	cluster := store.NewCluster(p.client, p.logger)
-	registerBool(p.registry, "nodekeep_webhook_guard_policies_in_force",
-		"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.", guards.InForce)
+	p.registry.MustRegister(webhookGauges(serving, current, proof, guards)...)
 	deletions := webhook.NewDeletions(webhook.DeletionOptions{
 		Nodes: p.client.CoreV1().Nodes(), Records: p.records, Cluster: cluster.UID, Policy: p.policy.Policy, Guard: guards,
 		Metrics: webhook.NewDeletionMetrics(p.registry), Logger: p.logger, Now: time.Now,
 	})
-	callers := callersOf(o, p)
+	var clients *webhook.Clients // nil: everybody may call
+	authorized := check{name: "client authorities"}
+	var authorities *certs.Authorities
+	if o.clientCA != "" {
+		authorities = certs.NewAuthorities(o.clientCA, p.logger)
+		clients = &webhook.Clients{Authorities: authorities.Pool, Names: o.clientName}
+		authorized.ok = authorities.Loaded // without authorities nobody would be served
+	}
 	reviews := webhook.Reviews{Ready: p.records.Synced, Limits: webhook.NewLimits(), Metrics: metrics, Logger: p.logger}
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, reviews.Of(webhook.RestoreReview, webhook.ShowsCertificate(handler, serving.GetCertificate)))
 	mux.Handle(protectedPath, reviews.Of(webhook.ProtectedReview, protected))
 	mux.Handle(deletionPath, reviews.Of(webhook.DeletionReview, deletions))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
-	server, err := webhook.NewServer(address, mux, serving.GetCertificate, callers.clients(), o.drain, p.logger)
+	server, err := webhook.NewServer(address, mux, serving.GetCertificate, clients, o.drain, p.logger)
 	if err != nil {
 		return err
 	}
@@ -79,32 +81,26 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	group, failed := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(background); return nil })
-	group.Go(func() error { return serving.Run(background) })
-	group.Go(func() error { callers.run(background); return nil })
+	group.Go(func() error { serving.Run(background); return nil })
+	if authorities != nil {
+		group.Go(func() error { authorities.Run(background); return nil })
+	}
 	group.Go(func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { cluster.Run(background); return nil })
 	group.Go(func() error { rules.Run(background, o.policyPoll); return nil })
-	group.Go(func() error {
-		p.policy.follow(background, o.policyPoll, p.logger, func() {}, func(error) {})
-		return nil
-	})
-	group.Go(func() error { return serveMetrics(background, &o.commonOptions, p) })
-	group.Go(func() error { return serveProfiles(background, o.pprofAddr) })
-	group.Go(func() error {
-		return serveHTTP(background, o.probeAddr, probes([]check{
-			synced("records", p.records.Synced),
-			{name: "certificate", ok: serving.Loaded},
-			{name: "client authorities", ok: callers.loaded},
-			{name: "protected labels", note: func() string { return howProtected(p, proof) }},
-			{name: "serving", ok: func() error {
-				if server.Draining() {
-					return errors.New("told to stop")
-				}
-				return nil
-			}},
-		}))
-	})
+	p.serve(background, group, func() {}, func(error) {},
+		synced("records", p.records.Synced),
+		check{name: "certificate", ok: serving.Loaded},
+		authorized,
+		check{name: "protected labels", note: func() string { return howProtected(p, proof) }},
+		check{name: "serving", ok: func() error {
+			if server.Draining() {
+				return errors.New("told to stop")
+			}
+			return nil
+		}},
+	)
 	group.Go(func() error {
 		defer stop()
 		return server.Serve(failed)
@@ -119,16 +115,22 @@ func servingCertificate(o *webhookOptions, p *process) certificate {
 	return certs.NewDir(o.certDir, p.logger)
 }
 
-// registerLife exports both ends of the certificate's life. How much of it may be left depends on its length.
-func registerLife(registry prometheus.Registerer, serving certificate) {
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nodekeep_webhook_certificate_expiry_timestamp_seconds",
-		Help: "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
-	}, func() float64 { return timestamp(serving.NotAfter()) }))
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nodekeep_webhook_certificate_not_before_timestamp_seconds",
-		Help: "From when on the serving certificate is valid, in seconds since 1970; 0 while there is none.",
-	}, func() float64 { return timestamp(serving.NotBefore()) }))
+// webhookGauges show what the webhook knows. How much of the certificate's life may be left depends on its length, so both ends are shown.
+func webhookGauges(serving certificate, current func() policy.Policy, proof *webhook.Proof, guards *guard.Guard) []prometheus.Collector {
+	return []prometheus.Collector{
+		gauge("nodekeep_webhook_certificate_expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
+			func() float64 { return timestamp(serving.NotAfter()) }),
+		gauge("nodekeep_webhook_certificate_not_before_timestamp_seconds",
+			"From when on the serving certificate is valid, in seconds since 1970; 0 while there is none.",
+			func() float64 { return timestamp(serving.NotBefore()) }),
+		gauge("nodekeep_webhook_rules_held", "1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.",
+			while(func() bool { return current().Held() })),
+		gauge("nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
+			while(proof.Proved)),
+		gauge("nodekeep_webhook_guard_policies_in_force",
+			"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
+			while(guards.InForce)),
+	}
 }
 
 // timestamp is seconds since 1970; 0 for no time at all.
@@ -137,18 +139,6 @@ func timestamp(t time.Time) float64 {
 		return 0
 	}
 	return float64(t.Unix())
-}
-
-// registerBool registers a gauge that is 1 while something holds.
-func registerBool(registry prometheus.Registerer, name, help string, holds func() bool) {
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return oneIf(holds()) }))
-}
-
-func oneIf(holds bool) float64 {
-	if holds {
-		return 1
-	}
-	return 0
 }
 
 // howProtected explains what becomes of protected labels, for operators who look at /readyz?verbose.

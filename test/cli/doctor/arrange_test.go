@@ -66,7 +66,6 @@ func rollAll(t *testing.T) {
 // removed deletes an object, named as kubectl does, and returns a function that creates it again.
 func removed(t *testing.T, object string) (putBack func()) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "removed.json")
 	var content map[string]any
 	require.NoError(t, json.Unmarshal([]byte(do(t, "kubectl get "+object+" -o json")), &content))
 	metadata := content["metadata"].(map[string]any)
@@ -75,9 +74,22 @@ func removed(t *testing.T, object string) (putBack func()) {
 	}
 	data, err := json.Marshal(content)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, data, 0o600))
+	file := fileOf(t, data)
 	do(t, "kubectl delete "+object)
 	return func() { do(t, "kubectl create -f "+file) }
+}
+
+// patch changes an object, named as kubectl does, by a JSON patch.
+func patch(t *testing.T, object, operations string) {
+	t.Helper()
+	do(t, "kubectl patch "+object+" --type=json --patch-file="+fileOf(t, []byte("["+operations+"]")))
+}
+
+func fileOf(t *testing.T, content []byte) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "content")
+	require.NoError(t, os.WriteFile(file, content, 0o600))
+	return file
 }
 
 // register makes a Node as its kubelet does.

@@ -5,7 +5,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/util/cert"
 )
 
 // newCertificate makes an authority and a certificate for loopback that it has signed, which is valid for that long from now.
@@ -20,13 +20,9 @@ func newCertificate(t *testing.T, life time.Duration) (authority, serving []byte
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	const longAgo, longAfter = -90 * 24 * time.Hour, 90 * 24 * time.Hour
+	const longAgo = -90 * 24 * time.Hour
 	now := time.Now()
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: now.Add(longAgo), NotAfter: now.Add(longAfter),
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "another", NotBefore: now.Add(longAgo)}, key)
 	require.NoError(t, err)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -34,5 +30,5 @@ func newCertificate(t *testing.T, life time.Duration) (authority, serving []byte
 	}
 	issued, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), key)
 	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issued})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issued})
 }

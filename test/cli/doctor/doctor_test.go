@@ -1,9 +1,9 @@
 package doctor
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,13 +23,7 @@ const ns = "-n " + harness.Namespace
 func TestAHealthyInstallationHasNoFindings(t *testing.T) {
 	rollAll(t)
 	out := isHealthy(t)
-	path := filepath.Join("testdata", "healthy.txt")
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(alike(out)), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), alike(out))
+	assert.Equal(t, golden(t, "healthy", func() string { return out }), alike(out))
 
 	var report struct {
 		APIVersion, Kind  string
@@ -45,36 +39,58 @@ func TestAHealthyInstallationHasNoFindings(t *testing.T) {
 	assert.Empty(t, do(t, "kubectl get nodes -o name"), "the dry runs have stored nothing")
 }
 
-func TestAMissingWebhookConfigurationIsFound(t *testing.T) {
+func TestAnObjectThatIsMissingIsFound(t *testing.T) {
 	rollAll(t)
-	putBack := removed(t, "mutatingwebhookconfiguration nodekeep")
-	putDeletionsBack := removed(t, "validatingwebhookconfiguration nodekeep")
-	finds(t, "configurations-gone")
-	finds(t, "configurations-gone-skipped", "--skip deletion-webhook,ca-bundle,webhook-answers")
-	putBack()
-	putDeletionsBack()
-	isHealthy(t)
+	for golden, objects := range map[string][]string{
+		"configurations-gone": {"mutatingwebhookconfiguration nodekeep", "validatingwebhookconfiguration nodekeep"},
+		"gate-policy-gone":    {"mutatingadmissionpolicy nodekeep-gate"},
+		"gate-switched-off":   {ns + " rolebinding nodekeep-gate"},
+		"guard-binding-gone":  {"validatingadmissionpolicybinding nodekeep-guard"},
+		"right-lacking":       {"-n default rolebinding nodekeep-capture-events"},
+	} {
+		t.Run(golden, func(t *testing.T) {
+			var putBack []func()
+			for _, object := range objects {
+				putBack = append(putBack, removed(t, object))
+			}
+			finds(t, golden)
+			if golden == "configurations-gone" {
+				finds(t, "configurations-gone-skipped", "--skip deletion-webhook,ca-bundle,webhook-answers")
+			}
+			for _, put := range putBack {
+				put()
+			}
+			isHealthy(t)
+		})
+	}
 }
 
-func TestAWebhookConfigurationThatSaysSomethingElseIsFoundAndThePrintedCommandsPutItRight(t *testing.T) {
+func TestAnObjectThatSaysSomethingElseIsFoundAndThePrintedCommandsPutItRight(t *testing.T) {
 	rollAll(t)
-	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p '[
-		{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"},
-		{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10},
-		{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}},
-		{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"some","expression":"object.metadata.name != \"a\""}]}]'`)
-	remedies := finds(t, "configuration-says-else")
-	runs(t, remedies, "kubectl patch ")
-	isHealthy(t)
+	const failsClosed = `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`
+	for golden, change := range map[string]struct{ object, operations string }{
+		"configuration-says-else": {"mutatingwebhookconfiguration nodekeep", `
+			{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"},
+			{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10},
+			{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}},
+			{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"some","expression":"object.metadata.name != \"a\""}]}`},
+		"gate-policy-fails-closed":  {"mutatingadmissionpolicy nodekeep-gate", failsClosed},
+		"guard-policy-fails-closed": {"validatingadmissionpolicy nodekeep-guard", failsClosed},
+	} {
+		t.Run(golden, func(t *testing.T) {
+			patch(t, change.object, change.operations)
+			runs(t, finds(t, golden), "kubectl patch ")
+			isHealthy(t)
+		})
+	}
 }
 
 func TestAWrongCABundleIsFoundAndThePrintedCommandPutsItRight(t *testing.T) {
 	rollAll(t)
 	require.NoError(t, nodekeep.StopWebhook(), "it would put it right itself within a minute")
 	bundle, _ := newCertificate(t, time.Hour)
-	wrong := filepath.Join(t.TempDir(), "ca.crt")
-	require.NoError(t, os.WriteFile(wrong, bundle, 0o600))
-	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p "[{\"op\":\"replace\",\"path\":\"/webhooks/0/clientConfig/caBundle\",\"value\":\"$(base64 -w0 `+wrong+`)\"}]"`)
+	wrong := base64.StdEncoding.EncodeToString(bundle)
+	patch(t, "mutatingwebhookconfiguration nodekeep", `{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":"`+wrong+`"}`)
 
 	remedies := finds(t, "wrong-ca-bundle")
 	runs(t, remedies, "kubectl patch mutatingwebhookconfiguration")
@@ -89,9 +105,7 @@ func TestACertificateThatHasExpiredIsFoundAndThePrintedCommandAsksForAnother(t *
 	authority, expired := newCertificate(t, -3*time.Hour)
 	secret, err := json.Marshal(map[string]any{"data": map[string][]byte{"ca.crt": authority, "tls.crt": expired}})
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "secret.json")
-	require.NoError(t, os.WriteFile(file, secret, 0o600))
-	do(t, "kubectl "+ns+" patch secret nodekeep-webhook-tls --type=merge --patch-file="+file)
+	do(t, "kubectl "+ns+" patch secret nodekeep-webhook-tls --type=merge --patch-file="+fileOf(t, secret))
 
 	remedies := finds(t, "certificate-expired")
 	runs(t, remedies, "kubectl -n nodekeep-system patch secret/")
@@ -103,56 +117,19 @@ func TestAServiceWithNobodyBehindItIsFound(t *testing.T) {
 	rollAll(t)
 	const service = `{"op":"add","path":"/webhooks/0/clientConfig/service","value":{"namespace":"nodekeep-system","name":"nodekeep-webhook","path":"/restore"}}`
 	url := do(t, `kubectl get mutatingwebhookconfiguration nodekeep -o jsonpath='{.webhooks[0].clientConfig.url}'`)
-	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p '[{"op":"remove","path":"/webhooks/0/clientConfig/url"},`+service+`]'`)
+	patch(t, "mutatingwebhookconfiguration nodekeep", `{"op":"remove","path":"/webhooks/0/clientConfig/url"},`+service)
 	finds(t, "no-endpoints")
 
-	slice := filepath.Join(t.TempDir(), "slice.json")
-	require.NoError(t, os.WriteFile(slice, []byte(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"nodekeep-webhook-1","labels":{"kubernetes.io/service-name":"nodekeep-webhook"}},
-		"addressType":"IPv4","ports":[{"name":"webhook","port":9443}],"endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":false}},{"addresses":["192.0.2.2"]}]}`), 0o600))
+	slice := fileOf(t, []byte(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"nodekeep-webhook-1","labels":{"kubernetes.io/service-name":"nodekeep-webhook"}},
+		"addressType":"IPv4","ports":[{"name":"webhook","port":9443}],"endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":false}},{"addresses":["192.0.2.2"]}]}`))
 	do(t, "kubectl "+ns+" create -f "+slice)
 	finds(t, "some-endpoints")
 	putBack := removed(t, ns+" service nodekeep-webhook")
 	finds(t, "no-service")
 	putBack()
 	do(t, "kubectl "+ns+" delete endpointslice nodekeep-webhook-1")
-	do(t, `kubectl patch mutatingwebhookconfiguration nodekeep --type=json -p '[{"op":"remove","path":"/webhooks/0/clientConfig/service"},{"op":"add","path":"/webhooks/0/clientConfig/url","value":"`+url+`"}]'`)
-	isHealthy(t)
-}
-
-func TestAGatePolicyThatIsMissingOrSwitchedOffIsFound(t *testing.T) {
-	rollAll(t)
-	putBack := removed(t, "mutatingadmissionpolicy nodekeep-gate")
-	finds(t, "gate-policy-gone")
-	putBack()
-	isHealthy(t)
-
-	putBack = removed(t, ns+" rolebinding nodekeep-gate")
-	finds(t, "gate-switched-off")
-	putBack()
-	isHealthy(t)
-
-	do(t, `kubectl patch mutatingadmissionpolicy nodekeep-gate --type=json -p '[{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}]'`)
-	runs(t, finds(t, "gate-policy-fails-closed"), "kubectl patch ")
-	isHealthy(t)
-}
-
-func TestGuardPoliciesThatAreMissingOrDoNothingAreFound(t *testing.T) {
-	rollAll(t)
-	putBack := removed(t, "validatingadmissionpolicybinding nodekeep-guard")
-	finds(t, "guard-binding-gone")
-	putBack()
-	isHealthy(t)
-
-	do(t, `kubectl patch validatingadmissionpolicy nodekeep-guard --type=json -p '[{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}]'`)
-	runs(t, finds(t, "guard-policy-fails-closed"), "kubectl patch ")
-	isHealthy(t)
-}
-
-func TestARightThatAProcessLacksIsFound(t *testing.T) {
-	rollAll(t)
-	putBack := removed(t, "-n default rolebinding nodekeep-capture-events")
-	finds(t, "right-lacking")
-	putBack()
+	patch(t, "mutatingwebhookconfiguration nodekeep",
+		`{"op":"remove","path":"/webhooks/0/clientConfig/service"},{"op":"add","path":"/webhooks/0/clientConfig/url","value":"`+url+`"}`)
 	isHealthy(t)
 }
 
@@ -292,9 +269,7 @@ func TestAdmissionRulesOfOthersThatMayDenyNodesAreFound(t *testing.T) {
 	rollAll(t)
 	apply := func(content string) {
 		t.Helper()
-		file := filepath.Join(t.TempDir(), "rules.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		do(t, "kubectl apply --server-side -f "+file)
+		do(t, "kubectl apply --server-side -f "+fileOf(t, []byte(content)))
 	}
 	const denies = `
 apiVersion: admissionregistration.k8s.io/v1

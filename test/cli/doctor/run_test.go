@@ -30,20 +30,16 @@ func do(t *testing.T, line string) string {
 
 // finds runs doctor until what it finds is what the golden file says: API servers take moments to follow changes. It returns the
 // commands that are printed as remedies.
-func finds(t *testing.T, golden string, flags ...string) (remedies []string) {
+func finds(t *testing.T, name string, flags ...string) (remedies []string) {
 	t.Helper()
 	var a harness.Answer
 	line := strings.Join(append([]string{"nodekeep doctor"}, flags...), " ")
-	path := filepath.Join("testdata", golden+".txt")
-	if *update {
+	want := golden(t, name, func() string {
 		time.Sleep(5 * time.Second)
-		a = shell(t, line)
-		require.NoError(t, os.WriteFile(path, []byte(alike(findings(a.Out))), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run with -update and read what it writes")
-	eventually(t, func() bool { a = shell(t, line); return alike(findings(a.Out)) == string(want) })
-	assert.Equal(t, string(want), alike(findings(a.Out)))
+		return findings(shell(t, line).Out)
+	})
+	eventually(t, func() bool { a = shell(t, line); return alike(findings(a.Out)) == want })
+	assert.Equal(t, want, alike(findings(a.Out)))
 	assert.Equal(t, 1, a.Code, a.ErrOut)
 	for line := range strings.Lines(a.Out) {
 		if command, is := strings.CutPrefix(line, "    "); is {
@@ -51,6 +47,18 @@ func finds(t *testing.T, golden string, flags ...string) (remedies []string) {
 		}
 	}
 	return remedies
+}
+
+// golden is the content of a golden file; with -update it is written anew.
+func golden(t *testing.T, name string, now func() string) string {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(alike(now())), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run with -update and read what it writes")
+	return string(want)
 }
 
 // isHealthy runs doctor until it finds nothing.

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -26,7 +25,7 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	assert.Contains(t, isHealthy(t), "profiles: 1; 2 of 2 available; verifier leads")
 
 	do(t, "kubectl label namespace nodekeep-checks pod-security.kubernetes.io/enforce=privileged --overwrite")
-	do(t, `kubectl patch validatingadmissionpolicybinding nodekeep-verify --type=json -p '[{"op":"replace","path":"/spec/validationActions","value":["Warn"]}]'`)
+	patch(t, "validatingadmissionpolicybinding nodekeep-verify", `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`)
 	putBack := removed(t, "-n nodekeep-checks rolebinding nodekeep-verify-checks")
 	remedies := finds(t, "verification-broken")
 	runs(t, remedies, "kubectl label namespace")
@@ -47,9 +46,8 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	do(t, "kubectl delete node doctor-unverified")
 	do(t, "kubectl delete --wait=false --ignore-not-found -f "+file+" -l 'app.kubernetes.io/component in (verify, checks)'")
 	do(t, "kubectl delete --ignore-not-found validatingadmissionpolicy,validatingadmissionpolicybinding nodekeep-verify")
-	finalized := filepath.Join(t.TempDir(), "namespace.json") // no controller does that here
-	require.NoError(t, os.WriteFile(finalized, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"nodekeep-checks"},"spec":{}}`), 0o600))
-	do(t, "kubectl replace --raw /api/v1/namespaces/nodekeep-checks/finalize -f "+finalized)
+	finalized := []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"nodekeep-checks"},"spec":{}}`) // no controller does that here
+	do(t, "kubectl replace --raw /api/v1/namespaces/nodekeep-checks/finalize -f "+fileOf(t, finalized))
 	isHealthy(t)
 }
 

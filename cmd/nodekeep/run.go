@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
+	"nodekeep.dev/nodekeep/leader"
+)
+
+// serve adds to a group what every process does besides its own work, until ctx is done. It calls changed and wrong as [policyFile.follow] says.
+func (p *process) serve(ctx context.Context, group *errgroup.Group, changed func(), wrong func(error), ready ...check) {
+	group.Go(func() error {
+		p.policy.follow(ctx, p.options.policyPoll, p.logger, changed, wrong)
+		return nil
+	})
+	group.Go(func() error { return serveMetrics(ctx, p) })
+	group.Go(func() error { return serveProfiles(ctx, p.options.pprofAddr) })
+	group.Go(func() error { return serveHTTP(ctx, p.options.probeAddr, probes(ready)) })
+}
+
+// lead calls do once this process leads by the Lease; at once without an election.
+func (p *process) lead(ctx context.Context, elect bool, lease string, do func()) error {
+	if !elect {
+		do()
+		return nil
+	}
+	return leader.Elect(ctx, p.client, p.options.namespace, lease, func() {
+		p.logger.Info("leading")
+		do()
+	})
+}
+
+// ended waits for a group. That it was told to stop is no error.
+func ended(group *errgroup.Group) error {
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
