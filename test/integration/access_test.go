@@ -12,9 +12,20 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
+type access = authorizationv1.ResourceAttributes
+
+// may reports whether the API server allows a client something.
+func may(t *testing.T, client *kubernetes.Clientset, what access) bool {
+	t.Helper()
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return review.Status.Allowed
+}
+
 // That each process can do what it must is shown by all other tests: they run as these ServiceAccounts.
 func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
-	type access = authorizationv1.ResourceAttributes
 	common := map[string]access{
 		"create Nodes":                {Verb: "create", Resource: "nodes"},
 		"delete Nodes":                {Verb: "delete", Resource: "nodes"},
@@ -65,7 +76,7 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"read the guard policy":       {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "nodekeep-guard"},
 		"read the binding of a guard": {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings", Name: "nodekeep-strip"},
 	}
-	may := map[string]map[string]access{
+	more := map[string]map[string]access{
 		"nodekeep-webhook": {
 			"read Nodes": {Verb: "get", Resource: "nodes"},
 		},
@@ -76,25 +87,15 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		},
 	}
 	for account, own := range only {
-		config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, account)
-		require.NoError(t, err)
-		client, err := kubernetes.NewForConfig(config)
-		require.NoError(t, err)
-		allowed := func(t *testing.T, attributes access) bool {
-			review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes},
-			}, metav1.CreateOptions{})
-			require.NoError(t, err)
-			return review.Status.Allowed
-		}
+		client := nodekeep.As(t, account)
 		for _, set := range []map[string]access{common, own} {
 			for what, attributes := range set {
-				t.Run(account+" may not "+what, func(t *testing.T) { assert.False(t, allowed(t, attributes)) })
+				t.Run(account+" may not "+what, func(t *testing.T) { assert.False(t, may(t, client, attributes)) })
 			}
 		}
-		for _, set := range []map[string]access{reads, may[account]} {
+		for _, set := range []map[string]access{reads, more[account]} {
 			for what, attributes := range set {
-				t.Run(account+" may "+what, func(t *testing.T) { assert.True(t, allowed(t, attributes)) })
+				t.Run(account+" may "+what, func(t *testing.T) { assert.True(t, may(t, client, attributes)) })
 			}
 		}
 	}
