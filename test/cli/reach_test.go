@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -175,22 +173,4 @@ func interrupted(t *testing.T, command *exec.Cmd, farEnough func(out string) boo
 		require.Fail(t, "it does not end")
 	}
 	return answer{Code: command.ProcessState.ExitCode(), Out: out.String(), ErrOut: errOut.String()}
-}
-
-// synchronized is what a running program has printed so far.
-type synchronized struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *synchronized) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *synchronized) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }
