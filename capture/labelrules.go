@@ -223,19 +223,18 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 	return in
 }
 
-// RulesAlter reports whether rules that are not held change a Node. They remove or change labels that rules have set, or remove labels that
-// others have set.
+// RulesAlter reports whether rules that are not held change a Node: whether they remove or replace labels, whoever has set them.
 func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	in.Policy = in.Policy.Holding(false)
 	if MigrationsRemove(r, node, in) {
 		return true
 	}
-	if len(node.ListedLabels()) == 0 && !in.Policy.LabelRules().Removes() {
+	if len(node.ListedLabels()) == 0 && !in.Policy.LabelRules().Replaces() {
 		return false
 	}
 	var change Change
 	_, _ = change.followLabelRules(r, r, node, in)
-	return change.altersLabels()
+	return change.altersLabels(node.Items)
 }
 
 // renamedOn are the labels to remove from a Node because migrations have renamed them. The Node and the record already have each under its

@@ -61,9 +61,10 @@ func withDerived(derived derivedLabels) func(*record.Record) {
 func onMachine(r *record.Record) { r.Machine.SystemUUID = "m" }
 
 const (
-	tierRule   = "labels:\n  rules:\n  - {name: tier, set: {tier: gold}}\n"
-	workerRule = "labels:\n  rules:\n  - {name: w, when: {names: [other]}, set: {" + worker + ": \"\"}}\n"
-	gpuRule    = "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: \"{capacity.nvidia.com/gpu}\"}}\n  - {name: none, set: {gpu: none}}\n"
+	tierRule     = "labels:\n  rules:\n  - {name: tier, set: {tier: gold}}\n"
+	ruleThatWins = "labels:\n  rules:\n  - {name: tier, set: {tier: gold}, precedence: rule}\n"
+	workerRule   = "labels:\n  rules:\n  - {name: w, when: {names: [other]}, set: {" + worker + ": \"\"}}\n"
+	gpuRule      = "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: \"{capacity.nvidia.com/gpu}\"}}\n  - {name: none, set: {gpu: none}}\n"
 )
 
 // ruling is what the rules of a policy change on a Node.
@@ -135,7 +136,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			relist: true,
 		},
 		"a rule that wins replaces an operator's label": {
-			policy: "labels:\n  rules:\n  - {name: tier, set: {tier: gold}, precedence: rule}\n", node: node("a", "10", labels{"tier": "iron"}),
+			policy: ruleThatWins, node: node("a", "10", labels{"tier": "iron"}),
 			label: labels{"tier": "gold"}, lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
 		},
 		"without its rule a label goes": {
@@ -162,6 +163,9 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 		"held: another value waits": {
 			held: true, policy: tierRule, node: node("a", "10", labels{"tier": "iron"}, listing(ruledBy("tier", labels{"tier": "iron"}))),
 			lists: ruledBy("tier", labels{"tier": "iron"}),
+		},
+		"held: an operator's label stays, though the new rule wins": {
+			held: true, policy: ruleThatWins, node: node("a", "10", labels{"tier": "iron"}),
 		},
 		"held: the same machine has registered, and gets what rules set on it last": {
 			held: true, policy: tierRule, node: node("b", "10", nil, machine("m")),
@@ -290,9 +294,10 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 		alters bool
 		drifts []string
 	}{
-		"a label that is added":   {ruled: Change{RuleSets: labels{"rack": "r1"}, Listed: listed}},
-		"a label that is removed": {ruled: Change{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
-		"another value":           {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"a label that is added":                               {ruled: Change{RuleSets: labels{"rack": "r1"}, Listed: listed}},
+		"a label that is removed":                             {ruled: Change{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
+		"another value":                                       {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"another value than a client has given it":            {ruled: Change{RuleSets: labels{"mine": "2"}, Listed: listed}, alters: true},
 		"the same value again: another client had changed it": {ruled: Change{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
 		"back to what an operator gave it":                    {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
 		"a label that is held for a while from now on": {
@@ -305,8 +310,27 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 		"the annotation only": {ruled: Change{WriteLabelList: true, Listed: listed}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.alters, c.ruled.altersLabels())
+			assert.Equal(t, c.alters, c.ruled.altersLabels(labels{"tier": "gold", "mine": "1"}))
 			assert.Equal(t, c.drifts, c.ruled.drifted())
+		})
+	}
+}
+
+// Rules that nobody had before list nothing on any Node.
+func TestNewRulesAreHeldWhereTheyReplaceWhatOperatorsHaveSet(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules  string
+		shows  labels
+		alters bool
+	}{
+		"a rule that wins over another value":           {rules: ruleThatWins, shows: labels{"tier": "iron"}, alters: true},
+		"a rule that wins, where the value is the same": {rules: ruleThatWins, shows: labels{"tier": "gold"}},
+		"a rule that wins, where nobody has set it":     {rules: ruleThatWins},
+		"a rule that gives way":                         {rules: tierRule, shows: labels{"tier": "iron"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Circumstances{Policy: loadPolicy(t, c.rules).Holding(true), Guarded: true, Now: now}
+			assert.Equal(t, c.alters, RulesAlter(record.Record{}, observe.Of(node("a", "10", c.shows)), in))
 		})
 	}
 }

@@ -34,16 +34,19 @@ func (c Change) listedOn(node *observe.Node) map[string]record.Derived {
 // changesLabels reports whether rules change a label.
 func (c Change) changesLabels() bool { return len(c.RuleSets)+len(c.RuleRemoves) > 0 }
 
-// altersLabels reports whether a label that rules have set is removed or changed. A change back to an operator's value counts. So does a
-// label that is removed only when its hold ends.
-func (c Change) altersLabels() bool {
+// altersLabels reports whether a label that the Node shows (items), or that rules have set, is removed or replaced. A change back to an
+// operator's value counts. So does a label that is removed only when its hold ends. What rules set again, after another client has changed it,
+// does not count.
+func (c Change) altersLabels(items map[string]string) bool {
 	for key, label := range c.Labels {
 		if listed, is := c.Listed[key]; is && listed.Until.IsZero() && !label.Until.IsZero() {
 			return true
 		}
 	}
 	for key, value := range c.RuleSets {
-		if listed, is := c.Listed[key]; is && (listed.Absent || listed.Value != value) {
+		listed, is := c.Listed[key]
+		_, shown := items[key]
+		if is && (listed.Absent || listed.Value != value) || !is && shown {
 			return true
 		}
 	}

@@ -121,10 +121,11 @@ func TestCompileNamesEveryErrorInWhatARuleRemoves(t *testing.T) {
 	}, got)
 }
 
-func TestRulesKnowWhetherTheyRemoveWhatOthersSet(t *testing.T) {
-	assert.False(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}}).Removes())
-	assert.False(t, compiled(t, classify.Rule{Name: "a", EnsureAbsent: []string{"k"}, Mode: classify.Audit}).Removes())
+func TestRulesKnowWhetherTheyReplaceWhatOthersSet(t *testing.T) {
+	assert.False(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}}).Replaces())
+	assert.True(t, compiled(t, classify.Rule{Name: "a", Set: map[string]string{"k": "v"}, Precedence: classify.RuleWins}).Replaces())
+	assert.False(t, compiled(t, classify.Rule{Name: "a", EnsureAbsent: []string{"k"}, Mode: classify.Audit}).Replaces())
 	removes := compiled(t, classify.Rule{Name: "a", EnsureAbsent: []string{"k:NoSchedule"}})
-	assert.True(t, removes.Removes())
+	assert.True(t, removes.Replaces())
 	assert.True(t, removes.Sets("k:NoSchedule"), "the annotation lists it")
 }

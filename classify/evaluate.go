@@ -49,12 +49,12 @@ func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.
 	return e.result
 }
 
-// OnlyAdd are the labels of a result while its rules must only add labels. Labels in before stay as they are, and no other existing item is
-// removed.
+// OnlyAdd are the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
+// that is there.
 func (r Result) OnlyAdd(before map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
 	labels := make(map[string]record.Derived, len(r.Labels)+len(before))
 	for key, label := range r.Labels {
-		if !label.Absent || !there(key) {
+		if !there(key) {
 			labels[key] = label
 		}
 	}

@@ -55,9 +55,9 @@ func (r Rules) Sets(key string) bool {
 	return slices.ContainsFunc(r.all, func(rule compiled) bool { return slices.Contains(rule.keys, key) })
 }
 
-// Removes reports whether a rule removes what others may have set.
-func (r Rules) Removes() bool {
-	return slices.ContainsFunc(r.all, func(rule compiled) bool { return len(rule.absent) > 0 && !rule.audit })
+// Replaces reports whether a rule removes or replaces what others may have set.
+func (r Rules) Replaces() bool {
+	return slices.ContainsFunc(r.all, func(rule compiled) bool { return (rule.force || len(rule.absent) > 0) && !rule.audit })
 }
 
 // Keys are all that rules set or remove, sorted, audited ones included.

@@ -58,7 +58,7 @@ capture runs at all. The wide format lists what each Node lacks.`,
 			c.say("No Node waits behind the gate.")
 			return nil
 		}
-		return o.write(c, "WaitingNodeList", list)
+		return o.write(c, "GatedNodeList", list)
 	})
 }
 

@@ -102,7 +102,7 @@ type Metadata struct {
 	Machine record.Machine
 }
 
-// Kept is what nodekeep remembers of a Node.
+// Kept is what a Node has of the kinds that nodekeep keeps: by its record, or as it is now.
 type Kept struct {
 	// Items are labels, taints and annotations.
 	Items   map[string]string

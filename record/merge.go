@@ -50,16 +50,16 @@ func Merge(r Record, o Observation) Record {
 }
 
 // decide is the entry of a key after an observation that is newer than the entry. If here, this very object decided the entry. If late, a
-// newer state of this object was merged before and did not change the entry. The numbers are those of the table in docs/design.md.
+// newer state of this object was merged before and did not change the entry. Numbers and letters are those of the table in docs/design.md.
 func decide(o Observation, e Entry, known, here, late bool) Entry {
 	set := func(value string, version Version) Entry { return Entry{Key: e.Key, Value: value, Version: version} }
 	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }
 
 	since, ruled := o.byRule(e.Key)
 	switch item := o.Items[e.Key]; {
-	case item.Owner == Other && ruled && here && since < e.Version: // a client changed it after the rule had set it, and set it back
+	case item.Owner == Other && ruled && here && since < e.Version: // A: a client changed it after the rule had set it, and set it back
 		return set(item.Value, o.Version)
-	case item.Owner == Absent && ruled && here && since < e.Version: // a client added it after the rule had removed it, and removed it
+	case item.Owner == Absent && ruled && here && since < e.Version: // B: a client added it after the rule had removed it, and removed it
 		return removed(o.Version)
 	case item.Owner == Other || item.Owner == Absent:
 		return e

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Brake is why no Node is removed at the moment. It holds removals only, never checks, and closes by itself.
+// Brake is why no Node is removed at the moment. It holds removals only, never checks, and closes by itself. As with a circuit breaker, a brake
+// that is open holds, and one that is closed does not.
 type Brake struct {
 	Reason BrakeReason `json:"reason"`
 	Until  time.Time   `json:"until,omitzero"` // zero: until something is observed

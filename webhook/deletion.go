@@ -33,11 +33,10 @@ import (
 // transaction.
 const deletionBudget = 500 * time.Millisecond
 
-// lateWrite is how much longer recording may take than the caller waits. A Node that was read in time is not lost if a busy API server
-// stores its record slowly.
+// lateWrite is how much longer recording may take after the answer. So a busy API server that stores records slowly loses none.
 const lateWrite = 2 * time.Second
 
-// budget is half of the time that the caller waits: the answer has to reach it too.
+// budget is when the answer is due: after half of the time that the caller waits, since it has to reach the caller too.
 func budget(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline) / 2

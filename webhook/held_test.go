@@ -14,7 +14,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 	const leftOver, taint = "installer.example.com/left-over", "installer.example.com/slow:NoSchedule"
 	old := map[string]record.Derived{"tier": {Value: "one", Rule: "old"}}
 	removed := map[string]record.Derived{leftOver: {Rule: "old", Absent: true}}
-	const two, big = "{name: new, set: {tier: two}}", "{name: new, set: {size: big}}"
+	const two, big, wins = "{name: new, set: {tier: two}}", "{name: new, set: {size: big}}", "{name: new, set: {tier: two}, precedence: rule}"
 	const clean = "{name: new, ensureAbsent: [" + leftOver + ", \"" + taint + "\"]}"
 	type labels = map[string]string
 	for name, c := range map[string]struct {
@@ -26,15 +26,17 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 		held     labels
 		inForce  labels
 	}{
-		"another value":                       {rules: two, derived: old, held: labels{"tier": "one"}, inForce: labels{"tier": "two"}},
-		"a label that had none":               {rules: big, derived: old, held: labels{"tier": "one", "size": "big"}, inForce: labels{"size": "big"}},
-		"no rules any more":                   {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
-		"another machine":                     {rules: two, derived: old, other: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
-		"a label that the Node brings":        {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
-		"a removal of what the Node brings":   {rules: clean, brings: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
-		"a removal of what is restored":       {rules: clean, recorded: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
-		"what the last rules removed":         {derived: removed, brings: labels{leftOver: ""}, held: labels{}, inForce: labels{leftOver: ""}},
-		"a removal of what the Node does not": {rules: clean, held: labels{}, inForce: labels{}},
+		"another value":                              {rules: two, derived: old, held: labels{"tier": "one"}, inForce: labels{"tier": "two"}},
+		"a label that had none":                      {rules: big, derived: old, held: labels{"tier": "one", "size": "big"}, inForce: labels{"size": "big"}},
+		"no rules any more":                          {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
+		"another machine":                            {rules: two, derived: old, other: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
+		"a label that the Node brings":               {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
+		"a rule that wins over what the Node brings": {rules: wins, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
+		"a rule that wins over what is restored":     {rules: wins, recorded: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
+		"a removal of what the Node brings":          {rules: clean, brings: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
+		"a removal of what is restored":              {rules: clean, recorded: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
+		"what the last rules removed":                {derived: removed, brings: labels{leftOver: ""}, held: labels{}, inForce: labels{leftOver: ""}},
+		"a removal of what the Node does not":        {rules: clean, held: labels{}, inForce: labels{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := load(t, "labels: {rules: ["+c.rules+"]}")

@@ -1,6 +1,6 @@
 package doctor
 
-// Checks that compare objects with the shipped ones.
+// Names of checks that more than one file uses.
 const (
 	checkRestore   = "restore-webhook"
 	checkDeletion  = "deletion-webhook"

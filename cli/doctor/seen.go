@@ -85,7 +85,7 @@ const (
 	CaptureDeployment = "nodekeep-capture"
 	VerifyDeployment  = "nodekeep-verify"                 // its Lease and its policy have that name too
 	Service           = WebhookDeployment                 // that the API server calls
-	PodSelector       = "app.kubernetes.io/name=nodekeep" // of both processes
+	PodSelector       = "app.kubernetes.io/name=nodekeep" // of all processes
 	Gate              = "nodekeep-gate"                   // the policy, its binding, and the Role and RoleBinding that switch it off by being gone
 
 	policyName       = "nodekeep-policy"

@@ -31,7 +31,9 @@ type label struct {
 	before []answer // what was right when the Node object registered
 	trail  []answer // what was right since a record of this object showed it last; what a lost edit falls back to
 	edited bool     // on this Node object
-	limits []limit  // what widened right
+	// unproven: the last edit is a removal that nothing proves, so the value that was right before may be restored.
+	unproven bool
+	limits   []limit // what widened right
 }
 
 // wanted is the model of one Node: what the operator last wanted.
@@ -60,7 +62,8 @@ func (w *wanted) registered() {
 func (w *wanted) edited(key string, value answer, proven bool) {
 	l := w.labels[key]
 	l.last, l.right, l.edited, l.limits = value, []answer{value}, true, nil
-	if value == absent && !proven {
+	l.unproven = value == absent && !proven
+	if l.unproven {
 		l.widen(l.before, unprovenRemoval)
 	}
 	l.trail = append(l.trail, l.right...)
@@ -93,7 +96,7 @@ func (w *wanted) deleted() (fallBack map[string][]answer) {
 func (w *wanted) mayBeLost(fallBack map[string][]answer) {
 	for key, answers := range fallBack {
 		l := w.labels[key]
-		if !w.exists || !l.edited || slices.Contains(l.limits, unprovenRemoval) { // an unproven removal restores the value that was right before
+		if !w.exists || !l.edited || l.unproven {
 			l.widen(answers, unwatchedDeletion)
 		}
 		l.before = union(l.before, answers)

@@ -40,6 +40,15 @@ func TestTheModel(t *testing.T) {
 				w.mayBeLost(fallBack)
 			},
 		}, []answer{absent, "new", "old"}},
+		"an unproven removal of what was removed before, and then it is known that the removal before may be lost": {[]func(*wanted){
+			set(absent), func(w *wanted) {
+				fallBack := w.deleted()
+				w.registered()
+				w.edited("a", "new", false)
+				w.edited("a", absent, false)
+				w.mayBeLost(fallBack)
+			},
+		}, []answer{absent, "old"}},
 		"an edit after a loss":                  {[]func(*wanted){set("new"), lost, (*wanted).registered, set("newer")}, []answer{"newer"}},
 		"a loss that shows after an edit":       {[]func(*wanted){set("new"), func(w *wanted) { f := w.deleted(); w.registered(); set("newer")(w); w.mayBeLost(f) }}, []answer{"newer"}},
 		"a loss that shows after a CREATE":      {[]func(*wanted){set("new"), func(w *wanted) { f := w.deleted(); w.registered(); w.mayBeLost(f) }}, []answer{"new", "old"}},

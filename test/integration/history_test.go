@@ -139,8 +139,8 @@ func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 			told[change.Actor] = string(harness.MustJSON(t, change.Items))
 		}
 		assert.Len(t, told, 2)
-		assert.JSONEq(t, `{"edited": {"From": "before", "To": "after"}}`, told["kubectl-label"])
-		assert.JSONEq(t, `{"removed": {"From": "1", "To": null}}`, told[""])
+		assert.JSONEq(t, `{"edited": {"from": "before", "to": "after"}}`, told["kubectl-label"])
+		assert.JSONEq(t, `{"removed": {"from": "1"}}`, told[""])
 	})
 	before, _ := nodekeep.Record(t, name)
 	after := nodekeep.WaitDeletionRecorded(t, name)
