@@ -223,7 +223,7 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 	return in
 }
 
-// RulesAlter reports whether rules that are not held change a Node: whether they remove or replace labels, whoever has set them.
+// RulesAlter reports whether rules that are not held would remove or replace labels of a Node. Labels of operators count, too.
 func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	in.Policy = in.Policy.Holding(false)
 	if MigrationsRemove(r, node, in) {

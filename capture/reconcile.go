@@ -108,7 +108,7 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	}
 	next := a.decide()
 	if a.nothing(next) {
-		return a.verify(ctx)
+		return a.lookAgain(ctx)
 	}
 	if !a.mayAct(next) {
 		return postponed, nil
@@ -196,8 +196,8 @@ func (a *attempt) decide() Action {
 	return next
 }
 
-// verify looks once more before nothing is done.
-func (a *attempt) verify(ctx context.Context) (result, error) {
+// lookAgain looks once more before nothing is done.
+func (a *attempt) lookAgain(ctx context.Context) (result, error) {
 	behind := a.node.Version > a.entry.Record.Observed(a.node.UID)
 	switch {
 	case a.event == Deleted && behind && !a.live: // the last state of an object is not forgotten on the cache's word alone

@@ -36,7 +36,7 @@ const deletionBudget = 500 * time.Millisecond
 // lateWrite is how much longer recording may take after the answer. So a busy API server that stores records slowly loses none.
 const lateWrite = 2 * time.Second
 
-// budget is when the answer is due: after half of the time that the caller waits, since it has to reach the caller too.
+// budget is how soon the answer is due: after half of the time that the caller waits. It has to reach the caller, too.
 func budget(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline) / 2
