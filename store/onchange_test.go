@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,29 @@ func TestOnChange(t *testing.T) {
 			changed.awaits(t, tt.want...)
 		})
 	}
+}
+
+// A process has its own writes in memory until the watch brings them. What is told of the end of a record must not find it there.
+func TestWhoIsToldThatARecordIsGoneDoesNotFindIt(t *testing.T) {
+	c := newCluster(t)
+	var told nodes
+	var found sync.Map
+	require.NoError(t, c.OnChange(func(node string) {
+		_, err := c.Get(node)
+		found.Store(node, err == nil)
+		told.add(node)
+	}))
+	for round := range 25 {
+		var want []string
+		for n := range 20 {
+			name := fmt.Sprintf("worker-%d-%d", round, n)
+			c.put(name, "ci", "")
+			c.edit(name, unlist)
+			want = append(want, name, name)
+		}
+		told.awaits(t, want...)
+	}
+	found.Range(func(node, is any) bool { return assert.False(t, is.(bool), node) })
 }
 
 func unlist(cm *corev1.ConfigMap) { cm.Labels = nil }

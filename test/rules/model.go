@@ -328,7 +328,7 @@ func (m *machine) alters(after map[string]setting) bool {
 		switch {
 		case ruled && was.until.IsZero() && !is.until.IsZero(),
 			ruled && was.absent && has,
-			(ruled || is.absent) && had && (!has || now != before):
+			had && (!has || now != before):
 			return true
 		}
 	}
@@ -338,7 +338,7 @@ func (m *machine) alters(after map[string]setting) bool {
 // added is what the Node carries while new rules are held: what it had, and what they add.
 func (m *machine) added(after map[string]setting) map[string]setting {
 	all, shown := maps.Clone(after), m.labels(m.ruled)
-	maps.DeleteFunc(all, func(key string, is setting) bool { _, had := shown[key]; return is.absent && had })
+	maps.DeleteFunc(all, func(key string, _ setting) bool { _, had := shown[key]; return had })
 	maps.Copy(all, m.ruled)
 	return all
 }
