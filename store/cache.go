@@ -120,7 +120,7 @@ func (c *recordCache) judge(object any) {
 // handler is registered; changed must not block.
 func (c *ConfigMaps) OnChange(changed func(node string)) error {
 	notify := func(object any) {
-		if entry, ok := c.cache.seen(object); ok { // else who is told might still get what this process itself wrote before
+		if entry, ok := c.cache.seen(object); ok { // first: else changed could still get what this process itself wrote
 			changed(entry.node())
 		}
 	}

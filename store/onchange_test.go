@@ -59,8 +59,8 @@ func TestOnChange(t *testing.T) {
 	}
 }
 
-// A process has its own writes in memory until the watch brings them. What is told of the end of a record must not find it there.
-func TestWhoIsToldThatARecordIsGoneDoesNotFindIt(t *testing.T) {
+// A process has its own writes in memory until the watch brings them.
+func TestARecordThatIsReportedGoneIsNotFoundInMemory(t *testing.T) {
 	c := newCluster(t)
 	var told nodes
 	var found sync.Map
