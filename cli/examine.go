@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -101,7 +101,7 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 		switch {
 		case err == nil:
 			*into = doctor.Found(value)
-		case isAbsent(err):
+		case gc.SaysGone(err):
 			*into = doctor.Absent[T]()
 		default:
 			*into = doctor.NotKnown[T](e.unknown(a, err))
@@ -133,12 +133,6 @@ func listing[T any, P interface {
 		}
 		return all, nil
 	})
-}
-
-// isAbsent reports whether the API server says of its own that there is no such object. What stands between may answer 404
-// for reasons of its own.
-func isAbsent(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // unknown reports why something could not be read. Some looks have their own error, which has all that is to be said.
