@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -81,10 +82,12 @@ func readable(n *Node) Node {
 	return c
 }
 
-// decisive is what decisions look at, without what is no difference of its own: versions, times and the order of taints.
+// decisive is what decisions look at, without what is no difference of its own: versions, times and the order of taints. What the kubelet reports
+// of the machine is compared by [Slim.SameReport].
 func decisive(n *Node) Node {
 	c := readable(n)
 	c.ResourceVersion, c.Version, c.Fault, c.CreationTimestamp, c.AnnotationBytes, c.Taints, c.Writers = "", 0, nil, metav1.Time{}, 0, nil, nil
+	c.Reported = Reported{}
 	if n.Deleting() {
 		c.DeletionTimestamp = &metav1.Time{}
 	}
@@ -104,6 +107,13 @@ func FuzzSlimNode(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(data, other)
 	}
+	larger := usualNode(7)
+	larger.Status.Capacity[corev1.ResourceCPU] = resource.MustParse("999")
+	data, err := larger.Marshal()
+	require.NoError(f, err)
+	other, err := usualNode(7).Marshal()
+	require.NoError(f, err)
+	f.Add(data, other)
 	f.Fuzz(func(t *testing.T, data, other []byte) {
 		var object, second corev1.Node
 		if object.Unmarshal(data) != nil || second.Unmarshal(other) != nil {
@@ -122,6 +132,7 @@ func FuzzSlimNode(f *testing.F) {
 		further := SlimOf(OfKeeping(&second, policy.AnnotationsOf("*")))
 		same := reflect.DeepEqual(decisive(got), decisive(further.Node()))
 		require.Equal(t, !same, small.Differs(further), "two Nodes differ if and only if a decision could")
+		require.Equal(t, want.Reported == OfKeeping(&second, policy.AnnotationsOf("*")).Reported, small.SameReport(further))
 
 		for _, text := range textsOf(want) {
 			require.True(t, utf8.ValidString(text), "%q", text)
