@@ -333,7 +333,7 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) (result,
 		a.hasSet(change.settings(a.Policy().Gate()))
 		a.reportChange(step, change, a.node)
 		return again, nil
-	case apierrors.IsNotFound(err):
+	case store.SaysGone(err):
 		return finished, nil // the watch will bring its end
 	case apierrors.IsConflict(err):
 		a.Metrics.conflicts.WithLabelValues(nodeConflict).Inc()
@@ -374,7 +374,7 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 	c.observations.unsettle(name)
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case store.SaysGone(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get node %q: %w", name, err)

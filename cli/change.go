@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/record"
@@ -126,7 +125,7 @@ func changeEach[T, R any](ctx context.Context, items []T, do func(T) (R, error),
 // overtaken reports whether a write failed because its object has changed. The object may have a newer state (409) or be deleted. It may also be
 // replaced by another of its name (422: its uid cannot be changed).
 func overtaken(err error) bool {
-	if errors.Is(err, store.ErrConflict) || apierrors.IsConflict(err) || gc.SaysGone(err) {
+	if errors.Is(err, store.ErrConflict) || apierrors.IsConflict(err) || store.SaysGone(err) {
 		return true
 	}
 	var status apierrors.APIStatus

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -101,7 +101,7 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 		switch {
 		case err == nil:
 			*into = doctor.Found(value)
-		case gc.SaysGone(err):
+		case store.SaysGone(err):
 			*into = doctor.Absent[T]()
 		default:
 			*into = doctor.NotKnown[T](e.unknown(a, err))

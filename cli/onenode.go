@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -30,7 +29,7 @@ func nodeName(argument string) (string, error) {
 // node is the live Node; nil where there is none.
 func (c *cluster) node(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if gc.SaysGone(err) {
+	if store.SaysGone(err) {
 		return nil, nil
 	}
 	return node, c.failed(c.toNodes("get"), err)

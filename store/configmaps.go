@@ -84,7 +84,7 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 // GetLive is the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
 func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	cm, err := c.client.Get(ctx, Name(node), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if SaysGone(err) {
 		c.cache.gone(Name(node))
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
@@ -94,6 +94,11 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	entry, err := entryFrom(cm, node)
 	entry.Unlisted = cm.Labels[RecordLabel] != "true"
 	return entry, err
+}
+
+// SaysGone reports whether the API server says that there is no such object. A proxy in between may answer 404 for reasons of its own.
+func SaysGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]

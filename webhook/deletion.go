@@ -15,7 +15,6 @@ import (
 	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -264,7 +263,7 @@ func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted 
 func (d *Deletions) node(ctx context.Context, hint hint) (*observe.Node, error) {
 	object, err := d.Nodes.Get(ctx, hint.name, metav1.GetOptions{}) // without a resourceVersion: past every cache
 	switch {
-	case apierrors.IsNotFound(err), err == nil && object.UID != hint.uid:
+	case store.SaysGone(err), err == nil && object.UID != hint.uid:
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get node: %w", err)

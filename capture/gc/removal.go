@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -93,14 +92,9 @@ func (r Remover) isGone(ctx context.Context, node string) (bool, error) {
 	switch {
 	case err == nil:
 		return false, nil
-	case SaysGone(err):
+	case store.SaysGone(err):
 		return true, nil
 	default:
 		return false, fmt.Errorf("look for node %q: %w", node, err)
 	}
-}
-
-// SaysGone reports whether an answer says that there is no such object. A proxy in between may answer 404 for its own reasons.
-func SaysGone(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
