@@ -61,7 +61,7 @@ func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[str
 		return label.Absent && blocked && shows(node, key)
 	})
 	if in.Policy.Held() {
-		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), func(item string) bool {
+		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), last, func(item string) bool {
 			_, restored := c.Add[item]
 			return restored || shows(node, item)
 		})

@@ -164,6 +164,10 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 			held: true, policy: tierRule, node: node("a", "10", labels{"tier": "iron"}, listing(ruledBy("tier", labels{"tier": "iron"}))),
 			lists: ruledBy("tier", labels{"tier": "iron"}),
 		},
+		"held: a label that a rule which wins has set before is set again": {
+			held: true, policy: ruleThatWins, node: node("a", "10", labels{"tier": "iron"}, listing(ruledBy("tier", labels{"tier": "gold"}))),
+			label: labels{"tier": "gold"}, lists: ruledBy("tier", labels{"tier": "gold"}), relist: true,
+		},
 		"held: an operator's label stays, though the new rule wins": {
 			held: true, policy: ruleThatWins, node: node("a", "10", labels{"tier": "iron"}),
 		},

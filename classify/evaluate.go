@@ -50,11 +50,12 @@ func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.
 }
 
 // OnlyAdd are the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
-// that is there.
-func (r Result) OnlyAdd(before map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
+// that is there. What rules made of it last, they still make of it.
+func (r Result) OnlyAdd(before, last map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
 	labels := make(map[string]record.Derived, len(r.Labels)+len(before))
 	for key, label := range r.Labels {
-		if !there(key) {
+		was, known := last[key]
+		if !there(key) || known && was.Value == label.Value && was.Absent == label.Absent {
 			labels[key] = label
 		}
 	}

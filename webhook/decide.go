@@ -83,9 +83,9 @@ func (d decision) withLabels(in incoming, k known, p policy.Policy) decision {
 	}
 	result := p.Classify(facts, remembered, k.now)
 	if p.Held() {
-		remembered = maps.Clone(remembered)
-		maps.DeleteFunc(remembered, func(key string, derived record.Derived) bool { return !derived.Absent && in.shows(key) })
-		result.Labels = result.OnlyAdd(remembered, func(item string) bool { return in.shows(item) || d.restores(item) })
+		kept := maps.Clone(remembered)
+		maps.DeleteFunc(kept, func(key string, derived record.Derived) bool { return !derived.Absent && in.shows(key) })
+		result.Labels = result.OnlyAdd(kept, remembered, func(item string) bool { return in.shows(item) || d.restores(item) })
 	}
 	for key, derived := range result.Labels {
 		if _, blocked := result.Blocked[key]; blocked && derived.Absent && in.shows(key) {

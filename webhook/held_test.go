@@ -26,17 +26,18 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 		held     labels
 		inForce  labels
 	}{
-		"another value":                              {rules: two, derived: old, held: labels{"tier": "one"}, inForce: labels{"tier": "two"}},
-		"a label that had none":                      {rules: big, derived: old, held: labels{"tier": "one", "size": "big"}, inForce: labels{"size": "big"}},
-		"no rules any more":                          {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
-		"another machine":                            {rules: two, derived: old, other: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
-		"a label that the Node brings":               {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
-		"a rule that wins over what the Node brings": {rules: wins, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
-		"a rule that wins over what is restored":     {rules: wins, recorded: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
-		"a removal of what the Node brings":          {rules: clean, brings: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
-		"a removal of what is restored":              {rules: clean, recorded: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
-		"what the last rules removed":                {derived: removed, brings: labels{leftOver: ""}, held: labels{}, inForce: labels{leftOver: ""}},
-		"a removal of what the Node does not":        {rules: clean, held: labels{}, inForce: labels{}},
+		"another value":                {rules: two, derived: old, held: labels{"tier": "one"}, inForce: labels{"tier": "two"}},
+		"a label that had none":        {rules: big, derived: old, held: labels{"tier": "one", "size": "big"}, inForce: labels{"size": "big"}},
+		"no rules any more":            {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
+		"another machine":              {rules: two, derived: old, other: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
+		"a label that the Node brings": {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
+		"a rule that won before still wins over what the Node brings": {rules: wins, derived: map[string]record.Derived{"tier": {Value: "two", Rule: "new"}}, brings: labels{"tier": "mine"}, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
+		"a rule that wins over what the Node brings":                  {rules: wins, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
+		"a rule that wins over what is restored":                      {rules: wins, recorded: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
+		"a removal of what the Node brings":                           {rules: clean, brings: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
+		"a removal of what is restored":                               {rules: clean, recorded: labels{leftOver: ""}, held: labels{leftOver: ""}, inForce: labels{}},
+		"what the last rules removed":                                 {derived: removed, brings: labels{leftOver: ""}, held: labels{}, inForce: labels{leftOver: ""}},
+		"a removal of what the Node does not":                         {rules: clean, held: labels{}, inForce: labels{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := load(t, "labels: {rules: ["+c.rules+"]}")
