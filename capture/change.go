@@ -295,13 +295,14 @@ func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
 	if c.ByClient {
 		return annotations
 	}
-	after := c.Stamp.With(c.Add, node.Version).With(c.Correct, node.Version).Without(c.Remove)
+	removed := slices.Concat(c.Remove, c.RuleRemoves) // if the stamp listed it, its absence would count as a client's removal
+	after := c.Stamp.With(c.Add, node.Version).With(c.Correct, node.Version).Without(removed)
 	own := policy.Own{Stamp: after, Taints: c.Derived, Labels: c.listedOn(node)}.Annotations(others)
 	for _, one := range []struct {
 		key    string
 		writes bool
 	}{
-		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && (!c.complete() || len(c.RegisterTaints) > 0)},
+		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && (!c.complete() || len(c.RegisterTaints) > 0 || slices.ContainsFunc(removed, c.Stamp.Lists))},
 		{policy.TaintsAnnotation, c.lists()}, {policy.LabelsAnnotation, c.WriteLabelList},
 	} {
 		if !one.writes {

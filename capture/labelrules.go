@@ -111,9 +111,14 @@ func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumst
 		if _, wanted := c.Labels[key]; wanted {
 			continue
 		}
-		if value, is := clientsValue(r, node, key, in.Policy); is && !in.Refused[key] {
+		value, is := clientsValue(r, node, key, in.Policy)
+		is = is && !in.Refused[key]
+		switch e, _ := r.Entry(key); {
+		case is && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
+			c.Add = with(c.Add, key, value)
+		case is:
 			c.RuleSets = with(c.RuleSets, key, value) // not given: the stamp would show that the client had removed it
-		} else if !was.Absent {
+		case !was.Absent:
 			c.RuleRemoves = append(c.RuleRemoves, key)
 		}
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
 )
 
 const (
@@ -359,6 +362,59 @@ func TestAnOlderStateOfTheNodeDoesNotUndoARename(t *testing.T) {
 			require.True(t, renamed)
 			late := record.Observation{UID: "a", Version: 30, Items: map[string]record.Item{oldKey: {Value: "rtx", Owner: record.Client}}}
 			assert.Equal(t, labels{newKey: "rtx"}, record.Merge(after, late).Items())
+		})
+	}
+}
+
+// A record can be renamed while the last state of its deleted Node is not recorded yet: the DELETE handler was slow.
+func TestTheLastStateOfANodeThatIsRecordedAfterARenameKeepsWhatWasRenamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		last, want labels
+	}{
+		"which it showed under its old key":            {labels{oldKey: "rtx"}, labels{newKey: "rtx"}},
+		"which a client had changed":                   {labels{oldKey: "a100"}, labels{newKey: "a100"}},
+		"unless a client had removed it":               {labels{}, labels{}},
+		"and what a client had set under the new key":  {labels{oldKey: "rtx", newKey: "a100"}, labels{newKey: "a100"}},
+		"which it showed under both keys":              {labels{oldKey: "rtx", newKey: "rtx"}, labels{newKey: "rtx"}},
+		"which a client had moved to the new key only": {labels{newKey: "rtx"}, labels{newKey: "rtx"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Circumstances{Policy: loadPolicy(t, migrating(policy.MigrateNew)).After(policy.Policy{}).Holding(false), Guarded: true, Now: now}
+			entry := store.Entry{Record: *remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier))}
+			for _, decide := range []func() Action{
+				func() Action { return DecideAbsent(entry, true, in) },
+				func() Action {
+					return Decide(entry, true, observe.Of(node("a", "30", c.last)), Deleted, in)
+				},
+				func() Action { return DecideAbsent(entry, true, in) },
+			} {
+				if next := decide(); next.Write != nil {
+					entry.Record = *next.Write
+				}
+			}
+			assert.Equal(t, c.want, labels(entry.Record.Items()))
+		})
+	}
+}
+
+// Otherwise the next observation would show that a client has removed it.
+func TestWhatARuleRemovesIsNotListedAsGivenAnyMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		by   func(*corev1.Node)
+		want string
+	}{
+		"what nodekeep gave":      {given(labels{oldKey: "rtx", "rack": "1"}), `{"given":{"rack":{"value":"1"}}}`},
+		"what the Node brought":   {stamped(record.Stamp{Brought: labels{oldKey: "rtx"}}), `{}`},
+		"nothing else is written": {given(labels{"rack": "1"}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := observe.Of(node("b", "20", labels{oldKey: "rtx", newKey: "rtx", "rack": "1"}, c.by))
+			stamp, _ := n.Stamp(true)
+			var patch struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+			require.NoError(t, json.Unmarshal([]byte(patchOf(t, n, Change{RuleRemoves: []string{oldKey}, Stamp: stamp})), &patch))
+			assert.Equal(t, c.want, patch.Metadata.Annotations[policy.StampAnnotation])
 		})
 	}
 }

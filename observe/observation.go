@@ -30,6 +30,9 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 		if owner, taken := n.ownerOf(key, r, metadata, p); !taken { // what a component has taken over is no longer the operator's: as if it were removed
 			o.Items[key] = record.Item{Value: value, Owner: owner}
 		}
+		if to, ok := n.renamedHere(key, r, metadata, p); ok {
+			o.Items[to] = record.Item{Owner: record.Other}
+		}
 	}
 	for key, label := range metadata.RuleLabels {
 		if label.Absent && label.ShownBy(n.Items, key) {
@@ -43,6 +46,17 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 		o.Unproved = unproved(o.Stamp, r)
 	}
 	return o
+}
+
+// renamedHere is the key under which the record has a label that this object shows under its old key only. The record has the label from this
+// object, so without the new key it would look removed.
+func (n *Node) renamedHere(key string, r record.Record, metadata policy.Metadata, p policy.Policy) (to string, ok bool) {
+	to, ok = p.RenamedTo(metadata, key)
+	if _, shown := n.Items[to]; !ok || shown {
+		return "", false
+	}
+	e, _ := r.Entry(to)
+	return to, r.DecidedOn(e) == n.UID
 }
 
 // limitAnnotations corrects the owners of annotations. An annotation that was not read is unknown, so it stays as it is in the record. An

@@ -40,7 +40,7 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 	}
 	ruling, why := p.rule(item)
 	derived, listed := node.RuleLabels[item]
-	to, renamed := p.renamedTo(node, item)
+	to, renamed := p.RenamedTo(node, item)
 	switch {
 	case listed && derived.Absent && derived.ShownBy(node.Items, item):
 		return Verdict{Owner: record.Absent, why: because{"rule ", derived.Rule, " removes it"}}

@@ -46,8 +46,8 @@ func (p Policy) MigrationOf(from string) (m Migration, ok bool) {
 	return p.migrations[at], true
 }
 
-// renamedTo is the key that has replaced the key of an item on a Node. The record has the value under the new key only.
-func (p Policy) renamedTo(node Metadata, item string) (to string, ok bool) {
+// RenamedTo is the key that has replaced the key of an item on a Node. The record has the value under the new key only.
+func (p Policy) RenamedTo(node Metadata, item string) (to string, ok bool) {
 	m, migrates := p.MigrationOf(item)
 	if !migrates || m.Phase != MigrateNew {
 		return "", false
@@ -214,7 +214,7 @@ func (m Migration) Renames(p Policy, node Metadata) bool {
 // Removes reports whether the old key can be removed from a Node. The Node shows both keys with one value, and the record has that value
 // under the new key only.
 func (m Migration) Removes(p Policy, node Metadata) bool {
-	to, renamed := p.renamedTo(node, m.From)
+	to, renamed := p.RenamedTo(node, m.From)
 	value, shown := node.Items[to]
 	return renamed && shown && value == node.Items[m.From] && !p.setByOthers(node, m.From)
 }

@@ -26,7 +26,7 @@ func Merge(r Record, o Observation) Record {
 	next.Entries = slices.Clone(r.Entries)
 	for i, e := range next.Entries {
 		if e.Version < o.Version {
-			next.Entries[i] = decide(o, e, true, r.decidedOn(e) == o.UID, late)
+			next.Entries[i] = decide(o, e, true, r.DecidedOn(e) == o.UID, late)
 		}
 		if o.Version >= newest.Version {
 			shown, present := o.Items[e.Key]

@@ -158,10 +158,10 @@ func (r Record) Observed(uid types.UID) Version {
 	return 0
 }
 
-// decidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
+// DecidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
 // first object whose newest version is not older than the entry. Below the floor that object is forgotten, and the next object must not be
 // taken for it.
-func (r Record) decidedOn(e Entry) types.UID {
+func (r Record) DecidedOn(e Entry) types.UID {
 	if e.Version <= r.Floor {
 		return ""
 	}

@@ -18,7 +18,7 @@ func Rename(r Record, from, to string, shown bool) (renamed Record, changed bool
 	if !known || old.Removed || taken && e.Value != old.Value || r.Isolated() {
 		return r, false
 	}
-	version := max(old.Version, r.Observed(r.decidedOn(old)))
+	version := max(old.Version, r.Observed(r.DecidedOn(old)))
 	if shown {
 		version = max(old.Version, r.Newest().Version)
 	}

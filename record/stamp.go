@@ -52,11 +52,19 @@ func (s Stamp) With(items map[string]string, since Version) Stamp {
 	return s
 }
 
-// Without is the stamp once nodekeep has removed what it should not have set.
+// Without is the stamp once nodekeep has removed these items. It should not have set them, or rules do not want them.
 func (s Stamp) Without(keys []string) Stamp {
-	s.Given = maps.Clone(s.Given)
+	s.Given, s.Brought = maps.Clone(s.Given), maps.Clone(s.Brought)
 	for _, key := range keys {
 		delete(s.Given, key)
+		delete(s.Brought, key)
 	}
 	return s
+}
+
+// Lists reports whether the stamp says of a key that the object had it.
+func (s Stamp) Lists(key string) bool {
+	_, given := s.Given[key]
+	_, brought := s.Brought[key]
+	return given || brought
 }

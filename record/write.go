@@ -43,7 +43,7 @@ func changes(before, after Record, o Observation) bool {
 	}
 	for i, e := range after.Entries {
 		was := before.Entries[i]
-		if was.Key != e.Key || was.Value != e.Value || was.Removed != e.Removed || before.decidedOn(was) != after.decidedOn(e) {
+		if was.Key != e.Key || was.Value != e.Value || was.Removed != e.Removed || before.DecidedOn(was) != after.DecidedOn(e) {
 			return true
 		}
 		if given, listed := o.listed(e.Key); listed && IsTaint(e.Key) && was.Version <= given.Since && given.Since < e.Version {
@@ -62,7 +62,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 		_, present := o.Items[e.Key]
 		_, listed := o.listed(e.Key)
 		listed = listed && !o.Unproved[e.Key]
-		if !e.Removed && !present && !listed && !r.Isolated() && r.decidedOn(e) != o.UID {
+		if !e.Removed && !present && !listed && !r.Isolated() && r.DecidedOn(e) != o.UID {
 			if missing == nil {
 				missing = make(map[string]string, len(r.Entries))
 			}

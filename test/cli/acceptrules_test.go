@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"os"
 	"strings"
 	"testing"
@@ -43,8 +44,8 @@ func setPolicyMap(t *testing.T, content string) (before string) {
 	return before
 }
 
-// under deletes everything and has another policy in force. The result does the same with the shipped policy: it has no rules, so without Nodes it is
-// not held.
+// under deletes everything and has the processes follow another policy. The result does the same with the shipped policy, and waits until it is in
+// force: the next test must not find rules that are held. The shipped policy has no rules, so without Nodes it is not held for long.
 func under(t *testing.T, content string) (back func()) {
 	t.Helper()
 	loseEverything(t)
@@ -55,6 +56,7 @@ func under(t *testing.T, content string) (back func()) {
 		setPolicyMap(t, shipped)
 		loseEverything(t)
 		restore()
+		inForce(t, policy.NoRules)
 	}
 }
 
@@ -66,10 +68,10 @@ func shippedPolicy(t *testing.T) string {
 	return string(content)
 }
 
-// inForce waits until rules are in force.
+// inForce waits until rules are in force. Where capture has noted none, no rules are.
 func inForce(t *testing.T, rules string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return rulesState(t)[store.RulesInForce] == rules }, settles, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return cmp.Or(rulesState(t)[store.RulesInForce], policy.NoRules) == rules }, settles, 50*time.Millisecond)
 }
 
 // allHave waits until each of three Nodes has a value of a label. The key is as jsonpath writes it.

@@ -58,7 +58,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"what a rule replaces is forgotten":                                    {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case item.Owner == Other && ruled && here:", "label-rules-win", []string{"-length", "0"}},
 		"a label that is removed again, as a rule had removed it, is not seen": {"merge.go", "case item.Owner == Absent && ruled && here && since < e.Version:", "case false:", "label-rules-absent", []string{"-length", "0"}},
 		"that a rule sets a label again is not listed":                         {"../capture/rulechange.go", "if listed && !c.sets(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
-		"the object of an entry is not written":                                {"write.go", " || before.decidedOn(was) != after.decidedOn(e)", "", "annotations", nil},
+		"the object of an entry is not written":                                {"write.go", " || before.DecidedOn(was) != after.DecidedOn(e)", "", "annotations", nil},
 	}
 	unchanged := mutation{file: "merge.go", part: "renames"}.build(t) // with all parts
 	right := map[string]bool{}                                        // what was explored without a mutation

@@ -37,6 +37,21 @@ func TestAScenarioCanBeReplayed(t *testing.T) {
 	require.ErrorContains(t, err, `line 4: "capture 2 restarts" cannot happen here`)
 }
 
+// The files are counterexamples that were found beyond the bounds of the suite. Both need two captures and two objects.
+func TestScenariosThatOnceLostAnEditLoseNone(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			var out bytes.Buffer
+			ok, err := run([]string{"-replay", file}, &out)
+			require.NoError(t, err)
+			assert.True(t, ok, out.String())
+		})
+	}
+}
+
 // What is printed can be replayed, with what each step did as comments.
 func TestWhatIsPrintedOfAScenarioReplaysTheSame(t *testing.T) {
 	var counts [oracle.Excuses]int64
