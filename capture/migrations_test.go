@@ -392,7 +392,7 @@ func TestTheLastStateOfANodeThatIsRecordedAfterARenameKeepsWhatWasRenamed(t *tes
 					entry.Record = *next.Write
 				}
 			}
-			assert.Equal(t, c.want, labels(entry.Record.Items()))
+			assert.Equal(t, c.want, entry.Record.Items())
 		})
 	}
 }
