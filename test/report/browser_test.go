@@ -66,6 +66,7 @@ func openBrowser(t testing.TB) *browser {
 	t.Cleanup(func() {
 		stop()
 		_ = command.Wait() // it was killed
+		require.Eventually(t, func() bool { return os.RemoveAll(profile) == nil }, answers, 50*time.Millisecond, "its other processes still write")
 	})
 	var address string
 	require.Eventually(t, func() bool {
