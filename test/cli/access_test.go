@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -69,9 +70,10 @@ func permittedCommands(policy string) map[string][]permitted {
 	}
 }
 
-// arrangeAccess makes what the command lines speak of, for each of them anew.
+// arrangeAccess makes what the command lines speak of, for each of them anew. Rules of an earlier test may still be in force.
 func arrangeAccess(t *testing.T) {
 	t.Helper()
+	inForce(t, policy.NoRules)
 	if !nodeExists(t, "access-live") {
 		register(t, "access-live")
 	}
