@@ -34,7 +34,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 		keeps     bool // it stays the operator's
 	}{
 		"set on this object":      {policy: tierRule, record: remembered("a", 9, tier), node: node("a", "10", tier, adopting("tier", tier))},
-		"restored on this object": {policy: tierRule, record: remembered("z", 5, tier), node: node("a", "10", tier, adopting("tier", tier), stamped(record.Stamp{}.With(tier, 0)))},
+		"restored on this object": {policy: tierRule, record: remembered("z", 5, tier), node: node("a", "10", tier, adopting("tier", tier), stamped(record.Stamp{}.With(tier, record.Record{}, 0)))},
 		"protected":               {policy: protectedRule, record: remembered("a", 9, role), node: node("a", "10", role, adopting("w", role))},
 		"without guard policies, a kubelet may set it": {policy: tierRule, unguarded: true, record: remembered("a", 9, tier), node: node("a", "10", tier, adopting("tier", tier))},
 		"without guard policies, no kubelet may set it: a kubelet may have written the mark": {

@@ -91,7 +91,7 @@ func TestCaptureRestoresAndCorrectsAnnotations(t *testing.T) {
 	r := remembered("a", 5, labels{"@a.io/x": long, "@b.io/x": "not kept"})
 	assert.Equal(t, labels{"@a.io/x": long}, decide(r, node("b", "10", labels{}, gated)).Add)
 
-	stale := stamped(record.Stamp{}.With(map[string]string{"@a.io/x": "stale"}, 0))
+	stale := stamped(record.Stamp{}.With(map[string]string{"@a.io/x": "stale"}, record.Record{}, 0))
 	restored := decide(r, node("b", "10", labels{}, annotated("a.io/x", "stale"), stale))
 	assert.Equal(t, labels{"@a.io/x": long}, restored.Correct)
 

@@ -36,6 +36,7 @@ type Change struct {
 	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
 	ByClient bool
 
+	From    record.Record  // what is added and corrected is from it
 	Stamp   record.Stamp   // the Node's, before the change
 	Derived []corev1.Taint // the Node's derived taints, after the change
 }
@@ -296,7 +297,7 @@ func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
 		return annotations
 	}
 	removed := slices.Concat(c.Remove, c.RuleRemoves) // if the stamp listed it, its absence would count as a client's removal
-	after := c.Stamp.With(c.Add, node.Version).With(c.Correct, node.Version).Without(removed)
+	after := c.Stamp.With(c.Add, c.From, node.Version).With(c.Correct, c.From, node.Version).Without(removed)
 	own := policy.Own{Stamp: after, Taints: c.Derived, Labels: c.listedOn(node)}.Annotations(others)
 	for _, one := range []struct {
 		key    string

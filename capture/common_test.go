@@ -78,7 +78,7 @@ func annotated(key, value string) func(*corev1.Node) {
 
 // given is the annotation which says that these values were set in the CREATE.
 func given(items labels) func(*corev1.Node) {
-	return stamped(record.Stamp{}.With(items, 0))
+	return stamped(record.Stamp{}.With(items, record.Record{}, 0))
 }
 
 func stamped(stamp record.Stamp) func(*corev1.Node) {

@@ -93,9 +93,15 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	if event == Deleted {
 		o.Final, o.DeletedAt = true, stored(in.Now)
 	}
+	if !found && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
+		o.Stamp.Followed = prev.Followed
+	}
 	next, isolated := node.Merge(prev, o, in.Policy, in.Now)
 	if isolated {
 		return Action{Step: Isolate, Write: &next}
+	}
+	if o.Stamp.Followed != "" && o.Stamp.Followed != prev.Followed {
+		next = record.Unfollow(next, o)
 	}
 	renamed := false
 	if event == Present && !in.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
@@ -183,7 +189,7 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	restore := p.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
 	correct, remove := record.Stale(r, o)
 	var refused, rulesRefused bool
-	next.Change, refused = Change{Add: restore.Add, Correct: correct, Remove: remove}.without(func(set setting) bool { return in.Refused[set.item] }, p.Gate())
+	next.Change, refused = Change{Add: restore.Add, Correct: correct, Remove: remove, From: r}.without(func(set setting) bool { return in.Refused[set.item] }, p.Gate())
 	next.Rules, rulesRefused = next.followLabelRules(prev, r, node, in)
 
 	final := next.itemsOn(node)

@@ -680,11 +680,11 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 		LiftGate: true, RemoveTaints: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
 		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Add: labels{"maintenance:NoExecute": "disk", "k": "v"},
 		AddTaints: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), RegisterTaints: taints("check:NoSchedule"),
-		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, 0),
+		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, record.Record{}, 0),
 	})
 	when, err := json.Marshal(added)
 	require.NoError(t, err)
-	stamp, err := json.Marshal(record.Stamp{}.With(labels{"old": "1"}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, 10).String())
+	stamp, err := json.Marshal(record.Stamp{}.With(labels{"old": "1"}, record.Record{}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10).String())
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 		"metadata": {"uid": "a", "resourceVersion": "10", "labels": {"k": "v", "label": null, "other": "x"},
@@ -723,7 +723,7 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 // Without the guard policies a kubelet can write that nodekeep set what a client has set.
 func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testing.T) {
 	claim := func(value string) func(*corev1.Node) {
-		return stamped(record.Stamp{}.With(labels{"maintenance:NoExecute": value}, 15))
+		return stamped(record.Stamp{}.With(labels{"maintenance:NoExecute": value}, record.Record{}, 15))
 	}
 	check(t, map[string]decision{
 		"a taint that was never recorded": {
@@ -762,7 +762,7 @@ func TestWhatAPatchSends(t *testing.T) {
 		// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
 		"an operator's command: the stamp does not list it": {
 			change: Change{
-				ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, 3),
+				ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, record.Record{}, 3),
 			},
 			node:     node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"}),
 			metadata: `,"labels":{"a":"1","b":"2","c":null}`, spec: `{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}`,

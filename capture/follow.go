@@ -43,7 +43,7 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 	old, only, several := record.Predecessor(a.node.Name, a.node.Machine, records)
 	if only {
 		several = []string{old.Node}
-		if last, _ := old.Rebase(a.Cluster(), math.MaxUint64); a.node.Version < last.Newest().Version {
+		if old, _ = old.Rebase(a.Cluster(), math.MaxUint64); a.node.Version < old.Newest().Version {
 			several = append(several, a.node.Name) // the two existed at once, so that these are two machines
 		}
 		for _, r := range records { // one that does not say so yet may be of a Node that has registered again

@@ -37,6 +37,12 @@ func under(name string, items labels, modify ...func(*record.Record)) *record.Re
 	return r
 }
 
+// givenOf is the annotation which says that these values were set in the CREATE, from the record of another Node.
+func givenOf(name string, items labels) func(*corev1.Node) {
+	stamp := record.Stamp{Followed: name}
+	return stamped(stamp.With(items, *under(name, items), 0))
+}
+
 func lives(r *record.Record) { r.DeletedAt = time.Time{} }
 
 func following(name string, version record.Version) func(*record.Record) {
@@ -63,7 +69,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 		},
 		"and has it from the webhook already": {
 			records: []*record.Record{under("old", labels{"disk": "fast"})},
-			node:    node("a", "20", labels{"disk": "fast"}, given(labels{"disk": "fast"}), machine(machineA)),
+			node:    node("a", "20", labels{"disk": "fast"}, givenOf("old", labels{"disk": "fast"}), machine(machineA)),
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1"}, events: []string{MachineFollowed},
 		},
 		"but for what it brings itself": {
@@ -73,7 +79,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 		},
 		"but not what an operator removed there": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, removed(10, "rack"))},
-			node:    node("a", "20", labels{"rack": "r1", "disk": "fast"}, given(labels{"rack": "r1", "disk": "fast"}), machine(machineA)),
+			node:    node("a", "20", labels{"rack": "r1", "disk": "fast"}, givenOf("old", labels{"rack": "r1", "disk": "fast"}), machine(machineA)),
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsCorrected},
 		},
 		"but a protected label waits for an operator, behind the gate": {
@@ -111,7 +117,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 		"but none of a Node that lives, whose identity a kubelet claims": {
 			records: []*record.Record{under("live", labels{"disk": "fast"}, lives)},
 			others:  []*corev1.Node{node("", "11", labels{"disk": "fast"}, called("live"), machine(machineA))},
-			node:    node("a", "20", labels{"disk": "fast"}, given(labels{"disk": "fast"}), machine(machineA)), // a webhook that was late has restored it
+			node:    node("a", "20", labels{"disk": "fast"}, givenOf("live", labels{"disk": "fast"}), machine(machineA)), // a webhook that was late has restored it
 			events:  []string{MachineAmbiguous, LabelsCorrected}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none of a Node that has just registered again, on any machine": {
@@ -208,7 +214,7 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
 	w := newCluster(t, follows, under("old", labels{"disk": "fast"}))
 	r := w.leads()
-	restored := []func(*corev1.Node){given(labels{"disk": "fast"}), machine(machineA)} // by a webhook that knew of none of them
+	restored := []func(*corev1.Node){givenOf("old", labels{"disk": "fast"}), machine(machineA)} // by a webhook that knew of none of them
 	w.register(node("a", "20", labels{"disk": "fast"}, restored...))
 	w.register(node("", "21", labels{"disk": "fast"}, append(restored, called("n2"))...))
 

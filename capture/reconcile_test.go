@@ -354,7 +354,7 @@ func TestTheStampSaysSinceWhichVersionALabelIsSet(t *testing.T) {
 	w.leads()
 	stamp, ok := record.ParseStamp(w.node().Annotations[policy.StampAnnotation])
 	require.True(t, ok)
-	assert.Equal(t, map[string]record.Given{"k": {Value: "v"}, worker: {Since: 120}}, stamp.Given)
+	assert.Equal(t, map[string]record.Given{"k": {Value: "v"}, worker: {From: 10, Since: 120}}, stamp.Given)
 }
 
 func TestOnlyWhatTheWebhookGaveIsReportedAsRestoredAtRegistration(t *testing.T) {

@@ -131,7 +131,7 @@ func foreignRecord(name string, items map[string]string, deleted bool) recorded 
 
 // forgedStamp is an annotation that lists items as if nodekeep had set them.
 func forgedStamp(items map[string]string) string {
-	return record.Stamp{}.With(items, 0).String()
+	return record.Stamp{}.With(items, record.Record{}, 0).String()
 }
 
 // loadPolicy reads a policy, which knows the rules of the one before.

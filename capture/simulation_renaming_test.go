@@ -51,6 +51,7 @@ type nameModel struct {
 	waits    labels // what waits for an operator
 	free     bool   // the gate was lifted before anything waited: the Node followed later
 	earned   labels // protected labels that an operator set on a Node of that name, or accepted
+	given    labels // what the webhook gave the object that registered last
 	touched  labels // keys that were set or removed on the Node since it has no record
 	recorded bool
 	deleted  bool // once at least
@@ -200,6 +201,13 @@ func (w *renaming) notes(name string) {
 		if heir := w.heritable(name); heir != "" && !m.deleted { // the record of a Node that is deleted before it could follow is one of its own
 			w.fail("%s has its first record, which must follow %s", name, heir)
 		}
+		if !m.deleted && !w.agrees(name) { // what it is from was used again on another machine: that proves nothing against this one
+			for key, value := range m.given {
+				if _, touched := m.touched[key]; !touched {
+					m.wants[key] = value
+				}
+			}
+		}
 		m.touched = labels{}
 		return
 	}
@@ -242,6 +250,14 @@ func (w *renaming) notes(name string) {
 		}
 	}
 	m.touched = labels{}
+}
+
+// agrees reports whether the record of another name is of the machine of this one.
+func (w *renaming) agrees(name string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.names)), func(other string) bool {
+		entry, err := w.Get(other)
+		return other != name && err == nil && entry.Record.Machine.SystemUUID == w.names[name].machine
+	})
 }
 
 func (w *renaming) lives(name string) bool {
@@ -290,7 +306,7 @@ func (w *renaming) registers(name string) {
 	n.UID = uid
 	w.commit(n)
 	m.born, m.free = w.version, false
-	m.machine, m.reused = machineOf, m.followed
+	m.machine, m.reused, m.given = machineOf, m.followed, maps.Clone(n.Labels)
 	for key, value := range own {
 		m.wants[key], m.touched[key] = value, value
 	}

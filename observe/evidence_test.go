@@ -102,7 +102,7 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 // the same annotation is nodekeep's.
 func TestAForgedStampRemovesNothingThatAKubeletMayNotSet(t *testing.T) {
 	r := remembering("a", 5, labels{"k": "v", worker: "", "t:NoSchedule": "1"})
-	forged := stamped(object("b", 9, nil), record.Stamp{Brought: labels{"t:NoSchedule": "1"}}.With(labels{"k": "v", worker: ""}, 0))
+	forged := stamped(object("b", 9, nil), record.Stamp{Brought: labels{"t:NoSchedule": "1"}}.With(labels{"k": "v", worker: ""}, record.Record{}, 0))
 	p := policy.Default()
 	for how, n := range inMemory(forged) {
 		next, _ := n.Merge(r, n.Observation(r, p, false), p, now)

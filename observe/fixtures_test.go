@@ -69,7 +69,7 @@ func stamped(of *corev1.Node, stamp record.Stamp) *corev1.Node {
 }
 
 // given is a stamp of values that nodekeep set in the CREATE.
-func given(items labels) record.Stamp { return record.Stamp{}.With(items, 0) }
+func given(items labels) record.Stamp { return record.Stamp{}.With(items, record.Record{}, 0) }
 
 // loaded is a policy with these sections.
 func loaded(t *testing.T, sections string) policy.Policy {

@@ -137,7 +137,7 @@ func TestAHistoryShowsWhoChangedWhatAsFarAsTheNodeDoes(t *testing.T) {
 		},
 		"a client removed a label, and a capture that was behind set it again: nobody knows which client": {
 			before: remembering("a", 5, labels{"k": "v"}),
-			node:   stamped(object("a", 9, labels{"k": "v"}, wrote(FieldManager, 1, "k")), record.Stamp{}.With(labels{"k": "v"}, 8)),
+			node:   stamped(object("a", 9, labels{"k": "v"}, wrote(FieldManager, 1, "k")), record.Stamp{}.With(labels{"k": "v"}, record.Record{}, 8)),
 			want:   []string{`1: 0s ago "" {"k":{"from":"v"}}`},
 		},
 		"a taint is added: by the last writer of the list": {

@@ -132,7 +132,7 @@ func TestTheRecordFollowsWhoSetsALabelThatAComponentUsuallySets(t *testing.T) {
 			}
 		})
 	}
-	brought := stamped(object("b", 9, labels{zone: "z9"}, wrote("kubelet", 1, zone)), record.Stamp{Brought: labels{zone: "z9"}}.With(labels{app: "x"}, 0))
+	brought := stamped(object("b", 9, labels{zone: "z9"}, wrote("kubelet", 1, zone)), record.Stamp{Brought: labels{zone: "z9"}}.With(labels{app: "x"}, record.Record{}, 0))
 	assert.Equal(t, labels{}, merged(t, recorded, Of(brought), p).Items(), "the kubelet brings the zone by itself; an operator has removed the other label")
 	assert.Empty(t, merged(t, record.Record{}, Of(object("a", 5, labels{zone: "z1", app: "x"}, wrote("manager", 1, zone, app))), p).Items(), "a component's are never recorded")
 }

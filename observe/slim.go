@@ -93,6 +93,12 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		if shape.Flag(given.Since != 0); given.Since != 0 {
 			text.Number(uint64(given.Since))
 		}
+		if shape.Flag(given.From != 0); given.From != 0 {
+			text.Number(uint64(given.From))
+		}
+	}
+	if shape.Flag(a.stamp.Followed != ""); a.stamp.Followed != "" {
+		text.Text(a.stamp.Followed)
 	}
 	keys = slices.Sorted(maps.Keys(a.stamp.Brought))
 	shape.Texts(keys)
@@ -138,8 +144,14 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 			if shape.Flag() {
 				given.Since = record.Version(text.Number())
 			}
+			if shape.Flag() {
+				given.From = record.Version(text.Number())
+			}
 			a.stamp.Given[key] = given
 		}
+	}
+	if shape.Flag() {
+		a.stamp.Followed = text.Text()
 	}
 	if keys := shape.Texts(); len(keys) > 0 {
 		a.stamp.Brought = make(map[string]string, len(keys))

@@ -38,7 +38,7 @@ func usualNode(i int) *corev1.Node {
 	n.ManagedFields = []metav1.ManagedFieldsEntry{
 		{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(kubelet)}, {Manager: "kubectl-label", FieldsV1: metav1.NewFieldsV1(string(owned))},
 	}
-	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(given, 0).String()}
+	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(given, record.Record{}, 0).String()}
 	n.Status.NodeInfo.SystemUUID = fmt.Sprintf("ec2%05x-9a3c-4b54-8f6d-0d7e5b3f2a11", i)
 	n.Status.NodeInfo.MachineID = n.Status.NodeInfo.SystemUUID
 	n.Status.NodeInfo.Architecture, n.Status.NodeInfo.OperatingSystem = "amd64", "linux"
@@ -73,8 +73,9 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with a stamp of others": func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
 		"with a stamp that says everything": func(n *corev1.Node) {
 			stamp := record.Stamp{Brought: map[string]string{"brought": "1", "example.com/label-1": "other", "example.com/label-2": n.Labels["example.com/label-2"]}}
-			stamp = stamp.With(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, 1<<60)
-			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"in-the-create": "x"}, 0).String()
+			stamp.Followed = "old"
+			stamp = stamp.With(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, record.New("n", record.Object{UID: "z", Version: 1 << 59}, map[string]string{"c:NoSchedule": "1"}), 1<<60)
+			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"in-the-create": "x"}, record.Record{}, 0).String()
 		},
 		"with derived taints": func(n *corev1.Node) {
 			n.Annotations[policy.TaintsAnnotation] = "a=1:NoSchedule,b:NoExecute"
@@ -128,7 +129,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 		"another stamp":      {func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = record.Stamp{}.String() }, true},
 		"another version in the stamp": {func(n *corev1.Node) {
 			stamp, _ := record.ParseStamp(n.Annotations[policy.StampAnnotation])
-			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"example.com/label-1": n.Labels["example.com/label-1"]}, 7).String()
+			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"example.com/label-1": n.Labels["example.com/label-1"]}, record.Record{}, 7).String()
 		}, true},
 		"something that it brought": {func(n *corev1.Node) {
 			stamp, _ := record.ParseStamp(n.Annotations[policy.StampAnnotation])

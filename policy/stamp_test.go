@@ -27,7 +27,7 @@ func TestShown(t *testing.T) {
 }
 
 func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
-	stamp := record.Stamp{}.With(map[string]string{"dedicated": "ci"}, 0)
+	stamp := record.Stamp{}.With(map[string]string{"dedicated": "ci"}, record.Record{}, 0)
 	derived := taints("dedicated=ci:NoSchedule")
 	const list = "dedicated=ci:NoSchedule"
 	stampBytes, listBytes := len(StampAnnotation)+len(stamp.String()), len(TaintsAnnotation)+len(list)
@@ -60,7 +60,7 @@ func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
 		})
 	}
 	assert.Equal(t, map[string]string{StampAnnotation: stamp.String()}, Own{Stamp: stamp}.Annotations(limit-stampBytes), "a list that is not written needs no room")
-	long := record.Stamp{}.With(map[string]string{"a": strings.Repeat("x", limit)}, 0)
+	long := record.Stamp{}.With(map[string]string{"a": strings.Repeat("x", limit)}, record.Record{}, 0)
 	assert.Equal(t, map[string]string{TaintsAnnotation: list}, Own{Stamp: long, Taints: derived}.Annotations(0))
 	labels := map[string]record.Derived{"tier": {Value: strings.Repeat("x", 63), Rule: "r"}, "joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}}
 	assert.NotContains(t, Own{Labels: labels}.Annotations(limit-50), LabelsAnnotation, "a list of labels that does not fit")

@@ -64,7 +64,7 @@ func TestARecordKeepsAnnotations(t *testing.T) {
 
 func TestAStampDoesNotRepeatALongAnnotation(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	stamp := record.Stamp{}.With(map[string]string{"@long": long, "@short": "v", "label": "v"}, 0)
+	stamp := record.Stamp{}.With(map[string]string{"@long": long, "@short": "v", "label": "v"}, record.Record{}, 0)
 	assert.Less(t, len(stamp.String()), 200)
 	assert.Equal(t, "v", stamp.Given["@short"].Value)
 
@@ -76,8 +76,11 @@ func TestAStampDoesNotRepeatALongAnnotation(t *testing.T) {
 	assert.Equal(t, record.Version(5), e.Version, "what nodekeep set is no decision of a client")
 	e, _ = record.Merge(r, observed(long+"y")).Entry("@long")
 	assert.Equal(t, record.Entry{Key: "@long", Value: long + "y", Version: 9}, e, "a client changed it")
-	_, remove := record.Stale(record.New("n1", record.Object{UID: "a", Version: 5}, nil), observed(long))
+	_, remove := record.Stale(record.Forget(r, []string{"@long"}), observed(long))
 	assert.Equal(t, []string{"@long"}, remove, "restored from a stale record")
+	adopted, known := record.Merge(record.Record{}, observed(long)).Entry("@long")
+	assert.True(t, known, "the record is lost")
+	assert.Equal(t, long, adopted.Value, "the Node has the value itself")
 }
 
 func TestAValueThatIsTooLargeEndsTheOneBefore(t *testing.T) {

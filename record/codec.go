@@ -181,11 +181,11 @@ func (d document) objects() (seen []Object, floor Version) {
 		floor = 0
 	}
 	last := floor
-	known := map[types.UID]bool{newest.UID: true, "": true}
+	known := map[types.UID]bool{newest.UID: true}
 	for _, former := range d.Former {
 		object := Object{UID: former.UID, Version: number(former.NodeResourceVersion)}
 		if object.Version > last && object.Version < newest.Version && !known[object.UID] {
-			seen, last, known[object.UID] = append(seen, object), object.Version, true
+			seen, last, known[object.UID] = append(seen, object), object.Version, object.UID != ""
 		}
 	}
 	if len(seen) >= MaxObjects {
@@ -228,7 +228,7 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped D
 	add(joined(d.Labels, d.Taints, d.Annotations), false)
 	add(joined(hidden.Labels, hidden.Taints, hidden.Annotations), true)
 	for key, removed := range d.Removed {
-		if version := number(removed); !taken[key] && Valid(key, "") && version > r.Floor && version <= newest {
+		if version := number(removed); !taken[key] && Valid(key, "") && version > 0 && version <= newest {
 			entries = append(entries, Entry{Key: key, Removed: true, Version: version})
 		}
 	}

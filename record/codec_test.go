@@ -161,9 +161,9 @@ func TestDecodeDropsSingleEntriesThatNodekeepCannotHaveWritten(t *testing.T) {
 		"a version that is none":                 {head + `"labels": {"a": "1", "b": "1"}, "inherited": {"a": "x", "b": "-1", "c": "5"}}`, entries{{Key: "a", Value: "1"}, {Key: "b", Value: "1"}}, u1, 0},
 		"a version of the future":                {head + `"labels": {"a": "1"}, "inherited": {"a": "10"}, "removed": {"b": "10", "c": "18446744073709551616"}}`, entries{{Key: "a", Value: "1"}}, u1, 0},
 		"a removal without a version":            {head + `"removed": {"a": "", "b": "0", "c": "8"}}`, entries{{Key: "c", Removed: true, Version: 8}}, u1, 0},
-		"a removal below the floor":              {head + `"forgottenUntil": "5", "removed": {"a": "5", "c": "6"}}`, entries{{Key: "c", Removed: true, Version: 6}}, u1, 5},
+		"a removal below the floor":              {head + `"forgottenUntil": "5", "removed": {"a": "5"}}`, entries{{Key: "a", Removed: true, Version: 5}}, u1, 5},
 		"a floor that would hide every state":    {head + `"forgottenUntil": "9"}`, nil, u1, 0},
-		"objects in no order that can be":        {head + `"former": [{"uid": "A", "nodeResourceVersion": "5"}, {"uid": "B", "nodeResourceVersion": "4"}, {"uid": "C", "nodeResourceVersion": "12"}, {"uid": "A", "nodeResourceVersion": "6"}, {"uid": "U1", "nodeResourceVersion": "7"}, {"uid": "", "nodeResourceVersion": "8"}, null]}`, nil, []record.Object{{UID: "A", Version: 5}, {UID: "U1", Version: 9}}, 0},
+		"objects in no order that can be":        {head + `"former": [{"uid": "A", "nodeResourceVersion": "5"}, {"uid": "B", "nodeResourceVersion": "4"}, {"uid": "C", "nodeResourceVersion": "12"}, {"uid": "A", "nodeResourceVersion": "6"}, {"uid": "U1", "nodeResourceVersion": "7"}, {"uid": "", "nodeResourceVersion": "4"}, null]}`, nil, []record.Object{{UID: "A", Version: 5}, {UID: "U1", Version: 9}}, 0},
 		"an object without a version":            {`{"version": 1, "uid": "U1", "former": [{"uid": "A", "nodeResourceVersion": "5"}], "labels": {"a": "1"}, "removed": {"b": "3"}}`, entries{{Key: "a", Value: "1"}}, nil, 0},
 		"a version that no API server gives out": {`{"version": 1, "uid": "U1", "nodeResourceVersion": "09", "labels": {"a": "1"}}`, entries{{Key: "a", Value: "1"}}, nil, 0},
 	}

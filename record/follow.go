@@ -79,26 +79,39 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 	return Record{}, false, several
 }
 
-// Follow is the first record of a Node whose machine had another name before. It has all values of the old record, as lost with an older
-// object, of whatever cluster. Values of keys for which waits is true go to Quarantined, until an operator accepts them.
+// Follow is the first record of a Node whose machine had another name before. It has all entries of the old record, as lost with an older
+// object: they are below the floor. Values of keys for which waits is true go to Quarantined, until an operator accepts them.
 func Follow(old Record, node string, machine Machine, waits func(key string) bool) Record {
 	if old.Quarantined != nil {
 		old = AcceptOld(old, Object{})
 	}
-	r := Record{Node: node, Machine: machine, Followed: old.Node}
+	r := Record{Node: node, Cluster: old.Cluster, Machine: machine, Followed: old.Node, Floor: old.Newest().Version}
 	held := Record{Node: node, Machine: old.Machine}
 	for _, e := range old.Entries {
 		into := &r
-		switch {
-		case e.Removed:
-			continue
-		case waits(e.Key):
+		if e.NotShown = !e.Removed; e.NotShown && waits(e.Key) {
 			into = &held
 		}
-		into.Entries = append(into.Entries, Entry{Key: e.Key, Value: e.Value, NotShown: true})
+		into.Entries = append(into.Entries, e)
 	}
 	if len(held.Entries) > 0 {
 		r.Quarantined = &held
+	}
+	return r
+}
+
+// Unfollow is the record of a Node which does not follow the record that a webhook restored from: it has one of its own, or must have none.
+// What the Node got from the other record counts as removed since, unless its own record knows the key.
+func Unfollow(r Record, o Observation) Record {
+	for key := range o.Stamp.Given {
+		given, listed := o.listed(key)
+		if _, known := r.Entry(key); known || !listed || !o.untouched(key) || o.Unproved[key] {
+			continue
+		}
+		refused := Entry{Key: key, Removed: true, Version: max(given.From, 1)}
+		r.Entries = append(slices.Clone(r.Entries), refused)
+		slices.SortFunc(r.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+		r.presume(refused.Version)
 	}
 	return r
 }

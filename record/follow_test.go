@@ -107,7 +107,7 @@ func TestARecordThatFollowsAnotherOneKeepsBackWhatWaits(t *testing.T) {
 	assert.Equal(t, map[string]string{"free": "1", "held": "2"}, record.Missing(accepted, o))
 	assert.Equal(t, map[string]string{"free": "1"}, record.Missing(record.AcceptNew(merged), o))
 
-	merged.Entries = append(merged.Entries, record.Entry{Key: "held", Value: "own", Version: 20})
+	merged = record.Merge(merged, record.Observation{UID: "V", Version: 21, Items: map[string]record.Item{"held": {Value: "own", Owner: record.Client}}})
 	assert.Equal(t, "own", record.AcceptOld(merged, record.Object{}).Items()["held"], "what was set since comes first")
 
 	again := record.Follow(record.Follow(old, "new", record.Machine{}, func(key string) bool { return key == "held" }), "newer", record.Machine{}, func(key string) bool { return key == "held" })

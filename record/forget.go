@@ -13,7 +13,7 @@ func Forget(r Record, keys []string) Record {
 		if forget[e.Key] && !e.Removed {
 			e = Entry{Key: e.Key, Removed: true, Version: newest}
 		}
-		if !e.Removed || e.Version > r.Floor {
+		if !e.Removed || e.Version > 0 {
 			entries = append(entries, e)
 		}
 	}

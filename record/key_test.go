@@ -166,9 +166,9 @@ func TestTheStampIsWrittenAndRead(t *testing.T) {
 func TestAStampGrowsAndShrinksByCopies(t *testing.T) {
 	before := record.Stamp{Given: map[string]record.Given{"a": {Value: "1"}}, Brought: map[string]string{"b": "2"}}
 	text := before.String()
-	after := before.With(map[string]string{"a": "2", "c:NoSchedule": ""}, 7)
+	after := before.With(map[string]string{"a": "2", "c:NoSchedule": ""}, record.New("n", record.Object{UID: "z", Version: 5}, map[string]string{"a": "2"}), 7)
 	assert.Equal(t, record.Stamp{
-		Given: map[string]record.Given{"a": {Value: "2", Since: 7}, "c:NoSchedule": {Since: 7}}, Brought: map[string]string{"b": "2"},
+		Given: map[string]record.Given{"a": {Value: "2", From: 5, Since: 7}, "c:NoSchedule": {Since: 7}}, Brought: map[string]string{"b": "2"},
 	}, after)
 	less := after.Without([]string{"a", "b", "unknown"})
 	assert.Equal(t, map[string]record.Given{"c:NoSchedule": {Since: 7}}, less.Given)
@@ -176,9 +176,9 @@ func TestAStampGrowsAndShrinksByCopies(t *testing.T) {
 	assert.Len(t, after.Given, 2)
 	assert.Equal(t, []bool{true, true, false}, []bool{before.Lists("a"), before.Lists("b"), before.Lists("c:NoSchedule")})
 	assert.Equal(t, text, before.String())
-	assert.Equal(t, before, before.With(nil, 9), "nothing was set")
-	assert.Equal(t, record.Stamp{}, record.Stamp{}.With(nil, 0).Without([]string{"a"}))
-	assert.JSONEq(t, `{"given":{"a":{"value":"1"}}}`, record.Stamp{}.With(map[string]string{"a": "1"}, 0).String(), "the CREATE has no version")
+	assert.Equal(t, before, before.With(nil, record.Record{}, 9), "nothing was set")
+	assert.Equal(t, record.Stamp{}, record.Stamp{}.With(nil, record.Record{}, 0).Without([]string{"a"}))
+	assert.JSONEq(t, `{"given":{"a":{"value":"1"}}}`, record.Stamp{}.With(map[string]string{"a": "1"}, record.Record{}, 0).String(), "the CREATE has no version")
 }
 
 func FuzzStamp(f *testing.F) {

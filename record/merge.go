@@ -21,12 +21,18 @@ func Merge(r Record, o Observation) Record {
 		return r
 	}
 	last, newest := r.Observed(o.UID), r.Newest()
-	late := o.Version < last
+	late, again := o.Version < last, r.presumes(o.Version)
+	unknown := r.Floor // what nodekeep gave from up to there cannot be adopted
+	if o.Stamp.Followed != r.Followed && o.Stamp.Followed != "" {
+		unknown = o.Version
+	}
+	before := r
+	r = r.identify(o.UID, o.Version)
 	next := r
 	next.Entries = slices.Clone(r.Entries)
 	for i, e := range next.Entries {
-		if e.Version < o.Version {
-			next.Entries[i] = decide(o, e, true, r.DecidedOn(e) == o.UID, late)
+		if e.Version < o.Version || e.Version == o.Version && again {
+			next.Entries[i] = decide(o, e, unknown, true, r.DecidedOn(e) == o.UID && !again, late)
 		}
 		if o.Version >= newest.Version {
 			shown, present := o.Items[e.Key]
@@ -37,7 +43,7 @@ func Merge(r Record, o Observation) Record {
 		if _, known := r.find(key); known {
 			continue
 		}
-		if e := decide(o, Entry{Key: key}, false, false, late); e.Version > 0 && Valid(key, e.Value) { // a stamp may list anything
+		if e := decide(o, Entry{Key: key}, unknown, false, false, late); e != (Entry{Key: key}) && Valid(key, e.Value) { // a stamp may list anything
 			next.Entries = append(next.Entries, e)
 		}
 	}
@@ -45,13 +51,19 @@ func Merge(r Record, o Observation) Record {
 		slices.SortFunc(next.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	next.see(o.UID, o.Version)
-	next.markDeleted(r, o)
+	for _, e := range next.Entries {
+		if was, _ := r.Entry(e.Key); was.Version != e.Version && e.Version < o.Version && !e.Removed { // adopted
+			next.presume(e.Version)
+		}
+	}
+	next.markDeleted(before, o)
 	return next
 }
 
 // decide is the entry of a key after an observation that is newer than the entry. If here, this very object decided the entry. If late, a
-// newer state of this object was merged before and did not change the entry. Numbers and letters are those of the table in docs/design.md.
-func decide(o Observation, e Entry, known, here, late bool) Entry {
+// newer state of this object was merged before and did not change the entry. Up to the version unknown, the record cannot know what nodekeep gave
+// from. Numbers and letters are those of the table in docs/design.md.
+func decide(o Observation, e Entry, unknown Version, known, here, late bool) Entry {
 	set := func(value string, version Version) Entry { return Entry{Key: e.Key, Value: value, Version: version} }
 	removed := func(version Version) Entry { return Entry{Key: e.Key, Removed: true, Version: version} }
 
@@ -96,11 +108,13 @@ func decide(o Observation, e Entry, known, here, late bool) Entry {
 		return set(value, o.Version)
 	case same && here && remembered && listed.Since >= e.Version: // 10: a client removed it, and a capture that was behind set it again
 		return removed(listed.Since)
-	case same: // 11: nodekeep set it
+	case same && o.outlives(e, known, unknown): // 11: the record that it was given from is lost, or an older one was put back
+		return set(value, listed.From)
+	case same: // 12: nodekeep set it
 		return e
-	case !shown && here && remembered: // 12: a client removed it
+	case !shown && here && remembered: // 13: a client removed it
 		return removed(o.Version)
-	default: // 13: lost with an older object: to be restored
+	default: // 14: lost with an older object: to be restored
 		return e
 	}
 }

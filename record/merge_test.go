@@ -47,6 +47,15 @@ func listed(o record.Observation, key, value string, since record.Version) recor
 	return o
 }
 
+// from is the observation with what nodekeep gave from an entry of that version.
+func from(o record.Observation, version record.Version) record.Observation {
+	for key, given := range o.Stamp.Given {
+		given.From = version
+		o.Stamp.Given[key] = given
+	}
+	return o
+}
+
 // brought is the observation with a key that the stamp lists as the Node's own.
 func brought(o record.Observation, key, value string) record.Observation {
 	o.Stamp.Brought = map[string]string{key: value}

@@ -67,9 +67,12 @@ func (o Observation) shows(key string) (value string, shown bool) {
 }
 
 // listed is what the stamp says that the object had, and since when. A PATCH that was made on this version or a later one cannot have
-// been nodekeep's.
+// been nodekeep's. Nor can the value be from such an entry: its version is of another cluster, which is none.
 func (o Observation) listed(key string) (listed Given, ok bool) {
 	if listed, ok = o.Stamp.Given[key]; ok {
+		if listed.From >= o.Version {
+			listed.From = 0
+		}
 		return listed, listed.Since < o.Version
 	}
 	listed.Value, ok = o.Stamp.Brought[key]
@@ -80,6 +83,19 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 func (o Observation) byRule(key string) (since Version, ok bool) {
 	since, ok = o.RuleSince[key]
 	return since, ok && since < o.Version
+}
+
+// outlives reports whether an item of the Node, which nodekeep gave it, is from an entry that the record has lost: it has none, or an older
+// one. Of what is from a version up to unknown, that cannot be told.
+func (o Observation) outlives(e Entry, known bool, unknown Version) bool {
+	if _, given := o.Stamp.Given[e.Key]; !given {
+		return false
+	}
+	listed, _ := o.listed(e.Key)
+	if unknown > 0 && listed.From <= unknown {
+		return false
+	}
+	return !known || !e.newerThan(listed) && (e.Version < listed.From || e.Value != o.Items[e.Key].Value)
 }
 
 // untouched reports whether an item is as nodekeep set it. Nothing shows who set a taint. So a taint that the Node brought itself, with its

@@ -1,5 +1,10 @@
 package record
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Isolate is the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
 // is restored until an operator accepts a side. Observations that are older than o still count for the other machine.
 func Isolate(r Record, o Observation, machine Machine) Record {
@@ -10,9 +15,17 @@ func Isolate(r Record, o Observation, machine Machine) Record {
 	return Merge(own, o)
 }
 
-// AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints.
+// AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What the old machine had counts
+// as removed: a process that was behind may have given it to the new one.
 func AcceptNew(r Record) Record {
-	r.Quarantined = nil
+	own := slices.Clone(r.Entries)
+	for _, e := range r.Quarantined.Entries {
+		if _, known := r.Entry(e.Key); !known && e.Version > 0 {
+			own = append(own, Entry{Key: e.Key, Removed: true, Version: e.Version})
+		}
+	}
+	slices.SortFunc(own, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	r.Entries, r.Quarantined = own, nil
 	return r
 }
 
@@ -33,7 +46,7 @@ func AcceptOld(r Record, live Object) Record {
 	accepted.Machine, accepted.Derived, accepted.DeletedAt, accepted.Seen = r.Machine, r.Derived, r.DeletedAt, nil
 	if live.Version > 0 {
 		accepted.Seen = []Object{live}
-		accepted.forget(live.Version - 1)
+		accepted.Floor = live.Version - 1 // its removals stay: they take off the live Node what it got from an older record
 	}
 	return accepted
 }

@@ -82,7 +82,8 @@ type Entry struct {
 // Dropped counts labels, taints and annotations.
 type Dropped struct{ Labels, Taints, Annotations int }
 
-// Object is a Node object and the newest version of it that was merged.
+// Object is a Node object and the newest version of it that was merged. Without a UID, it stands for an object of which only a value that
+// nodekeep gave to a later one is known; see [Merge].
 type Object struct {
 	UID     types.UID
 	Version Version
@@ -151,7 +152,7 @@ func (r Record) Preloaded() bool {
 // Observed is the newest version of an object that was merged; 0 if none was.
 func (r Record) Observed(uid types.UID) Version {
 	for _, object := range r.Seen {
-		if object.UID == uid {
+		if object.UID == uid && uid != "" {
 			return object.Version
 		}
 	}
@@ -173,18 +174,46 @@ func (r Record) DecidedOn(e Entry) types.UID {
 	return ""
 }
 
-// see notes the newest version of an object. Beyond MaxObjects the oldest is forgotten, with the removals up to it.
+// see notes that a version of an object is observed.
 func (r *Record) see(uid types.UID, version Version) {
-	if version <= r.Observed(uid) {
-		return
+	if version > r.Observed(uid) {
+		r.note(Object{UID: uid, Version: version}, func(object Object) bool { return object.UID == uid })
 	}
-	seen := make([]Object, 0, len(r.Seen)+1)
-	for _, object := range r.Seen {
-		if object.UID != uid {
-			seen = append(seen, object)
+}
+
+// presume notes that something was decided at a version which no process observed for this record: nodekeep gave a Node a value of that
+// version. The object is not known. Without this note, the next one would be taken for it.
+func (r *Record) presume(version Version) {
+	if version > r.Floor && !r.presumes(version) {
+		r.note(Object{Version: version}, func(Object) bool { return false })
+	}
+}
+
+// presumes reports whether something was decided at a version which no process observed for this record.
+func (r Record) presumes(version Version) bool { return slices.Contains(r.Seen, Object{Version: version}) }
+
+// identify is the record once it is known which object was there at versions that it presumes: the one that is observed at this version, or
+// that was observed before them and is there still.
+func (r Record) identify(uid types.UID, version Version) Record {
+	known, until := r.Observed(uid), Version(0)
+	seen := slices.DeleteFunc(slices.Clone(r.Seen), func(object Object) bool {
+		p := object.Version
+		is := object.UID == "" && (p == version || 0 < known && known < p && p < version)
+		if is {
+			until = p
 		}
+		return is
+	})
+	if len(seen) < len(r.Seen) {
+		r.Seen = seen
+		r.see(uid, until)
 	}
-	seen = append(seen, Object{UID: uid, Version: version})
+	return r
+}
+
+// note puts an object in the place of others. Beyond MaxObjects the oldest is forgotten, with the removals up to it.
+func (r *Record) note(object Object, instead func(Object) bool) {
+	seen := append(slices.DeleteFunc(slices.Clone(r.Seen), instead), object)
 	slices.SortFunc(seen, func(a, b Object) int { return cmp.Compare(a.Version, b.Version) })
 	r.Seen = seen
 	if len(seen) > MaxObjects {

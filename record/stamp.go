@@ -10,6 +10,9 @@ import (
 type Stamp struct {
 	// Given is what nodekeep set. A client may have changed it since.
 	Given map[string]Given `json:"given,omitempty"`
+	// Followed is the Node whose record the values are from, if the webhook took this Node's machine for that one's. Whether it may follow
+	// that record is capture's to decide.
+	Followed string `json:"followed,omitempty"`
 	// Brought are recorded keys that the Node had in its CREATE. Each has its value of that time, as [Listed] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
 }
@@ -17,6 +20,8 @@ type Stamp struct {
 // Given is a value that nodekeep set, as [Listed] writes it.
 type Given struct {
 	Value string `json:"value"`
+	// From is the version of the entry that the value is from; 0 if that entry had none. Only a newer entry says more than the Node.
+	From Version `json:"from,omitempty,string"`
 	// Since is the resourceVersion that the PATCH was made on; 0 in the CREATE.
 	Since Version `json:"since,omitempty,string"`
 }
@@ -38,15 +43,16 @@ func (s Stamp) String() string {
 	return string(value)
 }
 
-// With is the stamp once nodekeep has set these values by a PATCH that was made on that version.
-func (s Stamp) With(items map[string]string, since Version) Stamp {
+// With is the stamp once nodekeep has set these values, which are from that record, by a PATCH that was made on that version.
+func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
 	if len(items) == 0 {
 		return s
 	}
 	given := make(map[string]Given, len(s.Given)+len(items))
 	maps.Copy(given, s.Given)
 	for key, value := range items {
-		given[key] = Given{Value: Listed(key, value), Since: since}
+		e, _ := from.Entry(key)
+		given[key] = Given{Value: Listed(key, value), From: e.Version, Since: since}
 	}
 	s.Given = given
 	return s

@@ -72,15 +72,18 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 	return missing
 }
 
-// Stale is what nodekeep set on the Node, has not been changed since, and differs from the record. A key is either set to another value or
-// removed with its entry in the stamp. A value that the Node brought itself is never among them.
+// Stale is what nodekeep set on the Node, has not been changed since, and a client decided otherwise later. A key is either set to the
+// value of the newer entry, or removed with its entry in the stamp if that is a removal. That the record does not know a key proves nothing:
+// records are lost, and older ones are put back. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
 	for key := range o.Stamp.Given {
 		if r.Isolated() || !o.untouched(key) || o.Unproved[key] {
 			continue
 		}
+		given, _ := o.listed(key)
 		switch e, known := r.Entry(key); {
-		case !known || e.Removed:
+		case !known || !e.newerThan(given):
+		case e.Removed:
 			remove = append(remove, key)
 		case e.Value != o.Items[key].Value:
 			if correct == nil {
@@ -91,4 +94,10 @@ func Stale(r Record, o Observation) (correct map[string]string, remove []string)
 	}
 	slices.Sort(remove)
 	return correct, remove
+}
+
+// newerThan reports whether the entry was decided later than the one that a value was given from. Only an operator's command decides that an
+// entry becomes a removal at the version that it had.
+func (e Entry) newerThan(given Given) bool {
+	return e.Version > given.From || e.Removed && e.Version == given.From
 }

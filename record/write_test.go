@@ -91,14 +91,19 @@ func TestStale(t *testing.T) {
 		correct map[string]string
 		remove  []string
 	}{
-		"nothing that is right":                       {given(given(shows("U2", 9), label, "a", 0), taint, "a", 0), nil, nil},
-		"what was restored from an older record":      {given(given(shows("U2", 9), label, "z", 0), taint, "z", 0), map[string]string{label: "a", taint: "a"}, nil},
-		"what a client removed before":                {given(shows("U2", 9), "gone", "x", 0), nil, []string{"gone"}},
-		"what the record does not know":               {given(given(shows("U2", 9), "b", "x", 0), "a", "x", 0), nil, []string{"a", "b"}},
-		"not what a client changed":                   {listed(listed(shows("U2", 9, taint, "y", label, "z"), label, "z", 0), taint, "z", 0), nil, nil},
-		"not what the Node brought":                   {brought(owned(shows("U2", 9, taint, "z"), label, "z", record.Nobody), taint, "z"), nil, nil},
-		"not what the policy does not select":         {listed(owned(shows("U2", 9), "gone", "x", record.Other), "gone", "x", 0), nil, nil},
-		"not what only the kubelet may have declared": {unproved(given(shows("U2", 9), "gone", "x", 0), "gone"), nil, nil},
+		"nothing that is right":                        {given(given(shows("U2", 9), label, "a", 0), taint, "a", 0), nil, nil},
+		"what was restored from an older record":       {given(given(shows("U2", 9), label, "z", 0), taint, "z", 0), map[string]string{label: "a", taint: "a"}, nil},
+		"what a client removed before":                 {given(shows("U2", 9), "gone", "x", 0), nil, []string{"gone"}},
+		"not what the record does not know":            {given(given(shows("U2", 9), "b", "x", 0), "a", "x", 0), nil, nil},
+		"what is from an entry that is older":          {from(given(given(shows("U2", 9), "gone", "x", 0), taint, "z", 0), 4), map[string]string{taint: "a"}, []string{"gone"}},
+		"not what is from an entry that is newer":      {from(given(given(shows("U2", 9), "gone", "x", 0), taint, "z", 0), 7), nil, nil},
+		"what is removed at the version of the entry":  {from(given(shows("U2", 9), "gone", "x", 0), 6), nil, []string{"gone"}},
+		"not what differs at the version of the entry": {from(given(shows("U2", 9), taint, "z", 0), 6), nil, nil},
+		"what is from an entry of another cluster":     {from(given(shows("U2", 9), taint, "z", 0), 9), map[string]string{taint: "a"}, nil},
+		"not what a client changed":                    {listed(listed(shows("U2", 9, taint, "y", label, "z"), label, "z", 0), taint, "z", 0), nil, nil},
+		"not what the Node brought":                    {brought(owned(shows("U2", 9, taint, "z"), label, "z", record.Nobody), taint, "z"), nil, nil},
+		"not what the policy does not select":          {listed(owned(shows("U2", 9), "gone", "x", record.Other), "gone", "x", 0), nil, nil},
+		"not what only the kubelet may have declared":  {unproved(given(shows("U2", 9), "gone", "x", 0), "gone"), nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -132,7 +132,7 @@ func randomRecord(random *rand.Rand, quarantine bool) record.Record {
 					o.Items[key] = record.Item{Value: text(), Owner: record.Owner(random.IntN(4))}
 				}
 				if random.IntN(4) == 0 {
-					o.Stamp = o.Stamp.With(map[string]string{key: text()}, version-1)
+					o.Stamp = o.Stamp.With(map[string]string{key: text()}, record.Record{}, version-1)
 				}
 			}
 			if random.IntN(4) == 0 {
@@ -265,7 +265,7 @@ func registeredAgain(i int) record.Record {
 	}
 	delete(given, "example.com/label-3")
 	o.Items["example.com/label-3"] = record.Item{Value: "edited", Owner: record.Client}
-	o.Stamp = o.Stamp.With(given, 0)
+	o.Stamp = o.Stamp.With(given, record.Record{}, 0)
 	return record.Merge(usualRecord(i), o)
 }
 

@@ -172,7 +172,11 @@ func (d decision) stampOf(in incoming, k known, p policy.Policy) record.Stamp {
 	if d.outcome == unreadableRecord || d.outcome == otherMachine {
 		return record.Stamp{}
 	}
-	return record.Stamp{Brought: brought(in, k.record, d, p)}.With(d.restore.Add, 0)
+	stamp := record.Stamp{Brought: brought(in, k.record, d, p)}.With(d.restore.Add, k.record, 0)
+	if k.follow != nil && len(stamp.Given) > 0 {
+		stamp.Followed = k.record.Followed
+	}
+	return stamp
 }
 
 // gatedAfter reports whether the object will carry the gate.

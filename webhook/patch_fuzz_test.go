@@ -323,7 +323,8 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	require.True(t, ok)
 	given, brought := map[string]record.Given{}, map[string]string{}
 	for item, value := range restore.Add {
-		given[item] = record.Given{Value: record.Listed(item, value)}
+		e, _ := s.record.Entry(item)
+		given[item] = record.Given{Value: record.Listed(item, value), From: e.Version}
 	}
 	for item, value := range s.brings() {
 		_, remembered := s.remembered()[item]

@@ -18,7 +18,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	afterFirstPass := func() incoming {
 		return incoming{
 			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()},
-			annotations: map[string]string{policy.StampAnnotation: record.Stamp{}.With(map[string]string{"dedicated": "ci"}, 0).String()},
+			annotations: map[string]string{policy.StampAnnotation: record.Stamp{}.With(map[string]string{"dedicated": "ci"}, record.Record{}, 0).String()},
 		}
 	}
 	inline := policy.Default().WithProtected(policy.Inline)

@@ -39,7 +39,7 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 		"an operator set what the rule derives": {state: state(live(tier), recorded(tier)), want: adopts("gold", "high")},
 		"nodekeep has restored it on this object": {
 			state: state(live(tier, func(n *corev1.Node) {
-				n.Annotations = set{policy.StampAnnotation: record.Stamp{}.With(tier, 0).String()}
+				n.Annotations = set{policy.StampAnnotation: record.Stamp{}.With(tier, record.Record{}, 0).String()}
 			}), recorded(tier, ofAnother)), want: adopts("gold", "high"),
 		},
 		"a record of an earlier object, and nothing shows that nodekeep has restored it": {

@@ -16,8 +16,9 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 		n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a":{}}}}`)}}
 	}
 	stale := func(n *corev1.Node) {
-		n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(set{"a": "1", "b": "1"}, 0).String()}
+		n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(set{"a": "1", "b": "1", "c": "1"}, record.Record{}, 0).String()}
 	}
+	forgotten := func(r *record.Record) { *r = record.Forget(*r, []string{"b"}) }
 	tainted := func(n *corev1.Node) { n.Annotations = map[string]string{policy.TaintsAnnotation: "r=1:NoSchedule"} }
 	const rule = "taints: {rules: [{selector: a, taint: 'a={value}:NoSchedule'}]}"
 	for name, c := range map[string]struct {
@@ -36,8 +37,8 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 			items: set{"b": "to be restored"},
 		},
 		"what was restored from a stale record": {
-			state: state(live(set{"a": "1", "b": "1"}, stale), recorded(set{"a": "2"}, ofAnother)),
-			items: set{"a": "restored from a stale record, to be corrected", "b": "restored from a stale record, to be removed"},
+			state: state(live(set{"a": "1", "b": "1", "c": "1"}, stale), recorded(set{"a": "2", "b": "1"}, ofAnother, forgotten)),
+			items: set{"a": "restored from a stale record, to be corrected", "b": "restored from a stale record, to be removed", "c": "not recorded yet"},
 		},
 		"a label that the kubelet sets itself": {
 			state: state(live(set{"a": "mine"}, ofKubelet), recorded(set{"a": "1"}, ofAnother)), notShown: set{"a": string(policy.Conflict)},

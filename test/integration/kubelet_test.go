@@ -41,7 +41,7 @@ func givenNow(t testing.TB, name string, labels map[string]string) string {
 	t.Helper()
 	version, err := record.ParseVersion(nodekeep.Node(t, name).ResourceVersion)
 	require.NoError(t, err)
-	return record.Stamp{}.With(labels, version).String()
+	return record.Stamp{}.With(labels, record.Record{}, version).String()
 }
 
 // tainted is a Node that registers with these taints.

@@ -10,7 +10,7 @@ import (
 // check reports what is wrong in a world in which no process has anything to do. It is empty if nothing is.
 func (m *model) check(w *world, count *[oracle.Excuses]int64) string {
 	if w.broken {
-		return "a Node was changed by a record in quarantine, or to a value that no record has"
+		return "a Node was changed by a record in quarantine, to a value that no record has, or to what no client decided since its own value"
 	}
 	for k := range m.Keys {
 		var sides []side
@@ -48,6 +48,9 @@ type side struct {
 func (m *model) checkSide(w *world, s side, k int, count *[oracle.Excuses]int64) string {
 	got := remembered(s.record, m.names[k])
 	q := oracle.Question{Log: about(s.log, k), Taint: m.Taints[k]}
+	if k == 0 {
+		q.Settled = w.settled
+	}
 	wanted := func(states uint64) oracle.Answer {
 		q.Seen = func(at int) oracle.Observation {
 			switch bit := uint64(1) << (at + s.from); {

@@ -66,9 +66,12 @@ func (m *model) do(w *world, s step) bool {
 		for k := range next.items {
 			i := &next.items[k]
 			next.edited[k] = i.Value != none && !i.Decision(m.Taints[k]) && i.Owner != oracle.Kubelet && !i.Derived()
-			i.Given, i.Since, i.Brought = none, 0, none
+			i.Given, i.From, i.Since, i.Brought = none, 0, 0, none
 		}
 		w.push(next)
+	case vanishes, putsBack, writesByHand:
+		w.left.losses--
+		m.lose(w, s)
 	case policyChanges:
 		w.left.policies--
 		w.ignores = !w.ignores
@@ -77,6 +80,22 @@ func (m *model) do(w *world, s step) bool {
 		m.accept(w, s.kind == acceptsOld)
 	}
 	return true
+}
+
+// lose has a client delete the record, put an older one in its place, or write one by hand. What processes had merged since is lost with it.
+func (m *model) lose(w *world, s step) {
+	switch s.kind {
+	case vanishes:
+		w.merged = merged{}
+		m.write(w, record.Record{})
+	case putsBack:
+		w.merged = w.records[s.a].merged
+		m.write(w, w.records[s.a].Record)
+	default:
+		w.merged = merged{settled: s.b}
+		m.write(w, record.New("", record.Object{}, map[string]string{m.names[0]: values[s.b]}))
+	}
+	m.resync(w)
 }
 
 // resync has each capture work once more on the newest state, as it does when the policy changes.

@@ -44,7 +44,7 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 	flags.IntVar(&s.faults, "faults", -1, "faults, instead of the bound of each part")
 	flags.IntVar(&s.captures, "captures", -1, "capture controllers, 1 or 2, instead of the bound of each part")
 	flags.DurationVar(&s.limit, "limit", 10*time.Minute, "longest time for one part; beyond it the part is not exhaustive, and fails")
-	flags.IntVar(&s.length, "length", 6, "states of a history whose observations are merged in every order; 0: none")
+	flags.IntVar(&s.length, "length", 7, "states of a history whose observations are merged in every order; 0: none")
 	flags.StringVar(&s.replay, "replay", "", "file with a scenario to replay, - for standard input")
 	if err := flags.Parse(args); err != nil {
 		return false, err

@@ -22,6 +22,7 @@ type mutation struct {
 
 // TestTheModelCheckerFindsEachMutation builds the model checker with a rule that is wrong, one way after the other.
 func TestTheModelCheckerFindsEachMutation(t *testing.T) {
+	losses := []string{"-objects", "2", "-edits", "3", "-faults", "1", "-captures", "1", "-length", "0"}
 	tests := map[string]mutation{
 		"an older state counts as a client's newest decision":                  {"merge.go", "case shown && !same && !late:", "case shown && !same:", "annotations", nil},
 		"an entry gives way to an older observation":                           {"merge.go", "if e.Version < o.Version {", "if e.Version != 0 {", "annotations", nil},
@@ -42,11 +43,11 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"versions below the floor belong to the next object":                   {"record.go", "if e.Version <= r.Floor {", "if false {", "machines", nil},
 		"the quarantined side learns of the new machine":                       {"merge.go", "r.Isolated() && r.Observed(o.UID) == 0", "r.Isolated()", "machines", nil},
 		"the quarantined side learns nothing more":                             {"merge.go", "if r.Isolated() && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
-		"what an operator refused is restored":                                 {"quarantine.go", "accepted.forget(live.Version - 1)", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
+		"what an operator refused is restored":                                 {"quarantine.go", "accepted.Floor = live.Version - 1", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
 		"a removed key is restored":                                            {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
 		"a value that the Node brought is overwritten":                         {"write.go", "!e.Removed && !present && !listed", "!e.Removed && (!present || true) && !listed", "annotations", nil},
 		"a stale value stays on the Node":                                      {"write.go", "case e.Value != o.Items[key].Value:", "case false:", "label-edits", nil},
-		"a removed key that was restored stays on the Node":                    {"write.go", "case !known || e.Removed:", "case !known:", "label-edits", nil},
+		"a removed key that was restored stays on the Node":                    {"write.go", "case e.Removed:", "case false:", "label-edits", nil},
 		"what a client changed is corrected":                                   {"write.go", "!o.untouched(key)", "false", "label-edits", nil},
 		"the Node changes while it is in quarantine":                           {"write.go", "if r.Isolated() || !o", "if !o", "machines", nil},
 		"the end of an object is not written":                                  {"write.go", "case final && before.Observed(o.UID) < after.Observed(o.UID):", "case final && false:", "annotations", nil},
@@ -58,6 +59,13 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"what a rule replaces is forgotten":                                    {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case item.Owner == Other && ruled && here:", "label-rules-win", []string{"-length", "0"}},
 		"a label that is removed again, as a rule had removed it, is not seen": {"merge.go", "case item.Owner == Absent && ruled && here && since < e.Version:", "case false:", "label-rules-absent", []string{"-length", "0"}},
 		"that a rule sets a label again is not listed":                         {"../capture/rulechange.go", "if listed && !c.sets(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
+		"a lost record takes off the Node what it does not know":               {"write.go", "case !known || !e.newerThan(given):", "case known && !e.newerThan(given):\n\t\tcase !known:\n\t\t\tremove = append(remove, key)", "losses", losses},
+		"an older record corrects the Node":                                    {"write.go", "case !known || !e.newerThan(given):", "case !known:", "losses", losses},
+		"what a lost record had is not learnt from the Node":                   {"merge.go", "case same && o.outlives(e, known, unknown):", "case false:", "losses", losses},
+		"what is learnt counts as decided on the Node":                         {"record.go", "if version > r.Floor && !r.presumes(version) {", "if false {", "losses", losses},
+		"what decided a value is observed too late":                            {"merge.go", "e.Version == o.Version && again", "false", "label-orders", nil},
+		"an object that was there before and after is not known":               {"record.go", "0 < known && known < p && p < version", "0 < known && false", "losses-again", []string{"-objects", "2", "-edits", "3", "-faults", "0", "-length", "0"}},
+		"what the old machine had stays on the new one":                        {"quarantine.go", "!known && e.Version > 0", "!known && false", "machines-objects", []string{"-objects", "3", "-edits", "1", "-faults", "1", "-length", "0"}},
 		"the object of an entry is not written":                                {"write.go", " || before.DecidedOn(was) != after.DecidedOn(e)", "", "annotations", nil},
 	}
 	unchanged := mutation{file: "merge.go", part: "renames"}.build(t) // with all parts

@@ -123,11 +123,24 @@ func (o *orders) judgeSet(h history, set int) {
 			o.Excused[oracle.Promised]++
 		case want.Allows(got):
 			o.Excused[want.Why]++
+		case lostRecord(h.log, set, got):
+			o.Excused[oracle.Lost]++
 		default:
 			o.Violation = fmt.Sprintf("some order of observing %s leads to %q, and %q was wanted last\n%s", o.sets(h, set), values[got], values[want.Value], describeRecord(r))
 			return
 		}
 	}
+}
+
+// lostRecord reports whether a value was given from a state that the set lacks. The record which had that state is lost then. What was decided
+// between that state and those of the set cannot be known.
+func lostRecord(log []*state, set int, value int8) bool {
+	for at, s := range log {
+		if i := s.items[0]; set&(1<<at) != 0 && (value == none || value == i.Given) && i.From > 0 && set&(1<<(i.From-1)) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (o *orders) sets(h history, set int) string {
@@ -153,7 +166,7 @@ func (o *orders) successors(log []*state) (next []state) {
 		if object > o.Objects {
 			return nil
 		}
-		return o.created(object)
+		return o.created(log, object)
 	}
 	now := *log[len(log)-1]
 	now.edited, now.bare = [maxKeys]bool{}, false
@@ -182,16 +195,22 @@ func (o *orders) successors(log []*state) (next []state) {
 	listed, _ := i.Listed()
 	if i.Value == none && listed == none {
 		for v := int8(1); v <= o.Values; v++ {
-			add(oracle.Item{Value: v, Given: v, Since: at}, false)
+			if from := decidedOn(log, v); from > 0 {
+				add(oracle.Item{Value: v, Given: v, From: from, Since: at}, false)
+			}
 		}
 	}
 	if i.Value != none && i.Value == i.Given && i.Owner == oracle.Nobody {
-		add(oracle.Item{}, false)
-		add(oracle.Item{Value: 3 - i.Value, Given: 3 - i.Value, Since: at}, false)
+		if decidedOn(log, none) > i.From {
+			add(oracle.Item{}, false)
+		}
+		if from := decidedOn(log, 3-i.Value); from > i.From {
+			add(oracle.Item{Value: 3 - i.Value, Given: 3 - i.Value, From: from, Since: at}, false)
+		}
 	}
 	if o.unstamps && listed != none {
 		bare := i
-		bare.Given, bare.Since, bare.Brought = none, 0, none
+		bare.Given, bare.From, bare.Since, bare.Brought = none, 0, 0, none
 		add(bare, i.Value != none && !i.Decision(o.Taints[0]) && i.Owner != oracle.Kubelet)
 		next[len(next)-1].bare = true
 	}
@@ -200,7 +219,17 @@ func (o *orders) successors(log []*state) (next []state) {
 	return append(next, end)
 }
 
-func (o *orders) created(object int8) (next []state) {
+// decidedOn is the version of the last state by which a client decided on a value; 0 if none did.
+func decidedOn(log []*state, v int8) int {
+	for at := len(log) - 1; at >= 0; at-- {
+		if log[at].edited[0] && log[at].items[0].Value == v {
+			return at + 1
+		}
+	}
+	return 0
+}
+
+func (o *orders) created(log []*state, object int8) (next []state) {
 	add := func(i oracle.Item, edited bool) {
 		s := state{object: object}
 		s.items[0], s.edited[0] = i, edited
@@ -208,7 +237,9 @@ func (o *orders) created(object int8) (next []state) {
 	}
 	add(oracle.Item{}, false)
 	for v := int8(1); v <= o.Values; v++ {
-		add(oracle.Item{Value: v, Given: v}, false)
+		if from := decidedOn(log, v); from > 0 {
+			add(oracle.Item{Value: v, Given: v, From: from}, false)
+		}
 		if o.Admission {
 			add(oracle.Item{Value: v}, true)
 			if !o.Taints[0] { // nobody can tell a taint of another admission policy from the kubelet's

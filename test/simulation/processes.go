@@ -21,6 +21,10 @@ func (m *model) write(w *world, r record.Record) {
 	records := make([]*stored, len(w.records)+1)
 	copy(records, w.records)
 	s := &stored{Record: r, hash: hashOf(r)}
+	if m.Losses > 0 {
+		s.merged = w.merged
+		s.hash = s.hash.mix(w.observed).mix(w.unselected).mix(w.soft).mix(w.lost).mix(uint64(w.settled))
+	}
 	records[len(w.records)] = s
 	w.records = records
 	w.recordsHash = w.recordsHash.add(s.hash)
@@ -48,13 +52,13 @@ func (m *model) observe(w *world, at int, o record.Observation) (wrote bool) {
 		}
 	}
 	wrote = record.Write(before, after, o, m.complete(w, &after, o))
+	m.note(w, at, before, o, wrote, !w.ignores)
 	if wrote {
 		m.write(w, after)
 		if isolates {
 			w.isolated = int8(at + 1)
 		}
 	}
-	m.note(w, at, before, o, wrote, !w.ignores)
 	return wrote
 }
 
@@ -173,9 +177,10 @@ func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 		i := &next.items[k]
 		if value, ok := set[m.names[k]]; ok {
 			v := valueOf(value)
-			w.broken = w.broken || v == none
-			*i, changed = oracle.Item{Value: v, Given: v, Since: at + 1}, true
+			w.broken = w.broken || v == none || i.Value != none && !m.decidedSince(w, k, *i, v)
+			*i, changed = oracle.Item{Value: v, Given: v, From: versionOf(value, m.names[k], restore, live), Since: at + 1}, true
 		} else if slices.Contains(remove, m.names[k]) {
+			w.broken = w.broken || !m.decidedSince(w, k, *i, none)
 			*i, changed = oracle.Item{}, true
 		}
 	}
@@ -186,6 +191,24 @@ func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 		w.push(next)
 	}
 	return changed
+}
+
+// decidedSince reports whether a client decided on a value, or on none, after what the Node shows was decided. Nothing else may take an item off
+// a live Node, or change it there. An operator may have decided against the machine that it is from. A taint that a client has set back to the
+// listed value is a limit: nobody can tell it from nodekeep's.
+func (m *model) decidedSince(w *world, k int, shown oracle.Item, value int8) bool {
+	return shown.From > 0 && w.log[shown.From-1].void || slices.ContainsFunc(w.log[shown.From:], func(s *state) bool { return s.edited[k] && s.items[k].Value == value }) ||
+		slices.ContainsFunc(w.log, func(s *state) bool { return s.edited[k] && s.items[k].Back(m.Taints[k]) })
+}
+
+// versionOf is the version of the entry that has a value, of the records that a capture goes by.
+func versionOf(value, name string, records ...*record.Record) int {
+	for _, r := range records {
+		if e, known := r.Entry(name); known && !e.Removed && e.Value == value {
+			return int(e.Version)
+		}
+	}
+	panic("no record has the value that a capture sets")
 }
 
 // follow derives taint key 0 from label key 1.
@@ -224,7 +247,7 @@ func (m *model) register(w *world, from *record.Record, brings int8, by oracle.O
 				i.Brought = i.Value
 			case blocked || w.ignores && k == 0 || m.Protected && k == 0:
 			default:
-				i.Value, i.Given = v, v
+				i.Value, i.Given, i.From = v, v, versionOf(values[v], m.names[k], from)
 			}
 		}
 	}

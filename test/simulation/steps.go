@@ -32,6 +32,9 @@ const (
 	registersAlone
 	kubeletRestarts
 	unstamps
+	vanishes
+	putsBack
+	writesByHand
 	policyChanges
 	acceptsOld
 	acceptsNew
@@ -85,6 +88,12 @@ func (m *model) text(s step) string {
 		return fmt.Sprintf("the kubelet restarts and sets its own %s", m.names[0])
 	case unstamps:
 		return "a client removes the annotation"
+	case vanishes:
+		return "a client deletes the record"
+	case putsBack:
+		return fmt.Sprintf("a client puts record %d back", s.a)
+	case writesByHand:
+		return fmt.Sprintf("a client replaces the record by one that has %s=%s and no version", m.names[0], value(s.b))
 	case policyChanges:
 		return fmt.Sprintf("the policy changes whether it selects %s", m.names[0])
 	case acceptsOld:
@@ -112,6 +121,15 @@ func (m *model) steps(w *world) (all []step) {
 					add(patchesStale, i, int8(j))
 				}
 			}
+		}
+	}
+	if w.left.losses > 0 && len(w.records) > 1 {
+		add(vanishes, 0, 0)
+		for j := 1; j < len(w.records)-1; j++ {
+			add(putsBack, int8(j), 0)
+		}
+		for v := int8(1); v <= min(m.Values, w.used(0)); v++ {
+			add(writesByHand, 0, v)
 		}
 	}
 	if w.left.policies > 0 && len(w.log) > 0 {

@@ -14,6 +14,7 @@ type bounds struct {
 	Objects, Edits, Faults, Heartbeats, Cancelled int8
 	Policies                                      int8 // times that the policy changes which keys it selects: key 0, or not
 	Unstamps                                      int8 // times that a client removes the annotation
+	Losses                                        int8 // times that the record vanishes, is put back older, or is written by hand
 	Machines                                      bool // two machines share the name, and the policy quarantines
 	Kubelet                                       bool // the kubelet has an own value for key 0
 	Admission                                     bool // another admission policy sets key 0 in a CREATE
@@ -33,24 +34,31 @@ type world struct {
 	log      []*state
 	records  []*stored // all that were written; the first is none
 	captures [2]capture
-	// observed are the states that a process merged. The states in unselected were merged only while the policy did not select key 0. Those in soft
-	// led to no write. Those in lost have been undone by a slower process that wrote an older state.
-	observed, unselected, soft, lost uint64
-	tooFar                           bool // a state was merged that came too late to count
-	ignores                          bool // the policy does not select key 0 now
-	broken                           bool // a Node was changed by a record in quarantine, or to a value that no record has
-	isolated                         int8 // the state with which another machine was isolated; 0: none
-	left                             left
-	logHash, recordsHash             hash
+	merged
+	tooFar               bool // a state was merged that came too late to count
+	ignores              bool // the policy does not select key 0 now
+	broken               bool // a Node was changed as it must never be, see [model.patch]
+	isolated             int8 // the state with which another machine was isolated; 0: none
+	left                 left
+	logHash, recordsHash hash
 }
 
 // left is what may still happen.
-type left struct{ objects, edits, faults, heartbeats, cancelled, policies, unstamps int8 }
+type left struct{ objects, edits, faults, heartbeats, cancelled, policies, unstamps, losses int8 }
 
-// stored is a record as it was written.
+// stored is a record as it was written, and what processes had merged by then.
 type stored struct {
 	record.Record
+	merged
 	hash hash
+}
+
+// merged are the states that a process merged, as bits. The states in unselected were merged only while the policy did not select key 0. Those
+// in soft led to no write. Those in lost have been undone by a slower process that wrote an older state. Settled is what a record that was
+// written by hand had of key 0.
+type merged struct {
+	observed, unselected, soft, lost uint64
+	settled                          int8
 }
 
 // capture is one capture controller: how much of the watch it has taken from its queue. The last state taken is the one that it
@@ -64,7 +72,7 @@ func (m *model) start() world {
 	b := m.bounds
 	return world{
 		records: []*stored{{}},
-		left:    left{b.Objects, b.Edits, b.Faults, b.Heartbeats, b.Cancelled, b.Policies, b.Unstamps},
+		left:    left{b.Objects, b.Edits, b.Faults, b.Heartbeats, b.Cancelled, b.Policies, b.Unstamps, b.Losses},
 	}
 }
 

@@ -22,7 +22,7 @@ func (d decided) answer() (a Answer, unknown Excuse) {
 		return Answer{any: true, Why: Unguarded}, Promised
 	}
 	listed, since := made.Listed()
-	back := made.back(d.Taint)
+	back := made.Back(d.Taint)
 	if back && d.corrected() {
 		return Answer{any: true, Why: SetBack}, Promised
 	}
@@ -70,6 +70,11 @@ func (d decided) forged() bool {
 func (d decided) visible() (visible bool, unless Excuse) {
 	unless = Unobserved
 	made := d.Log[d.at]
+	for j := d.at + 1; j < len(d.Log); j++ { // what nodekeep gave a later object is as good
+		if d.Seen(j) != NotObserved && d.Log[j].stamped(d.at, d.until) && d.Log[j].Value == made.Value && !d.Careful {
+			return true, Promised
+		}
+	}
 	for j := d.at; j < d.until; j++ {
 		shown := d.Log[j]
 		covered := shown.Owner == Kubelet && shown.Value != None || made.Decision(d.Taint) && !shown.Decision(d.Taint)
@@ -123,7 +128,7 @@ func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
 		was := d.Log[p]
 		l, _ := was.Listed()
 		switch {
-		case was.Edited && was.back(d.Taint) && d.since(p).corrected():
+		case was.Edited && was.Back(d.Taint) && d.since(p).corrected():
 			return true, l, SetBack
 		case d.Seen(p) != NotObserved && l != None && (was.Value == None || was.Decision(d.Taint)) && d.unstampedAfter(p):
 			return true, None, Unstamped

@@ -15,6 +15,7 @@ const (
 	Unselected                    // the policy did not select the key when it was observed last
 	Unstamped                     // a client removed the annotation that proved what happened before
 	Unguarded                     // without the guard policies the stamp of a protected label or taint proves nothing, and kubelets forge it
+	Lost                          // the record was lost or put back older, and only what nodekeep had given a Node shows what it had
 	Excuses                       // how many there are
 )
 
@@ -22,6 +23,6 @@ func (e Excuse) String() string {
 	return [...]string{
 		"promised", "edit never observed", "removal of a key that was never observed on the object", "taint set back to the listed value unobserved",
 		"hidden by the kubelet", "older state written by a slow capture", "more than 8 objects behind", "not selected by the policy",
-		"annotation removed by a client", "no guard policies",
+		"annotation removed by a client", "no guard policies", "record lost",
 	}[e]
 }

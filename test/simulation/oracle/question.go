@@ -93,6 +93,11 @@ func (q Question) wantedUntil(all int) Answer {
 		a.shown, a.Why = append(a.shown, late...), max(a.Why, why)
 		return a
 	}
+	for at := q.From; at < all; at++ { // a record that was written by hand had it
+		if q.Log[at].stamped(-1, 0) && q.Seen(at) != NotObserved {
+			late = append(late, q.Log[at].Value)
+		}
+	}
 	if values := q.setBackUnstamped(all); len(values) > 0 {
 		why, late = max(why, Unstamped), append(late, values...)
 	}

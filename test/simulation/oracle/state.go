@@ -21,6 +21,7 @@ type Item struct {
 	Value   Value
 	Owner   Owner
 	Given   Value // the stamp lists that nodekeep set this value
+	From    int   // as recorded of the state before that index; 0: of none in the log
 	Since   int   // in its PATCH on the state before that index; 0: in the CREATE
 	Brought Value // the stamp lists that the Node had this value in its CREATE
 	Rule    Value // the annotation lists this value as derived from a label
@@ -50,11 +51,16 @@ func (i Item) ListedAs(other Item) bool {
 	return i.Given == other.Given && i.Since == other.Since && i.Brought == other.Brought
 }
 
+// stamped reports whether the item is as nodekeep gave it, from a record of the states from one index to another.
+func (i Item) stamped(from, until int) bool {
+	return i.Owner == Nobody && i.Value != None && i.Value == i.Given && from < i.From && i.From <= until
+}
+
 // Derived reports whether the item is a taint that nodekeep derived from a label.
 func (i Item) Derived() bool { return i.Value != None && i.Rule == i.Value }
 
-// back reports whether the item is as nodekeep set it, or a taint as the Node brought it. If a client set it so, it set it back.
-func (i Item) back(taint bool) bool {
+// Back reports whether the item is as nodekeep set it, or a taint as the Node brought it. If a client set it so, it set it back.
+func (i Item) Back(taint bool) bool {
 	listed := i.Given
 	if taint {
 		listed, _ = i.Listed()

@@ -111,7 +111,10 @@ func (s *Space[World, Step, Hash]) shrink(steps []Step) []Step {
 	for again := true; again; {
 		again = false
 		for i := 0; i < len(steps); i++ {
-			for n := min(3, len(steps)-i); n > 0; n-- {
+			for n := 3; n > 0; n-- {
+				if i+n > len(steps) { // they have become fewer
+					continue
+				}
 				without := slices.Concat(steps[:i], steps[i+n:])
 				if did, violation := s.run(without); violation != "" && len(did) < len(steps) {
 					steps, again = did, true
