@@ -142,6 +142,10 @@ func (c *Controller) Enqueue(node string) {
 	c.queue.Add(node)
 }
 
+// RecordLost notes that a client removed the record of a Node, or put an older one in its place. nodekeep does neither while the Node lives.
+// [Controller.Enqueue] must be called after it.
+func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
+
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
 	c.notes.Clear()

@@ -72,7 +72,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failures: counter("nodekeep_capture_failures_total", "Times that reconciling a Node failed and was postponed."),
 		panics:   counter("nodekeep_capture_panics_total", "Panics in the work on one Node or record. The process and the work on all others go on."),
 		refused:  counter("nodekeep_capture_labels_refused_total", "Labels that the API server would not have back on a Node."),
-		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted; capture writes them again from the Nodes."),
+		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted, or replaced by an older one; capture writes them again from the Nodes."),
 
 		lag: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "nodekeep_capture_lag_seconds", Help: "Time from the leader's observation of a Node's change to the first record stored for it.",

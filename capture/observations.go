@@ -35,7 +35,7 @@ type nodeStates struct {
 	gone []*observe.Slim // last states of deleted objects, oldest first
 	live *observe.Slim   // nil: no such Node
 
-	recorded   bool // there was a record when it was last read, and no sweep may remove it before its Node is deleted
+	lost       bool // a client took its record away while the Node lived, and that is still to be reported
 	unreadable bool // it could not be read since a worker started on the name
 	// retained are the Nodes deleted before, if they had a record. Only an operator or the end of its retention removes it.
 	retained map[types.UID]bool
@@ -181,7 +181,7 @@ func (s *observations) settled(name string, uid types.UID) {
 // hasRecord notes that there is a record of a Node, and whether it is kept only until its retention ends.
 func (s *observations) hasRecord(name string, retained bool) {
 	s.with(name, func(of *nodeStates) {
-		of.recorded, of.retained = !retained, nil
+		of.retained = nil
 		if retained && len(of.gone) > 0 {
 			of.retained = make(map[types.UID]bool, len(of.gone))
 			for _, node := range of.gone {
@@ -197,9 +197,14 @@ func (s *observations) wasRetained(name string, uid types.UID) (was bool) {
 	return was
 }
 
-// lostRecord reports, once, whether there was a record of a Node, now that there is none.
-func (s *observations) lostRecord(name string) (lost bool) {
-	s.with(name, func(of *nodeStates) { lost, of.recorded = of.recorded, false })
+// lostRecord notes that a client took the record of a Node away, if the Node lives.
+func (s *observations) lostRecord(name string) {
+	s.with(name, func(of *nodeStates) { of.lost = of.live != nil })
+}
+
+// reportsLost reports, once, whether a client took the record of a Node away.
+func (s *observations) reportsLost(name string) (lost bool) {
+	s.with(name, func(of *nodeStates) { lost, of.lost = of.lost, false })
 	return lost
 }
 

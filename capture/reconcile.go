@@ -64,6 +64,9 @@ const maxSteps = 20
 // reconcileNode decides and acts until nothing is left to do for one observation of a Node.
 func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, event Event) (done bool, err error) {
 	a := &attempt{Controller: c, node: node, event: event}
+	if a.lost = a.observations.reportsLost(node.Name) && event == Present && a.leading.Load(); a.lost {
+		a.reportVanished(node)
+	}
 	if err := a.read(c.Records.Get(node.Name)); err != nil {
 		return false, err
 	}
@@ -86,6 +89,7 @@ type attempt struct {
 	found      bool // there is a record
 	unreadable bool // there is one, but nothing may be taken from it
 	live       bool // entry is the API server's answer, not the cache's
+	lost       bool // a client took the record away, which is reported
 	keyByKey   bool // items are given one by one, to find out which is refused
 	acts       bool // this replica acts; see [standby]
 	turn       bool // it is this Node's turn; see [labelPace]
@@ -290,9 +294,15 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	return a.put(ctx, next)
 }
 
+// vanished reports whether the Node lacks a record that it was restored from, and that is not reported yet.
+func (a *attempt) vanished() bool {
+	stamp, _ := a.node.Stamp(a.Guard.InForce())
+	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
+}
+
 // put writes the record over the one that was decided on.
 func (a *attempt) put(ctx context.Context, next Action) (result, error) {
-	if next.Step == Create && a.observations.lostRecord(a.node.Name) {
+	if next.Step == Create && a.vanished() {
 		a.reportVanished(a.node)
 	}
 	if next.Step == Follow {

@@ -425,9 +425,31 @@ func TestThatARecordOfALiveNodeVanishedIsCountedAndItIsWrittenAgain(t *testing.T
 	w := newCluster(t, "", node("a", "10", labels{"k": "v"}))
 	r := w.leads()
 	w.Remove("n1")
+	r.RecordLost("n1")
 	r.reconciles()
 	assert.Equal(t, labels{"k": "v"}, w.record().Items())
 	assert.Equal(t, 1, int(valueOf(t, r.Metrics.vanished)))
+	assert.Contains(t, r.reported(), RecordVanished)
+}
+
+// While no process ran, nobody saw the record go. The Node shows that it had one.
+func TestThatARecordVanishedMeanwhileIsSaidOfANodeThatWasRestored(t *testing.T) {
+	for name, c := range map[string]struct {
+		stamp func(*corev1.Node)
+		says  bool
+	}{
+		"restored":                            {given(labels{"k": "v"}), true},
+		"restored from the record of another": {givenOf("old", labels{"k": "v"}), false},
+		"never restored":                      {func(*corev1.Node) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, "", node("a", "10", labels{"k": "v"}, c.stamp))
+			r := w.leads()
+			assert.Equal(t, c.says, slices.Contains(r.reported(), RecordVanished))
+			assert.Equal(t, labels{"k": "v"}, w.record().Items())
+			assert.Equal(t, labels{"k": "v"}, w.shows())
+		})
+	}
 }
 
 func TestAnAnswerWithoutAVersionChangesNothing(t *testing.T) {

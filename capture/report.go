@@ -22,6 +22,7 @@ const (
 	LabelRefused    = "LabelRefused"    // the API server would not have a label
 	GateLifted      = "GateLifted"      // nothing is left to give
 	RecordInvalid   = "RecordInvalid"   // the record cannot be read
+	RecordVanished  = "RecordVanished"  // a client took the record away, or put an older one in its place
 	RecordReset     = "RecordReset"     // the versions of a record were dropped: they can never have been right
 	MachineMismatch = "MachineMismatch" // another machine registered under the name
 
@@ -59,11 +60,14 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
 
-// reportVanished reports that a client removed a record; nodekeep itself removes none of a live Node. Recorded values that the Node does
-// not show are lost.
+// reportVanished reports that a client removed a record, or put an older one in its place; nodekeep itself does neither while the Node
+// lives. Recorded values that the Node does not show are lost.
 func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanished.Inc()
-	c.Logger.Error("record of a live node was deleted, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
+	c.Logger.Error("record of a live node was deleted, put back older, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
+	c.warn(node, RecordVanished,
+		"The record of this Node was deleted, or an older one was put in its place. It is written anew from what the Node shows, and nothing changes on the Node. What it does not show is lost. Find out who changes ConfigMap %s in namespace %s, and take that right away.",
+		store.Name(node.Name), c.Namespace)
 }
 
 // reportWrite reports a record that was written.

@@ -72,3 +72,23 @@ func TestWhatIsLearntFromALaterObjectIsNotDecidedOnIt(t *testing.T) {
 	e, _ = removed.Entry(label)
 	assert.True(t, e.Removed, "a newer state of that object, observed before, lacks it")
 }
+
+func TestWhetherARecordLacksWhatAnotherOneHadObserved(t *testing.T) {
+	before := record.Record{Seen: []record.Object{{UID: "U1", Version: 5}, {UID: "U2", Version: 9}}}
+	for name, c := range map[string]struct {
+		r    record.Record
+		lost bool
+	}{
+		"the same":                                {before, false},
+		"a newer one":                             {record.Record{Seen: []record.Object{{UID: "U2", Version: 12}}}, false},
+		"an older state of the newest object":     {record.Record{Seen: []record.Object{{UID: "U1", Version: 5}, {UID: "U2", Version: 8}}}, true},
+		"an object before":                        {record.Record{Seen: []record.Object{{UID: "U1", Version: 5}}}, true},
+		"one that a client wrote":                 {record.Record{}, true},
+		"one that was reset: no version is known": {record.Record{Seen: []record.Object{{UID: "U3", Version: 3}}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.lost, c.r.Lost(before))
+			assert.False(t, c.r.Lost(record.Record{}), "nothing was observed before")
+		})
+	}
+}

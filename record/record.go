@@ -159,6 +159,13 @@ func (r Record) Observed(uid types.UID) Version {
 	return 0
 }
 
+// Lost reports whether the record lacks observations that another one of the same name had. An older one was put in its place, or a client
+// wrote it.
+func (r Record) Lost(before Record) bool {
+	newest := r.Newest()
+	return len(before.Seen) > 0 && newest.Version < before.Newest().Version && (len(r.Seen) == 0 || before.Observed(newest.UID) > 0)
+}
+
 // DecidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
 // first object whose newest version is not older than the entry. Below the floor that object is forgotten, and the next object must not be
 // taken for it.
@@ -190,7 +197,9 @@ func (r *Record) presume(version Version) {
 }
 
 // presumes reports whether something was decided at a version which no process observed for this record.
-func (r Record) presumes(version Version) bool { return slices.Contains(r.Seen, Object{Version: version}) }
+func (r Record) presumes(version Version) bool {
+	return slices.Contains(r.Seen, Object{Version: version})
+}
 
 // identify is the record once it is known which object was there at versions that it presumes: the one that is observed at this version, or
 // that was observed before them and is there still.

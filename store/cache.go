@@ -116,9 +116,10 @@ func (c *recordCache) judge(object any) {
 	}
 }
 
-// OnChange calls changed with the Node's name for each existing record, and for each added, changed or removed record. It returns once the
-// handler is registered; changed must not block.
-func (c *ConfigMaps) OnChange(changed func(node string)) error {
+// OnChange calls changed with the Node's name for each existing record, and for each added, changed or removed record. Before that, it calls
+// lost if the record was removed, or has lost what it had observed: an older one was put in its place, or one that a client wrote. It returns
+// once the handler is registered; neither may block.
+func (c *ConfigMaps) OnChange(changed, lost func(node string)) error {
 	notify := func(object any) {
 		if entry, ok := c.cache.seen(object); ok { // first: else changed could still get what this process itself wrote
 			changed(entry.node())
@@ -131,11 +132,18 @@ func (c *ConfigMaps) OnChange(changed func(node string)) error {
 			if was, ok := entryOf(before); ok {
 				if is, ok := entryOf(current); ok && was.node() != is.node() {
 					changed(was.node())
+				} else if ok && was.unreadable() == nil && is.unreadable() == nil && is.record.record().Lost(was.record.record()) {
+					lost(is.node())
 				}
 			}
 			notify(current)
 		},
-		DeleteFunc: notify,
+		DeleteFunc: func(last any) {
+			if entry, ok := entryOf(last); ok {
+				lost(entry.node())
+			}
+			notify(last)
+		},
 	})
 	return err
 }

@@ -106,7 +106,7 @@ func TestWhatABrokenWatchMissedIsFoundByTheNextList(t *testing.T) {
 	c := newCluster(t, configMapOf("node.worker-2", "worker-2"))
 	c.put("worker-1", "ci", "")
 	var changed nodes
-	require.NoError(t, c.OnChange(changed.add))
+	require.NoError(t, c.OnChange(changed.add, func(string) {}))
 	changed.awaits(t, "worker-1", "worker-2")
 	c.api.loseEventsAfter(0)
 	c.Remove("worker-1")

@@ -52,7 +52,7 @@ func TestOnChange(t *testing.T) {
 				c.Tamper(node, data)
 			}
 			var changed nodes
-			require.NoError(t, c.OnChange(changed.add))
+			require.NoError(t, c.OnChange(changed.add, func(string) {}))
 			tt.change(c)
 			changed.awaits(t, tt.want...)
 		})
@@ -68,7 +68,7 @@ func TestARecordThatIsReportedGoneIsNotFoundInMemory(t *testing.T) {
 		_, err := c.Get(node)
 		found.Store(node, err == nil)
 		told.add(node)
-	}))
+	}, func(string) {}))
 	for round := range 25 {
 		var want []string
 		for n := range 20 {
@@ -118,4 +118,31 @@ func (n *nodes) awaits(t *testing.T, want ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names = nil
+}
+
+func TestARecordThatIsRemovedOrReplacedByAnOlderOneIsSaidToBeLost(t *testing.T) {
+	at := func(version int, value string) []byte {
+		return fmt.Appendf(nil, `{"version": 1, "node": "worker-1", "uid": "U1", "nodeResourceVersion": "%d", "labels": {"rack": %q}}`, version, value)
+	}
+	for name, tt := range map[string]struct {
+		change func(c *cluster)
+		lost   []string
+	}{
+		"removed":                  {func(c *cluster) { c.Remove("worker-1") }, []string{"worker-1"}},
+		"no longer listed":         {func(c *cluster) { c.edit("worker-1", unlist) }, []string{"worker-1"}},
+		"replaced by an older one": {func(c *cluster) { c.Tamper("worker-1", at(8, "r0")) }, []string{"worker-1"}},
+		"written by hand":          {func(c *cluster) { c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1"}`)) }, []string{"worker-1"}},
+		"written anew":             {func(c *cluster) { c.Tamper("worker-1", at(10, "r2")) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.Tamper("worker-1", at(9, "r1"))
+			var changed, lost nodes
+			require.NoError(t, c.OnChange(changed.add, lost.add))
+			changed.awaits(t, "worker-1")
+			tt.change(c)
+			changed.awaits(t, "worker-1")
+			lost.awaits(t, tt.lost...)
+		})
+	}
 }

@@ -44,7 +44,9 @@ func (r *records) remember(t testing.TB, labels map[string]string) *records {
 }
 
 // stampOf is the stamp of an object of which nodekeep set these items in its CREATE.
-func stampOf(given map[string]string) record.Stamp { return record.Stamp{}.With(given, record.Record{}, 0) }
+func stampOf(given map[string]string) record.Stamp {
+	return record.Stamp{}.With(given, record.Record{}, 0)
+}
 
 // hook is the webhook as the API server meets it.
 type hook struct {

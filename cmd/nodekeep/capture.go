@@ -34,7 +34,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := p.records.OnChange(controller.Enqueue); err != nil {
+	if err := p.records.OnChange(controller.Enqueue, controller.RecordLost); err != nil {
 		return err
 	}
 
