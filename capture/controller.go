@@ -66,6 +66,7 @@ type Controller struct {
 	coalescer    *coalescer
 	standby      *standby
 	rollout      rollout
+	brake        brake
 	devices      *devices
 	inventories  *inventories
 	labelPace    *labelPace
@@ -120,6 +121,7 @@ func New(options Options) (*Controller, error) {
 func newController(options Options, queue workqueue.TypedRateLimitingInterface[string]) *Controller {
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
+		brake:  brake{held: map[string]time.Time{}},
 		fights: newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
 		newPolicy: make(chan struct{}, 1), devices: newDevices(), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
 	}

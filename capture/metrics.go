@@ -133,6 +133,8 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
+		gauge("nodekeep_corrections_held_nodes", "Nodes that wait for an operator before items are taken off them or reverted as their records say; 0 while none do.",
+			func() float64 { return float64(c.brake.nodes(c.Now())) }),
 		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
 			func() float64 { return float64(c.rollout.nodes.Load()) }),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +92,7 @@ type attempt struct {
 	unreadable bool // there is one, but nothing may be taken from it
 	live       bool // entry is the API server's answer, not the cache's
 	lost       bool // a client took the record away, which is reported
+	corrected  bool // the Node counts as corrected; see [brake]
 	keyByKey   bool // items are given one by one, to find out which is refused
 	acts       bool // this replica acts; see [standby]
 	turn       bool // it is this Node's turn; see [labelPace]
@@ -274,6 +277,14 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	switch {
 	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
 		return a.readLive(ctx)
+	case next.Write == nil && a.corrects(next.Change):
+		if allowed, err := a.mayCorrect(ctx); err != nil {
+			return again, err
+		} else if !allowed {
+			return a.withoutCorrections(ctx, next)
+		}
+		a.corrected = true
+		return a.act(ctx, next)
 	case next.Write == nil && a.keyByKey:
 		return a.change(ctx, next.Step, next.first(a.Policy().Gate()))
 	case next.Write == nil:
@@ -298,6 +309,20 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 func (a *attempt) vanished() bool {
 	stamp, _ := a.node.Stamp(a.Guard.InForce())
 	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
+}
+
+// withoutCorrections makes what is left of a change while corrections are held.
+func (a *attempt) withoutCorrections(ctx context.Context, next Action) (result, error) {
+	a.later(a.node.Name, brakeAgain)
+	held := map[string]bool{}
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(next.Correct)), next.Remove) {
+		held[key] = true
+	}
+	next.Change, _ = next.without(func(set setting) bool { return held[set.item] }, a.Policy().Gate())
+	if next.Step = next.step(); next.Step == Nothing {
+		return postponed, nil
+	}
+	return a.act(ctx, next)
 }
 
 // put writes the record over the one that was decided on.

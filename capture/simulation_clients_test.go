@@ -167,7 +167,8 @@ func (w *cluster) register(name string) {
 	log.objects++
 	w.processes++
 	n := &node{
-		name: name, uid: newUID(w.processes), machine: "one", finalizer: w.chance(w.scenario.finalizers),
+		created: w.now(),
+		name:    name, uid: newUID(w.processes), machine: "one", finalizer: w.chance(w.scenario.finalizers),
 		labels: map[string]string{corev1.LabelHostname: name}, owners: map[string][]string{corev1.LabelHostname: {kubelet}},
 	}
 	n.next.object = log.objects

@@ -34,6 +34,7 @@ type node struct {
 	taintsBy    string         // who wrote the list of taints last; empty: nobody owns it
 	wrote       map[string]int // the version with which each manager last changed something
 	machine     string
+	created     time.Time
 	finalizer   bool // something delays its deletion
 	deleting    bool
 	gone        bool // this is what the API server deleted
@@ -98,7 +99,7 @@ func (n *node) ownedByAClient(key string) bool {
 // object is the Node as it goes over the wire.
 func (n *node) object() *corev1.Node {
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: n.name, UID: n.uid, ResourceVersion: strconv.Itoa(n.version), Labels: maps.Clone(n.labels), CreationTimestamp: metav1.Time{Time: epoch},
+		Name: n.name, UID: n.uid, ResourceVersion: strconv.Itoa(n.version), Labels: maps.Clone(n.labels), CreationTimestamp: metav1.Time{Time: n.created},
 		Annotations: maps.Clone(n.annotations),
 	}, Spec: corev1.NodeSpec{Taints: slices.Clone(n.taints)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.machine}}}
 	if n.deleting {

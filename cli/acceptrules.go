@@ -38,15 +38,26 @@ looked at. The command shows on how many Nodes labels would be removed or change
 ` + store.RulesAccepted + ` of ConfigMap ` + store.RulesName + `; capture follows within seconds.
 
 HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
-show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.`,
+show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.
+
+"corrections" in place of HASH lets records take labels and taints off any number of Nodes, or revert them there, for
+an hour. Otherwise that is held after one Node in ten within an hour, and the Event CorrectionsHeld says so. It should
+never happen: first find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The command
+writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.RulesName + `.`,
 		Example: `
 			# On how many Nodes labels would be removed or changed
 			nodekeep policy accept none --dry-run
 
 			# Accept without a question
-			nodekeep policy accept none --yes`,
+			nodekeep policy accept none --yes
+
+			# Let records correct any number of Nodes for an hour
+			nodekeep policy accept corrections`,
 		Args: one("the hash of the rules", unchecked),
 	}, asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+		if args[0] == corrections {
+			return c.acceptCorrections(ctx, dryRun)
+		}
 		return c.acceptRules(ctx, args[0], dryRun, false)
 	})
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show on how many Nodes labels would be removed or changed")
@@ -95,7 +106,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, c.done("%s Nothing was changed (dry run).", what)
 	}
 	return &plan{question: what + "\nAccept them?", same: altered.Changed, do: func(ctx context.Context) error {
-		if err := c.writeAccepted(ctx, state, rules); err != nil {
+		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}
 		return c.done("rules %s: accepted; labels are removed or changed %s", rules, on)
@@ -119,15 +130,15 @@ func inForce(state *corev1.ConfigMap) string {
 	return state.Data[store.RulesInForce]
 }
 
-// writeAccepted notes on exactly the state that was read that rules are accepted.
-func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, rules string) error {
+// writeAccepted notes on exactly the state that was read what is accepted.
+func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, key, accepted string) error {
 	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
 	var err error
 	if state != nil {
-		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, capture.RulesPatch(state, store.RulesAccepted, rules), metav1.PatchOptions{})
+		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, capture.RulesPatch(state, key, accepted), metav1.PatchOptions{})
 	} else {
 		verb = "create"
-		data := map[string]string{store.RulesInForce: policy.NoRules, store.RulesAccepted: rules}
+		data := map[string]string{store.RulesInForce: policy.NoRules, key: accepted}
 		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {

@@ -16,10 +16,13 @@ import (
 // RulesName is the ConfigMap that shows which rules for labels are in force. So a restart is not taken for a new policy.
 const RulesName = "nodekeep-rules"
 
-// Keys of that ConfigMap. Each value names rules by their hash.
+// Keys of that ConfigMap.
 const (
-	RulesInForce  = "inForce"  // rules that may remove and change labels
+	RulesInForce  = "inForce"  // rules that may remove and change labels, by their hash
 	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep policy accept HASH
+
+	Corrected           = "corrected"           // on how many Nodes items were taken off or reverted in the last hour, by minute
+	CorrectionsAccepted = "correctionsAccepted" // when an operator has accepted that for any number of Nodes, for an hour: nodekeep policy accept corrections
 )
 
 // Rules knows which rules for labels are in force.

@@ -1,0 +1,112 @@
+package capture
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// brakeAgain is how long corrections are held before capture looks again whether they still have to be.
+const brakeAgain = 30 * time.Second
+
+// brake keeps capture from taking items off many Nodes, or reverting them there, whatever the records say: a mass effect needs an operator's
+// word. The count is in a ConfigMap, so that neither a restart nor a second replica begins it anew.
+type brake struct {
+	looking  sync.Mutex // one worker looks at a time
+	until    time.Time  // held until then, without another look
+	reported time.Time  // when it was said that corrections are held; zero: not since they were allowed last
+
+	mu   sync.Mutex
+	held map[string]time.Time // until when Nodes wait
+}
+
+// nodes is how many Nodes wait.
+func (b *brake) nodes(now time.Time) (count int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, until := range b.held {
+		if now.After(until.Add(brakeAgain)) { // it was decided otherwise since
+			delete(b.held, name)
+		}
+	}
+	return len(b.held)
+}
+
+// holds notes until when a Node waits; zero: it does not.
+func (b *brake) holds(node string, until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.held, node); !until.IsZero() {
+		b.held[node] = until
+	}
+}
+
+// corrects reports whether a change takes items off the Node or reverts them there, as far as that counts.
+func (a *attempt) corrects(change Change) bool {
+	return !a.corrected && len(change.Correct)+len(change.Remove) > 0 && a.Now().Sub(a.node.CreationTimestamp.Time) >= freshFor
+}
+
+// mayCorrect reports whether this Node may be corrected now, and counts it.
+func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
+	b := &a.brake
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	now := a.Now()
+	if now.Before(b.until) {
+		b.holds(a.node.Name, b.until)
+		return false, nil
+	}
+	state, err := a.configMap(ctx, store.RulesName)
+	if err != nil {
+		return false, err
+	}
+	live, _, _ := a.observations.counts()
+	text, accepted := "", false
+	if state != nil {
+		text, accepted = state.Data[store.Corrected], acceptedAt(state.Data[store.CorrectionsAccepted], now)
+	}
+	count, known := correctedBy(text, now)
+	if !accepted && (!known || !count.mayCorrect(live)) {
+		b.until = now.Add(brakeAgain)
+		b.holds(a.node.Name, b.until)
+		if now.Sub(b.reported) >= correctedWithin {
+			b.reported = now
+			a.reportBrake(count.nodes(), live)
+		}
+		if known {
+			return false, nil
+		}
+		count = corrected{now.Unix() / 60: live} // what cannot be read counts as all there may be, for an hour
+	}
+	if known {
+		b.reported = time.Time{}
+		b.holds(a.node.Name, time.Time{})
+	}
+	next := count.andOneMore(now)
+	if state == nil {
+		err = a.writeConfigMap(ctx, store.RulesName, false, map[string]*string{store.Corrected: &next})
+	} else {
+		_, err = a.Client.CoreV1().ConfigMaps(a.Namespace).Patch(ctx, store.RulesName, types.MergePatchType,
+			RulesPatch(state, store.Corrected, next), metav1.PatchOptions{FieldManager: observe.FieldManager})
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // another replica was faster
+		return false, err
+	}
+	return known && err == nil, err
+}
+
+// reportBrake reports that corrections are held.
+func (c *Controller) reportBrake(nodes, of int) {
+	c.Logger.Error("records would take items off many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of)
+	c.warnOfPolicy(CorrectionsHeld,
+		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %d of %d did. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
+		nodes, of)
+}

@@ -1,0 +1,65 @@
+package capture
+
+import (
+	"encoding/json"
+	"time"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Corrections are counted over an hour. A Node that registered in the last ten minutes does not count: a webhook may have restored it from a
+// record that was a moment too old, which a stale cache can do to many Nodes at once.
+const (
+	correctedWithin = time.Hour
+	freshFor        = 10 * time.Minute
+)
+
+// corrected counts the Nodes on which nodekeep took items off or reverted them, by the minute (Unix time) in which it did.
+type corrected map[int64]int
+
+// correctedBy reads the count that is in force at a time: of the hour before it. ok is false for what nodekeep has not written.
+func correctedBy(text string, now time.Time) (count corrected, ok bool) {
+	if text != "" && json.Unmarshal([]byte(text), &count) != nil {
+		return nil, false
+	}
+	within := corrected{}
+	for minute, nodes := range count {
+		if began := time.Unix(minute*60, 0); now.Sub(began) < correctedWithin && !began.After(now) && nodes > 0 {
+			within[minute] = nodes
+		}
+	}
+	return within, true
+}
+
+// nodes is how many Nodes were corrected.
+func (c corrected) nodes() (total int) {
+	for _, nodes := range c {
+		total += nodes
+	}
+	return total
+}
+
+// andOneMore is the count with one more Node.
+func (c corrected) andOneMore(now time.Time) string {
+	c[now.Unix()/60]++
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic("marshal a count: " + err.Error()) // cannot happen: numbers
+	}
+	return string(text)
+}
+
+// mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
+func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/mostChanged) }
+
+// acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
+func acceptedAt(text string, now time.Time) bool {
+	at, err := time.Parse(time.RFC3339, text)
+	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < correctedWithin
+}
+
+// CorrectedNodes is how many Nodes were corrected in the hour before, as the ConfigMap says in which capture keeps its state.
+func CorrectedNodes(state map[string]string, now time.Time) int {
+	count, _ := correctedBy(state[store.Corrected], now)
+	return count.nodes()
+}

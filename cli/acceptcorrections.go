@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// corrections is what an operator names in place of a hash.
+const corrections = "corrections"
+
+// acceptCorrections plans to let records correct any number of Nodes for an hour.
+func (c *cluster) acceptCorrections(ctx context.Context, dryRun bool) (*plan, error) {
+	state, err := c.rulesState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nodes := 0
+	if state != nil {
+		nodes = capture.CorrectedNodes(state.Data, time.Now())
+	}
+	what := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
+	if dryRun {
+		return nil, c.done("%s Nothing was changed (dry run).", what)
+	}
+	return &plan{question: what + "\nLet them do so on any number of Nodes, for an hour?", do: func(ctx context.Context) error {
+		if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
+		return c.done("corrections: accepted for an hour; capture follows within a minute")
+	}}, nil
+}
