@@ -77,7 +77,7 @@ type Circumstances struct {
 	Overdue bool
 	// Inventory is what sources say of a Node, see [classify.Facts]; nil: nothing is known.
 	Inventory func(*observe.Node) map[string]map[string]string
-	Refused   map[string]bool // keys that the API server has refused on this very object
+	Refused   map[string]bool // keys that the API server has refused on this very object, and that wait
 	Now       time.Time
 	// Why receives the result of each rule for labels, with the reasons; nil: not needed.
 	Why *[]classify.Step

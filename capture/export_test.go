@@ -73,6 +73,9 @@ func (p *Process) Retry() {
 	clear(p.queue.later)
 }
 
+// Resync queues every Node, and forgets nothing.
+func (p *Process) Resync() { p.enqueueAll() }
+
 // Pending are the states of a name that the next reconcile works on.
 func (p *Process) Pending(name string) (pending []PendingState) {
 	gone, live := p.observations.look(name)

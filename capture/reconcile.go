@@ -184,8 +184,12 @@ func (a *attempt) decide() Action {
 		}
 		a.entry, ambiguous = entry, found == severalRecords
 	}
+	refused, wait := a.refusedOn(a.node.UID, a.Now())
+	if wait > 0 && a.event == Present {
+		a.later(a.node.Name, wait)
+	}
 	next := Decide(a.entry, a.found, a.node, a.event, Circumstances{
-		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: a.refusedOn(a.node.UID), Now: a.Now(),
+		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
 		Ambiguous: ambiguous, Devices: a.devices.under(p), Overdue: overdue,
 		Inventory: a.inventories.under(p, a.Now(), nil),
 	})
@@ -366,6 +370,7 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) (result,
 	case err == nil:
 		a.node = node
 		a.hasSet(change.settings(a.Policy().Gate()))
+		a.accepted(a.node.UID, change)
 		a.reportChange(step, change, a.node)
 		return again, nil
 	case store.SaysGone(err):

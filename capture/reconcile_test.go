@@ -284,7 +284,8 @@ func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
 			assert.Equal(t, types.UID("a"), w.record().Newest().UID)
 			if register {
 				assert.Equal(t, labels{"nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
-				assert.Empty(t, r.refusedOn("c"))
+				refused, _ := r.refusedOn("c", w.now())
+				assert.Empty(t, refused)
 			}
 		})
 	}
@@ -311,11 +312,41 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 	r.rests()
 
 	w.admits = nil
-	r.EnqueueAll() // the policy has changed
+	r.rests() // it waits
+	w.passes(firstPause)
+	r.Enqueue("n1") // as the end of the wait does
 	require.Empty(t, r.works())
 	delete(all, "nodekeep.dev/restoring:NoSchedule")
 	all["refused"] = "x"
 	assert.Equal(t, all, w.shows())
+}
+
+func TestARefusedLabelIsTriedAgainForEverAndLessAndLessOften(t *testing.T) {
+	w := newCluster(t, "", remembered("a", 10, labels{"k": "v", "refused": "x"}), node("b", "20", nil, gated))
+	w.admits = refusing("refused", true)
+	r := w.leader()
+	for len(r.works()) > 0 {
+		r.Enqueue("n1")
+	}
+	for pause := firstPause; pause <= 2*longestPause; pause *= 2 {
+		wait := min(pause, longestPause)
+		r.wrote()
+		w.passes(wait - time.Millisecond)
+		r.rests()
+		w.passes(time.Millisecond)
+		r.Enqueue("n1")
+		require.Empty(t, r.works())
+		assert.NotEmpty(t, r.wrote(), "tried again after %s", wait)
+	}
+	assert.Equal(t, 1, count(r.reported(), LabelRefused), "one Event for all")
+	w.admits = nil
+	w.passes(longestPause)
+	r.Enqueue("n1")
+	require.Empty(t, r.works())
+	assert.Equal(t, labels{"k": "v", "refused": "x"}, w.shows(), "and the gate is lifted")
+	assert.Contains(t, r.reported(), GateLifted)
+	refused, _ := r.refusedOn("b", w.now())
+	assert.Empty(t, refused)
 }
 
 func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
@@ -326,7 +357,8 @@ func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
 		require.Len(t, r.works(), 1)
 		r.Enqueue("n1")
 	}
-	assert.Empty(t, r.refusedOn("b"))
+	refused, _ := r.refusedOn("b", w.now())
+	assert.Empty(t, refused)
 	w.admits = nil
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v"}, w.shows())

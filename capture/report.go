@@ -162,9 +162,9 @@ func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
 
 func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
 	c.Metrics.refused.Inc()
-	c.Logger.Error("label refused; it stays remembered and the gate stays on", "node", node.Name, "key", key, "error", refusal)
+	c.Logger.Error("label refused; it stays remembered, the gate stays on, and it is tried again", "node", node.Name, "key", key, "error", refusal)
 	c.warn(node, LabelRefused,
-		"Label %s is recorded but refused, and the taint %s stays until an operator removes it or the policy ignores the label. (%v)",
+		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
 		key, c.Policy().Gate(), refusal)
 }
 

@@ -200,12 +200,11 @@ func (w *cluster) rest() {
 	for _, c := range w.captures {
 		c.reload()
 	}
-	w.drain()
-	if w.refusals > 0 { // as after a change of the policy; otherwise only a resync would find out
-		w.denied, w.refusals = "", 0
+	if w.denied != "" {
+		w.denied = ""
 		w.say("rest: the API server refuses no label any more")
-		w.reconcileAll()
 	}
+	w.drain()
 	for _, h := range w.webhooks {
 		h.receiveAll(w)
 	}
@@ -221,7 +220,7 @@ func (w *cluster) rest() {
 
 func (w *cluster) reconcileAll() {
 	for _, c := range w.captures {
-		c.EnqueueAll()
+		c.Resync()
 	}
 	w.drain()
 }

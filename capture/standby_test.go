@@ -402,7 +402,7 @@ func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
 func TestAReplicaThatStartsToLeadForgetsNoRefusedLabel(t *testing.T) {
 	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
 	r := w.replica()
-	r.notesOf("b").refused["k"] = true
+	r.notesOf("b").refused["k"] = refusal{}.again(w.now())
 	r.Lead()
 	require.Empty(t, r.works())
 	assert.NotContains(t, w.shows(), "k")
