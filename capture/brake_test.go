@@ -86,7 +86,7 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	staleNodes(w, all)
 	r := w.leads()
 	assert.Equal(t, all/mostChanged, w.corrected(t, all))
-	assert.Equal(t, float64(all-all/mostChanged), float64(r.brake.nodes(r.Now())), "the others wait")
+	assert.Equal(t, all-all/mostChanged, r.brake.nodes(r.Now()), "the others wait")
 	said := 0
 	for _, reason := range r.reported() {
 		if reason == CorrectionsHeld {

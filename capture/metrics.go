@@ -72,7 +72,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		failures: counter("nodekeep_capture_failures_total", "Times that reconciling a Node failed and was postponed."),
 		panics:   counter("nodekeep_capture_panics_total", "Panics in the work on one Node or record. The process and the work on all others go on."),
 		refused:  counter("nodekeep_capture_labels_refused_total", "Labels that the API server would not have back on a Node."),
-		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted, or replaced by an older one; capture writes them again from the Nodes."),
+		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted or replaced by older ones; capture writes them again."),
 
 		lag: factory.NewHistogram(prometheus.HistogramOpts{
 			Name: "nodekeep_capture_lag_seconds", Help: "Time from the leader's observation of a Node's change to the first record stored for it.",
@@ -133,7 +133,7 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
-		gauge("nodekeep_corrections_held_nodes", "Nodes that wait for an operator before items are taken off them or reverted as their records say; 0 while none do.",
+		gauge("nodekeep_corrections_held_nodes", "Nodes on which records would remove or revert items, and that wait for an operator; 0 while none do.",
 			func() float64 { return float64(c.brake.nodes(c.Now())) }),
 		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
 			func() float64 { return float64(c.rollout.nodes.Load()) }),

@@ -40,10 +40,9 @@ looked at. The command shows on how many Nodes labels would be removed or change
 HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
 show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.
 
-"corrections" in place of HASH lets records take labels and taints off any number of Nodes, or revert them there, for
-an hour. Otherwise that is held after one Node in ten within an hour, and the Event CorrectionsHeld says so. It should
-never happen: first find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The command
-writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.RulesName + `.`,
+In place of HASH, "corrections" lets records remove or revert items on any number of Nodes for an hour. Otherwise one Node in ten is changed within an hour, and the Event CorrectionsHeld says that the others wait. It
+should never happen. First find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The
+command writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.RulesName + `.`,
 		Example: `
 			# On how many Nodes labels would be removed or changed
 			nodekeep policy accept none --dry-run

@@ -142,7 +142,7 @@ func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
 		},
 		"in their place, as kubectl replace --force does": func(backup *corev1.ConfigMap) {
 			backup.ResourceVersion, backup.UID = "", ""
-			assert.NoError(t, records.Delete(t.Context(), backup.Name, metav1.DeleteOptions{}))
+			require.NoError(t, records.Delete(t.Context(), backup.Name, metav1.DeleteOptions{}))
 			_, err := records.Create(t.Context(), backup, metav1.CreateOptions{})
 			if err != nil { // capture was faster
 				_, err = records.Update(t.Context(), backup, metav1.UpdateOptions{})
