@@ -12,7 +12,7 @@ import (
 // Names of the policies that keep kubelets from nodekeep's annotations. A binding has the name of its policy.
 const (
 	GuardName = "nodekeep-guard" // denies a kubelet's UPDATE that changes such an annotation
-	StripName = "nodekeep-strip" // removes such annotations from a kubelet's CREATE
+	StripName = "nodekeep-strip" // removes such annotations from every CREATE
 )
 
 // verifyName is the name of the policy that confines what the account of the verification controller may change of Nodes. Nothing that

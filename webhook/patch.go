@@ -58,20 +58,24 @@ func encode(operations []jsonpatch.Operation) ([]byte, error) {
 	return json.Marshal(written, json.Deterministic(true))
 }
 
-// annotationOperations write the restored annotations and our own. They remove our annotations that came with the object, because a kubelet
-// can write annotations.
+// ownPrefix is that of nodekeep's annotations.
+const ownPrefix = "nodekeep.dev/"
+
+// annotationOperations write the restored annotations and our own. They remove all others of ours that came with the object, whoever sent it:
+// they are a kubelet's claim, or about an object that is gone.
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
 	add := record.SplitAnnotations(d.restore.Add)
 	if add == nil {
 		add = map[string]string{}
 	}
 	var operations []jsonpatch.Operation
-	for _, key := range []string{policy.LabelsAnnotation, policy.StampAnnotation, policy.TaintsAnnotation} {
-		came, is := in.annotations[key]
-		switch value := d.own[key]; {
-		case value == "" && is:
+	for _, key := range slices.Sorted(maps.Keys(in.annotations)) {
+		if d.own[key] == "" && strings.HasPrefix(key, ownPrefix) {
 			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/annotations/"+escape(key), nil))
-		case value != "" && came != value:
+		}
+	}
+	for key, value := range d.own {
+		if value != "" && in.annotations[key] != value {
 			add[key] = value
 		}
 	}

@@ -130,9 +130,7 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 	if metadata, is := rest["metadata"].(map[string]any); is {
 		delete(metadata, "labels")
 		if annotations, is := metadata["annotations"].(map[string]any); is {
-			delete(annotations, policy.StampAnnotation)
-			delete(annotations, policy.TaintsAnnotation)
-			delete(annotations, policy.LabelsAnnotation)
+			maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "nodekeep.dev/") })
 		}
 		dropEmpty(metadata, "annotations")
 	}

@@ -246,7 +246,7 @@ func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
 	}
 }
 
-func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
+func TestEveryCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
 	forgery := claims()
 	forgery[ownPrefix+"x.Y_z-1"] = "x"
@@ -325,13 +325,15 @@ func TestAKubeletsCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 			})
 		})
 	})
-	t.Run("an administrator's CREATE is left alone", func(t *testing.T) {
+	t.Run("an administrator's CREATE, as from a backup", func(t *testing.T) {
 		nodekeep.WithoutWebhook(t, func() {
 			node := harness.Registration("strip-admin")
-			node.Annotations = map[string]string{ownPrefix + "x": "x"}
+			node.Annotations = maps.Clone(forgery)
+			node.Annotations["example.com/a"] = "1"
 			made, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 			require.NoError(t, err)
-			assert.Equal(t, node.Annotations, made.Annotations)
+			assert.Empty(t, ownAnnotations(made))
+			assert.Equal(t, "1", made.Annotations["example.com/a"])
 		})
 	})
 	t.Run("the webhook's own annotations stay", func(t *testing.T) {
@@ -476,4 +478,36 @@ func TestAnAdmissionPolicyThatRemovesTheAnnotationsOfNodekeepIsNotFought(t *test
 	t.Run("webhook up", func(*testing.T) { registers() })
 	t.Run("webhook down", func(*testing.T) { nodekeep.WithoutWebhook(t, registers) })
 	nodekeep.DeleteNode(t, name+"-probe")
+}
+
+// A backup of a Node has nodekeep's annotations, which are about the object that is gone.
+func TestANodeFromABackupIsANewNode(t *testing.T) {
+	require.NoError(t, nodekeep.GuardsOn(t.Context()))
+	for way, while := range map[string]func(do func()){
+		"webhook-up":   func(do func()) { do() },
+		"webhook-down": func(do func()) { nodekeep.WithoutWebhook(t, do) },
+	} {
+		t.Run(way, func(t *testing.T) {
+			name, items := "from-"+way, map[string]string{"example.com/verify": "yes", worker: ""}
+			nodekeep.RegisterRecorded(t, name, items)
+			returns(t, name, items)
+			backup := nodekeep.Node(t, name)
+			require.Contains(t, backup.Annotations, policy.StampAnnotation)
+			if harness.Carries(backup, unverified) { // an operator has verified it since
+				nodekeep.Untaint(t, name, unverified)
+			}
+			nodekeep.WaitRecorded(t, nodekeep.Node(t, name), items)
+			nodekeep.DeleteNode(t, name)
+			made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: backup.Labels, Annotations: maps.Clone(backup.Annotations)}}
+			made.Annotations["nodekeep.dev/check"] = `{"attempts":1}`
+			while(func() {
+				_, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), made, metav1.CreateOptions{})
+				require.NoError(t, err)
+				node := nodekeep.WaitRestored(t, name, items)
+				assert.NotContains(t, node.Annotations, "nodekeep.dev/check")
+				assert.True(t, harness.Carries(node, unverified), "what a new Node gets once; it has %v", harness.TaintsOf(node))
+			})
+			nodekeep.DeleteNode(t, name)
+		})
+	}
 }
