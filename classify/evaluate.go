@@ -188,7 +188,7 @@ func (e *evaluation) block(at int, key string) Outcome {
 	if !rule.audit {
 		rule = &e.rules.all[of] // what it may replace of operators' it still may: nothing is known that changes that
 	}
-	e.give(rule, key, record.Derived{Value: was.Value, Rule: was.Rule, Absent: was.Absent})
+	e.give(rule, key, record.Derived{Value: was.Value, Rule: e.rules.all[of].name, Absent: was.Absent})
 	return Unknown
 }
 
@@ -196,9 +196,11 @@ func (e *evaluation) block(at int, key string) Outcome {
 // are evaluated. An item that the rule removed stays absent for that time, even if a client sets it.
 func (e *evaluation) held(rule *compiled, key string) Outcome {
 	was, ours := e.before[key]
-	if !ours || was.Rule != rule.name || was.Absent != rule.absent[key] || e.Has(key) && !rule.force && !was.Absent {
+	of, decides := e.rules.find(was, key)
+	if !ours || !decides || &e.rules.all[of] != rule || e.Has(key) && !rule.force && !was.Absent {
 		return False
 	}
+	was.Rule = rule.name
 	if was.Until.IsZero() || was.Until.After(e.now.Add(rule.hold)) {
 		was.Until = e.now.Add(rule.hold).UTC().Truncate(time.Second)
 	}

@@ -39,6 +39,14 @@ func rules() []classify.Rule {
 	}
 }
 
+// renamed are the same rules under other names.
+func renamed(rules ...classify.Rule) []classify.Rule {
+	for i := range rules {
+		rules[i].Name += "-2"
+	}
+	return rules
+}
+
 func compiled(t testing.TB, specs ...classify.Rule) classify.Rules {
 	t.Helper()
 	compiled, errs := classify.Compile(specs, field.NewPath("labels", "rules"))
@@ -106,6 +114,26 @@ func TestEvaluate(t *testing.T) {
 		"a kept value follows a changed literal of its rule": {
 			rules: []classify.Rule{{Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
 			facts: classify.Facts{}, before: gpuBefore, want: labels{"accelerator": "nvidia"}, blocked: map[string]string{"accelerator": "gpu"},
+		},
+		"a rule under another name keeps what it set, while its facts are unknown": {
+			rules: renamed(rules()...), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2", "tier": "dual-gpu-2"},
+		},
+		"another rule that sets another value keeps nothing": {
+			rules: []classify.Rule{{Name: "gpu-2", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
+			facts: classify.Facts{}, before: gpuBefore, want: labels{}, blocked: map[string]string{"accelerator": "gpu-2"},
+		},
+		"a rule under another name holds what it set": {
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
+		},
+		"a rule under another name ends the hold that was begun": {
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
+			want: labels{},
+		},
+		"a rule under another name keeps off what it kept off": {
+			rules: []classify.Rule{{Name: "off-2", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, EnsureAbsent: []string{"joined"}}},
+			facts: classify.Facts{}, before: map[string]record.Derived{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
 		},
 		"a GPU that is missing for good is held for as long as the rule says": {
 			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,

@@ -79,10 +79,28 @@ func (r Rules) SetBy(key string) (names []string) {
 	return names
 }
 
-// find is the rule that has decided a key, if it decides it the same way still.
+// find is the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name: where no rule of that
+// name does, it is the first that sets the same value. The value of a template is not known where its facts are not, so it counts as the same.
 func (r Rules) find(was record.Derived, key string) (at int, decides bool) {
-	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule })
-	return at, at >= 0 && !r.all[at].audit && slices.Contains(r.all[at].keys, key) && r.all[at].absent[key] == was.Absent
+	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule && rule.decides(key, was.Absent) })
+	if at < 0 {
+		at = slices.IndexFunc(r.all, func(rule compiled) bool {
+			if !rule.decides(key, was.Absent) || rule.sources != nil {
+				return false
+			}
+			if was.Absent {
+				return true
+			}
+			value, literal := rule.set[key].literal()
+			return !literal || value == was.Value
+		})
+	}
+	return at, at >= 0
+}
+
+// decides reports whether a rule sets a key, or keeps it off Nodes if absent.
+func (r *compiled) decides(key string, absent bool) bool {
+	return !r.audit && slices.Contains(r.keys, key) && r.absent[key] == absent
 }
 
 // RuleKeys are the labels that a rule names.
