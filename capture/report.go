@@ -67,7 +67,7 @@ func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanished.Inc()
 	c.Logger.Error("record of a live node was deleted, put back older, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)
 	c.warn(node, RecordVanished,
-		"The record of this Node was deleted, or an older one was put in its place. It is written anew from what the Node shows, and nothing changes on the Node. What it does not show is lost. Find out who changes ConfigMap %s in namespace %s, and take that right away.",
+		"The record of this Node was deleted, or an older one was put in its place. It is written anew from what the Node shows. Nothing is removed from the Node or reverted there. What it does not show is lost. Find out who changes ConfigMap %s in namespace %s, and take that right away.",
 		store.Name(node.Name), c.Namespace)
 }
 

@@ -129,7 +129,7 @@ func (e *evaluation) apply(at int) {
 		case holds == unknown:
 			outcome = e.block(at, key)
 		case rule.hold > 0 && !rule.audit:
-			outcome = e.held(rule, key)
+			outcome = e.held(at, key)
 		}
 		if e.trace != nil {
 			e.trace.step(e, rule, key, outcome)
@@ -150,7 +150,7 @@ func (e *evaluation) set(at int, key string) Outcome {
 		case errors.Is(err, errUnknown):
 			return e.block(at, key)
 		case errors.Is(err, errAbsent) && rule.hold > 0 && !rule.audit:
-			return e.held(rule, key)
+			return e.held(at, key)
 		case errors.Is(err, errAbsent):
 			return False
 		}
@@ -176,7 +176,7 @@ func (e *evaluation) block(at int, key string) Outcome {
 		put(&e.result.Blocked, key, rule.name)
 	}
 	was, ours := e.before[key]
-	of, decides := e.rules.find(was, key)
+	of, decides := e.rules.find(was, key, at)
 	if !ours || !decides || of < at {
 		return Unknown
 	}
@@ -194,10 +194,11 @@ func (e *evaluation) block(at int, key string) Outcome {
 
 // held keeps the value of a rule that became false, for as long as the rule says. It ends when an operator sets the label: then later rules
 // are evaluated. An item that the rule removed stays absent for that time, even if a client sets it.
-func (e *evaluation) held(rule *compiled, key string) Outcome {
+func (e *evaluation) held(at int, key string) Outcome {
+	rule := &e.rules.all[at]
 	was, ours := e.before[key]
-	of, decides := e.rules.find(was, key)
-	if !ours || !decides || &e.rules.all[of] != rule || e.Has(key) && !rule.force && !was.Absent {
+	of, decides := e.rules.find(was, key, at)
+	if !ours || !decides || of != at || e.Has(key) && !rule.force && !was.Absent {
 		return False
 	}
 	was.Rule = rule.name

@@ -123,6 +123,11 @@ func TestEvaluate(t *testing.T) {
 			rules: []classify.Rule{{Name: "gpu-2", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
 			facts: classify.Facts{}, before: gpuBefore, want: labels{}, blocked: map[string]string{"accelerator": "gpu-2"},
 		},
+		"a rule under another name keeps what it set, although an earlier one that is false would set the same": {
+			rules: append([]classify.Rule{{Name: "never", When: classify.Condition{Names: []string{"other"}}, Set: map[string]string{"accelerator": "nvidia-gpu"}}}, renamed(rules()[0])...),
+			facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2"},
+		},
 		"a rule under another name holds what it set": {
 			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},

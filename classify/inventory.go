@@ -23,7 +23,7 @@ func (r Rules) LooksAtInventory() bool { return r.uses.inventory }
 // FromInventory are the labels that need what an inventory says: other facts alone do not decide them.
 func (r Rules) FromInventory(result Result) (keys []string) {
 	for key, label := range result.Labels {
-		if at, decides := r.find(label, key); decides && r.all[at].inventory && !label.Absent {
+		if at, decides := r.find(label, key, 0); decides && r.all[at].inventory && !label.Absent {
 			keys = append(keys, key)
 		}
 	}

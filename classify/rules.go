@@ -80,22 +80,28 @@ func (r Rules) SetBy(key string) (names []string) {
 }
 
 // find is the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name: where no rule of that
-// name does, it is the first that sets the same value. The value of a template is not known where its facts are not, so it counts as the same.
-func (r Rules) find(was record.Derived, key string) (at int, decides bool) {
+// name does, it is the first from an index on that sets the same value. The value of a template is not known where its facts are not, so it
+// counts as the same.
+func (r Rules) find(was record.Derived, key string, from int) (at int, decides bool) {
 	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule && rule.decides(key, was.Absent) })
-	if at < 0 {
-		at = slices.IndexFunc(r.all, func(rule compiled) bool {
-			if !rule.decides(key, was.Absent) || rule.sources != nil {
-				return false
-			}
-			if was.Absent {
-				return true
-			}
-			value, literal := rule.set[key].literal()
-			return !literal || value == was.Value
-		})
+	for ; at < 0 && from < len(r.all); from++ {
+		if r.all[from].makes(key, was) {
+			at = from
+		}
 	}
 	return at, at >= 0
+}
+
+// makes reports whether a rule of the policy decides a key as another one did.
+func (r *compiled) makes(key string, was record.Derived) bool {
+	if !r.decides(key, was.Absent) || r.sources != nil {
+		return false
+	}
+	if was.Absent {
+		return true
+	}
+	value, literal := r.set[key].literal()
+	return !literal || value == was.Value
 }
 
 // decides reports whether a rule sets a key, or keeps it off Nodes if absent.
