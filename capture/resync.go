@@ -22,7 +22,8 @@ const decisionsAnew = 12
 //
 //   - the Node: a state that differs is pending ([observations.lives]). Other states are heartbeats. Of a heartbeat, only the size of the
 //     annotations matters.
-//   - the policy, and what the API server refused (notes): [Controller.EnqueueAll]
+//   - the policy: [Controller.EnqueueAll]
+//   - what the API server refused (notes): a Node with a refused item is queued for the end of its pause
 //   - that this process leads: [Controller.Lead]
 //   - time: a Node with something due later is queued for that time. It is not settled until then ([Controller.later]).
 //   - the API server's state: a Node is not settled if it or its record was read live. Memory may be stale then.

@@ -94,7 +94,7 @@ func (log *nodeLog) question(k int) oracle.Question {
 func (log *nodeLog) judge(k int, got oracle.Value, guards bool) (why oracle.Excuse, wrong string) {
 	q := log.question(k)
 	q.Careful = !guards && (isTaintKey(k) || isProtected(k))
-	if got == q.Last() || log.forgets && (got == oracle.None || got == log.states[len(log.states)-1].items[k].Value) { // as if the Node were new
+	if got == q.Last() || log.forgets && (got == oracle.None || got == log.states[len(log.states)-1].items[k].Value || got == valueOf(log.back[keys[k]])) { // as if the Node were new
 		return oracle.Promised, ""
 	}
 	for _, undone := range []bool{false, true} {

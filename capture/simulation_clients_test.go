@@ -1,6 +1,7 @@
 package capture_test
 
 import (
+	"context"
 	"slices"
 	"strconv"
 
@@ -28,6 +29,7 @@ func (w *cluster) clientSteps() []step {
 		{1, "deny", w.deny},
 		{1, "remove the annotation", w.unstamp},
 		{1, "change the policy", w.changePolicy},
+		{1, "lose a record", w.loseRecord},
 	}
 }
 
@@ -118,6 +120,33 @@ func (w *cluster) deny() {
 		return
 	}
 	w.say("cluster: the API server refuses %q from capture", w.denied)
+}
+
+// loseRecord is a client that removes a record, or puts an older one in its place. Then what was observed is lost but for what the Node shows.
+func (w *cluster) loseRecord() {
+	name := w.anyName()
+	before, err := w.records.Get(name)
+	if err != nil || !w.chance(w.scenario.losses) {
+		return
+	}
+	log, older := w.logs[name], w.history[name][w.rng.IntN(len(w.history[name]))]
+	if older.Version != "" && older.Version != before.Version && w.chance(.5) {
+		entry, err := w.records.Put(context.Background(), older.Record, before.Version)
+		if err != nil {
+			panic(err)
+		}
+		w.history[name] = append(w.history[name], entry)
+		log.back = remembered(older.Record)
+		w.unwrite(log, older.Record)
+		w.say("client: puts back %s", describeRecord(older.Record))
+	} else {
+		if err := w.records.Delete(context.Background(), name, before.Version); err != nil {
+			panic(err)
+		}
+		w.history[name] = append(w.history[name], recordEntry{})
+		w.say("client: removes the record of %s", name)
+	}
+	log.forgets, log.forgotAt = true, len(log.states)
 }
 
 // unstamp is a client that removes the annotation. What nodekeep set and nobody owns looks like a client's decision from then on.

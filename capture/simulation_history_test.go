@@ -96,6 +96,13 @@ func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
 	log.told, log.remembered[lastNumber(told)] = told, next.Items()
 }
 
+// unwrite takes back what was written after a record that is put back.
+func (w *cluster) unwrite(log *nodeLog, older recorded) {
+	log.told = history.Of(older)
+	maps.DeleteFunc(log.remembered, func(number int, _ map[string]string) bool { return number > lastNumber(log.told) })
+	log.remembered[lastNumber(log.told)] = older.Items()
+}
+
 func sameHistory(a, b []history.Change) bool {
 	return slices.EqualFunc(a, b, func(a, b history.Change) bool { return reflect.DeepEqual(a, b) })
 }

@@ -173,8 +173,9 @@ type nodeLog struct {
 
 	settledAt [keyCount]int // index of the first state that matters
 	settled   [keyCount]oracle.Value
-	forgets   bool // the record may have been collected
-	forgotAt  int  // index of the first state since then
+	forgets   bool              // the record may have been collected
+	forgotAt  int               // index of the first state since then
+	back      map[string]string // what an older record remembered that was put back
 
 	told       []change                  // the history of the record as it was written last
 	remembered map[int]map[string]string // what the record remembered after an entry of its history
@@ -311,9 +312,26 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 		}
 	}
 	c.checkLift(n, next)
+	w.checkDecided(n, next)
 	w.commit(next)
 	w.writes++
 	return next, nil
+}
+
+// checkDecided allows capture to take nothing off a Node and to revert nothing there but to what a client decided once, whatever records say
+// and have lost. Without guard policies, a kubelet may have forged what shows that.
+func (w *cluster) checkDecided(before, after *node) {
+	was, is := before.items(), after.items()
+	log := w.logs[before.name]
+	for _, k := range w.scenario.keys {
+		key := keys[k]
+		if value, shown := is[key]; was[key] == "" || shown && value == was[key] || !w.scenario.guards || key == ruleTaint && w.scenario.rules {
+			continue
+		}
+		if !slices.ContainsFunc(log.states, func(p *past) bool { return p.edited[k] && p.items[k].Value == valueOf(is[key]) }) {
+			w.fail("capture changes %s of %s from %q to %q, which no client decided", key, after.name, was[key], is[key])
+		}
+	}
 }
 
 // checkTaints allows capture no taint but those of clients, of the rules, and the gate.
