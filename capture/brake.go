@@ -17,8 +17,8 @@ import (
 // brakeAgain is how long corrections are held before capture looks again whether they still have to be.
 const brakeAgain = 30 * time.Second
 
-// brake keeps capture from taking items off many Nodes, or reverting them there, whatever the records say: a mass effect needs an operator's
-// word. The count is in a ConfigMap, so that neither a restart nor a second replica begins it anew.
+// brake keeps capture from removing or reverting items on many Nodes, for whatever reason. A mass effect needs an operator's word. The count
+// is in a ConfigMap, so that neither a restart nor a second replica begins it anew.
 type brake struct {
 	looking  sync.Mutex // one worker looks at a time
 	until    time.Time  // held until then, without another look
@@ -49,7 +49,7 @@ func (b *brake) holds(node string, until time.Time) {
 	}
 }
 
-// corrects reports whether a change takes items off the Node or reverts them there, as far as that counts.
+// corrects reports whether a change removes or reverts items, as far as that counts.
 func (a *attempt) corrects(change Change) bool {
 	return !a.corrected && len(change.Correct)+len(change.Remove) > 0 && a.Now().Sub(a.node.CreationTimestamp.Time) >= freshFor
 }

@@ -144,7 +144,7 @@ func (c *Controller) Enqueue(node string) {
 	c.queue.Add(node)
 }
 
-// RecordLost notes that a client removed the record of a Node, or put an older one in its place. nodekeep does neither while the Node lives.
+// RecordLost notes that a client removed the record of a Node, or put an older one in its place. While the Node lives, nodekeep does neither.
 // [Controller.Enqueue] must be called after it.
 func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
 

@@ -7,17 +7,17 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Corrections are counted over an hour. A Node that registered in the last ten minutes does not count: a webhook may have restored it from a
-// record that was a moment too old, which a stale cache can do to many Nodes at once.
+// Corrections are counted over an hour. A Node that registered in the last ten minutes does not count. A webhook with a stale cache may have
+// restored many Nodes at once from older records.
 const (
 	correctedWithin = time.Hour
 	freshFor        = 10 * time.Minute
 )
 
-// corrected counts the Nodes on which nodekeep took items off or reverted them, by the minute (Unix time) in which it did.
+// corrected counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
 type corrected map[int64]int
 
-// correctedBy reads the count that is in force at a time: of the hour before it. ok is false for what nodekeep has not written.
+// correctedBy reads the count of the hour before a time. For what nodekeep has not written, ok is false.
 func correctedBy(text string, now time.Time) (count corrected, ok bool) {
 	if text != "" && json.Unmarshal([]byte(text), &count) != nil {
 		return nil, false
@@ -58,7 +58,7 @@ func acceptedAt(text string, now time.Time) bool {
 	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < correctedWithin
 }
 
-// CorrectedNodes is how many Nodes were corrected in the hour before, as the ConfigMap says in which capture keeps its state.
+// CorrectedNodes is how many Nodes were corrected in the hour before, by the ConfigMap with the state of capture.
 func CorrectedNodes(state map[string]string, now time.Time) int {
 	count, _ := correctedBy(state[store.Corrected], now)
 	return count.nodes()

@@ -19,8 +19,8 @@ type notes struct {
 	reported map[string]bool
 }
 
-// refusal is how often in a row an item was refused, and until when it waits. What refuses it may be gone the next moment, so no refusal is for
-// ever: each pause is twice as long as the one before, from a second to five minutes.
+// refusal is how often in a row an item was refused, and until when it waits. What refuses it may be deleted the next moment, so no refusal is
+// for ever. Each pause is twice as long as the one before, from a second to five minutes.
 type refusal struct {
 	times int
 	until time.Time
@@ -37,8 +37,7 @@ func (c *Controller) notesOf(uid types.UID) *notes {
 	return of.(*notes)
 }
 
-// refusedOn are the items that the API server would not have on a Node object, and how long the next of them waits until it is tried again;
-// 0: none waits.
+// refusedOn are the items that the API server would not have on a Node object. The next of them is tried again after wait; 0: none waits.
 func (c *Controller) refusedOn(uid types.UID, now time.Time) (refused map[string]bool, wait time.Duration) {
 	of, known := c.notes.Load(uid)
 	if !known {

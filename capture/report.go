@@ -61,8 +61,8 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
 
-// reportVanished reports that a client removed a record, or put an older one in its place; nodekeep itself does neither while the Node
-// lives. Recorded values that the Node does not show are lost.
+// reportVanished reports that a client removed a record, or put an older one in its place. While the Node lives, nodekeep itself does neither.
+// Recorded values that the Node does not show are lost.
 func (c *Controller) reportVanished(node *observe.Node) {
 	c.Metrics.vanished.Inc()
 	c.Logger.Error("record of a live node was deleted, put back older, or has lost the label by which it is found; it is written anew from what the node shows", "node", node.Name)

@@ -96,7 +96,7 @@ func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
 	log.told, log.remembered[lastNumber(told)] = told, next.Items()
 }
 
-// unwrite takes back what was written after a record that is put back.
+// unwrite forgets what was written after a record that is put back.
 func (w *cluster) unwrite(log *nodeLog, older recorded) {
 	log.told = history.Of(older)
 	maps.DeleteFunc(log.remembered, func(number int, _ map[string]string) bool { return number > lastNumber(log.told) })

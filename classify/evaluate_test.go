@@ -128,6 +128,10 @@ func TestEvaluate(t *testing.T) {
 			facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2"},
 		},
+		"a rule that is left and sets it no more leaves nothing to another one": {
+			rules: []classify.Rule{{Name: "gpu", When: rules()[0].When, Set: map[string]string{"other": "1"}}, {Name: "second", When: rules()[0].When, Hold: "15m", Set: map[string]string{"accelerator": "nvidia-gpu"}}},
+			facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore, want: labels{},
+		},
 		"a rule under another name holds what it set": {
 			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},

@@ -79,11 +79,14 @@ func (r Rules) SetBy(key string) (names []string) {
 	return names
 }
 
-// find is the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name: where no rule of that
-// name does, it is the first from an index on that sets the same value. The value of a template is not known where its facts are not, so it
+// find is the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name. If no rule has that
+// name any more, it is the first from that index on which sets the value. The value of a template is not known without its facts. So it
 // counts as the same.
 func (r Rules) find(was record.Derived, key string, from int) (at int, decides bool) {
-	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule && rule.decides(key, was.Absent) })
+	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule })
+	if at >= 0 {
+		return at, r.all[at].decides(key, was.Absent)
+	}
 	for ; at < 0 && from < len(r.all); from++ {
 		if r.all[from].makes(key, was) {
 			at = from

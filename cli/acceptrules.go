@@ -40,9 +40,10 @@ looked at. The command shows on how many Nodes labels would be removed or change
 HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
 show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.
 
-In place of HASH, "corrections" lets records remove or revert items on any number of Nodes for an hour. Otherwise one Node in ten is changed within an hour, and the Event CorrectionsHeld says that the others wait. It
-should never happen. First find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The
-command writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.RulesName + `.`,
+In place of HASH, "corrections" lets records remove or revert items on any number of Nodes for an hour. Otherwise
+one Node in ten is changed within an hour, and the Event CorrectionsHeld says that the others wait. It should never
+happen. First find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The command writes
+key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.RulesName + `.`,
 		Example: `
 			# On how many Nodes labels would be removed or changed
 			nodekeep policy accept none --dry-run
@@ -50,8 +51,8 @@ command writes key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.Rule
 			# Accept without a question
 			nodekeep policy accept none --yes
 
-			# Let records correct any number of Nodes for an hour
-			nodekeep policy accept corrections`,
+			# How many Nodes records have corrected in the last hour
+			nodekeep policy accept corrections --dry-run`,
 		Args: one("the hash of the rules", unchecked),
 	}, asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
 		if args[0] == corrections {

@@ -100,8 +100,8 @@ func Follow(old Record, node string, machine Machine, waits func(key string) boo
 	return r
 }
 
-// Unfollow is the record of a Node which does not follow the record that a webhook restored from: it has one of its own, or must have none.
-// What the Node got from the other record counts as removed since, unless its own record knows the key.
+// Unfollow is the record of a Node which does not follow the record that a webhook restored from. What the Node got from the other record
+// counts as removed since, unless its own record knows the key.
 func Unfollow(r Record, o Observation) Record {
 	for key := range o.Stamp.Given {
 		given, listed := o.listed(key)

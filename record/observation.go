@@ -85,7 +85,7 @@ func (o Observation) byRule(key string) (since Version, ok bool) {
 	return since, ok && since < o.Version
 }
 
-// outlives reports whether an item of the Node, which nodekeep gave it, is from an entry that the record has lost: it has none, or an older
+// outlives reports whether an item that nodekeep gave the Node is from an entry that the record has lost. The record has none, or an older
 // one. Of what is from a version up to unknown, that cannot be told.
 func (o Observation) outlives(e Entry, known bool, unknown Version) bool {
 	if _, given := o.Stamp.Given[e.Key]; !given {

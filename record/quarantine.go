@@ -16,7 +16,7 @@ func Isolate(r Record, o Observation, machine Machine) Record {
 }
 
 // AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What the old machine had counts
-// as removed: a process that was behind may have given it to the new one.
+// as removed. A process that was behind may have given it to the new one.
 func AcceptNew(r Record) Record {
 	own := slices.Clone(r.Entries)
 	for _, e := range r.Quarantined.Entries {
@@ -46,7 +46,7 @@ func AcceptOld(r Record, live Object) Record {
 	accepted.Machine, accepted.Derived, accepted.DeletedAt, accepted.Seen = r.Machine, r.Derived, r.DeletedAt, nil
 	if live.Version > 0 {
 		accepted.Seen = []Object{live}
-		accepted.Floor = live.Version - 1 // its removals stay: they take off the live Node what it got from an older record
+		accepted.Floor = live.Version - 1 // its removals stay: the live Node may have such a key from an older record
 	}
 	return accepted
 }

@@ -82,8 +82,8 @@ type Entry struct {
 // Dropped counts labels, taints and annotations.
 type Dropped struct{ Labels, Taints, Annotations int }
 
-// Object is a Node object and the newest version of it that was merged. Without a UID, it stands for an object of which only a value that
-// nodekeep gave to a later one is known; see [Merge].
+// Object is a Node object and the newest version of it that was merged. Without a UID, it stands for an object that was
+// never observed. A later one has a value of it, see [Merge].
 type Object struct {
 	UID     types.UID
 	Version Version
@@ -188,8 +188,8 @@ func (r *Record) see(uid types.UID, version Version) {
 	}
 }
 
-// presume notes that something was decided at a version which no process observed for this record: nodekeep gave a Node a value of that
-// version. The object is not known. Without this note, the next one would be taken for it.
+// presume notes a version that decided something, and that no process observed for this record. A Node has a value of that version. The object
+// is not known. Without this note, the next one would be taken for it.
 func (r *Record) presume(version Version) {
 	if version > r.Floor && !r.presumes(version) {
 		r.note(Object{Version: version}, func(Object) bool { return false })
@@ -201,8 +201,8 @@ func (r Record) presumes(version Version) bool {
 	return slices.Contains(r.Seen, Object{Version: version})
 }
 
-// identify is the record once it is known which object was there at versions that it presumes: the one that is observed at this version, or
-// that was observed before them and is there still.
+// identify is the record once it is known which object was there at versions that it presumes. The object is observed at this version, or it
+// was observed before them and is there still.
 func (r Record) identify(uid types.UID, version Version) Record {
 	known, until := r.Observed(uid), Version(0)
 	seen := slices.DeleteFunc(slices.Clone(r.Seen), func(object Object) bool {

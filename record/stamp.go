@@ -43,7 +43,7 @@ func (s Stamp) String() string {
 	return string(value)
 }
 
-// With is the stamp once nodekeep has set these values, which are from that record, by a PATCH that was made on that version.
+// With is the stamp once nodekeep has set these values of a record. The PATCH is made on the version since.
 func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
 	if len(items) == 0 {
 		return s

@@ -72,9 +72,9 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 	return missing
 }
 
-// Stale is what nodekeep set on the Node, has not been changed since, and a client decided otherwise later. A key is either set to the
-// value of the newer entry, or removed with its entry in the stamp if that is a removal. That the record does not know a key proves nothing:
-// records are lost, and older ones are put back. A value that the Node brought itself is never among them.
+// Stale is what nodekeep set on the Node, has not been changed since, and a client decided otherwise later. If the newer entry is
+// a removal, the key is removed with its entry in the stamp. Otherwise it is set to the value. That the record does not know a key proves
+// nothing. Records are lost, and older ones are put back. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
 	for key := range o.Stamp.Given {
 		if r.Isolated() || !o.untouched(key) || o.Unproved[key] {

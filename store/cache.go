@@ -117,8 +117,8 @@ func (c *recordCache) judge(object any) {
 }
 
 // OnChange calls changed with the Node's name for each existing record, and for each added, changed or removed record. Before that, it calls
-// lost if the record was removed, or has lost what it had observed: an older one was put in its place, or one that a client wrote. It returns
-// once the handler is registered; neither may block.
+// lost if the record was removed, or replaced by an older one or by a client's. It returns once the handler is registered. Neither may
+// block.
 func (c *ConfigMaps) OnChange(changed, lost func(node string)) error {
 	notify := func(object any) {
 		if entry, ok := c.cache.seen(object); ok { // first: else changed could still get what this process itself wrote

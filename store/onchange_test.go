@@ -131,7 +131,7 @@ func TestARecordThatIsRemovedOrReplacedByAnOlderOneIsSaidToBeLost(t *testing.T) 
 		"removed":                  {func(c *cluster) { c.Remove("worker-1") }, []string{"worker-1"}},
 		"no longer listed":         {func(c *cluster) { c.edit("worker-1", unlist) }, []string{"worker-1"}},
 		"replaced by an older one": {func(c *cluster) { c.Tamper("worker-1", at(8, "r0")) }, []string{"worker-1"}},
-		"written by hand":          {func(c *cluster) { c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1"}`)) }, []string{"worker-1"}},
+		"written manually":         {func(c *cluster) { c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1"}`)) }, []string{"worker-1"}},
 		"written anew":             {func(c *cluster) { c.Tamper("worker-1", at(10, "r2")) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,8 +61,8 @@ func encode(operations []jsonpatch.Operation) ([]byte, error) {
 // ownPrefix is that of nodekeep's annotations.
 const ownPrefix = "nodekeep.dev/"
 
-// annotationOperations write the restored annotations and our own. They remove all others of ours that came with the object, whoever sent it:
-// they are a kubelet's claim, or about an object that is gone.
+// annotationOperations write the restored annotations and our own. They remove all others of ours that came with the object. These are a
+// kubelet's claim, or about an object that is deleted.
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
 	add := record.SplitAnnotations(d.restore.Add)
 	if add == nil {

@@ -480,7 +480,7 @@ func TestAnAdmissionPolicyThatRemovesTheAnnotationsOfNodekeepIsNotFought(t *test
 	nodekeep.DeleteNode(t, name+"-probe")
 }
 
-// A backup of a Node has nodekeep's annotations, which are about the object that is gone.
+// A backup of a Node has nodekeep's annotations, which are about an object that is deleted.
 func TestANodeFromABackupIsANewNode(t *testing.T) {
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
 	for way, while := range map[string]func(do func()){

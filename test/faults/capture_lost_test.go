@@ -97,7 +97,7 @@ func ways(t *testing.T, names []string) map[string]struct{ vanish, see func() } 
 			deleteRecords(t, names[:half])
 			nodekeep.WithoutCapture(t, func() {})
 			deleteRecords(t, names[half:])
-		}, func() {}}, // what the process before has counted is gone
+		}, func() {}}, // what the process before has counted is lost
 	}
 }
 

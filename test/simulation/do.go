@@ -69,7 +69,7 @@ func (m *model) do(w *world, s step) bool {
 			i.Given, i.From, i.Since, i.Brought = none, 0, 0, none
 		}
 		w.push(next)
-	case vanishes, putsBack, writesByHand:
+	case vanishes, putsBack, writesManually:
 		w.left.losses--
 		m.lose(w, s)
 	case policyChanges:
@@ -82,7 +82,7 @@ func (m *model) do(w *world, s step) bool {
 	return true
 }
 
-// lose has a client delete the record, put an older one in its place, or write one by hand. What processes had merged since is lost with it.
+// lose has a client delete the record, put an older one in its place, or write one manually. What processes had merged since is lost with it.
 func (m *model) lose(w *world, s step) {
 	switch s.kind {
 	case vanishes:

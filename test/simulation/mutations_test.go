@@ -22,15 +22,16 @@ type mutation struct {
 
 // TestTheModelCheckerFindsEachMutation builds the model checker with a rule that is wrong, one way after the other.
 func TestTheModelCheckerFindsEachMutation(t *testing.T) {
+	longer := []string{"-objects", "2", "-length", "7"}
 	losses := []string{"-objects", "2", "-edits", "3", "-faults", "1", "-captures", "1", "-length", "0"}
 	tests := map[string]mutation{
 		"an older state counts as a client's newest decision":                  {"merge.go", "case shown && !same && !late:", "case shown && !same:", "annotations", nil},
-		"an entry gives way to an older observation":                           {"merge.go", "if e.Version < o.Version {", "if e.Version != 0 {", "annotations", nil},
-		"a taint that was set back is lost":                                    {"merge.go", "case late && !same && proved && taint:", "case false:", "taint-orders", nil},
+		"an entry gives way to an older observation":                           {"merge.go", "if e.Version < o.Version ||", "if e.Version != 0 ||", "annotations", nil},
+		"a taint that was set back is lost":                                    {"merge.go", "case late && !same && proved && taint:", "case false:", "taint-orders", longer},
 		"the kubelet's own value makes a late edit a removal":                  {"merge.go", "case late && !same && proved && shown:", "case false:", "kubelet-orders", nil},
 		"a late value that was removed since stays unknown":                    {"merge.go", "case shown && !same: // 5", "case false: // 5", "annotations", nil},
 		"the stamp proves no removal":                                          {"merge.go", "case !shown && (proved || ruled && remembered):", "case !shown && ruled && remembered:", "label-edits", nil},
-		"a taint that is set back to the listed value is not seen":             {"merge.go", "case same && here && listed.Since < e.Version:", "case false:", "taint-orders", nil},
+		"a taint that is set back to the listed value is not seen":             {"merge.go", "case same && here && listed.Since < e.Version:", "case false:", "taint-orders", longer},
 		"a PATCH of a stale capture hides a removal":                           {"merge.go", "case same && here && remembered && listed.Since >= e.Version:", "case false:", "label-orders", nil},
 		"nodekeep takes its own value for a client's":                          {"merge.go", "same := shown && o.untouched(e.Key)", "same := false", "label-edits", nil},
 		"a removal on the recorded object is missed":                           {"merge.go", "case !shown && here && remembered:", "case false:", "label-edits", nil},
@@ -49,7 +50,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"a stale value stays on the Node":                                      {"write.go", "case e.Value != o.Items[key].Value:", "case false:", "label-edits", nil},
 		"a removed key that was restored stays on the Node":                    {"write.go", "case e.Removed:", "case false:", "label-edits", nil},
 		"what a client changed is corrected":                                   {"write.go", "!o.untouched(key)", "false", "label-edits", nil},
-		"the Node changes while it is in quarantine":                           {"write.go", "if r.Isolated() || !o", "if !o", "machines", nil},
+		"the Node changes while it is in quarantine":                           {"write.go", "&& !r.Isolated() && r.DecidedOn", "&& r.DecidedOn", "machines-objects", []string{"-objects", "3", "-edits", "2", "-faults", "0", "-length", "0"}},
 		"the end of an object is not written":                                  {"write.go", "case final && before.Observed(o.UID) < after.Observed(o.UID):", "case final && false:", "annotations", nil},
 		"a record is renamed before the Node has the new key":                  {"../policy/migrations.go", "known && !old.Removed && shown && value == old.Value &&", "known && !old.Removed && (value == old.Value || !shown) &&", "renames", []string{"-length", "0"}},
 		"the old key stays on the Node":                                        {"../policy/migrations.go", "return renamed && shown && value == node.Items[m.From]", "return false && renamed && shown && value == node.Items[m.From]", "renames", []string{"-length", "0"}},
@@ -59,8 +60,8 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"what a rule replaces is forgotten":                                    {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case item.Owner == Other && ruled && here:", "label-rules-win", []string{"-length", "0"}},
 		"a label that is removed again, as a rule had removed it, is not seen": {"merge.go", "case item.Owner == Absent && ruled && here && since < e.Version:", "case false:", "label-rules-absent", []string{"-length", "0"}},
 		"that a rule sets a label again is not listed":                         {"../capture/rulechange.go", "if listed && !c.sets(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
-		"a lost record takes off the Node what it does not know":               {"write.go", "case !known || !e.newerThan(given):", "case known && !e.newerThan(given):\n\t\tcase !known:\n\t\t\tremove = append(remove, key)", "losses", losses},
-		"an older record corrects the Node":                                    {"write.go", "case !known || !e.newerThan(given):", "case !known:", "losses", losses},
+		"a lost record removes from the Node what it does not know":            {"write.go", "case !known || !e.newerThan(given):", "case known && !e.newerThan(given):\n\t\tcase !known:\n\t\t\tremove = append(remove, key)", "losses", losses},
+		"an older record corrects the Node":                                    {"write.go", "case !known || !e.newerThan(given):", "case !known || false && e.newerThan(given):", "losses", losses},
 		"what a lost record had is not learnt from the Node":                   {"merge.go", "case same && o.outlives(e, known, unknown):", "case false:", "losses", losses},
 		"what is learnt counts as decided on the Node":                         {"record.go", "if version > r.Floor && !r.presumes(version) {", "if false {", "losses", losses},
 		"what decided a value is observed too late":                            {"merge.go", "e.Version == o.Version && again", "false", "label-orders", nil},

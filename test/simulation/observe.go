@@ -73,7 +73,7 @@ func (s *state) observe(at int, names [maxKeys]string, ignores bool) record.Obse
 			if o.Stamp.Given == nil {
 				o.Stamp.Given = map[string]record.Given{}
 			}
-			o.Stamp.Given[name] = record.Given{Value: values[i.Given], From: record.Version(i.From), Since: record.Version(i.Since)}
+			o.Stamp.Given[name] = record.Given{Value: values[i.Given], From: record.Version(max(i.From, 0)), Since: record.Version(i.Since)}
 		}
 		if i.Brought != none {
 			if o.Stamp.Brought == nil {

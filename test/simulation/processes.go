@@ -195,20 +195,20 @@ func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 
 // decidedSince reports whether a client decided on a value, or on none, after what the Node shows was decided. Nothing else may take an item off
 // a live Node, or change it there. An operator may have decided against the machine that it is from. A taint that a client has set back to the
-// listed value is a limit: nobody can tell it from nodekeep's.
+// listed value is a limit. Nobody can tell it from nodekeep's.
 func (m *model) decidedSince(w *world, k int, shown oracle.Item, value int8) bool {
-	return shown.From > 0 && w.log[shown.From-1].void || slices.ContainsFunc(w.log[shown.From:], func(s *state) bool { return s.edited[k] && s.items[k].Value == value }) ||
+	return shown.From > 0 && w.log[shown.From-1].void || slices.ContainsFunc(w.log[max(shown.From, 0):], func(s *state) bool { return s.edited[k] && s.items[k].Value == value }) ||
 		slices.ContainsFunc(w.log, func(s *state) bool { return s.edited[k] && s.items[k].Back(m.Taints[k]) })
 }
 
-// versionOf is the version of the entry that has a value, of the records that a capture goes by.
+// versionOf is the version of the entry that has a value, of the records that a capture goes by; [oracle.NoState] if it has none.
 func versionOf(value, name string, records ...*record.Record) int {
 	for _, r := range records {
-		if e, known := r.Entry(name); known && !e.Removed && e.Value == value {
+		if e, known := r.Entry(name); known && e.Value == value && e.Version > 0 {
 			return int(e.Version)
 		}
 	}
-	panic("no record has the value that a capture sets")
+	return oracle.NoState
 }
 
 // follow derives taint key 0 from label key 1.

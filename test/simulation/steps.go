@@ -34,7 +34,7 @@ const (
 	unstamps
 	vanishes
 	putsBack
-	writesByHand
+	writesManually
 	policyChanges
 	acceptsOld
 	acceptsNew
@@ -92,7 +92,7 @@ func (m *model) text(s step) string {
 		return "a client deletes the record"
 	case putsBack:
 		return fmt.Sprintf("a client puts record %d back", s.a)
-	case writesByHand:
+	case writesManually:
 		return fmt.Sprintf("a client replaces the record by one that has %s=%s and no version", m.names[0], value(s.b))
 	case policyChanges:
 		return fmt.Sprintf("the policy changes whether it selects %s", m.names[0])
@@ -129,7 +129,7 @@ func (m *model) steps(w *world) (all []step) {
 			add(putsBack, int8(j), 0)
 		}
 		for v := int8(1); v <= min(m.Values, w.used(0)); v++ {
-			add(writesByHand, 0, v)
+			add(writesManually, 0, v)
 		}
 	}
 	if w.left.policies > 0 && len(w.log) > 0 {

@@ -24,7 +24,7 @@ func suite() []part {
 		{"policy-taints", "the same with a taint, and a fault", bounds{Keys: 1, Taints: taint, Captures: 1, Objects: 2, Edits: 2, Faults: 1, Policies: 2}},
 		{"annotations", "a client that removes the annotation", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Unstamps: 1}},
 		{"annotations-taints", "the same with a taint", bounds{Keys: 1, Taints: taint, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Unstamps: 1}},
-		{"losses", "a label whose record vanishes, is put back older, or is written by hand", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Losses: 1}},
+		{"losses", "a label whose record vanishes, is put back older, or is written manually", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Losses: 1}},
 		{"losses-again", "the same twice, one capture", bounds{Keys: 1, Captures: 1, Objects: 2, Edits: 3, Faults: 0, Losses: 2}},
 		{"losses-taints", "the same with a taint", bounds{Keys: 1, Taints: taint, Captures: 1, Objects: 3, Edits: 2, Faults: 1, Losses: 1}},
 		{"machines", "two machines of one name, quarantine, and operators who accept a side", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Machines: true}},

@@ -14,7 +14,7 @@ type bounds struct {
 	Objects, Edits, Faults, Heartbeats, Cancelled int8
 	Policies                                      int8 // times that the policy changes which keys it selects: key 0, or not
 	Unstamps                                      int8 // times that a client removes the annotation
-	Losses                                        int8 // times that the record vanishes, is put back older, or is written by hand
+	Losses                                        int8 // times that the record vanishes, is put back older, or is written manually
 	Machines                                      bool // two machines share the name, and the policy quarantines
 	Kubelet                                       bool // the kubelet has an own value for key 0
 	Admission                                     bool // another admission policy sets key 0 in a CREATE
@@ -55,7 +55,7 @@ type stored struct {
 
 // merged are the states that a process merged, as bits. The states in unselected were merged only while the policy did not select key 0. Those
 // in soft led to no write. Those in lost have been undone by a slower process that wrote an older state. Settled is what a record that was
-// written by hand had of key 0.
+// written manually had of key 0.
 type merged struct {
 	observed, unselected, soft, lost uint64
 	settled                          int8

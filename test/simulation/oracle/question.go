@@ -93,8 +93,8 @@ func (q Question) wantedUntil(all int) Answer {
 		a.shown, a.Why = append(a.shown, late...), max(a.Why, why)
 		return a
 	}
-	for at := q.From; at < all; at++ { // a record that was written by hand had it
-		if q.Log[at].stamped(-1, 0) && q.Seen(at) != NotObserved {
+	for at := q.From; at < all; at++ { // a record that was written manually had it
+		if q.Log[at].stamped(NoState-1, NoState) && q.Seen(at) != NotObserved {
 			late = append(late, q.Log[at].Value)
 		}
 	}

@@ -16,12 +16,15 @@ const (
 	Kubelet              // only components that set it again by themselves, or an annotation claims it for one
 )
 
+// NoState is where a value is from that a client wrote into a record.
+const NoState = -1
+
 // Item is one key in one state of a Node object.
 type Item struct {
 	Value   Value
 	Owner   Owner
 	Given   Value // the stamp lists that nodekeep set this value
-	From    int   // as recorded of the state before that index; 0: of none in the log
+	From    int   // as recorded of the state before that index; [NoState]: by a record without versions; 0: not known
 	Since   int   // in its PATCH on the state before that index; 0: in the CREATE
 	Brought Value // the stamp lists that the Node had this value in its CREATE
 	Rule    Value // the annotation lists this value as derived from a label
@@ -51,7 +54,7 @@ func (i Item) ListedAs(other Item) bool {
 	return i.Given == other.Given && i.Since == other.Since && i.Brought == other.Brought
 }
 
-// stamped reports whether the item is as nodekeep gave it, from a record of the states from one index to another.
+// stamped reports whether the item is as nodekeep gave it, from a record of the states between two indexes.
 func (i Item) stamped(from, until int) bool {
 	return i.Owner == Nobody && i.Value != None && i.Value == i.Given && from < i.From && i.From <= until
 }
