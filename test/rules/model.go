@@ -249,6 +249,26 @@ func (r rule) keys() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(r.set)), slices.Collect(maps.Keys(r.fill)), r.absent)))
 }
 
+// maker is the rule that made a setting, if it makes it still: that of the name, else the first from an index on that makes the same.
+func (all rules) maker(from int, key string, was setting) int {
+	for at, r := range all {
+		if r.name == was.rule {
+			if slices.Contains(r.keys(), key) && slices.Contains(r.absent, key) == was.absent {
+				return at
+			}
+			return -1
+		}
+	}
+	for at := from; at < len(all); at++ {
+		r := all[at]
+		_, filled := r.fill[key]
+		if slices.Contains(r.keys(), key) && slices.Contains(r.absent, key) == was.absent && (was.absent || filled || r.set[key] == was.value) {
+			return at
+		}
+	}
+	return -1
+}
+
 func (r rule) value(key string, m *machine) (value string, known bool) {
 	if fill, is := r.fill[key]; is {
 		return fill.of(m)
@@ -289,18 +309,19 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 				give = setting{value: value, rule: r.name, absent: removes}
 			case holds != no:
 				o.open[key], decided[key] = true, true
-				by := slices.IndexFunc(all, func(other rule) bool { return other.name == was.rule })
-				if !had || by < n || !slices.Contains(all[by].keys(), key) {
+				by := all.maker(n, key, was)
+				if !had || by < n {
 					continue
 				}
-				give, wins = setting{value: was.value, rule: was.rule, absent: was.absent}, all[by].wins
+				give, wins = setting{value: was.value, rule: all[by].name, absent: was.absent}, all[by].wins
 				if literal, is := all[by].set[key]; is {
 					give.value = literal
 				}
 			case taken && !r.wins && !removes: // what an operator has set since is not held
 				continue
-			case had && was.rule == r.name && r.holds() > 0 && (was.until.IsZero() || now.Before(was.until)):
+			case had && all.maker(n, key, was) == n && r.holds() > 0 && (was.until.IsZero() || now.Before(was.until)):
 				give = was
+				give.rule = r.name
 				if end := now.Add(r.holds()); give.until.IsZero() || give.until.After(end) {
 					give.until = end
 				}
