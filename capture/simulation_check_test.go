@@ -125,6 +125,9 @@ func (log *nodeLog) judge(k int, got oracle.Value, guards bool) (why oracle.Excu
 	if got == oracle.None {
 		return oracle.Promised, "lost:"
 	}
+	if log.lost && slices.ContainsFunc(log.states[:log.forgotAt], func(p *past) bool { return p.items[k].Value == got }) {
+		return oracle.Lost, "" // what was observed after it is observed no more
+	}
 	if q.Last() == oracle.None {
 		return oracle.Promised, "risen:"
 	}

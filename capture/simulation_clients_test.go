@@ -146,7 +146,7 @@ func (w *cluster) loseRecord() {
 		w.history[name] = append(w.history[name], recordEntry{})
 		w.say("client: removes the record of %s", name)
 	}
-	log.forgets, log.forgotAt = true, len(log.states)
+	log.forgets, log.lost, log.forgotAt = true, true, len(log.states)
 }
 
 // unstamp is a client that removes the annotation. What nodekeep set and nobody owns looks like a client's decision from then on.

@@ -99,7 +99,7 @@ func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
 // unwrite forgets what was written after a record that is put back.
 func (w *cluster) unwrite(log *nodeLog, older recorded) {
 	log.told = history.Of(older)
-	maps.DeleteFunc(log.remembered, func(number int, _ map[string]string) bool { return number > lastNumber(log.told) })
+	clear(log.remembered) // another record may have begun to count anew in between
 	log.remembered[lastNumber(log.told)] = older.Items()
 }
 

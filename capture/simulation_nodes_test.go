@@ -174,6 +174,7 @@ type nodeLog struct {
 	settledAt [keyCount]int // index of the first state that matters
 	settled   [keyCount]oracle.Value
 	forgets   bool              // the record may have been collected
+	lost      bool              // the record was lost or put back older
 	forgotAt  int               // index of the first state since then
 	back      map[string]string // what an older record remembered that was put back
 
