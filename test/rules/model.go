@@ -249,7 +249,7 @@ func (r rule) keys() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(r.set)), slices.Collect(maps.Keys(r.fill)), r.absent)))
 }
 
-// maker is the rule that made a setting, if it makes it still: that of the name, else the first from an index on that makes the same.
+// maker is the rule that made a setting, if it makes it still. Without a rule of that name, it is the first from an index on that makes the same.
 func (all rules) maker(from int, key string, was setting) int {
 	for at, r := range all {
 		if r.name == was.rule {
