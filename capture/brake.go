@@ -2,13 +2,13 @@ package capture
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/store"
@@ -74,19 +74,21 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 		text, accepted = state.Data[store.Corrected], acceptedAt(state.Data[store.CorrectionsAccepted], now)
 	}
 	count, known := correctedBy(text, now)
-	if !accepted && (!known || !count.mayCorrect(live)) {
+	if !known && !accepted {
+		count = corrected{now.Unix() / 60: live} // it counts as all there may be, for an hour
+	}
+	allowed = accepted || count.mayCorrect(live)
+	if !allowed {
 		b.until = now.Add(brakeAgain)
 		b.holds(a.node.Name, b.until)
 		if now.Sub(b.reported) >= correctedWithin {
 			b.reported = now
-			a.reportBrake(count.nodes(), live)
+			a.reportBrake(count.nodes(), live, known)
 		}
 		if known {
 			return false, nil
 		}
-		count = corrected{now.Unix() / 60: live} // what cannot be read counts as all there may be, for an hour
-	}
-	if known {
+	} else {
 		b.reported = time.Time{}
 		b.holds(a.node.Name, time.Time{})
 	}
@@ -100,13 +102,17 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // another replica was faster
 		return false, err
 	}
-	return known && err == nil, err
+	return allowed && err == nil, err
 }
 
-// reportBrake reports that corrections are held.
-func (c *Controller) reportBrake(nodes, of int) {
-	c.Logger.Error("records would take items off many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of)
+// reportBrake reports that corrections are held. The count is not known where something else than nodekeep has written it.
+func (c *Controller) reportBrake(nodes, of int, known bool) {
+	did := fmt.Sprintf("%d of %d did", nodes, of)
+	if !known {
+		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.RulesName)
+	}
+	c.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of, "known", known)
 	c.warnOfPolicy(CorrectionsHeld,
-		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %d of %d did. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
-		nodes, of)
+		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
+		did)
 }

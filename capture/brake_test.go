@@ -137,3 +137,13 @@ func TestACountThatNobodyCanReadHoldsForAnHourAndIsWrittenAnew(t *testing.T) {
 	r.reconciles()
 	assert.Equal(t, 1, w.corrected(t, 1))
 }
+
+func TestAnOperatorsWordCountsAlsoWhereTheCountCannotBeRead(t *testing.T) {
+	w := newCluster(t, "")
+	staleNodes(w, 30)
+	r := w.leader()
+	r.state(t, store.Corrected, "no count")
+	r.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
+	require.Empty(t, r.works())
+	assert.Equal(t, 30, w.corrected(t, 30))
+}

@@ -17,12 +17,13 @@ const (
 // corrected counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
 type corrected map[int64]int
 
-// correctedBy reads the count of the hour before a time. For what nodekeep has not written, ok is false.
-func correctedBy(text string, now time.Time) (count corrected, ok bool) {
+// correctedBy reads the count of the hour before a time. For what nodekeep has not written, ok is false and the count is empty.
+func correctedBy(text string, now time.Time) (within corrected, ok bool) {
+	var count corrected
+	within = corrected{}
 	if text != "" && json.Unmarshal([]byte(text), &count) != nil {
-		return nil, false
+		return within, false
 	}
-	within := corrected{}
 	for minute, nodes := range count {
 		if began := time.Unix(minute*60, 0); now.Sub(began) < correctedWithin && !began.After(now) && nodes > 0 {
 			within[minute] = nodes

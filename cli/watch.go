@@ -28,15 +28,12 @@ func (c *cluster) watch(ctx context.Context, lines *lines) error {
 	if err := w.start(ctx, cancel); err != nil {
 		return err
 	}
-	printed := map[string]view.Summary{}
+	printed := printed{}
 	show := func(name string) error {
 		state := w.state(name)
 		c.in.Now = c.now()
 		summary := view.SummaryOf(state, c.in)
-		if before, ok := printed[name]; ok && before.Same(summary) {
-			return nil
-		}
-		if printed[name] = summary; !lines.want(state, summary) {
+		if !printed.news(summary, lines.want(state, summary)) {
 			return nil
 		}
 		return lines.one(summary)
@@ -62,6 +59,21 @@ func (c *cluster) watch(ctx context.Context, lines *lines) error {
 			}
 		}
 	}
+}
+
+// printed is the last line of each Node that was wanted, by name.
+type printed map[string]view.Summary
+
+// news reports whether a line is to be printed: it is wanted, and says something else than the last one. A line can become wanted and say
+// the same, because the watch of records may be ahead of that of Nodes: then the record has a label before the Node shows it.
+func (p printed) news(summary view.Summary, wanted bool) bool {
+	before, ok := p[summary.Name]
+	if !wanted {
+		delete(p, summary.Name)
+		return false
+	}
+	p[summary.Name] = summary
+	return !ok || !before.Same(summary)
 }
 
 // While a list is watched, the API server is asked something small every probeInterval. A watch alone shows a connection that is lost without

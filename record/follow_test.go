@@ -106,6 +106,7 @@ func TestARecordThatFollowsAnotherOneKeepsBackWhatWaits(t *testing.T) {
 	accepted := record.AcceptOld(merged, record.Object{UID: "V", Version: 20})
 	assert.Equal(t, map[string]string{"free": "1", "held": "2"}, record.Missing(accepted, o))
 	assert.Equal(t, map[string]string{"free": "1"}, record.Missing(record.AcceptNew(merged), o))
+	assert.Equal(t, merged.Entries, record.AcceptNew(merged).Entries, "what waited has never been given")
 
 	merged = record.Merge(merged, record.Observation{UID: "V", Version: 21, Items: map[string]record.Item{"held": {Value: "own", Owner: record.Client}}})
 	assert.Equal(t, "own", record.AcceptOld(merged, record.Object{}).Items()["held"], "what was set since comes first")

@@ -15,9 +15,13 @@ func Isolate(r Record, o Observation, machine Machine) Record {
 	return Merge(own, o)
 }
 
-// AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What the old machine had counts
-// as removed. A process that was behind may have given it to the new one.
+// AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What another machine of this
+// name had counts as removed. A process that was behind may have given it to the new one. No process gives what waits of a followed record.
 func AcceptNew(r Record) Record {
+	if !r.Isolated() {
+		r.Quarantined = nil
+		return r
+	}
 	own := slices.Clone(r.Entries)
 	for _, e := range r.Quarantined.Entries {
 		if _, known := r.Entry(e.Key); !known && e.Version > 0 {

@@ -46,6 +46,7 @@ func TestQuarantine(t *testing.T) {
 	assert.Equal(t, map[string]string{label: "c"}, record.Merge(accepted, shows("U3", 19, label, "x")).Items(), "nor what nobody had observed at the decision")
 	assert.Equal(t, map[string]string{label: "x"}, record.Merge(accepted, shows("U3", 20, label, "x")).Items())
 	assert.Equal(t, old, record.AcceptOld(old, record.Object{}), "nothing is quarantined")
+	assert.Equal(t, old, record.AcceptNew(old), "nothing is quarantined")
 }
 
 func TestARecordOfAnotherClusterKeepsItsValuesAndLosesItsVersions(t *testing.T) {

@@ -163,7 +163,7 @@ func interrupted(t *testing.T, command *exec.Cmd, farEnough func(out string) boo
 	ended := make(chan struct{})
 	t.Cleanup(func() { _ = command.Process.Kill(); <-ended })
 	go func() { defer close(ended); _ = command.Wait() }()
-	require.Eventually(t, func() bool { return farEnough(out.String()) }, settles, 10*time.Millisecond, "%s", &errOut)
+	require.Eventually(t, func() bool { return farEnough(out.String()) }, settles, 10*time.Millisecond, "%s\n%s", &out, &errOut)
 	require.NoError(t, command.Process.Signal(syscall.SIGINT))
 	ctx, cancel := context.WithTimeout(t.Context(), settles)
 	defer cancel()

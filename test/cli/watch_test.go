@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"net/http"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
 func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
@@ -46,4 +52,30 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 		assert.NotEqual(t, last, line, "a line that has not changed is not printed again:\n%s", a.Out)
 		last = line
 	}
+}
+
+func TestWatchPrintsALineThatBeginsToBeSelectedAfterItsRecordHasChanged(t *testing.T) {
+	const name, test = "watch-ahead", "watch-ahead"
+	register(t, name)
+	edit(t, name, map[string]string{"more": "yes"})
+	recorded := make(chan struct{})
+	once := sync.OnceFunc(func() {
+		time.AfterFunc(time.Second, func() { close(recorded) }) // the client has read the record by then
+	})
+	p, kubeconfig := through(t)
+	p.Break(proxy.All(
+		proxy.Says(proxy.Watches("configmaps"), store.Name(name), func(*http.Request) { once() }),
+		proxy.Says(proxy.Watches("nodes"), of, func(*http.Request) { <-recorded }),
+	))
+	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", of+"="+test)
+	command.Env = nodekeep.Environment(kubeconfig)
+	edited := false
+	a := interrupted(t, command, func(out string) bool {
+		if !edited {
+			edit(t, name, map[string]string{of: test})
+			edited = true
+		}
+		return strings.Contains(out, name)
+	})
+	assert.Equal(t, 130, a.Code)
 }

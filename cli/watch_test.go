@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/cli/view"
+)
+
+func TestALineIsNewsWhenItIsWantedAndSaysSomethingElse(t *testing.T) {
+	line := view.Summary{Name: "worker-1", Status: view.Present, Labels: 1}
+	other := line
+	other.Labels = 2
+	older := line
+	older.Since = time.Unix(1, 0).UTC()
+	printed := printed{}
+	for _, step := range []struct {
+		is     string
+		line   view.Summary
+		wanted bool
+		news   bool
+	}{
+		{"not wanted yet", line, false, false},
+		{"wanted now, and as it was", line, true, true},
+		{"as it was", line, true, false},
+		{"another count", other, true, true},
+		{"another time", older, true, true},
+		{"not wanted any more", older, false, false},
+		{"wanted again, and as it was", older, true, true},
+	} {
+		assert.Equal(t, step.news, printed.news(step.line, step.wanted), step.is)
+	}
+}
