@@ -77,6 +77,7 @@ type Controller struct {
 	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
 	migrations   migrations
 	leading      atomic.Bool
+	ending       atomic.Bool // see [Controller.end]
 }
 
 // How long a Node that could not be reconciled waits before the next try.
@@ -199,11 +200,14 @@ func (c *Controller) Lead() {
 	c.enqueueAll()
 }
 
-// Run watches Nodes and works until ctx is done. It decides nothing before recordsSynced reports that the records are in memory.
+// Run watches Nodes and works until ctx is done, and then for [endWithin] at most. It decides nothing before recordsSynced reports that the
+// records are in memory.
 func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
 	defer done.Wait()
 	defer c.queue.ShutDown()
+	defer stop()
 	done.Go(func() { c.informer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), c.Synced, recordsSynced) {
 		return nil // stopped before the start was complete
@@ -220,17 +224,24 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	}
 	done.Go(func() { wait.UntilWithContext(ctx, c.takeOver, standbyInterval) })
 	for range c.Workers {
-		done.Go(func() { c.work(ctx) })
+		done.Go(func() { c.work(working) })
 	}
 	<-ctx.Done()
+	c.ending.Store(true)
+	defer time.AfterFunc(endWithin, stop).Stop()
+	c.end(working)
 	return nil
 }
 
 func (c *Controller) work(ctx context.Context) {
 	for {
 		node, shutdown := c.queue.Get()
-		if shutdown {
+		switch {
+		case shutdown:
 			return
+		case c.ending.Load():
+			c.queue.Done(node)
+			continue
 		}
 		if err := c.inTurn(ctx, node); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)

@@ -97,7 +97,13 @@ func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
 		p.queue.later[name] = true
 		return false
 	}
-	return acts && !p.queue.waits
+	return p.ending.Load() || acts && !p.queue.waits
+}
+
+// End begins the end of the process, and returns the Nodes that it reconciles before.
+func (p *Process) End() (waiting []string) {
+	p.ending.Store(true)
+	return p.observations.waiting()
 }
 
 // WronglySkipped says what is to be done for a Node that a resync would not queue; empty if there is no such thing.

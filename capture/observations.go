@@ -293,6 +293,13 @@ func (s *observations) names() []string {
 	return slices.Collect(maps.Keys(s.byName))
 }
 
+// waiting lists the Nodes of which something was received that is not reconciled, sorted.
+func (s *observations) waiting() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.pending))
+}
+
 // creationsTell is an age of a Node. From that age on, the creation time shows better than the first observation since when it is gated.
 // The creation time is in whole seconds and by another clock.
 const creationsTell = 5 * time.Second

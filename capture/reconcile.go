@@ -13,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -223,8 +224,15 @@ func (a *attempt) lookAgain(ctx context.Context) (result, error) {
 	return finished, nil
 }
 
-// mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough.
+// mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough. An edit that the last state of a
+// deleted Node shows never waits, since it is in memory only. A process that ends only writes records, and waits for none.
 func (a *attempt) mayAct(next Action) bool {
+	switch {
+	case a.ending.Load():
+		return next.Write != nil
+	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
+		return true
+	}
 	if next.Write == nil && (next.changesLabels() || next.WriteLabelList) && !a.leading.Load() && a.rollout.holds(a.Policy().RulesHash()) && next.Step == FollowRules {
 		a.standby.forget(a.node.Name) // the leader has put other rules in force
 		return false
@@ -241,7 +249,13 @@ func (a *attempt) mayAct(next Action) bool {
 // wait.
 func (a *attempt) coalesces(next Action) bool {
 	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
-		!a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
+		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
+}
+
+// edits reports whether a client's decision is in one record and not in the other.
+func edits(before, after record.Record) bool {
+	return !maps.Equal(before.Items(), after.Items()) ||
+		before.Quarantined != nil && after.Quarantined != nil && edits(*before.Quarantined, *after.Quarantined)
 }
 
 // withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.

@@ -65,6 +65,7 @@ func (w *cluster) captureSteps() []step {
 			}
 		}},
 		{2, "capture is killed", any((*process).die)},
+		{2, "capture ends", any((*process).end)},
 		{5, "capture leads", any(func(c *process) {
 			if !c.Leads() && (w.leaders() == 0 || w.scenario.twoLeaders) {
 				w.lead(c)
@@ -133,6 +134,22 @@ func (c *process) die() {
 	c.dead = true
 	c.captures = slices.DeleteFunc(c.captures, func(other *process) bool { return other == c })
 	c.say("capture: %d is killed", c.id)
+}
+
+// end has the process end as it does on SIGTERM.
+func (c *process) end() {
+	if c.busy {
+		return
+	}
+	c.say("capture: %d gets SIGTERM", c.id)
+	for _, name := range c.End() {
+		if !c.dead {
+			c.reconcile(name)
+		}
+	}
+	if !c.dead {
+		c.die()
+	}
 }
 
 // reload has the process read the policy file.
@@ -221,7 +238,12 @@ func (c *process) work() bool {
 		return false
 	}
 	c.checkResync()
-	c.name = names[c.rng.IntN(len(names))]
+	c.reconcile(names[c.rng.IntN(len(names))])
+	return true
+}
+
+func (c *process) reconcile(name string) {
+	c.name = name
 	c.say("capture: %d reconciles %s, leading: %t", c.id, c.name, c.Leads())
 	c.alone(func() {
 		pending := c.Pending(c.name)
@@ -235,7 +257,6 @@ func (c *process) work() bool {
 		defer func() { c.note(done && !c.dead) }()
 		done = c.Reconcile(context.Background(), c.name)
 	})
-	return true
 }
 
 // checkResync checks that a resync would leave out no Node that is not in the queue and for which there is something to do.

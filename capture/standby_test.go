@@ -42,6 +42,7 @@ func TestAStandbyActsOnWhatWasDueForAWhileWithoutALeader(t *testing.T) {
 		},
 		"a deletion": {
 			func(w *cluster) {
+				w.holds(remembered("a", 10, labels{"k": "v"}))
 				w.register(node("a", "10", labels{"k": "v"}))
 				w.delete()
 			},

@@ -64,8 +64,8 @@ func (c *cluster) watch(ctx context.Context, lines *lines) error {
 // printed is the last line of each Node that was wanted, by name.
 type printed map[string]view.Summary
 
-// news reports whether a line is to be printed: it is wanted, and says something else than the last one. A line can become wanted and say
-// the same, because the watch of records may be ahead of that of Nodes: then the record has a label before the Node shows it.
+// news reports whether a line is to be printed: it is wanted, and says something else than the last one. The watch of records may
+// be ahead of that of Nodes. Then the record has a label before the Node shows it, and a line becomes wanted without a change.
 func (p printed) news(summary view.Summary, wanted bool) bool {
 	before, ok := p[summary.Name]
 	if !wanted {
