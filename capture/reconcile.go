@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,7 @@ func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, even
 	}
 	for range maxSteps {
 		if result, err := a.step(ctx); err != nil || result != again {
+			err = cmp.Or(err, a.failed)
 			return err == nil && result == finished, err
 		}
 	}
@@ -89,14 +91,15 @@ type attempt struct {
 	event Event
 
 	entry      store.Entry
-	found      bool // there is a record
-	unreadable bool // there is one, but nothing may be taken from it
-	live       bool // entry is the API server's answer, not the cache's
-	lost       bool // a client took the record away, which is reported
-	corrected  bool // the Node counts as corrected; see [brake]
-	keyByKey   bool // items are given one by one, to find out which is refused
-	acts       bool // this replica acts; see [standby]
-	turn       bool // it is this Node's turn; see [labelPace]
+	found      bool  // there is a record
+	unreadable bool  // there is one, but nothing may be taken from it
+	live       bool  // entry is the API server's answer, not the cache's
+	failed     error // why the record could not be written; the Node is changed by what it would hold
+	lost       bool  // a client took the record away, which is reported
+	corrected  bool  // the Node counts as corrected; see [brake]
+	keyByKey   bool  // items are given one by one, to find out which is refused
+	acts       bool  // this replica acts; see [standby]
+	turn       bool  // it is this Node's turn; see [labelPace]
 }
 
 // result is how the work continues after a step.
@@ -362,18 +365,34 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 		return a.readLive(ctx)
 	}
 	if err != nil {
-		return again, err
+		a.reportNearlyFull(*next.Write, a.node)
+		return a.unwritten(ctx, next, err)
 	}
 	if a.coalesces(next) {
 		a.coalescer.wrote(a.node.Name, a.Now())
 	}
 	before := a.entry.Record
-	a.entry, a.found, a.live = entry, true, true
+	a.entry, a.found, a.live, a.failed = entry, true, true, nil
 	a.observations.hasRecord(a.node.Name, retained(entry.Record))
 	a.reportWrite(next.Step, before, entry.Record, a.node)
 	if next.Step == Follow {
 		a.reportFollowed(entry.Record)
 	}
+	return again, nil
+}
+
+// unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
+// again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
+func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
+	waits := a.event == Present && a.Policy().Gate().On(a.node.Taints) && a.failed == nil && !a.ending.Load()
+	switch step := next.Step; {
+	case !waits || step != Create && step != Update && step != Adopt:
+		return again, err
+	case !a.live:
+		return a.readLive(ctx)
+	}
+	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
+	a.failed, a.entry.Record, a.found = err, *next.Write, true
 	return again, nil
 }
 
@@ -386,9 +405,14 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) (result,
 		a.hasSet(change.settings(a.Policy().Gate()))
 		a.accepted(a.node.UID, change)
 		a.reportChange(step, change, a.node)
+		if a.failed != nil {
+			return postponed, a.failed // the next try begins with the record as it is
+		}
 		return again, nil
 	case store.SaysGone(err):
 		return finished, nil // the watch will bring its end
+	case apierrors.IsConflict(err) && a.failed != nil:
+		return postponed, a.failed
 	case apierrors.IsConflict(err):
 		a.Metrics.conflicts.WithLabelValues(nodeConflict).Inc()
 		return a.readNode(ctx)

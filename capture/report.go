@@ -17,14 +17,15 @@ import (
 
 // Reasons of the Events that capture creates for Nodes.
 const (
-	LabelsRestored  = "LabelsRestored"  // labels were restored: by admission in the CREATE of this Node object, or by capture later
-	LabelsCorrected = "LabelsCorrected" // labels that came from a stale record were corrected
-	LabelRefused    = "LabelRefused"    // the API server would not have a label
-	GateLifted      = "GateLifted"      // nothing is left to give
-	RecordInvalid   = "RecordInvalid"   // the record cannot be read
-	RecordVanished  = "RecordVanished"  // a client took the record away, or put an older one in its place
-	RecordReset     = "RecordReset"     // the versions of a record were dropped: they can never have been right
-	MachineMismatch = "MachineMismatch" // another machine registered under the name
+	LabelsRestored   = "LabelsRestored"   // labels were restored: by admission in the CREATE of this Node object, or by capture later
+	LabelsCorrected  = "LabelsCorrected"  // labels that came from a stale record were corrected
+	LabelRefused     = "LabelRefused"     // the API server would not have a label
+	GateLifted       = "GateLifted"       // nothing is left to give
+	RecordInvalid    = "RecordInvalid"    // the record cannot be read
+	RecordNearlyFull = "RecordNearlyFull" // the record has most of the bytes that it may have
+	RecordVanished   = "RecordVanished"   // a client took the record away, or put an older one in its place
+	RecordReset      = "RecordReset"      // the versions of a record were dropped: they can never have been right
+	MachineMismatch  = "MachineMismatch"  // another machine registered under the name
 
 	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
 	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
@@ -61,6 +62,18 @@ func (c *Controller) reportUnreadable(node *observe.Node, version string, err er
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
 }
 
+// reportNearlyFull reports, once for a Node object, that the record has most of the bytes that it may have.
+func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
+	bytes, nearly := r.NearlyFull()
+	if !nearly || node.UID == "" || !c.notesOf(node.UID).report(RecordNearlyFull) {
+		return
+	}
+	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)
+	c.warn(node, RecordNearlyFull,
+		"The record of this Node has %d of the %d bytes that it may have. A larger one is not written: what clients then decide is lost with the Node object. Find out who sets so many labels (nodekeep history %s), or name them in labels.ignore of the policy.",
+		bytes, record.MaxBytes, node.Name)
+}
+
 // reportVanished reports that a client removed a record, or put an older one in its place. While the Node lives, nodekeep itself does neither.
 // Recorded values that the Node does not show are lost.
 func (c *Controller) reportVanished(node *observe.Node) {
@@ -78,6 +91,7 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 		c.Metrics.lag.Observe(lag.Seconds())
 	}
 	c.Logger.Info("record written", "node", after.Node, "step", step, "entries", len(after.Entries))
+	c.reportNearlyFull(after, node)
 	switch step {
 	case Isolate:
 		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", after.Node)

@@ -64,6 +64,20 @@ type notShown struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// fewEntries are never most of a record: labels and taints are short, and annotations have a bound of their own.
+const fewEntries = 100
+
+// NearlyFull reports whether a record has four fifths of [MaxBytes] or more, and how many bytes. Its history does not count, since the oldest
+// of it gives way.
+func (r Record) NearlyFull() (bytes int, nearly bool) {
+	if len(r.Entries) <= fewEntries {
+		return 0, false
+	}
+	r.History, r.HistoryOmitted = nil, false
+	data, err := encode(r)
+	return len(data), err == nil && len(data) >= MaxBytes/5*4
+}
+
 // Encode is the record as it is stored: indented JSON in a stable order. A quarantined record is stored next to it.
 func Encode(r Record) ([]byte, error) {
 	if r.HistoryOmitted {

@@ -57,7 +57,7 @@ func Merge(r Record, o Observation) Record {
 		}
 	}
 	next.markDeleted(before, o)
-	return next
+	return next.bounded()
 }
 
 // decide is the entry of a key after an observation that is newer than the entry. If here, this very object decided the entry. If late, a

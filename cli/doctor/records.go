@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -15,6 +16,7 @@ import (
 type Records struct {
 	All        int
 	Unreadable Few[UnreadableRecord]
+	NearlyFull Few[string] // Nodes whose records have most of the bytes that they may have
 	Waiting    Few[string] // Nodes whose records wait for an operator to say whose they are
 }
 
@@ -24,6 +26,9 @@ type UnreadableRecord struct{ ConfigMap, Why string }
 // See looks at one of them.
 func (r *Records) See(listed store.Listed) {
 	r.All++
+	if _, nearly := listed.Entry.Record.NearlyFull(); nearly {
+		r.NearlyFull.Add(listed.Node)
+	}
 	switch {
 	case listed.Err != nil:
 		r.Unreadable.Add(UnreadableRecord{listed.ConfigMap, listed.Err.Error()})
@@ -44,6 +49,12 @@ func judgeRecords(seen Seen) answer {
 			"nothing is restored from it, and its Node stays behind the gate: %s", record.Why)
 	}
 	findMore(&a, Error, records.Unreadable, "records cannot be read", "nodekeep list")
+	for _, node := range records.NearlyFull.First {
+		a.find(Warning, "configmap/"+store.Name(node),
+			advice("Find out who sets so many labels on the Node, or name them in labels.ignore of the policy:", "nodekeep history "+node),
+			"it has four fifths or more of the %d bytes that a record may have; a larger one is not written", record.MaxBytes)
+	}
+	findMore(&a, Warning, records.NearlyFull, "records are nearly full", "nodekeep list")
 	return a
 }
 

@@ -42,6 +42,16 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 			},
 			[]string{"quarantine: warning: configmap/node.worker-1: another machine has taken the name worker-1: nothing is restored on it before an operator says whose it is"},
 		},
+		"a record is nearly full": {
+			func(s *Seen) {
+				items := map[string]string{}
+				for i := range 1500 {
+					items[fmt.Sprintf("%0253d/%063d", i, i)] = fmt.Sprintf("%063d", i)
+				}
+				s.Records.Value.See(store.Listed{Node: "worker-1", Entry: store.Entry{Record: record.New("worker-1", record.Object{UID: "a", Version: 1}, items)}})
+			},
+			[]string{"records: warning: configmap/node.worker-1: it has four fifths or more of the 524288 bytes that a record may have; a larger one is not written"},
+		},
 		"a record has lost its label": {
 			func(s *Seen) { s.Strays.Value.Add("node.worker-1") },
 			[]string{"record-labels: error: configmap/node.worker-1: it is named as a record and lacks the label nodekeep.dev/record=true: webhook and capture do not find it"},
