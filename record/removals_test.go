@@ -2,12 +2,15 @@ package record_test
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -121,4 +124,49 @@ func TestALabelThatAnotherComponentHidSinceIsStillRecordedAsRemoved(t *testing.T
 	require.LessOrEqual(t, len(removals(r)), record.MaxRemovals)
 	require.Equal(t, map[string]string{"hidden": "client"}, r.Items())
 	assert.Empty(t, record.Merge(r, shows("U1", version)).Items())
+}
+
+// A Node is edited, deleted and registered again, with far more keys than the bound. Each state is observed, and any earlier one again.
+func TestTheBoundLosesNothingThatWasObserved(t *testing.T) {
+	const steps = 8 * record.MaxRemovals
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		r, now, object, version := record.Record{}, map[string]string{}, 1, record.Version(10)
+		stamp := record.Stamp{}
+		var all []record.Observation
+		observe := func() record.Observation {
+			o := record.Observation{UID: types.UID(fmt.Sprint(object)), Version: version, Items: map[string]record.Item{}, Stamp: stamp}
+			for key, value := range now {
+				owner := record.Client
+				if given, is := stamp.Given[key]; is && given.Value == value {
+					owner = record.Nobody
+				}
+				o.Items[key] = record.Item{Value: value, Owner: owner}
+			}
+			version++
+			return o
+		}
+		for range steps {
+			shown := slices.Sorted(maps.Keys(now))
+			switch {
+			case rng.IntN(100) == 0: // it registers again, and the webhook restores what is recorded
+				object++
+				now = r.Items()
+				stamp = record.Stamp{}.With(now, r, 0)
+			case len(shown) > 0 && rng.IntN(len(shown)+5) > 4:
+				delete(now, shown[rng.IntN(len(shown))])
+			default:
+				now[fmt.Sprintf("k-%04d", version)] = "v"
+			}
+			o := observe()
+			all = append(all, o)
+			r = record.Merge(r, o)
+			if again := all[rng.IntN(len(all))]; rng.IntN(3) == 0 {
+				r = record.Merge(r, again)
+			}
+			require.Equal(t, now, r.Items(), "seed %d, at version %d", seed, version-1)
+			require.LessOrEqual(t, len(removals(r)), record.MaxRemovals)
+		}
+		require.NotZero(t, r.Floor)
+	}
 }
