@@ -3,6 +3,8 @@ package capture
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +105,20 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 		return false, err
 	}
 	return allowed && err == nil, err
+}
+
+// withoutCorrections makes what is left of a change while corrections are held.
+func (a *attempt) withoutCorrections(ctx context.Context, next Action) (result, error) {
+	a.later(a.node.Name, brakeAgain)
+	held := map[string]bool{}
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(next.Correct)), next.Remove) {
+		held[key] = true
+	}
+	next.Change, _ = next.without(func(set setting) bool { return held[set.item] }, a.Policy().Gate())
+	if next.Step = next.step(); next.Step == Nothing {
+		return postponed, nil
+	}
+	return a.act(ctx, next)
 }
 
 // reportBrake reports that corrections are held. The count is not known where something else than nodekeep has written it.

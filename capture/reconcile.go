@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -330,20 +329,6 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 func (a *attempt) vanished() bool {
 	stamp, _ := a.node.Stamp(a.Guard.InForce())
 	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
-}
-
-// withoutCorrections makes what is left of a change while corrections are held.
-func (a *attempt) withoutCorrections(ctx context.Context, next Action) (result, error) {
-	a.later(a.node.Name, brakeAgain)
-	held := map[string]bool{}
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(next.Correct)), next.Remove) {
-		held[key] = true
-	}
-	next.Change, _ = next.without(func(set setting) bool { return held[set.item] }, a.Policy().Gate())
-	if next.Step = next.step(); next.Step == Nothing {
-		return postponed, nil
-	}
-	return a.act(ctx, next)
 }
 
 // put writes the record over the one that was decided on.

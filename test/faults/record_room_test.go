@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -70,4 +71,34 @@ func TestWhatClientsRemoveFillsNoRecord(t *testing.T) {
 		nodekeep.Register(t, name)
 		nodekeep.WaitRestored(t, name, want)
 	})
+}
+
+// A kubelet may change labels of its own Node that are not protected, and names any field manager.
+func TestAKubeletThatFillsItsRecordWithRemovalsTakesNothingFromOperators(t *testing.T) {
+	const name, rounds, each = "churn-2", 3, 120
+	want := map[string]string{"dedicated": "ci", worker: ""}
+	node := nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci", worker: "", "refused": "by-an-operator"})
+	nodekeep.Label(t, name, map[string]any{"refused": nil})
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)
+	kubelet := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes()
+	for round := range rounds {
+		set, remove := map[string]any{}, map[string]any{}
+		for i := range each {
+			key := fmt.Sprintf("churn.example.com/%d-%d", round, i)
+			set[key], remove[key] = "v", nil
+		}
+		for _, change := range []struct {
+			labels map[string]any
+			items  int
+		}{{set, len(want) + each}, {remove, len(want)}} {
+			patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": change.labels}})
+			_, err := kubelet.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"})
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return len(r.Items()) == change.items }, harness.Settles, 10*time.Millisecond)
+		}
+	}
+	nodekeep.DeleteNode(t, name)
+	nodekeep.Register(t, name)
+	back := nodekeep.WaitRestored(t, name, want)
+	assert.NotContains(t, back.Labels, "refused", "what an operator removed stays removed")
 }
