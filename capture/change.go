@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -247,7 +248,7 @@ func PatchFor(node *observe.Node, change Change, gate policy.Gate) ([]byte, erro
 	patch.Metadata.UID = string(node.UID)
 	patch.Metadata.ResourceVersion = node.ResourceVersion
 	patch.Metadata.Labels = change.labelsPatch()
-	patch.Metadata.Annotations = change.annotationsPatch(node)
+	patch.Metadata.Annotations = change.annotationsPatch(node, gate)
 	patch.Spec = map[string]any{}
 	if taints, changed := change.taintsOn(node, gate); changed {
 		patch.Spec["taints"] = taints // the whole list, which is safe only together with the resourceVersion
@@ -279,8 +280,35 @@ func (c Change) labelsPatch() map[string]*string {
 	return labels
 }
 
+// given is what is added from the record and was decided on another object. What a client decided on this one is put back as the client's.
+func (c Change) given(on types.UID) map[string]string {
+	given := maps.Clone(c.Add)
+	maps.DeleteFunc(given, func(key, _ string) bool {
+		e, known := c.From.Entry(key)
+		return known && c.From.DecidedOn(e) == on
+	})
+	return given
+}
+
+// opened are the keys of the taints that a client can have read behind the gate. It is nil where nodekeep has not removed the gate.
+func (c Change) opened(node *observe.Node, gate policy.Gate) []string {
+	switch {
+	case c.LiftGate:
+		keys := []string{}
+		for _, taint := range gate.Without(node.Taints) {
+			keys = append(keys, record.TaintKey(taint))
+		}
+		slices.Sort(keys)
+		return slices.Compact(keys)
+	case gate.On(node.Taints): // this PATCH corrects what an older list lacked: what the Node lacks after that, a client removes
+		return nil
+	default:
+		return c.Stamp.Opened
+	}
+}
+
 // annotationsPatch writes the annotations among the items, what nodekeep has set by then, and which taints it has derived.
-func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
+func (c Change) annotationsPatch(node *observe.Node, gate policy.Gate) map[string]*string {
 	annotations, others := map[string]*string{}, node.AnnotationBytes
 	for _, items := range []map[string]string{c.Add, c.Correct} {
 		for annotation, value := range record.SplitAnnotations(items) {
@@ -297,13 +325,14 @@ func (c Change) annotationsPatch(node *observe.Node) map[string]*string {
 		return annotations
 	}
 	removed := slices.Concat(c.Remove, c.RuleRemoves) // if the stamp listed it, its absence would count as a client's removal
-	after := c.Stamp.With(c.Add, c.From, node.Version).With(c.Correct, c.From, node.Version).Without(removed)
+	after := c.Stamp.With(c.given(node.UID), c.From, node.Version).With(c.Correct, c.From, node.Version).Without(removed)
+	after.Opened = c.opened(node, gate)
 	own := policy.Own{Stamp: after, Taints: c.Derived, Labels: c.listedOn(node)}.Annotations(others)
 	for _, one := range []struct {
 		key    string
 		writes bool
 	}{
-		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && (!c.complete() || len(c.RegisterTaints) > 0 || slices.ContainsFunc(removed, c.Stamp.Lists))},
+		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && (!c.complete() || len(c.RegisterTaints) > 0 || c.LiftGate || slices.ContainsFunc(removed, c.Stamp.Lists))},
 		{policy.TaintsAnnotation, c.lists()}, {policy.LabelsAnnotation, c.WriteLabelList},
 	} {
 		if !one.writes {

@@ -684,7 +684,8 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	})
 	when, err := json.Marshal(added)
 	require.NoError(t, err)
-	stamp, err := json.Marshal(record.Stamp{}.With(labels{"old": "1"}, record.Record{}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10).String())
+	after := record.Stamp{Opened: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.With(labels{"old": "1"}, record.Record{}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
+	stamp, err := json.Marshal(after.String())
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 		"metadata": {"uid": "a", "resourceVersion": "10", "labels": {"k": "v", "label": null, "other": "x"},
@@ -704,7 +705,7 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 		node   *corev1.Node
 		want   []string
 	}{
-		"the gate is lifted":                        {Change{LiftGate: true}, node("a", "10", nil, gated), nil},
+		"the gate is lifted":                        {Change{LiftGate: true}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
 		"a label is restored":                       {Change{Add: labels{"k": "v"}}, node("a", "10", nil), []string{policy.StampAnnotation}},
 		"a label is removed":                        {Change{Remove: []string{"k"}}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
 		"registration taints are added":             {Change{RegisterTaints: taints("x:NoSchedule")}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
@@ -746,7 +747,7 @@ func TestWhatAPatchSends(t *testing.T) {
 		metadata, spec string
 	}{
 		"the gate is lifted: every copy of it goes": {
-			change: Change{LiftGate: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
+			change: Change{LiftGate: true, ByClient: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
 		},
 		"a cordon is restored: the field": {change: Change{Add: labels{policy.Cordon: ""}, ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
 		"a cordon is restored, with a taint": {

@@ -2,8 +2,10 @@ package capture_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,6 +16,7 @@ import (
 const (
 	kubelet      = "kubelet"
 	kubectlLabel = "kubectl-label"
+	kubectlTaint = "kubectl-taint"
 	kubectlApply = "kubectl"
 	creator      = "kubectl-create"
 )
@@ -23,6 +26,7 @@ func (w *cluster) clientSteps() []step {
 		{10, "label", func() { w.label(kubectlLabel) }},
 		{2, "apply", func() { w.label(kubectlApply) }},
 		{7, "unlabel", w.unlabel},
+		{3, "write taints", w.writeStaleTaints},
 		{6, "delete", w.deleteNode},
 		{3, "finalizer", w.finish},
 		{14, "register", func() { w.register(w.anyName()) }},
@@ -62,13 +66,56 @@ func (w *cluster) unlabel() {
 	if n == nil {
 		return
 	}
-	if _, shown := n.items()[keys[k]]; !shown {
+	if _, shown := n.items()[keys[k]]; !shown || isTaintKey(k) && n.gateIsBack && !slices.Contains(n.read, keys[k]) { // design 5.8, limit 12
 		return
 	}
 	next := n.clone()
 	setItem(next, k, nil, kubectlLabel)
 	w.commit(next, k)
 	w.say("client: kubectl-label %s- on %s", keys[k], next.describe())
+}
+
+// writeStaleTaints is a client that sends the whole list of taints, as it read it just before capture removed the gate.
+func (w *cluster) writeStaleTaints() {
+	n := w.anyNode()
+	if n == nil || gate.On(n.taints) || !strings.Contains(n.annotations[stampAnnotation], `"opened"`) { // the stamp proves it
+		return
+	}
+	opened := n.version
+	var read *node
+	for read == nil && opened > 0 {
+		opened--
+		if was := w.byVersion[opened]; was != nil && was.uid == n.uid && gate.On(was.taints) {
+			read = was
+		}
+	}
+	if read == nil {
+		return
+	}
+	next := n.clone()
+	next.taints, next.taintsBy = slices.DeleteFunc(slices.Clone(read.taints), func(taint corev1.Taint) bool {
+		return taintKey(taint) == ruleTaint && !slices.Contains(n.taints, taint)
+	}), kubectlTaint
+	r, _ := w.recordOf(n.name)
+	var decided []int
+	for k, key := range keys {
+		value, writes := next.items()[key]
+		switch {
+		case !isTaintKey(k):
+		case writes && n.items()[key] != value:
+			decided = append(decided, k) // nobody can tell it from a client's
+		case !writes && (remembered(r)[key] != n.items()[key] || !w.policies[len(w.policies)-1].selects[k] || w.removedSince(read, k)): // design 5.8, limit 12
+			return
+		}
+	}
+	next.gateIsBack, next.read = true, slices.Collect(maps.Keys(itemsOf(nil, read.taints)))
+	w.commit(next, decided...)
+	w.say("client: writes the taints of version %d on %s", opened, next.describe())
+}
+
+// removedSince reports whether a client has removed a key since that state of the object.
+func (w *cluster) removedSince(n *node, k int) bool {
+	return slices.ContainsFunc(w.logs[n.name].states[n.at:], func(p *past) bool { return p.edited[k] && p.items[k].Value == oracle.None })
 }
 
 func (w *cluster) deleteNode() {
@@ -152,7 +199,7 @@ func (w *cluster) loseRecord() {
 // unstamp is a client that removes the annotation. What nodekeep set and nobody owns looks like a client's decision from then on.
 func (w *cluster) unstamp() {
 	n := w.anyNode()
-	if n == nil || n.annotations[stampAnnotation] == "" || !w.chance(w.scenario.unstamps) {
+	if n == nil || n.annotations[stampAnnotation] == "" || n.gateIsBack || !w.chance(w.scenario.unstamps) {
 		return
 	}
 	next := n.clone()
@@ -175,6 +222,11 @@ func (w *cluster) forgetStamp(next *node) (looksDecided []int) {
 }
 
 func (w *cluster) changePolicy() {
+	for _, n := range w.nodes {
+		if n.gateIsBack { // design 5.8, limit 12: what is not selected while capture puts that right is not restored
+			return
+		}
+	}
 	if !w.scenario.policies {
 		return
 	}

@@ -38,6 +38,8 @@ type node struct {
 	finalizer   bool // something delays its deletion
 	deleting    bool
 	gone        bool // this is what the API server deleted
+	gateIsBack  bool // a client has written the gate again, with the taints that it had read, and capture has not put that right
+	read        []string
 
 	at   int // index in the log of its name
 	past *past
@@ -296,6 +298,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 			w.fail("capture changes %s of the spec: %v", field, err)
 		}
 	}
+	next.gateIsBack = false
 	if !slices.Equal(n.taints, next.taints) {
 		next.taintsBy = ourManager
 	}

@@ -63,7 +63,7 @@ func (u *uninstalling) gates(stopped time.Time) freeing {
 	return freeing{
 		step: "lift gate", still: "behind the gate", key: string(u.gate),
 		needed: func(node *corev1.Node) (capture.Change, bool) {
-			return capture.Change{LiftGate: true}, u.gate.On(node.Spec.Taints)
+			return capture.Change{LiftGate: true, ByClient: true}, u.gate.On(node.Spec.Taints)
 		},
 		done: func(node *corev1.Node) string {
 			if late(node, stopped) {

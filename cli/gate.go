@@ -89,7 +89,7 @@ restore it where it can.`,
 			return nil, c.done("node/%s is not behind the gate", args[0])
 		}
 		return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+			if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true, ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 				return err
 			}
 			return c.done("node/%s: gate lifted", args[0])

@@ -41,6 +41,9 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	}
 	o.RuleSince = n.ruleSince(r, metadata, p, guarded)
 	o.Stamp, _ = n.Stamp(guarded)
+	if opened := o.Stamp.Opened; opened != nil && p.Gate().On(n.Taints) { // no client adds the gate: one that wrote a list with it had read it before
+		o.Read = append(slices.Clone(opened), policy.Cordon) // which is no part of the list
+	}
 	n.limitAnnotations(r, o, p)
 	if !guarded {
 		o.Unproved = unproved(o.Stamp, r)

@@ -100,6 +100,7 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 	if shape.Flag(a.stamp.Followed != ""); a.stamp.Followed != "" {
 		text.Text(a.stamp.Followed)
 	}
+	shape.Texts(a.stamp.Opened)
 	keys = slices.Sorted(maps.Keys(a.stamp.Brought))
 	shape.Texts(keys)
 	for _, key := range keys {
@@ -153,6 +154,7 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 	if shape.Flag() {
 		a.stamp.Followed = text.Text()
 	}
+	a.stamp.Opened = shape.Texts()
 	if keys := shape.Texts(); len(keys) > 0 {
 		a.stamp.Brought = make(map[string]string, len(keys))
 		for _, key := range keys {

@@ -64,6 +64,9 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with a time of creation": func(n *corev1.Node) { n.CreationTimestamp = metav1.Now() },
 		"without labels":          func(n *corev1.Node) { n.Labels, n.ManagedFields = map[string]string{}, nil },
 		"without a stamp":         func(n *corev1.Node) { n.Annotations = nil },
+		"opened without taints": func(n *corev1.Node) {
+			n.Annotations[policy.StampAnnotation] = record.Stamp{Opened: []string{}}.String()
+		},
 		"with what rules set and removed": func(n *corev1.Node) {
 			n.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: map[string]record.Derived{
 				"joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}, "example.com/label-1": {Value: n.Labels["example.com/label-1"], Rule: "r"},
@@ -73,7 +76,7 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		"with a stamp of others": func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
 		"with a stamp that says everything": func(n *corev1.Node) {
 			stamp := record.Stamp{Brought: map[string]string{"brought": "1", "example.com/label-1": "other", "example.com/label-2": n.Labels["example.com/label-2"]}}
-			stamp.Followed = "old"
+			stamp.Followed, stamp.Opened = "old", []string{"c:NoSchedule"}
 			stamp = stamp.With(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, record.New("n", record.Object{UID: "z", Version: 1 << 59}, map[string]string{"c:NoSchedule": "1"}), 1<<60)
 			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"in-the-create": "x"}, record.Record{}, 0).String()
 		},

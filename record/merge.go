@@ -88,6 +88,8 @@ func decide(o Observation, e Entry, unknown Version, known, here, late bool) Ent
 	taint := IsTaint(e.Key)
 
 	switch {
+	case o.unread(e): // 0: the client that wrote the list of taints had not read it
+		return e
 	case shown && !same && !late: // 1: a client set it
 		return set(value, o.Version)
 	case late && !same && proved && taint: // 2: a client set it back to the listed value since

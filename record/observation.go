@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +15,10 @@ type Observation struct {
 	Final bool
 	// DeletedAt is when the process observed that the object is deleted; zero while it is there.
 	DeletedAt time.Time
+
+	// Read are the keys of the taints that a client had read before it wrote the whole list. It is nil where it had read all. That the Node
+	// lacks another taint is no removal.
+	Read []string
 
 	// Items is every label and taint on the Node, and each annotation that the policy keeps, by key. Those that nodekeep never handles are
 	// left out.
@@ -77,6 +82,12 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 	}
 	listed.Value, ok = o.Stamp.Brought[key]
 	return listed, ok
+}
+
+// unread reports whether the Node lacks a taint only because the client that wrote the list had not read it.
+func (o Observation) unread(e Entry) bool {
+	_, present := o.Items[e.Key]
+	return o.Read != nil && IsTaint(e.Key) && !e.Removed && !present && !slices.Contains(o.Read, e.Key)
 }
 
 // byRule is since when a key is as rules want it, unless a client has changed it after that.

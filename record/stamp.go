@@ -15,6 +15,8 @@ type Stamp struct {
 	Followed string `json:"followed,omitempty"`
 	// Brought are recorded keys that the Node had in its CREATE. Each has its value of that time, as [Listed] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
+	// Opened are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
+	Opened []string `json:"opened,omitzero"`
 }
 
 // Given is a value that nodekeep set, as [Listed] writes it.

@@ -62,7 +62,8 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 		_, present := o.Items[e.Key]
 		_, listed := o.listed(e.Key)
 		listed = listed && !o.Unproved[e.Key]
-		if !e.Removed && !present && !listed && !r.Isolated() && r.DecidedOn(e) != o.UID {
+		lost := !listed && r.DecidedOn(e) != o.UID || o.unread(e)
+		if !e.Removed && !present && lost && !r.Isolated() {
 			if missing == nil {
 				missing = make(map[string]string, len(r.Entries))
 			}
