@@ -74,7 +74,7 @@ func TestMachinesThatChangeTheirNamesLoseNothingAndGetNothingTwiceInRandomScenar
 	}
 	first := rand.Uint64() >> 16
 	t.Logf("seeds %d to %d; one of them: NODEKEEP_SEED=n", first, first+simulatedSeeds-1)
-	follows := 0
+	follows := simulateRenaming(t, 257535022323470) // a webhook that is behind follows a newer record of another name
 	for seed := first; seed < first+simulatedSeeds && !t.Failed(); seed++ {
 		follows += simulateRenaming(t, seed)
 	}

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -113,4 +114,26 @@ func TestARecordThatFollowsAnotherOneKeepsBackWhatWaits(t *testing.T) {
 
 	again := record.Follow(record.Follow(old, "new", record.Machine{}, func(key string) bool { return key == "held" }), "newer", record.Machine{}, func(key string) bool { return key == "held" })
 	assert.Equal(t, map[string]string{"held": "2"}, again.Quarantined.Items(), "what waits goes on to the next name")
+}
+
+// A webhook that did not know the record of the name took the machine for another Node's, whose values were recorded later.
+func TestANodesOwnRecordCorrectsWhatIsFromAnotherNodes(t *testing.T) {
+	own := record.Forget(record.New("n", record.Object{UID: "U1", Version: 5}, map[string]string{label: "own", taint: "own"}), []string{taint})
+	o := from(given(given(shows("U2", 20), label, "other", 0), taint, "other", 0), 9)
+	for name, tt := range map[string]struct {
+		from, follows string
+		corrects      bool
+	}{
+		"from a record that this one does not follow": {"old", "", true},
+		"from another record than it follows":         {"old", "older", true},
+		"from the record that it follows":             {"old", "old", false},
+		"from itself":                                 {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, r := o, own
+			o.Stamp.Followed, r.Followed = tt.from, tt.follows
+			correct, remove := record.Stale(record.Merge(r, o), o)
+			assert.Equal(t, tt.corrects, correct[label] == "own" && slices.Contains(remove, taint))
+		})
+	}
 }

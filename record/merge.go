@@ -23,7 +23,7 @@ func Merge(r Record, o Observation) Record {
 	last, newest := r.Observed(o.UID), r.Newest()
 	late, again := o.Version < last, r.presumes(o.Version)
 	unknown := r.Floor // what nodekeep gave from up to there cannot be adopted
-	if o.Stamp.Followed != r.Followed && o.Stamp.Followed != "" {
+	if o.follows(r) {
 		unknown = o.Version
 	}
 	before := r

@@ -84,6 +84,12 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 	return listed, ok
 }
 
+// follows reports whether nodekeep gave what the record of another Node had, though this record does not follow that one. Which of the two
+// is newer says nothing.
+func (o Observation) follows(r Record) bool {
+	return o.Stamp.Followed != "" && o.Stamp.Followed != r.Followed
+}
+
 // unread reports whether the Node lacks a taint only because the client that wrote the list had not read it.
 func (o Observation) unread(e Entry) bool {
 	_, present := o.Items[e.Key]

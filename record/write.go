@@ -82,6 +82,9 @@ func Stale(r Record, o Observation) (correct map[string]string, remove []string)
 			continue
 		}
 		given, _ := o.listed(key)
+		if o.follows(r) {
+			given.From = 0
+		}
 		switch e, known := r.Entry(key); {
 		case !known || !e.newerThan(given):
 		case e.Removed:
