@@ -205,7 +205,10 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 		taints, _ = next.taintsOn(node, p.Gate())
 		next.RegisterTaints = policy.FreeOf(p.RegistrationTaints(final), taints)
 	}
-	next.Stamp, _ = node.Stamp(in.Guarded)
+	var stamped bool
+	if next.Stamp, stamped = node.Stamp(in.Guarded); !stamped && gated { // no webhook has listed them
+		next.Stamp.Brought = node.OwnLabels(r, p)
+	}
 	next.Step, next.Again = next.step(), settlesIn(next.Rules, node, in.Now)
 	return next
 }

@@ -19,6 +19,8 @@ const (
 	kubectlTaint = "kubectl-taint"
 	kubectlApply = "kubectl"
 	creator      = "kubectl-create"
+
+	ancientChanges = "ancient-changes"
 )
 
 func (w *cluster) clientSteps() []step {
@@ -32,6 +34,7 @@ func (w *cluster) clientSteps() []step {
 		{14, "register", func() { w.register(w.anyName()) }},
 		{1, "deny", w.deny},
 		{1, "remove the annotation", w.unstamp},
+		{2, "lose the managers", w.loseManagers},
 		{1, "change the policy", w.changePolicy},
 		{1, "lose a record", w.loseRecord},
 	}
@@ -118,6 +121,31 @@ func (w *cluster) removedSince(n *node, k int) bool {
 	return slices.ContainsFunc(w.logs[n.name].states[n.at:], func(p *past) bool { return p.edited[k] && p.items[k].Value == oracle.None })
 }
 
+// loseManagers is the API server that has merged the managers of all labels into one. What it shows then is not enough to tell that a client
+// set what the Node has by nodekeep, or by its kubelet, as well: design 5.8, limit 13.
+func (w *cluster) loseManagers() {
+	n := w.anyNode()
+	if n == nil || !w.chance(w.scenario.merges) {
+		return
+	}
+	for k, key := range keys {
+		i := n.past.items[k]
+		ours, client := slices.Contains(n.owners[key], ourManager), i.Owner == oracle.Client
+		kubelets := len(n.owners[key]) > 0 && !client && !ours
+		if kubelets && i.Brought != i.Value || ours && i.Given != i.Value || client && (i.Value == i.Brought || i.Value == i.Given) {
+			return
+		}
+	}
+	next := n.clone()
+	for key, managers := range n.owners {
+		if managers[0] != ancientChanges {
+			next.owners[key], next.merged[key] = []string{ancientChanges}, managers
+		}
+	}
+	w.commit(next)
+	w.say("cluster: loses the managers of %s", next.describe())
+}
+
 func (w *cluster) deleteNode() {
 	n := w.anyNode()
 	if w.reviewing { // one deletion at a time
@@ -199,7 +227,7 @@ func (w *cluster) loseRecord() {
 // unstamp is a client that removes the annotation. What nodekeep set and nobody owns looks like a client's decision from then on.
 func (w *cluster) unstamp() {
 	n := w.anyNode()
-	if n == nil || n.annotations[stampAnnotation] == "" || n.gateIsBack || !w.chance(w.scenario.unstamps) {
+	if n == nil || n.annotations[stampAnnotation] == "" || n.gateIsBack || n.lostManagers() || !w.chance(w.scenario.unstamps) {
 		return
 	}
 	next := n.clone()
@@ -282,7 +310,7 @@ func (w *cluster) register(name string) {
 		decided = append(decided, w.admit(n))
 	}
 	reviewer := "no webhook"
-	brought, knew := n.items(), map[string]string{}
+	had, knew := n.items(), map[string]string{}
 	if i := w.rng.IntN(len(w.webhooks)); !w.webhooks[i].down {
 		reviewer = "webhook " + strconv.Itoa(i)
 		knew = w.review(w.webhooks[i], n, by == kubelet)
@@ -290,12 +318,12 @@ func (w *cluster) register(name string) {
 	if after {
 		decided = append(decided, w.admit(n))
 	}
-	w.committed(n, by, brought, knew, decided)
+	w.committed(n, by, had, knew, decided)
 	w.say("%s: registers %s through %s", by, n.describe(), reviewer)
 }
 
 // committed stores a Node that was created, with the truth about each key.
-func (w *cluster) committed(n *node, by string, brought, knew map[string]string, decided []int) {
+func (w *cluster) committed(n *node, by string, had, knew map[string]string, decided []int) {
 	var edited []int
 	shown := n.items()
 	for k, key := range keys {
@@ -304,13 +332,15 @@ func (w *cluster) committed(n *node, by string, brought, knew map[string]string,
 		if _, restored := n.next.givenInReview[key]; restored {
 			i.Given = valueOf(n.next.givenInReview[key])
 		} else if known {
-			i.Brought = valueOf(brought[key])
+			i.Brought = valueOf(had[key])
+		} else if !isTaintKey(k) { // what is a kubelet's own
+			i.Brought = valueOf(brought(n.annotations[stampAnnotation])[key])
 		}
 		switch {
 		case shown[key] == none:
 		case slices.Contains(decided, k) && valueOf(shown[key]) != i.Given, by != kubelet && n.ownedByAClient(key):
 			edited = append(edited, k)
-		case isTaintKey(k) && brought[key] != none && i.Brought == oracle.None && i.Given == oracle.None:
+		case isTaintKey(k) && had[key] != none && i.Brought == oracle.None && i.Given == oracle.None:
 			edited = append(edited, k) // nobody can tell it from a client's
 		}
 	}

@@ -134,6 +134,12 @@ func forgedStamp(items map[string]string) string {
 	return record.Stamp{}.With(items, record.Record{}, 0).String()
 }
 
+// brought is what an annotation lists as brought.
+func brought(annotation string) map[string]string {
+	stamp, _ := record.ParseStamp(annotation)
+	return stamp.Brought
+}
+
 // loadPolicy reads a policy, which knows the rules of the one before.
 func loadPolicy(text string, before *policy.Policy) policy.Policy {
 	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+text), policy.DefaultGate)

@@ -40,7 +40,7 @@ func (w *cluster) setOwnLabel() {
 // forge is a kubelet that lies about its Node.
 func (w *cluster) forge() {
 	n := w.anyNode()
-	if n == nil || n.gateIsBack || !w.chance(w.scenario.forges) {
+	if n == nil || n.gateIsBack || n.lostManagers() || !w.chance(w.scenario.forges) {
 		return
 	}
 	k, value := w.anyKey(), w.anyValue()

@@ -29,6 +29,7 @@ type node struct {
 	version     int
 	labels      map[string]string
 	owners      map[string][]string // of labels
+	merged      map[string][]string // the owners of labels that the API server has lost
 	annotations map[string]string
 	taints      []corev1.Taint
 	taintsBy    string         // who wrote the list of taints last; empty: nobody owns it
@@ -51,7 +52,10 @@ func (n *node) items() map[string]string { return itemsOf(n.labels, n.taints) }
 func (n *node) clone() *node {
 	c := *n
 	c.labels, c.owners, c.taints, c.annotations = maps.Clone(n.labels), maps.Clone(n.owners), slices.Clone(n.taints), maps.Clone(n.annotations)
-	c.wrote = maps.Clone(n.wrote)
+	c.wrote, c.merged = maps.Clone(n.wrote), maps.Clone(n.merged)
+	if c.merged == nil {
+		c.merged = map[string][]string{}
+	}
 	if n.past != nil {
 		c.next = *n.past
 	}
@@ -75,10 +79,32 @@ func (n *node) claims(key string) bool {
 	return false
 }
 
+// managersOf are who manages a label, be it lost or not.
+func (n *node) managersOf(key string) (managers []string) {
+	for _, manager := range n.owners[key] {
+		if manager == ancientChanges {
+			managers = append(managers, n.merged[key]...)
+		} else {
+			managers = append(managers, manager)
+		}
+	}
+	return managers
+}
+
+// lostManagers reports whether the API server shows of some label only that it has lost who set it.
+func (n *node) lostManagers() bool {
+	for _, managers := range n.owners {
+		if slices.Contains(managers, ancientChanges) {
+			return true
+		}
+	}
+	return false
+}
+
 // ownerOf is whose a key is, as far as anybody can tell.
 func (n *node) ownerOf(k int) oracle.Owner {
 	key := keys[k]
-	managers := slices.DeleteFunc(slices.Clone(n.owners[key]), func(manager string) bool { return manager == ourManager })
+	managers := slices.DeleteFunc(n.managersOf(key), func(manager string) bool { return manager == ourManager })
 	switch {
 	case isTaintKey(k):
 		return oracle.Nobody
@@ -95,7 +121,7 @@ func (n *node) ownerOf(k int) oracle.Owner {
 
 // ownedByAClient reports whether a client set the label.
 func (n *node) ownedByAClient(key string) bool {
-	return slices.ContainsFunc(n.owners[key], func(manager string) bool { return manager != kubelet && manager != ourManager })
+	return slices.ContainsFunc(n.managersOf(key), func(manager string) bool { return manager != kubelet && manager != ourManager })
 }
 
 // object is the Node as it goes over the wire.
@@ -313,6 +339,8 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 	for k, key := range keys {
 		if i := &next.next.items[k]; after[key] != before[key] {
 			i.Given, i.Since, i.Brought = valueOf(after[key]), n.at+1, oracle.None
+		} else if own, lists := brought(next.annotations[stampAnnotation])[key]; lists && !isTaintKey(k) && i.Given == oracle.None {
+			i.Brought = valueOf(own)
 		}
 	}
 	c.checkLift(n, next)

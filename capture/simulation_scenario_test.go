@@ -38,6 +38,7 @@ type scenario struct {
 	denials, vetoes, lateWrites, otherMachines                    float64
 	admission, forges, unstamps                                   float64 // other admission policies; kubelets; clients
 	foreign                                                       float64 // a record of another cluster is there from the beginning
+	merges                                                        float64 // the API server loses managers
 	losses                                                        float64 // clients remove records of Nodes that live, or put older ones back
 
 	collects  bool // records of deleted Nodes are collected
@@ -66,7 +67,7 @@ func newScenario(rng *rand.Rand) scenario {
 	if rng.IntN(3) == 0 {
 		s.names = append(s.names, "n2")
 	}
-	s.losses = some(.3, 1)
+	s.losses, s.merges = some(.3, 1), some(.3, 1)
 	s.collects, s.retention = rng.IntN(2) == 0, keptForEver
 	if s.collects && rng.IntN(3) == 0 {
 		s.retention = keptShortly

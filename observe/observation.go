@@ -13,7 +13,7 @@ import (
 // Metadata is what the policy uses when the Node is observed for a record.
 func (n *Node) Metadata(r record.Record, p policy.Policy, guarded bool) policy.Metadata {
 	return policy.Metadata{
-		Items: n.Items, Owners: n.Owners, Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
+		Items: n.Items, Owners: n.knownOwners(r), Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
 	}
 }
 

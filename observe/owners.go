@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,6 +122,52 @@ func ownersOf(writers []Writer) map[string][]string {
 		}
 	}
 	return managers
+}
+
+// knownOwners are the managers of each label and annotation, as [ownersOf] has them. Beyond ten entries the API server merges the oldest into
+// one. What only that one owns is unknown. What nodekeep gave has no owner, and what the Node brought is the kubelet's. Otherwise, and where
+// a client decided it on this object, it stays a client's.
+func (n *Node) knownOwners(r record.Record) map[string][]string {
+	known, copied := n.Owners, false
+	for key, managers := range n.Owners {
+		if !policy.LostOwners(managers) {
+			continue
+		}
+		e, recorded := r.Entry(key)
+		listed := record.Listed(key, n.Items[key])
+		given, gave := n.annotations.stamp.Given[key]
+		brought, brings := n.annotations.stamp.Brought[key]
+		var owners []string
+		switch {
+		case gave && given.Value == listed:
+		case brings && brought == listed && (!recorded || e.Removed || r.DecidedOn(e) != n.UID):
+			owners = []string{policy.Kubelet}
+		default:
+			continue
+		}
+		if !copied {
+			known, copied = maps.Clone(n.Owners), true
+		}
+		known[key] = owners
+	}
+	return known
+}
+
+// OwnLabels are the labels that only the kubelet has set and a client might have set, with their values.
+func (n *Node) OwnLabels(r record.Record, p policy.Policy) (own map[string]string) {
+	for key, managers := range n.Owners {
+		if _, known := r.Entry(key); known || !record.IsLabel(key) || !p.Selects(key) || p.OwnedByPeople(managers) {
+			continue
+		}
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[key] = n.Items[key]
+	}
+	if len(own) > policy.MaxOwnLabels {
+		return nil
+	}
+	return own
 }
 
 func writerOf(manager string) stampWriter {

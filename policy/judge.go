@@ -76,11 +76,19 @@ func operatorsClients() patterns {
 	return patterns{"kubectl*", "k9s", "Mozilla", "Terraform", "pulumi-kubernetes*", "ansible*"}
 }
 
+// Kubelet is the manager by which a kubelet changes its Node.
+const Kubelet = "kubelet"
+
 // Managers that the API server makes of entries whose managers it has lost.
 const (
 	ancientChanges   = "ancient-changes"
 	beforeFirstApply = "before-first-apply"
 )
+
+// LostOwners reports whether the API server has lost all managers of a label.
+func LostOwners(managers []string) bool {
+	return len(managers) > 0 && !slices.ContainsFunc(managers, func(manager string) bool { return manager != ancientChanges && manager != beforeFirstApply })
+}
 
 // judgeDoubtful is [Policy.Judge] for a label that a component usually sets. It is an operator's if managedFields show only operators'
 // clients. A label that nodekeep has restored has no manager: then the record shows whose it is.

@@ -191,6 +191,12 @@ func (p Policy) Keeps(item string) (keeps bool, why string) {
 	return ruling == selected, parts.String()
 }
 
+// Selects is [Policy.Keeps] without the reason.
+func (p Policy) Selects(item string) bool {
+	ruling, _ := p.rule(item)
+	return ruling == selected
+}
+
 // Restores reports whether the policy restores an item that the record has. The record has what a component usually sets only where an
 // operator has set it.
 func (p Policy) Restores(item string) bool {

@@ -13,7 +13,8 @@ type Stamp struct {
 	// Followed is the Node whose record the values are from, if the webhook took this Node's machine for that one's. Whether it may follow
 	// that record is capture's to decide.
 	Followed string `json:"followed,omitempty"`
-	// Brought are recorded keys that the Node had in its CREATE. Each has its value of that time, as [Listed] writes it.
+	// Brought are keys that the Node had in its CREATE: recorded ones, and labels of the kubelet's own. Each has its value of that time, as
+	// [Listed] writes it.
 	Brought map[string]string `json:"brought,omitempty"`
 	// Opened are the keys of the taints that the Node had behind the gate, sorted; nil: nodekeep removed no gate.
 	Opened []string `json:"opened,omitzero"`

@@ -211,23 +211,26 @@ func (d decision) withoutItems() decision {
 }
 
 // brought are the recorded keys that the Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was
-// removed from this very object.
+// removed from this very object. Of other keys, they are the labels that a kubelet brings and a client might have set. Once the API server
+// has lost their managers, nothing else says that they are the kubelet's.
 func brought(in incoming, r record.Record, d decision, p policy.Policy) map[string]string {
-	var own map[string]string
-	items := in.items(p)
-	for _, e := range r.Entries {
-		value, is := items[e.Key]
-		_, replaced := d.restore.Add[e.Key]
-		_, derived := d.labels[e.Key]
-		if e.Removed || !is || replaced || derived || d.gate.Is(record.Taint(e.Key, "")) {
-			continue
+	brought, own := map[string]string{}, map[string]string{}
+	for key, value := range in.items(p) {
+		_, replaced := d.restore.Add[key]
+		_, derived := d.labels[key]
+		e, known := r.Entry(key)
+		switch {
+		case replaced || derived || d.gate.Is(record.Taint(key, "")):
+		case known && !e.Removed:
+			brought[key] = record.Listed(key, value)
+		case record.IsLabel(key) && in.occasion == policy.CreateByKubelet && p.Selects(key):
+			own[key] = value
 		}
-		if own == nil {
-			own = map[string]string{}
-		}
-		own[e.Key] = record.Listed(e.Key, value)
 	}
-	return own
+	if len(own) <= policy.MaxOwnLabels {
+		maps.Copy(brought, own)
+	}
+	return brought
 }
 
 func outcomeOf(d decision) outcome {

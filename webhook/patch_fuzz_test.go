@@ -321,16 +321,24 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	}
 	stamp, ok := record.ParseStamp(value)
 	require.True(t, ok)
-	given, brought := map[string]record.Given{}, map[string]string{}
+	given, brought, own := map[string]record.Given{}, map[string]string{}, map[string]string{}
 	for item, value := range restore.Add {
 		e, _ := s.record.Entry(item)
 		given[item] = record.Given{Value: record.Listed(item, value), From: e.Version}
 	}
 	for item, value := range s.brings() {
 		_, remembered := s.remembered()[item]
-		if _, replaced := given[item]; remembered && !replaced && !policy.DefaultGate.Is(record.Taint(item, "")) {
+		_, replaced := given[item]
+		switch keeps, _ := s.policy.Keeps(item); {
+		case replaced || policy.DefaultGate.Is(record.Taint(item, "")):
+		case remembered:
 			brought[item] = record.Listed(item, value)
+		case record.IsLabel(item) && keeps && s.byKubelet && !s.kept():
+			own[item] = value
 		}
+	}
+	if len(own) <= policy.MaxOwnLabels {
+		maps.Copy(brought, own)
 	}
 	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)
 	require.Equal(t, brought, orEmpty(stamp.Brought))

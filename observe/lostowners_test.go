@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// The API server merges the oldest entries of managedFields. What it has lost is no client.
+func TestALabelWhoseManagerIsLostIsWhoseItWasBefore(t *testing.T) {
+	const pool = "example.com/pool"
+	p := policy.Default()
+	brings := record.Stamp{Brought: labels{pool: "k"}}
+	gives := record.Stamp{}.With(labels{pool: "k"}, record.Record{}, 0)
+	before := merged(t, record.Record{}, Of(object("z", 3, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
+	here := merged(t, record.Record{}, Of(object("a", 5, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
+	for name, c := range map[string]struct {
+		r       record.Record
+		value   string
+		stamp   *record.Stamp
+		version record.Version // at which the record has it then; 0: it has nothing
+	}{
+		"the kubelet's own":                                     {record.Record{}, "k", &brings, 0},
+		"the kubelet's own, which a client changed":             {record.Record{}, "c", &brings, 9},
+		"the kubelet's own, which the record has from before":   {before, "k", &brings, 3},
+		"the kubelet's own, which a client had applied as well": {here, "k", &brings, 9},
+		"what nodekeep gave":                                    {before, "k", &gives, 3},
+		"what nodekeep gave, which a client changed":            {before, "c", &gives, 9},
+		"what the Node neither brought nor was given":           {record.Record{}, "k", &record.Stamp{}, 9},
+		"what no stamp says anything of":                        {record.Record{}, "k", nil, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, manager := range []string{"ancient-changes", "before-first-apply"} {
+				n := object("a", 9, labels{pool: c.value}, wrote(manager, 1, pool))
+				if c.stamp != nil {
+					n = stamped(n, *c.stamp)
+				}
+				for how, n := range inMemory(n) {
+					e, _ := merged(t, c.r, n, p).Entry(pool)
+					assert.Equal(t, c.version, e.Version, how)
+				}
+			}
+		})
+	}
+	both := stamped(object("a", 9, labels{pool: "k"}, wrote("ancient-changes", 1, pool), wrote("kubectl", 2, pool)), brings)
+	assert.Equal(t, labels{pool: "k"}, merged(t, record.Record{}, Of(both), p).Items(), "a client that is known has it too")
+	recorded := merged(t, record.Record{}, Of(object("z", 3, labels{worker: "a"}, wrote("kubectl-label", 1, worker))), p)
+	forged := stamped(object("a", 9, labels{worker: "b"}, wrote("ancient-changes", 1, worker)), record.Stamp{Brought: labels{worker: "b"}})
+	assert.Equal(t, labels{worker: "b"}, merged(t, recorded, Of(forged), p).Items(), "no kubelet brings it, whatever a stamp says")
+}
+
+func TestAKubeletsOwnLabelsAreThoseThatAClientMightHaveSet(t *testing.T) {
+	const pool, zone = "example.com/pool", "topology.kubernetes.io/zone"
+	n := Of(object("a", 5, labels{pool: "k", "both": "1", "client": "1", "known": "1", zone: "z", corev1.LabelHostname: "n"},
+		wrote("kubelet", 1, pool, "both", "known", zone, corev1.LabelHostname), wrote("kubectl-label", 2, "both", "client")))
+	known := record.New("n", record.Object{UID: "z", Version: 3}, labels{"known": "2"})
+	assert.Equal(t, labels{pool: "k"}, n.OwnLabels(known, policy.Default()))
+	many := labels{}
+	var keys []string
+	for i := range policy.MaxOwnLabels + 1 {
+		key := "l" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+		many[key], keys = "v", append(keys, key)
+	}
+	assert.Empty(t, Of(object("a", 5, many, wrote("kubelet", 1, keys...))).OwnLabels(known, policy.Default()), "a kubelet must not fill the stamp")
+}
