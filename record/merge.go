@@ -100,7 +100,7 @@ func decide(o Observation, e Entry, unknown Version, known, here, late bool) Ent
 		return set(value, o.Version)
 	case shown && !same: // 5: a newer state of this object lacks it
 		return removed(o.Version)
-	case !shown && (proved && (known || o.gave(e.Key)) || ruled && remembered): // 6: the object had it, and a client removed it
+	case !shown && (proved || ruled && remembered): // 6: the object had it, and a client removed it
 		return removed(o.Version)
 	case same && !proved && !late && (!known || here || remembered && value == e.Value): // 7: the kubelet may claim a client's value for nodekeep
 		return set(value, o.Version)

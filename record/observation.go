@@ -90,12 +90,6 @@ func (o Observation) follows(r Record) bool {
 	return o.Stamp.Followed != "" && o.Stamp.Followed != r.Followed
 }
 
-// gave reports whether the stamp lists the key as given.
-func (o Observation) gave(key string) bool {
-	_, given := o.Stamp.Given[key]
-	return given
-}
-
 // unread reports whether the Node lacks a taint only because the client that wrote the list had not read it.
 func (o Observation) unread(e Entry) bool {
 	_, present := o.Items[e.Key]
@@ -111,7 +105,7 @@ func (o Observation) byRule(key string) (since Version, ok bool) {
 // outlives reports whether an item that nodekeep gave the Node is from an entry that the record has lost. The record has none, or an older
 // one. Of what is from a version up to unknown, that cannot be told.
 func (o Observation) outlives(e Entry, known bool, unknown Version) bool {
-	if !o.gave(e.Key) {
+	if _, given := o.Stamp.Given[e.Key]; !given {
 		return false
 	}
 	listed, _ := o.listed(e.Key)

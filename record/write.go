@@ -62,8 +62,8 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 		_, present := o.Items[e.Key]
 		_, listed := o.listed(e.Key)
 		listed = listed && !o.Unproved[e.Key]
-		lost := !listed && r.DecidedOn(e) != o.UID || o.unread(e)
-		if !e.Removed && !present && lost && !r.Isolated() {
+		lost := !listed && !r.Isolated() && r.DecidedOn(e) != o.UID
+		if !e.Removed && !present && (lost || o.unread(e) && !r.Isolated()) {
 			if missing == nil {
 				missing = make(map[string]string, len(r.Entries))
 			}

@@ -211,27 +211,43 @@ func (d decision) withoutItems() decision {
 }
 
 // brought are the recorded keys that the Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was
-// removed from this very object. Of other keys, they are the labels that a kubelet brings and a client might have set. Once the API server
-// has lost their managers, nothing else says that they are the kubelet's.
+// removed from this very object. The labels of its kubelet's own are among them.
 func brought(in incoming, r record.Record, d decision, p policy.Policy) map[string]string {
-	brought, own := map[string]string{}, map[string]string{}
-	for key, value := range in.items(p) {
+	brought := in.ownLabels(r, p)
+	items := in.items(p)
+	for _, e := range r.Entries {
+		if value, is := items[e.Key]; is && !e.Removed && !d.gate.Is(record.Taint(e.Key, "")) {
+			brought[e.Key] = record.Listed(e.Key, value)
+		}
+	}
+	maps.DeleteFunc(brought, func(key, _ string) bool {
 		_, replaced := d.restore.Add[key]
 		_, derived := d.labels[key]
-		e, known := r.Entry(key)
-		switch {
-		case replaced || derived || d.gate.Is(record.Taint(key, "")):
-		case known && !e.Removed:
-			brought[key] = record.Listed(key, value)
-		case record.IsLabel(key) && in.occasion == policy.CreateByKubelet && p.Selects(key):
+		return replaced || derived
+	})
+	return brought
+}
+
+// ownLabels are labels that a kubelet brings and a client might have set. Once the API server has lost their managers, nothing else says that
+// they are the kubelet's.
+func (in incoming) ownLabels(r record.Record, p policy.Policy) map[string]string {
+	own := map[string]string{}
+	if in.occasion != policy.CreateByKubelet || len(in.labels) > manyLabels {
+		return own
+	}
+	for key, value := range in.labels {
+		if e, known := r.Entry(key); (!known || e.Removed) && record.IsLabel(key) && p.Selects(key) {
 			own[key] = value
 		}
 	}
-	if len(own) <= policy.MaxOwnLabels {
-		maps.Copy(brought, own)
+	if len(own) > policy.MaxOwnLabels {
+		clear(own)
 	}
-	return brought
+	return own
 }
+
+// manyLabels is more than a Node has. Of an object with more, not each is looked at.
+const manyLabels = 1000
 
 func outcomeOf(d decision) outcome {
 	switch {

@@ -46,7 +46,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"the quarantined side learns nothing more":                             {"merge.go", "if r.Isolated() && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
 		"what an operator refused is restored":                                 {"quarantine.go", "accepted.Floor = live.Version - 1", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
 		"a removed key is restored":                                            {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
-		"a value that the Node brought is overwritten":                         {"write.go", "!e.Removed && !present && !listed", "!e.Removed && (!present || true) && !listed", "annotations", nil},
+		"a value that the Node brought is overwritten":                         {"write.go", "!e.Removed && !present && (lost", "!e.Removed && (!present || true) && (lost", "annotations", nil},
 		"a stale value stays on the Node":                                      {"write.go", "case e.Value != o.Items[key].Value:", "case false:", "label-edits", nil},
 		"a removed key that was restored stays on the Node":                    {"write.go", "case e.Removed:", "case false:", "label-edits", nil},
 		"what a client changed is corrected":                                   {"write.go", "!o.untouched(key)", "false", "label-edits", nil},
