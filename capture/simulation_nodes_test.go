@@ -39,7 +39,7 @@ type node struct {
 	finalizer   bool // something delays its deletion
 	deleting    bool
 	gone        bool // this is what the API server deleted
-	gateIsBack  bool // a client has written the gate again, with the taints that it had read, and capture has not put that right
+	gateIsBack  bool // a client has written the gate again, with the taints that it had read, and capture has not removed it
 	read        []string
 
 	at   int // index in the log of its name
@@ -324,7 +324,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 			w.fail("capture changes %s of the spec: %v", field, err)
 		}
 	}
-	next.gateIsBack = false
+	next.gateIsBack = n.gateIsBack && gate.On(next.taints)
 	if !slices.Equal(n.taints, next.taints) {
 		next.taintsBy = ourManager
 	}

@@ -1,13 +1,11 @@
 package capture
 
 import (
-	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
-
-	"nodekeep.dev/nodekeep/record"
 )
 
 // kubectl sends the whole list of taints, without the version that it has read.
@@ -54,29 +52,25 @@ func TestAListOfTaintsThatBringsTheGateBackRemovesNothingThatCameSince(t *testin
 	}
 }
 
-// While something is refused the gate stays on. What a client removes behind it is removed all the same.
-func TestATaintThatWasPutBackBehindTheGateCanBeRemoved(t *testing.T) {
-	w := newCluster(t, "", remembered("before", 5, labels{"tenant:NoSchedule": "blue"}), node("a", "10", nil, gated))
+// A controller that writes the list it has read once, again and again: nodekeep answers less and less often, and forgets nothing.
+func TestAClientThatKeepsWritingTheListThatItReadBehindTheGateMakesNodekeepForgetNothing(t *testing.T) {
+	w := newCluster(t, "", remembered("before", 5, labels{"tenant:NoSchedule": "blue"}), node("a", "10", nil, gated, tainted("old=1:NoSchedule")))
 	r := w.leads()
-	assert.Equal(t, labels{"tenant:NoSchedule": "blue"}, w.shows())
-	w.admits = func(_, after *corev1.Node) error {
-		if !gate.On(after.Spec.Taints) {
-			return errors.New("the gate stays")
-		}
-		return nil
+	w.edit(tainted("late=1:NoExecute"))
+	r.reconciles()
+	r.wrote()
+	for range 200 {
+		w.edit(func(n *corev1.Node) {
+			n.Spec.Taints = nil
+			gated(n)
+			tainted("old=1:NoSchedule")(n)
+		})
+		r.reconciles()
+		w.passes(50 * time.Millisecond)
 	}
-	behindIt := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{gate.Taint()} }
-	tries := func() {
-		for range 10 {
-			r.Enqueue("n1")
-			r.works()
-		}
-	}
-	w.edit(behindIt)
-	tries()
-	assert.Equal(t, labels{"tenant:NoSchedule": "blue", record.TaintKey(gate.Taint()): ""}, w.shows())
-	w.edit(behindIt)
-	tries()
-	assert.Equal(t, labels{record.TaintKey(gate.Taint()): ""}, w.shows())
-	assert.Empty(t, w.record().Items())
+	assert.Less(t, len(r.wrote()), 20, "writes in ten seconds")
+	assert.Equal(t, labels{"tenant:NoSchedule": "blue", "old:NoSchedule": "1", "late:NoExecute": "1"}, w.record().Items())
+	w.passes(longestPause)
+	r.reconciles()
+	assert.Equal(t, labels{"tenant:NoSchedule": "blue", "old:NoSchedule": "1", "late:NoExecute": "1"}, w.shows())
 }

@@ -58,12 +58,15 @@ func changes(before, after Record, o Observation) bool {
 
 // Missing is what the Node lacks of its record. The policy decides which of it is restored.
 func Missing(r Record, o Observation) (missing map[string]string) {
+	if r.Isolated() {
+		return nil
+	}
 	for _, e := range r.Entries {
 		_, present := o.Items[e.Key]
 		_, listed := o.listed(e.Key)
 		listed = listed && !o.Unproved[e.Key]
-		lost := !listed && !r.Isolated() && r.DecidedOn(e) != o.UID
-		if !e.Removed && !present && (lost || o.unread(e) && !r.Isolated()) {
+		lost := !listed && r.DecidedOn(e) != o.UID
+		if !e.Removed && !present && (lost || o.unread(e)) {
 			if missing == nil {
 				missing = make(map[string]string, len(r.Entries))
 			}

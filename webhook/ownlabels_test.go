@@ -1,0 +1,46 @@
+package webhook
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// A stamp lists the labels that a kubelet brings and a client might have set. No kubelet can fill it by that.
+func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
+	few := map[string]string{"example.com/pool": "k", "kubernetes.io/os": "linux"}
+	many := func(count int) map[string]string {
+		labels := map[string]string{}
+		for i := range count {
+			labels[fmt.Sprintf("l%d", i)] = "v"
+		}
+		return labels
+	}
+	recorded := record.New("n1", record.Object{UID: "before", Version: 5}, map[string]string{"example.com/pool": "client"})
+	for name, c := range map[string]struct {
+		labels  map[string]string
+		record  record.Record
+		by      policy.Occasion
+		brought int
+	}{
+		"of a kubelet": {few, record.Record{}, policy.CreateByKubelet, 1},
+		"of a kubelet, if the record has one too":            {few, recorded, policy.CreateByKubelet, 1},
+		"of a kubelet, if a client removed one":              {few, record.Forget(recorded, []string{"example.com/pool"}), policy.CreateByKubelet, 1},
+		"of a kubelet that brings as many as there may be":   {many(policy.MaxOwnLabels), record.Record{}, policy.CreateByKubelet, policy.MaxOwnLabels},
+		"but none of one that brings more":                   {many(policy.MaxOwnLabels + 1), record.Record{}, policy.CreateByKubelet, 0},
+		"nor of one that brings more than a Node has":        {many(100_000), record.Record{}, policy.CreateByKubelet, 0},
+		"nor of another client: these are a client's labels": {few, record.Record{}, policy.CreateByOther, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := incoming{node: "n1", labels: c.labels, occasion: c.by}
+			require.Len(t, brought(in, c.record, decision{gate: policy.DefaultGate}, policy.Default()), c.brought)
+		})
+	}
+	in := incoming{node: "n1", labels: few, occasion: policy.CreateByKubelet}
+	assert.Empty(t, brought(in, recorded, decision{labels: map[string]record.Derived{"example.com/pool": {}}}, policy.Default()), "a rule's value takes its place")
+}
