@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -31,6 +32,9 @@ type Change struct {
 	WriteLabelList bool                      // the annotation has to be written
 	NoRoom         []string                  // labels that rules want and the annotation has no room to list: they wait, and with them the gate
 
+	Owners        map[string]record.Owners    // of what nodekeep has restored and owns
+	ManagedFields []metav1.ManagedFieldsEntry // with these owners; nil: the Node has to be read first
+
 	// ByClient says that an operator's command makes the change. The stamp does not list it: it is a client's decision.
 	ByClient bool
 
@@ -52,6 +56,8 @@ func (c Change) step() Step {
 		return Lift
 	case c.lists() || c.changesLabels() || c.WriteLabelList:
 		return FollowRules
+	case len(c.Owners) > 0:
+		return HandOver
 	default:
 		return Nothing
 	}
@@ -165,6 +171,9 @@ func (c Change) settings(gate policy.Gate) (all []setting) {
 	if c.WriteLabelList && !c.changesLabels() {
 		all = append(all, c.labelListing())
 	}
+	if len(c.Owners) > 0 {
+		all = append(all, c.ownerSetting())
+	}
 	return all
 }
 
@@ -175,6 +184,9 @@ func (c Change) taintListing() setting {
 
 // String names the item.
 func (s setting) String() string {
+	if s.item == managedFields {
+		return s.item
+	}
 	if s.item == policy.TaintsAnnotation || s.item == policy.LabelsAnnotation {
 		return "annotation " + s.item
 	}
@@ -187,6 +199,9 @@ func settingOf(taint corev1.Taint, removed bool) setting {
 
 // without is the change less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
 func (c Change) without(drop func(setting) bool, gate policy.Gate) (rest Change, dropped bool) {
+	if len(c.Owners) > 0 && drop(c.ownerSetting()) { // no gate stays for them
+		c.Owners, c.ManagedFields = nil, nil
+	}
 	if !slices.ContainsFunc(c.settings(gate), drop) {
 		return c, false
 	}

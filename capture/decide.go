@@ -61,6 +61,7 @@ const (
 	Complete    Step = "complete"     // restore what is missing, correct what was restored from a stale record
 	FollowRules Step = "follow_rules" // taints follow the labels
 	Lift        Step = "lift_gate"
+	HandOver    Step = "hand_over" // give restored labels and annotations their owners again
 )
 
 // Circumstances are what an action depends on in addition to the record and the Node.
@@ -209,6 +210,7 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	if next.Stamp, stamped = node.Stamp(in.Guarded); !stamped && gated { // no webhook has listed them
 		next.Stamp.Brought = node.OwnLabels(r, p)
 	}
+	next.handOver(r, node, in)
 	next.Step, next.Again = next.step(), settlesIn(next.Rules, node, in.Now)
 	return next
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
@@ -22,6 +23,8 @@ type nodePatch struct {
 		ResourceVersion string             `json:"resourceVersion"`
 		Labels          map[string]*string `json:"labels,omitempty"`
 		Annotations     map[string]*string `json:"annotations,omitempty"`
+
+		ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields,omitempty"`
 	} `json:"metadata"`
 	Spec map[string]any `json:"spec,omitempty"` // null removes a field
 }
@@ -33,6 +36,7 @@ func PatchFor(node *observe.Node, change Change, gate policy.Gate) ([]byte, erro
 	patch.Metadata.ResourceVersion = node.ResourceVersion
 	patch.Metadata.Labels = change.labelsPatch()
 	patch.Metadata.Annotations = change.annotationsPatch(node, gate)
+	patch.Metadata.ManagedFields = change.ManagedFields
 	patch.Spec = map[string]any{}
 	if taints, changed := change.taintsOn(node, gate); changed {
 		patch.Spec["taints"] = taints // the whole list, which is safe only together with the resourceVersion

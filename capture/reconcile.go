@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -383,6 +384,9 @@ func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result
 
 // change makes one PATCH of exactly the state that was decided on.
 func (a *attempt) change(ctx context.Context, step Step, change Change) (result, error) {
+	if len(change.Owners) > 0 && change.ManagedFields == nil {
+		return a.readNode(ctx)
+	}
 	node, err := a.patch(ctx, change)
 	switch {
 	case err == nil:
@@ -390,7 +394,7 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) (result,
 		a.hasSet(change.settings(a.Policy().Gate()))
 		a.accepted(a.node.UID, change)
 		a.reportChange(step, change, a.node)
-		if a.failed != nil {
+		if a.failed != nil && !a.Policy().Gate().On(a.node.Taints) {
 			return postponed, a.failed // the next try begins with the record as it is
 		}
 		return again, nil
@@ -417,7 +421,7 @@ func (a *attempt) patch(ctx context.Context, change Change) (*observe.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	n := observe.OfKeeping(node, a.Policy().Annotations())
+	n := a.whole(node)
 	return n, n.Fault
 }
 
@@ -442,5 +446,12 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 	case err != nil:
 		return nil, fmt.Errorf("get node %q: %w", name, err)
 	}
-	return observe.OfKeeping(node, c.Policy().Annotations()), nil
+	return c.whole(node), nil
+}
+
+// whole is a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
+func (c *Controller) whole(object *corev1.Node) *observe.Node {
+	node := observe.OfKeeping(object, c.Policy().Annotations())
+	node.ManagedFields = object.ManagedFields
+	return node
 }

@@ -63,6 +63,9 @@ func (c *Controller) accepted(uid types.UID, change Change) {
 		return
 	}
 	notes := of.(*notes)
+	if len(change.Owners) > 0 {
+		delete(notes.refused, managedFields)
+	}
 	for _, key := range change.keys() {
 		delete(notes.refused, key)
 		delete(notes.reported, reportedRefusal(key))
@@ -91,6 +94,10 @@ func (a *attempt) refused(ctx context.Context, change Change, refused error) (re
 	}
 	refused = fmt.Errorf("patch node %q: %w", a.node.Name, refused)
 	notes := a.notesOf(a.node.UID)
+	if len(change.Owners) > 0 { // tried without them first
+		notes.refused[managedFields] = notes.refused[managedFields].again(a.Now())
+		return again, nil
+	}
 	if notes.rounds++; notes.rounds < roundsBeforeKeyByKey || len(change.keys()) == 0 {
 		return again, refused
 	}

@@ -27,6 +27,7 @@ func (w *cluster) check() {
 		}
 		if lives {
 			w.checkRule(n)
+			w.checkOwners(n, r)
 		}
 		for _, c := range slices.Clone(w.captures) {
 			c.checkPending(name)
@@ -200,6 +201,15 @@ func (w *cluster) checkRule(n *node) {
 		return
 	}
 	w.fail("rule: %s shows %s as %q; its labels want %q", n.name, ruleTaint, shown, want)
+}
+
+// checkOwners checks that nodekeep owns no label whose owner it knows.
+func (w *cluster) checkOwners(n *node, r recorded) {
+	for key, owners := range ownersIn(r) {
+		if slices.Contains(n.owners[key], ourManager) {
+			w.fail("%s: nodekeep owns %s, which is of %s", n.name, key, owners)
+		}
+	}
 }
 
 // checkPending checks that a process has nothing left to do, and knows what lives.

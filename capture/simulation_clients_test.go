@@ -27,6 +27,7 @@ func (w *cluster) clientSteps() []step {
 	return []step{
 		{10, "label", func() { w.label(kubectlLabel) }},
 		{2, "apply", func() { w.label(kubectlApply) }},
+		{2, "apply without", w.applyWithout},
 		{7, "unlabel", w.unlabel},
 		{3, "write taints", w.writeStaleTaints},
 		{6, "delete", w.deleteNode},
@@ -62,6 +63,23 @@ func (w *cluster) label(manager string) {
 	}
 	w.commit(next, k)
 	w.say("client: %s %s=%s on %s", manager, keys[k], value, next.describe())
+}
+
+// applyWithout is a server-side apply that does not have a label any more. The label stays as long as it has another owner.
+func (w *cluster) applyWithout() {
+	n, k := w.anyNode(), w.anyKey()
+	if n == nil || !slices.Contains(n.owners[keys[k]], kubectlApply) {
+		return
+	}
+	next, key := n.clone(), keys[k]
+	if left := slices.DeleteFunc(slices.Clone(n.owners[key]), func(manager string) bool { return manager == kubectlApply }); len(left) > 0 {
+		next.owners[key] = left
+		w.commit(next)
+	} else {
+		setItem(next, k, nil, kubectlApply)
+		w.commit(next, k)
+	}
+	w.say("client: %s without %s on %s", kubectlApply, key, next.describe())
 }
 
 func (w *cluster) unlabel() {
@@ -130,7 +148,7 @@ func (w *cluster) loseManagers() {
 	}
 	for k, key := range keys {
 		i := n.past.items[k]
-		ours, client := slices.Contains(n.owners[key], ourManager), i.Owner == oracle.Client
+		ours, client := slices.Contains(n.owners[key], ourManager) || len(n.managersOf(key)) > 0 && i.Owner == oracle.Nobody, i.Owner == oracle.Client
 		kubelets := len(n.owners[key]) > 0 && !client && !ours
 		if kubelets && i.Brought != i.Value || ours && i.Given != i.Value || client && (i.Value == i.Brought || i.Value == i.Given) {
 			return

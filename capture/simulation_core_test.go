@@ -68,6 +68,17 @@ func withoutHistory(r recorded) recorded {
 // remembered is each key that a record remembers, with its value.
 func remembered(r recorded) map[string]string { return r.Items() }
 
+// ownersIn are the owners that a record knows, by key.
+func ownersIn(r recorded) map[string]string {
+	owners := map[string]string{}
+	for _, e := range r.Entries {
+		if e.Owners != "" {
+			owners[e.Key] = string(e.Owners)
+		}
+	}
+	return owners
+}
+
 // holdsNothing reports whether nothing is lost with a record.
 func holdsNothing(r recorded) bool { return r.Empty() }
 
@@ -132,6 +143,18 @@ func foreignRecord(name string, items map[string]string, deleted bool) recorded 
 // forgedStamp is an annotation that lists items as if nodekeep had set them.
 func forgedStamp(items map[string]string) string {
 	return record.Stamp{}.With(items, record.Record{}, 0).String()
+}
+
+// givenOwners are the names of the owners that a stamp lists with each key.
+func givenOwners(annotation string) map[string][]string {
+	stamp, _ := record.ParseStamp(annotation)
+	owners := map[string][]string{}
+	for key, given := range stamp.Given {
+		for _, manager := range given.Owners.Managers() {
+			owners[key] = append(owners[key], manager.Name)
+		}
+	}
+	return owners
 }
 
 // brought is what an annotation lists as brought.

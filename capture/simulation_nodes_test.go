@@ -101,10 +101,19 @@ func (n *node) lostManagers() bool {
 	return false
 }
 
+// deciders are the managers of a label, but those that nodekeep restored with the value that it has.
+func (n *node) deciders(key string) []string {
+	k := slices.Index(keys[:], key)
+	given := k >= 0 && n.next.items[k].Given != oracle.None && n.next.items[k].Given == valueOf(n.labels[key])
+	return slices.DeleteFunc(n.managersOf(key), func(manager string) bool {
+		return manager == ourManager || given && slices.Contains(givenOwners(n.annotations[stampAnnotation])[key], manager)
+	})
+}
+
 // ownerOf is whose a key is, as far as anybody can tell.
 func (n *node) ownerOf(k int) oracle.Owner {
 	key := keys[k]
-	managers := slices.DeleteFunc(n.managersOf(key), func(manager string) bool { return manager == ourManager })
+	managers := n.deciders(key)
 	switch {
 	case isTaintKey(k):
 		return oracle.Nobody
@@ -121,7 +130,7 @@ func (n *node) ownerOf(k int) oracle.Owner {
 
 // ownedByAClient reports whether a client set the label.
 func (n *node) ownedByAClient(key string) bool {
-	return slices.ContainsFunc(n.managersOf(key), func(manager string) bool { return manager != kubelet && manager != ourManager })
+	return slices.ContainsFunc(n.deciders(key), func(manager string) bool { return manager != kubelet })
 }
 
 // object is the Node as it goes over the wire.
@@ -161,9 +170,40 @@ func (n *node) object() *corev1.Node {
 			panic(err)
 		}
 		at := metav1.NewTime(timeOf(n.wrote[manager]))
-		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(string(raw))})
+		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: operationOf(manager), APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
+		})
 	}
 	return object
+}
+
+func operationOf(manager string) metav1.ManagedFieldsOperationType {
+	if manager == kubectlApply {
+		return metav1.ManagedFieldsOperationApply
+	}
+	return metav1.ManagedFieldsOperationUpdate
+}
+
+// own gives labels the owners that a list of managedFields says.
+func (n *node) own(entries []metav1.ManagedFieldsEntry) {
+	n.owners = map[string][]string{}
+	for _, entry := range entries {
+		var fields struct {
+			Metadata struct {
+				Labels map[string]struct{} `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil || entry.Operation != operationOf(entry.Manager) || entry.APIVersion != "v1" {
+			panic(fmt.Sprint("an entry of managedFields that the API server would not keep: ", entry, err))
+		}
+		for field := range fields.Metadata.Labels {
+			key, is := strings.CutPrefix(field, "f:")
+			if _, shown := n.labels[key]; !is || !shown {
+				continue
+			}
+			n.owners[key] = append(n.owners[key], entry.Manager)
+		}
+	}
 }
 
 // timeOf is when the API server says that a version was written.
@@ -269,6 +309,8 @@ type mergePatch struct {
 		ResourceVersion string             `json:"resourceVersion"`
 		Labels          map[string]*string `json:"labels"`
 		Annotations     map[string]*string `json:"annotations"`
+
+		ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields"`
 	} `json:"metadata"`
 	Spec map[string]json.RawMessage `json:"spec"`
 }
@@ -305,6 +347,19 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 		}
 		setLabel(next, key, value, ourManager)
 	}
+	if patch.Metadata.ManagedFields != nil {
+		changed := next.owners
+		next.owners = maps.Clone(n.owners)
+		next.own(patch.Metadata.ManagedFields)
+		for key := range patch.Metadata.Labels { // booked under the manager of the PATCH
+			next.owners[key] = changed[key]
+		}
+		for key, managers := range n.owners {
+			if slices.ContainsFunc(managers, func(m string) bool { return m != ourManager && !slices.Contains(next.owners[key], m) }) {
+				w.fail("capture takes label %s of %s from %v", key, n.name, managers)
+			}
+		}
+	}
 	for key, value := range patch.Metadata.Annotations {
 		if key != ownerAnnotation && key != stampAnnotation {
 			w.fail("capture changes annotation %s", key)
@@ -329,7 +384,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 		next.taintsBy = ourManager
 	}
 	w.checkTaints(n, next)
-	if maps.Equal(n.labels, next.labels) && maps.Equal(n.annotations, next.annotations) && slices.Equal(n.taints, next.taints) {
+	if maps.EqualFunc(n.owners, next.owners, slices.Equal) && maps.Equal(n.labels, next.labels) && maps.Equal(n.annotations, next.annotations) && slices.Equal(n.taints, next.taints) {
 		if w.refusals == 0 {
 			w.fail("capture sent a PATCH that changes nothing: %s", body)
 		}

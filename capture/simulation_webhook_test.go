@@ -90,11 +90,12 @@ func (r *replicaRecords) Progress() time.Time {
 func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[string]string) {
 	records := &replicaRecords{cluster: w, webhookReplica: h}
 	object := n.object()
-	object.UID, object.ResourceVersion, object.ManagedFields = "", "", nil
+	object.UID, object.ResourceVersion = "", ""
 	patched := reviewCreation(records, func() policyFile { return h.policy.policyFile }, byKubelet, object)
 
 	before := n.items()
 	n.labels, n.taints, n.annotations = patched.Labels, patched.Spec.Taints, patched.Annotations
+	n.own(patched.ManagedFields)
 	n.next.givenInReview = map[string]string{}
 	for item, value := range n.items() {
 		if old, had := before[item]; had && old == value {

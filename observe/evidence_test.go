@@ -170,7 +170,7 @@ func TestWhoDecidesAnItem(t *testing.T) {
 	n.annotations.derived = parsed("derived=1:NoExecute")
 	o := n.Observation(record.Record{}, policy.Default(), true)
 	assert.Equal(t, map[string]record.Item{
-		"client": {Value: "1", Owner: record.Client}, "restored": {Value: "1"}, "kubelet": {Value: "1", Owner: record.Other},
+		"client": {Value: "1", Owner: record.Client, Owners: "Update kubectl-label"}, "restored": {Value: "1"}, "kubelet": {Value: "1", Owner: record.Other},
 		"kubernetes.io/hostname": {Value: "n1", Owner: record.Other}, "claimed": {Value: "1", Owner: record.Other}, "t:NoSchedule": {},
 		"node.kubernetes.io/not-ready:NoSchedule": {Owner: record.Other}, "derived:NoExecute": {Value: "1", Owner: record.Rule},
 	}, o.Items)

@@ -14,7 +14,7 @@ import (
 
 // Node is what nodekeep reads of a Node object.
 type Node struct {
-	metav1.ObjectMeta // name, UID, resourceVersion and the timestamps only
+	metav1.ObjectMeta // name, UID, resourceVersion and the timestamps only; and managedFields, if they are set for a PATCH
 
 	// Version is the resourceVersion.
 	Version record.Version

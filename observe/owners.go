@@ -39,10 +39,13 @@ type owners struct {
 
 // Writer is an entry of managedFields that owns labels, the taints, the cordon or annotations that the policy keeps.
 type Writer struct {
-	Manager string
-	Labels  []string // keys of labels and annotations, sorted
-	Taints  bool
-	Cordon  bool
+	Manager     string
+	Operation   string
+	Subresource string
+
+	Labels []string // keys of labels and annotations, sorted
+	Taints bool
+	Cordon bool
 	// At is when it last changed anything that it owns, in seconds since 1970; 0: not known.
 	At int64
 }
@@ -73,7 +76,10 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations)
 		if _, wrote := owned.Metadata.Annotations["f:"+policy.StampAnnotation]; wrote {
 			found.stamp = max(found.stamp, writerOf(entry.Manager))
 		}
-		wrote := Writer{Manager: policy.Shortened(entry.Manager, maxManager), Taints: len(owned.Spec.Taints) > 0, Cordon: len(owned.Spec.Unschedulable) > 0}
+		wrote := Writer{
+			Manager: policy.Shortened(entry.Manager, maxManager), Operation: policy.Shortened(string(entry.Operation), maxManager), Subresource: policy.Shortened(entry.Subresource, maxManager),
+			Taints: len(owned.Spec.Taints) > 0, Cordon: len(owned.Spec.Unschedulable) > 0,
+		}
 		for field := range owned.Metadata.Labels {
 			if key, isField := strings.CutPrefix(field, "f:"); isField && !record.IsAnnotation(key) {
 				wrote.Labels = append(wrote.Labels, key)
@@ -95,7 +101,7 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations)
 		found.writers = append(found.writers, wrote)
 	}
 	slices.SortFunc(found.writers, func(a, b Writer) int { // not as the API server sorts them, by the time
-		return cmp.Or(cmp.Compare(a.Manager, b.Manager), slices.Compare(a.Labels, b.Labels), cmp.Compare(a.At, b.At))
+		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Subresource, b.Subresource), slices.Compare(a.Labels, b.Labels), cmp.Compare(a.At, b.At))
 	})
 	return found
 }
@@ -124,9 +130,48 @@ func ownersOf(writers []Writer) map[string][]string {
 	return managers
 }
 
+// lastingOwners are the owners of each label and annotation that nodekeep restores with its value. Those that set it again by themselves are
+// left out, and those that the API server has lost.
+func lastingOwners(writers []Writer, p policy.Policy) map[string]record.Owners {
+	var owners map[string]record.Owners
+	for _, wrote := range writers {
+		if len(wrote.Labels) == 0 || !lasts(wrote.Manager, p) {
+			continue
+		}
+		if owners == nil {
+			owners = make(map[string]record.Owners, len(wrote.Labels))
+		}
+		by := record.Manager{Name: wrote.Manager, Operation: wrote.Operation, Subresource: wrote.Subresource}
+		alone := record.OwnersOf(by)
+		for _, key := range wrote.Labels {
+			if others := owners[key]; others == "" {
+				owners[key] = alone
+			} else {
+				owners[key] = record.OwnersOf(append(others.Managers(), by)...)
+			}
+		}
+	}
+	return owners
+}
+
+// lasts reports whether an owner is restored with its value.
+func lasts(manager string, p policy.Policy) bool {
+	alone := []string{manager}
+	return manager != FieldManager && !policy.LostOwners(alone) && p.OwnedByPeople(alone)
+}
+
+// Lasting are the owners without those that are not restored. The policy may have changed since they were recorded.
+func Lasting(owners record.Owners, p policy.Policy) record.Owners {
+	managers := owners.Managers()
+	if !slices.ContainsFunc(managers, func(m record.Manager) bool { return !lasts(m.Name, p) }) {
+		return owners
+	}
+	return record.OwnersOf(slices.DeleteFunc(managers, func(m record.Manager) bool { return !lasts(m.Name, p) })...)
+}
+
 // knownOwners are the managers of each label and annotation, as [ownersOf] has them. Beyond ten entries the API server merges the oldest into
-// one. What only that one owns is unknown. What nodekeep gave has no owner, and what the Node brought is the kubelet's. Otherwise, and where
-// a client decided it on this object, it stays a client's.
+// one. What only that one owns is unknown. What the Node brought is the kubelet's then. Otherwise, and where a client decided it on this
+// object, it stays a client's.
 func (n *Node) knownOwners(r record.Record) map[string][]string {
 	known, copied := n.Owners, false
 	for key, managers := range n.Owners {
@@ -135,20 +180,14 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 		}
 		e, recorded := r.Entry(key)
 		listed := record.Listed(key, n.Items[key])
-		given, gave := n.annotations.stamp.Given[key]
 		brought, brings := n.annotations.stamp.Brought[key]
-		var owners []string
-		switch {
-		case gave && given.Value == listed:
-		case brings && brought == listed && (!recorded || e.Removed || r.DecidedOn(e) != n.UID):
-			owners = []string{policy.Kubelet}
-		default:
+		if !brings || brought != listed || recorded && !e.Removed && r.DecidedOn(e) == n.UID {
 			continue
 		}
 		if !copied {
 			known, copied = maps.Clone(n.Owners), true
 		}
-		known[key] = owners
+		known[key] = []string{policy.Kubelet}
 	}
 	return known
 }

@@ -54,6 +54,8 @@ func SlimOf(n *Node) *Slim {
 	shape.Number(uint64(len(n.Writers)))
 	for _, wrote := range n.Writers {
 		shape.Text(wrote.Manager)
+		shape.Text(wrote.Operation)
+		shape.Text(wrote.Subresource)
 		shape.Texts(wrote.Labels)
 		shape.Flag(wrote.Taints)
 		shape.Flag(wrote.Cordon)
@@ -96,6 +98,7 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		if shape.Flag(given.From != 0); given.From != 0 {
 			text.Number(uint64(given.From))
 		}
+		shape.Text(string(given.Owners))
 	}
 	if shape.Flag(a.stamp.Followed != ""); a.stamp.Followed != "" {
 		text.Text(a.stamp.Followed)
@@ -148,6 +151,7 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 			if shape.Flag() {
 				given.From = record.Version(text.Number())
 			}
+			given.Owners = record.Owners(shape.Text())
 			a.stamp.Given[key] = given
 		}
 	}
@@ -208,7 +212,7 @@ func (s *Slim) Node() *Node {
 		n.Writers = make([]Writer, count)
 	}
 	for i := range n.Writers {
-		n.Writers[i] = Writer{Manager: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), Cordon: shape.Flag(), At: s.written[i]}
+		n.Writers[i] = Writer{Manager: shape.Text(), Operation: shape.Text(), Subresource: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), Cordon: shape.Flag(), At: s.written[i]}
 	}
 	n.Owners = ownersOf(n.Writers)
 	n.Claimed = shape.Texts()

@@ -48,6 +48,7 @@ type document struct {
 	ForgottenUntil      string             `json:"forgottenUntil,omitempty"`
 	Machine             Machine            `json:"machine,omitzero"`
 	Followed            string             `json:"followed,omitempty"`
+	Owners              []owning           `json:"owners,omitempty"`
 	Derived             map[string]Derived `json:"derived,omitempty"`
 	DeletedAt           time.Time          `json:"deletedAt,omitzero"`
 	History             json.RawMessage    `json:"history,omitempty"`
@@ -98,7 +99,7 @@ func encode(r Record) ([]byte, error) {
 	d := document{
 		Version: cmp.Or(r.format, Format), Cluster: r.Cluster, Node: r.Node, UID: newest.UID, NodeResourceVersion: text(newest.Version), ForgottenUntil: text(r.Floor),
 		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, Followed: r.Followed, Derived: r.Derived, DeletedAt: r.DeletedAt,
-		History: r.History,
+		History: r.History, Owners: ownings(r.Entries),
 	}
 	for _, object := range r.Seen[:max(len(r.Seen)-1, 0)] {
 		d.Former = append(d.Former, formerObject{object.UID, text(object.Version)})
@@ -247,6 +248,7 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped D
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	own(entries, d.Owners)
 	return entries, dropped
 }
 

@@ -50,6 +50,10 @@ func Merge(r Record, o Observation) Record {
 	if len(next.Entries) > len(r.Entries) {
 		slices.SortFunc(next.Entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
 	}
+	for i, e := range next.Entries {
+		was, _ := r.Entry(e.Key)
+		next.Entries[i] = o.noteOwners(was, e, o.Version >= newest.Version)
+	}
 	next.see(o.UID, o.Version)
 	for _, e := range next.Entries {
 		if was, _ := r.Entry(e.Key); was.Version != e.Version && e.Version < o.Version && !e.Removed { // adopted
@@ -86,13 +90,14 @@ func decide(o Observation, e Entry, unknown Version, known, here, late bool) Ent
 	remembered := known && !e.Removed
 	same := shown && o.untouched(e.Key)
 	taint := IsTaint(e.Key)
+	changed := here && listed.Since < e.Version && e.Value != listed.Value // a newer state that showed the listed value would have changed the entry
 
 	switch {
 	case o.unread(e): // 0: the client that wrote the list of taints had not read it
 		return e
 	case shown && !same && !late: // 1: a client set it
 		return set(value, o.Version)
-	case late && !same && proved && taint: // 2: a client set it back to the listed value since
+	case late && !same && proved && (taint || listed.Owners != "") && !changed: // 2: a client set it back to the listed value since
 		return set(listed.Value, o.Version)
 	case late && !same && proved && shown: // 3: the kubelet's own value hides it since
 		return set(value, o.Version)

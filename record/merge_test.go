@@ -131,7 +131,7 @@ func TestMerge(t *testing.T) {
 		"what nodekeep set says nothing, so that an older object's removal still counts": {
 			[]record.Observation{u1, given(given(shows("U2", 9), label, "a", 0), taint, "a", 0), shows("U1", 7)}, nothing},
 		"what nodekeep set and a client applies as it is counts": {
-			[]record.Observation{u1, listed(shows("U2", 9, label, "a"), label, "a", 0), shows("U1", 7)}, items{label: "a"}},
+			[]record.Observation{u1, listed(ownedBy(shows("U2", 9, label, "a"), argo), label, "a", 0), shows("U1", 7)}, items{label: "a"}},
 		"a label that nobody owns and the stamp does not list was set by another admission policy": {
 			[]record.Observation{u1, brought(owned(shows("U2", 9), label, "b", record.Nobody), label, "b")}, items{label: "b", taint: "a"}},
 		"a label that the Node brought and a client removed is removed": {

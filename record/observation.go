@@ -37,6 +37,8 @@ type Observation struct {
 type Item struct {
 	Value string
 	Owner Owner
+	// Owners are the managers that the Node shows of it, without nodekeep and those that set it again by themselves.
+	Owners Owners
 }
 
 // Owner says whose decision an item is.
@@ -115,14 +117,15 @@ func (o Observation) outlives(e Entry, known bool, unknown Version) bool {
 	return !known || !e.newerThan(listed) && (e.Version < listed.From || e.Value != o.Items[e.Key].Value)
 }
 
-// untouched reports whether an item is as nodekeep set it. Nothing shows who set a taint. So a taint that the Node brought itself, with its
-// value unchanged, is no client's decision either.
+// untouched reports whether an item is as nodekeep set it, with no owner but those that nodekeep restored. Nothing shows who set a taint. So a
+// taint that the Node brought itself, with its value unchanged, is no client's decision either.
 func (o Observation) untouched(key string) bool {
 	item, present := o.Items[key]
 	item.Value = Listed(key, item.Value)
 	listed, ok := o.listed(key)
-	if _, given := o.Stamp.Given[key]; !given && !IsTaint(key) {
+	if _, set := o.Stamp.Given[key]; !set && !IsTaint(key) {
 		return false
 	}
-	return present && ok && item.Owner == Nobody && item.Value == listed.Value
+	restored := (item.Owner == Nobody || item.Owner == Client) && item.Owners.within(listed.Owners)
+	return present && ok && restored && item.Value == listed.Value
 }

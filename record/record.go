@@ -77,6 +77,8 @@ type Entry struct {
 	Version Version
 	// NotShown says that the newest object did not show the value when last observed. Nothing is decided by it.
 	NotShown bool
+	// Owners are the managers of the value. They are restored with it. Empty: not known, or it is a taint or a removal.
+	Owners Owners
 }
 
 // Dropped counts labels, taints and annotations.

@@ -15,6 +15,7 @@ const (
 // more, so it cannot contradict them. That cannot go for versions that the entries of the newest object need. A removal that is dropped all the
 // same can be contradicted by the last state of an older object.
 func (r Record) bounded() Record {
+	boundOwners(r.Entries)
 	drop := r.removalsBeyond(MaxRemovals, MaxRemovalBytes)
 	if len(drop) == 0 {
 		return r

@@ -27,6 +27,8 @@ type Given struct {
 	From Version `json:"from,omitempty,string"`
 	// Since is the resourceVersion that the PATCH was made on; 0 in the CREATE.
 	Since Version `json:"since,omitempty,string"`
+	// Owners are the managers that nodekeep restores with the value.
+	Owners Owners `json:"owners,omitempty"`
 }
 
 // ParseStamp reads the annotation. ok is false where it cannot be read; that counts as no annotation.
@@ -55,7 +57,7 @@ func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
 	maps.Copy(given, s.Given)
 	for key, value := range items {
 		e, _ := from.Entry(key)
-		given[key] = Given{Value: Listed(key, value), From: e.Version, Since: since}
+		given[key] = Given{Value: Listed(key, value), From: e.Version, Since: since, Owners: e.Owners}
 	}
 	s.Given = given
 	return s

@@ -43,7 +43,7 @@ func changes(before, after Record, o Observation) bool {
 	}
 	for i, e := range after.Entries {
 		was := before.Entries[i]
-		if was.Key != e.Key || was.Value != e.Value || was.Removed != e.Removed || before.DecidedOn(was) != after.DecidedOn(e) {
+		if was.Key != e.Key || was.Value != e.Value || was.Removed != e.Removed || was.Owners != e.Owners || before.DecidedOn(was) != after.DecidedOn(e) {
 			return true
 		}
 		if given, listed := o.listed(e.Key); listed && IsTaint(e.Key) && was.Version <= given.Since && given.Since < e.Version {

@@ -100,7 +100,7 @@ func TestStale(t *testing.T) {
 		"what is removed at the version of the entry":  {from(given(shows("U2", 9), "gone", "x", 0), 6), nil, []string{"gone"}},
 		"not what differs at the version of the entry": {from(given(shows("U2", 9), taint, "z", 0), 6), nil, nil},
 		"what is from an entry of another cluster":     {from(given(shows("U2", 9), taint, "z", 0), 9), map[string]string{taint: "a"}, nil},
-		"not what a client changed":                    {listed(listed(shows("U2", 9, taint, "y", label, "z"), label, "z", 0), taint, "z", 0), nil, nil},
+		"not what a client changed":                    {listed(listed(ownedBy(shows("U2", 9, taint, "y", label, "z"), argo), label, "z", 0), taint, "z", 0), nil, nil},
 		"not what the Node brought":                    {brought(owned(shows("U2", 9, taint, "z"), label, "z", record.Nobody), taint, "z"), nil, nil},
 		"not what the policy does not select":          {listed(owned(shows("U2", 9), "gone", "x", record.Other), "gone", "x", 0), nil, nil},
 		"not what only the kubelet may have declared":  {unproved(given(shows("U2", 9), "gone", "x", 0), "gone"), nil, nil},

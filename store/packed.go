@@ -26,6 +26,7 @@ const (
 	isRemoved = 1 << iota
 	isNotShown
 	isInherited // it has a version of its own
+	isOwned     // its owners are known
 )
 
 // noTime is the zero time in seconds, which takes one byte so.
@@ -67,8 +68,14 @@ func pack(r record.Record) packed {
 			how |= isInherited
 			text.Number(uint64(e.Version))
 		}
+		if e.Owners != "" {
+			how |= isOwned
+		}
 		shape.Text(e.Key)
 		shape.Number(how)
+		if e.Owners != "" {
+			shape.Text(string(e.Owners))
+		}
 	}
 	p := packed{shape: unique.Make(string(shape)), text: string(text)}
 	r.Node, r.Cluster, r.Machine, r.Seen, r.Floor, r.DeletedAt, r.Entries, r.HistoryOmitted = "", "", record.Machine{}, nil, 0, time.Time{}, nil, false
@@ -112,6 +119,9 @@ func (p packed) record() record.Record {
 		e.NotShown = how&isNotShown != 0
 		if how&isInherited != 0 {
 			e.Version = record.Version(text.Number())
+		}
+		if how&isOwned != 0 {
+			e.Owners = record.Owners(shape.Text())
 		}
 		r.Entries[i] = e
 	}

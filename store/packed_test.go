@@ -46,6 +46,7 @@ func TestPackedRecordsLoseNothingButTheirHistory(t *testing.T) {
 		"with removals":              entries(record.Entry{Key: "a", Removed: true, Version: 7}, record.Entry{Key: "b", Removed: true, Version: 3}, record.Entry{Key: "c", Value: "x", Version: 7}),
 		"with inherited entries":     entries(record.Entry{Key: "a", Value: "1", Version: 5}, record.Entry{Key: "b", Version: 0}, record.Entry{Key: "c", Value: "2", Version: math.MaxUint64}),
 		"with entries not shown":     entries(record.Entry{Key: "a", Value: "1", Version: 7, NotShown: true}, record.Entry{Key: "b", Value: "1", Version: 4, NotShown: true}),
+		"with owners":                entries(record.Entry{Key: "a", Value: "1", Version: 7, Owners: "Apply x\nUpdate y"}, record.Entry{Key: "b", Version: 4, Owners: "Apply x"}, record.Entry{Key: "c", Version: 7}),
 		"with a value of a removal":  entries(record.Entry{Key: "a", Removed: true, NotShown: true, Version: 4}),
 		"of no object":               func(r *record.Record) { r.Seen, r.Floor = nil, 0 },
 		"of one object":              func(r *record.Record) { r.Seen = r.Seen[1:] },

@@ -36,6 +36,7 @@ type decision struct {
 	gate    policy.Gate
 	move    gateMove
 	own     map[string]string // nodekeep's annotations; the object must carry no other of them
+	owners  owners            // of what is restored
 	dropped record.Dropped    // what the record holds and no Node can have
 	outcome outcome
 }
@@ -157,7 +158,14 @@ func (d decision) withTaints(in incoming, k known, p policy.Policy) decision {
 	byRule := policy.FreeOf(p.TaintsFor(final), taken)
 	once := policy.FreeOf(p.RegistrationTaints(final), taken)
 
-	d.own = policy.Own{Stamp: d.stampOf(in, k, p), Taints: byRule, Labels: d.labels}.Annotations(d.otherAnnotations(in))
+	d.owners = d.ownersAfter(in, k, p)
+	list := func() map[string]string {
+		return policy.Own{Stamp: d.stampOf(in, k, p), Taints: byRule, Labels: d.labels}.Annotations(d.otherAnnotations(in))
+	}
+	if d.own = list(); d.own[policy.StampAnnotation] == "" && d.owners.after != nil {
+		d.owners = owners{}
+		d.own = list()
+	}
 	if d.own[policy.StampAnnotation] == "" && d.gatedAfter(in) {
 		delete(d.own, policy.TaintsAnnotation)
 		return d
@@ -172,7 +180,11 @@ func (d decision) stampOf(in incoming, k known, p policy.Policy) record.Stamp {
 	if d.outcome == unreadableRecord || d.outcome == otherMachine {
 		return record.Stamp{}
 	}
-	stamp := record.Stamp{Brought: brought(in, k.record, d, p)}.With(d.restore.Add, k.record, 0)
+	from := k.record
+	if d.owners.after == nil {
+		from = from.WithoutOwners()
+	}
+	stamp := record.Stamp{Brought: brought(in, k.record, d, p)}.With(d.restore.Add, from, 0)
 	if k.follow != nil && len(stamp.Given) > 0 {
 		stamp.Followed = k.record.Followed
 	}
@@ -186,7 +198,7 @@ func (d decision) gatedAfter(in incoming) bool {
 
 // bytes is how much the decision adds to the object, about.
 func (d decision) bytes() int {
-	size := 0
+	size := d.owners.bytes()
 	for _, some := range []map[string]string{d.own, d.restore.Add} {
 		for key, value := range some {
 			size += len(key) + len(value)

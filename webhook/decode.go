@@ -30,14 +30,16 @@ type incoming struct {
 	node        string
 	labels      map[string]string // nil where the object has no labels map
 	annotations map[string]string // nil where the object has no annotations map
-	hasSpec     bool
-	taints      []corev1.Taint // nil where the object has no taints list
-	cordoned    bool
-	occasion    policy.Occasion
-	size        int            // bytes of the object as it came
-	selfTest    bool           // the dry run that proves the inline route
-	machine     record.Machine // zero unless the policy uses it
-	facts       classify.Facts // zero unless the policy has rules for labels
+	// managedFields are as they came, since only few reviews need them.
+	managedFields jsontext.Value
+	hasSpec       bool
+	taints        []corev1.Taint // nil where the object has no taints list
+	cordoned      bool
+	occasion      policy.Occasion
+	size          int            // bytes of the object as it came
+	selfTest      bool           // the dry run that proves the inline route
+	machine       record.Machine // zero unless the policy uses it
+	facts         classify.Facts // zero unless the policy has rules for labels
 }
 
 // items are the labels, the taints and the cordon of the object, and the annotations that the policy keeps.
@@ -60,9 +62,10 @@ func (in incoming) shows(item string) bool {
 // partialNode is the part of a Node that is decoded.
 type partialNode struct {
 	Metadata struct {
-		Name        string            `json:"name"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
+		Name          string            `json:"name"`
+		Labels        map[string]string `json:"labels"`
+		Annotations   map[string]string `json:"annotations"`
+		ManagedFields jsontext.Value    `json:"managedFields"`
 	} `json:"metadata"`
 	Spec *struct {
 		ProviderID    string         `json:"providerID"`
@@ -116,12 +119,13 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 		return incoming{}, ErrNotOurs
 	}
 	in := incoming{
-		node:        node.Metadata.Name,
-		labels:      node.Metadata.Labels,
-		annotations: node.Metadata.Annotations,
-		occasion:    occasionOf(request.UserInfo),
-		size:        len(request.Object.Raw),
-		selfTest:    node.Metadata.Name == SelfTestNode && request.DryRun != nil && *request.DryRun,
+		node:          node.Metadata.Name,
+		labels:        node.Metadata.Labels,
+		annotations:   node.Metadata.Annotations,
+		managedFields: node.Metadata.ManagedFields,
+		occasion:      occasionOf(request.UserInfo),
+		size:          len(request.Object.Raw),
+		selfTest:      node.Metadata.Name == SelfTestNode && request.DryRun != nil && *request.DryRun,
 	}
 	providerID := ""
 	if node.Spec != nil {

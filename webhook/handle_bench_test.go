@@ -47,6 +47,20 @@ func BenchmarkHandle(b *testing.B) {
 	}
 }
 
+// The same where two clients own what is restored, and own it again.
+func BenchmarkHandleOwners(b *testing.B) {
+	known := manyKnown(1_000)
+	for node, entry := range known {
+		for i, manager := range []string{"argocd-controller", "kustomize-controller"} {
+			for at := i; at < len(entry.Record.Entries); at += 2 {
+				entry.Record.Entries[at].Owners = record.OwnersOf(record.Manager{Name: manager, Operation: "Apply"})
+			}
+		}
+		known[node] = entry
+	}
+	benchmark(b, newHook(known, policy.Default()), 50)
+}
+
 // The same with more and fewer images, which say nothing to us.
 func BenchmarkHandleImages(b *testing.B) {
 	h := newHook(manyKnown(1_000), policy.Default())

@@ -32,6 +32,7 @@ func patch(in incoming, d decision) []jsonpatch.Operation {
 	}
 	operations = append(operations, mapOperations("/metadata/labels", in.labels, labels)...)
 	operations = append(operations, annotationOperations(in, d)...)
+	operations = append(operations, d.owners.operations()...)
 	taints := taintOperations(in, d, restored)
 	operations = append(operations, taints...)
 	switch {

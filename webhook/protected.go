@@ -47,7 +47,11 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 		d.move = leaveGate
 	}
 	own.Labels = merged(own.Labels, d.labels)
-	own.Stamp = stamp.With(inline, k.record, 0)
+	from := k.record
+	if d.owners = d.ownersAfter(in, k, p); d.owners.after == nil {
+		from = from.WithoutOwners()
+	}
+	own.Stamp = stamp.With(inline, from, 0)
 	if d.own = own.Annotations(policy.AnnotationBytes(in.annotations)); d.own[policy.StampAnnotation] == "" || !policy.RoomFor(own.Labels, policy.AnnotationBytes(in.annotations)) {
 		return nothing
 	}

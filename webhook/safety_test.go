@@ -1,10 +1,12 @@
 package webhook_test
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +16,12 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -39,6 +43,7 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	absent := policy.DerivedLabels(result.Annotations[policy.LabelsAnnotation])
 	maps.DeleteFunc(absent, func(_ string, label record.Derived) bool { return !label.Absent })
 	requireTaintsStay(t, request.Object.Raw, after, absent)
+	requireOwnersStay(t, before, result)
 	require.False(t, before.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was removed")
 	for key, value := range before.Labels {
 		if absent[key].Absent {
@@ -121,14 +126,15 @@ func fieldsOf(t testing.TB, object []byte) map[string]json.RawMessage {
 	return fields
 }
 
-// withoutOurs is an object less what a patch may touch: the labels, our annotations, a cordon and the taints, see
-// [requireTaintsStay]. What holds nothing then is as good as absent.
+// withoutOurs is an object less what a patch may touch: the labels, our annotations, a cordon, the taints, see [requireTaintsStay], and the
+// owners, see [requireOwnersStay]. What holds nothing then is as good as absent.
 func withoutOurs(t testing.TB, object []byte) map[string]any {
 	t.Helper()
 	var rest map[string]any
 	require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts(object, &rest))
 	if metadata, is := rest["metadata"].(map[string]any); is {
 		delete(metadata, "labels")
+		delete(metadata, "managedFields")
 		if annotations, is := metadata["annotations"].(map[string]any); is {
 			maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "nodekeep.dev/") })
 		}
@@ -142,6 +148,43 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 	}
 	dropEmpty(rest, "spec")
 	return rest
+}
+
+// requireOwnersStay says that managedFields keep what they had, and gain no owner but those that the stamp lists.
+func requireOwnersStay(t testing.TB, before, after *corev1.Node) {
+	t.Helper()
+	if reflect.DeepEqual(before.ManagedFields, after.ManagedFields) {
+		return
+	}
+	stamp, _ := record.ParseStamp(after.Annotations[policy.StampAnnotation])
+	require.GreaterOrEqual(t, len(after.ManagedFields), len(before.ManagedFields), "an owner was removed")
+	for i, entry := range after.ManagedFields {
+		has, had := fieldsOwned(t, entry), fieldpath.NewSet()
+		if i < len(before.ManagedFields) {
+			was := before.ManagedFields[i]
+			had = fieldsOwned(t, was)
+			require.True(t, had.Difference(has).Empty(), "an owner has lost a field")
+			was.FieldsV1, entry.FieldsV1 = nil, nil
+			require.Equal(t, was, entry)
+		}
+		owner := record.Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}
+		has.Difference(had).Iterate(func(path fieldpath.Path) {
+			key := *path[len(path)-1].FieldName
+			if path.String() == ".metadata.annotations."+key {
+				key = record.AnnotationKey(key)
+			} else {
+				require.Equal(t, ".metadata.labels."+key, path.String())
+			}
+			require.Contains(t, stamp.Given[key].Owners.Managers(), owner)
+		})
+	}
+}
+
+func fieldsOwned(t testing.TB, entry metav1.ManagedFieldsEntry) *fieldpath.Set {
+	t.Helper()
+	fields := fieldpath.NewSet()
+	require.NoError(t, fields.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())))
+	return fields
 }
 
 // requireTaintsStay says that the taints which an object brought are still there, in their order and with all their fields,

@@ -131,5 +131,5 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 	node := comesToShow(t, name, items{"rack": "r1", excluded: "", controlPlane: ""})
 	assert.NotContains(t, node.Annotations, policy.LabelsAnnotation)
 	eachNode(held, func(name string) { comesToShow(t, name, rack) })
-	staysAs(t, node)
+	staysAs(t, handedOver(t, node.Name))
 }

@@ -174,7 +174,7 @@ func aNodeThatWasThereBeforeGetsNoRegistrationTaint(t *testing.T) {
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, names[1]), map[string]string{"a": "1", roleGPU: "", "b": "2"})
 	nodekeep.WaitRestored(t, names[1], map[string]string{"b": "2"})
 	before := nodekeep.Node(t, names[0])
-	staysAs(t, nodekeep.Node(t, names[1]))
+	staysAs(t, handedOver(t, names[1]))
 	unwritten(t, before)
 	for _, name := range names {
 		assert.Empty(t, harness.TaintsOf(nodekeep.Node(t, name)), name)

@@ -29,7 +29,7 @@ func (m *model) do(w *world, s step) bool {
 		w.left.edits--
 		i := &next.items[s.a]
 		i.Value, i.Owner = s.b, oracle.Client
-		if s.b == none || m.Taints[s.a] {
+		if s.b == none || m.Taints[s.a] || m.Owned && s.b == i.Given {
 			i.Owner = oracle.Nobody
 		}
 		next.edited[s.a] = !i.Derived()

@@ -52,7 +52,7 @@ func (s *state) hash() hash {
 func hashOf(r record.Record) hash {
 	h := hash{3, 4}.mix(uint64(r.Floor)).mix(bit(r.DeletedAt.IsZero()) | uint64(len(r.Entries))<<8 | uint64(len(r.Seen))<<16).text(r.Machine.SystemUUID)
 	for _, e := range r.Entries {
-		h = h.text(e.Key).text(e.Value).mix(uint64(e.Version)<<1 | bit(e.Removed))
+		h = h.text(e.Key).text(e.Value).text(string(e.Owners)).mix(uint64(e.Version)<<1 | bit(e.Removed))
 	}
 	for _, o := range r.Seen {
 		h = h.text(string(o.UID)).mix(uint64(o.Version))

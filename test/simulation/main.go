@@ -141,6 +141,7 @@ func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
 		unstamps bool
 	}{
 		{"label-orders", bounds{Keys: 1, Values: 2, Objects: 2, Admission: true}, false},
+		{"owner-orders", bounds{Keys: 1, Values: 2, Objects: 2, Owned: true}, false},
 		{"taint-orders", bounds{Keys: 1, Values: 2, Objects: 2, Taints: [maxKeys]bool{true}}, false},
 		{"kubelet-orders", bounds{Keys: 1, Values: 2, Objects: 2, Kubelet: true}, false},
 		{"kubelet-taint-orders", bounds{Keys: 1, Values: 2, Objects: 2, Taints: [maxKeys]bool{true}, Kubelet: true}, false},

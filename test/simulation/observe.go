@@ -45,12 +45,18 @@ func (m *model) observation(w *world, at int) record.Observation {
 	s := w.log[at]
 	read := &s.read[bit(w.ignores)]
 	if *read == nil {
-		*read = s.observe(at, m.names, w.ignores)
+		*read = s.observe(at, m.names, w.ignores, m.Owned)
 	}
 	return (*read).(record.Observation)
 }
 
-func (s *state) observe(at int, names [maxKeys]string, ignores bool) record.Observation {
+// The owner of a label that a client set; and the owners once another client has applied the same.
+const (
+	owner  record.Owners = "Update kubectl-label"
+	owners record.Owners = "Apply argocd-controller\n" + owner
+)
+
+func (s *state) observe(at int, names [maxKeys]string, ignores, owned bool) record.Observation {
 	o := record.Observation{UID: uid(s.object), Version: record.Version(at + 1), Items: map[string]record.Item{}}
 	if s.deleted {
 		o.Final, o.DeletedAt = true, deleted
@@ -64,8 +70,10 @@ func (s *state) observe(at int, names [maxKeys]string, ignores bool) record.Obse
 				shown.Owner = record.Rule
 			case i.Owner == oracle.Kubelet || ignores && k == 0:
 				shown.Owner = record.Other
-			case i.Owner == oracle.Client:
-				shown.Owner = record.Client
+			case i.Owner == oracle.Client && owned && i.Value == i.Given:
+				shown.Owner, shown.Owners = record.Client, owners
+			case i.Owner == oracle.Client, owned && !record.IsTaint(name) && i.Value == i.Given:
+				shown.Owner, shown.Owners = record.Client, owner
 			}
 			o.Items[name] = shown
 		}
@@ -73,7 +81,11 @@ func (s *state) observe(at int, names [maxKeys]string, ignores bool) record.Obse
 			if o.Stamp.Given == nil {
 				o.Stamp.Given = map[string]record.Given{}
 			}
-			o.Stamp.Given[name] = record.Given{Value: values[i.Given], From: record.Version(max(i.From, 0)), Since: record.Version(i.Since)}
+			given := record.Given{Value: values[i.Given], From: record.Version(max(i.From, 0)), Since: record.Version(i.Since)}
+			if owned && !record.IsTaint(name) {
+				given.Owners = owner
+			}
+			o.Stamp.Given[name] = given
 		}
 		if i.Brought != none {
 			if o.Stamp.Brought == nil {

@@ -63,7 +63,7 @@ func (o *orders) extend(h history, s state) history {
 	next.about = about(next.log, 0)
 	observations := make([]record.Observation, n+1)
 	for at, s := range next.log {
-		observations[at] = s.observe(at, o.names, false)
+		observations[at] = s.observe(at, o.names, false, o.Owned)
 		observations[at].Final = s.deleted
 	}
 	for set := 1 << n; set < 1<<(n+1) && o.Violation == ""; set++ {
@@ -180,7 +180,7 @@ func (o *orders) successors(log []*state) (next []state) {
 	for v := none; v <= o.Values; v++ {
 		set := i
 		set.Value, set.Owner = v, oracle.Client
-		if o.Taints[0] || v == none {
+		if o.Taints[0] || v == none || o.Owned && v == i.Given {
 			set.Owner = oracle.Nobody
 		}
 		if set != i && (v != none || i.Value != none) {

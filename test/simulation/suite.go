@@ -17,6 +17,7 @@ func suite() []part {
 		{"both", "a label and a taint, and records that go through their JSON", bounds{Keys: 2, Taints: [maxKeys]bool{false, true}, Captures: 1, Objects: 2, Edits: 3, Faults: 1, JSON: true}},
 		{"heartbeats", "heartbeats, and deletions that fail", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 0, Heartbeats: 1, Cancelled: 1}},
 		{"protected", "a label that only capture may restore", bounds{Keys: 1, Captures: 2, Objects: 3, Edits: 2, Faults: 1, Protected: true}},
+		{"owners", "a label whose owner is restored with it", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 3, Faults: 1, Owned: true}},
 		{"kubelet", "kubelets with a label of their own, and other admission policies", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 0, Kubelet: true, Admission: true}},
 		{"kubelet-faults", "the same, one capture and faults", bounds{Keys: 1, Captures: 1, Objects: 2, Edits: 2, Faults: 2, Kubelet: true, Admission: true}},
 		{"kubelet-taints", "kubelets that register with a taint", bounds{Keys: 1, Taints: taint, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Kubelet: true, Admission: true}},

@@ -19,6 +19,7 @@ type bounds struct {
 	Kubelet                                       bool // the kubelet has an own value for key 0
 	Admission                                     bool // another admission policy sets key 0 in a CREATE
 	Rule                                          bool // the policy derives taint key 0 from label key 1
+	Owned                                         bool // the owner of a label is restored with it
 	Protected                                     bool // the webhook may not restore key 0; capture does
 	JSON                                          bool // every record goes through its JSON
 }
