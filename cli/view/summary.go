@@ -125,6 +125,8 @@ func (s NodeState) left(in capture.Circumstances) string {
 		return "gate to be lifted"
 	case capture.FollowRules:
 		return "taints to follow the rules"
+	case capture.HandOver:
+		return "owners to restore"
 	case capture.Isolate:
 		return "another machine"
 	default:

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -25,6 +27,14 @@ func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
 	}, summary)
 }
 
+// ofNodekeep says by managedFields that nodekeep has set label a.
+func ofNodekeep(node *corev1.Node) {
+	node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: observe.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a":{}}}}`)}}
+}
+
+// ofArgo says that a tool owned label a.
+func ofArgo(r *record.Record) { r.Entries[0].Owners = "Apply argocd-controller" }
+
 func TestWhatIsLeftToDoAboutANode(t *testing.T) {
 	both := set{"a": "1", "t:NoSchedule": ""}
 	for name, c := range map[string]struct {
@@ -41,6 +51,7 @@ func TestWhatIsLeftToDoAboutANode(t *testing.T) {
 		"a new object that has all":         {state(live(both), recorded(both, ofAnother)), "change not recorded yet"},
 		"the gate":                          {state(live(both, gatedFor(time.Hour)), recorded(both)), "gate to be lifted"},
 		"two machines":                      {state(live(both), recorded(both, quarantining(both))), "quarantined"},
+		"an owner":                          {state(live(both, ofNodekeep), recorded(both, ofArgo)), "owners to restore"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			summary := SummaryOf(c.state, under(policy.Default()))
