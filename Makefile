@@ -42,7 +42,7 @@ CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/am
 ONE_GOROUTINE = Simulation|MachinesThatChangeTheirName|ARenameOfManyNodes|AnswersHoldForManyNodes
 
 # The tests that ask for NODEKEEP_LONG_FAULTS.
-LONG_FAULTS = NeverAnswered|AThousandLiveNodes|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|KilledAtAnyWriteOfARemoval|AFloodOfForgedReviewsChanges
+LONG_FAULTS = NeverAnswered|AThousandLiveNodes|TwoHundredLiveNodes|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|KilledAtAnyWriteOfARemoval|AFloodOfForgedReviewsChanges
 
 .PHONY: help
 help: ## what there is

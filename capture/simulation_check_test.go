@@ -44,12 +44,13 @@ func (w *cluster) check() {
 func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	log := w.logs[name]
 	got := valueOf(remembered(r)[keys[k]])
-	why, wrong := log.judge(k, got, w.scenario.guards)
+	selects := w.policies[len(w.policies)-1].selects[k]
+	lives := n != nil && !n.deleting && selects
+	why, wrong := log.judge(k, got, w.scenario.guards, lives)
 	if wrong != "" {
 		w.fail("%s %s of %s is recorded as %d; a client wanted %d", wrong, keys[k], name, got, log.question(k).Last())
 	}
 	w.excused(name, why)
-	selects := w.policies[len(w.policies)-1].selects[k]
 	if n == nil {
 		log.settle(k, got)
 		return
@@ -92,10 +93,16 @@ func (log *nodeLog) question(k int) oracle.Question {
 }
 
 // judge says which limit excuses the recorded state, or how it is wrong.
-func (log *nodeLog) judge(k int, got oracle.Value, guards bool) (why oracle.Excuse, wrong string) {
+func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (why oracle.Excuse, wrong string) {
 	q := log.question(k)
 	q.Careful = !guards && (isTaintKey(k) || isProtected(k))
-	if got == q.Last() || log.forgets && (got == oracle.None || got == log.states[len(log.states)-1].items[k].Value || got == valueOf(log.back[keys[k]])) { // as if the Node were new
+	if got == q.Last() {
+		return oracle.Promised, ""
+	}
+	if log.forgets && log.asNew(k, got, lives) {
+		if log.lost {
+			return oracle.Lost, ""
+		}
 		return oracle.Promised, ""
 	}
 	for _, undone := range []bool{false, true} {
@@ -133,6 +140,14 @@ func (log *nodeLog) judge(k int, got oracle.Value, guards bool) (why oracle.Excu
 		return oracle.Promised, "risen:"
 	}
 	return oracle.Promised, "stale:"
+}
+
+// asNew reports whether a record may say this if it knows nothing of before, or only what an older one knew. What a live Node shows, it knows,
+// unless that is the kubelet's own.
+func (log *nodeLog) asNew(k int, got oracle.Value, lives bool) bool {
+	last := log.states[len(log.states)-1].items[k]
+	kubelets := last.Owner == oracle.Kubelet || last.Claimed || isTaintKey(k) && last.Brought == last.Value
+	return got == last.Value || got == valueOf(log.back[keys[k]]) || got == oracle.None && (!lives || kubelets)
 }
 
 // stampedSince reports whether a Node showed the value, as the stamp lists it, after the record had been collected, and was observed. The stamp

@@ -18,6 +18,7 @@ func TestALabelWhoseManagerIsLostIsWhoseItWasBefore(t *testing.T) {
 	gives := record.Stamp{}.With(labels{pool: "k"}, record.Record{}, 0)
 	before := merged(t, record.Record{}, Of(object("z", 3, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
 	here := merged(t, record.Record{}, Of(object("a", 5, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
+	other := merged(t, record.Record{}, Of(object("a", 5, labels{pool: "c"}, wrote("kubectl-label", 1, pool))), p)
 	for name, c := range map[string]struct {
 		r       record.Record
 		value   string
@@ -28,6 +29,7 @@ func TestALabelWhoseManagerIsLostIsWhoseItWasBefore(t *testing.T) {
 		"the kubelet's own, which a client changed":             {record.Record{}, "c", &brings, 9},
 		"the kubelet's own, which the record has from before":   {before, "k", &brings, 3},
 		"the kubelet's own, which a client had applied as well": {here, "k", &brings, 9},
+		"the kubelet's own, which it set again over a client's": {other, "k", &brings, 5},
 		"what nodekeep gave":                                    {before, "k", &gives, 3},
 		"what nodekeep gave, which a client changed":            {before, "c", &gives, 9},
 		"what the Node neither brought nor was given":           {record.Record{}, "k", &record.Stamp{}, 9},

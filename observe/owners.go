@@ -170,8 +170,8 @@ func Lasting(owners record.Owners, p policy.Policy) record.Owners {
 }
 
 // knownOwners are the managers of each label and annotation, as [ownersOf] has them. Beyond ten entries the API server merges the oldest into
-// one. What only that one owns is unknown. What the Node brought is the kubelet's then. Otherwise, and where a client decided it on this
-// object, it stays a client's.
+// one. What only that one owns is unknown. What the Node brought is the kubelet's then. Otherwise, and where a client decided this value
+// on this object, it stays a client's.
 func (n *Node) knownOwners(r record.Record) map[string][]string {
 	known, copied := n.Owners, false
 	for key, managers := range n.Owners {
@@ -181,7 +181,7 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 		e, recorded := r.Entry(key)
 		listed := record.Listed(key, n.Items[key])
 		brought, brings := n.annotations.stamp.Brought[key]
-		if !brings || brought != listed || recorded && !e.Removed && r.DecidedOn(e) == n.UID {
+		if !brings || brought != listed || recorded && !e.Removed && e.Value == n.Items[key] && r.DecidedOn(e) == n.UID {
 			continue
 		}
 		if !copied {

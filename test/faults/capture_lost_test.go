@@ -130,11 +130,10 @@ func TestAThousandLiveNodesKeepWhatTheyHaveWhenTheirRecordsVanish(t *testing.T) 
 	deleteAll(t, names)
 }
 
-// A backup of yesterday is put back over Nodes that live: every value was another one then, one label was not there yet, and all Nodes have
-// registered since.
-func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
+// waysToPutBack are how an older record gets into the place of a newer one.
+func waysToPutBack(t *testing.T) map[string]func(backup *corev1.ConfigMap) {
 	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	for name, put := range map[string]func(backup *corev1.ConfigMap){
+	return map[string]func(backup *corev1.ConfigMap){
 		"over the newer ones": func(backup *corev1.ConfigMap) {
 			backup.ResourceVersion = ""
 			_, err := records.Update(t.Context(), backup, metav1.UpdateOptions{})
@@ -149,19 +148,35 @@ func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
 			}
 			assert.NoError(t, err)
 		},
-	} {
+	}
+}
+
+// today is what the Nodes of a backup of yesterday have.
+var today = map[string]string{"dedicated": "build", "new": "1", worker: "", "tenant:NoSchedule": "red"}
+
+// backedUp are live Nodes with their records of yesterday: every value was another one then, one label was not there yet, and all have
+// registered since.
+func backedUp(t *testing.T, prefix string, count int) (names []string, backups []*corev1.ConfigMap) {
+	t.Helper()
+	names = restoredNodes(t, prefix, count)
+	for _, name := range names {
+		backups = append(backups, nodekeep.RecordMap(t, name))
+	}
+	harness.Each(names, 8, func(name string) {
+		nodekeep.Label(t, name, map[string]string{"dedicated": "build", "new": "1"})
+		nodekeep.Untaint(t, name, "tenant=blue:NoSchedule")
+		nodekeep.WaitRecorded(t, nodekeep.Taint(t, name, "tenant=red:NoSchedule"), today)
+		returns(t, name, map[string]string{"dedicated": "build", "new": "1", worker: ""})
+	})
+	return names, backups
+}
+
+func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
+	for name, put := range waysToPutBack(t) {
 		for _, down := range []bool{false, true} {
 			when := map[bool]string{false: ", while capture runs", true: ", while it is down"}[down]
 			t.Run(name+when, func(t *testing.T) {
-				names := restoredNodes(t, "backup", 5)
-				var backups []*corev1.ConfigMap
-				for _, name := range names {
-					backups = append(backups, nodekeep.RecordMap(t, name))
-					nodekeep.Label(t, name, map[string]string{"dedicated": "build", "new": "1"})
-					nodekeep.Untaint(t, name, "tenant=blue:NoSchedule")
-					nodekeep.WaitRecorded(t, nodekeep.Taint(t, name, "tenant=red:NoSchedule"), map[string]string{"dedicated": "build", "new": "1", worker: "", "tenant:NoSchedule": "red"})
-					returns(t, name, map[string]string{"dedicated": "build", "new": "1", worker: ""})
-				}
+				names, backups := backedUp(t, "backup", 5)
 				restore := func() {
 					for _, backup := range backups {
 						put(backup)
@@ -170,7 +185,7 @@ func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
 				if down {
 					restore = func(restore func()) func() { return func() { nodekeep.WithoutCapture(t, restore) } }(restore)
 				}
-				unchanged(t, names, map[string]string{"dedicated": "build", "new": "1", worker: "", "tenant:NoSchedule": "red"}, restore)
+				unchanged(t, names, today, restore)
 				deleteAll(t, names)
 				for _, name := range names {
 					nodekeep.WaitDeletionRecorded(t, name)
@@ -178,5 +193,24 @@ func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
 				deleteRecords(t, names)
 			})
 		}
+	}
+}
+
+func TestABackupThatIsPutBackOverTwoHundredLiveNodesChangesNone(t *testing.T) {
+	takesMinutes(t)
+	for name, put := range waysToPutBack(t) {
+		t.Run(name, func(t *testing.T) {
+			names, backups := backedUp(t, "two-hundred", 200)
+			unchanged(t, names, today, func() {
+				for _, backup := range backups {
+					put(backup)
+				}
+			})
+			deleteAll(t, names)
+			for _, name := range names {
+				nodekeep.WaitDeletionRecorded(t, name)
+			}
+			deleteRecords(t, names)
+		})
 	}
 }
