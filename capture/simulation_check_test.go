@@ -145,6 +145,9 @@ func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (why orac
 // asNew reports whether a record may say this if it knows nothing of before, or only what an older one knew. What a live Node shows, it knows,
 // unless that is the kubelet's own.
 func (log *nodeLog) asNew(k int, got oracle.Value, lives bool) bool {
+	if len(log.states) == 0 {
+		return got == oracle.None
+	}
 	last := log.states[len(log.states)-1].items[k]
 	kubelets := last.Owner == oracle.Kubelet || last.Claimed || isTaintKey(k) && last.Brought == last.Value
 	return got == last.Value || got == valueOf(log.back[keys[k]]) || got == oracle.None && (!lives || kubelets)
