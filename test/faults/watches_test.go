@@ -267,12 +267,13 @@ func answersWithGate(t testing.TB, name string, gate bool) bool {
 // answered. It must come to know that it may be behind.
 func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t *testing.T) {
 	takesMinutes(t)
-	const name, witness = "stalled", "stalled-witness"
+	const name, later, witness = "stalled", "stalled-later", "stalled-witness"
 	p := webhookProxy(t)
 	var stalled atomic.Bool
 	p.Break(proxy.Stall(proxy.Watches("configmaps"), &stalled))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
-	node := nodekeep.RegisterRecorded(t, name, map[string]string{"changed": "old", "removed": "1", "kept": "1"})
+	before := map[string]string{"changed": "old", "removed": "1", "kept": "1"}
+	nodes := []*corev1.Node{nodekeep.RegisterRecorded(t, name, before), nodekeep.RegisterRecorded(t, later, before)}
 	now := map[string]string{"changed": "new", "added": "1", "kept": "1"}
 	shows := func(gate bool) func() bool { return func() bool { return answersWithGate(t, witness, gate) } }
 	lifts, leaves := shows(false), shows(true)
@@ -281,10 +282,12 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	p.Break(proxy.Hang(proxy.Reads("configmaps"), 10*time.Minute))
 	stalled.Store(true)
 	started := time.Now()
-	nodekeep.Label(t, name, map[string]string{"changed": "new", "added": "1"})
-	nodekeep.Label(t, name, map[string]any{"removed": nil})
-	nodekeep.WaitRecorded(t, node, now)
-	nodekeep.DeleteNode(t, name)
+	for _, node := range nodes {
+		nodekeep.Label(t, node.Name, map[string]string{"changed": "new", "added": "1"})
+		nodekeep.Label(t, node.Name, map[string]any{"removed": nil})
+		nodekeep.WaitRecorded(t, node, now)
+		nodekeep.DeleteNode(t, node.Name)
+	}
 	early := time.Now()
 	assert.False(t, harness.Gated(nodekeep.Register(t, name)), "it cannot know yet that it is behind: this is the window")
 	assert.Eventually(t, func() bool {
@@ -292,22 +295,21 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	}, harness.Settles, 5*time.Millisecond, "capture corrects what was stale")
 	window := time.Since(early)
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), now)
-	nodekeep.DeleteNode(t, name)
 	require.Eventually(t, leaves, 3*time.Minute, 50*time.Millisecond, "the webhook must notice")
 	noticed := time.Since(started)
 
 	var back *corev1.Node
 	nodekeep.WithoutCapture(t, func() {
-		back = nodekeep.Register(t, name)
+		back = nodekeep.Register(t, later)
 		assert.True(t, harness.HasAll(back.Labels, map[string]string{"changed": "old", "removed": "1", "kept": "1"}), "it restores what it knows: %v", back.Labels)
-		assert.True(t, harness.Gated(nodekeep.Node(t, name)), "and does not claim that nothing is missing")
+		assert.True(t, harness.Gated(nodekeep.Node(t, later)), "and does not claim that nothing is missing")
 		stamp, ok := record.ParseStamp(back.Annotations[policy.StampAnnotation])
 		assert.True(t, ok)
 		assert.Equal(t, []string{"changed", "kept", "removed"}, slices.Sorted(maps.Keys(stamp.Given)))
 	})
 	started = time.Now()
-	assert.Equal(t, now, labelsOfPeople(nodekeep.WaitRestored(t, name, now)), "capture corrects what was stale")
-	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), now)
+	assert.Equal(t, now, labelsOfPeople(nodekeep.WaitRestored(t, later, now)), "capture corrects what was stale")
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, later), now)
 	right := time.Since(started)
 
 	p.Break(nil)
@@ -317,7 +319,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	t.Logf("while the webhook did not know yet that it was behind, a Node showed what was stale for %s", window.Round(time.Millisecond))
 	t.Logf("no longer sure %s after the watch had stalled; a stale Node corrected %s after capture could; sure again %s after the stall",
 		noticed.Round(time.Second), right.Round(time.Millisecond), time.Since(started).Round(time.Millisecond))
-	nodekeep.DeleteNode(t, name)
+	deleteAll(t, []string{name, later})
 }
 
 // An API server, or something in between, accepts each watch of records, sends nothing on it and ends it in time.
@@ -325,10 +327,11 @@ func TestAWebhookWhoseWatchesAreAcceptedAndBringNothingLeavesTheGate(t *testing.
 	takesMinutes(t)
 	const name = "mute-witness"
 	p := webhookProxy(t)
+	var begun, accepted atomic.Bool
+	p.Break(proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { begun.Store(true) }))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
-	require.Eventually(t, func() bool { return answersWithGate(t, name, false) }, harness.Settles, 50*time.Millisecond)
-	time.Sleep(resumable)
-	var accepted atomic.Bool
+	require.Eventually(t, func() bool { return begun.Load() && answersWithGate(t, name, false) }, harness.Settles, 50*time.Millisecond)
+	time.Sleep(2 * resumable)
 	p.Break(proxy.All(
 		proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { accepted.Store(true) }),
 		proxy.Mute(proxy.Watches("configmaps"), 40*time.Second)))
