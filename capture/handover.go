@@ -46,11 +46,11 @@ func restoresOwned(r record.Record, items map[string]string, in Circumstances) b
 
 // ownersOn are the owners of what the API server books under nodekeep and nodekeep did not decide. Known says that any of it has one.
 func (c *Change) ownersOn(r record.Record, node *observe.Node, in Circumstances) (owners map[string]record.Owners, known bool) {
-	changes := c.keys()
 	for _, wrote := range node.Writers {
 		if wrote.Manager != observe.FieldManager {
 			continue
 		}
+		changes := c.keys()
 		for _, key := range wrote.Labels {
 			value, shown := node.Items[key]
 			_, listed := c.Listed[key]

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -115,4 +116,31 @@ func TestANodeWhoseOwnersTheAPIServerRefusesIsOpenedAllTheSame(t *testing.T) {
 	leader.Enqueue("n1")
 	leader.works()
 	assert.Equal(t, "argocd-controller", owners(), "no refusal is for ever")
+}
+
+// A kubelet can write that nodekeep owns a label, again and again. Each time the owner has it again, and less and less often.
+func TestAKubeletThatForgesNodekeepAsOwnerMakesItWriteLessAndLessOften(t *testing.T) {
+	r := remembered("a", 10, labels{"k": "v"}, by(argo, "k"), later("b", 21))
+	c := newCluster(t, "", r, node("b", "21", labels{"k": "v"}, stamped(record.Stamp{}.With(labels{"k": "v"}, *r, 20)), owned("nodekeep", "k")))
+	leader := c.leader()
+	const lies = 50
+	for range lies {
+		leader.works()
+		forged := c.nodes["n1"].DeepCopy()
+		forged.ManagedFields = nil
+		owned("nodekeep", "k")(forged)
+		c.version++
+		forged.ResourceVersion = strconv.Itoa(c.version)
+		c.nodes["n1"] = forged
+		c.tell(forged)
+	}
+	wrote := 0
+	for _, write := range leader.writes {
+		if write == "patch n1" {
+			wrote++
+		}
+	}
+	assert.Positive(t, wrote)
+	assert.Less(t, wrote, 10, "of %d lies", lies)
+	assert.Equal(t, labels{"k": "v"}, c.nodes["n1"].Labels)
 }

@@ -82,8 +82,11 @@ func (o Observation) noteOwners(was, e Entry, newest bool) Entry {
 		e.Owners = was.Owners
 	}
 	item := o.Items[e.Key]
+	if item.Owners == "" || item.Owners == e.Owners {
+		return e
+	}
 	fresh := newest && !o.untouched(e.Key) || e.Owners == "" && o.Version >= e.Version
-	if value, shown := o.shows(e.Key); shown && value == e.Value && item.Owners != "" && fresh {
+	if value, shown := o.shows(e.Key); shown && value == e.Value && fresh {
 		e.Owners = item.Owners
 	}
 	return e

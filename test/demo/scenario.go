@@ -137,7 +137,7 @@ func (s *scenario) registerAgain(ctx context.Context) error {
 	s.say("%s would have made the API server reject the kubelet's registration,", worker)
 	s.say("so it waits behind the gate: the taint %s keeps workloads off.", string(policy.DefaultGate))
 
-	s.step("capture adds the protected label with its own account, and removes the gate in the same request.")
+	s.step("capture adds the protected label with its own account. Then it restores who owns it, and removes the gate.")
 	if err := s.waitComplete(ctx, time.Now()); err != nil {
 		return err
 	}
