@@ -66,6 +66,7 @@ func (w *world) plug(m *machine, gpus int, had bool, cards []string) error {
 // other machines of the name, some have their system installed again, and some kubelets cannot read CPU and memory at first.
 func (w *world) restarts(in func(string) string) {
 	w.t.Helper()
+	w.outlast(in("machines restart"))
 	some, gpus, replaced := w.some(0.3), map[string]int{}, map[string]bool{}
 	for _, m := range some {
 		m.blind = w.writer.chance(0.3)
@@ -101,6 +102,7 @@ func (w *world) restarts(in func(string) string) {
 // devices come and go, and so does room for Pods.
 func (w *world) devices(in func(string) string) {
 	w.t.Helper()
+	w.outlast(in("devices come and go"))
 	some, gpus, cards, partly := w.some(0.4), map[string]int{}, map[string][]string{}, map[string]bool{}
 	for _, m := range some {
 		gpus[m.name] = pick(w.writer, 0, 1, 2, 4)
@@ -147,6 +149,7 @@ func (w *world) fight(title string) {
 // and say that there are more, and some kubelets cannot read CPU and memory.
 func (w *world) kubeletsRestart(in func(string) string) {
 	w.t.Helper()
+	w.outlast(in("kubelets restart"))
 	some, gpus := w.some(0.4), map[string]int{}
 	cards, left := map[string][]string{}, map[string]int{}
 	for _, m := range some {
