@@ -128,7 +128,7 @@ down: $(BIN)/demo ## stop what `make up` started
 	@$(BIN)/demo down --dir $(DEMO)
 
 .PHONY: test
-test: controlplane ## everything on a real API server, but the chart, the image and monitoring
+test: controlplane $(HELM) ## everything on a real API server, but the chart, the image and monitoring
 	@$(MAKE) --no-print-directory -j2 test-cluster test-pure # the first one mostly waits
 	@$(MAKE) --no-print-directory skipped
 

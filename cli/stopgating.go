@@ -7,10 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/webhook"
 )
 
 const (
@@ -24,7 +22,7 @@ func (u *uninstalling) untilStopped(ctx context.Context) (at time.Time, err erro
 	var since time.Time // by our clock
 	failed := 0
 	for since.IsZero() || time.Since(since) < u.settle {
-		node, err := u.kubelet.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: webhook.SelfTestNode}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		node, err := u.kubelet.Register(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return time.Time{}, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", ctx.Err(), u.gate)

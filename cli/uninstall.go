@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
@@ -33,7 +32,7 @@ const maxPasses = 10
 // state that was read, and only its gate is changed. It is safe to run it again.
 type uninstalling struct {
 	*cluster
-	kubelet kubernetes.Interface // of the self-test's Node, for dry runs only
+	kubelet *webhook.DryRun
 	// settle is how long no dry run may be gated. After that time every API server is assumed to have noticed.
 	settle time.Duration
 	// patience is how long capture is given to complete Nodes before their gates are lifted.
@@ -67,9 +66,9 @@ It deletes neither the processes nor the records. The Job of "helm uninstall" ru
 			kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`,
 		GroupID: groupAct,
 	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
-		kubelet, err := kubernetes.NewForConfig(webhook.SelfTestKubelet(c.config))
+		kubelet, err := webhook.NewDryRun(c.config)
 		if err != nil {
-			return fmt.Errorf("make a client for dry runs: %w", err)
+			return err
 		}
 		u := &uninstalling{c, kubelet, settle, patience}
 		if dryRun || !o.yes {

@@ -15,6 +15,10 @@ const (
 	StripName = "nodekeep-strip" // removes such annotations from every CREATE
 )
 
+// SelfTestName is the name of the policy that confines the kubelet of the webhook's self-test, and that of its Node. It is none of [Policies]
+// either.
+const SelfTestName = "nodekeep-self-test"
+
 // verifyName is the name of the policy that confines what the account of the verification controller may change of Nodes. Nothing that
 // nodekeep believes depends on it, so it is none of [Policies].
 const verifyName = "nodekeep-verify"

@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
@@ -30,7 +27,7 @@ const (
 // Proof knows whether the inline route works on this API server. Documented behaviour promises only that a webhook with reinvocationPolicy
 // IfNeeded may be called again. So a dry-run CREATE with the identity of a kubelet has to show it.
 type Proof struct {
-	client kubernetes.Interface
+	dryRun *DryRun
 	policy func() policy.Policy
 	logger *slog.Logger
 	err    atomic.Pointer[error] // why not; errNotProvedYet before the first dry run
@@ -38,22 +35,14 @@ type Proof struct {
 
 var errNotProvedYet = errors.New("not proved yet")
 
-// SelfTestKubelet is the config with which a client acts as the kubelet of [SelfTestNode]. The client may be allowed to impersonate that
-// kubelet without being allowed to create any other Node.
-func SelfTestKubelet(config *rest.Config) *rest.Config {
-	kubelet := rest.CopyConfig(config)
-	kubelet.Impersonate = rest.ImpersonationConfig{UserName: kubeletUserPrefix + SelfTestNode, Groups: []string{kubeletGroup}}
-	return kubelet
-}
-
-// NewProof makes a proof that has not succeeded yet. The config is the webhook's own, which must be allowed to impersonate the self-test's
+// NewProof makes a proof that has not succeeded yet. The config is the webhook's own, which must be allowed the dry run as the self-test's
 // kubelet.
 func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *slog.Logger) (*Proof, error) {
-	client, err := kubernetes.NewForConfig(SelfTestKubelet(config))
+	dryRun, err := NewDryRun(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for the self-test: %w", err)
+		return nil, err
 	}
-	return &Proof{client: client, policy: currentPolicy, logger: logger}, nil
+	return &Proof{dryRun: dryRun, policy: currentPolicy, logger: logger}, nil
 }
 
 // Proved reports whether the last dry run showed that the inline route works.
@@ -87,8 +76,7 @@ func (p *Proof) Run(ctx context.Context) error {
 func (p *Proof) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, proveWithin)
 	defer cancel()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: SelfTestNode}}
-	created, err := p.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	created, err := p.dryRun.Register(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("dry-run creation of node %q: %w", SelfTestNode, err)

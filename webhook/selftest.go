@@ -3,12 +3,14 @@ package webhook
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
-// SelfTestNode is the Node whose dry-run CREATE shows whether the inline route works on this API server. It never exists.
-const SelfTestNode = "nodekeep-self-test"
+// SelfTestNode is the Node whose dry-run CREATE shows whether the inline route works on this API server. It never exists: the policy of
+// the same name denies its creation.
+const SelfTestNode = guard.SelfTestName
 
 // What the self-test remembers: one label of either kind.
 const (

@@ -218,7 +218,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		none   []string // what no finding contains
 	}{
 		"inline needs the second webhook and the right to impersonate": {func(s *Seen) { s.setPolicy(inline) }, []string{
-			order, "account-rights: error: clusterrole/nodekeep-webhook: it does not grant impersonate users/system:node:nodekeep-self-test, impersonate groups/system:nodes: ",
+			order, "account-rights: error: clusterrole/nodekeep-webhook: it does not grant impersonate:arbitrary-node nodes.authentication.k8s.io/nodekeep-self-test, impersonate-on:arbitrary-node:create nodes: ",
 		}, nil},
 		"inline needs the second webhook first": {func(s *Seen) { s.setPolicy(inline); inlineWebhook(s, "-") }, []string{order}, nil},
 		"the second webhook is called again": {func(s *Seen) { s.setPolicy(inline); inlineWebhook(s, "0") }, []string{

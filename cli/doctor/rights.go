@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -49,11 +50,19 @@ func (s Seen) lackingRights(object Object) (lacking []string) {
 	shipped, found := rulesOf(&object.Shipped), rulesOf(object.Found.Value)
 	namespace := object.Shipped.GetNamespace()
 	for _, right := range expand(shipped, namespace) {
-		if !grant(found, right) && s.needsRight(object.Shipped.GetName(), right) {
+		if !grant(found, right) && !grant(found, before136(right)) && s.needsRight(object.Shipped.GetName(), right) {
 			lacking = append(lacking, right.String())
 		}
 	}
 	return lacking
+}
+
+// before136 is what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.
+func before136(right Right) Right {
+	if strings.HasPrefix(right.Verb, "impersonate") {
+		return Right{Verb: "impersonate", Resource: "users", Name: "system:node:" + guard.SelfTestName}
+	}
+	return right
 }
 
 // The ClusterRoles for users. Their twins for what has a namespace end in Namespaced.
@@ -106,7 +115,7 @@ func (s Seen) needsRight(role string, right Right) bool {
 		return s.Removes()
 	case role != WebhookDeployment:
 		return true
-	case right.Verb == "impersonate":
+	case strings.HasPrefix(right.Verb, "impersonate"):
 		return s.inline()
 	case right.Resource == "secrets" || strings.HasSuffix(right.Resource, "webhookconfigurations"):
 		return s.selfSigned()

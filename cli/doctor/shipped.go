@@ -71,6 +71,7 @@ func expectations() (all []expectation) {
 		{checkGate, granted + Gate, Error, switchedOff},
 		{checkGuards, confined + guard.GuardName, Warning, forgeable},
 		{checkGuards, "mutatingadmissionpolicy,mutatingadmissionpolicybinding/" + guard.StripName, Warning, forgeable},
+		{checkGuards, confined + guard.SelfTestName, Error, "a thief of the webhook's token can act as a kubelet"},
 		{checkWebhook, webhookObject, Error, unserved},
 		{checkCapture, captureObject, Error, unrecorded},
 		{checkPolicy, policyObject, Error, "the Deployments mount it, so no pod starts"},

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -48,7 +46,6 @@ func TestInline(t *testing.T) {
 			proved(t, "inline", 1)
 			t.Run("protected labels are in the kubelet's own CREATE", protectedLabelsAreInTheKubeletsOwnCreate)
 			t.Run("so are protected labels of rules, and taints that follow from labels of rules", protectedLabelsOfRulesAreInTheKubeletsOwnCreate)
-			t.Run("the webhook may act as the self-test's kubelet only", theWebhookMayActAsTheSelfTestsKubeletOnly)
 			t.Run("a label that an admission policy denies to kubelets is deferred", func(t *testing.T) {
 				want := map[string]string{judged: "ci", "rack": "r1", worker: ""}
 				nodekeep.RegisterRecorded(t, "judged-inline", want)
@@ -123,27 +120,4 @@ func inlineFallsBackToDeferred(t *testing.T) {
 	assert.NotContains(t, back.Labels, worker)
 	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
 	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
-}
-
-func theWebhookMayActAsTheSelfTestsKubeletOnly(t *testing.T) {
-	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
-	require.NoError(t, err)
-	as := func(user, group string) *kubernetes.Clientset {
-		impersonating := rest.CopyConfig(config)
-		impersonating.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{group}}
-		client, err := kubernetes.NewForConfig(impersonating)
-		require.NoError(t, err)
-		return client
-	}
-	const selfTest, kubelets = "system:node:nodekeep-self-test", "system:nodes"
-	rehearse := func(user, node string) error {
-		_, err := as(user, kubelets).CoreV1().Nodes().Create(t.Context(), harness.Registration(node), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}
-	require.NoError(t, rehearse(selfTest, "nodekeep-self-test"))
-	for user, node := range map[string]string{selfTest: "worker-1", "system:node:worker-1": "nodekeep-self-test", "admin": "nodekeep-self-test"} {
-		require.Error(t, rehearse(user, node), "%s creates %s", user, node)
-	}
-	_, err = as(selfTest, "system:masters").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	assert.Error(t, err)
 }

@@ -57,6 +57,31 @@ true
 {{- end -}}
 {{- end }}
 
+{{/*
+The right to a dry run of a registration: as one kubelet, whose Node never exists. From Kubernetes 1.36 on it is for that request alone. Before, it is
+all that this kubelet may do, and only the policy nodekeep-self-test confines it.
+*/}}
+{{- define "nodekeep.selfTestRights" -}}
+{{- if semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version }}
+- apiGroups: [authentication.k8s.io] # a dry-run CREATE with the identity of one kubelet that does not exist
+  resources: [nodes]
+  resourceNames: [nodekeep-self-test]
+  verbs: ["impersonate:arbitrary-node"]
+- apiGroups: [""] # and no other request with that identity
+  resources: [nodes]
+  verbs: ["impersonate-on:arbitrary-node:create"]
+{{- else }}
+- apiGroups: [""] # a dry-run CREATE with the identity of one kubelet that does not exist; the policy nodekeep-self-test denies it all else
+  resources: [users]
+  resourceNames: ["system:node:nodekeep-self-test"]
+  verbs: [impersonate]
+- apiGroups: [""]
+  resources: [groups]
+  resourceNames: ["system:nodes"]
+  verbs: [impersonate]
+{{- end }}
+{{- end }}
+
 {{/* "true" where pods of the release use the host network. */}}
 {{- define "nodekeep.onHost" -}}
 {{- if or .Values.capture.hostNetwork .Values.webhook.hostNetwork (and .Values.verify.enabled .Values.verify.hostNetwork) -}}

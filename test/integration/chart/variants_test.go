@@ -3,6 +3,7 @@ package chart
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,7 +64,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.Empty(t, r.names("ResourceQuota"))
 			assert.Empty(t, r.names("Certificate"))
 			assert.Contains(t, r.container(t, "nodekeep-webhook").Args, "--self-signed")
-			assert.Empty(t, users(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules), "only where protected labels are inline")
+			assert.Empty(t, impersonation(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules), "only where protected labels are inline")
 			for _, rule := range r.rules(t) {
 				assert.NotContains(t, rule.Resources, "resourceslices", "only with rules.devices")
 			}
@@ -112,7 +113,13 @@ func variants(t *testing.T) map[string]variant {
 			assert.Equal(t, "restore-protected.nodekeep.dev", mutating[0].Name, "the order matters")
 			assert.Equal(t, ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy), mutating[0].ReinvocationPolicy)
 			rules := get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules
-			assert.Equal(t, []string{"system:node:nodekeep-self-test", "system:nodes"}, users(rules))
+			assert.Equal(t, []string{"impersonate:arbitrary-node nodekeep-self-test", "impersonate-on:arbitrary-node:create"}, impersonation(rules))
+			assert.True(t, r.has("ValidatingAdmissionPolicy", "nodekeep-self-test") && r.has("ValidatingAdmissionPolicyBinding", "nodekeep-self-test"))
+		}},
+		"protected labels inline on an older cluster": {append(set("policy.labels.protected=inline"), "--kube-version", "1.35"), func(t *testing.T, r rendered) {
+			rules := get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules
+			assert.Equal(t, []string{"impersonate system:node:nodekeep-self-test", "impersonate system:nodes"}, impersonation(rules))
+			assert.True(t, r.has("ValidatingAdmissionPolicy", "nodekeep-self-test") && r.has("ValidatingAdmissionPolicyBinding", "nodekeep-self-test"))
 		}},
 		"rules about devices": {set("rules.devices=true"), func(t *testing.T, r rendered) {
 			slices := rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"get", "list", "watch"}}
@@ -274,16 +281,16 @@ func gated(r rendered) bool {
 	return r.has("MutatingAdmissionPolicy", "nodekeep-gate") && r.has("MutatingAdmissionPolicyBinding", "nodekeep-gate") && r.has("RoleBinding", "nodekeep-gate") && r.has("Role", "nodekeep-gate")
 }
 
-// users are whom the rules let a process impersonate.
-func users(rules []rbacv1.PolicyRule) (names []string) {
+// impersonation is what the rules let a process do as another user.
+func impersonation(rules []rbacv1.PolicyRule) (rights []string) {
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
-			if verb == "impersonate" {
-				names = append(names, rule.ResourceNames...)
+			if strings.HasPrefix(verb, "impersonate") {
+				rights = append(rights, strings.TrimSpace(verb+" "+strings.Join(rule.ResourceNames, ",")))
 			}
 		}
 	}
-	return names
+	return rights
 }
 
 func tolerates(pod corev1.PodSpec, key string) bool {

@@ -1,0 +1,134 @@
+package attack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// What the API server makes of a request.
+const (
+	yes = "yes"
+	no  = "no" // no right to it
+)
+
+// request is one call of the API server.
+type request struct {
+	method, path string
+	body         any
+	kind         string   // Content-Type; empty: JSON, of a PATCH a JSON merge patch
+	user         string   // acts as this user; empty: as itself
+	groups       []string // and as these groups
+	stored       bool     // no dry run
+	unserved     bool     // an allowed request ends with an error: what it needs does not run here
+}
+
+// right is what RBAC calls the request.
+type right struct{ verb, group, resource, namespace, name string }
+
+// right is that of the request itself, not of acting as another user.
+func (r request) right() right {
+	parts := strings.Split(strings.Trim(r.path, "/"), "/")
+	of := right{}
+	if parts[0] == "apis" {
+		of.group, parts = parts[1], parts[3:]
+	} else {
+		parts = parts[2:]
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		of.namespace, parts = parts[1], parts[2:]
+	}
+	of.resource = parts[0]
+	if len(parts) > 1 {
+		of.name = parts[1]
+	}
+	if len(parts) > 2 {
+		of.resource += "/" + parts[2]
+	}
+	switch {
+	case r.method == http.MethodGet && of.name == "":
+		of.verb = "list"
+	default:
+		of.verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.method]
+	}
+	return of
+}
+
+// denial finds the policy in the message of a request that it denied.
+var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)
+
+// do sends the request with an identity. The outcome is yes, no, or the name of the policy that denied it.
+func (r request) do(ctx context.Context, as *rest.Config) (outcome string, err error) {
+	as = rest.CopyConfig(as)
+	as.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: r.groups}
+	client, err := rest.HTTPClientFor(as)
+	if err != nil {
+		return "", err
+	}
+	url := as.Host + r.path
+	if r.method != http.MethodGet && !r.stored {
+		url += "?dryRun=" + metav1.DryRunAll
+	}
+	if r.method == http.MethodPut {
+		if r.body, err = current(ctx, r.path); err != nil {
+			return "", err
+		}
+	}
+	var content io.Reader
+	if r.body != nil {
+		body, err := json.Marshal(r.body)
+		if err != nil {
+			return "", err
+		}
+		content = bytes.NewReader(body)
+	}
+	call, err := http.NewRequestWithContext(ctx, r.method, url, content)
+	if err != nil {
+		return "", err
+	}
+	kind := r.kind
+	if kind == "" && r.method == http.MethodPatch {
+		kind = "application/merge-patch+json"
+	}
+	call.Header.Set("Content-Type", kind)
+	if kind == "" {
+		call.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := client.Do(call)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	said, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return "", err
+	}
+	by := denial.FindSubmatch(said)
+	switch {
+	case by != nil && slices.Contains([]int{http.StatusForbidden, http.StatusUnprocessableEntity}, answer.StatusCode):
+		return string(by[1]), nil
+	case answer.StatusCode == http.StatusForbidden:
+		return no, nil
+	case answer.StatusCode < http.StatusBadRequest, r.unserved:
+		return yes, nil
+	}
+	return "", fmt.Errorf("%s %s: %s: %s", r.method, url, answer.Status, said)
+}
+
+// current is an object as an administrator reads it.
+func current(ctx context.Context, path string) (is any, err error) {
+	said, err := nodekeep.Admin.RESTClient().Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return is, json.Unmarshal(said, &is)
+}
