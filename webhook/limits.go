@@ -2,11 +2,12 @@ package webhook
 
 import (
 	"context"
-	"net"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"nodekeep.dev/nodekeep/serve"
 )
 
 // The budget of the reviews that are in flight, in bytes. Reviews of usual size have a part of their own, so that large ones cannot take
@@ -71,7 +72,7 @@ func (l *Limits) admit(remoteAddress string, length int64) (inFlight, bool) {
 	if length < 0 {
 		length = maxReviewBytes
 	}
-	f := inFlight{limits: l, address: addressOf(remoteAddress), weight: length + reviewOverhead, large: length > usualReviewBytes}
+	f := inFlight{limits: l, address: serve.AddressOf(remoteAddress), weight: length + reviewOverhead, large: length > usualReviewBytes}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f.caller = l.callers[f.address]; f.caller == nil {
@@ -90,14 +91,6 @@ func (l *Limits) admit(remoteAddress string, length int64) (inFlight, bool) {
 	f.caller.reviews++
 	l.callers[f.address] = f.caller
 	return f, true
-}
-
-// addressOf is a remote address without its port.
-func addressOf(remote string) string {
-	if address, _, err := net.SplitHostPort(remote); err == nil {
-		return address
-	}
-	return remote
 }
 
 func (f *inFlight) parts() (all, own *semaphore.Weighted) {

@@ -10,23 +10,12 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"nodekeep.dev/nodekeep/serve"
 )
 
-// Timeouts of the server. The API server keeps idle connections for 90 s, so ours must live longer. Otherwise it would sometimes send a
-// review into a connection that is being closed. It does not try that call again. So the server is net/http's: controller-runtime's has an
-// idle timeout of the same 90 s, which cannot be set.
-//
-// The API server sends a review in one go. A client that takes longer than readTimeout occupies the webhook. The timeout applies to the
-// handshake. It also applies from the first byte of a request to the last byte of its body.
-const (
-	idleTimeout  = 150 * time.Second
-	readTimeout  = 2 * time.Second
-	writeTimeout = 10 * time.Second
-	closeTimeout = 10 * time.Second
-)
-
-// maxHeaderBytes is many times what an API server sends.
-const maxHeaderBytes = 16 << 10
+// closeTimeout is how long requests may take after the drain time.
+const closeTimeout = 10 * time.Second
 
 // Server serves the webhook over TLS and stops without dropping a request.
 type Server struct {
@@ -46,19 +35,9 @@ func NewServer(address string, handler http.Handler, certificate func(*tls.Clien
 	if err != nil {
 		return nil, fmt.Errorf("listen for webhook calls: %w", err)
 	}
-	bounded := newConnections(listener, maxConnections)
-	s := &Server{listener: bounded, drain: drain, logger: logger}
-	s.http = &http.Server{
-		Handler:           s.closing(handler),
-		TLSConfig:         transport(certificate, clients),
-		ConnState:         bounded.follow,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-		IdleTimeout:       idleTimeout,
-		ReadHeaderTimeout: readTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-	}
+	s := &Server{drain: drain, logger: logger}
+	s.http, s.listener = serve.New(listener, s.closing(handler), logger)
+	s.http.TLSConfig = transport(certificate, clients)
 	return s, nil
 }
 

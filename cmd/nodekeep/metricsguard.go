@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// How many callers are checked per second, so that no client can make us flood the API server. One check may take callerTimeout.
+// How many callers are checked per second, so that no client can make us flood the API server. One check may take callerTimeout. Callers beyond the
+// rate wait. [serve.Turns] runs one request of an address at a time. So a flood of one address delays another by one check.
 const (
 	callersPerSecond = 10
 	callersAtOnce    = 20
@@ -29,13 +30,13 @@ const (
 // way (nonResourceURLs in a ClusterRole).
 type metricsGuard struct {
 	client  kubernetes.Interface
-	limiter flowcontrol.PassiveRateLimiter
+	limiter flowcontrol.RateLimiter
 	logger  *slog.Logger
 	next    http.Handler
 }
 
 func newMetricsGuard(client kubernetes.Interface, logger *slog.Logger, next http.Handler) *metricsGuard {
-	return &metricsGuard{client: client, limiter: flowcontrol.NewTokenBucketPassiveRateLimiter(callersPerSecond, callersAtOnce), logger: logger, next: next}
+	return &metricsGuard{client: client, limiter: flowcontrol.NewTokenBucketRateLimiter(callersPerSecond, callersAtOnce), logger: logger, next: next}
 }
 
 func (g *metricsGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,9 +45,8 @@ func (g *metricsGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		unauthorized(w)
 		return
 	}
-	if !g.limiter.TryAccept() {
-		http.Error(w, "too many callers", http.StatusTooManyRequests)
-		return
+	if g.limiter.Wait(r.Context()) != nil {
+		return // the caller has left
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callerTimeout)
 	defer cancel()

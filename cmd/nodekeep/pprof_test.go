@@ -23,7 +23,7 @@ func TestProfilesAreOffUnlessAnAddressIsGiven(t *testing.T) {
 			assert.Equal(t, http.StatusNotFound, status, "they must not be where the metrics are")
 		})
 	}
-	assert.NoError(t, serveProfiles(t.Context(), "0"), "no listener, and no error")
+	assert.NoError(t, (&process{options: &commonOptions{pprofAddr: "0"}}).serveProfiles(t.Context()), "no listener, and no error")
 }
 
 func TestProfilesAreServedOnAListenerOfTheirOwn(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"nodekeep.dev/nodekeep/serve"
 )
 
 // check is one condition of being ready: ok is nil while it holds. One without ok holds always and is there for its note.
@@ -66,8 +68,9 @@ func synced(name string, holds func() bool) check {
 	}}
 }
 
-// serveHTTP serves until ctx is done; address 0 means not at all.
-func serveHTTP(ctx context.Context, address string, handler http.Handler) error {
+// serveHTTP serves until ctx is done; address 0 means not at all. With a TLS configuration it serves HTTPS. The write timeout is that of package
+// serve, unless one is given.
+func (p *process) serveHTTP(ctx context.Context, address string, handler http.Handler, secure *tls.Config, writeTimeout time.Duration) error {
 	if address == "0" {
 		return nil
 	}
@@ -75,34 +78,37 @@ func serveHTTP(ctx context.Context, address string, handler http.Handler) error 
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	return serveOn(ctx, listener, handler)
-}
-
-func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
+	server, bounded := serve.New(listener, handler, p.logger)
+	if writeTimeout > 0 {
+		server.WriteTimeout = writeTimeout
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	begin := func() error { return server.Serve(bounded) }
+	if secure != nil {
+		server.TLSConfig = secure
+		server.Protocols = new(http.Protocols) // one connection of HTTP/2 would hold 250 requests
+		server.Protocols.SetHTTP1(true)
+		begin = func() error { return server.ServeTLS(bounded, "", "") }
+	}
+	if err := begin(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
 	return nil
 }
 
-// serveMetrics serves the registry of a process at /metrics: to everybody, or over TLS to those who may get it.
+// serveMetrics serves the registry of a process at /metrics: to everybody, or over TLS to those who may get it. A scrape reads all series, so few run
+// at one time.
 func serveMetrics(ctx context.Context, p *process) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
-	address := p.options.metricsAddr
-	if !p.options.metricsSecure || address == "0" {
-		return serveHTTP(ctx, address, mux)
+	handler, address, secure := http.Handler(mux), p.options.metricsAddr, (*tls.Config)(nil)
+	if p.options.metricsSecure && address != "0" {
+		var err error
+		if secure, err = ownCertificate(); err != nil {
+			return err
+		}
+		handler = newMetricsGuard(p.client, p.logger, mux)
 	}
-	config, err := ownCertificate()
-	if err != nil {
-		return err
-	}
-	listener, err := tls.Listen("tcp", address, config)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	return serveOn(ctx, listener, newMetricsGuard(p.client, p.logger, mux))
+	return p.serveHTTP(ctx, address, serve.NewTurns().Handler(handler), secure, 0)
 }

@@ -16,8 +16,8 @@ func (p *process) serve(ctx context.Context, group *errgroup.Group, changed func
 		return nil
 	})
 	group.Go(func() error { return serveMetrics(ctx, p) })
-	group.Go(func() error { return serveProfiles(ctx, p.options.pprofAddr) })
-	group.Go(func() error { return serveHTTP(ctx, p.options.probeAddr, probes(ready)) })
+	group.Go(func() error { return p.serveProfiles(ctx) })
+	group.Go(func() error { return p.serveHTTP(ctx, p.options.probeAddr, probes(ready), nil, 0) })
 }
 
 // lead calls do once this process leads by the Lease; at once without an election.

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -72,6 +74,7 @@ func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 		return nil, usageError{mistakes}
 	}
 	logger := newLogger(o)
+	limitMemory(logger)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
@@ -80,6 +83,16 @@ func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(file.gauges...)
 	return &process{options: o, policy: file, config: config, client: client, registry: registry, logger: logger}, nil
+}
+
+// limitMemory has the garbage collector keep to 90 % of the memory limit of the container, unless GOMEMLIMIT says otherwise. Without it the heap may
+// double before it is collected, and the kernel ends the process.
+func limitMemory(logger *slog.Logger) {
+	if limit, err := memlimit.Set(); err != nil {
+		logger.Info("the memory limit of the container is not known: set GOMEMLIMIT to nine tenths of it", "error", err)
+	} else if limit != math.MaxInt64 {
+		logger.Info("memory is limited", "bytes", limit)
+	}
 }
 
 func restConfig(o *commonOptions) (config *rest.Config, err error) {

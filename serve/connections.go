@@ -1,4 +1,4 @@
-package webhook
+package serve
 
 import (
 	"net"
@@ -39,7 +39,7 @@ func (c *connections) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := &connection{Conn: accepted, address: addressOf(accepted.RemoteAddr().String()), all: c}
+		n := &connection{Conn: accepted, address: AddressOf(accepted.RemoteAddr().String()), all: c}
 		victim := c.add(n)
 		if victim != nil {
 			_ = victim.Close()
