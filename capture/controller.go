@@ -51,6 +51,8 @@ type Options struct {
 	Now       func() time.Time
 	// LabelPatches is how many Nodes a second are changed at most only for the labels that rules set; 0: 50.
 	LabelPatches int
+	// InventoryFiles is the folder of the files that the policy names below [inventory.Mounts].
+	InventoryFiles string
 }
 
 // Controller reconciles each Node that was observed, and each Node whose record changed. While it does not lead, it leaves that to the

@@ -29,7 +29,7 @@ type mapReader struct {
 func (w *cluster) readsAMap() *mapReader {
 	r := w.leader()
 	source := w.policy.Inventory()[0]
-	return &mapReader{replica: r, state: r.inventories.state(source), fetcher: fetch.New(source, r.inventoryMap)}
+	return &mapReader{replica: r, state: r.inventories.state(source), fetcher: fetch.New(source, r.inventoryMap, "")}
 }
 
 // says has the ConfigMap list these Nodes; none: it does not exist.

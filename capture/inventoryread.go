@@ -68,7 +68,7 @@ func (c *Controller) followInventories(ctx context.Context) {
 // followInventory reads one source until ctx is done.
 func (c *Controller) followInventory(ctx context.Context, source inventory.Source) {
 	state := c.inventories.state(source)
-	fetcher := fetch.New(source, c.inventoryMap)
+	fetcher := fetch.New(source, c.inventoryMap, c.InventoryFiles)
 	retry := firstInventoryRetry
 	for next := time.Duration(0); ; {
 		if next <= 0 {

@@ -16,7 +16,7 @@ import (
 )
 
 const listedRacks = `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
-inventory: [{name: cmdb, file: /inventory.json, attributes: [rack], preload: true}]
+inventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack], preload: true}]
 `
 
 // lists puts a snapshot of Nodes in force, each of a machine of its own.

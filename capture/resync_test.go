@@ -23,7 +23,7 @@ const everyInput = `labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
   - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX*"}}, set: {gpu: rtx}}
-inventory: [{name: cmdb, file: /inventory.json, attributes: [rack]}]
+inventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]
 governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}
 `
 

@@ -24,15 +24,19 @@ const (
 	defaultStaleAfter = 24 * time.Hour
 )
 
+// Mounts is where the files of all sources are: the chart mounts the Secrets of inventory.secrets there. No other file may be named. Otherwise the
+// policy could have capture send its own token to a server.
+const Mounts = "/var/run/nodekeep/"
+
 // Entry is an entry of the section inventory, as the policy file has it.
 type Entry struct {
 	Name       string   `json:"name"`
 	URL        string   `json:"url"`       // https://...
-	File       string   `json:"file"`      // or a file of capture's container
+	File       string   `json:"file"`      // or a file below [Mounts]
 	ConfigMap  string   `json:"configMap"` // or a ConfigMap in nodekeep's namespace, key inventory.json
 	Interval   string   `json:"interval"`
 	Auth       Auth     `json:"auth"`
-	CA         string   `json:"ca"` // a PEM file; without one, the authorities of the system count
+	CA         string   `json:"ca"` // a PEM file below [Mounts]; without one, the authorities of the system count
 	Attributes []string `json:"attributes"`
 	StaleAfter string   `json:"staleAfter"`
 	Preload    bool     `json:"preload"`
@@ -40,7 +44,7 @@ type Entry struct {
 
 // Auth is how capture proves who it is.
 type Auth struct {
-	TokenFile string `json:"tokenFile"`
+	TokenFile string `json:"tokenFile"` // below [Mounts]
 }
 
 // Source is an entry that was checked.
@@ -110,8 +114,8 @@ func (c *compiler) source(of Entry) Source {
 	}
 	c.url(of.URL)
 	for name, file := range map[string]string{"file": of.File, "ca": of.CA, "auth.tokenFile": of.Auth.TokenFile} {
-		if file != "" && !filepath.IsAbs(file) {
-			c.invalid(name, file, "must be an absolute path in capture's container")
+		if file != "" && (!strings.HasPrefix(file, Mounts) || filepath.Clean(file) != file) {
+			c.invalid(name, file, "must be a file below "+Mounts+", where the chart mounts what inventories need")
 		}
 		if file != "" && name != "file" && of.URL == "" {
 			c.errs = append(c.errs, field.Forbidden(c.path.Child(name), "only a source with a url has it"))

@@ -72,6 +72,7 @@ func expectations() (all []expectation) {
 		{checkGuards, confined + guard.GuardName, Warning, forgeable},
 		{checkGuards, "mutatingadmissionpolicy,mutatingadmissionpolicybinding/" + guard.StripName, Warning, forgeable},
 		{checkGuards, confined + guard.SelfTestName, Error, "a thief of the webhook's token can act as a kubelet"},
+		{checkGuards, confined + "nodekeep-records", Warning, "a thief of the webhook's or capture's token can change the policy"},
 		{checkWebhook, webhookObject, Error, unserved},
 		{checkCapture, captureObject, Error, unrecorded},
 		{checkPolicy, policyObject, Error, "the Deployments mount it, so no pod starts"},

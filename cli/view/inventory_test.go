@@ -15,9 +15,9 @@ import (
 func TestAnExplanationShowsTheAgeOfFactsOfInventories(t *testing.T) {
 	p := load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
 inventory:
-- {name: cmdb, file: /a, attributes: [rack]}
-- {name: late, file: /b, attributes: [rack], staleAfter: 1h}
-- {name: never, file: /c, attributes: [rack]}
+- {name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}
+- {name: late, file: /var/run/nodekeep/b, attributes: [rack], staleAfter: 1h}
+- {name: never, file: /var/run/nodekeep/c, attributes: [rack]}
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
 	for source, note := range map[string]capture.InventoryNote{
@@ -36,7 +36,7 @@ never|-|-|-|0|not|read|yet:|rules|do|not|know|its|facts`)
 	content, err := json.Marshal(e)
 	require.NoError(t, err)
 	assert.Contains(t, string(content), `"source":"late","inForce":"cc"`, "programs see it, too")
-	assert.Empty(t, InventoriesOf(notes, load(t, "inventory: [{name: cmdb, file: /a, attributes: [rack]}]"), now), "no rule looks at it")
+	assert.Empty(t, InventoriesOf(notes, load(t, "inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]"), now), "no rule looks at it")
 }
 
 func TestARecordAndAnExplanationShowTheRulesOfGovernanceThatTheNodeBreaks(t *testing.T) {

@@ -29,7 +29,8 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Workers:   o.workers,
 		Resync:    o.resync,
 
-		LabelPatches: o.patches,
+		LabelPatches:   o.patches,
+		InventoryFiles: o.inventoryDir,
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -149,10 +150,11 @@ func positive(flag string, number int) []error {
 // captureOptions are the flags of nodekeep capture.
 type captureOptions struct {
 	commonOptions
-	leaderElect bool
-	workers     int
-	patches     int // a second, for labels of rules alone
-	resync      time.Duration
+	leaderElect  bool
+	workers      int
+	patches      int // a second, for labels of rules alone
+	inventoryDir string
+	resync       time.Duration
 
 	sweepEvery    time.Duration
 	sweepFraction float64
@@ -163,6 +165,7 @@ func (o *captureOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 64, "Nodes worked on at once")
+	flags.StringVar(&o.inventoryDir, "inventory-dir", inventory.Mounts, "folder of the files that the policy names below "+inventory.Mounts+", where it is another one")
 	flags.IntVar(&o.patches, "label-patches-per-second", capture.DefaultLabelPatches, "Nodes changed a second at most for labels that rules set, and for nothing else")
 	flags.DurationVar(&o.resync, "resync", 5*time.Minute, "how often every Node is looked at again, as a safety net; 0 for never")
 	flags.DurationVar(&o.sweepEvery, "retention-sweep", 10*time.Minute, "how often to collect records that the policy's retention no longer keeps; 0 for never")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -48,8 +49,13 @@ type Fetcher struct {
 	authorities *reload.Files[*x509.CertPool]
 }
 
-// New makes a fetcher. It reads nothing yet.
-func New(source inventory.Source, configMap ConfigMap) *Fetcher {
+// New makes a fetcher. It reads nothing yet. The folder mounts is where files are that the source names below [inventory.Mounts].
+func New(source inventory.Source, configMap ConfigMap, mounts string) *Fetcher {
+	for _, file := range []*string{&source.File, &source.TokenFile, &source.CA} {
+		if name, below := strings.CutPrefix(*file, inventory.Mounts); below {
+			*file = filepath.Join(mounts, name)
+		}
+	}
 	f := &Fetcher{source: source, configMap: configMap, timeout: longestRead}
 	if source.TokenFile != "" {
 		f.token = reload.New(parseToken, func(string) {}, func(error) {}, source.TokenFile)

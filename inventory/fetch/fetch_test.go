@@ -247,7 +247,7 @@ func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, c.answer)
-			f := New(s.source(), nil)
+			f := New(s.source(), nil, "")
 			f.timeout = time.Hour // how busy the machine is decides nothing here
 			var result Result
 			var err error
@@ -292,7 +292,7 @@ func TestTheLargestAnswersTakeNoMoreMemoryThanTheBounds(t *testing.T) {
 			s := serve(t, c.answer)
 			source := s.source()
 			source.Attributes = c.attributes
-			f := New(source, nil)
+			f := New(source, nil, "")
 			f.timeout = time.Hour // how busy the machine is decides nothing here
 			var result Result
 			var err error
@@ -329,7 +329,7 @@ func TestAGoodAnswerIsRead(t *testing.T) {
 		"with 32 attributes": strings.Replace(good, `"owner":"not kept"`, attributes(31), 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := New(serve(t, text(body)).source(), nil).Get(t.Context(), "")
+			result, err := New(serve(t, text(body)).source(), nil, "").Get(t.Context(), "")
 			require.NoError(t, err)
 			a, ok := result.Snapshot.Of("a", "4C4C4544-0001")
 			assert.True(t, ok)
@@ -347,7 +347,7 @@ func TestOneReadIsOneRequestWithoutACompressedAnswer(t *testing.T) {
 		assert.Equal(t, http.MethodGet, r.Method)
 		http.Redirect(w, r, "/again", http.StatusFound)
 	})
-	_, err := New(s.source(), nil).Get(t.Context(), "")
+	_, err := New(s.source(), nil, "").Get(t.Context(), "")
 	require.Error(t, err)
 	assert.EqualValues(t, 1, requests.Load())
 }
@@ -361,7 +361,7 @@ func TestAnETagSavesABodyAndHidesNone(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, good)
 	})
-	f := New(s.source(), nil)
+	f := New(s.source(), nil, "")
 	first, err := f.Get(t.Context(), "")
 	require.NoError(t, err)
 	assert.Equal(t, `"1"`, first.Version)
@@ -401,7 +401,7 @@ func TestAServerThatIsSlowOrDownIsGivenUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := New(serve(t, answer).source(), nil)
+			f := New(serve(t, answer).source(), nil, "")
 			f.timeout = 300 * time.Millisecond
 			_, err := f.Get(t.Context(), "")
 			assert.Equal(t, Timeout, ReasonOf(err), "%v", err)
@@ -410,7 +410,7 @@ func TestAServerThatIsSlowOrDownIsGivenUp(t *testing.T) {
 	t.Run("down", func(t *testing.T) {
 		s := serve(t, text(good))
 		s.Close()
-		_, err := New(s.source(), nil).Get(t.Context(), "")
+		_, err := New(s.source(), nil, "").Get(t.Context(), "")
 		assert.Equal(t, Connect, ReasonOf(err), "%v", err)
 		assert.NotContains(t, err.Error(), "/nodes", "errors do not have the URL")
 	})
@@ -418,7 +418,7 @@ func TestAServerThatIsSlowOrDownIsGivenUp(t *testing.T) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = listener.Close() })
-		f := New(inventory.Source{Name: "cmdb", URL: "https://" + listener.Addr().String()}, nil)
+		f := New(inventory.Source{Name: "cmdb", URL: "https://" + listener.Addr().String()}, nil, "")
 		f.timeout = 300 * time.Millisecond
 		_, err = f.Get(t.Context(), "")
 		assert.Equal(t, Timeout, ReasonOf(err), "%v", err)
@@ -435,7 +435,7 @@ func TestTheCertificateIsCheckedAtEachReadAndFilesAreReadAnew(t *testing.T) {
 	})
 	source := s.source()
 	source.TokenFile = file(t, []byte("first\n"))
-	f := New(source, nil)
+	f := New(source, nil, "")
 	_, err := f.Get(t.Context(), "")
 	require.Equal(t, Status, ReasonOf(err))
 	require.NoError(t, os.WriteFile(source.TokenFile, []byte("second\n"), 0o600))
@@ -445,7 +445,7 @@ func TestTheCertificateIsCheckedAtEachReadAndFilesAreReadAnew(t *testing.T) {
 	require.NoError(t, os.WriteFile(source.TokenFile, []byte("bad\r\nX-Header: forged"), 0o600))
 	_, err = f.Get(t.Context(), "")
 	require.NoError(t, err, "the last good token is used")
-	_, err = New(source, nil).Get(t.Context(), "")
+	_, err = New(source, nil, "").Get(t.Context(), "")
 	assert.Equal(t, Credentials, ReasonOf(err))
 
 	require.NoError(t, os.WriteFile(source.TokenFile, []byte("second"), 0o600))
@@ -468,25 +468,25 @@ func TestTheCertificateIsCheckedAtEachReadAndFilesAreReadAnew(t *testing.T) {
 	_, err = f.Get(t.Context(), "")
 	require.NoError(t, err, "the file of the authorities is followed")
 	require.NoError(t, os.WriteFile(source.CA, []byte("no certificate"), 0o600))
-	_, err = New(source, nil).Get(t.Context(), "")
+	_, err = New(source, nil, "").Get(t.Context(), "")
 	assert.Equal(t, Credentials, ReasonOf(err))
 }
 
 func TestAServerWithoutTLSOrATrustedNameIsRefused(t *testing.T) {
 	plain := httptest.NewServer(text(good))
 	t.Cleanup(plain.Close)
-	_, err := New(inventory.Source{Name: "cmdb", URL: strings.Replace(plain.URL, "http:", "https:", 1)}, nil).Get(t.Context(), "")
+	_, err := New(inventory.Source{Name: "cmdb", URL: strings.Replace(plain.URL, "http:", "https:", 1)}, nil, "").Get(t.Context(), "")
 	assert.Equal(t, Connect, ReasonOf(err), "%v", err)
 	s := serve(t, text(good))
 	source := s.source()
 	source.CA = ""
-	_, err = New(source, nil).Get(t.Context(), "")
+	_, err = New(source, nil, "").Get(t.Context(), "")
 	assert.Equal(t, Certificate, ReasonOf(err), "%v", err)
 }
 
 func TestAFileIsReadAndNothingElse(t *testing.T) {
 	get := func(path string) (Result, error) {
-		return New(inventory.Source{Name: "file", File: path, Attributes: []string{"rack"}}, nil).Get(t.Context(), "")
+		return New(inventory.Source{Name: "file", File: path, Attributes: []string{"rack"}}, nil, "").Get(t.Context(), "")
 	}
 	result, err := get(file(t, []byte(good)))
 	require.NoError(t, err)
@@ -508,7 +508,7 @@ func TestAConfigMapIsReadWhenItsVersionChanges(t *testing.T) {
 			return nil, "", os.ErrNotExist
 		}
 		return []byte(content), version, nil
-	})
+	}, "")
 	first, err := f.Get(t.Context(), "")
 	require.NoError(t, err)
 	second, err := f.Get(t.Context(), first.Version)

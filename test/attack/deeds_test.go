@@ -184,10 +184,12 @@ func deeds() []deed {
 		{"act as another kubelet, or register another Node", slices.Concat(as(busy, nil, lives(busy)...), as(busy, kubelets, lives(busy)...), as(selfTest, nil, other), as(selfTest, kubelets, other))},
 
 		{"read the policy", get(release + "/configmaps/nodekeep-policy")},
-		{"read records", get(release+"/configmaps", release+"/configmaps/record")},
-		{"write records, and so label and taint Nodes that register", []request{post(release+"/configmaps", named("v1", "ConfigMap", "thief")), patch(release+"/configmaps/record", configMap)}},
-		{"delete records", remove(release + "/configmaps/record")},
+		{"read records", get(release+"/configmaps", release+"/configmaps/node.record")},
+		{"write records, and so label and taint Nodes that register", []request{post(release+"/configmaps", named("v1", "ConfigMap", "node.thief")), patch(release+"/configmaps/node.record", configMap)}},
+		{"delete records", remove(release + "/configmaps/node.record")},
 		{"change the policy", []request{patch(release+"/configmaps/nodekeep-policy", configMap)}},
+		{"change the certificates that Pods of the release namespace trust", []request{patch(release+"/configmaps/kube-root-ca.crt", configMap)}},
+		{"write which rules and inventories are in force", []request{patch(release+"/configmaps/nodekeep-rules", configMap), patch(release+"/configmaps/nodekeep-inventory", configMap)}},
 		{"withdraw the rules and inventories in force", remove(release+"/configmaps/nodekeep-rules", release+"/configmaps/nodekeep-inventory")},
 		{"read or write ConfigMaps elsewhere", append(get(core+"/namespaces/default/configmaps"), patch(core+"/namespaces/default/configmaps/foreign", configMap))},
 
@@ -259,7 +261,7 @@ func fixtures() []any {
 	}
 	return []any{
 		node(busy), node(waiting, unverified, gate),
-		in(harness.Namespace, named("v1", "ConfigMap", "record")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-rules")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
+		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-rules")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
 		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")), in(verify.Namespace, named("v1", "ConfigMap", "nodekeep-verify")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),
 		in(verify.Namespace, pod(verify.Namespace, "check")),

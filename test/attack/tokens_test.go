@@ -107,6 +107,7 @@ func untilConfined(t *testing.T) {
 	}{
 		{"nodekeep-verify", patch(nodes+"/"+busy, object{"metadata": object{"labels": object{"a": "b"}}})},
 		{"nodekeep-verify", remove(nodes + "/" + busy)[0]},
+		{"nodekeep-capture", patch(release+"/configmaps/nodekeep-policy", configMap)},
 	} {
 		config := configOf(t, account{"", harness.Namespace, probe.of})
 		require.Eventually(t, func() bool {

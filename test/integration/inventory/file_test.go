@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // This test runs on a cluster without Nodes: one Node may change its label there without an operator.
 func TestAFileMakesLabelsAndItsLossChangesNone(t *testing.T) {
 	const name, uuid = "from-file", "uuid-from-file"
-	path := filepath.Join(t.TempDir(), "inventory.json")
+	path, inPolicy := mounted(t, "inventory.json")
 	write := func(rack string) {
 		t.Helper()
 		answer := httptest.NewRecorder()
@@ -33,7 +32,7 @@ labels:
   - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
 inventory:
 - {name: racks, file: %q, interval: 1s, attributes: [rack]}
-`, path))()
+`, inPolicy), nodekeep.CaptureArgs...)()
 	defer nodekeep.DeleteNode(t, name)
 	createAs(t, name, uuid)
 	rackIs(t, name, "r1")

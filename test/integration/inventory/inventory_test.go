@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,8 +43,9 @@ func serveInventory(t *testing.T) *inventoryServer {
 	addresses, err := harness.FreeAddresses(1) // it listens again where it was
 	require.NoError(t, err)
 	s.start(t, addresses[0])
-	s.ca = filepath.Join(t.TempDir(), "ca.crt")
-	require.NoError(t, os.WriteFile(s.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
+	path, inPolicy := mounted(t, "ca.crt")
+	s.ca = inPolicy
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	return s
 }
 
@@ -140,7 +140,7 @@ func rackIs(t *testing.T, name, want string) {
 	require.Eventually(t, func() bool {
 		got = nodekeep.Node(t, name).Labels[rackLabel]
 		return got == want
-	}, harness.Settles, 20*time.Millisecond, "rack of %s must become %q, is %q", name, want, &got)
+	}, harness.Settles, 20*time.Millisecond, "rack of %s must become %q, is %v", name, want, &got)
 }
 
 // createAs has a kubelet register a Node of a machine.
@@ -185,7 +185,7 @@ func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
 		policy += fmt.Sprintf("  - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
 		sources += fmt.Sprintf("- {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
 	}
-	defer nodekeep.UsePolicy(t, policy+sources)()
+	defer nodekeep.UsePolicy(t, policy+sources, nodekeep.CaptureArgs...)()
 	createAs(t, name, uuid)
 	becomes := func(rack string) {
 		t.Helper()

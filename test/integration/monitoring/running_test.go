@@ -113,7 +113,7 @@ func scraped(t *testing.T, url string) *bytes.Buffer {
 }
 
 // governedTier gives the series by label a key and a value, and those of inventories a source.
-const governedTier = "governance:\n  keys: [{key: tier, values: [gold], required: true}]\ninventory:\n- {name: cmdb, file: /absent.json, attributes: [rack]}\n"
+const governedTier = "governance:\n  keys: [{key: tier, values: [gold], required: true}]\ninventory:\n- {name: cmdb, file: /var/run/nodekeep/absent.json, attributes: [rack]}\n"
 
 // ruleLabelsDrift makes capture set a label of a rule again and audit another: it has no series for keys and rules before.
 func ruleLabelsDrift(t *testing.T, nodekeep *harness.Installation) {
