@@ -60,8 +60,9 @@ func csvCell(cell any) string {
 	return Text(cell)
 }
 
-// harmless is a text that no spreadsheet reads as a formula. It adds a quote before a text that begins like one (OWASP, CSV injection).
-// Control characters become spaces, so that a cell is one line.
+// harmless is a text that no spreadsheet reads as a formula. It adds a quote before a text that begins like one (OWASP, CSV injection). Where
+// the separator of lists is a semicolon, spreadsheets take what follows one for a cell, also within quotes. So each part counts as a text of
+// its own. Control characters become spaces, so that a cell is one line.
 func harmless(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -69,10 +70,14 @@ func harmless(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\ufffd"))
-	if trimmed := strings.TrimSpace(text); trimmed != "" && strings.ContainsRune("=+-@|%\uff1d\uff0b\uff0d\uff20", []rune(trimmed)[0]) {
-		return "'" + text
+	parts := strings.Split(text, ";")
+	for i, part := range parts {
+		trimmed := strings.TrimLeftFunc(part, func(r rune) bool { return r == '"' || unicode.IsSpace(r) })
+		if trimmed != "" && strings.ContainsRune("=+-@|%\uff1d\uff0b\uff0d\uff20", []rune(trimmed)[0]) {
+			parts[i] = "'" + part
+		}
 	}
-	return text
+	return strings.Join(parts, ";")
 }
 
 // Text is a cell as text.

@@ -31,6 +31,7 @@ func hostile() []string {
 	return []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onload='alert(1)`, `</style><script>alert(1)</script>`, `</title></svg><script>x</script>`,
 		"=cmd|'/c calc'!A1", "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "\r=1+1", " =1", "\uff1d1", "a,b\n=1+1", "|calc", "%0a=1",
+		"x;=cmd|'/c calc'!A1", `x;"=1+1"`, `x";=1+1`, "x; +1+1", "a,b;@SUM(A1)", ";;-1", `x;""=1`,
 		"\x1b[2J\x1b[31m", "\u202eabc", "a\x00b", "\xff\xfe", "javascript:alert(1)",
 	}
 }
@@ -114,6 +115,29 @@ func TestNoCellOfTheCSVIsAFormula(t *testing.T) {
 		}
 	}
 	assert.Greater(t, quoted, 20)
+}
+
+// Where the separator of lists is a semicolon, a spreadsheet splits the line there. It takes quotes for quotes only at the beginning of a cell.
+func TestNoCellOfTheCSVIsAFormulaWhereASemicolonSeparatesCells(t *testing.T) {
+	text, err := CSV(hostileReport().Tables())
+	require.NoError(t, err)
+	reader := csv.NewReader(strings.NewReader(text))
+	reader.Comma, reader.LazyQuotes, reader.FieldsPerRecord = ';', true, -1
+	lines, err := reader.ReadAll()
+	require.NoError(t, err)
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Split(line, ";"))
+	}
+	split := 0
+	for _, line := range lines {
+		for i, cell := range line {
+			if trimmed := strings.TrimLeft(cell, "\" \t\r\n"); trimmed != "" && i > 0 {
+				split++
+				assert.NotContains(t, "=+-@|%\uff1d", string([]rune(trimmed)[0]), "%q", cell)
+			}
+		}
+	}
+	assert.Greater(t, split, 20)
 }
 
 func TestNumbersOfTheCSVAreNumbers(t *testing.T) {

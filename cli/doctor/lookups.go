@@ -27,7 +27,7 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	need := func(object, verb, group, resource string) {
 		namespace, _, _ := strings.Cut(object, "/")
 		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
-		if !slices.ContainsFunc(rights[namespace], func(one rbacv1.PolicyRule) bool { return one.Resources[0] == resource }) {
+		if !slices.ContainsFunc(rights[namespace], func(one rbacv1.PolicyRule) bool { return one.Resources[0] == resource && one.Verbs[0] == verb }) {
 			rights[namespace] = append(rights[namespace], rule)
 		}
 	}
@@ -38,6 +38,7 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 		for _, service := range profile.Services(dns) {
 			need(service, "get", "", "services")
 			need(service, "list", "discovery.k8s.io", "endpointslices")
+			need(service, "get", "", "pods")
 		}
 	}
 	return rights

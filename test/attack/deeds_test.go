@@ -118,6 +118,13 @@ func pod(namespace, name string) object {
 	}
 }
 
+// plain is a Pod of a workload.
+func plain(namespace, name string) object {
+	return with(with(named("v1", "Pod", name), "metadata", object{"name": name, "namespace": namespace}), "spec", object{
+		"automountServiceAccountToken": false, "containers": []object{{"name": "a", "image": "a"}},
+	})
+}
+
 // configMap is a PATCH that sets data.
 var configMap = object{"data": object{"a": "b"}}
 
@@ -227,6 +234,7 @@ func deeds() []deed {
 		{"read the ledger of removals", get(checks + "/configmaps/nodekeep-verify")},
 		{"read Services and their endpoints in namespaces that profiles name", get(core+"/namespaces/shop/services/shop", core+"/namespaces/kube-system/services/kube-dns", core+"/namespaces/default/services/kubernetes",
 			"/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices", "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")},
+		{"read a Pod by its name in namespaces that profiles name", get(core+"/namespaces/shop/pods/shop", core+"/namespaces/kube-system/pods/dns", core+"/namespaces/default/pods/foreign")},
 		{"read and delete a NodeClaim that Karpenter has not initialized", append(get(nodeClaims+"/new"), remove(nodeClaims+"/new")...)},
 		{"delete a NodeClaim that is initialized", remove(nodeClaims + "/old")},
 		{"read a Machine, and have it remediated", append(get(machines+"/machine"), patch(machines+"/machine", object{"metadata": object{"annotations": object{"cluster.x-k8s.io/remediate-machine": ""}}}))},
@@ -265,6 +273,8 @@ func fixtures() []any {
 		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")), in(verify.Namespace, named("v1", "ConfigMap", "nodekeep-verify")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),
 		in(verify.Namespace, pod(verify.Namespace, "check")),
+		in("shop", named("v1", "ServiceAccount", "default")), in("kube-system", named("v1", "ServiceAccount", "default")), in("default", named("v1", "ServiceAccount", "default")),
+		plain("shop", "shop"), plain("kube-system", "dns"), plain("default", "foreign"),
 		in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-capture")), in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-verify")),
 		in("shop", with(named("v1", "Service", "shop"), "spec", object{"ports": []object{{"port": 80}}})), in("kube-system", with(named("v1", "Service", "kube-dns"), "spec", object{"ports": []object{{"port": 53}}})),
 		with(named("resource.k8s.io/v1", "ResourceSlice", "slice"), "spec", object{"driver": "a.example.com", "nodeName": busy, "pool": object{"name": "a", "generation": 1, "resourceSliceCount": 1}}),

@@ -190,6 +190,7 @@ func mayDoNothingElse(t *testing.T, client *kubernetes.Clientset) {
 		"write Events about Nodes":             {Verb: "create", Resource: "events", Namespace: "default"},
 		"read the Service that a check names":  {Verb: "get", Resource: "services", Namespace: "default", Name: "kubernetes"}, // kubernetes.default.svc
 		"read the endpoints of the DNS server": {Verb: "list", Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "kube-system"},
+		"read the Pod of such an endpoint":     {Verb: "get", Resource: "pods", Namespace: "kube-system"},
 	}
 	denied := map[string]access{
 		"watch Services":                     {Verb: "watch", Resource: "services", Namespace: "kube-system"},

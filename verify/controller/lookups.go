@@ -26,6 +26,7 @@ import (
 const (
 	lookupLasts  = 2 * time.Second // worker Pods that start within it share one lookup
 	maxEndpoints = 20              // that a worker receives
+	maxAsked     = 40              // Pods behind endpoints that are read, in random order; the endpoints of others are left out
 )
 
 // fromCache has the API server answer from its watch cache, at no cost to etcd.
@@ -55,7 +56,8 @@ type found struct {
 
 type endpoint struct {
 	address, node string
-	ports         map[string]int // by name
+	ports         map[string]int          // by name
+	pod           *corev1.ObjectReference // nil: no Pod is behind it
 }
 
 // service looks a Service up. One that does not exist has no addresses, which is no error.
@@ -83,11 +85,46 @@ func (l *lookups) service(ctx context.Context, name string) (found, error) {
 	if err != nil {
 		return found{}, fmt.Errorf("look up endpoints of Service %s: %w", name, err)
 	}
-	entry.at, entry.found = l.now(), found{service: object, endpoints: readyEndpoints(list.Items)}
+	counted, err := l.counted(ctx, readyEndpoints(list.Items))
+	if err != nil {
+		return found{}, fmt.Errorf("look up Pods of Service %s: %w", name, err)
+	}
+	entry.at, entry.found = l.now(), found{service: object, endpoints: counted}
 	if apierrors.IsNotFound(missing) {
 		entry.service = nil
 	}
 	return entry.found, nil
+}
+
+// counted leaves out endpoints of Pods that no controller owns. A kubelet can create a mirror Pod with the labels of any Service, and choose its
+// address. So its endpoint could fail the checks of all other Nodes.
+func (l *lookups) counted(ctx context.Context, ready []endpoint) (counted []endpoint, err error) {
+	asked := 0
+	for _, i := range rand.Perm(len(ready)) {
+		of := ready[i].pod
+		if of == nil { // only who may write EndpointSlices adds it
+			counted = append(counted, ready[i])
+			continue
+		}
+		if asked++; asked > maxAsked {
+			continue
+		}
+		pod, err := l.client.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{ResourceVersion: fromCache})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		if err == nil && pod.UID == of.UID && isOwned(pod) {
+			counted = append(counted, ready[i])
+		}
+	}
+	return counted, nil
+}
+
+// isOwned reports whether a controller made the Pod. A mirror Pod belongs to its Node.
+func isOwned(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return !mirror && owner != nil && owner.Kind != "Node"
 }
 
 func readyEndpoints(list []discoveryv1.EndpointSlice) (ready []endpoint) {
@@ -98,7 +135,11 @@ func readyEndpoints(list []discoveryv1.EndpointSlice) (ready []endpoint) {
 		}
 		for _, one := range slice.Endpoints {
 			if ptr.Deref(one.Conditions.Ready, true) && len(one.Addresses) > 0 {
-				ready = append(ready, endpoint{address: one.Addresses[0], node: ptr.Deref(one.NodeName, ""), ports: ports})
+				e := endpoint{address: one.Addresses[0], node: ptr.Deref(one.NodeName, ""), ports: ports}
+				if one.TargetRef != nil && one.TargetRef.Kind == "Pod" {
+					e.pod = one.TargetRef
+				}
+				ready = append(ready, e)
 			}
 		}
 	}

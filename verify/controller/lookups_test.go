@@ -2,6 +2,7 @@ package controller
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,8 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -109,4 +112,63 @@ func TestANodeStartsItsWorkerPodOnceThePodOfTheDaemonSetIsReady(t *testing.T) {
 
 	require.NoError(t, b.client.Tracker().Update(pods, daemonPod(nil), "kube-system"))
 	b.waitFor("the Node must open by itself", func() bool { return isOpen(b.node("n1")) })
+}
+
+// servedBy is the Service kube-system/kube-dns with one endpoint for each Pod, and one without a Pod.
+func servedBy(pods ...*corev1.Pod) []runtime.Object {
+	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1", Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}},
+		Ports:      []discoveryv1.EndpointPort{{Name: new("dns"), Port: new(int32(53))}},
+		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.99"}}},
+	}
+	all := []runtime.Object{&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Name: "dns", Port: 53}}}}, slice}
+	for i, pod := range pods {
+		pod.Namespace, pod.Name, pod.UID = "kube-system", fmt.Sprintf("dns-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
+		all = append(all, pod)
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		})
+	}
+	return all
+}
+
+func ownedBy(kind string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: kind, Name: "a", UID: "a", Controller: new(true)}}}}
+}
+
+// A kubelet can create mirror Pods on its own Node, in any namespace and with any label and address. NodeRestriction asks for a Node as their owner.
+func TestAMirrorPodOfOneKubeletIsAskedByNoOtherNode(t *testing.T) {
+	mirror := ownedBy("Node")
+	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "a"}
+	forged := ownedBy("ReplicaSet")
+	forged.Annotations = mirror.Annotations
+	uncontrolled := ownedBy("ReplicaSet")
+	uncontrolled.OwnerReferences[0].Controller = nil
+	objects := servedBy(ownedBy("ReplicaSet"), mirror, forged, &corev1.Pod{}, uncontrolled, ownedBy("DaemonSet"), ownedBy("ReplicaSet"), ownedBy("ReplicaSet"))
+	objects[1].(*discoveryv1.EndpointSlice).Endpoints[7].TargetRef.UID = "another" // of a Pod that had the name before
+	client := fake.NewSimpleClientset(objects...)
+	require.NoError(t, client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "kube-system", "dns-7"))
+	l := &lookups{client: client, now: time.Now, services: map[string]*lookup{}}
+	dns, err := l.service(t.Context(), "kube-system/kube-dns")
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"10.0.0.0:53", "10.0.0.5:53", "10.0.0.99:53"}, dns.target(53, "").Endpoints)
+}
+
+func TestFewPodsOfAServiceAreRead(t *testing.T) {
+	var pods []*corev1.Pod
+	for range 500 {
+		pods = append(pods, ownedBy("ReplicaSet"))
+	}
+	client := fake.NewSimpleClientset(servedBy(pods...)...)
+	l := &lookups{client: client, now: time.Now, services: map[string]*lookup{}}
+	dns, err := l.service(t.Context(), "kube-system/kube-dns")
+	require.NoError(t, err)
+	assert.Len(t, dns.target(53, "").Endpoints, maxEndpoints)
+	assert.Len(t, client.Actions(), 2+maxAsked)
+
+	client.PrependReactor("get", "pods", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
+	l.services = map[string]*lookup{}
+	_, err = l.service(t.Context(), "kube-system/kube-dns")
+	assert.ErrorContains(t, err, "kube-system/kube-dns")
 }

@@ -73,7 +73,7 @@ func verification() map[string]variant {
 			guard := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify")
 			assert.Equal(t, ptr.To(admissionregistrationv1.Fail), guard.Spec.FailurePolicy)
 			assert.Equal(t, []string{`["nodekeep.dev/unverified"]`, verify.Label}, guardValues(t, guard))
-			assert.Equal(t, map[string][]string{"kube-system": {"endpointslices", "services"}}, lookups(t, r))
+			assert.Equal(t, map[string][]string{"kube-system": {"endpointslices", "pods", "services"}}, lookups(t, r))
 		}},
 		"verification with everything": {profiles(`[
 			{"name": "gpu", "nodeSelector": "gpu=yes", "taint": "example.com/unverified=gpu:NoExecute", "timeout": "1m", "startTimeout": "3m", "deadline": "30m", "onTimeout": "release",
@@ -93,7 +93,7 @@ func verification() map[string]variant {
 			guard := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify")
 			assert.Equal(t, []string{`["example.com/unverified","nodekeep.dev/unverified"]`, "example.com/verified"}, guardValues(t, guard))
 			assert.Equal(t, []string{"pods", "pods/log", "configmaps"}, checksRights(t, r))
-			services := []string{"endpointslices", "services"}
+			services := []string{"endpointslices", "pods", "services"}
 			assert.Equal(t, map[string][]string{
 				"kube-system": {"endpointslices", "pods", "services"}, "gpu-operator": {"pods"},
 				"default": services, "front": services, "monitoring": services, "web": services,
@@ -119,7 +119,7 @@ func verification() map[string]variant {
 			assert.EqualValues(t, 0, get[appsv1.Deployment](t, r, "Deployment", "nodekeep-verify").Spec.Strategy.RollingUpdate.MaxSurge.IntVal, "its ports are taken")
 			assert.False(t, r.has("ValidatingAdmissionPolicy", "nodekeep-verify"), "the cluster allows no further policies")
 			assert.Equal(t, []string{"nodekeep-verify"}, subjectsOf(t, r, "nodekeep-verify-metrics"))
-			assert.Equal(t, map[string][]string{"openshift-dns": {"endpointslices", "services"}}, lookups(t, r))
+			assert.Equal(t, map[string][]string{"openshift-dns": {"endpointslices", "pods", "services"}}, lookups(t, r))
 			assert.EqualValues(t, -10, get[schedulingv1.PriorityClass](t, r, "PriorityClass", "nodekeep-check").Value)
 		}},
 		"verification that removes Nodes": {profiles(`[
