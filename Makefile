@@ -186,9 +186,9 @@ skipped: ## why tests may skip; go test shows that with -v only
 
 .PHONY: unit
 unit: ## what needs no control plane
-	go test -race -skip '$(ONE_GOROUTINE)' $(filter $(RACED),$(UNIT)) # those with goroutines; the race detector takes five times the CPU
-	CGO_ENABLED=0 go test -vet=off $(filter-out $(RACED),$(UNIT))
-	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=500 CGO_ENABLED=0 go test -vet=off -run '$(ONE_GOROUTINE)' ./capture ./webhook
+	go test -race -timeout 30m -skip '$(ONE_GOROUTINE)' $(filter $(RACED),$(UNIT)) # those with goroutines; the race detector takes five times the CPU
+	CGO_ENABLED=0 go test -vet=off -timeout 30m $(filter-out $(RACED),$(UNIT))
+	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=200 CGO_ENABLED=0 go test -vet=off -timeout 30m -run '$(ONE_GOROUTINE)' ./capture ./webhook
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 

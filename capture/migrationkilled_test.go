@@ -15,7 +15,7 @@ import (
 )
 
 // renamedVariable has the test below rename a key on so many Nodes, of which each tenth one is away. One goroutine does all, so there is nothing
-// for the race detector: `make unit` runs it with 500 Nodes without it.
+// for the race detector: `make unit` runs it with 200 Nodes without it. It takes the square of their number.
 const renamedVariable, usuallyRenamed = "NODEKEEP_RENAMED_NODES", 100
 
 // killedAfterOneWrite starts a capture that dies when it has written once, before it receives the answer. It is false if there was nothing to write.
