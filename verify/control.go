@@ -20,13 +20,22 @@ const controlKept = time.Minute
 // ReasonShared is the reason of an attempt that failed as a verified Node does.
 const ReasonShared = "SharedFailure"
 
+// controlsWanted is how many verified Nodes are asked, where there are so many. A kubelet decides what the Pods on its Node report. So one Node
+// alone cannot have a failure that all Nodes share count against another one.
+const controlsWanted = 2
+
 // Control is what is known of the control of a profile.
 type Control struct {
-	Possible bool   // there is a verified Node of the profile
-	Pod      *Pod   // the newest control Pod of these checks that is not being deleted; nil: there is none
-	On       string // the Node of that Pod
+	Able int          // how many Nodes of the profile can run a control Pod
+	Pods []ControlPod // that this process created for these checks, and that are not being deleted; each on another Node
 	// Passed is when a verified Node of the profile last passed the checks that it has now.
 	Passed time.Time
+}
+
+// ControlPod is a control Pod and its Node.
+type ControlPod struct {
+	Pod
+	On string
 }
 
 // Network is the profile with the checks that another Node can answer as well. A container asks about the machine, and kubelet about the kubelet.
@@ -40,23 +49,34 @@ func (p CompiledProfile) isNetwork(name string) bool {
 	return slices.ContainsFunc(p.Checks, func(check Check) bool { return check.Name == name && check.ByWorker() })
 }
 
-// Controls reports whether a control Pod can run on a Node: it was verified, takes workloads, and is Ready. A Node whose kubelet fakes that can keep attempts
-// of other Nodes from being counted, and nothing else.
+// Controls reports whether a control Pod can run on a Node. It passed its checks, takes workloads, and is Ready. The annotation shows that it
+// passed, which no kubelet may write where the guard policies are in force. The label shows nothing: a kubelet may set it.
 func (p Profiles) Controls(node *Node) bool {
-	return !node.Deleting && len(p.HeldBy(node.Taints)) == 0 && node.Labels[p.Label] == "true" && node.notReady() == ""
+	last := ParseProgress(node.Annotation).Last
+	return !node.Deleting && len(p.HeldBy(node.Taints)) == 0 && last != nil && last.Result == VerdictPassed && node.notReady() == ""
 }
 
-// ControlKey names the profile and what it asks. A control Pod carries it where no kubelet can change it.
+// ControlKey names the profile and what it asks.
 func (p CompiledProfile) ControlKey() string { return p.Name + "/" + p.Hash }
 
-// ControlName is the name of the control Pod that follows another one, by its uid. Two controllers that start the same one collide.
-func ControlName(key, before string) string {
-	return ControlPrefix + hash(16, "%q %q", key, before)
+// Due reports whether another control Pod is to be started: fewer run or have ended recently than are wanted.
+func (c Control) Due(profile CompiledProfile, now time.Time) bool {
+	return len(c.Current(profile, now)) < min(controlsWanted, c.Able)
 }
 
-// ControlDue reports whether a control Pod is to be started: none runs, and none has ended recently.
-func ControlDue(newest *Pod, profile CompiledProfile, now time.Time) bool {
-	return newest == nil || Judge(*newest, profile.Network(), now).Verdict != VerdictRunning && !now.Before(controlCounts(*newest, profile, now))
+// Current are the control Pods that run, or whose results count.
+func (c Control) Current(profile CompiledProfile, now time.Time) (current []ControlPod) {
+	for _, pod := range c.Pods {
+		if c.judged(pod, profile, now).Verdict == VerdictRunning || now.Before(controlCounts(pod.Pod, profile, now)) {
+			current = append(current, pod)
+		}
+	}
+	return current
+}
+
+// judged is what came of a control Pod.
+func (c Control) judged(pod ControlPod, profile CompiledProfile, now time.Time) Judged {
+	return Judge(pod.Pod, profile.Network(), now)
 }
 
 // ControlEnds is when a control Pod of this profile is to be deleted.
@@ -80,37 +100,34 @@ func (p CompiledProfile) longest() time.Duration { return p.StartTimeout + p.Tim
 
 // about is what the control means for an attempt that failed. While its verdict is to come, waits is true. If a verified Node fails the same check,
 // the verdict becomes [VerdictShared]. Otherwise the failure counts: no other Node can answer the check, or none is verified. It also counts if the
-// control passed, gave no result, or did not finish in time.
+// controls passed, gave no result, or did not finish in time.
 func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	failed := failedChecks(action.Judged)
 	if slices.ContainsFunc(failed, func(name string) bool { return !action.Profile.isNetwork(name) }) {
 		return action, false
 	}
-	judged, runs := c.judged(action.Profile, now)
-	until := action.controlledUntil()
-	switch {
-	case runs && now.Before(until):
-		return action.next(DoWait, "a verified Node is asked the same", earliest(judged.Again, until)), true
-	case !ControlDue(c.Pod, action.Profile, now):
+	var again time.Time // when a control Pod that runs will have taken too long
+	for _, pod := range c.Current(action.Profile, now) {
+		judged := c.judged(pod, action.Profile, now)
+		if judged.Verdict == VerdictRunning {
+			again = earliest(again, judged.Again)
+			continue
+		}
 		shared := slices.DeleteFunc(failedChecks(judged), func(name string) bool { return !slices.Contains(failed, name) })
-		if judged.Verdict != VerdictFailed || len(shared) == 0 {
+		if judged.Verdict == VerdictFailed && len(shared) > 0 {
+			action.Judged, action.ControlOn = action.Judged.shared(shared[0], pod.On), pod.On
 			return action, false
 		}
-		action.Judged, action.ControlOn = action.Judged.shared(shared[0], c.On), c.On
-		return action, false
-	case !c.Possible || !now.Before(until):
-		return action, false
 	}
-	return action.next(DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)), true
-}
-
-// judged is what came of the control Pod; runs is false where there is none.
-func (c Control) judged(profile CompiledProfile, now time.Time) (judged Judged, runs bool) {
-	if c.Pod == nil {
-		return Judged{}, false
+	switch until := action.controlledUntil(); {
+	case !now.Before(until):
+		return action, false
+	case c.Due(action.Profile, now):
+		return action.next(DoControl, "verified Nodes are to be asked the same", now.Add(controlRetry)), true
+	case !again.IsZero():
+		return action.next(DoWait, "verified Nodes are asked the same", earliest(again, until)), true
 	}
-	judged = Judge(*c.Pod, profile.Network(), now)
-	return judged, judged.Verdict == VerdictRunning
+	return action, false
 }
 
 // controlledUntil is how long an attempt waits for its control: a kubelet may delete the Pods on its Node.

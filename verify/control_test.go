@@ -1,7 +1,7 @@
 package verify_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,6 +15,15 @@ import (
 // withTwo has the profile ask a network check and one of the machine.
 func withTwo(profile *verify.Profile) {
 	profile.Checks = append(profile.Checks, verify.Check{Name: "smi", Container: &verify.Container{Image: "x"}})
+}
+
+// asked is what is known where so many Nodes can be asked, and these control Pods exist.
+func asked(able int, pods ...*verify.Pod) verify.Control {
+	known := verify.Control{Able: able}
+	for i, pod := range pods {
+		known.Pods = append(known.Pods, verify.ControlPod{Pod: *pod, On: fmt.Sprint("verified-", i+1)})
+	}
+	return known
 }
 
 func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
@@ -40,32 +49,40 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 		again   time.Time
 	}{
 		"no verified Node": {want: verify.DoRecord, verdict: verify.VerdictFailed},
-		"no control yet":   {control: verify.Control{Possible: true}, want: verify.DoControl, again: now.Add(time.Second)},
-		"control runs":     {control: verify.Control{Possible: true, Pod: control(func(*verify.Pod) {})}, want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
-		"control runs, and its Node is verified no more": {control: verify.Control{Pod: control(func(*verify.Pod) {})}, want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
-		"control fails": {control: verify.Control{Possible: true, Pod: control(endedAt(now, 1, refuses))}, want: verify.DoRecord, verdict: verify.VerdictShared},
-		"control fails, and its Node is verified no more": {control: verify.Control{Pod: control(endedAt(now, 1, refuses))}, want: verify.DoRecord, verdict: verify.VerdictShared},
-		"control passes":     {control: verify.Control{Possible: true, Pod: control(endedAt(now, 0, passes))}, want: verify.DoRecord, verdict: verify.VerdictFailed},
-		"control is cut off": {control: verify.Control{Possible: true, Pod: control(endedAt(now, 137, ""))}, want: verify.DoRecord, verdict: verify.VerdictFailed},
-		"control is garbage": {control: verify.Control{Possible: true, Pod: control(endedAt(now, 0, "x"))}, want: verify.DoRecord, verdict: verify.VerdictFailed},
-		"a result of before": {control: verify.Control{Possible: true, Pod: control(func(pod *verify.Pod) {
+		"no control yet":   {control: verify.Control{Able: 1}, want: verify.DoControl, again: now.Add(time.Second)},
+		"control runs":     {control: asked(1, control(func(*verify.Pod) {})), want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"control runs, and its Node is verified no more": {control: asked(0, control(func(*verify.Pod) {})), want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"control fails": {control: asked(1, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
+		"control fails, and its Node is verified no more": {control: asked(0, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
+		"control passes":                              {control: asked(1, control(endedAt(now, 0, passes))), want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"control is cut off":                          {control: asked(1, control(endedAt(now, 137, ""))), want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"control is garbage":                          {control: asked(1, control(endedAt(now, 0, "x"))), want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"one of two is asked, and passes":             {control: asked(2, control(endedAt(now, 0, passes))), want: verify.DoControl, again: now.Add(time.Second)},
+		"one of two is asked, and runs":               {control: asked(2, control(func(*verify.Pod) {})), want: verify.DoControl, again: now.Add(time.Second)},
+		"one of two is asked, and fails":              {control: asked(2, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
+		"of two one passes, and one runs":             {control: asked(9, control(endedAt(now, 0, passes)), control(func(*verify.Pod) {})), want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"of two one runs, and one fails":              {control: asked(9, control(func(*verify.Pod) {}), control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
+		"of two one passes, and one fails":            {control: asked(9, control(endedAt(now, 0, passes)), control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
+		"two pass":                                    {control: asked(9, control(endedAt(now, 0, passes)), control(endedAt(now, 0, passes))), want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"of two one passes, and the other is cut off": {control: asked(9, control(endedAt(now, 0, passes)), control(endedAt(now, 137, ""))), want: verify.DoRecord, verdict: verify.VerdictFailed},
+		"a result of before": {control: asked(1, control(func(pod *verify.Pod) {
 			pod.Created = now.Add(-2 * time.Minute)
 			endedAt(now.Add(-time.Minute), 1, refuses)(pod)
-		})}, want: verify.DoControl, again: now.Add(time.Second)},
-		"a result of the last minute": {control: verify.Control{Possible: true, Pod: control(func(pod *verify.Pod) {
+		})), want: verify.DoControl, again: now.Add(time.Second)},
+		"a result of the last minute": {control: asked(1, control(func(pod *verify.Pod) {
 			pod.Created = now.Add(-2 * time.Minute)
 			endedAt(now.Add(-59*time.Second), 1, refuses)(pod)
-		})}, want: verify.DoRecord, verdict: verify.VerdictShared},
-		"a result of a time to come": {control: verify.Control{Possible: true, Pod: control(func(pod *verify.Pod) { pod.Created = now.Add(-time.Hour); endedAt(now.Add(time.Hour), 1, refuses)(pod) })}, want: verify.DoControl, again: now.Add(time.Second)},
+		})), want: verify.DoRecord, verdict: verify.VerdictShared},
+		"a result of a time to come": {control: asked(1, control(func(pod *verify.Pod) { pod.Created = now.Add(-time.Hour); endedAt(now.Add(time.Hour), 1, refuses)(pod) })), want: verify.DoControl, again: now.Add(time.Second)},
 		"a check of the machine fails, too": {
-			profile: withTwo, control: verify.Control{Possible: true}, want: verify.DoRecord, verdict: verify.VerdictFailed,
+			profile: withTwo, control: verify.Control{Able: 1}, want: verify.DoRecord, verdict: verify.VerdictFailed,
 			pod: func(pod *verify.Pod) {
 				ended(corev1.PodFailed, 1, refuses)(pod)
 				pod.Containers = append(pod.Containers, verify.ContainerState{Name: "smi", Ended: true, ExitCode: 1})
 			},
 		},
 		"a check of the machine passes": {
-			profile: withTwo, control: verify.Control{Possible: true, Pod: control(endedAt(now, 1, refuses))}, want: verify.DoRecord, verdict: verify.VerdictShared,
+			profile: withTwo, control: asked(1, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared,
 			pod: func(pod *verify.Pod) {
 				ended(corev1.PodFailed, 1, refuses)(pod)
 				pod.Containers = append(pod.Containers, verify.ContainerState{Name: "smi", Ended: true})
@@ -76,28 +93,28 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 				profile.Checks = append(profile.Checks, verify.Check{Name: "api", API: &verify.API{}})
 			},
 			pod:     ended(corev1.PodFailed, 1, `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1},{"check":"api","outcome":"failed","required":true,"reason":"Timeout","millis":1}]}`),
-			control: verify.Control{Possible: true, Pod: control(endedAt(now, 1, `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","millis":1},{"check":"api","outcome":"passed","required":true,"millis":1}]}`))},
+			control: asked(1, control(endedAt(now, 1, `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","millis":1},{"check":"api","outcome":"passed","required":true,"millis":1}]}`))),
 			want:    verify.DoRecord, verdict: verify.VerdictFailed,
 		},
-		"inconclusive":  {pod: ended(corev1.PodFailed, 137, ""), control: verify.Control{Possible: true}, want: verify.DoRecord, verdict: verify.VerdictInconclusive},
-		"not Ready now": {node: func(node *verify.Node) { node.Ready = false }, control: verify.Control{Possible: true}, want: verify.DoDelete},
+		"inconclusive":  {pod: ended(corev1.PodFailed, 137, ""), control: verify.Control{Able: 1}, want: verify.DoRecord, verdict: verify.VerdictInconclusive},
+		"not Ready now": {node: func(node *verify.Node) { node.Ready = false }, control: verify.Control{Able: 1}, want: verify.DoDelete},
 		"control never comes": {
 			pod: func(pod *verify.Pod) {
 				ended(corev1.PodFailed, 1, refuses)(pod)
 				pod.Created = now.Add(-2 * 160 * time.Second)
 			},
-			control: verify.Control{Possible: true}, want: verify.DoRecord, verdict: verify.VerdictFailed,
+			control: verify.Control{Able: 1}, want: verify.DoRecord, verdict: verify.VerdictFailed,
 		},
 		"control that never ends, of a Pod that waited long": {
 			pod: func(pod *verify.Pod) {
 				ended(corev1.PodFailed, 1, refuses)(pod)
 				pod.Created = now.Add(-2 * 160 * time.Second)
 			},
-			control: verify.Control{Possible: true, Pod: control(func(*verify.Pod) {})}, want: verify.DoRecord, verdict: verify.VerdictFailed,
+			control: asked(1, control(func(*verify.Pod) {})), want: verify.DoRecord, verdict: verify.VerdictFailed,
 		},
 		"released while it waits": {
 			profile: func(profile *verify.Profile) { profile.OnTimeout, profile.Deadline = verify.Release, "1m" },
-			node:    func(node *verify.Node) { node.Created = born.Add(-time.Hour) }, control: verify.Control{Possible: true}, want: verify.DoFree,
+			node:    func(node *verify.Node) { node.Created = born.Add(-time.Hour) }, control: verify.Control{Able: 1}, want: verify.DoFree,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,9 +125,8 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 			if test.pod == nil {
 				test.pod = ended(corev1.PodFailed, 1, refuses)
 			}
-			test.control.On = "verified-1"
 			pod := workerPod(node, profiles, test.pod)
-			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: test.control}, profiles, verify.Cluster{}, now)
+			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: test.control}, profiles, verify.Cluster{}, now)
 			require.Equal(t, test.want, action.Do, action.Reason)
 			if !test.again.IsZero() {
 				assert.Equal(t, test.again, action.Again)
@@ -130,8 +146,8 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 			assert.Equal(t, 1, action.Progress.Shared)
 			assert.Equal(t, verify.ReasonShared, report.Reason)
 			assert.Equal(t, "dns", report.Check)
-			assert.Contains(t, report.Message, "verified Node verified-1 fails it, too")
-			assert.NotEqual(t, pod.Name, verify.PodName(node.UID, action.Progress), "the next attempt is another one")
+			assert.Contains(t, report.Message, "fails it, too")
+			assert.NotEqual(t, pod.Name, verify.PodPrefix+verify.AttemptOf(node.UID, action.Progress), "the next attempt is another one")
 		})
 	}
 }
@@ -151,7 +167,7 @@ func TestASharedFailureIsTriedAgainAfterAMinuteAndShown(t *testing.T) {
 	}
 }
 
-func TestTheControlOfAProfileAsksItsNetworkChecksAndHasANameOfItsOwn(t *testing.T) {
+func TestTheControlOfAProfileAsksItsNetworkChecks(t *testing.T) {
 	profile := planProfile(t, func(profile *verify.Profile) {
 		withTwo(profile)
 		profile.Checks = append(profile.Checks, verify.Check{Name: "kubelet", Kubelet: &verify.Kubelet{}})
@@ -161,10 +177,6 @@ func TestTheControlOfAProfileAsksItsNetworkChecksAndHasANameOfItsOwn(t *testing.
 	assert.Equal(t, "dns", network.Checks[0].Name)
 	assert.Len(t, profile.Checks, 3)
 	assert.Equal(t, profile.ControlKey(), network.ControlKey())
-	first := verify.ControlName(profile.ControlKey(), "")
-	assert.False(t, strings.HasPrefix(first, verify.PodPrefix))
-	assert.NotEqual(t, first, verify.ControlName(profile.ControlKey(), "c1"))
-	assert.NotEqual(t, first, verify.ControlName("other/"+profile.Hash, ""))
 }
 
 func TestAControlPodTakesATurnFromWorkerPodsAndNeverWaits(t *testing.T) {

@@ -83,10 +83,13 @@ type ContainerState struct {
 	Message  string // the termination message
 }
 
+// OwnPod is a worker Pod that a process created: its uid, and the attempt that it was created for ([AttemptOf]).
+type OwnPod struct{ UID, Attempt string }
+
 // Observed is all that the plan reads about one Node.
 type Observed struct {
 	Node *Node // nil: there is none of that name
-	Pods []Pod // worker Pods on the Node of that name
+	Pods []Pod // what looks like worker Pods on the Node of that name
 	// DaemonSets are those that the profile waits for, by NAMESPACE/NAME, and whether their Pod on the Node is Ready.
 	DaemonSets map[string]bool
 	// Services are how many ready endpoints a Service has, by NAMESPACE/NAME. A Service that is missing here counts as ready.
@@ -95,8 +98,9 @@ type Observed struct {
 	Cold bool
 	// Control is that of the profile.
 	Control Control
-	// Interrupted is true after this process observed the Node without the taint: Pods that exist since before do not count.
-	Interrupted bool
+	// Own is the worker Pod that this process created last for the Node, since it observed the taint. No other Pod counts. Its name, account and owner
+	// prove nothing: any client that may create Pods in the namespace can set them. It is empty after a restart.
+	Own OwnPod
 	// Opened is true after this process observed this Node object without the taint, and then with it.
 	Opened bool
 	// Held is when this process first observed the taint on this Node object without a break. Started is when it last started a worker Pod for the

@@ -15,7 +15,7 @@ type Do string
 const (
 	DoNothing Do = "nothing" // until something is observed
 	DoWait    Do = "wait"    // until something is observed, or until [Action.Again]
-	DoStart   Do = "start"   // create the worker Pod [Action.PodName]
+	DoStart   Do = "start"   // create a worker Pod for [Action.Attempt]
 	DoDelete  Do = "delete"  // delete [Action.Pod]
 	DoOpen    Do = "open"    // one PATCH: remove the taints, add the label, write the annotation
 	DoControl Do = "control" // start the control Pod of the profile, and wait for it
@@ -56,7 +56,7 @@ type Action struct {
 	// Profile is what selects the Node; its zero value where none does.
 	Profile CompiledProfile
 
-	PodName string   // DoStart
+	Attempt string   // DoStart
 	First   bool     // DoStart: no attempt of the round was made before; it goes before retries
 	Skip    []string // DoStart: checks that are left out at a cold start
 	Pod     Pod      // DoDelete, DoOpen, DoRecord, DoRemove
@@ -111,14 +111,40 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	if reason := Incomplete(node.Taints, cluster.Gate); reason != "" {
 		return action.next(DoWait, reason, time.Time{})
 	}
+	if !selected && len(seen.Pods) > 0 {
+		return deleteAll(seen.Pods, "no profile selects the Node", action, now)
+	}
+	all, until := seen.Pods, time.Time{}
+	seen.Pods = nil
+	for _, pod := range all {
+		if pod.UID == seen.Own.UID {
+			seen.Pods = append(seen.Pods, pod)
+			continue
+		}
+		ends := pod.Created.Add(profile.longest())
+		if pod.Over() || !pod.Deleted.IsZero() || !now.Before(ends) { // else another process may lead, too: it waits for this Pod
+			return deletePod(pod, "this process did not create the worker Pod", action, now)
+		}
+		until = earliest(until, ends)
+	}
+	action = seen.verify(action, held, profiles, cluster, now)
+	if action.Do == DoWait && !until.IsZero() {
+		action.Again = earliest(action.Again, until)
+	}
+	return action
+}
+
+// verify is the next step for a Node that has the taint, and is complete. Pods are those that this process created.
+func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profiles, cluster Cluster, now time.Time) Action {
+	node, profile, progress := seen.Node, action.Profile, action.Progress
 	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
 		reason := fmt.Sprintf("another client put the taint back, %d times in a row soon after it was removed; nodekeep pauses", progress.Returns)
 		return action.next(DoWait, reason, at)
 	}
-	if !selected {
+	if profile.Name == "" {
 		action.Do, action.Reason = DoFree, "no profile selects the Node"
 		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Reason, Time: now})
-		return deleteAll(seen.Pods, action.Reason, action, now)
+		return action
 	}
 	if after, ok := afterHold(node, held, cluster, action, now); ok {
 		return after
@@ -136,9 +162,11 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		action.State = StateRetrying
 	}
 
-	action.PodName = PodName(node.UID, progress)
-	if action, ok := seen.wrongPods(action, now); ok {
-		return action
+	action.Attempt = AttemptOf(node.UID, progress)
+	for _, pod := range seen.Pods {
+		if seen.Own.Attempt != action.Attempt || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
+			return deletePod(pod, "the worker Pod is not of this attempt", action, now)
+		}
 	}
 	if len(seen.Pods) > 0 {
 		var ok bool
@@ -158,19 +186,6 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		return action
 	}
 	return seen.attempt(action, cluster, now)
-}
-
-// wrongPods deletes worker Pods of another attempt, another Node object, or from before the taint was added again.
-func (seen Observed) wrongPods(action Action, now time.Time) (next Action, ok bool) {
-	if seen.Interrupted && len(seen.Pods) > 0 {
-		return deleteAll(seen.Pods, "the taint was added again", action, now), true
-	}
-	for _, pod := range seen.Pods {
-		if pod.Name != action.PodName || pod.NodeUID != seen.Node.UID || !pod.Deleted.IsZero() {
-			return deletePod(pod, "the worker Pod is not of this attempt", action, now), true
-		}
-	}
-	return action, false
 }
 
 // ended is the next step after the worker Pod of this attempt. If its verdict, or the verdict of a control Pod, is still to come, ok is false.

@@ -43,11 +43,16 @@ func workerPod(node *verify.Node, profiles verify.Profiles, change func(*verify.
 	profile, _ := profiles.For(node.Labels)
 	progress := verify.ParseProgress(node.Annotation)
 	progress.Hash, progress.BootID = profile.Hash, node.BootID
-	pod := verify.Pod{Name: verify.PodName(node.UID, progress), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second), Phase: corev1.PodPending}
+	pod := verify.Pod{Name: verify.PodPrefix + verify.AttemptOf(node.UID, progress), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second), Phase: corev1.PodPending}
 	if change != nil {
 		change(&pod)
 	}
 	return pod
+}
+
+// ownOf has a Pod be the one that the process created for the attempt that its name shows.
+func ownOf(pod verify.Pod) verify.OwnPod {
+	return verify.OwnPod{UID: pod.UID, Attempt: strings.TrimPrefix(pod.Name, verify.PodPrefix)}
 }
 
 func ended(phase corev1.PodPhase, code int, message string) func(*verify.Pod) {
@@ -116,22 +121,24 @@ func TestPlan(t *testing.T) {
 		"devices that are allocatable": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} },
 			node: func(n *verify.Node) { n.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")} }, want: verify.DoStart},
 
-		"a worker Pod that has not started is waited for":        {pod: func(*verify.Pod) {}, want: verify.DoWait, state: verify.StateChecking, again: 121 * time.Second},
-		"a Pod that passed opens the Node":                       {pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoOpen},
-		"a Pod that passed opens a Node that is not Ready":       {pod: ended(corev1.PodSucceeded, 0, passes), node: func(n *verify.Node) { n.Ready = false }, want: verify.DoOpen},
-		"a check that said no is recorded":                       {pod: ended(corev1.PodFailed, 1, refuses), want: verify.DoRecord},
-		"a check that said no on a NotReady Node is not":         {pod: ended(corev1.PodFailed, 1, refuses), node: func(n *verify.Node) { n.Ready = false }, want: verify.DoDelete, reason: "does not count"},
-		"garbage is recorded":                                    {pod: ended(corev1.PodSucceeded, 0, "garbage"), want: verify.DoRecord, reason: "not a report"},
-		"a passing report with an exit code is recorded":         {pod: ended(corev1.PodFailed, 2, passes), want: verify.DoRecord, reason: "exit code 2"},
-		"a report about other checks is recorded":                {pod: ended(corev1.PodSucceeded, 0, `{"results":[]}`), want: verify.DoRecord, reason: "missing"},
-		"a worker that skipped a check is recorded":              {pod: ended(corev1.PodSucceeded, 0, strings.Replace(passes, `"passed"`, `"skipped","reason":"ColdStart"`, 1)), want: verify.DoRecord},
-		"a Pod that does not start in time is recorded":          {pod: func(*verify.Pod) {}, after: 122 * time.Second, want: verify.DoRecord, reason: "did not start within 2m0s"},
-		"a Pod of another Node object is deleted":                {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.NodeUID = "u0" }, want: verify.DoDelete},
-		"a Pod of another attempt is deleted":                    {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Name = "check-other" }, want: verify.DoDelete},
-		"a Pod that passed and is being deleted does not count":  {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Deleted = now }, want: verify.DoWait, again: 15 * time.Second},
-		"a Pod that stays although it was deleted is removed":    {pod: func(p *verify.Pod) { p.Deleted = now.Add(-10 * time.Second) }, want: verify.DoDelete},
-		"a Pod from before the taint was added again is deleted": {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Interrupted = true }, want: verify.DoDelete, reason: "added again"},
-		"a Pod of a Node that is deleted is deleted":             {node: func(n *verify.Node) { n.Deleting = true }, pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoDelete},
+		"a worker Pod that has not started is waited for":       {pod: func(*verify.Pod) {}, want: verify.DoWait, state: verify.StateChecking, again: 121 * time.Second},
+		"a Pod that passed opens the Node":                      {pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoOpen},
+		"a Pod that passed opens a Node that is not Ready":      {pod: ended(corev1.PodSucceeded, 0, passes), node: func(n *verify.Node) { n.Ready = false }, want: verify.DoOpen},
+		"a check that said no is recorded":                      {pod: ended(corev1.PodFailed, 1, refuses), want: verify.DoRecord},
+		"a check that said no on a NotReady Node is not":        {pod: ended(corev1.PodFailed, 1, refuses), node: func(n *verify.Node) { n.Ready = false }, want: verify.DoDelete, reason: "does not count"},
+		"garbage is recorded":                                   {pod: ended(corev1.PodSucceeded, 0, "garbage"), want: verify.DoRecord, reason: "not a report"},
+		"a passing report with an exit code is recorded":        {pod: ended(corev1.PodFailed, 2, passes), want: verify.DoRecord, reason: "exit code 2"},
+		"a report about other checks is recorded":               {pod: ended(corev1.PodSucceeded, 0, `{"results":[]}`), want: verify.DoRecord, reason: "missing"},
+		"a worker that skipped a check is recorded":             {pod: ended(corev1.PodSucceeded, 0, strings.Replace(passes, `"passed"`, `"skipped","reason":"ColdStart"`, 1)), want: verify.DoRecord},
+		"a Pod that does not start in time is recorded":         {pod: func(*verify.Pod) {}, after: 122 * time.Second, want: verify.DoRecord, reason: "did not start within 2m0s"},
+		"a Pod of another Node object is deleted":               {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.NodeUID = "u0" }, want: verify.DoDelete},
+		"a Pod of another attempt is deleted":                   {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Name = "check-other" }, want: verify.DoDelete},
+		"a Pod that passed and is being deleted does not count": {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Deleted = now }, want: verify.DoWait, again: 15 * time.Second},
+		"a Pod that stays although it was deleted is removed":   {pod: func(p *verify.Pod) { p.Deleted = now.Add(-10 * time.Second) }, want: verify.DoDelete},
+		"a Pod that another client created is deleted":          {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Own.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
+		"a Pod of the process before is deleted":                {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Own = verify.OwnPod{} }, want: verify.DoDelete, reason: "did not create"},
+		"a failure that another client forges is not recorded":  {pod: ended(corev1.PodFailed, 1, refuses), seen: func(o *verify.Observed) { o.Own.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
+		"a Pod of a Node that is deleted is deleted":            {node: func(n *verify.Node) { n.Deleting = true }, pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoDelete},
 
 		"at the deadline the Node stays tainted":         {after: time.Hour, want: verify.DoStart},
 		"with onTimeout release it is released":          {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, after: time.Hour, want: verify.DoFree, reason: "14m0s"},
@@ -149,7 +156,7 @@ func TestPlan(t *testing.T) {
 			}
 			observed := verify.Observed{Node: node}
 			if test.pod != nil {
-				observed.Pods = []verify.Pod{pod}
+				observed.Pods, observed.Own = []verify.Pod{pod}, ownOf(pod)
 			}
 			if test.seen != nil {
 				test.seen(&observed)
@@ -259,7 +266,8 @@ func TestATaintThatIsPutBackAgainAndAgainIsRemovedAfterGrowingPauses(t *testing.
 				t.Helper()
 				seen := verify.Observed{Node: node}
 				if row.then == verify.DoStart {
-					seen.Pods = []verify.Pod{workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))}
+					pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
+					seen.Pods, seen.Own = []verify.Pod{pod}, ownOf(pod)
 				}
 				action := verify.Plan(seen, profiles, verify.Cluster{}, now)
 				require.Contains(t, []verify.Do{verify.DoOpen, verify.DoFree}, action.Do)
@@ -294,7 +302,7 @@ func TestOtherChecksAndAnotherBootStartTheAttemptsAnew(t *testing.T) {
 	assert.Equal(t, verify.StateStuck, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).State)
 	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, others, modelCluster, born).Do)
 	passed := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-	assert.Equal(t, verify.DoDelete, verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{passed}}, others, modelCluster, born).Do, "a Pod of the earlier checks does not count")
+	assert.Equal(t, verify.DoDelete, verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{passed}, Own: ownOf(passed)}, others, modelCluster, born).Do, "a Pod of the earlier checks does not count")
 	node.BootID = "b2"
 	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do)
 }
@@ -320,7 +328,7 @@ func TestAtAColdStartChecksOfWhatCannotBeThereYetAreSkipped(t *testing.T) {
 	node := readyNode()
 	pod := workerPod(node, short, ended(corev1.PodSucceeded, 0, `{"results":[]}`))
 	pod.Skipped = []string{"dns"}
-	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}}, short, modelCluster, born)
+	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, short, modelCluster, born)
 	require.Equal(t, verify.DoOpen, action.Do)
 	assert.Equal(t, []string{"dns"}, action.Progress.Last.Skipped, "what was skipped stays visible")
 }

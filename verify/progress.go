@@ -235,8 +235,7 @@ func Backoff(profile CompiledProfile, attempts int) time.Duration {
 // PodPrefix is how the names of worker Pods begin.
 const PodPrefix = "check-"
 
-// PodName is the name of the worker Pod of an attempt. It encodes everything that the attempt is about, and cannot be changed. So two controllers
-// that start the same attempt collide. A Pod of an older round, other checks or another Node has another name.
-func PodName(nodeUID string, p Progress) string {
-	return PodPrefix + hash(16, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID)
+// AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks.
+func AttemptOf(nodeUID string, p Progress) string {
+	return hash(16, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID)
 }

@@ -77,14 +77,14 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 // clears decides whether verified Nodes pass all that failed in an attempt. If that is not known, next finds it out, or held is the brake of the
 // removal.
 //
-// Some checks another Node can answer. For these a control Pod must have passed that was not started before the worker Pod. An earlier result is not
-// enough: the check may fail by now, too.
+// Some checks another Node can answer. For these, control Pods must have passed that were not started before the worker Pod. Two are asked, where so
+// many Nodes can be. An earlier result is not enough: the check may fail by now, too.
 //
 // For checks of the machine itself, another Node must have passed the same checks since this one fails.
 func (c Control) clears(record Action, now time.Time) (next Action, held *Brake) {
-	asked := false
+	profile, asked := record.Profile, false
 	for _, name := range failedChecks(record.Judged) {
-		if record.Profile.isNetwork(name) {
+		if profile.isNetwork(name) {
 			asked = true
 		} else if !c.Passed.After(record.Progress.FailingSince) || c.Passed.After(now) {
 			return record, noControl("no other Node of the profile has passed check %s since this one fails", name)
@@ -93,25 +93,36 @@ func (c Control) clears(record Action, now time.Time) (next Action, held *Brake)
 	if !asked {
 		return record, nil
 	}
-	judged, runs := c.judged(record.Profile, now)
-	until := record.controlledUntil()
-	switch fresh := c.Pod != nil && !c.Pod.Created.Before(record.Pod.Created); {
-	case fresh && judged.Verdict == VerdictPassed:
-		return record, nil
-	case fresh && judged.Verdict == VerdictFailed:
-		return record, BrakeOf(BrakeSharedFailure, fmt.Sprintf("verified Node %s fails check %s", c.On, judged.Check))
-	case fresh && !runs:
-		return record, noControl("verified Node %s was asked the same, and gave no result", c.On)
-	case !now.Before(until):
-		return record, noControl("no verified Node answered the same in time")
-	case runs:
-		return record.next(DoWait, "a verified Node is asked the same", earliest(judged.Again, until)), nil
-	case !c.Possible:
-		return record, noControl("no Node of the profile is verified and Ready")
-	case ControlDue(c.Pod, record.Profile, now):
-		return record.next(DoControl, "a verified Node is to be asked the same", now.Add(controlRetry)), nil
+	passed, runs, until := 0, false, record.controlledUntil()
+	again := until // when the first control Pod will have taken too long, or counts no more
+	for _, pod := range c.Pods {
+		judged := c.judged(pod, profile, now)
+		switch fresh := !pod.Created.Before(record.Pod.Created); {
+		case judged.Verdict == VerdictRunning:
+			runs, again = true, earliest(judged.Again, again)
+		case !fresh:
+			if counts := controlCounts(pod.Pod, profile, now); now.Before(counts) {
+				again = earliest(counts, again)
+			}
+		case judged.Verdict == VerdictPassed:
+			passed++
+		case judged.Verdict == VerdictFailed:
+			return record, BrakeOf(BrakeSharedFailure, fmt.Sprintf("verified Node %s fails check %s", pod.On, judged.Check))
+		default:
+			return record, noControl("verified Node %s was asked the same, and gave no result", pod.On)
+		}
 	}
-	return record.next(DoWait, "a verified Node is to be asked the same again", earliest(controlCounts(*c.Pod, record.Profile, now), until)), nil
+	switch {
+	case passed > 0 && passed >= min(controlsWanted, c.Able):
+		return record, nil
+	case !now.Before(until):
+		return record, noControl("too few verified Nodes answered the same in time")
+	case c.Due(profile, now):
+		return record.next(DoControl, "verified Nodes are to be asked the same", now.Add(controlRetry)), nil
+	case c.Able == 0 && !runs:
+		return record, noControl("no Node of the profile is verified and Ready")
+	}
+	return record.next(DoWait, "verified Nodes are asked the same", again), nil
 }
 
 func noControl(format string, values ...any) *Brake {

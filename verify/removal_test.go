@@ -27,12 +27,17 @@ func failedOnce(profiles verify.Profiles, change func(*verify.Progress)) string 
 	return progress.String()
 }
 
-// controlOf is a control that ended now; its Pod was created so long after the worker Pod.
-func controlOf(later time.Duration, code int, message string) verify.Control {
+// controlPod is a control Pod that ended now; it was created so long after the worker Pod.
+func controlPod(later time.Duration, code int, message string) *verify.Pod {
 	pod := &verify.Pod{Name: "control-1", UID: "c1", Created: born.Add(time.Second + later)}
 	ended(corev1.PodFailed, code, message)(pod)
 	pod.Containers[0].Finished = born.Add(15 * time.Second)
-	return verify.Control{Possible: true, Pod: pod, On: "verified-1"}
+	return pod
+}
+
+// controlOf is what is known where only one verified Node can be asked, and was.
+func controlOf(later time.Duration, code int, message string) verify.Control {
+	return asked(1, controlPod(later, code, message))
 }
 
 func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
@@ -69,11 +74,16 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 		"other checks failed before":     {progress: func(p *verify.Progress) { p.Hash = "other" }, want: verify.DoRecord},
 		"it has another boot":            {progress: func(p *verify.Progress) { p.BootID = "b0" }, want: verify.DoRecord},
 		"no Node is verified":            {control: &verify.Control{}, want: verify.DoRecord, held: verify.BrakeNoControl},
-		"no control yet":                 {control: &verify.Control{Possible: true}, want: verify.DoControl},
-		"no control in time":             {control: &verify.Control{Possible: true}, now: born.Add(time.Hour), want: verify.DoRecord, held: verify.BrakeNoControl},
+		"no control yet":                 {control: &verify.Control{Able: 1}, want: verify.DoControl},
+		"no control in time":             {control: &verify.Control{Able: 1}, now: born.Add(time.Hour), want: verify.DoRecord, held: verify.BrakeNoControl},
 		"the control passed too early":   {control: new(controlOf(-time.Second, 0, passes)), want: verify.DoWait, again: born.Add(75 * time.Second)},
 		"the control says nothing":       {control: new(controlOf(0, 137, "")), want: verify.DoRecord, held: verify.BrakeNoControl},
 		"the control fails":              {control: new(controlOf(0, 1, refuses)), want: verify.DoRecord, held: verify.BrakeSharedFailure},
+		"one of two is asked":            {control: new(asked(2, controlPod(0, 0, passes))), want: verify.DoControl},
+		"one of two fails":               {control: new(asked(2, controlPod(0, 0, passes), controlPod(0, 1, refuses))), want: verify.DoRecord, held: verify.BrakeSharedFailure},
+		"one of two says nothing":        {control: new(asked(2, controlPod(0, 0, passes), controlPod(0, 137, ""))), want: verify.DoRecord, held: verify.BrakeNoControl},
+		"one of two passed too early":    {control: new(asked(2, controlPod(0, 0, passes), controlPod(-time.Second, 0, passes))), want: verify.DoWait, again: born.Add(75 * time.Second)},
+		"two of many pass":               {control: new(asked(9, controlPod(0, 0, passes), controlPod(0, 0, passes))), want: verify.DoRemove},
 		"the machine fails":              {profile: both, pod: smi, control: &verify.Control{Passed: born.Add(time.Second)}, want: verify.DoRemove},
 		"others passed before":           {profile: both, pod: smi, control: &verify.Control{Passed: born}, want: verify.DoRecord, held: verify.BrakeNoControl},
 		"others pass in times to come":   {profile: both, pod: smi, control: &verify.Control{Passed: soon.Add(time.Second)}, want: verify.DoRecord, held: verify.BrakeNoControl},
@@ -103,9 +113,9 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 			if before.Hash != profiles.All()[0].Hash || before.BootID != "b1" { // the attempts begin anew
 				before.Attempts, before.Failed = 0, 0
 			}
-			pod := verify.Pod{Name: verify.PodName(node.UID, verify.Progress{Round: before.Round, Attempts: before.Attempts, Hash: profiles.All()[0].Hash, BootID: "b1"}), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second)}
+			pod := verify.Pod{Name: verify.PodPrefix + verify.AttemptOf(node.UID, verify.Progress{Round: before.Round, Attempts: before.Attempts, Hash: profiles.All()[0].Hash, BootID: "b1"}), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second)}
 			test.pod(&pod)
-			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: *test.control, Opened: test.opened}, profiles, verify.Cluster{}, now)
+			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: *test.control, Opened: test.opened}, profiles, verify.Cluster{}, now)
 			require.Equal(t, test.want, action.Do, action.Reason)
 			if action.Judged.Verdict == verify.VerdictInconclusive {
 				assert.Equal(t, before.Failed, action.Progress.Failed, "no check has failed")
@@ -136,7 +146,7 @@ func planned(t *testing.T, limits string, before *verify.Brake) (verify.Action, 
 	profiles, node := planProfile(t, removing), readyNode()
 	node.Annotation = failedOnce(profiles, func(p *verify.Progress) { p.RemovalHeld = before })
 	pod := workerPod(node, profiles, ended(corev1.PodFailed, 1, refuses))
-	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Control: controlOf(0, 0, passes)}, profiles, verify.Cluster{}, born.Add(20*time.Second))
+	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: controlOf(0, 0, passes)}, profiles, verify.Cluster{}, born.Add(20*time.Second))
 	require.Equal(t, verify.DoRemove, action.Do)
 	return action, limitsOf(t, limits)
 }

@@ -56,7 +56,7 @@ func TestSimulationOfThePlan(t *testing.T) {
 		return
 	}
 	for _, what := range []string{
-		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Collisions", "Shared", "Controls", "Removed", "HeldRemovals", "Noted",
+		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Shared", "Controls", "Removed", "HeldRemovals", "Noted", "Forged",
 	} {
 		assert.Positive(t, totals[what], "the scenarios must reach everything, also %s", what)
 	}
@@ -79,6 +79,7 @@ type modelPod struct {
 	verify.Pod
 	node    string
 	control string // what a control Pod is for; empty: a worker Pod
+	forged  bool   // another client created it
 	epoch   int    // of the Node when it was created
 	age     int    // what its kubelet has done for it
 }
@@ -125,7 +126,8 @@ type modelController struct {
 	read   int // entries of the log
 	nodes  map[string]modelNode
 	pods   map[string]modelPod
-	memory map[string]*verify.Observed // by uid: Held, Started, Interrupted, Opened
+	memory map[string]*verify.Observed // by uid: Held, Started, Own, Opened
+	own    map[string]modelPod         // control Pods that the process created, as they were created
 	starts *verify.Starts
 	outage verify.Outage
 	brakes map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
@@ -244,7 +246,7 @@ func (m *model) wrotePod(name string) {
 	if most := m.inFlight * m.leaders; workers > most {
 		m.fail("%d worker Pods, more than %d", workers, most)
 	}
-	if most := 2 * m.leaders; controls > most && !m.lags { // a profile of each policy
+	if most := 2 * 2 * m.leaders; controls > most && !m.lags { // two of the profile of each policy
 		m.fail("%d control Pods run, more than %d", controls, most)
 	}
 }
@@ -253,6 +255,7 @@ func (m *model) wrotePod(name string) {
 func (m *model) count() (workers, controls int) {
 	for _, pod := range m.pods {
 		switch {
+		case pod.forged:
 		case pod.control == "":
 			workers++
 		case !pod.Over():
@@ -314,7 +317,10 @@ func (m *model) disturb() {
 	}
 	node := m.nodes[name]
 	held := slices.ContainsFunc(node.Taints, isOurs)
-	switch m.rng.IntN(19) {
+	switch m.rng.IntN(20) {
+	case 19: // a client that may create Pods in the namespace of the checks
+		m.forge(name)
+		return
 	case 18: // a Pod that tolerates the taint comes, or goes
 		node.occupied = !node.occupied
 		return
@@ -391,6 +397,30 @@ func (m *model) disturb() {
 	m.wrote(name)
 }
 
+// forge is another client that creates a Pod like a worker Pod on a Node, or like a control Pod, and has it pass or fail.
+func (m *model) forge(on string) {
+	node := m.nodes[on]
+	m.serial++
+	pod := &modelPod{node: on, forged: true, epoch: node.epoch}
+	pod.Pod = verify.Pod{Name: fmt.Sprint(verify.PodPrefix, m.serial), UID: fmt.Sprint("pod-", m.serial), NodeUID: node.UID, Created: m.now}
+	if m.chance(3) {
+		pod.Name, pod.control = fmt.Sprint(verify.ControlPrefix, m.serial), m.profiles[0].All()[0].ControlKey()
+	}
+	if m.pods[pod.Name], m.hosts[pod.Name] = pod, on; m.chance(4) {
+		m.end(pod, corev1.PodFailed, 1, refuses)
+	} else {
+		m.end(pod, corev1.PodSucceeded, 0, passes)
+	}
+	m.totals["Forged"]++
+	m.wrotePod(pod.Name)
+}
+
+// end has the worker of a Pod end with a report.
+func (m *model) end(pod *modelPod, phase corev1.PodPhase, code int, message string) {
+	pod.Phase = phase
+	pod.Containers = []verify.ContainerState{{Name: verify.Worker, Started: m.now, Ended: true, Finished: m.now, ExitCode: code, Reason: "Completed", Message: message}}
+}
+
 const (
 	passes  = `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1}]}`
 	refuses = `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","millis":1}]}`
@@ -421,10 +451,7 @@ func (m *model) goOn(name string) {
 		}
 		return
 	}
-	end := func(phase corev1.PodPhase, code int, message string) {
-		pod.Phase = phase
-		pod.Containers = []verify.ContainerState{{Name: verify.Worker, Started: m.now, Ended: true, Finished: m.now, ExitCode: code, Reason: "Completed", Message: message}}
-	}
+	end := func(phase corev1.PodPhase, code int, message string) { m.end(pod, phase, code, message) }
 	pod.age++
 	switch {
 	case pod.Over():
@@ -457,7 +484,7 @@ func (m *model) goOn(name string) {
 // restart is a process that was killed and starts again: it knows what the API server has, and nothing else.
 func (c *modelController) restart() {
 	c.nodes, c.pods, c.memory = map[string]modelNode{}, map[string]modelPod{}, map[string]*verify.Observed{}
-	c.starts = verify.NewStarts(c.profiles[0].Start)
+	c.starts, c.own = verify.NewStarts(c.profiles[0].Start), map[string]modelPod{}
 	c.outage, c.brakes = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}
 	c.read = len(c.log)
 	for name := range c.model.nodes {
@@ -498,6 +525,9 @@ func (c *modelController) take(event logged) {
 		}
 	case event.pods:
 		c.starts.Gone(c.pods[event.name].UID)
+		if c.own[event.name].UID == c.pods[event.name].UID {
+			delete(c.own, event.name)
+		}
 		delete(c.pods, event.name)
 	case event.node == nil:
 		c.count(event.name, nil)
@@ -513,7 +543,7 @@ func (c *modelController) take(event logged) {
 		}
 		c.nodes[event.name] = node
 		if own := c.of(node.UID); len(held(node.Taints)) == 0 {
-			own.Held, own.Interrupted = time.Time{}, true
+			own.Held, own.Own = time.Time{}, verify.OwnPod{}
 		} else if own.Held.IsZero() {
 			own.Held = c.now
 		}
@@ -567,9 +597,6 @@ func (c *modelController) work(name string) (action verify.Action) {
 		}
 	}
 	slices.SortFunc(observed.Pods, func(a, b verify.Pod) int { return a.Created.Compare(b.Created) })
-	if len(observed.Pods) == 0 && ok {
-		c.of(node.UID).Interrupted = false
-	}
 	profiles := c.profiles[c.policy]
 	if ok {
 		if profile, selected := profiles.For(node.Labels); selected {
@@ -589,17 +616,14 @@ func (c *modelController) work(name string) (action verify.Action) {
 	}
 	switch action.Do {
 	case verify.DoStart:
-		if !c.starts.Take(name, action.PodName) {
+		c.serial++
+		pod := fmt.Sprint(verify.PodPrefix, c.serial)
+		if !c.starts.Take(name, pod) {
 			c.starts.Want(name, action.First)
 			return action
 		}
-		if _, exists := c.model.pods[action.PodName]; exists {
-			c.totals["Collisions"]++
-			c.starts.Created(action.PodName, "", c.now)
-			return action
-		}
 		c.of(node.UID).Started = c.now
-		c.create(action.PodName, name, "")
+		c.of(node.UID).Own = verify.OwnPod{UID: c.create(pod, name, ""), Attempt: action.Attempt}
 	case verify.DoControl:
 		c.startControl(action.Profile)
 	case verify.DoDelete:
@@ -632,10 +656,14 @@ func (c *modelController) work(name string) (action verify.Action) {
 
 // control is what the process knows of the control of a profile.
 func (c *modelController) control(profile verify.CompiledProfile) verify.Control {
-	control := verify.Control{Possible: len(c.able(profile)) > 0}
-	for _, pod := range c.pods {
-		if pod.control == profile.ControlKey() && pod.Deleted.IsZero() && (control.Pod == nil || control.Pod.Created.Before(pod.Created)) {
-			control.Pod, control.On = &pod.Pod, pod.node
+	control := verify.Control{Able: len(c.able(profile))}
+	for _, name := range slices.Sorted(maps.Keys(c.own)) {
+		pod := c.own[name]
+		if seen, ok := c.pods[name]; ok && seen.UID == pod.UID {
+			pod = seen
+		}
+		if pod.control == profile.ControlKey() && pod.Deleted.IsZero() {
+			control.Pods = append(control.Pods, verify.ControlPod{Pod: pod.Pod, On: pod.node})
 		}
 	}
 	return control
@@ -653,24 +681,22 @@ func (c *modelController) able(profile verify.CompiledProfile) (names []string) 
 }
 
 func (c *modelController) startControl(profile verify.CompiledProfile) {
-	before, able := "", c.able(profile)
-	if newest := c.control(profile).Pod; newest != nil {
-		before = newest.UID
-	}
-	if len(able) == 0 {
+	known := c.control(profile)
+	able := slices.DeleteFunc(c.able(profile), func(name string) bool {
+		return slices.ContainsFunc(known.Current(profile, c.now), func(pod verify.ControlPod) bool { return pod.On == name })
+	})
+	if len(able) == 0 || !known.Due(profile, c.now) {
 		return
 	}
-	name := verify.ControlName(profile.ControlKey(), before)
-	if _, exists := c.model.pods[name]; exists {
-		return
-	}
+	name := fmt.Sprint(verify.ControlPrefix, c.serial)
 	c.starts.Control(name, c.now)
 	c.totals["Controls"]++
 	c.create(name, able[c.rng.IntN(len(able))], profile.ControlKey())
+	c.own[name] = *c.model.pods[name]
 }
 
 // create creates a Pod on a Node that the process has observed; control is what a control Pod is for.
-func (c *modelController) create(name, on, control string) {
+func (c *modelController) create(name, on, control string) (uid string) {
 	c.serial++
 	pod := &modelPod{node: on, control: control, Pod: verify.Pod{
 		Name: name, UID: fmt.Sprint("pod-", c.serial), NodeUID: c.nodes[on].UID, Created: c.now, Phase: corev1.PodPending,
@@ -681,18 +707,31 @@ func (c *modelController) create(name, on, control string) {
 	c.starts.Created(name, pod.UID, c.now)
 	c.model.pods[name], c.hosts[name] = pod, on
 	c.wrotePod(name)
+	return pod.UID
 }
 
-// sweep deletes control Pods whose time is over.
+// sweep deletes control Pods whose time is over, and those that the process did not create.
 func (c *modelController) sweep() {
+	known := map[string]verify.CompiledProfile{}
+	for _, profile := range c.profiles[c.policy].All() {
+		known[profile.ControlKey()] = profile
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
-		pod, known := c.pods[name], map[string]verify.CompiledProfile{}
-		for _, profile := range c.profiles[c.policy].All() {
-			known[profile.ControlKey()] = profile
-		}
-		profile, ok := known[pod.control]
-		if pod.control == "" || ok && verify.ControlEnds(pod.Pod, profile, c.now).After(c.now) {
+		pod := c.pods[name]
+		if pod.control == "" {
 			continue
+		}
+		own, profile, ends := c.own[name].UID == pod.UID, pod.control, time.Time{}
+		for key, one := range known {
+			if at := verify.ControlEnds(pod.Pod, one, c.now); (key == profile || !own) && at.After(ends) {
+				ends = at
+			}
+		}
+		if ends.After(c.now) {
+			continue
+		}
+		if own {
+			delete(c.own, name)
 		}
 		if live, ok := c.model.pods[name]; ok && live.UID == pod.UID {
 			delete(c.model.pods, name)
@@ -705,23 +744,31 @@ func (c *modelController) sweep() {
 // than a Pod may take counts as one that ended then, whatever its kubelet says.
 func (c *modelController) checkCounted(action verify.Action, control verify.Control) {
 	before, after := c.pods[action.Pod.Name], action.Progress
-	knows := control.Pod != nil && control.Pod.Phase == corev1.PodFailed && control.Pod.Containers[0].Message == refuses
-	ended := time.Time{}
-	if knows {
+	asked, failed := 0, false // how many verified Nodes gave a result that counts; one failed
+	for _, pod := range control.Pods {
 		const grace = 10 * time.Second
-		ended = control.Pod.Created.Add(action.Profile.StartTimeout + action.Profile.Timeout + grace)
-		if finished := control.Pod.Containers[0].Finished; finished.Before(ended) {
-			ended = finished
+		ended := pod.Created.Add(action.Profile.StartTimeout + action.Profile.Timeout + grace)
+		if len(pod.Containers) > 0 && pod.Containers[0].Ended && pod.Containers[0].Finished.Before(ended) {
+			ended = pod.Containers[0].Finished
 		}
+		late := !c.now.Before(pod.Created.Add(action.Profile.StartTimeout)) // one that did not start by then gave no result
+		if !pod.Over() && !late || !c.now.Before(ended.Add(time.Minute)) {
+			continue
+		}
+		asked++
+		failed = failed || pod.Phase == corev1.PodFailed && pod.Containers[0].Message == refuses
 	}
+	deadline := before.Created.Add(2 * (action.Profile.StartTimeout + action.Profile.Timeout + 10*time.Second))
 	switch {
 	case len(before.Containers) == 0 || before.Containers[0].Message != refuses:
-	case after.Last.Result == verify.VerdictShared && !knows:
+	case after.Last.Result == verify.VerdictShared && !failed:
 		c.fail("pod %s: the failure is taken for shared, and no control Pod failed", action.Pod.Name)
-	case after.Last.Result == verify.VerdictShared && verify.PodName(before.NodeUID, after) == before.Name:
+	case after.Last.Result == verify.VerdictShared && verify.AttemptOf(before.NodeUID, after) == action.Attempt:
 		c.fail("pod %s: it would be judged for ever", action.Pod.Name)
-	case after.Last.Result != verify.VerdictShared && knows && c.now.Before(ended.Add(time.Minute)):
+	case after.Last.Result != verify.VerdictShared && failed:
 		c.fail("pod %s: an attempt was counted although a verified Node fails, too", action.Pod.Name)
+	case after.Last.Result == verify.VerdictFailed && asked < min(2, control.Able) && c.now.Before(deadline):
+		c.fail("pod %s: an attempt was counted after %d verified Nodes of %d were asked", action.Pod.Name, asked, control.Able)
 	}
 	if after.Last.Result == verify.VerdictShared {
 		c.totals["Shared"]++
@@ -831,6 +878,9 @@ func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
 	}
 	for _, event := range c.log {
 		if event.pod != nil && event.pod.UID == by.UID {
+			if event.pod.forged {
+				c.fail("node %s was opened by a Pod that another client created", live.Name)
+			}
 			if event.pod.epoch != live.epoch && !live.faked {
 				c.fail("node %s was opened in round %d by a Pod of round %d", live.Name, live.epoch, event.pod.epoch)
 			}
@@ -842,7 +892,7 @@ func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
 
 // settle ends what disturbs, and lets time pass until every Node is decided. A Node that stays broken must stay tainted, and show why.
 func (m *model) settle() {
-	m.leaders, m.fault = max(m.leaders, 1), false
+	m.fault = false
 	for _, name := range m.nodesByName() {
 		node := m.nodes[name]
 		node.hostile, node.Ready = false, true
@@ -862,7 +912,7 @@ func (m *model) settle() {
 				node.occupied = false
 			}
 		}
-		for _, c := range m.controllers[:m.leaders] {
+		for _, c := range m.controllers[:1] { // the Lease has one lead
 			c.observe(true)
 			for _, name := range m.nodesByName() {
 				for range 4 {

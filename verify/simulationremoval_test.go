@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -137,6 +139,12 @@ func (c *modelController) checkRemoved(live *modelNode, action verify.Action, co
 			failing++
 		}
 	}
+	passed := sets.New[string]()
+	for _, pod := range control.Pods {
+		if len(pod.Containers) > 0 && pod.Containers[0].Message == passes && !pod.Created.Before(action.Pod.Created) {
+			passed.Insert(pod.On)
+		}
+	}
 	share := map[string]int{"30%": 30, "50%": 50, "100%": 100}[limits.StopAbove.StrVal]
 	switch {
 	case !action.Profile.Removes():
@@ -151,10 +159,8 @@ func (c *modelController) checkRemoved(live *modelNode, action verify.Action, co
 		c.fail("node %s was removed with its Pods", live.Name)
 	case action.Pod.NodeUID != live.UID || len(action.Pod.Containers) == 0 || action.Pod.Containers[0].Message != refuses:
 		c.fail("node %s was removed though no check failed on it", live.Name)
-	case control.Pod == nil || len(control.Pod.Containers) == 0 || control.Pod.Containers[0].Message != passes:
-		c.fail("node %s was removed though no verified Node passed", live.Name)
-	case control.Pod.Created.Before(action.Pod.Created):
-		c.fail("node %s was removed though a verified Node passed only before", live.Name)
+	case passed.Len() == 0 || passed.Len() < min(2, control.Able):
+		c.fail("node %s was removed though only %v of %d verified Nodes passed since its worker Pod was started", live.Name, passed.UnsortedList(), control.Able)
 	case action.Pod.Created.Before(c.shared[name].Add(time.Minute)):
 		c.fail("node %s was removed for a failure of the time of a shared one", live.Name)
 	case (failing+1+ofProfile)*100 > share*(len(nodes)+ofProfile):

@@ -86,6 +86,7 @@ func expectations() (all []expectation) {
 		{checkVerification, granted + "nodekeep-verify-events", Warning, "it writes no Events about Nodes"},
 		{checkVerification, verifyMetricsObject, Warning, "nobody can read its metrics"},
 		{checkVerification, confined + VerifyDeployment, Warning, "a thief of its token can change all of a Node"},
+		{checkVerification, confined + "nodekeep-checks", Warning, "clients that may change Pods in its namespace can read and change what the checks of a Node find"},
 		{checkVerification, "clusterrole,clusterrolebinding/" + removalName, Error, lacksRights + unremoved},
 		{checkVerification, confined + removalName, Warning, "a thief of the controller's token can remove Nodes that take workloads"},
 		{checkVerification, account + VerifyDeployment, Error, lacksRights + unverified},

@@ -110,12 +110,14 @@ func pod(namespace, name string) object {
 		"spec": object{
 			"nodeName": busy, "serviceAccountName": verify.Account, "automountServiceAccountToken": false,
 			"securityContext": object{"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": object{"type": "RuntimeDefault"}},
-			"containers": []object{{
-				"name": "a", "image": "a",
-				"securityContext": object{"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}},
-			}},
+			"containers":      []object{restricted()},
 		},
 	}
+}
+
+// restricted is a container that Pod Security lets pass in the namespace of the checks.
+func restricted() object {
+	return object{"name": "a", "image": "a", "securityContext": object{"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}}}
 }
 
 // plain is a Pod of a workload.
@@ -270,10 +272,9 @@ func fixtures() []any {
 	return []any{
 		node(busy), node(waiting, unverified, gate),
 		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-rules")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
-		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")), in(verify.Namespace, named("v1", "ConfigMap", "nodekeep-verify")),
+		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),
-		in(verify.Namespace, pod(verify.Namespace, "check")),
-		in("shop", named("v1", "ServiceAccount", "default")), in("kube-system", named("v1", "ServiceAccount", "default")), in("default", named("v1", "ServiceAccount", "default")),
+		in("shop", named("v1", "ServiceAccount", "default")), in(verify.Namespace, named("v1", "ServiceAccount", "default")), in("kube-system", named("v1", "ServiceAccount", "default")), in("default", named("v1", "ServiceAccount", "default")),
 		plain("shop", "shop"), plain("kube-system", "dns"), plain("default", "foreign"),
 		in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-capture")), in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-verify")),
 		in("shop", with(named("v1", "Service", "shop"), "spec", object{"ports": []object{{"port": 80}}})), in("kube-system", with(named("v1", "Service", "kube-dns"), "spec", object{"ports": []object{{"port": 53}}})),

@@ -16,20 +16,8 @@ import (
 // Before Kubernetes 1.36, the right to the dry run is the right to all that this kubelet may do. The policy nodekeep-self-test leaves the dry run.
 func TestTheSelfTestsKubeletCanWriteNothingWhereItsThiefMayActAsItInAllWays(t *testing.T) {
 	prepared(t)
-	thief := account{"", "default", "thief"}
-	meta := metav1.ObjectMeta{Name: thief.name}
-	_, err := nodekeep.Admin.CoreV1().ServiceAccounts(thief.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = nodekeep.Admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"system:node:" + selfTest}, Verbs: []string{"impersonate"}},
-		{APIGroups: []string{""}, Resources: []string{"groups"}, ResourceNames: []string{"system:nodes"}, Verbs: []string{"impersonate"}},
-	}}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = nodekeep.Admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: thief.name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: thief.namespace, Name: thief.name}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	thief := granted(t, "thief", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"system:node:" + selfTest}, Verbs: []string{"impersonate"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"groups"}, ResourceNames: []string{"system:nodes"}, Verbs: []string{"impersonate"}})
 	config, kubelets := configOf(t, thief), []string{"system:nodes"}
 	register := as(selfTest, kubelets, post(nodes, named("v1", "Node", selfTest)))[0]
 	require.Eventually(t, func() bool {
@@ -56,7 +44,7 @@ func TestTheSelfTestsKubeletCanWriteNothingWhereItsThiefMayActAsItInAllWays(t *t
 			assert.Contains(t, []string{selfTest, no}, outcome, "%s %s", request.method, request.path)
 		}
 	}
-	_, err = nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), selfTest, metav1.GetOptions{})
+	_, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), selfTest, metav1.GetOptions{})
 	require.ErrorContains(t, err, "not found")
 
 	_, err = nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: selfTest}}, metav1.CreateOptions{})

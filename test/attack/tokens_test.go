@@ -82,6 +82,13 @@ func prepared(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, harness.MustJSON(t, object{"apiVersion": "v1", "kind": "List", "items": fixtures()}), 0o600))
 	nodekeep.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", file)
 	nodekeep.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", claims(t))
+	verifier := configOf(t, account{"", harness.Namespace, "nodekeep-verify"})
+	for _, creation := range []request{post(checks+"/pods", pod(verify.Namespace, "check")), post(checks+"/configmaps", named("v1", "ConfigMap", verify.LedgerMap))} {
+		creation.stored = true
+		if _, err := creation.do(t.Context(), verifier); err != nil {
+			require.ErrorContains(t, err, "AlreadyExists", "a test before has created it")
+		}
+	}
 	untilConfined(t)
 }
 

@@ -305,43 +305,32 @@ func (b *bed) end(pod *corev1.Pod) {
 	_ = b.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, namespace) // it may have been deleted meanwhile
 }
 
-// process runs a controller that leads, until stop is called or the bed kills it.
+// process runs a controller that leads, until stop is called or the bed kills it. It does not act before it watches: what is deleted between a list and
+// its watch, the fake clientset reports to nobody.
 func (b *bed) process() (c *Controller, stop func()) {
-	b.t.Helper()
-	all, stop := b.processes(1)
-	return all[0], stop
-}
-
-// processes runs controllers that all lead. None acts before all watch: what is deleted between a list and its watch, the fake clientset reports to nobody.
-func (b *bed) processes(many int) (all []*Controller, stop func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	b.mu.Lock()
 	b.kill = cancel
 	b.mu.Unlock()
 	var done sync.WaitGroup
-	for range many {
-		c, err := New(Options{
-			Client: b.client, Objects: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
-			Profiles: func() verify.Profiles {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				return b.profiles
-			},
-			Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
-			Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(cmp.Or(b.log, io.Discard), nil)), Workers: 4, Sweep: b.sweep, Now: b.now,
-		})
-		require.NoError(b.t, err)
-		all = append(all, c)
-		before := b.watches.Load()
-		done.Go(func() { _ = c.Run(ctx) })
-		b.waitFor("Nodes and Pods must be watched", func() bool { return b.watches.Load() == before+2 })
-		done.Go(func() { b.kubelets(ctx) })
-	}
-	for _, c := range all {
-		c.Lead()
-	}
-	return all, func() { cancel(); done.Wait() }
+	c, err := New(Options{
+		Client: b.client, Objects: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Retention: func() time.Duration { return time.Hour }, Namespace: namespace, Image: "nodekeep:test",
+		Profiles: func() verify.Profiles {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.profiles
+		},
+		Cluster: verify.Cluster{Gate: "nodekeep.dev/restoring", DNS: "kube-system/kube-dns"},
+		Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(cmp.Or(b.log, io.Discard), nil)), Workers: 4, Sweep: b.sweep, Now: b.now,
+	})
+	require.NoError(b.t, err)
+	before := b.watches.Load()
+	done.Go(func() { _ = c.Run(ctx) })
+	b.waitFor("Nodes and Pods must be watched", func() bool { return b.watches.Load() == before+2 })
+	done.Go(func() { b.kubelets(ctx) })
+	c.Lead()
+	return c, func() { cancel(); done.Wait() }
 }
 
 // isOpen reports whether a Node lost the taint of verification, and nothing else, and says so.

@@ -1,11 +1,17 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -19,11 +25,66 @@ func (c *Controller) isShared(profile string) bool {
 	return c.told.lasts(verify.ReasonShared, profile, c.Now()) && c.standing.holds(profile)
 }
 
+// controls are the control Pods that this process created, by name. No other one counts: what a Pod says of itself proves nothing.
+type controls struct {
+	mu   sync.Mutex
+	pods map[string]control
+}
+
+// control is a control Pod as it was created.
+type control struct {
+	verify.ControlPod        // without a UID: it is being created
+	key               string // what it is for ([verify.CompiledProfile.ControlKey])
+}
+
+// creates notes that a control Pod is being created. What create returns is its uid.
+func (c *controls) creates(one control, create func() (string, error)) (uid string, err error) {
+	c.set(one)
+	if one.UID, err = create(); err != nil {
+		c.forget(one.Name)
+		return "", err
+	}
+	c.set(one)
+	return one.UID, nil
+}
+
+func (c *controls) set(one control) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pods[one.Name] = one
+}
+
+func (c *controls) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pods, name)
+}
+
+// has reports whether a Pod is one of them, or may be one that is being created.
+func (c *controls) has(name, uid string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one, ok := c.pods[name]
+	return ok && (one.UID == "" || one.UID == uid)
+}
+
+// all are all of them, the oldest first.
+func (c *controls) all() []control {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Values(c.pods), func(a, b control) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
+}
+
 // controlChanged has the Nodes looked at that may wait for a control Pod: those with a worker Pod.
 func (c *Controller) controlChanged(before, after *pod) {
 	switch {
 	case after == nil:
 		c.starting(func(starts *verify.Starts) { starts.Gone(before.UID) })
+		if c.controls.has(before.Name, before.UID) {
+			c.controls.forget(before.Name)
+		}
 	case after.Over(): // it stays as a result, and takes nothing
 		c.starting(func(starts *verify.Starts) { starts.Gone(after.UID) })
 	default:
@@ -35,13 +96,22 @@ func (c *Controller) controlChanged(before, after *pod) {
 
 // controlOf is what is known of the control of a profile.
 func (c *Controller) controlOf(profile verify.CompiledProfile) verify.Control {
-	control := verify.Control{Possible: c.standing.hasControl(profile.Name)}
-	for _, p := range c.podsBy(byControl, profile.ControlKey()) {
-		if p.Deleted.IsZero() {
-			control.Pod, control.On = &p.Pod, p.on
+	known := verify.Control{Able: c.standing.able(profile.Name)}
+	for _, one := range c.controls.all() {
+		if one = c.observed(one); one.key == profile.ControlKey() && one.Deleted.IsZero() {
+			known.Pods = append(known.Pods, one.ControlPod)
 		}
 	}
-	return control
+	return known
+}
+
+// observed is a control Pod as the watch shows it; as it was created, until the watch does.
+func (c *Controller) observed(one control) control {
+	object, ok, err := c.pods.GetStore().GetByKey(c.Namespace + "/" + one.Name)
+	if p, isPod := object.(*pod); err == nil && ok && isPod && p.UID == one.UID {
+		one.Pod = p.Pod
+	}
+	return one
 }
 
 // lastPassed is when a verified Node of a profile last passed its checks.
@@ -54,7 +124,7 @@ func (c *Controller) lastPassed(profile string) (last time.Time) {
 	return last
 }
 
-// workControls starts the control Pod of a profile. Without one it deletes the control Pods whose time is over.
+// workControls starts a control Pod of a profile. Without a profile it deletes the control Pods whose time is over, and those of others.
 func (c *Controller) workControls(ctx context.Context, name string) error {
 	if !c.Leading() {
 		return nil
@@ -68,49 +138,80 @@ func (c *Controller) workControls(ctx context.Context, name string) error {
 	}
 	var errs []error
 	for p := range all[pod](c.pods) {
-		if p.on != "" && p.Deleted.IsZero() {
-			errs = append(errs, c.sweepControl(ctx, p, profiles))
+		if p.on == "" || !p.Deleted.IsZero() || c.controls.has(p.Name, p.UID) {
+			continue
 		}
+		if left := c.strangerEnds(p).Sub(c.Now()); left > 0 { // another process may lead, too: it reads the result
+			c.queue.AddAfter(controlWork, left)
+			continue
+		}
+		errs = append(errs, c.deletePod(ctx, p.on, verify.Action{Pod: p.Pod, Reason: "this process did not create the control Pod", Force: true}))
+	}
+	for _, one := range c.controls.all() {
+		errs = append(errs, c.sweepControl(ctx, c.observed(one), profiles))
 	}
 	return errors.Join(errs...)
 }
 
+// strangerEnds is when the time of a control Pod of another process is over, whatever it is for.
+func (c *Controller) strangerEnds(p *pod) (ends time.Time) {
+	for _, profile := range c.Profiles().All() {
+		if own := verify.ControlEnds(p.Pod, profile, c.Now()); own.After(ends) {
+			ends = own
+		}
+	}
+	return ends
+}
+
 // sweepControl deletes a control Pod whose time is over, or whose profile asks something else by now.
-func (c *Controller) sweepControl(ctx context.Context, p *pod, known map[string]verify.CompiledProfile) error {
-	if profile, ok := known[p.control]; ok {
-		if left := verify.ControlEnds(p.Pod, profile, c.Now()).Sub(c.Now()); left > 0 {
+func (c *Controller) sweepControl(ctx context.Context, one control, known map[string]verify.CompiledProfile) error {
+	if profile, ok := known[one.key]; ok {
+		if left := verify.ControlEnds(one.Pod, profile, c.Now()).Sub(c.Now()); left > 0 {
 			c.queue.AddAfter(controlWork, left)
 			return nil
 		}
 	}
-	return c.deletePod(ctx, p.on, verify.Action{Pod: p.Pod, Reason: "its result counts no more", Force: true})
+	if one.UID == "" { // it is being created
+		c.queue.AddAfter(controlWork, firstRetry)
+		return nil
+	}
+	if one.Deleted.IsZero() {
+		if err := c.deletePod(ctx, one.On, verify.Action{Pod: one.Pod, Reason: "its result counts no more", Force: true}); err != nil {
+			return err
+		}
+	}
+	c.controls.forget(one.Name)
+	return nil
 }
 
-// startControl starts the control Pod of a profile on one of its verified Nodes, whichever.
+// startControl starts a control Pod of a profile on one of its verified Nodes that has none, whichever.
 func (c *Controller) startControl(ctx context.Context, profile verify.CompiledProfile) error {
-	if !verify.ControlDue(c.controlOf(profile).Pod, profile, c.Now()) {
+	known := c.controlOf(profile)
+	if !known.Due(profile, c.Now()) {
 		return nil
+	}
+	asked := sets.New[string]()
+	for _, pod := range known.Current(profile, c.Now()) {
+		asked.Insert(pod.On)
 	}
 	var able []*node
 	for n := range all[node](c.nodes) {
-		if n.controls && n.profile == profile.Name {
+		if n.controls && n.profile == profile.Name && !asked.Has(n.name) {
 			able = append(able, n)
 		}
 	}
 	if len(able) == 0 {
 		return nil
 	}
-	before, key := "", profile.ControlKey()
-	if pods := c.podsBy(byControl, key); len(pods) > 0 {
-		before = pods[len(pods)-1].UID
-	}
 	on := able[rand.IntN(len(able))]
-	action := verify.Action{Do: verify.DoControl, Profile: profile.Network(), PodName: verify.ControlName(key, before)}
-	c.starting(func(starts *verify.Starts) { starts.Control(action.PodName, c.Now()) })
-	uid, err := c.createPod(ctx, on.planned(), action, func(p *pod) bool { return p.control == key })
-	c.starting(func(starts *verify.Starts) { starts.Created(action.PodName, uid, c.Now()) })
+	name, action := podName(verify.ControlPrefix), verify.Action{Do: verify.DoControl, Profile: profile.Network()}
+	one := control{key: profile.ControlKey(), ControlPod: verify.ControlPod{On: on.name, Pod: verify.Pod{Name: name, NodeUID: on.uid, Created: c.Now()}}}
+	c.starting(func(starts *verify.Starts) { starts.Control(name, c.Now()) })
+	uid, err := c.controls.creates(one, func() (string, error) { return c.createPod(ctx, name, on.planned(), action) })
+	c.starting(func(starts *verify.Starts) { starts.Created(name, uid, c.Now()) })
 	if err != nil {
 		return fmt.Errorf("create control Pod of profile %q on node %q: %w", profile.Name, on.name, err)
 	}
+	c.enqueueWorkers() // the watch may have brought the Pod before its uid was known
 	return nil
 }

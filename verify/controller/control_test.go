@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -18,10 +20,15 @@ import (
 func (b *bed) verified(report string) {
 	b.t.Helper()
 	b.change("old", func(node *corev1.Node) {
-		node.Labels = map[string]string{verify.Label: "true"}
+		hasPassed(node)
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	})
 	b.say("old", report)
+}
+
+// hasPassed has a Node say that it passed its checks.
+func hasPassed(node *corev1.Node) {
+	node.Annotations = map[string]string{verify.Annotation: verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed}}.String()}
 }
 
 // say changes what the workers of a Node report.
@@ -154,10 +161,13 @@ func TestAFaultOfOneNodeCountsAttemptsThoughVerifiedNodesPass(t *testing.T) {
 
 func TestWithoutAVerifiedNodeThereIsNoControl(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Node){
-		"not verified":  func(node *corev1.Node) { node.Labels = nil },
+		"not verified": func(node *corev1.Node) { node.Annotations = nil },
+		"only with the label, which a kubelet can set": func(node *corev1.Node) {
+			node.Labels, node.Annotations = map[string]string{verify.Label: "true"}, nil
+		},
 		"not Ready":     func(node *corev1.Node) { node.Status.Conditions = nil },
 		"cordoned":      func(node *corev1.Node) { node.Spec.Unschedulable = true },
-		"of no profile": func(node *corev1.Node) { node.Labels["pool"] = "none" },
+		"of no profile": func(node *corev1.Node) { node.Labels = map[string]string{"pool": "none"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
@@ -174,28 +184,84 @@ func TestWithoutAVerifiedNodeThereIsNoControl(t *testing.T) {
 	}
 }
 
-func TestTwoControllersStartOneControlPod(t *testing.T) {
+func TestAControllerThatTakesOverBelievesNoControlPodOfTheOneBefore(t *testing.T) {
 	b := newBed(t)
 	b.verified(passes)
 	b.breaks(refuses)
 	b.register("n1", passes)
-	b.register("n2", passes)
-	_, stop := b.processes(2)
+	_, stop := b.process()
+	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 1 })
+	stop()
+	before := b.podList()
+	require.NotEmpty(t, before, "the control Pod stays while its result counts")
+	c, stop := b.process()
 	defer stop()
-	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 2 && b.progress("n2").Shared >= 2 })
-	assert.Equal(t, 1, b.controlPods())
-	assert.Zero(t, b.progress("n1").Attempts)
+	b.waitFor("a control Pod of its own must answer", func() bool { return b.progress("n1").Shared >= 2 && b.controlPods() == 2 })
+	b.pass(4 * time.Minute)
+	c.queue.Add(controlWork)
+	b.waitFor("the control Pod of the process before must go", func() bool {
+		return !slices.ContainsFunc(b.podList(), func(pod corev1.Pod) bool { return pod.UID == before[0].UID })
+	})
 }
 
-func TestAMirrorPodUnderTheNameOfAControlPodIsDeleted(t *testing.T) {
+func TestWhatAnotherClientCreatesInTheNamespaceOfTheChecksOpensNoNodeAndDecidesNothing(t *testing.T) {
+	forged := func(b *bed, name, on, uid, report string) *corev1.Pod {
+		pod := workerPod(Options{Namespace: namespace, Image: "x"}, name, &verify.Node{Name: on, UID: uid}, verify.Action{Profile: b.profiles.All()[0]}, verify.Task{})
+		pod.UID, pod.CreationTimestamp = types.UID("forged-"+name), metav1.NewTime(b.now())
+		ended := &corev1.ContainerStateTerminated{Message: report, FinishedAt: metav1.NewTime(b.now())}
+		if pod.Status.Phase = corev1.PodSucceeded; report == refuses {
+			pod.Status.Phase, ended.ExitCode = corev1.PodFailed, 1
+		}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, State: corev1.ContainerState{Terminated: ended}}}
+		return pod
+	}
+	t.Run("a passed worker Pod, before and while the true one runs", func(t *testing.T) {
+		b := newBed(t)
+		b.register("n1", refuses)
+		require.NoError(t, b.client.Tracker().Add(forged(b, verify.PodPrefix+"before", "n1", string(b.node("n1").UID), passes)))
+		_, stop := b.process()
+		defer stop()
+		b.waitFor("the true worker Pod must decide", func() bool { return b.progress("n1").Attempts >= 1 })
+		require.NoError(t, b.client.Tracker().Add(forged(b, verify.PodPrefix+"forged", "n1", string(b.node("n1").UID), passes)))
+		b.waitFor("the Node must be stuck", func() bool { return b.progress("n1").Attempts >= 3 })
+		assert.False(t, isOpen(b.node("n1")))
+	})
+	t.Run("a failed worker Pod", func(t *testing.T) {
+		b := newBed(t)
+		b.register("n1", passes)
+		require.NoError(t, b.client.Tracker().Add(forged(b, verify.PodPrefix+"before", "n1", string(b.node("n1").UID), refuses)))
+		_, stop := b.process()
+		defer stop()
+		b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) })
+		assert.Equal(t, verify.VerdictPassed, b.progress("n1").Last.Result)
+	})
+	t.Run("a failed control Pod", func(t *testing.T) {
+		b := newBed(t)
+		b.verified(passes)
+		b.register("n1", refuses)
+		require.NoError(t, b.client.Tracker().Add(forged(b, verify.ControlPrefix+"forged", "old", string(b.node("old").UID), refuses)))
+		_, stop := b.process()
+		defer stop()
+		b.waitFor("the attempt must count", func() bool { return b.progress("n1").Attempts >= 1 })
+		assert.Zero(t, b.progress("n1").Shared)
+	})
+}
+
+func TestOneNodeWhoseKubeletLiesHasNoFailureOfAllNodesCountAgainstAnother(t *testing.T) {
 	b := newBed(t)
-	b.verified(passes)
-	b.breaks(refuses)
-	b.register("n1", passes)
-	b.mirror(verify.ControlName(b.profiles.All()[0].ControlKey(), ""))
+	b.use(removes)
+	b.verified(refuses) // as all Nodes but one
+	b.register("liar", passes)
+	b.change("liar", func(node *corev1.Node) {
+		node.Spec.Taints = nil
+		hasPassed(node)
+	})
+	b.register("n1", refuses)
 	_, stop := b.process()
 	defer stop()
-	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 1 })
+	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 3 })
+	assert.Zero(t, b.progress("n1").Attempts)
+	assert.Empty(t, b.ledger().Removals)
 }
 
 func TestAControlPodIsDeletedWhenItsResultCountsNoMore(t *testing.T) {

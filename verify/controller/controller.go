@@ -57,6 +57,7 @@ type Controller struct {
 	leading     atomic.Bool
 	memory      memory
 	standing    standing
+	controls    controls
 	brakes      brakes
 	told        told
 	remover     *remove.Remover
@@ -76,11 +77,8 @@ const (
 // reconcileTimeout bounds the work on one Node: a call that is never answered must not keep a worker for ever.
 const reconcileTimeout = 30 * time.Second
 
-// Index byNode has the worker Pods by the Node that they run on. Index byControl has the control Pods by their purpose.
-const (
-	byNode    = "node"
-	byControl = "control"
-)
+// byNode is the index of what looks like worker Pods, by the Node that they run on.
+const byNode = "node"
 
 // New makes a controller; it does nothing until [Controller.Run].
 func New(options Options) (*Controller, error) {
@@ -94,14 +92,18 @@ func New(options Options) (*Controller, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
-	c.standing.controls = map[string]int{}
+	c.standing.controls, c.controls.pods = map[string]int{}, map[string]control{}
 	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	pods := store.ListWatch(options.Client, options.Client.CoreV1().Pods(options.Namespace), "", nil)
 	c.pods = cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, cache.Indexers{
-		byNode:    indexed(func(p *pod) string { return p.node }),
-		byControl: indexed(func(p *pod) string { return p.control }),
+		byNode: func(object any) ([]string, error) {
+			if p, ok := object.(*pod); ok && p.node != "" {
+				return []string{p.node}, nil
+			}
+			return nil, nil
+		},
 	})
 	for _, watched := range []struct {
 		informer cache.SharedIndexInformer
@@ -126,16 +128,6 @@ func New(options Options) (*Controller, error) {
 	options.Metrics.watch(c)
 	options.Metrics.profiles(options.Profiles())
 	return c, nil
-}
-
-// indexed indexes Pods by a value; those without one are left out.
-func indexed(by func(*pod) string) cache.IndexFunc {
-	return func(object any) ([]string, error) {
-		if p, ok := object.(*pod); ok && by(p) != "" {
-			return []string{by(p)}, nil
-		}
-		return nil, nil
-	}
 }
 
 // kept has memory hold what of makes of an object.

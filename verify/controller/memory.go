@@ -1,8 +1,11 @@
 package controller
 
 import (
+	"strings"
 	"sync"
 	"time"
+
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // memory is what this process itself observed of Nodes that have the taint, by uid. Nothing that others write changes it, and it is lost with the process.
@@ -12,11 +15,12 @@ type memory struct {
 }
 
 type remembered struct {
-	held        time.Time // since when the taint was observed without a break
-	started     time.Time // when a worker Pod was last started
-	interrupted bool      // the taint was removed or added since worker Pods were last seen to be gone
-	opened      bool      // the taint was added to a Node that took workloads; see [verify.DoNote]
-	garbage     bool      // a bad report was logged
+	held    time.Time     // since when the taint was observed without a break
+	started time.Time     // when a worker Pod was last started
+	own     verify.OwnPod // the worker Pod that was created last since then; without a uid: it is being created
+	skipped string        // checks that this Pod leaves out
+	opened  bool          // the taint was added to a Node that took workloads; see [verify.DoNote]
+	garbage bool          // a bad report was logged
 }
 
 func (m *memory) of(uid string) remembered {
@@ -45,22 +49,33 @@ func (m *memory) hold(uid string, now time.Time) {
 	})
 }
 
-// interrupt notes that the taint was removed, or added; opened: to a Node that took workloads.
+// interrupt notes that the taint was removed, or added; opened: to a Node that took workloads. A worker Pod from before counts no more, nor one that
+// is being created.
 func (m *memory) interrupt(uid string, opened bool) {
 	m.change(uid, func(one *remembered) {
-		one.interrupted, one.held = true, time.Time{}
+		one.held, one.own, one.skipped = time.Time{}, verify.OwnPod{}, ""
 		one.opened = one.opened || opened
 	})
+}
+
+// creates notes that the worker Pod of an attempt is being created. What create returns is its uid.
+func (m *memory) creates(uid, attempt string, skip []string, create func() (string, error)) (created string, err error) {
+	m.change(uid, func(one *remembered) { one.own, one.skipped = verify.OwnPod{Attempt: attempt}, strings.Join(skip, ",") })
+	if created, err = create(); err != nil {
+		return "", err
+	}
+	m.change(uid, func(one *remembered) {
+		if one.own.Attempt == attempt { // else the taint was removed meanwhile
+			one.own.UID = created
+		}
+	})
+	return created, nil
 }
 
 // forget is called when the Node object is deleted.
 func (m *memory) forget(uid string) { m.change(uid, func(one *remembered) { *one = remembered{} }) }
 
-// settled gets a Node without worker Pods: none from before an interruption can count any more.
-func (m *memory) settled(uid string, held bool) {
-	m.change(uid, func(one *remembered) {
-		if one.interrupted = false; !held {
-			*one = remembered{opened: one.opened} // the watch may have brought the taint by now
-		}
-	})
+// settled gets a Node without worker Pods that no longer has the taint.
+func (m *memory) settled(uid string) {
+	m.change(uid, func(one *remembered) { *one = remembered{opened: one.opened} }) // the watch may have brought the taint by now
 }

@@ -194,11 +194,11 @@ func (s *standing) isHeld(name string) bool {
 	return ok
 }
 
-// hasControl reports whether a control Pod of a profile can run somewhere.
-func (s *standing) hasControl(profile string) bool {
+// able is how many Nodes of a profile can run a control Pod.
+func (s *standing) able(profile string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.controls[profile] > 0
+	return s.controls[profile]
 }
 
 // holds reports whether a Node of a profile waits.

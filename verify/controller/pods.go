@@ -15,9 +15,8 @@ import (
 type pod struct {
 	verify.Pod
 	namespace string
-	node      string // of a worker Pod; empty: it is none
-	control   string // of a control Pod: what it is for ([verify.CompiledProfile.ControlKey]); empty: it is none
-	on        string // of a control Pod: its Node
+	node      string // of what looks like a worker Pod; empty: it does not
+	on        string // of what looks like a control Pod: its Node; empty: it does not
 }
 
 // GetObjectMeta is for the informer.
@@ -25,8 +24,9 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 }
 
-// podOf is a Pod as memory holds it. Only fields that no kubelet can write decide whether it is a worker Pod. A kubelet can create mirror Pods, which
-// have no ServiceAccount. It can also change annotations and the status of the Pods on its Node.
+// podOf is a Pod as memory holds it. Only fields that no kubelet can write decide whether it looks like a worker Pod. A kubelet can create mirror Pods,
+// which have no ServiceAccount. It can also change annotations and the status of the Pods on its Node. What looks like a worker Pod counts only if this
+// process created it ([verify.Observed.Worker]); else it is deleted.
 func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
 	owner := slices.IndexFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "Node" && owner.APIVersion == "v1" })
@@ -48,14 +48,6 @@ func podOf(object *corev1.Pod) *pod {
 		p.Deleted = object.DeletionTimestamp.Time
 	}
 	for _, container := range object.Spec.Containers {
-		for _, variable := range container.Env {
-			if container.Name == verify.Worker && variable.Name == skippedVariable && variable.Value != "" {
-				p.Skipped = strings.Split(variable.Value, ",")
-			}
-			if container.Name == verify.Worker && variable.Name == controlVariable && p.on != "" {
-				p.control = variable.Value
-			}
-		}
 		for _, status := range object.Status.ContainerStatuses {
 			if status.Name == container.Name && len(p.Containers) < len(object.Spec.Containers) {
 				p.Containers = append(p.Containers, stateOf(status))

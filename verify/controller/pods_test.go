@@ -37,7 +37,7 @@ func TestWhatAKubeletWritesIntoTheStatusOfAWorkerPodTakesLittleMemory(t *testing
 			before := heap()
 			var kept []*pod
 			for range pods {
-				object := workerPod(Options{Namespace: namespace, Image: "x"}, &verify.Node{Name: "n1", UID: "u1"}, verify.Action{PodName: "check-1"}, verify.Task{})
+				object := workerPod(Options{Namespace: namespace, Image: "x"}, "check-1", &verify.Node{Name: "n1", UID: "u1"}, verify.Action{}, verify.Task{})
 				text := strings.Repeat("x", size)
 				if state == nil {
 					object.Status.Reason = text

@@ -3,9 +3,11 @@ package controller
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/verify"
-	"nodekeep.dev/nodekeep/verify/remove"
 )
 
 // errNoTurn is returned for a Node that waits for its turn to start a worker Pod. [Controller.grantTurns] queues it then.
@@ -119,21 +120,26 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		}
 		held = len(profiles.HeldBy(n.taints)) > 0
 	}
-	if len(seen.Pods) == 0 {
-		c.memory.settled(n.uid, held)
+	if len(seen.Pods) == 0 && !held {
+		c.memory.settled(n.uid)
 	}
 	if seen.Node = n.planned(); !held {
 		return n, seen, nil
 	}
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
 	own := c.memory.of(n.uid)
-	seen.Held, seen.Started, seen.Interrupted, seen.Opened, seen.Cold = own.held, own.started, own.interrupted, own.opened, c.standing.isCold()
+	seen.Held, seen.Started, seen.Own, seen.Opened, seen.Cold = own.held, own.started, own.own, own.opened, c.standing.isCold()
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile)
 	}
 	if profile.Removes() && len(seen.Pods) > 0 {
 		seen.Control.Passed = c.lastPassed(profile.Name)
+	}
+	for i := range seen.Pods {
+		if seen.Pods[i].UID == own.own.UID && own.skipped != "" {
+			seen.Pods[i].Skipped = strings.Split(own.skipped, ",")
+		}
 	}
 	if selected && c.Leading() {
 		for i := range seen.Pods {
@@ -179,24 +185,16 @@ func (c *Controller) readNode(ctx context.Context, slim *node) (*node, error) {
 	return &node{name: slim.name, uid: slim.uid, version: object.ResourceVersion, taints: object.Spec.Taints, full: &full}, nil
 }
 
-// podsOn are the worker Pods on a Node, the oldest first.
+// podsOn are what looks like worker Pods on a Node, the oldest first.
 func (c *Controller) podsOn(name string) (pods []verify.Pod) {
-	for _, p := range c.podsBy(byNode, name) {
-		pods = append(pods, p.Pod)
-	}
-	return pods
-}
-
-// podsBy are the Pods that an index has by this value, the oldest first.
-func (c *Controller) podsBy(index, value string) (pods []*pod) {
-	objects, err := c.pods.GetIndexer().ByIndex(index, value)
+	objects, err := c.pods.GetIndexer().ByIndex(byNode, name)
 	if err != nil {
 		panic(err) // there is no such index
 	}
 	for _, object := range objects {
-		pods = append(pods, object.(*pod))
+		pods = append(pods, object.(*pod).Pod)
 	}
-	slices.SortFunc(pods, func(a, b *pod) int {
+	slices.SortFunc(pods, func(a, b verify.Pod) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 	})
 	return pods
@@ -204,17 +202,17 @@ func (c *Controller) podsBy(index, value string) (pods []*pod) {
 
 // start creates the worker Pod when it is the Node's turn; until then the Node waits in line.
 func (c *Controller) start(ctx context.Context, n *node, action verify.Action) error {
-	turn := false
+	name, turn := podName(verify.PodPrefix), false
 	c.starting(func(starts *verify.Starts) {
-		if turn = starts.Take(n.name, action.PodName); !turn {
+		if turn = starts.Take(n.name, name); !turn {
 			starts.Want(n.name, action.First)
 		}
 	})
 	if !turn {
 		return errNoTurn
 	}
-	uid, err := c.createPod(ctx, n.full, action, func(p *pod) bool { return p.node == n.name })
-	c.starting(func(starts *verify.Starts) { starts.Created(action.PodName, uid, c.Now()) })
+	uid, err := c.memory.creates(n.uid, action.Attempt, action.Skip, func() (string, error) { return c.createPod(ctx, name, n.full, action) })
+	c.starting(func(starts *verify.Starts) { starts.Created(name, uid, c.Now()) })
 	// A quota, Pod Security, another webhook, or the image's name: an operator has to see it, once for all Nodes.
 	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && c.told.due("create/"+action.Profile.Hash, n.uid, action, c.Now()) {
 		c.event(n, corev1.EventTypeWarning, VerificationFailed, "The worker Pod cannot be created: %v"+othersToo, err)
@@ -226,17 +224,16 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	return nil
 }
 
-// createPod creates the worker Pod or control Pod of an action on a Node, unless another process has done so.
-func (c *Controller) createPod(ctx context.Context, on *verify.Node, action verify.Action, ours func(*pod) bool) (uid string, err error) {
+// podName is a name that no other client can know before. A client that took the name could keep a Node from being verified.
+func podName(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+
+// createPod creates the worker Pod or control Pod of an action on a Node.
+func (c *Controller) createPod(ctx context.Context, name string, on *verify.Node, action verify.Action) (uid string, err error) {
 	task, err := c.lookups.task(ctx, on.Name, action, c.Cluster.DNS)
 	if err != nil {
 		return "", err
 	}
-	wanted := workerPod(c.Options, on, action, task)
-	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, wanted, metav1.CreateOptions{FieldManager: verify.Manager})
-	if apierrors.IsAlreadyExists(err) {
-		return c.existing(ctx, on.Name, action.PodName, ours)
-	}
+	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, workerPod(c.Options, name, on, action, task), metav1.CreateOptions{FieldManager: verify.Manager})
 	if err != nil {
 		return "", err
 	}
@@ -244,31 +241,9 @@ func (c *Controller) createPod(ctx context.Context, on *verify.Node, action veri
 	if action.Do == verify.DoControl {
 		message = "control pod created"
 	}
-	c.Logger.Info(message, "node", on.Name, "pod", action.PodName, "profile", action.Profile.Name,
+	c.Logger.Info(message, "node", on.Name, "pod", name, "profile", action.Profile.Name,
 		"attempt", action.Progress.Attempts+1, "skipped", action.Skip)
 	return string(created.UID), nil
-}
-
-// existing is called when a Pod has the name already. Another process may have started the attempt. A kubelet can also create a mirror Pod of that
-// name to keep the Node from being verified. A Pod that is not the attempt's is deleted.
-func (c *Controller) existing(ctx context.Context, node, name string, ours func(*pod) bool) (uid string, err error) {
-	pods := c.Client.CoreV1().Pods(c.Namespace)
-	object, err := pods.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", remove.ErrChanged
-	}
-	if err != nil {
-		return "", fmt.Errorf("read worker Pod of node %q: %w", node, err)
-	}
-	if ours(podOf(object)) {
-		return string(object.UID), nil
-	}
-	c.Logger.Warn("a pod that is no worker pod has the name of one; it is deleted", "node", node, "pod", object.Name, "podNode", object.Spec.NodeName)
-	options := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &object.UID}}
-	if err := pods.Delete(ctx, object.Name, options); err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("delete pod %q, which has the name of the worker Pod of node %q: %w", object.Name, node, err)
-	}
-	return "", remove.ErrChanged
 }
 
 // deletePod deletes exactly the worker Pod that was observed.

@@ -3,7 +3,6 @@ package controller
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,22 +15,20 @@ import (
 
 // Names and values of worker Pods.
 const (
-	priorityClass   = "nodekeep-check"
-	skippedVariable = "NODEKEEP_SKIPPED" // checks that the attempt leaves out; read by the controller alone
-	controlVariable = "NODEKEEP_CONTROL" // of a control Pod: what it is for; read by the controller alone
-	safeToEvict     = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	profileLabel    = "nodekeep.dev/profile"
-	unprivileged    = 65532
-	tokenSeconds    = 600
-	credentials     = "/var/run/secrets/kubernetes.io/serviceaccount"
+	priorityClass = "nodekeep-check"
+	safeToEvict   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	profileLabel  = "nodekeep.dev/profile"
+	unprivileged  = 65532
+	tokenSeconds  = 600
+	credentials   = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
 // workerPod is the Pod that carries out a task on a Node. It goes past the scheduler, and is small, unprivileged and without rights.
-func workerPod(options Options, node *verify.Node, action verify.Action, task verify.Task) *corev1.Pod {
+func workerPod(options Options, name string, node *verify.Node, action verify.Action, task verify.Task) *corev1.Pod {
 	profile := action.Profile
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: options.Namespace, Name: action.PodName,
+			Namespace: options.Namespace, Name: name,
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": "check", "app.kubernetes.io/managed-by": "nodekeep", profileLabel: profile.Name,
 			},
@@ -54,7 +51,7 @@ func workerPod(options Options, node *verify.Node, action verify.Action, task ve
 			},
 			Containers: []corev1.Container{{
 				Name: verify.Worker, Image: options.Image, ImagePullPolicy: options.Pull, Args: []string{"check"},
-				Env: []corev1.EnvVar{{Name: verify.TaskVariable, Value: task.String()}, {Name: skippedVariable, Value: strings.Join(action.Skip, ",")}},
+				Env: []corev1.EnvVar{{Name: verify.TaskVariable, Value: task.String()}},
 				Resources: corev1.ResourceRequirements{
 					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
 					Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -62,9 +59,6 @@ func workerPod(options Options, node *verify.Node, action verify.Action, task ve
 				SecurityContext: restricted(true),
 			}},
 		},
-	}
-	if action.Do == verify.DoControl {
-		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: controlVariable, Value: profile.ControlKey()})
 	}
 	for _, check := range task.Checks {
 		if check.Container != nil {

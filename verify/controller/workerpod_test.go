@@ -18,21 +18,17 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestWorkerPodsAskForNoMoreThanTheirChecksNeed(t *testing.T) {
 	dns := verify.Check{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}
-	for name, test := range map[string]struct {
-		checks []verify.Check
-		action verify.Action
-	}{
-		"plain":     {checks: []verify.Check{dns}},
-		"token":     {checks: []verify.Check{dns, {Name: "api", API: &verify.API{}}}, action: verify.Action{Skip: []string{"dns"}}},
-		"control":   {checks: []verify.Check{dns}, action: verify.Action{Do: verify.DoControl}},
-		"container": {checks: []verify.Check{{Name: "gpu", Container: &verify.Container{Image: "example.com/gpu:1", Command: []string{"check-gpu"}, Limits: map[string]verify.Quantity{"nvidia.com/gpu": "1"}}}}},
+	for name, checks := range map[string][]verify.Check{
+		"plain":     {dns},
+		"token":     {dns, {Name: "api", API: &verify.API{}}},
+		"container": {{Name: "gpu", Container: &verify.Container{Image: "example.com/gpu:1", Command: []string{"check-gpu"}, Limits: map[string]verify.Quantity{"nvidia.com/gpu": "1"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "all", Checks: test.checks}}}, nil)
+			profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "all", Checks: checks}}}, nil)
 			require.Empty(t, errs)
-			test.action.Profile, test.action.PodName = profiles.All()[0], "check-1"
+			action := verify.Action{Profile: profiles.All()[0]}
 			options := Options{Namespace: "nodekeep-checks", Image: "nodekeep:test", Pull: corev1.PullIfNotPresent}
-			made := workerPod(options, &verify.Node{Name: "worker-1", UID: "uid-1"}, test.action, verify.Task{Checks: test.checks})
+			made := workerPod(options, "check-1", &verify.Node{Name: "worker-1", UID: "uid-1"}, action, verify.Task{Checks: checks})
 			made.APIVersion, made.Kind = "v1", "Pod"
 			text, err := yaml.Marshal(made)
 			require.NoError(t, err)

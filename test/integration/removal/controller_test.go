@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
@@ -56,11 +58,14 @@ func removingPolicy() string {
 
 // kubelets give each worker Pod and control Pod its end: those of Nodes whose names begin with broken fail, and all of them while fault is set.
 // Nodes whose names begin with new have no image yet: while registryDown is set, they cannot pull it.
-type kubelets struct{ fault, registryDown atomic.Bool }
+type kubelets struct {
+	as                  *rest.Config // an administrator, who acts as the kubelet of each Node
+	fault, registryDown atomic.Bool
+}
 
 func runKubelets(t *testing.T) *kubelets {
 	t.Helper()
-	k := &kubelets{}
+	k := &kubelets{as: nodekeep.Cluster.Admin()}
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -80,7 +85,13 @@ func runKubelets(t *testing.T) *kubelets {
 
 // end ends a Pod. Errors are those of one that was deleted meanwhile.
 func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
-	pods := nodekeep.Admin.CoreV1().Pods(pod.Namespace)
+	config := rest.CopyConfig(k.as) // all share its connections
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + pod.Spec.NodeName, Groups: []string{"system:nodes"}}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return
+	}
+	pods := client.CoreV1().Pods(pod.Namespace)
 	if pod.DeletionTimestamp != nil {
 		_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 		return
@@ -103,7 +114,7 @@ func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
 	if k.fault.Load() || strings.HasPrefix(pod.Spec.NodeName, "broken") {
 		message, code = harness.WorkerReport(task.Checks, verify.Failed, verify.ReasonTimeout), 1
 	}
-	_ = harness.EndWorker(ctx, nodekeep.Admin, pod, message, code)
+	_ = harness.EndWorker(ctx, client, pod, message, code)
 }
 
 // toCheck registers a Ready Node of the profile of a kind; it has the taint unless it is verified.
@@ -119,13 +130,13 @@ func toCheck(t *testing.T, name string, kind verify.RemovalKind, verified bool, 
 		}
 	})
 	t.Cleanup(func() { _ = nodekeep.Admin.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	labels, taints := map[string]any{}, []corev1.Taint{} // neither capture nor the node lifecycle controller runs, which would remove the other taints
+	annotations, taints := map[string]any{}, []corev1.Taint{} // neither capture nor the node lifecycle controller runs, which would remove the other taints
 	if verified {
-		labels[verify.Label] = "true"
+		annotations[verify.Annotation] = verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed}}.String()
 	} else {
 		taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
 	}
-	made := nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"taints": taints}})
+	made := nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"taints": taints}})
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
 	made.Status.NodeInfo.BootID = "boot-1"
 	made, err := nodekeep.Admin.CoreV1().Nodes().UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
@@ -238,9 +249,9 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkl
 			require.NoError(t, err)
 			assert.False(t, marked(t, good) || marked(t, busy))
 			nodekeep.Node(t, busy)
-			nodes, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: verify.Label + "=true,onfailure=" + string(kind)})
+			nodes, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "onfailure=" + string(kind)})
 			require.NoError(t, err)
-			assert.Len(t, nodes.Items, 49)
+			assert.Len(t, slices.DeleteFunc(nodes.Items, func(node corev1.Node) bool { return !strings.HasPrefix(node.Name, good) }), 49)
 			assert.Equal(t, 1, eventsOf(t, "NodeRemoved", broken))
 			assert.Len(t, ledger(t).Removals, 1, "it counts once")
 		})
@@ -412,7 +423,8 @@ func TestABrakeThatTheLedgerHoldsIsOpenAfterARestart(t *testing.T) {
 			before.Time = before.Time.UTC()
 			begin(t, "--leader-elect=false")
 			require.NoError(t, nodekeep.KillVerify())
-			maps := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace)
+			controller, _ := shipped(t)
+			maps := controller.CoreV1().ConfigMaps(verify.Namespace)
 			_ = maps.Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
 			_, err := maps.Create(t.Context(), &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: verify.Ledger{Removals: []verify.Removal{before}}.String()},

@@ -41,7 +41,8 @@ func TestOfTwoControllersThatWriteTheLedgerAtOnceOneHasToReadAgain(t *testing.T)
 	assert.True(t, stored.Ledger.Removals[0].Done)
 
 	// Spoiled in any way, it is an error, and stays as it is.
-	maps := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace)
+	controller, _ := shipped(t) // no other account may write it
+	maps := controller.CoreV1().ConfigMaps(verify.Namespace)
 	for name, data := range map[string]map[string]string{"no ledger": {verify.LedgerKey: "{"}, "no key": {}} {
 		object, err := maps.Get(t.Context(), verify.LedgerMap, metav1.GetOptions{})
 		require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -180,11 +179,3 @@ func warm(t *testing.T) {
 }
 
 func background() context.Context { return context.Background() }
-
-// progressHash names the checks of the profile.
-func progressHash(t *testing.T) string {
-	t.Helper()
-	loaded, err := policy.Load([]byte(verifying), policy.DefaultGate)
-	require.NoError(t, err)
-	return loaded.Verify().All()[0].Hash
-}

@@ -199,7 +199,7 @@ func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingP
 	waitFor(t, "undone", "open by itself once the policy is deleted", func(node *corev1.Node) bool { return !held(node) })
 }
 
-func TestAKubeletCannotOpenItsNodeOrKeepAnotherOneFromBeingVerified(t *testing.T) {
+func TestAKubeletCannotOpenItsNodeByTheLabelThatSaysVerified(t *testing.T) {
 	warm(t)
 	k := register(t, "forger", nil)
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, verify.Label)
@@ -207,23 +207,6 @@ func TestAKubeletCannotOpenItsNodeOrKeepAnotherOneFromBeingVerified(t *testing.T
 	require.NoError(t, err, "a kubelet may set this label on its own Node")
 	waitFor(t, "forger", "checked", func(*corev1.Node) bool { return len(workers(t, "forger")) == 1 })
 	assert.True(t, held(nodekeep.Node(t, "forger")))
-
-	// The name of a worker Pod can be computed, so a hostile kubelet can take it with a mirror Pod, before the Node is Ready.
-	victim := nodekeep.RegisterNode(t, harness.RegistrationWith("victim", map[string]string{selected: "checked"}))
-	t.Cleanup(func() { nodekeepKubectl("delete", "node", "victim", "--ignore-not-found") })
-	forger := nodekeep.Node(t, "forger")
-	name := verify.PodName(string(victim.UID), verify.Progress{Hash: progressHash(t), BootID: victim.Status.NodeInfo.BootID})
-	yes, no, user := true, false, int64(65532)
-	mirror := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: verify.Namespace, Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.source": "file"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "forger", UID: forger.UID, Controller: &yes}}},
-		Spec: corev1.PodSpec{NodeName: "forger", SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"}},
-			Containers: []corev1.Container{{Name: "c", Image: "i", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}},
-	}
-	_, err = k.client.CoreV1().Pods(verify.Namespace).Create(t.Context(), mirror, metav1.CreateOptions{})
-	require.NoError(t, err, "a kubelet may create mirror Pods")
-	registered := play(t, "victim", honest)
-	waitOpen(t, registered.name, 1)
 }
 
 func TestTwoLeadersAtOnceAndProcessesThatAreKilledDecideEveryNode(t *testing.T) {
