@@ -30,7 +30,7 @@ const (
 	noRecord       predecessor = iota
 	oneRecord                  // it is followed
 	lateRecord                 // of a Node that does not exist; its last state or its deletion is still to be recorded
-	severalRecords             // nothing can be followed: several, or one of a Node that exists or is quarantined
+	severalRecords             // nothing can be followed but taints: several, or one of a Node that exists, is quarantined, or was followed
 )
 
 // followed is the record that the Node begins with: what its machine had under another name, else nothing.
@@ -41,13 +41,14 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 		return store.Entry{}, noRecord
 	}
 	old, only, several := record.Predecessor(a.node.Name, a.node.Machine, records)
-	if only {
+	if was := old; only {
 		several = []string{old.Node}
 		if old, _ = old.Rebase(a.Cluster(), math.MaxUint64); a.node.Version < old.Newest().Version {
 			several = append(several, a.node.Name) // the two existed at once, so that these are two machines
 		}
 		for _, r := range records { // one that does not say so yet may be of a Node that has registered again
-			if _, live := a.observations.look(r.Node); r.Node != old.Node && r.Node != a.node.Name && live != nil && a.node.Machine.Agrees(live.Machine) {
+			_, live := a.observations.look(r.Node)
+			if r.Node != several[0] && r.Node != a.node.Name && live != nil && a.node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(was) {
 				several = append(several, r.Node)
 			}
 		}
@@ -62,11 +63,27 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 			return store.Entry{}, lateRecord
 		}
 	}
-	if len(several) == 0 {
+	tainted, of := a.tainted(records)
+	if len(several)+len(of) == 0 {
 		return store.Entry{}, noRecord
 	}
-	a.reportAmbiguous(several)
-	return store.Entry{}, severalRecords
+	several = append(several, of...)
+	slices.Sort(several)
+	a.reportAmbiguous(slices.Compact(several))
+	return store.Entry{Record: tainted}, severalRecords
+}
+
+// tainted is the record that the Node begins with where its machine may be one of several. A Node that exists, or was seen after this one, is another
+// machine.
+func (a *attempt) tainted(records []record.Record) (r record.Record, of []string) {
+	var before []record.Record
+	for _, r := range records {
+		r, _ = r.Rebase(a.Cluster(), math.MaxUint64)
+		if _, live := a.observations.look(r.Node); live == nil && r.Newest().Version <= a.node.Version {
+			before = append(before, r)
+		}
+	}
+	return record.Tainted(a.node.Name, a.node.Machine, before)
 }
 
 // mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
@@ -98,7 +115,7 @@ func (a *attempt) reportAmbiguous(several []string) {
 	}
 	a.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", a.node.Name, "records", names)
 	a.warn(a.node, MachineAmbiguous,
-		"Nothing is restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists or is quarantined. Nodes: %s",
+		"Only taints are restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists, is quarantined, or was followed. Nodes: %s",
 		len(several), names)
 }
 

@@ -109,6 +109,29 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			records: []*record.Record{under("old", labels{"disk": "fast"}), under("older", labels{"disk": "slow"})},
 			events:  []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
+		"but the taints of two, as of cloned images": {
+			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("older", labels{"disk": "slow", "busy:NoSchedule": ""})},
+			shows:   labels{"tenant:NoExecute": "blue", "busy:NoSchedule": ""},
+			events:  []string{MachineAmbiguous, LabelsRestored, GateLifted}, writes: []string{"put n1", "patch n1"},
+		},
+		"but the taints of one that is deleted, though another one that lives has its identity": {
+			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives)},
+			others:  []*corev1.Node{node("", "11", labels{"disk": "slow"}, called("live"), machine(machineA))},
+			shows:   labels{"tenant:NoExecute": "blue"},
+			events:  []string{MachineAmbiguous, LabelsRestored, GateLifted}, writes: []string{"put n1", "patch n1"},
+		},
+		"but the taints of one that another Node which lives has followed": {
+			records: []*record.Record{under("old", labels{"tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives, following("old", 12), ofMachine(machineB))},
+			others:  []*corev1.Node{node("", "13", labels{"disk": "slow"}, called("live"), machine(machineB))},
+			shows:   labels{"tenant:NoExecute": "blue"},
+			events:  []string{MachineAmbiguous, LabelsRestored, GateLifted}, writes: []string{"put n1", "patch n1"},
+		},
+		"of a Node that is deleted, whatever a kubelet that lives claims since then": {
+			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives, func(r *record.Record) { r.Seen[0].Version, r.MachineSince = 15, 15 })},
+			others:  []*corev1.Node{node("", "15", labels{"disk": "slow"}, called("live"), machine(machineA))},
+			follows: "old", shows: labels{"disk": "fast", "tenant:NoExecute": "blue"},
+			writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored, GateLifted},
+		},
 		"but none of one that is deleted and one that lives": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}), under("live", labels{"disk": "slow"}, lives)},
 			others:  []*corev1.Node{node("", "11", labels{"disk": "slow"}, called("live"), machine(machineA))},

@@ -28,10 +28,11 @@ func grantTo(user, release string, missing ...access) doctor.Remedy {
 			role = strings.Replace(role, doctor.Viewer, doctor.Operator, 1)
 		}
 		kind, in := "clusterrolebinding", ""
-		if a.namespace != "" && strings.HasSuffix(role, doctor.Namespaced) {
+		base, twin := twinOf(role)
+		if twin {
 			kind, in = "rolebinding", " -n "+a.namespace
 		}
-		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(strings.TrimSuffix(role, doctor.Namespaced), user), role, quoted(user), in)
+		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(base, user), role, quoted(user), in)
 		if !slices.Contains(bindings, binding) {
 			bindings = append(bindings, binding)
 		}
@@ -44,11 +45,24 @@ func grantTo(user, release string, missing ...access) doctor.Remedy {
 
 // role is the shipped ClusterRole that has the right; empty where none has, or where it would grant too much.
 func (a access) role(release string) string {
-	role := doctor.RoleFor(doctor.Right{Verb: a.verb, Group: a.group, Resource: a.resource, Name: a.name, Namespace: a.namespace})
-	if strings.HasSuffix(role, doctor.Namespaced) && !slices.Contains([]string{release, eventsOfNodes, verify.Namespace}, a.namespace) {
-		return ""
+	twin := ""
+	switch a.namespace {
+	case release, verify.Namespace:
+		twin = doctor.Namespaced
+	case eventsOfNodes:
+		twin = doctor.Events
 	}
-	return role
+	return doctor.RoleFor(doctor.Right{Verb: a.verb, Group: a.group, Resource: a.resource, Name: a.name, Namespace: a.namespace}, twin)
+}
+
+// twinOf is the role without the end that shows for which namespaces it is, and whether it has one.
+func twinOf(role string) (base string, twin bool) {
+	for _, end := range []string{doctor.Namespaced, doctor.Events} {
+		if base, twin = strings.CutSuffix(role, end); twin {
+			return base, true
+		}
+	}
+	return role, false
 }
 
 // grant are the commands that give this right alone to a user.

@@ -30,6 +30,16 @@ func TestARecordIsOfTheMachineThatTheNewestObjectShows(t *testing.T) {
 	late := merged(t, again, Of(ofMachine(object("a", 6, labels{"k": "v"}), "m1")), p)
 	assert.Equal(t, "m2", late.Machine.SystemUUID, "an older state does not count")
 
+	assert.Equal(t, record.Version(10), again.MachineSince, "it has claimed another machine before")
+	assert.Zero(t, merged(t, again, Of(ofMachine(object("c", 12, labels{"k": "v"}), "m3")), p).MachineSince, "a new object claims it from the beginning")
+	kept := merged(t, again, Of(ofMachine(object("b", 12, labels{"k": "w"}), "m2")), p)
+	assert.Equal(t, record.Version(10), kept.MachineSince)
+	data, err := record.Encode(kept)
+	require.NoError(t, err)
+	read, err := record.Decode(data)
+	require.NoError(t, err)
+	assert.Equal(t, record.Version(10), read.MachineSince)
+
 	cloud := object("b", 11, labels{"k": "v"})
 	cloud.Spec.ProviderID = "cloud://1"
 	assert.Equal(t, record.Machine{ProviderID: "cloud://1", SystemUUID: "m2"}, merged(t, again, Of(cloud), p).Machine, "what is known is completed")

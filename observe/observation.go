@@ -159,7 +159,14 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	}
 	next = record.Merge(r, o)
 	if next.Newest() == (record.Object{UID: o.UID, Version: o.Version}) {
-		next.Machine = n.machineAfter(next)
+		machine := n.machineAfter(next)
+		switch same := r.Newest().UID == o.UID; {
+		case !same:
+			next.MachineSince = 0
+		case machine.Contradicts(next.Machine): // no machine changes while it is one Node object
+			next.MachineSince = o.Version
+		}
+		next.Machine = machine
 	}
 	if len(r.Seen)+len(r.Entries) == 0 { // a first record: the state before is not known
 		return next, false

@@ -47,6 +47,7 @@ type document struct {
 	Former              []formerObject     `json:"former,omitempty"` // objects before this one, oldest first
 	ForgottenUntil      string             `json:"forgottenUntil,omitempty"`
 	Machine             Machine            `json:"machine,omitzero"`
+	MachineSince        string             `json:"machineSince,omitempty"`
 	Followed            string             `json:"followed,omitempty"`
 	Owners              []owning           `json:"owners,omitempty"`
 	Derived             map[string]Derived `json:"derived,omitempty"`
@@ -98,7 +99,7 @@ func encode(r Record) ([]byte, error) {
 	newest := r.Newest()
 	d := document{
 		Version: cmp.Or(r.format, Format), Cluster: r.Cluster, Node: r.Node, UID: newest.UID, NodeResourceVersion: text(newest.Version), ForgottenUntil: text(r.Floor),
-		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, Followed: r.Followed, Derived: r.Derived, DeletedAt: r.DeletedAt,
+		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, MachineSince: text(r.MachineSince), Followed: r.Followed, Derived: r.Derived, DeletedAt: r.DeletedAt,
 		History: r.History, Owners: ownings(r.Entries),
 	}
 	for _, object := range r.Seen[:max(len(r.Seen)-1, 0)] {
@@ -176,6 +177,9 @@ func Decode(data []byte) (Record, error) {
 		r.History = d.History
 	}
 	r.Seen, r.Floor = d.objects()
+	if since := number(d.MachineSince); since <= r.Newest().Version {
+		r.MachineSince = since
+	}
 	var hidden notShown
 	if len(d.NotShown) > 0 {
 		if r.unknownNotShown, err = unmarshal(d.NotShown, &hidden); err != nil {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -52,10 +53,17 @@ func (m Machine) Agrees(other Machine) bool {
 	return common
 }
 
+// ClaimsAfter reports whether a Node that exists began to claim its machine after another Node was last seen. The same object has
+// claimed another machine before, and no machine changes while it is one Node object. So the claim says nothing about the other Node.
+func (r Record) ClaimsAfter(other Record) bool {
+	return r.DeletedAt.IsZero() && r.Cluster == other.Cluster && r.Followed != other.Node && r.MachineSince > other.Newest().Version
+}
+
 // Predecessor finds the record that a Node without a record follows. It is the only record of the machine, and its Node is deleted. If no
 // record can be followed, several names the Nodes with a record of this machine. Either there is more than one record, or its Node is not
 // deleted, or it waits for an operator. Of deleted Nodes, a record that another record has followed since is not among them. Versions of
-// two clusters have no order, so a record followed in another cluster counts as followed.
+// two clusters have no order, so a record followed in another cluster counts as followed. Of Nodes that exist, one that claims the machine only
+// since then does not count either.
 func Predecessor(node string, machine Machine, records []Record) (old Record, found bool, several []string) {
 	var same []Record
 	for _, r := range records {
@@ -69,14 +77,55 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 			same = append(same, r)
 		}
 	}
-	if len(same) == 1 && !same[0].DeletedAt.IsZero() && !same[0].Isolated() {
-		return same[0], true, nil
+	for _, old := range same {
+		others := slices.DeleteFunc(slices.Clone(same), func(r Record) bool { return r.Node == old.Node || r.ClaimsAfter(old) })
+		if len(others) == 0 && !old.DeletedAt.IsZero() && !old.Isolated() {
+			return old, true, nil
+		}
 	}
 	for _, r := range same {
 		several = append(several, r.Node)
 	}
 	slices.Sort(several)
 	return Record{}, false, several
+}
+
+// Tainted is the first record of a Node that may be one of several machines. Another Node may also have followed its record. Nothing says which labels
+// it had. But what kept workloads away from one of them keeps them away from it. So it has the taints of all records of this machine whose Nodes are
+// deleted. The newest one decides about a value. The names are of the Nodes whose taints they are.
+func Tainted(node string, machine Machine, records []Record) (r Record, of []string) {
+	var candidates []Record
+	for _, one := range records {
+		if one.Node != node && machine.Agrees(one.Machine) && !one.DeletedAt.IsZero() && !one.Isolated() && !one.Preloaded() {
+			candidates = append(candidates, one)
+		}
+	}
+	slices.SortFunc(candidates, func(a, b Record) int {
+		return cmp.Or(cmp.Compare(a.Newest().Version, b.Newest().Version), cmp.Compare(a.Node, b.Node))
+	})
+	r = Record{Node: node, Machine: machine}
+	taints := map[string]Entry{}
+	for _, one := range candidates {
+		if slices.ContainsFunc(candidates, func(later Record) bool { return later.Followed == one.Node }) {
+			continue // what it had was decided on since
+		}
+		for _, e := range one.Entries {
+			if IsTaint(e.Key) && !e.Removed {
+				e.NotShown = true
+				taints[e.Key] = e
+				of = append(of, one.Node)
+			}
+		}
+		r.Cluster, r.Floor = one.Cluster, max(r.Floor, one.Newest().Version)
+	}
+	if len(taints) == 0 {
+		return Record{}, nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(taints)) {
+		r.Entries = append(r.Entries, taints[key])
+	}
+	slices.Sort(of)
+	return r, slices.Compact(of)
 }
 
 // Follow is the first record of a Node whose machine had another name before. It has all entries of the old record, as lost with an older

@@ -50,6 +50,62 @@ func recordOf(node string, version record.Version, gone bool, followed string) r
 	return r
 }
 
+// claimsSince is the record of a Node that exists, and has claimed machine A since a version.
+func claimsSince(version record.Version) record.Record {
+	r := recordOf("liar", 9, false, "")
+	r.MachineSince = version
+	return r
+}
+
+func TestTheTaintsOfAMachineThatMayBeOneOfSeveral(t *testing.T) {
+	const tenant, busy = "tenant:NoExecute", "busy:NoSchedule"
+	tainted := func(node string, version record.Version, gone bool, followed string, taints map[string]string) record.Record {
+		r := record.New(node, record.Object{UID: "U", Version: version}, taints)
+		r.Machine, r.Followed = record.Machine{SystemUUID: uuidA}, followed
+		if gone {
+			r.DeletedAt = time.Unix(1, 0)
+		}
+		return r
+	}
+	other := tainted("other", 3, true, "", map[string]string{tenant: "blue"})
+	other.Machine.SystemUUID = uuidB
+	isolated := tainted("isolated", 3, true, "", map[string]string{tenant: "blue"})
+	isolated.Quarantined = &other
+	removed := tainted("removed", 3, true, "", nil)
+	removed.Entries = []record.Entry{{Key: tenant, Removed: true, Version: 3}}
+	for name, c := range map[string]struct {
+		records []record.Record
+		want    map[string]string
+		of      []string
+	}{
+		"are those of each that is deleted": {
+			[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue", "disk": "fast"}), tainted("b", 2, true, "", map[string]string{busy: ""})},
+			map[string]string{tenant: "blue", busy: ""}, []string{"a", "b"},
+		},
+		"have the newest value":                                         {[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue"}), tainted("b", 2, true, "", map[string]string{tenant: "red"})}, map[string]string{tenant: "blue"}, []string{"a", "b"}},
+		"are not those of one that lives":                               {[]record.Record{tainted("a", 3, false, "", map[string]string{tenant: "blue"})}, nil, nil},
+		"are those of one that another Node which lives has followed":   {[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue"}), tainted("b", 5, false, "a", nil)}, map[string]string{tenant: "blue"}, []string{"a"}},
+		"are not those from before the last of the names":               {[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue"}), tainted("b", 5, true, "a", map[string]string{busy: ""})}, map[string]string{busy: ""}, []string{"b"}},
+		"are not those of another machine, of a quarantine, or removed": {[]record.Record{other, isolated, removed}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, of := record.Tainted("new", record.Machine{SystemUUID: uuidA}, c.records)
+			assert.Equal(t, c.of, of)
+			if len(c.want) == 0 {
+				assert.Empty(t, r.Entries)
+				return
+			}
+			assert.Equal(t, c.want, r.Items())
+			assert.Empty(t, r.Followed)
+			assert.Empty(t, r.Seen)
+			for _, e := range r.Entries {
+				assert.True(t, e.NotShown)
+				assert.LessOrEqual(t, e.Version, r.Floor, "as lost with an older object")
+			}
+		})
+	}
+}
+
 func TestTheRecordThatAMachineFollows(t *testing.T) {
 	other := recordOf("other", 3, true, "")
 	other.Machine.SystemUUID = uuidB
@@ -60,16 +116,21 @@ func TestTheRecordThatAMachineFollows(t *testing.T) {
 		follows string
 		several []string
 	}{
-		"is the only one of a Node that is deleted":          {[]record.Record{other, recordOf("old", 3, true, "")}, "old", nil},
-		"is none where no machine agrees":                    {[]record.Record{other}, "", nil},
-		"is none where the Node exists":                      {[]record.Record{recordOf("old", 3, false, "")}, "", []string{"old"}},
-		"is none of two":                                     {[]record.Record{recordOf("old", 3, true, ""), recordOf("older", 2, true, "")}, "", []string{"old", "older"}},
-		"is none of one that is deleted and one that exists": {[]record.Record{recordOf("old", 3, true, ""), recordOf("live", 2, false, "")}, "", []string{"live", "old"}},
-		"is never the Node's own":                            {[]record.Record{recordOf("new", 3, true, "")}, "", nil},
-		"is none that waits for an operator":                 {[]record.Record{isolated}, "", []string{"old"}},
-		"is the last name of a machine that had three":       {[]record.Record{recordOf("first", 3, true, ""), recordOf("second", 5, true, "first")}, "second", nil},
-		"is not one that a Node which exists has followed":   {[]record.Record{recordOf("first", 3, true, ""), recordOf("second", 5, false, "first")}, "", []string{"second"}},
-		"is none where the first name was used again since":  {[]record.Record{recordOf("first", 9, true, ""), recordOf("second", 5, true, "first")}, "", []string{"first", "second"}},
+		"is the only one of a Node that is deleted":                                {[]record.Record{other, recordOf("old", 3, true, "")}, "old", nil},
+		"is none where no machine agrees":                                          {[]record.Record{other}, "", nil},
+		"is none where the Node exists":                                            {[]record.Record{recordOf("old", 3, false, "")}, "", []string{"old"}},
+		"is none of two":                                                           {[]record.Record{recordOf("old", 3, true, ""), recordOf("older", 2, true, "")}, "", []string{"old", "older"}},
+		"is none of one that is deleted and one that exists":                       {[]record.Record{recordOf("old", 3, true, ""), recordOf("live", 2, false, "")}, "", []string{"live", "old"}},
+		"is that of a deleted Node, whatever a Node that exists claims since then": {[]record.Record{recordOf("old", 3, true, ""), claimsSince(5)}, "old", nil},
+		"is none where a Node that exists claimed the machine before":              {[]record.Record{recordOf("old", 3, true, ""), claimsSince(2)}, "", []string{"liar", "old"}},
+		"is none of two, whatever a Node that exists claims since then":            {[]record.Record{recordOf("old", 3, true, ""), recordOf("older", 2, true, ""), claimsSince(5)}, "", []string{"liar", "old", "older"}},
+		"is none where a Node of another cluster claims the machine":               {[]record.Record{recordOf("old", 3, true, ""), func() record.Record { r := claimsSince(5); r.Cluster = "there"; return r }()}, "", []string{"liar", "old"}},
+		"is none where the Node that claims the machine is deleted, too":           {[]record.Record{recordOf("old", 3, true, ""), func() record.Record { r := claimsSince(5); r.DeletedAt = time.Unix(1, 0); return r }()}, "", []string{"liar", "old"}},
+		"is never the Node's own":                                                  {[]record.Record{recordOf("new", 3, true, "")}, "", nil},
+		"is none that waits for an operator":                                       {[]record.Record{isolated}, "", []string{"old"}},
+		"is the last name of a machine that had three":                             {[]record.Record{recordOf("first", 3, true, ""), recordOf("second", 5, true, "first")}, "second", nil},
+		"is not one that a Node which exists has followed":                         {[]record.Record{recordOf("first", 3, true, ""), recordOf("second", 5, false, "first")}, "", []string{"second"}},
+		"is none where the first name was used again since":                        {[]record.Record{recordOf("first", 9, true, ""), recordOf("second", 5, true, "first")}, "", []string{"first", "second"}},
 		"is not one of another cluster that was followed in this one": {[]record.Record{recordOf("first", 9_000_000, true, ""), func() record.Record {
 			r := recordOf("second", 5, true, "first")
 			r.Cluster = "here"

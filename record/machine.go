@@ -35,6 +35,16 @@ func (m Machine) Compare(other Machine) Identity {
 	return UnknownMachine
 }
 
+// Contradicts reports whether an identifier that both sides know differs.
+func (m Machine) Contradicts(other Machine) bool {
+	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
+		if id[0] != "" && id[1] != "" && id[0] != id[1] {
+			return true
+		}
+	}
+	return false
+}
+
 // Over is what is known of a machine when both sides are one: m, and where m says nothing, other.
 func (m Machine) Over(other Machine) Machine {
 	return Machine{

@@ -47,7 +47,7 @@ func AcceptOld(r Record, live Object) Record {
 		live = r.Newest()
 	}
 	accepted := *r.Quarantined
-	accepted.Machine, accepted.Derived, accepted.DeletedAt, accepted.Seen = r.Machine, r.Derived, r.DeletedAt, nil
+	accepted.Machine, accepted.MachineSince, accepted.Derived, accepted.DeletedAt, accepted.Seen = r.Machine, r.MachineSince, r.Derived, r.DeletedAt, nil
 	if live.Version > 0 {
 		accepted.Seen = []Object{live}
 		accepted.Floor = live.Version - 1 // its removals stay: the live Node may have such a key from an older record

@@ -45,6 +45,9 @@ type Record struct {
 	DeletedAt time.Time
 
 	Machine Machine
+	// MachineSince is the version of the state in which the newest object began to claim this machine. It is zero if that object has claimed no other
+	// machine before.
+	MachineSince Version
 	// Followed is the Node whose record this one began with, because its machine registered under this name; see [Follow].
 	Followed string
 	// Derived are the labels that rules set last on the newest object, by key.
@@ -263,7 +266,7 @@ func (r Record) withoutVersions() Record {
 			entries = append(entries, e)
 		}
 	}
-	r.Entries, r.Seen, r.Floor = entries, nil, 0
+	r.Entries, r.Seen, r.Floor, r.MachineSince = entries, nil, 0, 0
 	if r.Quarantined != nil {
 		before := r.Quarantined.withoutVersions()
 		before.Cluster = ""

@@ -104,6 +104,15 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 		"but none of two, as of cloned images": {
 			records: []record.Record{gone("old", fast), gone("older", fast)}, gated: true, outcome: "nothing_missing",
 		},
+		"but the taints of two, as of cloned images": {
+			records: []record.Record{gone("old", map[string]string{"disk": "fast", "tenant:NoExecute": "blue"}), gone("older", fast)}, taints: []string{"tenant"}, gated: true, outcome: "restored",
+		},
+		"but the taints of one that is deleted, though another one that lives has its identity": {
+			records: []record.Record{gone("old", map[string]string{"disk": "fast", "tenant:NoExecute": "blue"}), gone("live", fast, lives)}, taints: []string{"tenant"}, gated: true, outcome: "restored",
+		},
+		"of a Node that is deleted, whatever a kubelet that lives claims since then": {
+			records: []record.Record{gone("old", fast), gone("live", fast, lives, func(r *record.Record) { r.Seen[0].Version = 1000; r.MachineSince = 1000 })}, labels: fast, outcome: "restored",
+		},
 		"but none of one that is deleted and one that lives": {
 			records: []record.Record{gone("old", fast), gone("live", fast, lives)}, gated: true, outcome: "nothing_missing",
 		},

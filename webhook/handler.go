@@ -110,7 +110,7 @@ func (h *Handler) known(node string, p policy.Policy) known {
 }
 
 // follow is the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
-// follow one. A record of it exists, and capture finds out whether its Node is deleted.
+// follow one. A record of it exists, and capture finds out whether its Node is deleted. Until then it has the taints that any of them had.
 func (h *Handler) follow(node string, machine record.Machine) (r record.Record, undecided bool) {
 	records, err := h.records.OfMachine(machine)
 	if err != nil {
@@ -119,7 +119,8 @@ func (h *Handler) follow(node string, machine record.Machine) (r record.Record, 
 	}
 	old, found, several := record.Predecessor(node, machine, records)
 	if !found {
-		return record.Record{}, len(several) > 0
+		r, of := record.Tainted(node, machine, records)
+		return r, len(several)+len(of) > 0
 	}
 	return observe.Follow(old, node, machine, h.now()), false
 }

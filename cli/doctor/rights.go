@@ -65,19 +65,19 @@ func before136(right Right) Right {
 	return right
 }
 
-// The ClusterRoles for users. Their twins for what has a namespace end in Namespaced.
+// The ClusterRoles for users. For what has a namespace, each has a twin: the one for the namespaces of nodekeep ends in Namespaced. The one for the
+// namespace of Events about Nodes ends in Events.
 const (
 	Viewer     = "nodekeep-viewer"
 	Operator   = "nodekeep-operator"
 	Namespaced = "-namespaced"
+	Events     = "-events"
 )
 
-// RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does.
-func RoleFor(right Right) string {
-	for _, name := range []string{Viewer, Viewer + Namespaced, Operator, Operator + Namespaced} {
-		if right.Namespace == "" && strings.HasSuffix(name, Namespaced) {
-			continue
-		}
+// RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does. The twin is the one for the
+// namespace of the right, if there is one.
+func RoleFor(right Right, twin string) string {
+	for _, name := range slices.Compact([]string{Viewer, Viewer + twin, Operator, Operator + twin}) {
 		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
 		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), right) }) {
 			return name

@@ -14,9 +14,10 @@ const maxNamed = 10
 
 // ExplainedFollow is what a Node without a record gets of another name of its machine.
 type ExplainedFollow struct {
-	Node  string   `json:"node,omitempty"`  // whose record it begins with; empty: none
-	Why   string   `json:"why"`             // that one, or none
-	Waits []string `json:"waits,omitempty"` // labels that wait for an operator
+	Node   string   `json:"node,omitempty"`   // whose record it begins with; empty: none
+	Why    string   `json:"why"`              // that one, or none
+	Waits  []string `json:"waits,omitempty"`  // labels that wait for an operator
+	Taints []string `json:"taints,omitempty"` // that it begins with, where it may be one of several machines
 
 	unknown bool
 }
@@ -29,6 +30,7 @@ func (s NodeState) MayFollow(in capture.Circumstances) bool {
 // Following is the state with the record that the Node begins with on a machine, of all the others.
 func (s NodeState) Following(machine record.Machine, others []record.Record, in capture.Circumstances) NodeState {
 	old, found, several := record.Predecessor(s.Name, machine, others)
+	tainted, of := record.Tainted(s.Name, machine, others)
 	switch {
 	case found:
 		r := observe.Follow(old, s.Name, machine, in.Now)
@@ -38,6 +40,8 @@ func (s NodeState) Following(machine record.Machine, others []record.Record, in 
 		}
 	case len(machine.Identifiers()) == 0:
 		s.Follows = &ExplainedFollow{Why: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
+	case len(several) == 0 && len(of) > 0:
+		s.Follows = &ExplainedFollow{Why: "a Node that exists has followed the record of node " + of[0]}
 	case len(several) == 0:
 		s.Follows = &ExplainedFollow{Why: "no other record is of this machine"}
 	case len(several) == 1:
@@ -45,6 +49,9 @@ func (s NodeState) Following(machine record.Machine, others []record.Record, in 
 	default:
 		named := strings.Join(several[:min(len(several), maxNamed)], ", ")
 		s.Follows = &ExplainedFollow{Why: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(several), named)}
+	}
+	if !found && len(of) > 0 {
+		s.followed, s.Follows.Taints = &tainted, sortedItems(tainted.Items())
 	}
 	return s
 }
@@ -61,6 +68,8 @@ func (f *ExplainedFollow) text() string {
 		return ""
 	case f.unknown:
 		return f.Why
+	case len(f.Taints) > 0:
+		return "taints alone (" + strings.Join(f.Taints, ", ") + "): " + f.Why
 	case f.Node == "":
 		return "nothing: " + f.Why
 	case len(f.Waits) == 0:

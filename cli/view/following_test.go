@@ -24,6 +24,8 @@ func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 	for i := range 16 {
 		many = append(many, of(fmt.Sprintf("clone-%02d", i), nil, gone))
 	}
+	liar := of("b", nil)
+	liar.Followed, liar.Machine, liar.Seen[0].Version = "a", record.Machine{MachineID: "another"}, 1_000_000
 	for name, c := range map[string]struct {
 		machine record.Machine
 		others  []record.Record
@@ -38,6 +40,9 @@ func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 		"nothing of a Node that exists": {machine, []record.Record{of("live", nil)},
 			"nothing: node live has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"},
 		"nothing of two": {machine, many[:2], "nothing: the records of 2 Nodes are of this machine, as with cloned images: clone-00, clone-01"},
+		"the taints of two": {machine, []record.Record{of("a", set{"k": "v", "tenant:NoExecute": "blue"}, gone), of("b", nil, gone)},
+			"taints alone (tenant:NoExecute): the records of 2 Nodes are of this machine, as with cloned images: a, b"},
+		"the taints of one that another Node has followed": {machine, []record.Record{of("a", set{"tenant:NoExecute": "blue"}, gone), liar}, "taints alone (tenant:NoExecute): a Node that exists has followed the record of node a"},
 		"nothing of many, of which ten are named": {machine, many,
 			"nothing: the records of 16 Nodes are of this machine, as with cloned images: clone-00, clone-01, clone-02, clone-03, clone-04, clone-05, clone-06, clone-07, clone-08, clone-09"},
 	} {

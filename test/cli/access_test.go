@@ -96,9 +96,10 @@ func bindRole(t *testing.T, role, user string) {
 	t.Helper()
 	granted(t, "create", "clusterrolebinding", role+"-"+user, "--clusterrole="+role, "--user="+user)
 	_, _ = nodekeep.Kubectl(t.Context(), "create", "namespace", verify.Namespace) // another test may have made it
-	for _, namespace := range []string{harness.Namespace, verify.Namespace, "default"} {
+	for _, namespace := range []string{harness.Namespace, verify.Namespace} {
 		granted(t, "create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-namespaced", "--user="+user, "-n", namespace)
 	}
+	granted(t, "create", "rolebinding", role+"-"+user, "--clusterrole="+role+"-events", "--user="+user, "-n", "default")
 }
 
 // granted has kubectl make something that is deleted at the end.
@@ -261,6 +262,25 @@ func TestAggregationGivesViewAndAdminNothingButLeases(t *testing.T) {
 		require.NoError(t, err)
 		for label := range found.Labels {
 			assert.NotContains(t, label, "aggregate", "%s has Nodes", role)
+		}
+	}
+}
+
+// Events about Nodes are in the namespace default, where other things are, too.
+func TestTheRolesForUsersOpenNothingButEventsInNamespaceDefault(t *testing.T) {
+	for role, write := range map[string]string{forViewers: "no", forOperators: "yes"} {
+		user := "default-" + role
+		bindRole(t, role, user)
+		may := func(verb, resource string) string {
+			out, _ := nodekeep.Kubectl(t.Context(), "auth", "can-i", verb, resource, "-n", "default", "--as="+user) // no is an exit code
+			return strings.TrimSpace(out)
+		}
+		require.Eventually(t, func() bool { return may("list", "events") == "yes" }, settles, 100*time.Millisecond)
+		assert.Equal(t, write, may("create", "events"), role)
+		for _, refused := range [][2]string{
+			{"get", "configmaps"}, {"list", "configmaps"}, {"patch", "configmaps/kube-root-ca.crt"}, {"delete", "configmaps"}, {"list", "pods"}, {"get", "serviceaccounts"}, {"get", "services"},
+		} {
+			assert.Equal(t, "no", may(refused[0], refused[1]), "%s: %s", role, refused)
 		}
 	}
 }

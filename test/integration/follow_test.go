@@ -1,11 +1,16 @@
 package integration
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -104,6 +109,73 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 			assert.NotContains(t, clone.Labels, "disk")
 			nodekeep.WaitEvent(t, "follow-4e", "MachineAmbiguous")
 			nodekeep.WaitRestored(t, "follow-4e", nil)
+		})
+	})
+	withPolicy(t, followPolicy, func() {
+		const tenant = "tenant=blue:NoExecute"
+		tainted := func(t *testing.T, name, machine string) {
+			t.Helper()
+			node := registerAs(t, name, machine)
+			nodekeep.Taint(t, name, tenant)
+			nodekeep.Label(t, name, map[string]string{"disk": "fast"})
+			nodekeep.WaitRecorded(t, node, map[string]string{"disk": "fast", "tenant:NoExecute": "blue"})
+		}
+		liar := func(t *testing.T, name string) {
+			t.Helper()
+			node := registerAs(t, name, name)
+			nodekeep.Label(t, name, map[string]string{"own": "1"})
+			nodekeep.WaitRecorded(t, node, map[string]string{"own": "1"})
+		}
+		claims := func(t *testing.T, name, machine string) {
+			t.Helper()
+			patch := fmt.Sprintf(`{"status":{"nodeInfo":{"systemUUID":"system-%s","machineID":"machine-%s"}}}`, machine, machine)
+			_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+			require.NoError(t, err, "a kubelet claims what it wants")
+			recordComes(t, name, func(r record.Record) bool { return r.Machine.SystemUUID == "system-"+machine })
+		}
+		hasTaint := func(node *corev1.Node) bool {
+			return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.ToString() == tenant })
+		}
+		t.Run("whatever a kubelet that lives claims since then", func(t *testing.T) {
+			liar(t, "follow-6liar")
+			tainted(t, "follow-6a", "m7")
+			nodekeep.DeleteNode(t, "follow-6a")
+			waitGone(t, "follow-6a")
+			claims(t, "follow-6liar", "m7")
+			webhookHasRecords(t)
+			victim := registerAs(t, "follow-6b", "m7")
+			assert.True(t, hasTaint(victim), "in the CREATE: %v", victim.Spec.Taints)
+			assert.Equal(t, "fast", victim.Labels["disk"])
+			nodekeep.WaitEvent(t, "follow-6b", "MachineFollowed")
+			assert.True(t, hasTaint(nodekeep.WaitRestored(t, "follow-6b", map[string]string{"disk": "fast"})))
+		})
+		t.Run("and its taints in any case, also where a kubelet claimed the identity before", func(t *testing.T) {
+			for name, prepare := range map[string]func(t *testing.T){
+				"follow-7b": func(t *testing.T) { // while the victim lives
+					liar(t, "follow-7liar")
+					tainted(t, "follow-7a", "follow-7b")
+					claims(t, "follow-7liar", "follow-7b")
+					nodekeep.DeleteNode(t, "follow-7a")
+					waitGone(t, "follow-7a")
+				},
+				"follow-8b": func(t *testing.T) { // it registers first, follows the victim's record, and lives on as another machine
+					tainted(t, "follow-8a", "follow-8b")
+					nodekeep.DeleteNode(t, "follow-8a")
+					waitGone(t, "follow-8a")
+					liar := registerAs(t, "follow-8liar", "follow-8b")
+					nodekeep.WaitRecorded(t, liar, map[string]string{"disk": "fast", "tenant:NoExecute": "blue"})
+					claims(t, "follow-8liar", "liar-8")
+				},
+			} {
+				prepare(t)
+				webhookHasRecords(t)
+				victim := registerAs(t, name, name)
+				assert.True(t, hasTaint(victim), "%s, in the CREATE: %v", name, victim.Spec.Taints)
+				assert.NotContains(t, victim.Labels, "disk", name)
+				nodekeep.WaitEvent(t, name, "MachineAmbiguous")
+				nodekeep.WaitRecorded(t, victim, map[string]string{"tenant:NoExecute": "blue"})
+				assert.True(t, hasTaint(nodekeep.WaitRestored(t, name, nil)), name)
+			}
 		})
 	})
 	t.Run("only where the policy says so", func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 )
@@ -42,13 +43,13 @@ func variants(t *testing.T) map[string]variant {
 			binding := get[rbacv1.ClusterRoleBinding](t, r, "ClusterRoleBinding", "nodekeep-viewer")
 			assert.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "nodekeep-viewer"}, binding.RoleRef)
 			assert.Equal(t, []rbacv1.Subject{{Kind: "Group", Name: "devs", APIGroup: rbacv1.GroupName}}, binding.Subjects)
-			var in []string
+			in := map[string]string{}
 			for _, object := range r {
-				if object.GetKind() == "RoleBinding" && object.GetName() == "nodekeep-viewer" {
-					in = append(in, object.GetNamespace())
+				if role, _, _ := unstructured.NestedString(object.Object, "roleRef", "name"); object.GetKind() == "RoleBinding" && strings.HasPrefix(role, "nodekeep-viewer-") {
+					in[object.GetNamespace()] = role
 				}
 			}
-			assert.ElementsMatch(t, []string{namespace, "default"}, in)
+			assert.Equal(t, map[string]string{namespace: "nodekeep-viewer-namespaced", "default": "nodekeep-viewer-events"}, in)
 			assert.False(t, r.has("ClusterRoleBinding", "nodekeep-operator"), "nobody was named")
 		}},
 		"the defaults": {want: func(t *testing.T, r rendered) {

@@ -286,18 +286,26 @@ func TestHelmDeletesTheLedgerOfRemovalsAndTheReportsWithTheirNamespace(t *testin
 	}
 	client, err := kubernetes.NewForConfig(own.Admin())
 	require.NoError(t, err)
-	configMaps, now := client.CoreV1().ConfigMaps(verify.Namespace), time.Now()
-	store := remove.NewStore(client, verify.Namespace)
 	install := []string{"install", "nodekeep", harness.Chart(), "--create-namespace", "--set", "verify.enabled=true"}
 	helm(install...)
-	stored, err := store.Read(t.Context())
+	config, err := own.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
 	require.NoError(t, err)
-	removal := verify.Removal{Node: "n1", UID: "u1", Kind: verify.RemoveNode, Profile: "gpu", Time: now}
-	_, err = store.Write(t.Context(), stored, stored.Ledger.With(removal, now))
+	controller, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		forged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}}
+		_, err := client.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), forged, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'nodekeep-checks'")
+	}, settles, 100*time.Millisecond, "nobody else writes it")
+	removal := verify.Removal{Node: "n1", UID: "u1", Kind: verify.RemoveNode, Profile: "gpu", Time: time.Now()}
 	report := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: verify.ReportName("n1")}}
-	_, err = configMaps.Create(t.Context(), report, metav1.CreateOptions{})
-	require.NoError(t, err)
+	ledger := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: verify.Ledger{Removals: []verify.Removal{removal}}.String()},
+	}
+	for _, written := range []*corev1.ConfigMap{report, ledger} {
+		_, err = controller.CoreV1().ConfigMaps(verify.Namespace).Create(t.Context(), written, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
 
 	helm("uninstall", "nodekeep", "--no-hooks")
 	require.Eventually(t, func() bool {
@@ -305,9 +313,9 @@ func TestHelmDeletesTheLedgerOfRemovalsAndTheReportsWithTheirNamespace(t *testin
 		return apierrors.IsNotFound(err)
 	}, settles, 100*time.Millisecond)
 	helm(install...)
-	_, err = configMaps.Get(t.Context(), report.Name, metav1.GetOptions{})
+	_, err = client.CoreV1().ConfigMaps(verify.Namespace).Get(t.Context(), report.Name, metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
-	stored, err = store.Read(t.Context())
+	stored, err := remove.NewStore(client, verify.Namespace).Read(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, stored.Ledger.Removals)
 }
