@@ -55,6 +55,7 @@ type Source struct {
 	Interval, StaleAfter time.Duration
 	Attributes           []string // sorted
 	Preload              bool
+	Kept                 int // bytes of memory that a snapshot may take: the source's part of what all may take
 }
 
 // Same reports whether two sources are equal.
@@ -71,7 +72,9 @@ func Compile(entries []Entry, path *field.Path) (sources []Source, errs field.Er
 	for i, entry := range entries {
 		at := path.Index(i)
 		c := compiler{path: at}
-		sources = append(sources, c.source(entry))
+		source := c.source(entry)
+		source.Kept = keptOf(len(entries))
+		sources = append(sources, source)
 		if names[entry.Name] && entry.Name != "" {
 			c.errs = append(c.errs, field.Duplicate(at.Child("name"), entry.Name))
 		}

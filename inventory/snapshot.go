@@ -25,15 +25,22 @@ const (
 // MaxNodes bounds how many Nodes a snapshot may list.
 const MaxNodes = 200_000
 
-// MaxKept bounds how many bytes of memory a snapshot takes. For a source, capture may hold three: one in force, one held, and one that it
-// is reading.
-const MaxKept = 48 << 20
+// MaxKept bounds how many bytes of memory a snapshot takes. The snapshots of all sources together have a budget, of which each source has an equal
+// part. For a source, capture may hold three: one in force, one held, and one that it is reading.
+const (
+	MaxKept = 48 << 20
+	budget  = 288 << 20
+	states  = 3
+)
+
+// keptOf is how many bytes a snapshot of each of so many sources may take.
+func keptOf(sources int) int { return min(MaxKept, budget/states/max(1, sources)) }
 
 // nodeCost is the memory of an entry without its texts, in bytes. It covers the entry's part of the map, and the allocator's rounding.
 const nodeCost = 128
 
-// ErrKeepsTooMuch says that the attributes that the source keeps would take more than [MaxKept].
-var ErrKeepsTooMuch = fmt.Errorf("what is kept of it takes more than %d MiB: list fewer attributes or Nodes", MaxKept>>20)
+// ErrKeepsTooMuch says that the attributes that the source keeps would take more than its part of the memory.
+var ErrKeepsTooMuch = errors.New("list fewer attributes or Nodes, or have fewer sources")
 
 // maxUUID is how many bytes a systemUUID may have. Real ones have 36.
 const maxUUID = 128
@@ -275,8 +282,8 @@ func (d *decoder) node() error {
 	}
 	var packed packing.Writer
 	packed.Texts(kept)
-	if d.kept += nodeCost + len(name) + len(uuid) + len(packed); d.kept > MaxKept {
-		return ErrKeepsTooMuch
+	if d.kept += nodeCost + len(name) + len(uuid) + len(packed); d.kept > d.of.Kept {
+		return fmt.Errorf("what is kept of it takes more than %d MiB: %w", d.of.Kept>>20, ErrKeepsTooMuch)
 	}
 	d.next.nodes[strings.Clone(name)] = node{uuid: strings.ToLower(uuid), values: string(packed)}
 	return nil

@@ -61,7 +61,7 @@ func file(t *testing.T, content []byte) string {
 }
 
 func (s *server) source() inventory.Source {
-	return inventory.Source{Name: "cmdb", URL: s.URL + "/nodes", CA: s.ca, Attributes: []string{"model", "rack"}, Interval: time.Minute, StaleAfter: time.Hour}
+	return inventory.Source{Name: "cmdb", URL: s.URL + "/nodes", CA: s.ca, Attributes: []string{"model", "rack"}, Interval: time.Minute, StaleAfter: time.Hour, Kept: inventory.MaxKept}
 }
 
 func text(body string) http.HandlerFunc {
@@ -486,7 +486,7 @@ func TestAServerWithoutTLSOrATrustedNameIsRefused(t *testing.T) {
 
 func TestAFileIsReadAndNothingElse(t *testing.T) {
 	get := func(path string) (Result, error) {
-		return New(inventory.Source{Name: "file", File: path, Attributes: []string{"rack"}}, nil, "").Get(t.Context(), "")
+		return New(inventory.Source{Name: "file", File: path, Attributes: []string{"rack"}, Kept: inventory.MaxKept}, nil, "").Get(t.Context(), "")
 	}
 	result, err := get(file(t, []byte(good)))
 	require.NoError(t, err)
@@ -503,7 +503,7 @@ func TestAFileIsReadAndNothingElse(t *testing.T) {
 
 func TestAConfigMapIsReadWhenItsVersionChanges(t *testing.T) {
 	content, version := good, "1"
-	f := New(inventory.Source{Name: "map", ConfigMap: "nodes", Attributes: []string{"rack"}}, func(_ context.Context, name string) ([]byte, string, error) {
+	f := New(inventory.Source{Name: "map", ConfigMap: "nodes", Attributes: []string{"rack"}, Kept: inventory.MaxKept}, func(_ context.Context, name string) ([]byte, string, error) {
 		if name != "nodes" {
 			return nil, "", os.ErrNotExist
 		}
@@ -526,7 +526,7 @@ func FuzzReadNeverPanics(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(with(`{"name":"a","attributes":{"rack":"\ud800"}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		next, err := read(bytes.NewReader(body), inventory.Source{Name: "cmdb", Attributes: []string{"rack"}})
+		next, err := read(bytes.NewReader(body), inventory.Source{Name: "cmdb", Attributes: []string{"rack"}, Kept: inventory.MaxKept})
 		if err != nil {
 			assert.Equal(t, inventory.Snapshot{}, next)
 			return

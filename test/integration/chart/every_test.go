@@ -46,6 +46,7 @@ var elsewhere = []string{
 	"nodekeep-check", "nodekeep-verify-checks", // of Pods that check a Node
 	"nodekeep-verify-lookup",               // what profiles name
 	"nodekeep-viewer", "nodekeep-operator", // users in each of these
+	"nodekeep-viewer-events", "nodekeep-operator-events",
 }
 
 func everyObjectIsOurs(t *testing.T, r rendered) {
