@@ -66,6 +66,29 @@ func Objects(rules Rules, namespace string) (objects []map[string]any, err error
 	return objects, nil
 }
 
+// integer is a number of the template.
+func integer(number any) (int64, error) {
+	switch n := number.(type) {
+	case int:
+		return int64(n), nil
+	case int64:
+		return n, nil
+	}
+	return 0, fmt.Errorf("%v is no number that is known here", number)
+}
+
+func calculate(a, b any, by func(a, b int64) int64) (int64, error) {
+	x, err := integer(a)
+	if err != nil {
+		return 0, err
+	}
+	y, err := integer(b)
+	if err != nil {
+		return 0, err
+	}
+	return by(x, y), nil
+}
+
 // functions are those that the template uses, as Helm has them.
 func functions() template.FuncMap {
 	return template.FuncMap{
@@ -83,6 +106,19 @@ func functions() template.FuncMap {
 			into[key] = value
 			return into
 		},
+		"add": func(numbers ...any) (sum int64, err error) {
+			for _, number := range numbers {
+				one, err := integer(number)
+				if err != nil {
+					return 0, err
+				}
+				sum += one
+			}
+			return sum, nil
+		},
+		"mul": func(a, b any) (int64, error) { return calculate(a, b, func(a, b int64) int64 { return a * b }) },
+		"div": func(a, b any) (int64, error) { return calculate(a, b, func(a, b int64) int64 { return a / b }) },
+		"min": func(a, b any) (int64, error) { return calculate(a, b, func(a, b int64) int64 { return min(a, b) }) },
 		"default": func(otherwise any, given ...any) any {
 			if len(given) == 0 || given[0] == nil || reflect.ValueOf(given[0]).IsZero() {
 				return otherwise
