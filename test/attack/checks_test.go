@@ -39,6 +39,7 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 		"another image in a worker Pod":             {strategic(check, object{"spec": object{"containers": []object{{"name": "a", "image": "forged"}}}}), denied},
 		"a shorter deadline of a worker Pod":        {patch(check, object{"spec": object{"activeDeadlineSeconds": 1}}), denied},
 		"another owner of a worker Pod":             {patch(check, object{"metadata": object{"ownerReferences": []object{{"apiVersion": "v1", "kind": "Node", "name": busy, "uid": "a"}}}}), denied},
+		"a finalizer, so that a worker Pod stays":   {patch(check, object{"metadata": object{"finalizers": []string{"a.example.com/stay"}}}), denied},
 		"the report of a worker Pod":                {strategic(check+"/status", passed), denied},
 		"a container that is added to a worker Pod": {strategic(check+"/ephemeralcontainers", object{"spec": object{"ephemeralContainers": []object{with(restricted(), "name", "b")}}}), denied},
 		"a command in a worker Pod":                 {post(check+"/exec?command=sh&stdin=true&container=a", nil), denied},

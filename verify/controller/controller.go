@@ -199,15 +199,21 @@ func (c *Controller) nodeChanged(before, after *node) {
 }
 
 func (c *Controller) podChanged(before, after *pod) {
+	if !before.counts() {
+		before = nil
+	}
+	if !after.counts() {
+		after = nil
+	}
 	if before != nil && before.on != "" || after != nil && after.on != "" {
 		c.controlChanged(before, after)
 		return
 	}
-	if before != nil && before.node != "" && (after == nil || after.UID != before.UID) {
+	if before != nil && (after == nil || after.UID != before.UID) {
 		c.starting(func(starts *verify.Starts) { starts.Gone(before.UID) })
 		c.queue.Add(before.node)
 	}
-	if after != nil && after.node != "" {
+	if after != nil {
 		c.starting(func(starts *verify.Starts) { starts.Exists(after.UID) })
 		c.queue.Add(after.node)
 	}

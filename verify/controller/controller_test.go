@@ -193,10 +193,13 @@ func TestWhatLooksLikeAWorkerPod(t *testing.T) {
 	}
 	assert.Equal(t, "n1", owned(func(*corev1.Pod) {}).node)
 	for name, change := range map[string]func(*corev1.Pod){
-		"a mirror Pod":              func(p *corev1.Pod) { p.Annotations[corev1.MirrorPodAnnotationKey] = "x" },
-		"a Pod of another account":  func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" },
-		"a Pod without an owner":    func(p *corev1.Pod) { p.OwnerReferences = nil },
-		"a Pod of another name":     func(p *corev1.Pod) { p.Name = "shell" },
+		"a mirror Pod":             func(p *corev1.Pod) { p.Annotations[corev1.MirrorPodAnnotationKey] = "x" },
+		"a Pod of another account": func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" },
+		"a Pod without an owner":   func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"a Pod of another name":    func(p *corev1.Pod) { p.Name = "shell" },
+		"a Pod that is still there although its deletion was forced": func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Unix(1, 0)}, new(int64)
+		},
 		"a Pod that a Job controls": func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" },
 	} {
 		assert.Empty(t, owned(change).node, name)

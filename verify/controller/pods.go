@@ -19,6 +19,9 @@ type pod struct {
 	on        string // of what looks like a control Pod: its Node; empty: it does not
 }
 
+// counts reports whether it looks like a worker Pod or a control Pod.
+func (p *pod) counts() bool { return p != nil && (p.node != "" || p.on != "") }
+
 // GetObjectMeta is for the informer.
 func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
@@ -31,7 +34,9 @@ func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
 	owner := slices.IndexFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "Node" && owner.APIVersion == "v1" })
 	_, mirror := object.Annotations[corev1.MirrorPodAnnotationKey]
-	if owner < 0 || mirror || object.Spec.ServiceAccountName != verify.Account {
+	// A Pod that is still there although its deletion was forced, as with a finalizer, must keep no Node waiting.
+	forced := object.DeletionTimestamp != nil && object.DeletionGracePeriodSeconds != nil && *object.DeletionGracePeriodSeconds == 0
+	if owner < 0 || mirror || forced || object.Spec.ServiceAccountName != verify.Account {
 		return p
 	}
 	switch {
