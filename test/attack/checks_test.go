@@ -53,7 +53,7 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 		}())), yes},
 		"the deletion of a worker Pod, after which the Node is checked again": {remove(check)[0], yes},
 		"a label of a worker Pod": {patch(check, object{"metadata": object{"labels": object{"a": "b"}}}), yes},
-		"a worker Pod elsewhere":  {post(core+"/namespaces/default/pods", with(plain("default", "check-a"), "apiVersion", "v1")), yes},
+		"a worker Pod elsewhere":  {post(core+"/namespaces/default/pods", plain("default", "check-a")), yes},
 	} {
 		if test.request.path == check+"/exec?command=sh&stdin=true&container=a" || test.request.path == check+"/attach?container=a" {
 			test.request.stored = true // these take no dry run
@@ -62,7 +62,12 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 		require.NoError(t, err, title)
 		assert.Equal(t, test.want, outcome, title)
 	}
-	outcome, err := kubelet(strategic(check+"/status", passed)).do(t.Context(), nodekeep.Cluster.Admin())
+	collector := patch(check, object{"metadata": object{"ownerReferences": []object{{"apiVersion": "v1", "kind": "Node", "name": busy, "uid": "a"}}}})
+	collector.user, collector.groups = "system:serviceaccount:kube-system:generic-garbage-collector", []string{"system:serviceaccounts:kube-system", "system:masters"}
+	outcome, err := collector.do(t.Context(), nodekeep.Cluster.Admin())
+	require.NoError(t, err)
+	assert.Equal(t, yes, outcome, "a Node that is deleted with --cascade=orphan waits for no Pod")
+	outcome, err = kubelet(strategic(check+"/status", passed)).do(t.Context(), nodekeep.Cluster.Admin())
 	require.NoError(t, err)
 	assert.Equal(t, yes, outcome, "the kubelet of its Node reports")
 }

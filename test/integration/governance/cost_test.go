@@ -57,10 +57,9 @@ func junk(many int) map[string]string {
 	return labels
 }
 
-func with(labels map[string]string, more map[string]string) map[string]string {
-	for key, value := range more {
-		labels[key] = value
-	}
+// and is the labels with one more.
+func and(labels map[string]string, key string) map[string]string {
+	labels[key] = ""
 	return labels
 }
 
@@ -75,11 +74,10 @@ func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {
 	for i := range 20 {
 		longest = append(longest, fmt.Sprintf("%q", strings.Repeat("b.", 120)+fmt.Sprintf("c%02d/*", i)))
 	}
-	for name, globs := range map[string]string{"few": `"*.corp.example/*"`, "worst": strings.Join(longest, ", ") + `, `} {
+	for name, globs := range map[string]string{"few": `"*.corp.example/*"`, "worst": strings.Join(longest, ", ")} {
 		t.Run(name, func(t *testing.T) {
 			reserved := "team.corp.example/owner"
 			if name == "worst" {
-				globs = strings.TrimSuffix(globs, ", ")
 				reserved = strings.Repeat("b.", 120) + "c00/owner"
 			}
 			node := "cost-" + name
@@ -93,10 +91,10 @@ func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {
 			t.Logf("%d keys can be judged", most)
 			admin := member(t, 1)
 			assert.Empty(t, labelling(t, admin, node, junk(most)), "as many as can be judged")
-			assert.Contains(t, labelling(t, admin, node, with(junk(most-1), map[string]string{reserved: ""})), reserved+" is reserved", "each is judged")
+			assert.Contains(t, labelling(t, admin, node, and(junk(most-1), reserved)), reserved+" is reserved", "each is judged")
 			assert.Contains(t, labelling(t, admin, node, junk(most+1)), "cannot be judged")
 			for _, many := range []int{most, 300, 3_000} {
-				assert.NotEmpty(t, labelling(t, admin, node, with(junk(max(many, most)), map[string]string{reserved: ""})), "among %d", many)
+				assert.NotEmpty(t, labelling(t, admin, node, and(junk(max(many, most)), reserved)), "among %d", many)
 			}
 			short := map[string]string{reserved: ""}
 			for i := range 60_000 {
