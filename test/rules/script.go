@@ -26,8 +26,8 @@ const (
 // driver is whose devices ResourceSlices list.
 const driver = "gpu.example.com"
 
-// shortHold is for how long some rules hold a label: the test waits for its end. It is longer than capture needs to list it on all Nodes,
-// 50 a second. A hold that ends earlier is never listed.
+// shortHold is for how long some rules hold a label: the test waits for its end. It is mostly longer than capture needs to list it on all
+// Nodes, 50 a second. A hold that ends earlier is never listed.
 func shortHold(nodes int) time.Duration {
 	return 2*time.Second + time.Duration(nodes)*30*time.Millisecond
 }

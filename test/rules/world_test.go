@@ -352,6 +352,7 @@ func (w *world) settle(title string, began time.Time, then func(m *machine, now 
 }
 
 // begin notes until when labels are held that are held from this step on, or shorter than before: as the first state of the Node says that has it.
+// A hold that ended before capture had listed it is in no state. It is over where the Node is without the label, and has been since the hold ended.
 func (w *world) begin(m *machine, want map[string]setting, began, now time.Time) {
 	w.t.Helper()
 	for key, set := range want {
@@ -359,23 +360,42 @@ func (w *world) begin(m *machine, want map[string]setting, began, now time.Time)
 		if set.until.IsZero() || set.until.Equal(was.until) {
 			continue
 		}
-		for _, state := range w.watcher.Of(m.name)[w.seen[m.name]:] {
+		hold := w.rules.named(set.rule).holds()
+		early, late := began.Add(hold-time.Second), now.Add(hold) // whole seconds are stored
+		states := w.watcher.Of(m.name)[w.seen[m.name]:]
+		at := slices.IndexFunc(states, func(state harness.State) bool {
 			is := listed(state.Node)[key]
-			if is.Rule != set.rule || is.Value != set.value || is.Absent != set.absent || is.Until.IsZero() || is.Until.Equal(was.until) {
-				continue
-			}
-			hold := w.rules.named(set.rule).holds()
-			early, late := began.Add(hold-time.Second), now.Add(hold) // whole seconds are stored
-			require.False(w.t, is.Until.Before(early) || is.Until.After(late), "node %s: %s is held until %s, which is not from %s to %s", m.name, key, is.Until, early, late)
+			return is.Rule == set.rule && is.Value == set.value && is.Absent == set.absent && !is.Until.IsZero() && !is.Until.Equal(was.until)
+		})
+		switch since := lacks(states, key, set); {
+		case at >= 0:
+			set.until = listed(states[at].Node)[key].Until
+			require.False(w.t, set.until.Before(early) || set.until.After(late), "node %s: %s is held until %s, which is not from %s to %s", m.name, key, set.until, early, late)
 			w.figures["labels held"]++
 			if set.absent {
 				w.figures["labels held absent"]++
 			}
-			set.until = is.Until
-			m.ruled[key] = set
+		case now.After(early) && !since.IsZero():
+			require.False(w.t, since.Before(early), "node %s: %s is held until %s at least, and goes at %s", m.name, key, early, since)
+			set.until = since
+			w.figures["holds that were never listed"]++
+		default:
+			continue
+		}
+		m.ruled[key] = set
+	}
+}
+
+// lacks is since when a Node that has no gate does not have a setting of a rule, up to the newest state; zero: it has it.
+func lacks(states []harness.State, key string, set setting) (since time.Time) {
+	for _, state := range slices.Backward(states) {
+		is, there := listed(state.Node)[key]
+		if there && is.Value == set.value && is.Absent == set.absent || harness.Gated(state.Node) {
 			break
 		}
+		since = state.At
 	}
+	return since
 }
 
 // accept takes over what is there.
