@@ -169,6 +169,19 @@ func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brak
 	return cmp.Or(seen.Blocked, seen.Ledger.openAt(a.Profile.Name, a.Pod.Created), seen.Ledger.Holds(a.Removal, limits, seen.Selected, a.Pod.Created))
 }
 
+// Saw is the brake that this attempt itself observed, of those that the ledger keeps; empty: none. A brake that was read from the ledger has an end.
+// Noting it again would move that end, and a Node that fails again and again would keep the brake open for all Nodes.
+func (a Action) Saw() BrakeReason {
+	held := a.Progress.RemovalHeld
+	switch {
+	case held != nil && held.Reason.Kept() && held.Until.IsZero():
+		return held.Reason
+	case a.Judged.Verdict == VerdictShared:
+		return BrakeSharedFailure
+	}
+	return ""
+}
+
 // HeldBy is the action with a brake that was met while the removal was carried out.
 func (a Action) HeldBy(brake *Brake) Action {
 	a.Progress.Removing = ""

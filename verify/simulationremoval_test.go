@@ -96,13 +96,8 @@ func (c *modelController) mayEnd() bool {
 
 // noteBrakes writes brakes down that concern a whole profile.
 func (c *modelController) noteBrakes(action verify.Action) {
-	reason, profile := verify.BrakeSharedFailure, action.Profile
-	if held := action.Progress.RemovalHeld; held != nil {
-		reason = held.Reason
-	} else if action.Judged.Verdict != verify.VerdictShared {
-		return
-	}
-	if !profile.Removes() || !reason.Kept() {
+	reason, profile := action.Saw(), action.Profile
+	if reason == "" || !profile.Removes() {
 		return
 	}
 	if c.brakes[profile.Name] == nil {

@@ -86,10 +86,8 @@ func (c *Controller) report(n *node, action verify.Action) {
 // record keeps the report of an attempt that did not pass, and ends the attempt.
 func (c *Controller) record(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
 	held := action.Progress.RemovalHeld
-	if held != nil {
-		c.noteBrake(ctx, action.Profile, held.Reason)
-	} else if action.Judged.Verdict == verify.VerdictShared {
-		c.noteBrake(ctx, action.Profile, verify.BrakeSharedFailure)
+	if saw := action.Saw(); saw != "" {
+		c.noteBrake(ctx, action.Profile, saw)
 	}
 	if err := c.keepReport(ctx, action.Report(n.full)); err != nil { // first, since the annotation ends the attempt
 		return err

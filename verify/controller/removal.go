@@ -122,7 +122,7 @@ func (c *Controller) withSeen(ledger verify.Ledger) verify.Ledger {
 // noteBrake writes down that a brake is open which concerns a whole profile. It never keeps an attempt from being recorded: where it cannot be written, this
 // process knows it all the same.
 func (c *Controller) noteBrake(ctx context.Context, profile verify.CompiledProfile, reason verify.BrakeReason) {
-	if !profile.Removes() || !reason.Kept() {
+	if !profile.Removes() {
 		return
 	}
 	now := c.Now()

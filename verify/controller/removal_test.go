@@ -220,6 +220,25 @@ func TestOfManyFailingNodesNoneIsRemovedAndOneEventSaysWhy(t *testing.T) {
 	assert.Equal(t, 1, count(b.drainEvents(), RemovalHeld), "one Event, not one of each Node")
 }
 
+func TestABrakeClosesThoughTheNodeThatItHoldsFailsOnAndOn(t *testing.T) {
+	b := fleet(t, 20)
+	b.register("broken", "")
+	_, stop := b.process()
+	defer stop()
+	b.breaks(refuses)
+	b.waitFor("the brake must open", func() bool { return len(b.ledger().Brakes) > 0 })
+	assert.Equal(t, verify.BrakeSharedFailure, b.ledger().Brakes[0].Reason)
+	b.say("broken", refuses)
+	b.breaks("")
+	b.waitFor("the Node must be removed", func() bool {
+		b.pass(time.Second)
+		if b.exists("broken") {
+			b.change("broken", func(node *corev1.Node) { node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(b.now()) }) // so that the controller looks at it
+		}
+		return !b.exists("broken")
+	})
+}
+
 func TestWhatCannotBeReadOrIsNotAllowedHoldsARemovalAndNothingElse(t *testing.T) {
 	forbidden := func(verb, resource string) func(*bed) {
 		return func(b *bed) {
