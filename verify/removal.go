@@ -170,7 +170,7 @@ func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brak
 }
 
 // Saw is the brake that this attempt itself observed, of those that the ledger keeps; empty: none. A brake that was read from the ledger has an end.
-// Noting it again would move that end, and a Node that fails again and again would keep the brake open for all Nodes.
+// Noting it again would move that end. A Node that fails again and again would then keep the brake open for all Nodes.
 func (a Action) Saw() BrakeReason {
 	held := a.Progress.RemovalHeld
 	switch {

@@ -29,6 +29,7 @@ type request struct {
 	user         string   // acts as this user; empty: as itself
 	groups       []string // and as these groups
 	stored       bool     // no dry run
+	host         string   // of another server than the API server
 	unserved     bool     // an allowed request ends with an error: what it needs does not run here
 }
 
@@ -74,54 +75,61 @@ func (r request) do(ctx context.Context, as *rest.Config) (outcome string, err e
 	if err != nil {
 		return "", err
 	}
-	url := as.Host + r.path
 	if r.method != http.MethodGet && !r.stored {
-		url += "?dryRun=" + metav1.DryRunAll
+		r.path += "?dryRun=" + metav1.DryRunAll
 	}
 	if r.method == http.MethodPut {
-		if r.body, err = current(ctx, r.path); err != nil {
+		if r.body, err = current(ctx, strings.TrimSuffix(r.path, "?dryRun="+metav1.DryRunAll)); err != nil {
 			return "", err
 		}
 	}
-	var content io.Reader
-	if r.body != nil {
-		body, err := json.Marshal(r.body)
-		if err != nil {
-			return "", err
-		}
-		content = bytes.NewReader(body)
-	}
-	call, err := http.NewRequestWithContext(ctx, r.method, url, content)
-	if err != nil {
-		return "", err
-	}
-	kind := r.kind
-	if kind == "" && r.method == http.MethodPatch {
-		kind = "application/merge-patch+json"
-	}
-	call.Header.Set("Content-Type", kind)
-	if kind == "" {
-		call.Header.Set("Content-Type", "application/json")
-	}
-	answer, err := client.Do(call)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	said, err := io.ReadAll(answer.Body)
+	status, said, err := r.send(ctx, client, as.Host)
 	if err != nil {
 		return "", err
 	}
 	by := denial.FindSubmatch(said)
 	switch {
-	case by != nil && slices.Contains([]int{http.StatusForbidden, http.StatusUnprocessableEntity}, answer.StatusCode):
+	case by != nil && slices.Contains([]int{http.StatusForbidden, http.StatusUnprocessableEntity}, status):
 		return string(by[1]), nil
-	case answer.StatusCode == http.StatusForbidden:
+	case status == http.StatusForbidden:
 		return no, nil
-	case answer.StatusCode < http.StatusBadRequest, r.unserved:
+	case status < http.StatusBadRequest, r.unserved:
 		return yes, nil
 	}
-	return "", fmt.Errorf("%s %s: %s: %s", r.method, url, answer.Status, said)
+	return "", fmt.Errorf("%s %s: %d: %s", r.method, r.path, status, said)
+}
+
+// send sends the request as it is. Its body is JSON, or bytes.
+func (r request) send(ctx context.Context, client *http.Client, host string) (status int, said []byte, err error) {
+	body, raw := r.body.([]byte)
+	if !raw && r.body != nil {
+		if body, err = json.Marshal(r.body); err != nil {
+			return 0, nil, err
+		}
+	}
+	if r.host != "" {
+		host = r.host
+	}
+	call, err := http.NewRequestWithContext(ctx, r.method, host+r.path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	kind := r.kind
+	switch {
+	case kind != "":
+	case r.method == http.MethodPatch:
+		kind = "application/merge-patch+json"
+	default:
+		kind = "application/json"
+	}
+	call.Header.Set("Content-Type", kind)
+	answer, err := client.Do(call)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	said, err = io.ReadAll(answer.Body)
+	return answer.StatusCode, said, err
 }
 
 // current is an object as an administrator reads it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,8 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
@@ -58,63 +55,30 @@ func removingPolicy() string {
 
 // kubelets give each worker Pod and control Pod its end: those of Nodes whose names begin with broken fail, and all of them while fault is set.
 // Nodes whose names begin with new have no image yet: while registryDown is set, they cannot pull it.
-type kubelets struct {
-	as                  *rest.Config // an administrator, who acts as the kubelet of each Node
-	fault, registryDown atomic.Bool
-}
+type kubelets struct{ fault, registryDown atomic.Bool }
 
 func runKubelets(t *testing.T) *kubelets {
 	t.Helper()
-	k := &kubelets{as: nodekeep.Cluster.Admin()}
-	ctx, stop := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
-			list, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				continue
-			}
-			for _, pod := range list.Items {
-				k.end(ctx, &pod)
-			}
-		}
-	})
-	t.Cleanup(func() { stop(); done.Wait() })
+	k := &kubelets{}
+	nodekeep.RunWorkers(t, k.status)
 	return k
 }
 
-// end ends a Pod. Errors are those of one that was deleted meanwhile.
-func (k *kubelets) end(ctx context.Context, pod *corev1.Pod) {
-	config := rest.CopyConfig(k.as) // all share its connections
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + pod.Spec.NodeName, Groups: []string{"system:nodes"}}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return
-	}
-	pods := client.CoreV1().Pods(pod.Namespace)
-	if pod.DeletionTimestamp != nil {
-		_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-		return
-	}
-	task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value)
-	if err != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return
-	}
+func (k *kubelets) status(pod *corev1.Pod, task verify.Task) bool {
 	if k.registryDown.Load() && strings.HasPrefix(pod.Spec.NodeName, "new") {
-		if len(pod.Status.ContainerStatuses) == 0 {
-			pod.Status.Phase = corev1.PodPending
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, Image: "i", State: corev1.ContainerState{
-				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "dial tcp: lookup registry.example.com: no such host"},
-			}}}
-			_, _ = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-		}
-		return
+		waits := len(pod.Status.ContainerStatuses) > 0
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, Image: "i", State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "dial tcp: lookup registry.example.com: no such host"},
+		}}}
+		return !waits
 	}
 	message, code := harness.WorkerReport(task.Checks, verify.Passed, ""), int32(0)
 	if k.fault.Load() || strings.HasPrefix(pod.Spec.NodeName, "broken") {
 		message, code = harness.WorkerReport(task.Checks, verify.Failed, verify.ReasonTimeout), 1
 	}
-	_ = harness.EndWorker(ctx, client, pod, message, code)
+	harness.SetEnded(pod, message, code)
+	return true
 }
 
 // toCheck registers a Ready Node of the profile of a kind; it has the taint unless it is verified.

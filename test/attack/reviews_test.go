@@ -1,0 +1,70 @@
+package attack
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// nobody is a client without identity, at the address of a Pod. It trusts the API server and the webhook.
+func nobody(t *testing.T) *rest.Config {
+	t.Helper()
+	_, authorities := webhook(t)
+	config := rest.AnonymousClientConfig(nodekeep.Cluster.Admin())
+	config.CAData = slices.Concat(config.CAData, []byte("\n"), authorities)
+	config.Dial = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}}).DialContext
+	return config
+}
+
+// podsMoves are those of a Pod that has no identity, and reaches every port.
+func (w *world) podsMoves(at string) []move {
+	review := func(d dice, operation, name, uid, kind string) request {
+		forged := fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d","labels":{%q:"","dedicated":"attacker"}},"spec":{"taints":[{"key":"attacker","effect":"NoExecute"}]},"status":{"nodeInfo":{"systemUUID":%q}}}`,
+			name, uid, d.Uint32(), harness.Worker, d.machine())
+		field := map[string]string{"CREATE": "object", "DELETE": "oldObject"}[operation]
+		body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":%q,"kind":{"group":"","version":"v1","kind":%q},"resource":{"group":"","version":"v1","resource":"nodes"},"name":%q,"userInfo":{"username":%q,"groups":["system:masters","system:nodes"]},%q:%s}}`,
+			operation, kind, name, pick(d, "system:admin", "system:node:"+name), field, forged)
+		return request{method: http.MethodPost, host: at, path: pick(d, "/restore", "/restore-protected", "/deletion") + "?timeout=1s", body: []byte(body)}
+	}
+	ports := []string{nodekeep.MetricsURL("webhook"), nodekeep.MetricsURL("capture"), nodekeep.MetricsURL("verify"), nodekeep.ReadyURL("webhook"), nodekeep.ReadyURL("capture"), nodekeep.ReadyURL("verify")}
+	return []move{
+		{"reviews of the registration of any Node", func(d dice) request { return review(d, "CREATE", pick(d, d.foreign(), evil), "", "Node") }},
+		{"reviews of the deletion of Nodes that live, with their UID", func(d dice) request {
+			name := pick(d, harness.Names("open", open)...)
+			return review(d, "DELETE", name, w.uids[name], "Node")
+		}},
+		{"reviews of other deletions", func(d dice) request { return review(d, "DELETE", d.foreign(), d.text(), pick(d, "Node", "Pod", "")) }},
+		{"what is no review", func(d dice) request {
+			body := pick(d, []byte{}, []byte("{"), bytes.Repeat([]byte("["), 1+d.IntN(20_000)), []byte("{\"request\":{\"object\":{\"metadata\":{\"name\":\"a\xff\"}}}}"),
+				[]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), []byte(strings.Repeat(`{"a":`, 2000)+"1"+strings.Repeat("}", 2000)), bytes.Repeat([]byte("x"), d.IntN(1<<18)))
+			return request{method: pick(d, http.MethodPost, http.MethodPost, http.MethodGet, http.MethodPut, "INVENTED"), host: at, path: "/" + pick(d, "restore", "deletion", "", "metrics", "../"+d.text()), body: body}
+		}},
+		{"requests to the ports for metrics and probes", func(d dice) request {
+			return request{method: pick(d, http.MethodGet, http.MethodGet, http.MethodPost, http.MethodDelete), host: pick(d, ports...), path: pick(d, "", "", "?"+d.text(), "/"+d.text())}
+		}},
+		{"requests to the API server", func(d dice) request {
+			return pick(d, patch(nodePath(d.foreign()), object{"metadata": object{"labels": d.labels()}}), post(nodes, d.node(d.foreign())), w.configMaps(d, release), get(release + "/secrets")[0],
+				post(checks+"/pods", pod("nodekeep-checks", "check-"+d.text())))
+		}},
+	}
+}
+
+// webhook is where the API server sends reviews of registrations, and by which authorities it knows that server.
+func webhook(t *testing.T) (url string, authorities []byte) {
+	t.Helper()
+	configuration, err := nodekeep.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
+	require.NoError(t, err)
+	of := configuration.Webhooks[0].ClientConfig
+	require.NotNil(t, of.URL)
+	return *of.URL, of.CABundle
+}
