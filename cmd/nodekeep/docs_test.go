@@ -119,6 +119,21 @@ func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
 	}
 }
 
+// A row without a test is a claim that nobody has tried. "the same" is the test of the row above.
+func TestEveryRowOfTheAttacksNamesItsTest(t *testing.T) {
+	_, attacks, found := strings.Cut(pages(t)["../../docs/security.md"], "\n## What an attacker can try\n")
+	require.True(t, found)
+	attacks, _, _ = strings.Cut(attacks, "\n## ")
+	test, rows := regexp.MustCompile("`(Test|Fuzz)[A-Z]|^ *the same"), 0
+	for line := range strings.Lines(attacks) {
+		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) > 3 && !strings.Contains(line, "| ---") && !strings.HasSuffix(strings.TrimSpace(line), "| Test |") {
+			rows++
+			assert.Regexp(t, test, cells[len(cells)-2], line)
+		}
+	}
+	assert.Positive(t, rows)
+}
+
 func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
 	for _, command := range commands() {
 		if !command.IsAvailableCommand() || command.HasSubCommands() || command.Name() == "options" || strings.HasPrefix(command.CommandPath(), "nodekeep completion") {

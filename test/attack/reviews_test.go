@@ -2,14 +2,18 @@ package attack
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -29,12 +33,7 @@ func nobody(t *testing.T) *rest.Config {
 // podsMoves are those of a Pod that has no identity, and reaches every port.
 func (w *world) podsMoves(at string) []move {
 	review := func(d dice, operation, name, uid, kind string) request {
-		forged := fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d","labels":{%q:"","dedicated":"attacker"}},"spec":{"taints":[{"key":"attacker","effect":"NoExecute"}]},"status":{"nodeInfo":{"systemUUID":%q}}}`,
-			name, uid, d.Uint32(), harness.Worker, d.machine())
-		field := map[string]string{"CREATE": "object", "DELETE": "oldObject"}[operation]
-		body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":%q,"kind":{"group":"","version":"v1","kind":%q},"resource":{"group":"","version":"v1","resource":"nodes"},"name":%q,"userInfo":{"username":%q,"groups":["system:masters","system:nodes"]},%q:%s}}`,
-			operation, kind, name, pick(d, "system:admin", "system:node:"+name), field, forged)
-		return request{method: http.MethodPost, host: at, path: pick(d, "/restore", "/restore-protected", "/deletion") + "?timeout=1s", body: []byte(body)}
+		return forgedReview(d, at+pick(d, "/restore", "/restore-protected", "/deletion"), operation, name, uid, kind)
 	}
 	ports := []string{nodekeep.MetricsURL("webhook"), nodekeep.MetricsURL("capture"), nodekeep.MetricsURL("verify"), nodekeep.ReadyURL("webhook"), nodekeep.ReadyURL("capture"), nodekeep.ReadyURL("verify")}
 	return []move{
@@ -57,6 +56,28 @@ func (w *world) podsMoves(at string) []move {
 				post(checks+"/pods", pod("nodekeep-checks", "check-"+d.text())))
 		}},
 	}
+}
+
+// forgedReview is sent by a client that is not the API server.
+func forgedReview(d dice, to, operation, name, uid, kind string) request {
+	forged := fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d","labels":{%q:"","dedicated":"attacker"}},"spec":{"taints":[{"key":"attacker","effect":"NoExecute"}]},"status":{"nodeInfo":{"systemUUID":%q}}}`,
+		name, uid, d.Uint32(), harness.Worker, d.machine())
+	field := map[string]string{"CREATE": "object", "DELETE": "oldObject"}[operation]
+	body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":%q,"kind":{"group":"","version":"v1","kind":%q},"resource":{"group":"","version":"v1","resource":"nodes"},"name":%q,"userInfo":{"username":%q,"groups":["system:masters","system:nodes"]},%q:%s}}`,
+		operation, kind, name, pick(d, "system:admin", "system:node:"+name), field, forged)
+	return request{method: http.MethodPost, host: to, path: "?timeout=1s", body: []byte(body)}
+}
+
+// reads shows what docs/security.md says of this attacker: it can read what is recorded for any name, unless callers are limited.
+func (a *attacker) reads(t *testing.T, at string) {
+	t.Helper()
+	status, said, err := forgedReview(dice{rand.New(rand.NewPCG(1, 1))}, at+"/restore", "CREATE", harness.Names("open", open)[0], "", "Node").send(t.Context(), a.client, "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	var answer admissionv1.AdmissionReview
+	require.NoError(t, json.Unmarshal(said, &answer))
+	require.NotNil(t, answer.Response)
+	assert.Contains(t, string(answer.Response.Patch), "accelerator")
 }
 
 // webhook is where the API server sends reviews of registrations, and by which authorities it knows that server.

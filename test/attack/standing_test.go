@@ -69,10 +69,12 @@ func TestStandingAttackersChangeNothing(t *testing.T) {
 	w := settled(t, everythingPolicy(t, lying, ca), mounts)
 	editor := granted(t, "editor", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "patch", "update"}})
 	url, _ := webhook(t)
-	attackers := w.all(url[:strings.LastIndex(url, "/")])
+	at := url[:strings.LastIndex(url, "/")]
+	attackers := w.all(at)
 	for n, config := range []*rest.Config{nodekeep.Cluster.Kubelet(evil), nobody(t), tenant(t), configOf(t, editor)} {
 		attackers[n].as(t, config)
 	}
+	attackers[1].reads(t, at)
 	watched, before := nodekeep.WatchNodes(t), look(t)
 	began := time.Now()
 	var attack sync.WaitGroup
