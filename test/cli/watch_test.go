@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,15 +64,26 @@ func TestWatchPrintsALineThatBeginsToBeSelectedAfterItsRecordHasChanged(t *testi
 		time.AfterFunc(time.Second, func() { close(recorded) }) // the client has read the record by then
 	})
 	p, kubeconfig := through(t)
-	p.Break(proxy.All(
+	var records, nodes atomic.Bool // the client watches them: what it lists before comes by no watch
+	behind := proxy.All(
 		proxy.Says(proxy.Watches("configmaps"), store.Name(name), func(*http.Request) { once() }),
-		proxy.Says(proxy.Watches("nodes"), of, func(*http.Request) { <-recorded }),
-	))
+		proxy.Says(proxy.Watches("nodes"), of, func(r *http.Request) {
+			select {
+			case <-recorded:
+			case <-r.Context().Done():
+			}
+		}),
+	)
+	p.Break(func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		records.Store(records.Load() || proxy.Watches("configmaps")(r))
+		nodes.Store(nodes.Load() || proxy.Watches("nodes")(r))
+		behind(w, r, apiServer)
+	})
 	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", of+"="+test)
 	command.Env = nodekeep.Environment(kubeconfig)
 	edited := false
 	a := interrupted(t, command, func(out string) bool {
-		if !edited {
+		if !edited && records.Load() && nodes.Load() {
 			edit(t, name, map[string]string{of: test})
 			edited = true
 		}
