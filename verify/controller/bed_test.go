@@ -224,16 +224,23 @@ func (b *bed) patchNode(patch k8stesting.PatchAction) (runtime.Object, error) {
 // change changes a Node as another client does.
 func (b *bed) change(name string, change func(*corev1.Node)) {
 	b.t.Helper()
+	require.NoError(b.t, b.tryChange(name, change))
+}
+
+// tryChange is change for a Node that may be removed at any time.
+func (b *bed) tryChange(name string, change func(*corev1.Node)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
 	object, err := b.client.Tracker().Get(nodes, "", name)
-	require.NoError(b.t, err)
+	if err != nil {
+		return err
+	}
 	node := object.(*corev1.Node).DeepCopy()
 	change(node)
 	b.serial++
 	node.ResourceVersion = strconv.Itoa(b.serial)
-	require.NoError(b.t, b.client.Tracker().Update(nodes, node, ""))
+	return b.client.Tracker().Update(nodes, node, "")
 }
 
 // register creates a Ready Node with the taint.

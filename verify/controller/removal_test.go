@@ -232,10 +232,8 @@ func TestABrakeClosesThoughTheNodeThatItHoldsFailsOnAndOn(t *testing.T) {
 	b.breaks("")
 	b.waitFor("the Node must be removed", func() bool {
 		b.pass(time.Second)
-		if b.exists("broken") {
-			b.change("broken", func(node *corev1.Node) { node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(b.now()) }) // so that the controller looks at it
-		}
-		return !b.exists("broken")
+		err := b.tryChange("broken", func(node *corev1.Node) { node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(b.now()) }) // so that the controller looks at it
+		return apierrors.IsNotFound(err)
 	})
 }
 
