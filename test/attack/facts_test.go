@@ -25,9 +25,7 @@ type facts map[string]string
 func attackers(node string) bool { return node == evil || strings.HasPrefix(node, "edited-") }
 
 // changing reports whether the test itself changes a Node during the attack.
-func changing(node string) bool {
-	return strings.HasPrefix(node, "returns-") || node == "watch-witness"
-}
+func changing(node string) bool { return strings.HasPrefix(node, "returns-") }
 
 // ownOf reports whether the attacker whose Node it is may change a label of it. A kubelet may not set the protected ones, and governance denies nothing
 // to kubelets. Another client may set all but what governance denies.
@@ -45,12 +43,12 @@ func factOf(node *corev1.Node) string {
 	if attackers(node.Name) {
 		return fmt.Sprint(node.UID, labels, harness.TaintsOf(node), node.Spec.Unschedulable)
 	}
+	if changing(node.Name) {
+		return fmt.Sprint(labels, harness.TaintsOf(node))
+	}
 	var says []string
 	for _, key := range []string{"nodekeep.dev/restored", "nodekeep.dev/taints", "example.com/note"} {
 		says = append(says, node.Annotations[key])
-	}
-	if changing(node.Name) {
-		return fmt.Sprint(labels, harness.TaintsOf(node))
 	}
 	return fmt.Sprint(node.UID, labels, harness.TaintsOf(node), node.Spec.Unschedulable, node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, says, node.DeletionTimestamp)
 }
@@ -59,12 +57,9 @@ func factOf(node *corev1.Node) string {
 func recordFact(r record.Record) string {
 	items := r.Items()
 	if attackers(r.Node) {
-		maps.DeleteFunc(items, func(key, _ string) bool {
-			return !record.IsTaint(key) && ownOf(r.Node, key)
-		})
-		return fmt.Sprint(items)
+		maps.DeleteFunc(items, func(key, _ string) bool { return !record.IsTaint(key) && ownOf(r.Node, key) })
 	}
-	if changing(r.Node) {
+	if attackers(r.Node) || changing(r.Node) {
 		return fmt.Sprint(items)
 	}
 	return fmt.Sprint(items, r.DeletedAt, r.Machine, r.Followed, r.Quarantined != nil)

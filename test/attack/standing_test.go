@@ -206,7 +206,7 @@ func (w *world) fail(t *testing.T) {
 	client, err := dynamic.NewForConfig(nodekeep.Cluster.Admin())
 	require.NoError(t, err)
 	names := harness.Names("waits", waits)
-	make := func(of dynamic.ResourceInterface, kind object, status object) types.UID {
+	create := func(of dynamic.ResourceInterface, kind object, status object) types.UID {
 		made, err := of.Create(t.Context(), &unstructured.Unstructured{Object: kind}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		made.Object["status"] = status
@@ -215,11 +215,11 @@ func (w *world) fail(t *testing.T) {
 		return made.GetUID()
 	}
 	claim := with(named("karpenter.sh/v1", "NodeClaim", names[0]), "spec", object{"requirements": []any{}, "nodeClassRef": object{"group": "a.example.com", "kind": "A", "name": "a"}})
-	uid := make(client.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}), claim, object{"nodeName": names[0], "providerID": "box://" + names[0]})
+	uid := create(client.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}), claim, object{"nodeName": names[0], "providerID": "box://" + names[0]})
 	machine := with(named("cluster.x-k8s.io/v1beta2", "Machine", names[1]), "spec", object{
 		"clusterName": "a", "bootstrap": object{"dataSecretName": "a"}, "providerID": "box://" + names[1], "infrastructureRef": object{"apiGroup": "a.example.com", "kind": "A", "name": "a"},
 	})
-	make(client.Resource(schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}).Namespace("default"), machine, object{"nodeRef": object{"name": names[1]}})
+	create(client.Resource(schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}).Namespace("default"), machine, object{"nodeRef": object{"name": names[1]}})
 	w.register(t, names[0], map[string]string{"remove": string(verify.RemoveNodeClaim)}, func(node *corev1.Node) {
 		node.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: names[0], UID: uid}}
 	})
