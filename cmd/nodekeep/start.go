@@ -74,7 +74,7 @@ func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 		return nil, usageError{mistakes}
 	}
 	logger := newLogger(o)
-	limitMemory(logger)
+	limitMemory(logger, memlimit.FromCgroup)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
@@ -87,8 +87,8 @@ func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 
 // limitMemory has the garbage collector keep to 90 % of the memory limit of the container, unless GOMEMLIMIT says otherwise. Without it the heap may
 // double before it is collected, and the kernel ends the process.
-func limitMemory(logger *slog.Logger) {
-	if limit, err := memlimit.Set(); err != nil {
+func limitMemory(logger *slog.Logger, container memlimit.Provider) {
+	if limit, err := memlimit.Set(memlimit.WithProvider(container)); err != nil {
 		logger.Info("the memory limit of the container is not known: set GOMEMLIMIT to nine tenths of it", "error", err)
 	} else if limit != math.MaxInt64 {
 		logger.Info("memory is limited", "bytes", limit)
