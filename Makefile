@@ -111,16 +111,20 @@ docs: ## docs/cli.md, from the commands themselves
 controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
 	@test/programs/controlplane/build.sh
 
+.PHONY: demo-controlplane
+demo-controlplane: # what the demo runs, without the scheduler, controller manager and kubelet of the tests
+	@test/programs/controlplane/build.sh controlplane etcd kube-apiserver kubectl
+
 .PHONY: demo
-demo: controlplane $(BIN)/demo ## a Node loses its labels and gets them back, on a real control plane, in under a minute
+demo: demo-controlplane $(BIN)/demo ## a Node loses its labels and gets them back, on a real control plane, in under a minute
 	@$(BIN)/demo run
 
 .PHONY: recording
-recording: controlplane $(BIN)/demo ## docs/images/demo.svg, from what `make demo` prints
+recording: demo-controlplane $(BIN)/demo ## docs/images/demo.svg, from what `make demo` prints
 	@$(BIN)/demo record docs/images/demo.svg
 
 .PHONY: up
-up: controlplane $(BIN)/demo ## start a control plane with nodekeep on it and leave it running
+up: demo-controlplane $(BIN)/demo ## start a control plane with nodekeep on it and leave it running
 	@$(BIN)/demo up --dir $(DEMO)
 
 .PHONY: down
@@ -291,7 +295,7 @@ test/programs/promql/bin/promtool: test/programs/promql/go.mod test/programs/pro
 
 # Without cgo, as nodekeep itself, so that both share what is compiled.
 $(BIN)/demo: always
-	@printf 'demo: building the demo ... '; began=$$(date +%s); CGO_ENABLED=0 go build -o $@ ./test/demo && echo "$$(($$(date +%s) - began)) s"
+	@CGO_ENABLED=0 test/programs/go.sh 'demo: building the demo ' build -o $@ ./test/demo
 
 .PHONY: always
 $(IMAGE_DIR)/binaries/%/nodekeep: always
