@@ -108,7 +108,7 @@ docs: ## docs/cli.md, from the commands themselves
 	go test ./cmd/nodekeep -run TestTheDocsOfTheCommands -update
 
 .PHONY: controlplane
-controlplane: ## etcd, kube-apiserver and friends for tests and demo (about 5 minutes the first time)
+controlplane: ## etcd, kube-apiserver and friends for tests (some ten minutes the first time)
 	@test/programs/controlplane/build.sh
 
 .PHONY: demo-controlplane
@@ -219,7 +219,7 @@ e2e-local: controlplane $(HELM) ## the same suite here, on real kubelets; needs 
 	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/e2e/local
 
 .PHONY: kind
-kind: $(HELM) $(KIND) ## the same suite on a cluster that kind makes for it; needs Docker. KEEP=1 leaves the cluster
+kind: $(HELM) $(KIND) ## the same suite on a cluster of three nodes that kind makes for it, of one with ROLES=control-plane; needs Docker. KEEP=1 leaves it
 	@test/e2e/kind.sh $(KIND)
 
 .PHONY: vulncheck

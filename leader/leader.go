@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,18 +27,19 @@ const (
 var errLeadershipLost = errors.New("lost leadership")
 
 // Elect waits until this process leads by the Lease of this namespace and name, then calls lead once. It renews the Lease until ctx is
-// done.
-func Elect(ctx context.Context, client kubernetes.Interface, namespace, lease string, lead func()) error {
+// done. It calls sameHost for each new leader: true if that is another process with this host name.
+func Elect(ctx context.Context, client kubernetes.Interface, namespace, lease string, lead func(), sameHost func(bool)) error {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name this process for the election: %w", err)
 	}
+	identity := hostname + "_" + string(uuid.NewUUID())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Name: lease,
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lease},
 			Client:     client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		LeaseDuration:   leaseDuration,
 		RenewDeadline:   renewDeadline,
@@ -46,6 +48,7 @@ func Elect(ctx context.Context, client kubernetes.Interface, namespace, lease st
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { lead() },
 			OnStoppedLeading: func() {},
+			OnNewLeader:      func(leader string) { sameHost(leader != identity && strings.HasPrefix(leader, hostname+"_")) },
 		},
 	})
 	if err != nil {

@@ -93,7 +93,7 @@ func TestFindingsOfVerification(t *testing.T) {
 				edit(s, verifyObject, func(d *appsv1.Deployment) {
 					var kept []corev1.Toleration
 					for _, toleration := range d.Spec.Template.Spec.Tolerations {
-						if toleration.Key != verify.Taint {
+						if toleration.Key != verify.Taint && toleration.Key != "" {
 							kept = append(kept, toleration)
 						}
 					}

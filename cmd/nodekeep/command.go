@@ -33,7 +33,7 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 		processCommand("webhook", "Restore labels while Nodes register: serves the mutating admission webhook", &webhookOptions{}, start, runWebhook),
 		processCommand("capture", "Record labels of Nodes, and restore what admission could not", &captureOptions{}, start, runCapture),
 		processCommand("verify", "Check each new Node, and open it once it passed; list, show, run, release", &verifyOptions{}, startWithoutRecords, runVerify),
-		newCheckCommand(), newVersionCommand(),
+		newCheckCommand(), newProbeCommand(), newVersionCommand(),
 	)
 	cli.AddTo(root, streams)
 	return root

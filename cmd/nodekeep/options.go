@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -43,7 +45,7 @@ func (o *commonOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to callers with a token that may get it; needs the ClusterRole system:auth-delegator")
-	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", "address of /healthz and /readyz, also "+unixSocket+"PATH for a socket; 0 for none")
 	flags.StringVar(&o.pprofAddr, "pprof-bind-address", "0", "address of /debug/pprof, which shows what is in memory and must not be exposed: bind it to 127.0.0.1; 0 for none")
 	flags.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -61,12 +63,14 @@ func (o *commonOptions) mistakes() (found []error) {
 	if o.policyPoll <= 0 {
 		found = append(found, fmt.Errorf("--policy-poll %s: must be more than 0", o.policyPoll))
 	}
-	for _, address := range [][2]string{
-		{"--metrics-bind-address", o.metricsAddr}, {"--health-probe-bind-address", o.probeAddr}, {"--pprof-bind-address", o.pprofAddr},
-	} {
+	for _, address := range [][2]string{{"--metrics-bind-address", o.metricsAddr}, {"--pprof-bind-address", o.pprofAddr}} {
 		if _, err := net.ResolveTCPAddr("tcp", address[1]); err != nil && address[1] != "0" {
 			found = append(found, fmt.Errorf("%s %q: must be host:port, :port or 0: %w", address[0], address[1], err))
 		}
+	}
+	path, isSocket := strings.CutPrefix(o.probeAddr, unixSocket)
+	if _, err := net.ResolveTCPAddr("tcp", o.probeAddr); isSocket && !filepath.IsAbs(path) || !isSocket && err != nil && o.probeAddr != "0" {
+		found = append(found, fmt.Errorf("--health-probe-bind-address %q: must be host:port, :port, %s/PATH or 0", o.probeAddr, unixSocket))
 	}
 	if o.logFormat != "text" && o.logFormat != "json" {
 		found = append(found, fmt.Errorf("--log-format %q: must be text or json", o.logFormat))

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"nodekeep.dev/nodekeep/serve"
 )
@@ -68,13 +67,28 @@ func synced(name string, holds func() bool) check {
 	}}
 }
 
+// unixSocket is how the address of a socket in the file system begins. The rest is its path.
+const unixSocket = "unix:"
+
+// listen opens an address. A socket that a container left behind, which ended in the same Pod, makes way.
+func listen(address string) (net.Listener, error) {
+	path, isSocket := strings.CutPrefix(address, unixSocket)
+	if !isSocket {
+		return net.Listen("tcp", address)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return net.Listen("unix", path)
+}
+
 // serveHTTP serves until ctx is done; address 0 means not at all. With a TLS configuration it serves HTTPS. The write timeout is that of package
 // serve, unless one is given.
 func (p *process) serveHTTP(ctx context.Context, address string, handler http.Handler, secure *tls.Config, writeTimeout time.Duration) error {
 	if address == "0" {
 		return nil
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := listen(address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -95,20 +109,4 @@ func (p *process) serveHTTP(ctx context.Context, address string, handler http.Ha
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
 	return nil
-}
-
-// serveMetrics serves the registry of a process at /metrics: to everybody, or over TLS to those who may get it. A scrape reads all series, so few run
-// at one time.
-func serveMetrics(ctx context.Context, p *process) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}))
-	handler, address, secure := http.Handler(mux), p.options.metricsAddr, (*tls.Config)(nil)
-	if p.options.metricsSecure && address != "0" {
-		var err error
-		if secure, err = ownCertificate(); err != nil {
-			return err
-		}
-		handler = newMetricsGuard(p.client, p.logger, mux)
-	}
-	return p.serveHTTP(ctx, address, serve.NewTurns().Handler(handler), secure, 0)
 }

@@ -15,7 +15,7 @@ func (p *process) serve(ctx context.Context, group *errgroup.Group, changed func
 		p.policy.follow(ctx, p.options.policyPoll, p.logger, changed, wrong)
 		return nil
 	})
-	group.Go(func() error { return serveMetrics(ctx, p) })
+	group.Go(func() error { return p.serveMetrics(ctx) })
 	group.Go(func() error { return p.serveProfiles(ctx) })
 	group.Go(func() error { return p.serveHTTP(ctx, p.options.probeAddr, probes(ready), nil, 0) })
 }
@@ -26,10 +26,11 @@ func (p *process) lead(ctx context.Context, elect bool, lease string, do func())
 		do()
 		return nil
 	}
-	return leader.Elect(ctx, p.client, p.options.namespace, lease, func() {
+	lead := func() {
 		p.logger.Info("leading")
 		do()
-	})
+	}
+	return leader.Elect(ctx, p.client, p.options.namespace, lease, lead, p.yields.Store)
 }
 
 // ended waits for a group. That it was told to stop is no error.

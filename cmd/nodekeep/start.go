@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"sync/atomic"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
@@ -30,6 +31,7 @@ type process struct {
 	records  *store.ConfigMaps // nil: it reads none
 	registry *prometheus.Registry
 	logger   *slog.Logger
+	yields   atomic.Bool // another process of this host leads, and has the port of /metrics
 }
 
 // readFiles reads the files that the flags name and adds what is wrong with them to the errors.

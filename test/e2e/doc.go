@@ -10,7 +10,7 @@
 //	KUBECONFIG                 the cluster; a user who may do anything there and may impersonate kubelets.
 //	NODEKEEP_E2E_IMAGE         repository:tag that the cluster can run; the chart's own if empty.
 //	NODEKEEP_E2E_PULL_POLICY   of that image: IfNotPresent if empty.
-//	NODEKEEP_E2E_HELM_ARGS     further arguments of `helm upgrade`, split at spaces, which win: --set capture.replicas=1.
+//	NODEKEEP_E2E_HELM_ARGS     further arguments of `helm upgrade`, split at spaces, which win: --set log.level=debug.
 //	NODEKEEP_E2E_HELM          the helm program; the one that `make helm` builds if empty.
 //	NODEKEEP_E2E_REPLACE       namespace/release of an existing nodekeep that may be uninstalled first, records included.
 //

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The end-to-end suite on a cluster of three nodes that kind makes for it and that is removed afterwards, unless KEEP is set.
+# The end-to-end suite on a cluster that kind makes for it and that is removed afterwards, unless KEEP is set. ROLES are those of its nodes: three,
+# or one with ROLES=control-plane.
 # KIND_NODE_IMAGE chooses the version of Kubernetes (kindest/node:...); kind's own choice if empty.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 kind=$1
 cluster=nodekeep-e2e
+roles=${ROLES:-control-plane worker worker}
 
 if ! command -v docker >/dev/null; then
 	echo "kind: there is no docker here; make e2e-local needs none, make e2e takes a cluster of yours" >&2
@@ -34,7 +36,7 @@ export KUBECONFIG=$folder/kubeconfig
 cat >"$folder/cluster.yaml" <<-END
 	kind: Cluster
 	apiVersion: kind.x-k8s.io/v1alpha4
-	nodes: [{role: control-plane}, {role: worker}, {role: worker}]
+	nodes: [$(printf '{role: %s},' $roles)]
 END
 "$kind" create cluster --name "$cluster" --config "$folder/cluster.yaml" --wait 5m ${KIND_NODE_IMAGE:+--image "$KIND_NODE_IMAGE"}
 

@@ -169,6 +169,7 @@ affinity:
 {{- if .values.affinity }}
   {{- toYaml .values.affinity | nindent 2 }}
 {{- else }}
+  {{- include "nodekeep.nodeAffinity" . | nindent 2 }}
   podAntiAffinity:
     # A preference: in a small cluster two replicas on one host are better than one.
     preferredDuringSchedulingIgnoredDuringExecution:
@@ -189,8 +190,37 @@ topologySpreadConstraints:
       {{- toYaml $labels | nindent 6 }}
 {{- end }}
 
-{{/* Tolerations of all Deployments: an empty cluster must be able to start. */}}
+{{/*
+Which Nodes are fit. Virtual ones run no Pod of nodekeep, or only look as if they did. Nodes of the control plane are preferred, and different hosts
+are preferred to them: the scheduler scales scores to the highest one, and the first term, which every Node has, makes their lead a small one.
+*/}}
+{{- define "nodekeep.nodeAffinity" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+    - matchExpressions:
+      - {key: type, operator: NotIn, values: [virtual-kubelet, kwok]}
+      - {key: eks.amazonaws.com/compute-type, operator: NotIn, values: [fargate]}
+  preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 75
+    preference:
+      matchExpressions:
+      - {key: kubernetes.io/os, operator: Exists}
+  - weight: 25
+    preference:
+      matchExpressions:
+      - {key: node-role.kubernetes.io/control-plane, operator: Exists}
+{{- end }}
+
+{{/*
+Tolerations of all Deployments: an empty cluster must be able to start. No taint has the value "never". The two tolerations with it keep the API
+server from adding others that would let the scheduler choose a Node which is lost, for as long as five minutes.
+*/}}
 {{- define "nodekeep.tolerations" -}}
+- {key: node.kubernetes.io/unreachable, operator: Equal, value: never, effect: NoExecute}
+{{- if not .values.hostNetwork }}
+- {key: node.kubernetes.io/not-ready, operator: Equal, value: never, effect: NoExecute}
+{{- end }}
 - {key: {{ .root.Values.gate.key }}, operator: Exists}
 - {key: node-role.kubernetes.io/control-plane, operator: Exists}
 {{- $keys := list }}
@@ -247,7 +277,7 @@ capabilities: {drop: [ALL]}
 {{- if .root.Values.metrics.secure }}
 - --metrics-secure
 {{- end }}
-- --health-probe-bind-address=:{{ .values.ports.probes }}
+- --health-probe-bind-address={{ with .values.ports.probes }}:{{ . }}{{ else }}unix:/run/nodekeep/probes.sock{{ end }}
 - --log-format={{ .root.Values.log.format }}
 - --log-level={{ .root.Values.log.level }}
 - --kube-api-qps={{ .root.Values.kubeAPI.qps }}

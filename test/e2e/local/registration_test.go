@@ -23,11 +23,11 @@ const namespace = "nodekeep-system"
 // settles is how long what nodekeep and the kubelet do by themselves may take on a busy computer.
 const settles = harness.Settles
 
-// installed installs the chart on the only node, with further arguments of Helm, and returns when its pods are ready.
+// installed installs the chart as README does, with further arguments of Helm, and returns when its pods are ready.
 func (c *cluster) installed(t *testing.T, args ...string) {
 	t.Helper()
 	_, err := harness.RunHelm(t.Context(), append([]string{"install", "nodekeep", harness.Chart(), "--kubeconfig", c.kubeconfig, "--namespace", namespace, "--create-namespace",
-		"--set", "image.repository=nodekeep,image.tag=test,image.pullPolicy=Never,capture.replicas=1", "--wait", "--timeout", settles.String()}, args...)...)
+		"--set", "image.repository=nodekeep,image.tag=test,image.pullPolicy=Never", "--wait", "--timeout", settles.String()}, args...)...)
 	require.NoError(t, err)
 }
 

@@ -15,7 +15,7 @@ import (
 // way of the kubelet and the container runtime.
 func runsPodsWithoutRights(t *testing.T) {
 	running := programs(t)
-	assert.Len(t, running, 4, "three replicas of the webhook and one of capture")
+	assert.Len(t, running, 5, "three replicas of the webhook and two of capture")
 	for process, args := range running {
 		status, err := os.ReadFile(filepath.Join(process, "status"))
 		require.NoError(t, err)

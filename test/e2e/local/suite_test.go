@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The end-to-end suite against a cluster of one node with a real kubelet. The only value that differs from the chart's defaults is that
-// of the replicas of capture: on the host network, two of them need two hosts.
+// The end-to-end suite against a cluster of one node with a real kubelet.
 func TestTheEndToEndSuitePassesOnARealKubelet(t *testing.T) {
 	c := forTest(t)
 	c.add(t, "node-1")
@@ -19,7 +18,6 @@ func TestTheEndToEndSuitePassesOnARealKubelet(t *testing.T) {
 		"KUBECONFIG="+c.kubeconfig,
 		"NODEKEEP_E2E_IMAGE="+image,
 		"NODEKEEP_E2E_PULL_POLICY=Never",
-		"NODEKEEP_E2E_HELM_ARGS=--set capture.replicas=1",
 	)
 	out, err := suite.CombinedOutput()
 	if err != nil || testing.Verbose() {

@@ -27,5 +27,6 @@
 //   - A request of a pod that this runtime cannot fulfil is an error, except those that are listed here.
 //
 // Some requests are accepted and not applied: limits of CPU and memory, OOM scores, seccomp and AppArmor profiles. The cgroups of this computer are
-// not ours to change. exec, attach and port forwarding are not served. There are no pulls: the one image exists or it does not.
+// not ours to change. Kubelets probe by commands in a container, which run as its user, with no other limits. `kubectl exec`,
+// attach and port forwarding are not served. There are no pulls: the one image exists or it does not.
 package main

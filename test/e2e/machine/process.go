@@ -25,10 +25,17 @@ type process struct {
 // command for the death of the parent. If files of namespaces are given, the thread joins these first.
 func start(command *exec.Cmd, namespaces uintptr, join ...*os.File) (*process, error) {
 	p := &process{command: command, ended: make(chan struct{})}
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	command.SysProcAttr.Cloneflags, command.SysProcAttr.Setsid, command.SysProcAttr.Pdeathsig = namespaces, true, syscall.SIGKILL
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: a thread in other namespaces is of no use to anybody else
+		runtime.LockOSThread()                              // and never unlocked: a thread in other namespaces is of no use to anybody else
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // a thread that shares its root with others cannot join a namespace of mounts
+			started <- fmt.Errorf("leave the root of other threads: %w", err)
+			return
+		}
 		for _, namespace := range join {
 			if err := unix.Setns(int(namespace.Fd()), 0); err != nil {
 				started <- fmt.Errorf("join namespace: %w", err)

@@ -113,27 +113,35 @@ func everyPodIsConfinedAndProbed(t *testing.T, r rendered) {
 		assert.NotZero(t, container.Resources.Requests.Memory().Value(), name)
 		assert.NotZero(t, container.Resources.Requests.Cpu().Value(), name)
 		assert.Zero(t, container.Resources.Limits.Cpu().Value(), name)
-		for _, key := range []string{gateOf(container), "node-role.kubernetes.io/control-plane"} {
+		for _, key := range []string{argument(container, "--gate-key="), "node-role.kubernetes.io/control-plane"} {
 			assert.True(t, tolerates(pod.Spec, key), "%s must run on Nodes with %s", name, key)
 		}
 		for _, volume := range pod.Spec.Volumes {
-			assert.True(t, volume.ConfigMap != nil || volume.Secret != nil, name)
+			inMemory := volume.EmptyDir != nil && volume.EmptyDir.Medium == corev1.StorageMediumMemory
+			assert.True(t, volume.ConfigMap != nil || volume.Secret != nil || inMemory, "%s writes to no disk", name)
 		}
 		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 			continue // the Job
 		}
-		for what, probe := range map[string]*corev1.Probe{"/healthz": container.LivenessProbe, "/readyz": container.ReadinessProbe} {
+		for what, probe := range map[string]*corev1.Probe{"healthz": container.LivenessProbe, "readyz": container.ReadinessProbe} {
 			require.NotNil(t, probe, name)
-			assert.Equal(t, what, probe.HTTPGet.Path)
+			if probe.Exec == nil {
+				assert.Equal(t, "/"+what, probe.HTTPGet.Path)
+				continue
+			}
+			socket, _ := strings.CutPrefix(argument(container, "--health-probe-bind-address="), "unix:")
+			assert.Equal(t, []string{"/nodekeep", "probe", socket, what}, probe.Exec.Command)
+			assert.GreaterOrEqual(t, probe.TimeoutSeconds, int32(10), "more than the command takes, and a busy Node takes a while to start it")
 		}
 		assert.GreaterOrEqual(t, container.StartupProbe.PeriodSeconds*container.StartupProbe.FailureThreshold, int32(300), "100,000 records take a while to read")
 	}
 }
 
-func gateOf(container corev1.Container) string {
+// argument is the value of a flag of a container.
+func argument(container corev1.Container, flag string) string {
 	for _, arg := range container.Args {
-		if key, is := strings.CutPrefix(arg, "--gate-key="); is {
-			return key
+		if value, is := strings.CutPrefix(arg, flag); is {
+			return value
 		}
 	}
 	return ""

@@ -72,6 +72,7 @@ func variants(t *testing.T) map[string]variant {
 			webhook, capture := r.pods(t)["nodekeep-webhook"], r.pods(t)["nodekeep-capture"]
 			assert.False(t, webhook.Spec.HostNetwork)
 			assert.True(t, capture.Spec.HostNetwork)
+			assert.Empty(t, capture.Spec.Containers[0].Ports, "or the API server makes host ports of them, and one Node has room for one replica")
 			assert.EqualValues(t, 40, *webhook.Spec.TerminationGracePeriodSeconds, "more than --drain=10s and the last requests")
 			assert.Equal(t, ptr.To[int32](3), get[appsv1.Deployment](t, r, "Deployment", "nodekeep-webhook").Spec.Replicas)
 			for _, pod := range []corev1.PodTemplateSpec{webhook, capture} {
@@ -166,6 +167,7 @@ func variants(t *testing.T) map[string]variant {
 			}
 		}},
 		"nothing on the host network": {set("capture.hostNetwork=false", "namespace.create=true"), func(t *testing.T, r rendered) {
+			assert.Equal(t, []corev1.ContainerPort{{Name: "metrics", ContainerPort: 9641}}, r.container(t, "nodekeep-capture").Ports)
 			assert.Equal(t, []string{"nodekeep-capture", "nodekeep-webhook"}, r.names("NetworkPolicy"))
 			assert.Equal(t, "restricted", get[corev1.Namespace](t, r, "Namespace", namespace).Labels["pod-security.kubernetes.io/enforce"])
 		}},

@@ -68,7 +68,7 @@ func TestOnARealControlPlane(t *testing.T) {
 				out, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "-f", file,
 					"-l", "app.kubernetes.io/component in (monitoring, metrics-reader)")
 				require.NoError(t, err, out)
-				want := []string{"configmap/nodekeep-dashboard", "podmonitor.monitoring.coreos.com/nodekeep", "prometheusrule.monitoring.coreos.com/nodekeep"}
+				want := []string{"configmap/nodekeep-dashboard", "podmonitor.monitoring.coreos.com/nodekeep", "podmonitor.monitoring.coreos.com/nodekeep-capture", "prometheusrule.monitoring.coreos.com/nodekeep"}
 				if values == "metrics.secure=true" {
 					want = append(want, "secret/nodekeep-metrics-reader", "serviceaccount/nodekeep-metrics-reader",
 						"clusterrole.rbac.authorization.k8s.io/nodekeep-metrics-reader", "clusterrolebinding.rbac.authorization.k8s.io/nodekeep-metrics-reader")
