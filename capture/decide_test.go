@@ -549,7 +549,7 @@ func TestTaintsFollowTheRules(t *testing.T) {
 }
 
 func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
-	const register = `taints: {register: [{taint: "example.com/unverified=true:NoSchedule"}, {taint: "gpu/unverified:NoExecute", nodeSelector: {matchLabels: {gpu: "yes"}}}]}`
+	const register = `taints: {register: [{taint: "example.com/unverified=true:NoSchedule"}, {taint: "gpu/unverified:NoExecute", nodeSelector: gpu=yes}]}`
 	const unverified = "example.com/unverified=true:NoSchedule"
 	check(t, map[string]decision{
 		"behind the gate without the annotation, with nothing to restore: added in the request that lifts the gate": {

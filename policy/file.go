@@ -60,13 +60,13 @@ type fileTaints struct {
 }
 
 type fileRegistration struct {
-	Taint        string          `json:"taint"`
-	NodeSelector json.RawMessage `json:"nodeSelector"` // a string as kubectl -l takes it, or a LabelSelector
+	Taint        string `json:"taint"`
+	NodeSelector string `json:"nodeSelector"` // as kubectl -l takes it
 }
 
 type fileRule struct {
-	Selector json.RawMessage `json:"selector"` // the same
-	Taint    string          `json:"taint"`
+	Selector string `json:"selector"` // the same
+	Taint    string `json:"taint"`
 }
 
 type fileAnnotations struct {

@@ -268,9 +268,9 @@ func FuzzLoad(f *testing.F) {
 		string(documentedDefaults(f)), head, head + "labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n", head + "labels: []\n", head + "labels: {keep: [a], keep: [b]}\n",
 		"labels: {keep: [1]}\ntaints: {rules: [{taint: 5}]}\n", "a: &a\n  b: *a\n",
 		head + "taints: []\n", head + "retention: 0\n", head + "retention: [1h]\n", head + "taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n",
-		head + "taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: {matchLabels: {a: b}}}]}\n",
+		head + "taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: a=b}]}\n",
 		head + "taints: {rules: [{selector: a, taint: 'x={value}:NoSchedule'}, {selector: 'a in (b,c)', taint: 'x=is-{value}:NoSchedule'}, {selector: '!a', taint: 'y:NoExecute'}]}\n",
-		head + "taints: {rules: [{selector: {matchExpressions: [{key: a, operator: NotIn, values: [b]}, {key: a, operator: Exists}]}, taint: '{value}={value}:{value}'}]}\n",
+		head + "taints: {rules: [{selector: 'a notin (b),a', taint: '{value}={value}:{value}'}]}\n",
 	} {
 		f.Add([]byte(file))
 	}

@@ -1,15 +1,12 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -61,33 +58,11 @@ func (r *ruleReader) of(f fileTaints, path *field.Path) (register, rules []taint
 	return register, rules
 }
 
-// selector reads a label selector. Absent, it selects every Node; it is nil if it is wrong.
-func (r *ruleReader) selector(raw json.RawMessage, path *field.Path) labels.Selector {
-	if len(raw) == 0 {
-		return labels.Everything()
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		selector, err := labels.Parse(text)
-		if err != nil {
-			r.invalid(path, text, err.Error())
-			return nil
-		}
-		return selector
-	}
-	var structured metav1.LabelSelector
-	unknown, err := kjson.UnmarshalStrict(raw, &structured)
-	if err != nil || len(unknown) > 0 {
-		detail := `must be a label selector: a string, or a map with matchLabels (values are strings: "true", "1") and matchExpressions`
-		for _, field := range unknown {
-			detail += "; " + field.Error()
-		}
-		r.invalid(path, string(raw), detail)
-		return nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&structured)
+// selector reads a label selector. Empty, it selects every Node; it is nil if it is wrong.
+func (r *ruleReader) selector(text string, path *field.Path) labels.Selector {
+	selector, err := labels.Parse(text)
 	if err != nil {
-		r.invalid(path, string(raw), err.Error())
+		r.invalid(path, text, err.Error())
 		return nil
 	}
 	return selector

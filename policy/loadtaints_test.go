@@ -16,29 +16,28 @@ const (
 
 	effectRule   = "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute"
 	taintForm    = "must be a taint, key=value:effect or key:effect"
-	selectorForm = `must be a label selector: a string, or a map with matchLabels (values are strings: "true", "1") and matchExpressions`
+	selectorForm = "must be a string"
 	everyNode    = "must select by a label; without one, the rule would taint every Node"
 	oneLabel     = "{value} needs a selector by exactly one label, which every Node that it selects has"
 	anyValue     = `would not be valid for every value that label a can have (up to 63 characters, or none): let {value} be the whole value, or select by named values: "a in (a, b)"`
 	theGate      = "is the gate, which nodekeep adds and removes by itself"
 )
 
-// However a selector is written, it selects what it says.
-func TestLoadReadsSelectorsInEitherForm(t *testing.T) {
+func TestASelectorSelectsWhatItSays(t *testing.T) {
 	type labels = map[string]string
 	tests := map[string]struct {
 		selector string // of the one rule
 		selected []labels
 		others   []labels
 	}{
-		"a text for a value":           {`dedicated=ci`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "a": "1"}}, []labels{nil, {"dedicated": "db"}, {"dedicated": ""}}},
-		"a text for no key":            {`"!dedicated"`, []labels{nil, {"a": "1"}}, []labels{{"dedicated": ""}}},
-		"a text for several terms":     {`"dedicated=ci, disktype!=hdd"`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "disktype": "ssd"}}, []labels{{"dedicated": "ci", "disktype": "hdd"}}},
-		"a text for numbers":           {`"gpus>3"`, []labels{{"gpus": "4"}}, []labels{nil, {"gpus": "3"}, {"gpus": "many"}}},
-		"matchLabels":                  {`{matchLabels: {dedicated: ci, a: ""}}`, []labels{{"dedicated": "ci", "a": ""}}, []labels{{"dedicated": "ci"}, {"dedicated": "db", "a": ""}}},
-		"matchExpressions, values":     {`{matchExpressions: [{key: dedicated, operator: In, values: [ci, db]}]}`, []labels{{"dedicated": "db"}}, []labels{nil, {"dedicated": "web"}}},
-		"both kinds of match":          {`{matchLabels: {a: b}, matchExpressions: [{key: dedicated, operator: Exists}]}`, []labels{{"a": "b", "dedicated": "ci"}}, []labels{{"a": "b"}, {"dedicated": "ci"}}},
-		"a number and a truth, quoted": {`{matchLabels: {gpus: "4", spot: "true"}}`, []labels{{"gpus": "4", "spot": "true"}}, []labels{{"gpus": "4"}}},
+		"a value":               {`dedicated=ci`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "a": "1"}}, []labels{nil, {"dedicated": "db"}, {"dedicated": ""}}},
+		"no key":                {`"!dedicated"`, []labels{nil, {"a": "1"}}, []labels{{"dedicated": ""}}},
+		"several terms":         {`"dedicated=ci, disktype!=hdd"`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "disktype": "ssd"}}, []labels{{"dedicated": "ci", "disktype": "hdd"}}},
+		"numbers":               {`"gpus>3"`, []labels{{"gpus": "4"}}, []labels{nil, {"gpus": "3"}, {"gpus": "many"}}},
+		"an empty value":        {`"dedicated=ci,a="`, []labels{{"dedicated": "ci", "a": ""}}, []labels{{"dedicated": "ci"}, {"dedicated": "db", "a": ""}}},
+		"one of several values": {`"dedicated in (ci, db)"`, []labels{{"dedicated": "db"}}, []labels{nil, {"dedicated": "web"}}},
+		"a value, and a key":    {`"a=b,dedicated"`, []labels{{"a": "b", "dedicated": "ci"}}, []labels{{"a": "b"}, {"dedicated": "ci"}}},
+		"a number and a truth":  {`"gpus=4,spot=true"`, []labels{{"gpus": "4", "spot": "true"}}, []labels{{"gpus": "4"}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,17 +147,12 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 		taints string
 		want   []string
 	}{
-		"a text without a value":        {register(`"a=!"`), []string{at + invalid("a=!", "unable to parse requirement: found '!', expected: identifier")}},
-		"a number":                      {register(`5`), []string{at + invalid("5", selectorForm)}},
-		"a map of labels":               {register(`{a: b}`), []string{at + invalid(`{\"a\":\"b\"}`, selectorForm+`; unknown field "a"`)}},
-		"a label value that is no text": {register(`{matchLabels: {a: true}}`), []string{at + invalid(`{\"matchLabels\":{\"a\":true}}`, selectorForm)}},
-		"an operator that there is not": {register(`{matchExpressions: [{key: a, operator: Is, values: [b]}]}`), []string{
-			at + invalid(`{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Is\",\"values\":[\"b\"]}]}`, `"Is" is not a valid label selector operator`),
-		}},
+		"a text without a value":       {register(`"a=!"`), []string{at + invalid("a=!", "unable to parse requirement: found '!', expected: identifier")}},
+		"a number":                     {register(`5`), []string{at + invalid("5", selectorForm+"; put it in quotes")}},
+		"a map, as other objects have": {register(`{matchLabels: {a: b}}`), []string{at + invalid(`{\"matchLabels\":{\"a\":\"b\"}}`, selectorForm)}},
 
 		"a rule without a selector":                           {`{rules: [{taint: "x:NoSchedule"}]}`, []string{"taints.rules[0].selector: Required value: " + everyNode}},
 		"a rule with a blank text":                            {rules(`"  "`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
-		"a rule with empty matches":                           {rules(`{matchLabels: {}, matchExpressions: []}`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
 		"a bad selector hides no bad taint":                   {rules(`a b`, "x:Now"), []string{`taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`, rule + invalid("x:Now", effectRule)}},
 		"a copy that depends on a bad selector is not judged": {rules(`a b`, "x=y-{value}:NoSchedule"), []string{`taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`}},
 
@@ -181,9 +175,9 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 				`unknown field "taints.more"`,
 				`unknown field "taints.register[0].x"`,
 				`taints.ignore: Invalid value: "x": must be a list`,
+				at + invalid("5", selectorForm+"; put it in quotes"),
 				"taints.rules[1].taint: " + invalid("7", "must be a string; put it in quotes"),
 				`taints.keep[0]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
-				at + invalid("5", selectorForm),
 				"taints.register[0].taint: " + invalid("a", effectRule),
 				"taints.rules[0].selector: Required value: " + everyNode,
 				rule + invalid("x={value}:Now", effectRule),
@@ -209,7 +203,7 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 	}{
 		"equal selectors, however they are written": {
 			`{rules: [{selector: a=b, taint: "x=1:NoSchedule"}, {selector: a in (b), taint: "x=2:NoSchedule"}, {selector: a==b, taint: "x=3:NoSchedule"},
-			{selector: {matchLabels: {a: b}}, taint: "x:NoSchedule"}, {selector: {matchExpressions: [{key: a, operator: In, values: [b, b]}]}, taint: "x=4:NoSchedule"}]}`,
+			{selector: "a=b,a=b", taint: "x:NoSchedule"}, {selector: "a in (b, b)", taint: "x=4:NoSchedule"}]}`,
 			[]string{
 				earlier("1", "x=2:NoSchedule", "x=1:NoSchedule"),
 				earlier("2", "x=3:NoSchedule", "x=1:NoSchedule"),
@@ -222,11 +216,11 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 			[]string{earlier("1", "x:NoSchedule", "x=1:NoSchedule")},
 		},
 		"a copy and a value of equal selectors": {
-			`{rules: [{selector: a, taint: "x={value}:NoSchedule"}, {selector: {matchExpressions: [{key: a, operator: Exists}]}, taint: "x=1:NoSchedule"}]}`,
+			`{rules: [{selector: a, taint: "x={value}:NoSchedule"}, {selector: " a ", taint: "x=1:NoSchedule"}]}`,
 			[]string{earlier("1", "x=1:NoSchedule", "x={value}:NoSchedule")},
 		},
 		"two registrations of every Node": {
-			`{register: [{taint: "x=1:NoSchedule"}, {taint: "x=2:NoSchedule", nodeSelector: {}}]}`,
+			`{register: [{taint: "x=1:NoSchedule"}, {taint: "x=2:NoSchedule", nodeSelector: ""}]}`,
 			[]string{`taints.register[1].taint: Invalid value: "x=2:NoSchedule": an earlier entry with an equal selector says x=1:NoSchedule; a Node can have one taint of a key and effect`},
 		},
 		"a rule that makes the gate":               {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": ` + theGate}},
@@ -271,7 +265,7 @@ func TestLoadAcceptsTaintsThatMerelyLookAlike(t *testing.T) {
 		"added once and made by a rule, in two effects":   `{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoExecute"}]}`,
 		"added once though it belongs to others":          `{register: [{taint: "readiness.k8s.io/network:NoSchedule"}]}`,
 		"a part of a value among named ones":              `{rules: [{selector: "a in (b, c)", taint: "x=y-{value}-{value}:NoSchedule"}]}`,
-		"a part of a value among matchLabels":             `{rules: [{selector: {matchLabels: {a: b}}, taint: "x=y-{value}:NoSchedule"}]}`,
+		"a part of a value that is named":                 `{rules: [{selector: a=b, taint: "x=y-{value}:NoSchedule"}]}`,
 		"a whole value of a label with two terms":         `{rules: [{selector: "a,a!=b", taint: "x={value}:NoSchedule"}]}`,
 		"a part of a value that two terms leave":          `{rules: [{selector: "a in (b,),a in (b,c)", taint: "x=y-{value}:NoSchedule"}]}`,
 		"a copy in a registration":                        `{register: [{taint: "x={value}:NoSchedule", nodeSelector: a}]}`,

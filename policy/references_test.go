@@ -23,7 +23,7 @@ labels:
     trust: kubelet
   - {name: two, set: {derived: "no"}}
 taints:
-  register: [{taint: "new:NoSchedule", nodeSelector: {matchLabels: {fresh: "1"}}}]
+  register: [{taint: "new:NoSchedule", nodeSelector: fresh=1}]
   rules:
   - {selector: dedicated, taint: "dedicated={value}:NoSchedule"}
   - {selector: "pool=ci,old", taint: "ci:NoSchedule"}

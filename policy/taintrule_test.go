@@ -54,7 +54,7 @@ func TestTaintsFor(t *testing.T) {
 }
 
 func TestRegistrationTaintsOfAnyNode(t *testing.T) {
-	p := policyOf(t, `{register: [{taint: "unverified=true:NoSchedule"}, {taint: "burn-in:NoExecute", nodeSelector: {matchLabels: {gpu: a100}}}, {taint: "unverified=false:NoSchedule", nodeSelector: gpu}]}`)
+	p := policyOf(t, `{register: [{taint: "unverified=true:NoSchedule"}, {taint: "burn-in:NoExecute", nodeSelector: gpu=a100}, {taint: "unverified=false:NoSchedule", nodeSelector: gpu}]}`)
 	assert.Equal(t, "unverified=true:NoSchedule", Shown(p.RegistrationTaints(nil)))
 	assert.Equal(t, "burn-in:NoExecute,unverified=true:NoSchedule", Shown(p.RegistrationTaints(map[string]string{"gpu": "a100"})))
 	assert.Empty(t, Default().RegistrationTaints(map[string]string{"gpu": "a100"}))
@@ -171,7 +171,7 @@ func TestRulesAgreeWithTryingThemOneByOne(t *testing.T) {
 	loaded, made := 0, 0
 	for range 600 {
 		register, rules := naiveRules(random, "r1", "r2"), naiveRules(random, "t1", "example.com/t2")
-		p, err := Load(naiveFile(t, random, register, rules), DefaultGate)
+		p, err := Load(naiveFile(t, register, rules), DefaultGate)
 		if err != nil { // of two equal selectors, say
 			continue
 		}
@@ -307,12 +307,11 @@ func naiveRules(random *rand.Rand, keys ...string) []naiveRule {
 	return rules
 }
 
-// naiveFile writes a policy file as JSON, which is YAML, with selectors in either form.
-func naiveFile(t *testing.T, random *rand.Rand, register, rules []naiveRule) []byte {
+// naiveFile writes a policy file as JSON, which is YAML.
+func naiveFile(t *testing.T, register, rules []naiveRule) []byte {
 	entries := func(selectorField string, rules []naiveRule) (entries []map[string]any) {
 		for _, rule := range rules {
-			structured := metav1.LabelSelector{MatchExpressions: rule.terms}
-			selector := []any{structured, metav1.FormatLabelSelector(&structured)}[random.IntN(2)]
+			selector := metav1.FormatLabelSelector(&metav1.LabelSelector{MatchExpressions: rule.terms})
 			entries = append(entries, map[string]any{"taint": rule.taint.Key + "=" + rule.taint.Value + ":" + string(rule.taint.Effect), selectorField: selector})
 		}
 		return entries

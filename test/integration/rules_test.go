@@ -25,7 +25,7 @@ var rules = policyOf(`
   - {selector: soft=yes, taint: "soft:PreferNoSchedule"}
   register:
   - {taint: "node-ready/unverified=true:NoSchedule", nodeSelector: "example.com/verify=yes"}
-  - {taint: "node-ready/gpu:NoExecute", nodeSelector: {matchLabels: {node-role.kubernetes.io/gpu: ""}}}
+  - {taint: "node-ready/gpu:NoExecute", nodeSelector: "node-role.kubernetes.io/gpu="}
 `)
 
 // resync is how often capture does that in these tests: the least that it takes.

@@ -82,8 +82,8 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 	}{
 		"everything": {`{labels: {keep: ["*", "a.example.com/*"], ignore: [b], defer: [dedicated, "*.example.com/*"], ignoreManagers: [kubelet, "*x"], onConflict: restoreStored, protected: inline,
 				rules: [{name: rtx, when: {devices: {driver: gpu.example.com}, any: [{names: [a]}]}, set: {gpu: rtx}, hold: 15m, precedence: rule}]},
-			taints: {keep: [a], ignore: [b], register: [{taint: "a/b:NoExecute"}, {taint: "c=d:PreferNoSchedule", nodeSelector: {matchExpressions: [{key: gpu, operator: In, values: ["yes"]}]}}],
-			rules: [{selector: "dedicated in (ci, batch)", taint: "dedicated={value}:NoSchedule"}, {selector: {matchLabels: {a: b}}, taint: "x:NoSchedule"}]},
+			taints: {keep: [a], ignore: [b], register: [{taint: "a/b:NoExecute"}, {taint: "c=d:PreferNoSchedule", nodeSelector: "gpu in (yes)"}],
+			rules: [{selector: "dedicated in (ci, batch)", taint: "dedicated={value}:NoSchedule"}, {selector: a=b, taint: "x:NoSchedule"}]},
 			machine: {onMismatch: quarantine}, retention: 10m}`, true},
 		"removals":                   {`{verify: {limits: {stopAbove: 0%, deletionsPerHour: 50, orPercent: 100, cooldown: 24h}}}`, true},
 		"few removals":               {`{verify: {limits: {stopAbove: 2, cooldown: 1m}}}`, true},

@@ -209,7 +209,7 @@ func variants(t *testing.T) map[string]variant {
 		"no priority":                  {set("priorityClassName=", "priorityClassQuota=enabled"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("ResourceQuota")) }},
 		"no hook before the uninstall": {set("uninstall.hook=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("Job")) }},
 		"a policy with taints": {set("policy.taints.register[0].taint=example.com/unverified=true:NoSchedule", "policy.taints.register[0].nodeSelector=gpu=yes",
-			"policy.taints.rules[0].selector.matchLabels.a=b", "policy.taints.rules[0].taint=dedicated=ci:NoExecute", "policy.retention=0", "policy.machine.onMismatch=quarantine"), func(t *testing.T, r rendered) {
+			"policy.taints.rules[0].selector=a=b", "policy.taints.rules[0].taint=dedicated=ci:NoExecute", "policy.retention=0", "policy.machine.onMismatch=quarantine"), func(t *testing.T, r rendered) {
 			for name, pod := range r.pods(t) {
 				assert.True(t, tolerates(pod.Spec, "example.com/unverified"), name)
 			}
