@@ -16,7 +16,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 	type derived = map[string]record.Derived
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	absent := func(rule string) record.Derived { return record.Derived{Rule: rule, Absent: true} }
-	gpus := classify.Condition{Capacity: map[string]string{gpu: ">=1"}}
+	gpus := classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}
 	hasGPU := classify.Facts{PluginsRegistered: true, Capacity: room(gpu, "1")}
 	noGPU := classify.Facts{PluginsRegistered: true, Capacity: room(gpu, "0")}
 	for name, test := range map[string]struct {
@@ -33,7 +33,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 			want: derived{"joined": absent("one"), taint: absent("one")},
 		},
 		"not where the rule is false": {
-			rules: []classify.Rule{{Name: "one", When: classify.Condition{Names: []string{"b"}}, EnsureAbsent: []string{"joined"}}}, facts: classify.Facts{Name: "a"},
+			rules: []classify.Rule{{Name: "one", When: classify.Condition{Clause: classify.Clause{Names: []string{"b"}}}, EnsureAbsent: []string{"joined"}}}, facts: classify.Facts{Name: "a"},
 		},
 		"the first rule wins: one that sets the label": {
 			rules: []classify.Rule{{Name: "sets", Set: labels{"k": "v"}}, {Name: "removes", EnsureAbsent: []string{"k"}}}, want: derived{"k": {Value: "v", Rule: "sets"}},
@@ -51,7 +51,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 			want: derived{"new": {Value: "v", Rule: "both"}, "old": absent("both")},
 		},
 		"a later rule does not see a label that an earlier one removes": {
-			rules: []classify.Rule{{Name: "removes", EnsureAbsent: []string{"old"}}, {Name: "sees", When: classify.Condition{Labels: "!old"}, Set: labels{"k": "v"}}},
+			rules: []classify.Rule{{Name: "removes", EnsureAbsent: []string{"old"}}, {Name: "sees", When: classify.Condition{Clause: classify.Clause{Labels: "!old"}}, Set: labels{"k": "v"}}},
 			facts: classify.Facts{Labels: labels{"old": "v"}}, want: derived{"old": absent("removes"), "k": {Value: "v", Rule: "sees"}},
 		},
 		"a fact that is not known removes nothing, and keeps later rules from the label": {
@@ -106,8 +106,8 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 func TestCompileNamesEveryErrorInWhatARuleRemoves(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
 		{Name: "a", EnsureAbsent: []string{"k", "k", "example.com/*", "t:NoSchedul", "t=v:NoSchedule", "", "own", "own:NoExecute"}, Set: map[string]string{"own": "1"}},
-		{Name: "b", When: classify.Condition{Labels: "later"}, EnsureAbsent: []string{"x"}, Precedence: classify.RuleWins},
-		{Name: "c", When: classify.Condition{Labels: "!later"}, EnsureAbsent: []string{"later"}},
+		{Name: "b", When: classify.Condition{Clause: classify.Clause{Labels: "later"}}, EnsureAbsent: []string{"x"}, Precedence: classify.RuleWins},
+		{Name: "c", When: classify.Condition{Clause: classify.Clause{Labels: "!later"}}, EnsureAbsent: []string{"later"}},
 	}, field.NewPath("labels", "rules"))
 	var got []string
 	for _, err := range errs {

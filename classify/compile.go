@@ -20,9 +20,8 @@ import (
 
 // Bounds of what a policy may ask for. They keep an evaluation below a millisecond.
 const (
-	maxRules      = 200
-	maxConditions = 100 // of one rule, those in any included
-	maxDepth      = 4   // of any
+	maxRules        = 200
+	maxAlternatives = 100 // of any
 )
 
 // compiled is a rule that was checked.
@@ -103,14 +102,13 @@ func Compile(rules []Rule, path *field.Path) (Rules, field.ErrorList) {
 
 // compiler checks one rule.
 type compiler struct {
-	errs       field.ErrorList
-	later      map[string]int
-	rule       int
-	conditions int
-	groups     []string // of the rule's nameRegex
-	uses       *uses    // of all rules
-	plugins    bool     // the rule is about what a device plugin or driver reports
-	inventory  bool     // the rule uses an inventory
+	errs      field.ErrorList
+	later     map[string]int
+	rule      int
+	groups    []string // of the rule's nameRegex
+	uses      *uses    // of all rules
+	plugins   bool     // the rule is about what a device plugin or driver reports
+	inventory bool     // the rule uses an inventory
 }
 
 func (c *compiler) invalid(at *field.Path, value any, err error) {
@@ -128,7 +126,7 @@ func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 		name: rule.Name, keys: slices.Sorted(maps.Keys(rule.Set)), set: map[string]template{}, hold: c.hold(rule.Hold, at.Child("hold")),
 		force: rule.Precedence == RuleWins, audit: rule.Mode == Audit,
 	}
-	one.when = c.condition(rule.When, at.Child("when"), 0)
+	one.when = c.condition(rule.When, at.Child("when"))
 	if one.when.nameRegex != nil {
 		c.groups = one.when.nameRegex.SubexpNames()[1:]
 	}
@@ -202,12 +200,21 @@ func (c *compiler) hold(text string, at *field.Path) time.Duration {
 	return hold
 }
 
-func (c *compiler) condition(of Condition, at *field.Path, depth int) condition {
-	var compiled condition
-	if c.conditions++; c.conditions > maxConditions || depth > maxDepth {
-		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("a rule has at most %d conditions, %d deep", maxConditions, maxDepth)))
+func (c *compiler) condition(of Condition, at *field.Path) condition {
+	compiled := c.clause(of.Clause, at, true)
+	if len(of.Any) > maxAlternatives {
+		c.errs = append(c.errs, field.TooMany(at.Child("any"), len(of.Any), maxAlternatives))
 		return compiled
 	}
+	for i, alternative := range of.Any {
+		compiled.any = append(compiled.any, c.clause(alternative, at.Child("any").Index(i), false))
+	}
+	return compiled
+}
+
+// clause compiles what must hold; groups says whether a nameRegex may have some.
+func (c *compiler) clause(of Clause, at *field.Path, groups bool) condition {
+	var compiled condition
 	compiled.labels = c.selector(of.Labels, at.Child("labels"))
 	for i, name := range of.Names {
 		if name == "" {
@@ -217,7 +224,7 @@ func (c *compiler) condition(of Condition, at *field.Path, depth int) condition 
 	compiled.names = of.Names
 	if of.NameRegex != "" {
 		compiled.nameRegex = c.nameRegex(of.NameRegex, at.Child("nameRegex"))
-		if depth > 0 && compiled.nameRegex != nil && compiled.nameRegex.NumSubexp() > 0 {
+		if !groups && compiled.nameRegex != nil && compiled.nameRegex.NumSubexp() > 0 {
 			c.errs = append(c.errs, field.Forbidden(at.Child("nameRegex"), "only the nameRegex of the rule itself may have groups"))
 		}
 	}
@@ -233,9 +240,6 @@ func (c *compiler) condition(of Condition, at *field.Path, depth int) condition 
 		compiled.devices = c.devices(*of.Devices, at.Child("devices"))
 	}
 	compiled.inventory = c.attributes(of.Inventory, at.Child("inventory"))
-	for i, alternative := range of.Any {
-		compiled.any = append(compiled.any, c.condition(alternative, at.Child("any").Index(i), depth+1))
-	}
 	return compiled
 }
 

@@ -24,15 +24,15 @@ const gpu = "nvidia.com/gpu"
 func rules() []classify.Rule {
 	return []classify.Rule{
 		{
-			Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Hold: "15m",
+			Name: "gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Hold: "15m",
 			Set: map[string]string{"accelerator": "nvidia-gpu", "gpu.count": "{capacity.nvidia.com/gpu}"},
 		},
 		{
-			Name: "dual-gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=2"}, Labels: "accelerator=nvidia-gpu"},
+			Name: "dual-gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=2"}, Labels: "accelerator=nvidia-gpu"}},
 			Set: map[string]string{"tier": "dual-gpu"},
 		},
 		{
-			Name: "high", When: classify.Condition{Any: []classify.Condition{{Names: []string{"pgbee", "pgmac*"}}, {Capacity: map[string]string{"cpu": ">=16", "memory": ">=64Gi"}}}},
+			Name: "high", When: classify.Condition{Any: []classify.Clause{{Names: []string{"pgbee", "pgmac*"}}, {Capacity: map[string]string{"cpu": ">=16", "memory": ">=64Gi"}}}},
 			Set: map[string]string{"tier": "high-performance", "voice": "enabled"},
 		},
 		{Name: "rest", Set: map[string]string{"tier": "standard"}},
@@ -112,7 +112,7 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
 		},
 		"a kept value follows a changed literal of its rule": {
-			rules: []classify.Rule{{Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
+			rules: []classify.Rule{{Name: "gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"accelerator": "nvidia"}}},
 			facts: classify.Facts{}, before: gpuBefore, want: labels{"accelerator": "nvidia"}, blocked: map[string]string{"accelerator": "gpu"},
 		},
 		"a rule under another name keeps what it set, while its facts are unknown": {
@@ -120,11 +120,11 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2", "tier": "dual-gpu-2"},
 		},
 		"another rule that sets another value keeps nothing": {
-			rules: []classify.Rule{{Name: "gpu-2", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"accelerator": "nvidia"}}},
+			rules: []classify.Rule{{Name: "gpu-2", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"accelerator": "nvidia"}}},
 			facts: classify.Facts{}, before: gpuBefore, want: labels{}, blocked: map[string]string{"accelerator": "gpu-2"},
 		},
 		"a rule under another name keeps what it set, although an earlier one that is false would set the same": {
-			rules: append([]classify.Rule{{Name: "never", When: classify.Condition{Names: []string{"other"}}, Set: map[string]string{"accelerator": "nvidia-gpu"}}}, renamed(rules()[0])...),
+			rules: append([]classify.Rule{{Name: "never", When: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: map[string]string{"accelerator": "nvidia-gpu"}}}, renamed(rules()[0])...),
 			facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2"},
 		},
@@ -141,7 +141,7 @@ func TestEvaluate(t *testing.T) {
 			want: labels{},
 		},
 		"a rule under another name keeps off what it kept off": {
-			rules: []classify.Rule{{Name: "off-2", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, EnsureAbsent: []string{"joined"}}},
+			rules: []classify.Rule{{Name: "off-2", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, EnsureAbsent: []string{"joined"}}},
 			facts: classify.Facts{}, before: map[string]record.Derived{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
 		},
 		"a GPU that is missing for good is held for as long as the rule says": {
@@ -195,15 +195,15 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"tier": "standard"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
 		},
 		"a value of an earlier rule that is false now does not stay": {
-			rules:  []classify.Rule{{Name: "named", When: classify.Condition{Names: []string{"other"}}, Set: labels{"tier": "a"}}, {Name: "cpu", When: classify.Condition{Capacity: labels{"cpu": ">1"}}, Set: labels{"tier": "b"}}},
+			rules:  []classify.Rule{{Name: "named", When: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: labels{"tier": "a"}}, {Name: "cpu", When: classify.Condition{Clause: classify.Clause{Capacity: labels{"cpu": ">1"}}}, Set: labels{"tier": "b"}}},
 			before: map[string]record.Derived{"tier": {Value: "a", Rule: "named"}}, want: labels{}, blocked: map[string]string{"tier": "cpu"},
 		},
 		"a rule sees the labels of earlier rules": {
-			rules: []classify.Rule{{Name: "first", Set: labels{"a": "1"}}, {Name: "second", When: classify.Condition{Labels: "a=1,!b"}, Set: labels{"c": "2"}}},
+			rules: []classify.Rule{{Name: "first", Set: labels{"a": "1"}}, {Name: "second", When: classify.Condition{Clause: classify.Clause{Labels: "a=1,!b"}}, Set: labels{"c": "2"}}},
 			want:  labels{"a": "1", "c": "2"},
 		},
 		"a group of the name becomes a value": {
-			rules: []classify.Rule{{Name: "rack", When: classify.Condition{NameRegex: `^[a-z]+-r(?P<rack>[0-9]{2})-`}, Set: labels{"example.com/rack": "r{name.rack}"}}},
+			rules: []classify.Rule{{Name: "rack", When: classify.Condition{Clause: classify.Clause{NameRegex: `^[a-z]+-r(?P<rack>[0-9]{2})-`}}, Set: labels{"example.com/rack": "r{name.rack}"}}},
 			facts: classify.Facts{Name: "worker-r07-3"}, want: labels{"example.com/rack": "r07"},
 		},
 		"a value that no label can have is a problem, and no later rule takes its place": {
@@ -211,46 +211,46 @@ func TestEvaluate(t *testing.T) {
 			facts: classify.Facts{System: classify.System{Kernel: "6.1 evil/../"}}, want: labels{}, problems: 1,
 		},
 		"a kubelet older than asked for does not match": {
-			rules: one(classify.Condition{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "amd64"}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "amd64"}}}),
 			facts: classify.Facts{System: classify.System{Kubelet: "v1.34.9+k3s1", Arch: "amd64"}}, want: labels{"hit": "false"},
 		},
 		"a kubelet as new as asked for matches": {
-			rules: one(classify.Condition{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "a*64"}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "a*64"}}}),
 			facts: classify.Facts{System: classify.System{Kubelet: "v1.36.3", Arch: "amd64"}}, want: labels{"hit": "true"},
 		},
 		"a provider ID that a cloud controller has yet to set is not known": {
-			rules: one(classify.Condition{ProviderID: "aws://*"}), facts: classify.Facts{Uninitialized: true}, want: labels{}, blocked: map[string]string{"hit": "one"},
+			rules: one(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), facts: classify.Facts{Uninitialized: true}, want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"a machine without a provider ID is of no provider": {
-			rules: one(classify.Condition{ProviderID: "aws://*"}), want: labels{"hit": "false"},
+			rules: one(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), want: labels{"hit": "false"},
 		},
 		"devices of ResourceSlices are counted": {
-			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: 2}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: 2}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Devices: []classify.Device{
 				{Driver: "gpu.nvidia.com", Attributes: labels{"productName": "NVIDIA GeForce RTX 5070 Ti"}}, {Driver: "gpu.nvidia.com", Attributes: labels{"productName": "GeForce RTX 5070"}},
 				{Driver: "other", Attributes: labels{"productName": "RTX 5070"}},
 			}}, want: labels{"hit": "true"},
 		},
 		"slices that were not read are not known": {
-			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}), facts: classify.Facts{PluginsRegistered: true},
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{PluginsRegistered: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"too few devices are not known before drivers had time to register": {
-			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}), facts: classify.Facts{DevicesKnown: true},
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{DevicesKnown: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"devices of a driver that has not published all of them are not known": {
-			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: 2}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: 2}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
 			want:  labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"enough devices are enough, though the driver has not published all of them": {
-			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
 			want:  labels{"hit": "true"},
 		},
 		"what another driver has not published does not matter": {
-			rules: one(classify.Condition{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"nic.example.com"}}, want: labels{"hit": "false"},
 		},
 		"a rule in audit sets nothing and blocks nothing": {
@@ -258,8 +258,8 @@ func TestEvaluate(t *testing.T) {
 		},
 		"a rule that selects on a blocked key is unknown": {
 			rules: []classify.Rule{
-				{Name: "a", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: labels{"a": "1"}},
-				{Name: "b", When: classify.Condition{Labels: "!a"}, Set: labels{"b": "1"}},
+				{Name: "a", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: labels{"a": "1"}},
+				{Name: "b", When: classify.Condition{Clause: classify.Clause{Labels: "!a"}}, Set: labels{"b": "1"}},
 			},
 			want: labels{}, blocked: map[string]string{"a": "a", "b": "b"},
 		},
@@ -285,11 +285,11 @@ func TestEvaluate(t *testing.T) {
 
 func TestCompileNamesEveryError(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
-		{Name: "Bad Name", When: classify.Condition{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}, Set: map[string]string{"k": "{capacity.cpu"}},
-		{Name: "twice", When: classify.Condition{Labels: "later=1,own=1"}, Set: map[string]string{"own": "1"}, Precedence: "me"},
-		{Name: "twice", When: classify.Condition{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
+		{Name: "Bad Name", When: classify.Condition{Clause: classify.Clause{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}}, Set: map[string]string{"k": "{capacity.cpu"}},
+		{Name: "twice", When: classify.Condition{Clause: classify.Clause{Labels: "later=1,own=1"}}, Set: map[string]string{"own": "1"}, Precedence: "me"},
+		{Name: "twice", When: classify.Condition{Clause: classify.Clause{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
 		{Name: "empty"},
-		{Name: "devices", When: classify.Condition{Devices: &classify.DeviceCondition{Attribute: "x", Min: -1}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
+		{Name: "devices", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: -1}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
 	}, field.NewPath("labels", "rules"))
 	for _, want := range []string{
 		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.nameRegex`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,
@@ -313,7 +313,7 @@ func FuzzEvaluate(f *testing.F) {
 			}
 		}
 		specs := append(rules(), classify.Rule{
-			Name: "fuzzed", When: classify.Condition{Labels: selector, NameRegex: "^" + name + "(?P<rack>.*)", Node: classify.NodeCondition{Kernel: kernel, Arch: arch}}, Set: map[string]string{"fuzzed": template},
+			Name: "fuzzed", When: classify.Condition{Clause: classify.Clause{Labels: selector, NameRegex: "^" + name + "(?P<rack>.*)", Node: classify.NodeCondition{Kernel: kernel, Arch: arch}}}, Set: map[string]string{"fuzzed": template},
 		})
 		compiled, errs := classify.Compile(specs, nil)
 		if len(errs) > 0 {
@@ -352,7 +352,7 @@ func BenchmarkEvaluateFiftyRules(b *testing.B) {
 
 func TestWhileAnEarlierRuleIsNotKnownAWinningRuleStillWins(t *testing.T) {
 	rules := compiled(t,
-		classify.Rule{Name: "gpu", When: classify.Condition{Capacity: map[string]string{gpu: ">=1"}}, Set: map[string]string{"tier": "gpu"}},
+		classify.Rule{Name: "gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"tier": "gpu"}},
 		classify.Rule{Name: "high", Set: map[string]string{"tier": "high"}, Precedence: classify.RuleWins})
 	before := map[string]record.Derived{"tier": {Value: "high", Rule: "high"}}
 	got := rules.Evaluate(classify.Facts{Labels: map[string]string{"tier": "by-hand"}}, before, now)

@@ -17,7 +17,9 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	facts := Facts{Name: "n1", Labels: map[string]string{"mine": "1"}, System: System{Arch: "amd64"}, Capacity: corev1.ResourceList{"cpu": resource.MustParse("8")}}
 	to := func(value string) map[string]string { return map[string]string{"a": value} }
-	cpu := func(want string) Condition { return Condition{Capacity: map[string]string{"cpu": want}} }
+	cpu := func(want string) Condition {
+		return Condition{Clause: Clause{Capacity: map[string]string{"cpu": want}}}
+	}
 	for name, c := range map[string]struct {
 		rules  []Rule
 		before map[string]record.Derived
@@ -32,32 +34,30 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 			want:  []string{"one removes capacity.cpu=8", "two later"},
 		},
 		"only false facts of a false rule": {
-			rules: []Rule{{Name: "one", When: Condition{Names: []string{"n*"}, Capacity: map[string]string{"cpu": ">=16"}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Names: []string{"n*"}, Capacity: map[string]string{"cpu": ">=16"}}}, Set: to("1")}},
 			want:  []string{"one false capacity.cpu=8"},
 		},
 		"a label is missing": {
-			rules: []Rule{{Name: "one", When: Condition{Labels: "env=prod"}, Set: to("1")}},
+			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Labels: "env=prod"}}, Set: to("1")}},
 			want:  []string{"one false label env="},
 		},
 		"an unknown fact blocks a later default": {
-			rules: []Rule{{Name: "one", When: Condition{Capacity: map[string]string{"x.com/gpu": ">=1"}}, Set: to("1")}, {Name: "two", Set: to("2")}},
+			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"x.com/gpu": ">=1"}}}, Set: to("1")}, {Name: "two", Set: to("2")}},
 			want:  []string{"one unknown capacity.x.com/gpu=?", "two later"},
 		},
 		"an unknown fact of the value": {
 			rules: []Rule{{Name: "one", Set: to("{capacity.memory}")}}, want: []string{"one unknown capacity.memory=?"},
 		},
 		"the alternative that is true": {
-			rules: []Rule{{Name: "one", When: Condition{Any: []Condition{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", When: Condition{Any: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
 			want:  []string{"one sets any[1] node.arch=amd64"},
 		},
 		"a false alternative next to a true one does not decide": {
-			rules: []Rule{{Name: "one", When: Condition{
-				Capacity: map[string]string{"cpu": ">=16"}, Any: []Condition{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}},
-			}, Set: to("1")}},
-			want: []string{"one false capacity.cpu=8"},
+			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"cpu": ">=16"}}, Any: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
+			want:  []string{"one false capacity.cpu=8"},
 		},
 		"alternatives that are false": {
-			rules: []Rule{{Name: "one", When: Condition{Any: []Condition{{Names: []string{"x"}}, cpu("<1")}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", When: Condition{Any: []Clause{{Names: []string{"x"}}, cpu("<1").Clause}}, Set: to("1")}},
 			want:  []string{"one false any[0] name=n1 any[1] capacity.cpu=8"},
 		},
 		"a held label": {
@@ -67,7 +67,7 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 		"an operator's label, audit, and a value that can be no label": {
 			rules: []Rule{
 				{Name: "one", Set: map[string]string{"mine": "2"}}, {Name: "two", Set: to("2"), Mode: Audit},
-				{Name: "three", When: Condition{NameRegex: "^(?P<x>n)"}, Set: to("{name.x}-")},
+				{Name: "three", When: Condition{Clause: Clause{NameRegex: "^(?P<x>n)"}}, Set: to("{name.x}-")},
 			},
 			want: []string{"two audit", "three invalid name=n1 name.x=n", "one taken"},
 		},

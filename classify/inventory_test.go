@@ -14,9 +14,9 @@ import (
 func TestRulesTakeFactsOfInventoriesAndChangeNothingWhereTheseAreNotKnown(t *testing.T) {
 	rules, errs := Compile([]Rule{
 		{Name: "rack", Set: map[string]string{"rack": "{inventory.cmdb.rack}"}},
-		{Name: "dense", When: Condition{Inventory: map[string]string{"cmdb.model": "R7*"}}, Set: map[string]string{"density": "high"}},
+		{Name: "dense", When: Condition{Clause: Clause{Inventory: map[string]string{"cmdb.model": "R7*"}}}, Set: map[string]string{"density": "high"}},
 		{Name: "rest", Set: map[string]string{"density": "low"}},
-		{Name: "row", When: Condition{Labels: "rack=r7"}, Set: map[string]string{"row": "a"}},
+		{Name: "row", When: Condition{Clause: Clause{Labels: "rack=r7"}}, Set: map[string]string{"row": "a"}},
 	}, field.NewPath("rules"))
 	require.Empty(t, errs)
 	before := map[string]record.Derived{"rack": {Value: "r1", Rule: "rack"}, "density": {Value: "high", Rule: "dense"}, "row": {Value: "b", Rule: "row"}}

@@ -52,6 +52,12 @@ const TrustKubelet Trust = "kubelet"
 
 // Condition is what must hold of a Node. All fields that are given must hold.
 type Condition struct {
+	Clause `json:",inline"`
+	Any    []Clause `json:"any"` // one of them must hold
+}
+
+// Clause is what must hold of a Node, without alternatives.
+type Clause struct {
 	Labels      string            `json:"labels"`      // a selector as for kubectl -l
 	Names       []string          `json:"names"`       // patterns with *; one must match the Node's name
 	NameRegex   string            `json:"nameRegex"`   // RE2, begins with ^; named groups are facts
@@ -61,7 +67,6 @@ type Condition struct {
 	ProviderID  string            `json:"providerID"` // a pattern with *
 	Devices     *DeviceCondition  `json:"devices"`
 	Inventory   map[string]string `json:"inventory,omitempty"` // SOURCE.ATTRIBUTE to a pattern with *
-	Any         []Condition       `json:"any"`                 // one of them must hold
 }
 
 // NodeCondition is about the software of a machine. Arch, OS and Runtime are patterns with *; Kernel and Kubelet are patterns or
@@ -96,8 +101,11 @@ func (r Rule) Reported() bool {
 }
 
 func (c Condition) reported() bool {
-	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil ||
-		slices.ContainsFunc(c.Any, Condition.reported)
+	return c.Clause.reported() || slices.ContainsFunc(c.Any, Clause.reported)
+}
+
+func (c Clause) reported() bool {
+	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil
 }
 
 // InventoryFact is a fact of an inventory that a rule uses, and where the rule names it.
@@ -121,11 +129,16 @@ func (r Rule) InventoryFacts(at *field.Path) (facts []InventoryFact) {
 }
 
 func (c Condition) inventoryFacts(at *field.Path) (facts []InventoryFact) {
-	for _, name := range slices.Sorted(maps.Keys(c.Inventory)) {
-		facts = append(facts, inventoryFact(name, at.Child("inventory").Key(name)))
-	}
+	facts = c.Clause.inventoryFacts(at)
 	for i, alternative := range c.Any {
 		facts = append(facts, alternative.inventoryFacts(at.Child("any").Index(i))...)
+	}
+	return facts
+}
+
+func (c Clause) inventoryFacts(at *field.Path) (facts []InventoryFact) {
+	for _, name := range slices.Sorted(maps.Keys(c.Inventory)) {
+		facts = append(facts, inventoryFact(name, at.Child("inventory").Key(name)))
 	}
 	return facts
 }

@@ -93,7 +93,7 @@ func lookingAt(t *testing.T, n *corev1.Node) classify.Rules {
 		return compared
 	}
 	rules, errs := classify.Compile([]classify.Rule{{
-		Name: "all", When: classify.Condition{Capacity: all(n.Status.Capacity), Allocatable: all(n.Status.Allocatable)}, Set: map[string]string{"a": "b"},
+		Name: "all", When: classify.Condition{Clause: classify.Clause{Capacity: all(n.Status.Capacity), Allocatable: all(n.Status.Allocatable)}}, Set: map[string]string{"a": "b"},
 	}}, nil)
 	require.Empty(t, errs)
 	return rules

@@ -166,11 +166,11 @@ func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 
 // selectedKeys are the labels that a condition selects on. A selector that cannot be read is reported elsewhere.
 func selectedKeys(of classify.Condition) (keys []string) {
-	if selector, err := labels.Parse(of.Labels); err == nil {
-		keys, _ = keysOf(selector)
-	}
-	for _, alternative := range of.Any {
-		keys = append(keys, selectedKeys(alternative)...)
+	for _, clause := range slices.Concat([]classify.Clause{of.Clause}, of.Any) {
+		if selector, err := labels.Parse(clause.Labels); err == nil {
+			selected, _ := keysOf(selector)
+			keys = append(keys, selected...)
+		}
 	}
 	return keys
 }

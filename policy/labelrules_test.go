@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,6 +44,8 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		rule, more string
 		want       string
 	}{
+		"alternatives of alternatives":                        {"  - {name: a, when: {any: [{any: [{names: [x]}]}]}, set: {k: v}}\n", "", `line 5: unknown field "labels.rules[0].when.any[0].any"`},
+		"more alternatives than there may be":                 {"  - {name: a, when: {any: [" + strings.Repeat("{},", 101) + "]}, set: {k: v}}\n", "", `line 5: labels.rules[0].when.any: Too many: 101: must have at most 100 items`},
 		"a fact that does not exist":                          {"  - {name: a, when: {gpu: 1}, set: {k: v}}\n", "", `line 5: unknown field "labels.rules[0].when.gpu"`},
 		"a number where a comparison is meant":                {"  - {name: a, when: {capacity: {cpu: 8}}, set: {k: v}}\n", "", `line 5: labels.rules[0].when.capacity[cpu]: Invalid value: "8": must be a string; put it in quotes`},
 		"a list where a map is meant":                         {"  - {name: a, when: {capacity: [cpu]}, set: {k: v}}\n", "", `labels.rules[0].when.capacity: Invalid value: "[\"cpu\"]": must be a map`},
