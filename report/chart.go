@@ -32,6 +32,7 @@ const (
 	chartWidth  = 480
 	barHeight   = 22
 	nameWidth   = 170
+	nameLetters = 24 // so many of a fixed width have room, whichever they are
 	shownWidth  = 90
 	columnSpace = 120
 )
@@ -69,7 +70,7 @@ func (p page) bars(c chart) *html.Node {
 		if largest := c.largest(); largest > 0 && bar.value > 0 {
 			width = max(1, most*bar.value/largest)
 		}
-		name := p.element("text", attributes{"x": itoa(nameWidth - 6), "y": itoa(top + 15), "text-anchor": "end"}, textNode(ending(bar.name, 25)))
+		name := p.element("text", attributes{"class": "name", "x": itoa(nameWidth - 6), "y": itoa(top + 15), "text-anchor": "end"}, textNode(ending(bar.name, nameLetters)))
 		if name.FirstChild.Data != visible(bar.name) {
 			name.AppendChild(p.text("title", "", bar.name))
 		}

@@ -20,6 +20,7 @@ figure{margin:0;padding:12px 14px;background:var(--card);border:1px solid var(--
 figcaption{font-weight:600;margin-bottom:8px;overflow-wrap:anywhere}
 svg{display:block;width:100%;height:auto}
 svg text{fill:var(--ink);font-size:12px}
+svg text.name{font:11px ui-monospace,monospace}
 svg .value{fill:var(--soft);font-variant-numeric:tabular-nums}
 .bar{fill:var(--bar)}.rest{fill:var(--rest)}.good{fill:var(--good)}.bad{fill:var(--bad)}
 .charts+.note{margin-top:12px}
