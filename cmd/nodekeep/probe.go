@@ -22,7 +22,7 @@ func newProbeCommand() *cobra.Command {
 		GroupID: processes,
 		Short:   "Ask a process in the same container whether it lives or is ready",
 		Long: "Asks a process that serves its probes on a socket. The manifests have the kubelet probe capture in this way.\n" +
-			"It exits with 1 and says why if the process does not live, or is not ready.",
+			"It fails, and says why, if the process does not live or is not ready.",
 		Args:      cobra.MatchAll(cobra.ExactArgs(2), func(command *cobra.Command, args []string) error { return cobra.OnlyValidArgs(command, args[1:]) }),
 		ValidArgs: []string{"healthz", "readyz"},
 		RunE: func(command *cobra.Command, args []string) error {

@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -151,5 +153,28 @@ func TestNodekeepsOwnPodsRunWhereTheDocsSay(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// A kubelet whose machine was taken over would like to have a Pod of nodekeep on it, for its token. It can keep them off, which harms only itself.
+func TestAKubeletDrawsNoPodOfNodekeepToItsNode(t *testing.T) {
+	cases.Add(1)
+	thief, honest := fmt.Sprintf("thief-%d", cases.Load()), fmt.Sprintf("honest-%d", cases.Load())
+	t.Cleanup(func() { deleteNodes(t, []string{thief, honest}) })
+	for _, name := range []string{thief, honest} {
+		nodekeep.Register(t, name)
+		nodekeep.ChangeTaints(t, name, func([]corev1.Taint) []corev1.Taint { return nil })
+	}
+	says := func(label, value string) error {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, label, value)
+		_, err := nodekeep.Kubelet(t, thief).CoreV1().Nodes().Patch(t.Context(), thief, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	require.True(t, apierrors.IsForbidden(says("node-role.kubernetes.io/control-plane", "")), "the label that draws them")
+	require.NoError(t, says("type", "kwok"))
+	known(t, thief)
+	known(t, honest)
+	for process, pod := range shippedPods(t) {
+		t.Run(process, func(t *testing.T) { assert.Equal(t, []string{honest, honest}, place(t, pod, 2)) })
 	}
 }
