@@ -12,13 +12,15 @@ import (
 
 const governed = `
 apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-governance:
-  keys:
-  - {key: hardware.tier, description: performance class, values: [dual-gpu, standard], required: true, mode: warn}
-  - {key: rack, pattern: '^r[0-9]{1,3}$', immutable: true, mode: deny}
-  reserved: ["*.example.com/*"]
-  noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  governance:
+    keys:
+    - {key: hardware.tier, description: performance class, values: [dual-gpu, standard], required: true, mode: warn}
+    - {key: rack, pattern: '^r[0-9]{1,3}$', immutable: true, mode: deny}
+    reserved: ["*.example.com/*"]
+    noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}
 `
 
 func TestTheSectionGovernanceIsRead(t *testing.T) {

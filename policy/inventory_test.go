@@ -9,18 +9,20 @@ import (
 
 func TestErrorsOfAnInventoryAreReportedAllAtOnceByField(t *testing.T) {
 	_, err := Load([]byte(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: a, when: {inventory: {other.rack: r7}}, set: {tier: a}}
-  - {name: b, set: {rack: "{inventory.cmdb.row}"}}
-  - {name: c, set: {node-restriction.kubernetes.io/rack: "{inventory.cmdb.rack}"}}
-  - {name: d, set: {rack: "{inventory.cmdb.rack}"}}
-  - {name: e, when: {labels: rack=r7}, set: {node-restriction.kubernetes.io/zone: a}}
-inventory:
-- {name: cmdb, url: "http://cmdb", attributes: [rack]}
-- {name: cmdb, url: "https://user:secret@cmdb", file: nodes.json, attributes: [], interval: 1ms}
-- {name: Bad, configMap: nodes, ca: /ca.crt, attributes: ["a b"], staleAfter: 1m, interval: 1h}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: a, when: {inventory: {other.rack: r7}}, set: {tier: a}}
+    - {name: b, set: {rack: "{inventory.cmdb.row}"}}
+    - {name: c, set: {node-restriction.kubernetes.io/rack: "{inventory.cmdb.rack}"}}
+    - {name: d, set: {rack: "{inventory.cmdb.rack}"}}
+    - {name: e, when: {labels: rack=r7}, set: {node-restriction.kubernetes.io/zone: a}}
+  inventory:
+  - {name: cmdb, url: "http://cmdb", attributes: [rack]}
+  - {name: cmdb, url: "https://user:secret@cmdb", file: nodes.json, attributes: [], interval: 1ms}
+  - {name: Bad, configMap: nodes, ca: /ca.crt, attributes: ["a b"], staleAfter: 1m, interval: 1h}
 `), DefaultGate)
 	var errs FileErrors
 	require.ErrorAs(t, err, &errs)

@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/classify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func loadRules(rules string, more string) (Policy, error) {
-	return Load([]byte(head+"labels:\n"+more+"  rules:\n"+rules), DefaultGate)
+	return Load([]byte(policytest.Manifest("labels:\n"+more+"  rules:\n"+rules)), DefaultGate)
 }
 
 func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {

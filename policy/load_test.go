@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
-)
 
-const head = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+	"nodekeep.dev/nodekeep/policy/policytest"
+)
 
 const noDuration = "must be a duration in h, m and s, such as 720h, or 0 for ever"
 
@@ -44,27 +44,27 @@ func TestLoad(t *testing.T) {
 		file string
 		want func(p *Policy) // what differs from the default
 	}{
-		"a file that says nothing":            {head, func(*Policy) {}},
-		"a labels section without anything":   {head + "labels:\n", func(*Policy) {}},
-		"fields without anything":             {head + "labels: {keep: , ignore: null, defer: ~, ignoreManagers: ~, onConflict: , protected: }\n", func(*Policy) {}},
+		"a file that says nothing":            {policytest.Head, func(*Policy) {}},
+		"a labels section without anything":   {policytest.Manifest("labels:\n"), func(*Policy) {}},
+		"fields without anything":             {policytest.Manifest("labels: {keep: , ignore: null, defer: ~, ignoreManagers: ~, onConflict: , protected: }\n"), func(*Policy) {}},
 		"JSON is YAML":                        {`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "Policy", "labels": {"protected": "never"}}`, func(p *Policy) { p.protected = Never }},
-		"a file between document marks":       {"# ours\n---\n" + head + "...\n# the end\n---\n", func(*Policy) {}},
+		"a file between document marks":       {"# ours\n---\n" + policytest.Head + "...\n# the end\n---\n", func(*Policy) {}},
 		"a directive before the document":     {"%YAML 1.1\n---\n" + head, func(*Policy) {}},
 		"line ends of Windows":                {"---\r\n" + strings.ReplaceAll(head, "\n", "\r\n"), func(*Policy) {}},
-		"the stored value wins":               {head + "labels: {onConflict: restoreStored}", func(p *Policy) { p.onConflict = RestoreStored }},
-		"protected labels are never restored": {head + "labels: {protected: never}", func(p *Policy) { p.protected = Never }},
-		"no managers":                         {head + "labels: {ignoreManagers: []}", func(p *Policy) { p.ignoreManagers = []string{} }},
-		"more keys are ignored":               {head + "labels: {ignore: [a, b/*]}", func(p *Policy) { p.labels.ignore = []string{"a", "b/*"} }},
-		"keys are deferred":                   {head + "labels: {defer: [a, b/*]}", func(p *Policy) { p.deferred = []string{"a", "b/*"} }},
-		"retention without anything":          {head + "retention:\n", func(*Policy) {}},
-		"a shorter retention":                 {head + "retention: 1h30m", func(p *Policy) { p.retention = 90 * time.Minute }},
-		"the shortest retention":              {head + "retention: 10m", func(p *Policy) { p.retention = 10 * time.Minute }},
-		"records are kept for ever":           {head + "retention: 0", func(p *Policy) { p.retention = 0 }},
-		"fields of taints without anything":   {head + "taints: {keep: , ignore: null, register: , rules: ~}", func(*Policy) {}},
-		"empty lists of taints":               {head + "taints: {ignore: [], register: [], rules: []}", func(p *Policy) { p.taints.ignore = []string{} }},
-		"fewer taints are kept":               {head + "taints: {keep: [a, b/*]}", func(p *Policy) { p.taints.keep = []string{"a", "b/*"} }},
-		"patterns in quotes and block style":  {head + "taints:\n  keep:\n  - \"a*\"\n  ignore:\n  - 'b'", func(p *Policy) { p.taints.keep, p.taints.ignore = []string{"a*"}, []string{"b"} }},
-		"nothing is kept":                     {head + "labels: {keep: []}", func(p *Policy) { p.labels.keep = []string{} }},
+		"the stored value wins":               {policytest.Manifest("labels: {onConflict: restoreStored}"), func(p *Policy) { p.onConflict = RestoreStored }},
+		"protected labels are never restored": {policytest.Manifest("labels: {protected: never}"), func(p *Policy) { p.protected = Never }},
+		"no managers":                         {policytest.Manifest("labels: {ignoreManagers: []}"), func(p *Policy) { p.ignoreManagers = []string{} }},
+		"more keys are ignored":               {policytest.Manifest("labels: {ignore: [a, b/*]}"), func(p *Policy) { p.labels.ignore = []string{"a", "b/*"} }},
+		"keys are deferred":                   {policytest.Manifest("labels: {defer: [a, b/*]}"), func(p *Policy) { p.deferred = []string{"a", "b/*"} }},
+		"retention without anything":          {policytest.Manifest("retention:\n"), func(*Policy) {}},
+		"a shorter retention":                 {policytest.Manifest("retention: 1h30m"), func(p *Policy) { p.retention = 90 * time.Minute }},
+		"the shortest retention":              {policytest.Manifest("retention: 10m"), func(p *Policy) { p.retention = 10 * time.Minute }},
+		"records are kept for ever":           {policytest.Manifest("retention: 0"), func(p *Policy) { p.retention = 0 }},
+		"fields of taints without anything":   {policytest.Manifest("taints: {keep: , ignore: null, register: , rules: ~}"), func(*Policy) {}},
+		"empty lists of taints":               {policytest.Manifest("taints: {ignore: [], register: [], rules: []}"), func(p *Policy) { p.taints.ignore = []string{} }},
+		"fewer taints are kept":               {policytest.Manifest("taints: {keep: [a, b/*]}"), func(p *Policy) { p.taints.keep = []string{"a", "b/*"} }},
+		"patterns in quotes and block style":  {policytest.Manifest("taints:\n  keep:\n  - \"a*\"\n  ignore:\n  - 'b'"), func(p *Policy) { p.taints.keep, p.taints.ignore = []string{"a*"}, []string{"b"} }},
+		"nothing is kept":                     {policytest.Manifest("labels: {keep: []}"), func(p *Policy) { p.labels.keep = []string{} }},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -97,19 +97,19 @@ func TestLoadNamesEveryErrorAtOnce(t *testing.T) {
 			`kind: Invalid value: "1": must be a string; put it in quotes`,
 			`labels: Invalid value: "[\"keep\"]": must be a map of fields`,
 		}},
-		"a field in capitals is unknown": {head + "Labels: {}\nlabels: {Keep: [a]}\n", []string{
+		"a field in capitals is unknown": {policytest.Manifest("Labels: {}\nlabels: {Keep: [a]}\n"), []string{
 			`unknown field "Labels"`,
 			`unknown field "labels.Keep"`,
 		}},
-		"a repeated field hides no other error": {head + "labels:\n  keep: [a]\n  keep: [b]\n  foo: 1\n  protected: x\n", []string{
+		"a repeated field hides no other error": {policytest.Manifest("labels:\n  keep: [a]\n  keep: [b]\n  foo: 1\n  protected: x\n"), []string{
 			`key "keep" already set in map`,
 			`unknown field "labels.foo"`,
 			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 		}},
-		"a second document": {head + "---\n" + head + "labels: {keep: []}\n", []string{
+		"a second document": {policytest.Manifest("---\n" + head + "labels: {keep: []}\n"), []string{
 			"has more than one YAML document; remove all but one",
 		}},
-		"a second document on the line of its mark": {head + "--- {kind: Policy}\n", []string{
+		"a second document on the line of its mark": {policytest.Manifest("--- {kind: Policy}\n"), []string{
 			"has more than one YAML document; remove all but one",
 		}},
 		"every kind of error in one file": {
@@ -136,12 +136,12 @@ func TestLoadNamesEveryErrorAtOnce(t *testing.T) {
 				`unknown field "labels.more"`,
 			},
 		},
-		"a retention without a unit":        {head + "retention: 720\n", []string{`retention: Invalid value: "720": ` + noDuration}},
-		"a retention that is a truth":       {head + "retention: false\n", []string{`retention: Invalid value: "false": ` + noDuration}},
-		"a retention that is a map":         {head + "retention: {after: 720h}\n", []string{`retention: Invalid value: "{\"after\":\"720h\"}": ` + noDuration}},
-		"a retention that is negative":      {head + "retention: -1h\n", []string{`retention: Invalid value: "-1h": must not be negative; 0 keeps records for ever`}},
-		"a retention that forgets restarts": {head + "retention: 9m59s\n", []string{`retention: Invalid value: "9m59s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`}},
-		"a retention among other errors": {head + "retention: 1s\nlabels: {protected: x}\n", []string{
+		"a retention without a unit":        {policytest.Manifest("retention: 720\n"), []string{`retention: Invalid value: "720": ` + noDuration}},
+		"a retention that is a truth":       {policytest.Manifest("retention: false\n"), []string{`retention: Invalid value: "false": ` + noDuration}},
+		"a retention that is a map":         {policytest.Manifest("retention: {after: 720h}\n"), []string{`retention: Invalid value: "{\"after\":\"720h\"}": ` + noDuration}},
+		"a retention that is negative":      {policytest.Manifest("retention: -1h\n"), []string{`retention: Invalid value: "-1h": must not be negative; 0 keeps records for ever`}},
+		"a retention that forgets restarts": {policytest.Manifest("retention: 9m59s\n"), []string{`retention: Invalid value: "9m59s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`}},
+		"a retention among other errors": {policytest.Manifest("retention: 1s\nlabels: {protected: x}\n"), []string{
 			`retention: Invalid value: "1s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`,
 			`labels.protected: Unsupported value: "x": supported values: "deferred", "inline", "never"`,
 		}},
@@ -174,19 +174,19 @@ func TestErrorsNameTheirLines(t *testing.T) {
 		want []string
 	}{
 		"a value that is none of those allowed": {
-			file: head + "labels:\n  keep:\n  - '*'\n  onConflict: mine\n",
+			file: policytest.Manifest("labels:\n  keep:\n  - '*'\n  onConflict: mine\n"),
 			want: []string{`p.yaml:6: labels.onConflict: Unsupported value: "mine": supported values: "keepNode", "restoreStored"`},
 		},
 		"an entry of a list": {
-			file: head + "labels:\n  keep:\n  - ok\n  - 'a b'\n  - 5\n",
+			file: policytest.Manifest("labels:\n  keep:\n  - ok\n  - 'a b'\n  - 5\n"),
 			want: []string{`p.yaml:6: labels.keep[1]: Invalid value: "a b": `, `p.yaml:7: labels.keep[2]: Invalid value: "5": must be a string`},
 		},
 		"a field of a rule, and one that it lacks": {
-			file: head + "taints:\n  rules:\n  - selector: a\n    taint: x\n  - taint: a=b:NoSchedule\n",
+			file: policytest.Manifest("taints:\n  rules:\n  - selector: a\n    taint: x\n  - taint: a=b:NoSchedule\n"),
 			want: []string{`p.yaml:6: taints.rules[0].taint: Invalid value: "x": `, `p.yaml:7: taints.rules[1].selector: Required value: `},
 		},
 		"a field that nobody knows, with a dot in it, and one of the file itself": {
-			file: head + "labels:\n  ke.ep: []\nlables: {}\n",
+			file: policytest.Manifest("labels:\n  ke.ep: []\nlables: {}\n"),
 			want: []string{`p.yaml:4: unknown field "labels.ke.ep"`, `p.yaml:5: unknown field "lables"`},
 		},
 		"what is not there at all has no line": {
@@ -194,19 +194,19 @@ func TestErrorsNameTheirLines(t *testing.T) {
 			want: []string{`p.yaml: apiVersion: Unsupported value: "": supported values: "nodekeep.dev/v1alpha1"`},
 		},
 		"a field that is repeated, next to another error": {
-			file: head + "retention: 1h\nretention: 5m\n",
+			file: policytest.Manifest("retention: 1h\nretention: 5m\n"),
 			want: []string{`p.yaml:4: key "retention" already set in map`, `p.yaml:4: retention: Invalid value: "5m": `},
 		},
 		"a value in what an alias stands for": {
-			file: head + "labels:\n  keep: &bad\n  - a b\n  ignore: *bad\n",
+			file: policytest.Manifest("labels:\n  keep: &bad\n  - a b\n  ignore: *bad\n"),
 			want: []string{"p.yaml:5: labels.keep[0]", "p.yaml:5: labels.ignore[0]"},
 		},
 		"a value that a merge brings": {
-			file: head + "taints:\n  register:\n  - &one {taint: 'a:NoSchedule'}\n  - {<<: *one, nodeSelector: 5}\n",
+			file: policytest.Manifest("taints:\n  register:\n  - &one {taint: 'a:NoSchedule'}\n  - {<<: *one, nodeSelector: 5}\n"),
 			want: []string{"p.yaml:6: taints.register[1].nodeSelector: "},
 		},
 		"what is no YAML": {
-			file: head + "labels: [\n",
+			file: policytest.Manifest("labels: [\n"),
 			want: []string{"p.yaml:"},
 		},
 		"no map at all": {
@@ -214,7 +214,7 @@ func TestErrorsNameTheirLines(t *testing.T) {
 			want: []string{"p.yaml: must be a map of fields"},
 		},
 		"two documents": {
-			file: head + "---\n" + head,
+			file: policytest.Manifest("---\n" + head),
 			want: []string{"p.yaml: has more than one YAML document"},
 		},
 	} {
@@ -234,7 +234,7 @@ func TestErrorsNameTheirLines(t *testing.T) {
 // What YAML 1.1 does not take for a string is refused, never guessed at; an unquoted key is what it says or an error.
 func TestValuesThatAreNoStringsAreRefused(t *testing.T) {
 	for _, value := range []string{"on", "Yes", "n", "true", "0x1F", "010", "1_000", "1e3", "12:30", "~", "null", "2006-01-02", "!!float 5", "!!binary aGk="} {
-		p, err := Load([]byte(head+"labels: {keep: ["+value+"]}"), DefaultGate)
+		p, err := Load([]byte(policytest.Manifest("labels: {keep: ["+value+"]}")), DefaultGate)
 		if err != nil {
 			assert.ErrorContains(t, err, "line 3: labels.keep[0]: Invalid value: ", value)
 		} else {
@@ -248,14 +248,14 @@ func TestAliasesThatWouldExplodeAreRefused(t *testing.T) {
 	for i := 'b'; i < 'k'; i++ {
 		bomb += string(i) + ": &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+", ", 10) + "]\n"
 	}
-	_, err := Load([]byte(head+bomb), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest(bomb)), DefaultGate)
 	assert.ErrorContains(t, err, "excessive aliasing")
 }
 
 // A ConfigMap holds a mebibyte. The time must not grow with the square of the errors in it.
 func TestALargeFileOfErrorsIsReadInTime(t *testing.T) {
 	start := time.Now()
-	_, err := Load([]byte(head+"labels: {keep: ["+strings.Repeat("5, ", 10_000)+"]}\ntaints: {rules: ["+strings.Repeat("{}, ", 10_000)+"]}\n"), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest("labels: {keep: ["+strings.Repeat("5, ", 10_000)+"]}\ntaints: {rules: ["+strings.Repeat("{}, ", 10_000)+"]}\n")), DefaultGate)
 	var all FileErrors
 	require.ErrorAs(t, err, &all)
 	assert.Equal(t, "taints.rules[9999].taint", all[30_000-1].Field)
@@ -265,12 +265,12 @@ func TestALargeFileOfErrorsIsReadInTime(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	for _, file := range []string{
 		"", "[]", "null", "a: [", "\xff", "---\n---\n", "? [a]\n: b\n", "a: &a [*a]\n", "labels: {keep: !!binary aGk=}\n", "1: 2\n",
-		string(documentedDefaults(f)), head, head + "labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n", head + "labels: []\n", head + "labels: {keep: [a], keep: [b]}\n",
+		string(documentedDefaults(f)), head, policytest.Manifest("labels: {keep: ['/*', '*./*', '**'], ignore: [x]}\n"), policytest.Manifest("labels: []\n"), policytest.Manifest("labels: {keep: [a], keep: [b]}\n"),
 		"labels: {keep: [1]}\ntaints: {rules: [{taint: 5}]}\n", "a: &a\n  b: *a\n",
-		head + "taints: []\n", head + "retention: 0\n", head + "retention: [1h]\n", head + "taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n",
-		head + "taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: a=b}]}\n",
-		head + "taints: {rules: [{selector: a, taint: 'x={value}:NoSchedule'}, {selector: 'a in (b,c)', taint: 'x=is-{value}:NoSchedule'}, {selector: '!a', taint: 'y:NoExecute'}]}\n",
-		head + "taints: {rules: [{selector: 'a notin (b),a', taint: '{value}={value}:{value}'}]}\n",
+		policytest.Manifest("taints: []\n"), policytest.Manifest("retention: 0\n"), policytest.Manifest("retention: [1h]\n"), policytest.Manifest("taints: {keep: ['*/*'], ignore: [x], register: x, rules: {}}\n"),
+		policytest.Manifest("taints: {register: [{taint: a=b:NoSchedule, nodeSelector: 'a>1,b!=c'}, {taint: 'x={value}:NoExecute', nodeSelector: a=b}]}\n"),
+		policytest.Manifest("taints: {rules: [{selector: a, taint: 'x={value}:NoSchedule'}, {selector: 'a in (b,c)', taint: 'x=is-{value}:NoSchedule'}, {selector: '!a', taint: 'y:NoExecute'}]}\n"),
+		policytest.Manifest("taints: {rules: [{selector: 'a notin (b),a', taint: '{value}={value}:{value}'}]}\n"),
 	} {
 		f.Add([]byte(file))
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // The rules of Kubernetes for names and values, as its validation words them.
@@ -252,7 +254,7 @@ func TestLoadKnowsTheGateThatIsConfigured(t *testing.T) {
 	}{
 		"a gate among the taints of others": {`{rules: [{selector: a, taint: "karpenter.sh/wait:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/wait:NoSchedule": ` + theGate}},
 	})
-	_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest(`taints: {rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`)), DefaultGate)
 	assert.NoError(t, err, "it is a taint like any other where it is not the gate")
 }
 
@@ -274,7 +276,7 @@ func TestLoadAcceptsTaintsThatMerelyLookAlike(t *testing.T) {
 	}
 	for name, taints := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(head+"taints: "+taints), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest("taints: "+taints)), DefaultGate)
 			assert.NoError(t, err)
 		})
 	}
@@ -287,7 +289,7 @@ func mistakesAre(t *testing.T, gate Gate, tests map[string]struct {
 }) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, wrong(t, head+"taints: "+tt.taints+"\n", gate))
+			assert.Equal(t, tt.want, wrong(t, policytest.Manifest("taints: "+tt.taints+"\n"), gate))
 		})
 	}
 }

@@ -18,14 +18,21 @@ const maxMigrations = 20
 
 // Migration is an entry of labels.migrations: it renames a label key.
 type Migration struct {
-	From  string         `json:"from"`
-	To    string         `json:"to"`
+	// The key so far.
+	// +required
+	From string `json:"from"`
+	// The new key.
+	// +required
+	To string `json:"to"`
+	// How far it is: both (the new key follows the old one) or new (it takes the place of the old one).
+	// +required
 	Phase MigrationPhase `json:"phase"`
-	// Trust allows a protected key to follow one that a kubelet may set.
+	// Allows a key that no kubelet may set to follow one that a kubelet may set: kubelet.
 	Trust classify.Trust `json:"trust,omitempty"`
 }
 
 // MigrationPhase is the phase of a migration.
+// +kubebuilder:validation:Enum=both;new
 type MigrationPhase string
 
 // The values of phase.

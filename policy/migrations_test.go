@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
@@ -74,7 +76,7 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(head+c.sections+"\n"), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest(c.sections+"\n")), DefaultGate)
 			if len(c.errors) == 0 {
 				require.NoError(t, err)
 				return

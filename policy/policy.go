@@ -45,6 +45,7 @@ type Policy struct {
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.
+// +kubebuilder:validation:Enum=keepNode;restoreStored
 type OnConflict string
 
 // The values of labels.onConflict.
@@ -54,6 +55,7 @@ const (
 )
 
 // Protected says what happens to labels that a kubelet may not carry in its own CREATE, see [AllowedForKubelet].
+// +kubebuilder:validation:Enum=deferred;inline;never
 type Protected string
 
 // The values of labels.protected.

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestSettingsAreThoseOfThePolicyInTheOrderOfTheFile(t *testing.T) {
@@ -21,9 +23,9 @@ func TestSettingsAreThoseOfThePolicyInTheOrderOfTheFile(t *testing.T) {
 		{"governance.keys", "none"}, {"governance.noncompliant.taint", ""}, {"governance.noncompliant.after", ""},
 	}, Default().Settings())
 
-	loaded, err := Load([]byte(head+"labels: {onConflict: restoreStored, protected: never}\ncordon: keep\nmachine: {onMismatch: quarantine, follow: true}\nretention: 0\n"+
+	loaded, err := Load([]byte(policytest.Manifest("labels: {onConflict: restoreStored, protected: never}\ncordon: keep\nmachine: {onMismatch: quarantine, follow: true}\nretention: 0\n"+
 		"verify: {label: a.example/ok, start: {perSecond: 1, inFlight: 2}, profiles: [{name: gpu, nodeSelector: gpu, checks: [{name: api, api: {}}]}, {name: rest, taint: 'a.example/new:NoExecute', checks: [{name: api, api: {}}]}]}\n"+
-		"governance: {keys: [{key: a, mode: deny}, {key: b}], reserved: [x.example/*], noncompliant: {taint: 'a.example/bad:NoSchedule', after: 5m}}\n"), DefaultGate)
+		"governance: {keys: [{key: a, mode: deny}, {key: b}], reserved: [x.example/*], noncompliant: {taint: 'a.example/bad:NoSchedule', after: 5m}}\n")), DefaultGate)
 	require.NoError(t, err)
 	hash := loaded.Verify().All()[0].Hash
 	assert.Equal(t, []Setting{

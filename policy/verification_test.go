@@ -10,6 +10,8 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 const gpuProfile = `verify:
@@ -95,7 +97,7 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 		"a taint that a rule removes":        {profile("new:NoSchedule") + "labels: {rules: [{name: a, ensureAbsent: ['new:NoSchedule']}]}", "verify.profiles[0].taint", "labels.rules remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(head+one.sections), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest(one.sections)), DefaultGate)
 			var errs FileErrors
 			require.ErrorAs(t, err, &errs)
 			require.Len(t, errs, 1, "%v", errs)
@@ -107,13 +109,13 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 		"a label that no kubelet may set":         "verify: {label: node-restriction.kubernetes.io/verified}",
 		"a taint that the cluster autoscaler has": profile("startup-taint.cluster-autoscaler.kubernetes.io/nodekeep:NoSchedule"),
 	} {
-		_, err := Load([]byte(head+sections), DefaultGate)
+		_, err := Load([]byte(policytest.Manifest(sections)), DefaultGate)
 		assert.NoError(t, err, name)
 	}
 }
 
 func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
-	_, err := Load([]byte(head+`verify:
+	_, err := Load([]byte(policytest.Manifest(`verify:
   limits: {stopAbove: [20%], cooldown: soon}
   profiles:
   - name: gpu
@@ -128,7 +130,7 @@ func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
     - {name: b, api: {}, required: "no"}
     - {name: c, service: {name: a/b, port: "53"}}
     timeout: 30
-`), DefaultGate)
+`)), DefaultGate)
 	var errs FileErrors
 	require.ErrorAs(t, err, &errs)
 	lines := map[string]int{}

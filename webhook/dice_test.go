@@ -261,7 +261,7 @@ func drawPolicies(t testing.TB, seed uint64) []drawnPolicy {
 		require.Less(t, number, uint64(20_000), "no policy is valid")
 		d := diceOf(seed, number, 256, "")
 		next := drawnPolicy{replaces: oneOf(d, "keepNode", "restoreStored"), quarantines: d.in(4)}
-		file := fmt.Sprintf("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
+		file := fmt.Sprintf("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
 			oneOf(d, "deferred", "deferred", "deferred", "never"), oneOf(d, `["*"]`, `["*"]`, `["*"]`, `["*"]`, keepOwned, "[dedicated]", "[]"), oneOf(d, "[]", "[]", `["*.com/*"]`))
 		if d.in(2) {
 			file += "annotations: {keep: [\"kept.io/*\", \"*.kubernetes.io/*\"]}\n"

@@ -12,11 +12,13 @@ import (
 
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n"
 
-const inline = policyFile + "labels: {protected: inline}\n"
+const inline = policytest.Manifest("labels: {protected: inline}\n")
 
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	for file, change := range map[string]func(*Seen){
@@ -226,7 +228,7 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].reinvocationPolicy is Never, and nodekeep ships IfNeeded: ",
 		}, []string{order}},
 		"rules about devices need the right to read ResourceSlices": {func(s *Seen) {
-			s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: \"true\"}}]}\n")
+			s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: \"true\"}}]}\n")
 		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get resourceslices.resource.k8s.io, list resourceslices.resource.k8s.io, watch resourceslices.resource.k8s.io: "}, nil},
 		"metrics of a ServiceAccount need the binding": {func(s *Seen) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
 		"another certificate needs no right to Secrets": {func(s *Seen) {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
@@ -72,7 +74,7 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 		},
 		"its pods do not tolerate what new Nodes get once": {
 			func(s *Seen) {
-				s.setPolicy(policyFile + "taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n")
+				s.setPolicy(policytest.Manifest("taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n"))
 				for _, object := range []string{webhookObject, verifyObject} {
 					edit(s, object, func(d *appsv1.Deployment) {
 						d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}

@@ -12,8 +12,10 @@ import (
 
 // governed is a policy that the API server enforces.
 const governed = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-governance: {keys: [{key: example.com/tier, values: [gold, silver], mode: deny}]}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  governance: {keys: [{key: example.com/tier, values: [gold, silver], mode: deny}]}
 `
 
 // govern puts a policy and the admission policies of its section governance into the cluster.
@@ -61,7 +63,7 @@ func TestFindingsOfTheAdmissionPoliciesOfGovernance(t *testing.T) {
 		"they are left from an earlier policy": {
 			func(s *Seen) {
 				govern(t, s)
-				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n")
+				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n")
 			},
 			[]string{
 				"governance: warning: " + object + ": is left from an earlier policy, and still in force",

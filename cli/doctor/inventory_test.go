@@ -13,8 +13,10 @@ import (
 )
 
 const sourced = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-inventory: [{name: cmdb, url: "https://inventory.internal/v1", attributes: [rack], staleAfter: 24h}]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  inventory: [{name: cmdb, url: "https://inventory.internal/v1", attributes: [rack], staleAfter: 24h}]
 `
 
 // noted has capture note this of the source.
@@ -78,7 +80,7 @@ func TestFindingsOfInventories(t *testing.T) {
 		"the policy no longer has the source": {
 			func(s *Seen) {
 				noted(t, s, held, "")
-				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n")
+				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n")
 			}, nil,
 		},
 	})

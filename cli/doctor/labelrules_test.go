@@ -41,7 +41,7 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 }
 
 // onePolicy is a policy with a rule for labels.
-const onePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: [{name: all, set: {tier: one}}]}\n"
+const onePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {rules: [{name: all, set: {tier: one}}]}\n"
 
 func rulesOfOnePolicy(t *testing.T) string {
 	t.Helper()

@@ -14,10 +14,12 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
 	"nodekeep.dev/nodekeep/store"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func migrating(phase string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]}\n"
+	return policytest.Manifest("labels: {migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]}\n")
 }
 
 // migrates puts a policy with a migration into the cluster, that is released or held, with Nodes of these labels.

@@ -11,11 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // profilesOf is a policy with these profiles, each with a check.
 func profilesOf(profiles ...string) string {
-	text := policyFile + "verify:\n  profiles:\n"
+	text := policytest.Manifest("verify:\n  profiles:\n")
 	for _, profile := range profiles {
 		text += "  - {" + profile + ", checks: [{name: api, api: {}}]}\n"
 	}

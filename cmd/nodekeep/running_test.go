@@ -27,9 +27,9 @@ func runs(t *testing.T, process string, args ...string) running {
 	case "webhook":
 		args = append(args, "--cert-dir", t.TempDir(), "--host", "127.0.0.1", "--port", "0", "--drain", "0s")
 	case "capture":
-		args = append(args, "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ninventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]\n"))
+		args = append(args, "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  inventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]\n"))
 	case "verify":
-		args = append(args, "--image", "nodekeep", "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify: {profiles: [{name: gpu, checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]}]}\n"))
+		args = append(args, "--image", "nodekeep", "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  verify: {profiles: [{name: gpu, checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]}]}\n"))
 	}
 	command := program(t, args...)
 	require.NoError(t, command.Start())

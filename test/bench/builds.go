@@ -10,6 +10,8 @@ import (
 
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // build is a program that -binary names, or this tree where there is no Binary.
@@ -49,13 +51,11 @@ type side struct {
 }
 
 // comparedPolicy is the policy of every build: the defaults, and one rule.
-const comparedPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-taints:
+const comparedPolicy = policytest.Manifest(`taints:
   rules:
   - selector: ` + ruleLabel + `
     taint: ` + ruleLabel + `={value}:NoSchedule
-`
+`)
 
 // ruleLabel is the label of the rule.
 const ruleLabel = "example.com/dedicated"

@@ -16,11 +16,13 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // tierPolicy has a rule that sets label tier on every Node.
 func tierPolicy(value string) string {
-	return policyHead + "labels: {rules: [{name: all, set: {tier: " + value + "}}]}\n"
+	return policytest.Manifest("labels: {rules: [{name: all, set: {tier: " + value + "}}]}\n")
 }
 
 // rollOut gives the cluster's ConfigMap and the processes a policy, which they have read then, and returns the hash of its rules.

@@ -12,11 +12,13 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // migrating is a policy that renames gpu, with further sections.
 func migrating(phase, further string) string {
-	return policyHead + "labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
+	return policytest.Manifest("labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further)
 }
 
 func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) {

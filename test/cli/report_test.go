@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // governedSections have a rule of each kind that labels alone can break.
@@ -107,7 +109,7 @@ func TestGovernanceRenderPrintsTheAdmissionPolicies(t *testing.T) {
 func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {
 	register(t, "show-governed")
 	edit(t, "show-governed", map[string]string{"tier": "iron"})
-	shipped := setPolicyMap(t, policyHead+governedSections)
+	shipped := setPolicyMap(t, policytest.Manifest(governedSections))
 	defer func() { setPolicyMap(t, shipped) }()
 	requireGolden(t, "show-governed", run(t, "show", "show-governed").RequireDone(t).Out)
 	setPolicyMap(t, "wrong: policy\n")

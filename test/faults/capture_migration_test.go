@@ -17,9 +17,11 @@ import (
 
 // renaming is a policy that renames a label key which only this test uses.
 const renaming = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  migrations: [{from: renamed.old, to: example.com/renamed.new, phase: new}]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    migrations: [{from: renamed.old, to: example.com/renamed.new, phase: new}]
 `
 
 func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testing.T) {

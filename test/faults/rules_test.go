@@ -29,15 +29,17 @@ const gpuWorker = "node-role.kubernetes.io/gpu-worker"
 
 // labelRules is a policy with rules for labels, for Nodes of these tests alone.
 const labelRules = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: gpu, trust: kubelet, when: {names: ["ruled-*"], capacity: {nvidia.com/gpu: ">=1"}}, set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}}
-  - {name: large, when: {names: ["ruled-*"], capacity: {cpu: ">=16"}}, set: {size: large}}
-  - {name: little, when: {names: ["ruled-*"]}, set: {size: little}}
-taints:
-  rules:
-  - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: gpu, trust: kubelet, when: {names: ["ruled-*"], capacity: {nvidia.com/gpu: ">=1"}}, set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}}
+    - {name: large, when: {names: ["ruled-*"], capacity: {cpu: ">=16"}}, set: {size: large}}
+    - {name: little, when: {names: ["ruled-*"]}, set: {size: little}}
+  taints:
+    rules:
+    - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
 `
 
 // gpuLabels are those of a Node with two GPUs.

@@ -22,12 +22,14 @@ const (
 )
 
 const absentPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - name: one-node
-    when: {names: ["single-*"]}
-    ensureAbsent: [node.kubernetes.io/exclude-from-external-load-balancers, "node-role.kubernetes.io/control-plane:NoSchedule"]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - name: one-node
+      when: {names: ["single-*"]}
+      ensureAbsent: [node.kubernetes.io/exclude-from-external-load-balancers, "node-role.kubernetes.io/control-plane:NoSchedule"]
 `
 
 // joined is what the kubelet of a control plane sends, as kubeadm starts it.

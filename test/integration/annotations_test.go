@@ -17,9 +17,11 @@ import (
 )
 
 const annotationsPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-annotations:
-  keep: ["metal3.io/BareMetalHost", "*.example.com/*"]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  annotations:
+    keep: ["metal3.io/BareMetalHost", "*.example.com/*"]
 `
 
 // annotate does what `kubectl annotate` does, as an admin; nil removes an annotation.

@@ -22,21 +22,23 @@ import (
 )
 
 const devicesPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - name: h100
-    when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}
-    set: {gpu.model: h100}
-  - name: rtx5070
-    when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
-    set: {gpu.model: rtx5070, gpu.rtx5070: "true"}
-  - name: none
-    when: {names: ["devices-*"]}
-    set: {gpu.model: none}
-  - name: other
-    when: {names: ["devices-*"]}
-    set: {devices-test: "true"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - name: h100
+      when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}
+      set: {gpu.model: h100}
+    - name: rtx5070
+      when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
+      set: {gpu.model: rtx5070, gpu.rtx5070: "true"}
+    - name: none
+      when: {names: ["devices-*"]}
+      set: {gpu.model: none}
+    - name: other
+      when: {names: ["devices-*"]}
+      set: {devices-test: "true"}
 `
 
 // mayReadSlices grants capture the right that the chart grants with rules.devices, until revoke is called.

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {protected: inline}\n"
+const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {protected: inline}\n"
 
 // withPolicy does something under another policy file, which the running processes read.
 func withPolicy(t *testing.T, content string, do func()) {

@@ -19,30 +19,34 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 const gpuWorker = "node-role.kubernetes.io/gpu-worker"
 
 // rulesPolicy is the classification of a small mixed cluster.
 const rulesPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - name: gpu
-    when: {capacity: {nvidia.com/gpu: ">=1"}}
-    set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}
-    trust: kubelet
-  - name: dual-gpu
-    when: {capacity: {nvidia.com/gpu: ">=2"}}
-    set: {hardware.tier: dual-gpu}
-  - name: high
-    when: {any: [{names: [pgbee, "pgmac*"]}, {capacity: {cpu: ">=16", memory: ">=64Gi"}}]}
-    set: {hardware.tier: high-performance, voice-pipeline: enabled}
-  - name: rest
-    set: {hardware.tier: standard}
-taints:
-  rules:
-  - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - name: gpu
+      when: {capacity: {nvidia.com/gpu: ">=1"}}
+      set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}
+      trust: kubelet
+    - name: dual-gpu
+      when: {capacity: {nvidia.com/gpu: ">=2"}}
+      set: {hardware.tier: dual-gpu}
+    - name: high
+      when: {any: [{names: [pgbee, "pgmac*"]}, {capacity: {cpu: ">=16", memory: ">=64Gi"}}]}
+      set: {hardware.tier: high-performance, voice-pipeline: enabled}
+    - name: rest
+      set: {hardware.tier: standard}
+  taints:
+    rules:
+    - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
 `
 
 // longReady is since when a Node is ready on which every device plugin has registered.
@@ -186,8 +190,8 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 
 func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t *testing.T) {
 	const name = "rules-invalid-1"
-	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"+
-		"  - {name: kernel, when: {names: [rules-invalid-*]}, set: {kernel: \"{node.kernel}\", hardware.tier: standard}}\n", func() {
+	withPolicy(t, policytest.Manifest("labels:\n  rules:\n"+
+		"  - {name: kernel, when: {names: [rules-invalid-*]}, set: {kernel: \"{node.kernel}\", hardware.tier: standard}}\n"), func() {
 		node := harness.Registration(name)
 		node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
 		back := nodekeep.RegisterNode(t, node)
@@ -201,7 +205,7 @@ func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t 
 
 func TestHeartbeatsCauseNoWriteAtAnyNumberOfRules(t *testing.T) {
 	const name = "rules-beating-1"
-	rules := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
+	rules := "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels:\n    rules:\n"
 	for i := range 50 {
 		rules += fmt.Sprintf("  - {name: rule-%d, when: {names: [rules-beating-*], capacity: {cpu: \">=%d\"}}, set: {hardware.tier: at-least-%d}}\n", i, 50-i, 50-i)
 	}

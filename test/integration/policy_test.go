@@ -17,7 +17,7 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	const name = "policy-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", "b": "2", worker: ""})
 
-	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n")
+	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {ignore: [b], protected: never}\n")
 	defer nodekeep.SetPolicy(t, string(shipped))
 	edit, kept := "1", "2"
 	require.Eventually(t, func() bool {

@@ -12,11 +12,13 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // policyOf is a policy file with this section of taints.
 func policyOf(taints string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n" + taints
+	return policytest.Manifest("taints:\n" + taints)
 }
 
 // comesToCarry waits until a Node has exactly these taints, less what Kubernetes adds by itself.

@@ -21,6 +21,8 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // On a control plane of its own, of whose nodekeep neither process runs: Nodes stay gated.
@@ -56,14 +58,14 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		require.NoError(t, err)
 	}
 	governed := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(governed, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  keys:\n"+
-		"  - {key: a, values: [x], mode: deny}\n  - {key: b, values: [x], mode: warn}\n  - {key: c, values: [x], mode: audit}\n"), 0o600))
+	require.NoError(t, os.WriteFile(governed, []byte(policytest.Manifest("governance:\n  keys:\n"+
+		"  - {key: a, values: [x], mode: deny}\n  - {key: b, values: [x], mode: warn}\n  - {key: c, values: [x], mode: audit}\n")), 0o600))
 	own.Shell(t, "", "", "nodekeep governance render --policy "+governed+" | kubectl apply --server-side -f -").RequireDone(t)
 
 	tenant := harness.TaintOf("tenant=blue:NoExecute")
 	own.RegisterNode(t, tainted("unverified", "example.com/unverified:NoExecute", "tenant=blue:NoExecute", "nodekeep.dev/unverified:NoSchedule"))
-	profiles := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n" +
-		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"}})
+	profiles := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": policytest.Manifest("verify:\n  profiles:\n" +
+		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n")}})
 	_, err := client.ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, profiles, metav1.PatchOptions{})
 	require.NoError(t, err)
 

@@ -209,7 +209,7 @@ type rules []rule
 // yaml is the policy file.
 func (all rules) yaml() string {
 	var text strings.Builder
-	text.WriteString("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n  rules:\n")
+	text.WriteString("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  taints:\n    rules:\n")
 	text.WriteString("  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
 	for _, r := range all {
 		fmt.Fprintf(&text, "  - name: %s\n    when: {%s}\n", r.name, r.when.text)

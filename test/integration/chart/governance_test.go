@@ -11,6 +11,8 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // The chart and `nodekeep governance render` execute the same template, one with Helm's functions and one with those of package governance.
@@ -26,7 +28,7 @@ func TestTheChartAndTheCommandRenderTheSameAdmissionPolicies(t *testing.T) {
 		"nothing":        `{}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			loaded, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance: "+section+"\n"), policy.DefaultGate)
+			loaded, err := policy.Load([]byte(policytest.Manifest("governance: "+section+"\n")), policy.DefaultGate)
 			require.NoError(t, err)
 			text, err := governance.Render(loaded.Governance(), namespace)
 			require.NoError(t, err)

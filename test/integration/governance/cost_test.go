@@ -18,6 +18,8 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // member is an administrator in so many groups.
@@ -82,7 +84,7 @@ func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {
 			}
 			node := "cost-" + name
 			nodekeep.Register(t, node)
-			text := rendered(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  reserved: ["+globs+"]\n")
+			text := rendered(t, policytest.Manifest("governance:\n  reserved: ["+globs+"]\n"))
 			applied(t, text)
 			untilDenied(t, node, map[string]string{reserved: ""}, reserved+" is reserved")
 
@@ -117,7 +119,7 @@ func TestARequesterInMoreGroupsThanCanBeComparedOwnsNoLabel(t *testing.T) {
 		change[fmt.Sprint("team-", i)] = "a"
 	}
 	nodekeep.Register(t, "cost-owners")
-	applied(t, rendered(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  keys:\n"+strings.Join(keys, "")))
+	applied(t, rendered(t, policytest.Manifest("governance:\n  keys:\n"+strings.Join(keys, ""))))
 	untilDenied(t, "cost-owners", map[string]string{"team-0": "a"}, "can be changed only by")
 	assert.NotEmpty(t, labelling(t, member(t, 390), "cost-owners", change), "not an owner")
 	assert.Empty(t, labelling(t, member(t, 390, "platform-admins"), "cost-owners", change), "an owner in many groups")

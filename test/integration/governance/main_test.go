@@ -14,6 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // nodekeep is the installation that all tests of this package share, with the policy of docs/governance.md.
@@ -48,7 +50,7 @@ func marked(t *testing.T, page, comment string) string {
 func documented(t *testing.T) string {
 	t.Helper()
 	text := strings.TrimSuffix(strings.TrimPrefix(marked(t, page(t), "the policy of the table"), "```yaml\n"), "\n```")
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + text + "\n"
+	return policytest.Manifest(text + "\n")
 }
 
 // rendered are the admission policies of a policy file.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // nodekeep is the installation of this package's test.
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 // usePolicy changes the policy of the processes, and the ConfigMap that commands read.
 func usePolicy(t *testing.T, sections string) {
 	t.Helper()
-	content := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + sections
+	content := policytest.Manifest(sections)
 	nodekeep.SetPolicy(t, content)
 	body := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": content}})
 	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, body, metav1.PatchOptions{})

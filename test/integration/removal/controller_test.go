@@ -24,12 +24,14 @@ const settles = 4 * time.Minute // a control Pod that is too old is asked again 
 
 // removing has one removal an hour, whichever profile it is for.
 const removing = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
-  start: {perSecond: 50}
-  limits: {stopAbove: 100%%, cooldown: 1h}
-  profiles:
-%s`
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  verify:
+    start: {perSecond: 50}
+    limits: {stopAbove: 100%%, cooldown: 1h}
+    profiles:
+  %s`
 
 // shortly is the value of label onfailure of the profile whose worker Pods must start soon.
 const shortly = "shortly"

@@ -17,34 +17,36 @@ var nodekeep *harness.Installation
 const selected = "pool"
 
 const verifying = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
-  start: {perSecond: 50}
-  profiles:
-  - name: pool
-    nodeSelector: pool=checked
-    checks:
-    - {name: dns, dns: {names: [kubernetes.default.svc]}}
-    - {name: api, api: {}}
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
-  - name: reboots
-    nodeSelector: pool=reboots
-    checks:
-    - {name: api, api: {}}
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
-    reverify: onReboot
-  - name: shared
-    nodeSelector: pool=shared
-    checks:
-    - {name: dns, dns: {names: [kubernetes.default.svc]}}
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
-  - name: kubelets
-    nodeSelector: pool=kubelets
-    checks:
-    - {name: api, api: {}}
-    - {name: kubelet, kubelet: {}}
-    timeout: 2s
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  verify:
+    start: {perSecond: 50}
+    profiles:
+    - name: pool
+      nodeSelector: pool=checked
+      checks:
+      - {name: dns, dns: {names: [kubernetes.default.svc]}}
+      - {name: api, api: {}}
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: reboots
+      nodeSelector: pool=reboots
+      checks:
+      - {name: api, api: {}}
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      reverify: onReboot
+    - name: shared
+      nodeSelector: pool=shared
+      checks:
+      - {name: dns, dns: {names: [kubernetes.default.svc]}}
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: kubelets
+      nodeSelector: pool=kubelets
+      checks:
+      - {name: api, api: {}}
+      - {name: kubelet, kubelet: {}}
+      timeout: 2s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
 `
 
 func TestMain(m *testing.M) {
