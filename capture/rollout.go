@@ -85,7 +85,7 @@ func (c *Controller) checkRules(ctx context.Context) {
 }
 
 func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
-	state, err := c.configMap(ctx, store.RulesName)
+	state, err := c.configMap(ctx, store.AcceptedName)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	}
 	if rules != inForce {
 		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
-		err := c.writeConfigMap(ctx, store.RulesName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
+		err := c.writeConfigMap(ctx, store.AcceptedName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
 		if err != nil && !apierrors.IsAlreadyExists(err) { // another replica may have done so
 			return err
 		}
