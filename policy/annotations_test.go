@@ -58,7 +58,7 @@ func TestAnnotationsThatNoPolicyMayKeep(t *testing.T) {
 	} {
 		_, err := Load([]byte(policytest.Manifest("annotations:\n  keep:\n  - owner\n  - \""+refused+"\"\n")), DefaultGate)
 		require.Error(t, err, refused)
-		assert.ErrorContains(t, err, "line 6: annotations.keep[1]: Forbidden: "+refused+" belongs to")
+		assert.ErrorContains(t, err, "line 8: spec.annotations.keep[1]: Forbidden: "+refused+" belongs to")
 	}
 }
 

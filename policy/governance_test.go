@@ -50,8 +50,8 @@ func TestGovernanceOfWhatOthersOwnIsAnError(t *testing.T) {
 		"the gate":                  {"example.com/noncompliant:PreferNoSchedule", string(DefaultGate) + ":NoSchedule", "governance.noncompliant.taint"},
 		"a taint of Kubernetes":     {"example.com/noncompliant:PreferNoSchedule", "node.kubernetes.io/not-ready:NoSchedule", "governance.noncompliant.taint"},
 		"the taint of verification": {"example.com/noncompliant:PreferNoSchedule", "nodekeep.dev/unverified:NoSchedule", "governance.noncompliant.taint"},
-		"a taint of a rule":         {"governance:", "taints: {rules: [{selector: a, taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\ngovernance:", "governance.noncompliant.taint"},
-		"a registration taint":      {"governance:", "taints: {register: [{taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\ngovernance:", "governance.noncompliant.taint"},
+		"a taint of a rule":         {"governance:", "taints: {rules: [{selector: a, taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant.taint"},
+		"a registration taint":      {"governance:", "taints: {register: [{taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant.taint"},
 		"a value of another type":   {"standard]", "1]", "governance.keys[0].values[1]"},
 		"an unknown field":          {"required: true", "require: true", "unknown field"},
 	} {

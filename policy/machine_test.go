@@ -47,7 +47,7 @@ func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
 	assert.False(t, Default().Quarantines(one, other))
 	_, err := Load([]byte(policytest.Manifest("machine: {onMismatch: maybe, more: 1}\n")), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
-	require.ErrorContains(t, err, `unknown field "machine.more"`)
+	require.ErrorContains(t, err, `unknown field "spec.machine.more"`)
 }
 
 func TestFollowingIsOptInAndIsTrueOrFalse(t *testing.T) {

@@ -23,7 +23,7 @@ func TestACordonIsKeptOnlyIfThePolicySaysSo(t *testing.T) {
 		assert.False(t, keeps, "%s: that is a taint", sections)
 	}
 	_, err := Load([]byte(policytest.Manifest("cordon: always")), DefaultGate)
-	require.ErrorContains(t, err, `cordon: Unsupported value: "always"`)
+	require.ErrorContains(t, err, `spec.cordon: Unsupported value: "always"`)
 
 	taint := corev1.Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
 	assert.Equal(t, map[string]string{}, ItemsOf(nil, []corev1.Taint{taint}, false), "the field counts, not the taint that follows it")
