@@ -12,6 +12,7 @@ import (
 // +kubebuilder:validation:Optional
 
 // Rule is an entry of labels.rules.
+// +kubebuilder:validation:XValidation:rule="has(self.set) && size(self.set) > 0 || has(self.ensureAbsent) && size(self.ensureAbsent) > 0",message="a rule sets at least one label, or removes one: ensureAbsent"
 type Rule struct {
 	// The name, which reports and Events show.
 	// +required
@@ -25,7 +26,7 @@ type Rule struct {
 	// Labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
 	EnsureAbsent []string `json:"ensureAbsent,omitempty"`
 	// How long a label stays after the rule became false, such as 15m. A rule about extended resources or devices holds its labels for 10m
-	// at least.
+	// at least; 0 by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Hold string `json:"hold"`
 	// Whose value counts where an operator has set the label, too: operator (the default) or rule.

@@ -3,7 +3,7 @@ package governance
 // Every field of a policy is optional, unless its comment says otherwise.
 // +kubebuilder:validation:Optional
 
-// Settings is the section governance of the policy file.
+// Settings is the section governance of the policy.
 type Settings struct {
 	// What holds of which label.
 	// +kubebuilder:validation:MaxItems=100
@@ -17,11 +17,12 @@ type Settings struct {
 }
 
 // Key says what holds of one label.
+// +kubebuilder:validation:XValidation:rule="!(has(self.values) && size(self.values) > 0 && has(self.pattern) && self.pattern != '')",message="must have values or a pattern, not both"
 type Key struct {
 	// The key of the label.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
 	// A sentence for readers, which reports show.
 	// +kubebuilder:validation:MaxLength=500
@@ -64,8 +65,9 @@ const (
 // Noncompliant is the taint of Nodes that break a rule of mode warn or deny.
 type Noncompliant struct {
 	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
+	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
 	Taint string `json:"taint"`
-	// How long a Node breaks a rule before it gets the taint, such as 1h.
+	// How long a Node breaks a rule before it gets the taint, such as 1h; 0 by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	After string `json:"after"`
 }

@@ -20,9 +20,13 @@ const maxMigrations = 20
 type Migration struct {
 	// The key so far.
 	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	From string `json:"from"`
 	// The new key.
 	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	To string `json:"to"`
 	// How far it is: both (the new key follows the old one) or new (it takes the place of the old one).
 	// +required

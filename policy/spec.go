@@ -53,10 +53,11 @@ type Labels struct {
 	// +kubebuilder:validation:items:MinLength=1
 	Ignore []string `json:"ignore"`
 	// Patterns over keys that capture adds behind the gate when a kubelet registers its Node, for clusters whose admission policies deny them
-	// in the CREATE.
+	// in the CREATE. Without one, none.
 	// +kubebuilder:validation:items:MinLength=1
 	Defer []string `json:"defer"`
-	// Patterns over field managers. A label that only such managers own is not kept.
+	// Patterns over field managers. A label that only such managers own is not kept. The default is kubelet, k3s*, rke2*, kubelite,
+	// *cloud-controller-manager and nfd-master.
 	// +kubebuilder:validation:items:MinLength=1
 	IgnoreManagers []string `json:"ignoreManagers"`
 	// Which value wins where a Node registers with a label that was recorded with another value: keepNode (the default) or restoreStored.
@@ -89,6 +90,7 @@ type Taints struct {
 type Registration struct {
 	// KEY:EFFECT or KEY=VALUE:EFFECT.
 	// +required
+	// +kubebuilder:validation:Pattern=`^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$`
 	Taint string `json:"taint"`
 	// Which Nodes get it, as kubectl -l takes it. Without one, all.
 	NodeSelector string `json:"nodeSelector"`
@@ -101,6 +103,7 @@ type TaintRule struct {
 	Selector string `json:"selector"`
 	// KEY:EFFECT or KEY=VALUE:EFFECT. A value of {value} is that of the label.
 	// +required
+	// +kubebuilder:validation:Pattern=`^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$`
 	Taint string `json:"taint"`
 }
 
@@ -115,13 +118,15 @@ type KeptAnnotations struct {
 type Machine struct {
 	// What another machine gets that registers under the name of a Node: restore (the default) or quarantine.
 	OnMismatch OnMismatch `json:"onMismatch"`
-	// Whether a machine that registers under a new name gets its record.
+	// Whether a machine that registers under a new name gets its record; false by default.
 	Follow bool `json:"follow"`
 }
 
 // Retention is a duration in h, m and s, or 0.
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+// +kubebuilder:validation:XValidation:rule="type(self) != int || self == 0",message="must be a duration in h, m and s, such as 720h, or 0 for ever"
 type Retention string
 
 // UnmarshalJSON reads a string or a number.

@@ -12,6 +12,9 @@ import (
 type Limits struct {
 	// Removals are held while more Nodes of the profile than this fail or were removed within 24 hours. It is a percentage or a number; 20% by
 	// default.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="must not be negative"
 	StopAbove *intstr.IntOrString `json:"stopAbove"`
 	// How many removals an hour there are at most; 3 by default.
 	// +kubebuilder:validation:Minimum=1

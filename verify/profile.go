@@ -24,12 +24,15 @@ const EventReleased = "VerificationReleased"
 // Settings are the section verify of the policy.
 type Settings struct {
 	// The label that a verified Node gets, with the value "true"; nodekeep.dev/verified by default. It is never recorded or restored.
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`
 	Label string `json:"label"`
 	// How many worker Pods start and run.
 	Start Start `json:"start"`
 	// The brakes of removals.
 	Limits Limits `json:"limits"`
 	// What is asked of which Nodes. The first profile that selects a Node decides.
+	// +kubebuilder:validation:MaxItems=50
 	Profiles []Profile `json:"profiles"`
 }
 
@@ -55,6 +58,7 @@ type Profile struct {
 	NodeSelector string `json:"nodeSelector"`
 	// What keeps workloads away until the Node is verified, as KEY:EFFECT or KEY=VALUE:EFFECT with NoSchedule or NoExecute. A new Node
 	// registers with it. nodekeep.dev/unverified:NoSchedule by default.
+	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(=[^:]*)?:(NoSchedule|NoExecute))?$`
 	Taint string `json:"taint"`
 	// What the controller waits for before it starts a worker Pod.
 	Wait Wait `json:"wait"`
@@ -89,6 +93,7 @@ type Wait struct {
 	Conditions []WaitCondition `json:"conditions"`
 	// NAMESPACE/NAME of DaemonSets whose Pod on the Node must be Ready.
 	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
 	DaemonSets []string `json:"daemonSets"`
 	// Resources, and how much of each the Node must have at least.
 	Allocatable map[string]Quantity `json:"allocatable"`
@@ -97,6 +102,7 @@ type Wait struct {
 // Quantity is an amount of a resource as Kubernetes writes it: "64Gi", "500m", "1", or the number 1.
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Pattern=`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 type Quantity string
 
 // UnmarshalJSON reads a string or a number.
@@ -168,6 +174,7 @@ const (
 )
 
 // Check is one question that the worker asks on the Node. Exactly one of its kinds is given.
+// +kubebuilder:validation:ExactlyOneOf=dns;api;service;tcp;http;container;kubelet
 type Check struct {
 	// The name, which reports show.
 	// +required
@@ -205,6 +212,8 @@ type DNS struct {
 	// The names to resolve.
 	// +required
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MinLength=1
 	Names []string `json:"names"`
 	// Which DNS servers must answer: any (the default) or each.
 	Servers Servers `json:"servers,omitempty"`
@@ -227,6 +236,7 @@ type API struct{}
 type Service struct {
 	// NAMESPACE/NAME.
 	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
 	Name string `json:"name"`
 	// The port of the Service.
 	// +required
@@ -243,6 +253,7 @@ type Service struct {
 type TCP struct {
 	// HOST:PORT.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	Address string `json:"address"`
 }
 

@@ -271,7 +271,6 @@ capabilities: {drop: [ALL]}
 {{/* Flags that all processes have. */}}
 {{- define "nodekeep.args" -}}
 - --namespace={{ .root.Release.Namespace }}
-- --policy=/etc/nodekeep/policy.yaml
 - --gate-key={{ .root.Values.gate.key }}
 - --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .values.ports.metrics }}{{ else }}0{{ end }}
 {{- if .root.Values.metrics.secure }}
