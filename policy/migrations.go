@@ -28,7 +28,7 @@ type Migration struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	To string `json:"to"`
-	// How far it is: both (the new key follows the old one) or new (it takes the place of the old one).
+	// How far it is: both (the new key follows the old one) or new (it replaces the old one).
 	// +required
 	Phase MigrationPhase `json:"phase"`
 	// Allows a key that no kubelet may set to follow one that a kubelet may set: kubelet.

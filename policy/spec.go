@@ -39,7 +39,7 @@ type Spec struct {
 	// Sources of facts for rules.
 	// +kubebuilder:validation:MaxItems=8
 	Inventory []inventory.Entry `json:"inventory"`
-	// How long the record of a deleted Node is kept, such as 720h, which is the default; 0 is for ever.
+	// How long the record of a deleted Node is kept; 720h by default. 0 is for ever.
 	Retention Retention `json:"retention"`
 }
 
@@ -52,15 +52,15 @@ type Labels struct {
 	// Patterns over keys that are not kept. They win over keep.
 	// +kubebuilder:validation:items:MinLength=1
 	Ignore []string `json:"ignore"`
-	// Patterns over keys that capture adds behind the gate when a kubelet registers its Node, for clusters whose admission policies deny them
-	// in the CREATE. Without one, none.
+	// Patterns over keys that capture adds behind the gate when a kubelet registers its Node. It is for clusters whose admission policies deny
+	// them in the CREATE. Without one, none.
 	// +kubebuilder:validation:items:MinLength=1
 	Defer []string `json:"defer"`
 	// Patterns over field managers. A label that only such managers own is not kept. The default is kubelet, k3s*, rke2*, kubelite,
 	// *cloud-controller-manager and nfd-master.
 	// +kubebuilder:validation:items:MinLength=1
 	IgnoreManagers []string `json:"ignoreManagers"`
-	// Which value wins where a Node registers with a label that was recorded with another value: keepNode (the default) or restoreStored.
+	// Which value wins where a Node registers with another value than the recorded one: keepNode (the default) or restoreStored.
 	OnConflict OnConflict `json:"onConflict"`
 	// How labels are restored that no kubelet may set: deferred (the default), inline or never.
 	Protected Protected `json:"protected"`

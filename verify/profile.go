@@ -70,7 +70,7 @@ type Profile struct {
 	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Timeout string `json:"timeout"`
-	// How long it takes at most from the creation of the worker Pod to the start of its container; 2m by default.
+	// The longest time from the creation of the worker Pod to the start of its container; 2m by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	StartTimeout string `json:"startTimeout"`
 	// How often a Node is tried.
