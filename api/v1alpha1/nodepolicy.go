@@ -17,6 +17,7 @@ import (
 // +kubebuilder:resource:scope=Cluster,singular=nodepolicy,path=nodepolicies,shortName=np
 // +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"
 // +kubebuilder:metadata:labels="app.kubernetes.io/name=nodekeep"
+// +kubebuilder:metadata:labels="app.kubernetes.io/component=policy"
 // +kubebuilder:metadata:labels="app.kubernetes.io/part-of=nodekeep"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one NodePolicy, and its name is default"

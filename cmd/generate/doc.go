@@ -1,5 +1,5 @@
 // Command generate writes what follows from the types of the policy: the CustomResourceDefinition, the schema of the chart's value policy, and the
-// table of all fields in docs/policy.md. With --check it writes nothing, and fails where a file is another one.
+// table of all fields in docs/policy.md. With -check it writes nothing, and fails where a file is another one.
 //
 // Invariants:
 //   - The types are the one source: package policy and what it imports.
