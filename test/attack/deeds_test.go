@@ -61,6 +61,7 @@ const (
 	leases     = "/apis/coordination.k8s.io/v1/namespaces/" + harness.Namespace + "/leases"
 	nodeClaims = "/apis/karpenter.sh/v1/nodeclaims"
 	machines   = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines"
+	policies   = "/apis/nodekeep.dev/v1alpha1/nodepolicies"
 )
 
 func get(paths ...string) (all []request) {
@@ -192,14 +193,19 @@ func deeds() []deed {
 		{"act as the kubelet of " + selfTest + " in another way", slices.Concat(as(selfTest, nil, lives(selfTest)...), as(selfTest, kubelets, lives(selfTest)...))},
 		{"act as another kubelet, or register another Node", slices.Concat(as(busy, nil, lives(busy)...), as(busy, kubelets, lives(busy)...), as(selfTest, nil, other), as(selfTest, kubelets, other))},
 
-		{"read the policy", get(release + "/configmaps/nodekeep-policy")},
+		{"read the policy", get(policies+"/"+harness.PolicyName, policies)},
+		{"read the policy that was accepted last", get(release + "/configmaps/nodekeep-accepted")},
 		{"read records", get(release+"/configmaps", release+"/configmaps/node.record")},
 		{"write records, and so label and taint Nodes that register", []request{post(release+"/configmaps", named("v1", "ConfigMap", "node.thief")), patch(release+"/configmaps/node.record", configMap)}},
 		{"delete records", remove(release + "/configmaps/node.record")},
-		{"change the policy", []request{patch(release+"/configmaps/nodekeep-policy", configMap)}},
+		{"change or delete the policy, or its kind", slices.Concat([]request{
+			patch(policies+"/"+harness.PolicyName, object{"spec": object{"cordon": "keep"}}), put(policies + "/" + harness.PolicyName),
+			patch("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepolicies.nodekeep.dev", object{"metadata": object{"labels": object{"a": "b"}}}),
+		}, remove(policies+"/"+harness.PolicyName, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepolicies.nodekeep.dev"))},
+		{"change another ConfigMap of the release namespace", []request{patch(release+"/configmaps/nodekeep-gate", configMap)}},
 		{"change the certificates that Pods of the release namespace trust", []request{patch(release+"/configmaps/kube-root-ca.crt", configMap)}},
-		{"write which rules and inventories are in force", []request{patch(release+"/configmaps/nodekeep-rules", configMap), patch(release+"/configmaps/nodekeep-inventory", configMap)}},
-		{"withdraw the rules and inventories in force", remove(release+"/configmaps/nodekeep-rules", release+"/configmaps/nodekeep-inventory")},
+		{"write which policy, rules and inventories are accepted", []request{patch(release+"/configmaps/nodekeep-accepted", configMap), patch(release+"/configmaps/nodekeep-inventory", configMap)}},
+		{"withdraw the policy, rules and inventories that are accepted", remove(release+"/configmaps/nodekeep-accepted", release+"/configmaps/nodekeep-inventory")},
 		{"read or write ConfigMaps elsewhere", append(get(core+"/namespaces/default/configmaps"), patch(core+"/namespaces/default/configmaps/foreign", configMap))},
 
 		{"read and replace the webhook's certificate and key", append(get(release+"/secrets/nodekeep-webhook-tls"),
@@ -271,7 +277,7 @@ func fixtures() []any {
 	}
 	return []any{
 		node(busy), node(waiting, unverified, gate),
-		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-rules")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
+		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-accepted")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
 		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),
 		in("shop", named("v1", "ServiceAccount", "default")), in(verify.Namespace, named("v1", "ServiceAccount", "default")), in("kube-system", named("v1", "ServiceAccount", "default")), in("default", named("v1", "ServiceAccount", "default")),

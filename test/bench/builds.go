@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/harness"
-
-	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // build is a program that -binary names, or this tree where there is no Binary.
@@ -51,7 +50,7 @@ type side struct {
 }
 
 // comparedPolicy is the policy of every build: the defaults, and one rule.
-const comparedPolicy = policytest.Manifest(`taints:
+var comparedPolicy = policytest.Manifest(`taints:
   rules:
   - selector: ` + ruleLabel + `
     taint: ` + ruleLabel + `={value}:NoSchedule
@@ -65,7 +64,7 @@ func (b *bench) startSides(ctx context.Context) (sides []*side) {
 	for _, build := range b.builds {
 		b.phase("start the control plane of %s", build.name)
 		s := &side{Bed: bed.New(ctx, b.Run, build.Product), name: build.name}
-		s.SetPolicy(comparedPolicy)
+		s.SetPolicy(ctx, comparedPolicy)
 		sides = append(sides, s)
 	}
 	return sides

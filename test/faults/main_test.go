@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,10 +113,9 @@ func prepare(i *harness.Installation) (err error) {
 		return err
 	}
 	i.Route = route(captureProcess, betweenCapture)
-	i.PolicyPoll = 100 * time.Millisecond
 	i.TimeoutSeconds = harness.Patient
 	i.CaptureArgs = []string{alone}
-	return i.WritePolicy(rules)
+	return i.WritePolicy(context.Background(), rules)
 }
 
 // route leads one process through a proxy.

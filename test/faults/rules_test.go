@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,10 +48,9 @@ const gpuTaint = "accelerator=nvidia-gpu:NoSchedule"
 // followRules has both processes follow labelRules until the end of the test.
 func followRules(t *testing.T) {
 	t.Helper()
-	before, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
+	before := nodekeep.Policy(t)
 	nodekeep.SetPolicy(t, labelRules)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, string(before)) })
+	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
 	nodekeep.RulesInForce(t)
 }
 
@@ -330,15 +327,26 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	assert.Equal(t, map[string]*string{"rack": new("r1")}, items)
 }
 
+// captureMissesPolicies restarts capture, which hears of no change of the policy from then on, until hears is called or the test ends.
+func captureMissesPolicies(t *testing.T) (hears func()) {
+	t.Helper()
+	heard := make(chan struct{})
+	p := captureProxy(t)
+	p.Break(proxy.MuteUntil(proxy.Watches("nodepolicies"), heard))
+	nodekeep.WithoutCapture(t, func() {})
+	return func() { p.Break(nil); close(heard) }
+}
+
 func TestProcessesOnDifferentPoliciesForAWhileMakeNoLabelFlap(t *testing.T) {
 	followRules(t)
 	const name = "ruled-policies"
-	other := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(other, []byte(strings.ReplaceAll(labelRules, "size: little", "size: little, extra: added")), 0o600))
-	captureWith(t, nil, "--leader-elect")
+	captureMissesPolicies(t)
+	captureWith(t, nodekeep.Route, "--leader-elect")
 	ruledNode(t, name)
 	watcher := nodekeep.WatchNodes(t)
-	nodekeep.StartReplica(t, "capture", "--leader-elect", "--policy", other).UntilReady(t)
+	nodekeep.SetPolicy(t, strings.ReplaceAll(labelRules, "size: little", "size: little, extra: added"), captureProcess)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, labelRules, captureProcess) })
+	nodekeep.StartReplica(t, "capture", "--leader-elect").UntilReady(t)
 	time.Sleep(12 * time.Second) // a replica that does not lead waits 3 s before it acts, and 30 s after it has begun
 	require.Equal(t, gpuLabels, ruledLabels(nodekeep.Node(t, name)))
 	watcher.Stop()
@@ -349,18 +357,9 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	followRules(t)
 	const name = "ruled-differ"
 	ruledNode(t, name)
-	older := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(older, []byte(labelRules), 0o600))
-	captureReads := func(file string) {
-		t.Helper()
-		webhooks := nodekeep.PolicyFile
-		nodekeep.WithoutCapture(t, func() { nodekeep.PolicyFile = file })
-		nodekeep.PolicyFile = webhooks
-	}
-	captureReads(older)
-	t.Cleanup(func() { captureReads(nodekeep.PolicyFile) })
-	newer := strings.Replace(labelRules, "taints:\n", "  - {name: more, when: {names: [\"ruled-differ*\"]}, set: {extra: added}}\ntaints:\n", 1)
-	nodekeep.SetPolicy(t, newer)
+	captureHears := captureMissesPolicies(t)
+	newer := strings.Replace(labelRules, "  taints:\n", "    - {name: more, when: {names: [\"ruled-differ*\"]}, set: {extra: added}}\n  taints:\n", 1)
+	nodekeep.SetPolicy(t, newer, captureProcess)
 
 	watcher := nodekeep.WatchNodes(t)
 	nodekeep.DeleteNode(t, name)
@@ -368,7 +367,7 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	untilExactly(t, name, gpuLabels)
 	time.Sleep(2 * time.Second)
 	assert.Equal(t, gpuLabels, ruledLabels(nodekeep.Node(t, name)), "as capture's policy says")
-	require.NoError(t, os.WriteFile(older, []byte(newer), 0o600))
+	captureHears()
 	more := maps.Clone(gpuLabels)
 	more["extra"] = "added"
 	untilExactly(t, name, more)

@@ -30,7 +30,7 @@ var replicas atomic.Int64
 // server as the installed process of its kind does.
 func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *Replica {
 	t.Helper()
-	own := []string{kind, "--kubeconfig", filepath.Join(i.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", Namespace, "--policy", i.PolicyFile}
+	own := []string{kind, "--kubeconfig", filepath.Join(i.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", Namespace}
 	free, err := FreeAddresses(3)
 	require.NoError(t, err)
 	r := &Replica{Address: free[0], Probes: "http://" + free[1], Metrics: "http://" + free[2] + "/metrics"}

@@ -55,6 +55,11 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"delete Events":               {Verb: "delete", Resource: "events", Namespace: harness.Namespace},
 		"write Events elsewhere":      {Verb: "create", Resource: "events", Namespace: "kube-system"},
 		"read ResourceSlices":         {Verb: "list", Group: "resource.k8s.io", Resource: "resourceslices"},
+		"change the policy":           {Verb: "patch", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"replace the policy":          {Verb: "update", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"create a policy":             {Verb: "create", Group: "nodekeep.dev", Resource: "nodepolicies"},
+		"delete the policy":           {Verb: "delete", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"change the policy's kind":    {Verb: "patch", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "nodepolicies.nodekeep.dev"},
 		"take other Leases":           {Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: harness.Namespace, Name: "other"},
 	}
 	only := map[string]map[string]access{
@@ -73,6 +78,8 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		},
 	}
 	reads := map[string]access{
+		"read the policy":             {Verb: "get", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"follow the policy":           {Verb: "watch", Group: "nodekeep.dev", Resource: "nodepolicies"},
 		"read the guard policy":       {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "nodekeep-guard"},
 		"read the binding of a guard": {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings", Name: "nodekeep-strip"},
 	}

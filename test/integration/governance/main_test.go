@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,7 +23,6 @@ var nodekeep *harness.Installation
 func TestMain(m *testing.M) {
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
 		i.TimeoutSeconds = harness.Patient
-		i.PolicyPoll = 100 * time.Millisecond
 		nodekeep = i
 	}))
 }

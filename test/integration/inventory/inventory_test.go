@@ -180,10 +180,10 @@ func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
 		}
 	})
 	policy := "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels:\n    rules:\n"
-	sources := "inventory:\n"
+	sources := "  inventory:\n"
 	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
-		policy += fmt.Sprintf("  - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
-		sources += fmt.Sprintf("- {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
+		policy += fmt.Sprintf("    - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
+		sources += fmt.Sprintf("  - {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
 	}
 	defer nodekeep.UsePolicy(t, policy+sources, nodekeep.CaptureArgs...)()
 	createAs(t, name, uuid)

@@ -31,18 +31,18 @@ spec:
     start: {perSecond: 50}
     limits: {stopAbove: 100%%, cooldown: 1h}
     profiles:
-  %s`
+%s`
 
 // shortly is the value of label onfailure of the profile whose worker Pods must start soon.
 const shortly = "shortly"
 
 func profileOf(name string, kind verify.RemovalKind, startTimeout string) string {
-	return fmt.Sprintf(`  - name: %s
-    nodeSelector: onfailure=%s
-    checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-    attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
-    startTimeout: %s
-    onFailure: %s
+	return fmt.Sprintf(`    - name: %s
+      nodeSelector: onfailure=%s
+      checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
+      attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
+      startTimeout: %s
+      onFailure: %s
 `, strings.ToLower(name), name, startTimeout, kind)
 }
 

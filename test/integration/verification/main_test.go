@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -57,11 +56,11 @@ func TestMain(m *testing.M) {
 			return fmt.Errorf("install nodekeep: %w", err)
 		}
 		nodekeep = installation
-		nodekeep.TimeoutSeconds, nodekeep.PolicyPoll = harness.Patient, 200*time.Millisecond
+		nodekeep.TimeoutSeconds = harness.Patient
 		if err := nodekeep.ReapplyVerify(ctx); err != nil {
 			return err
 		}
-		if err := nodekeep.WritePolicy(verifying); err != nil {
+		if err := nodekeep.WritePolicy(ctx, verifying); err != nil {
 			return err
 		}
 		if err := nodekeep.Start(ctx); err != nil {
