@@ -20,6 +20,7 @@ func draft07(of schema) schema {
 			if fields := oneOf(value); len(fields) > 0 {
 				converted["oneOf"] = fields
 			}
+		case "nullable": // below
 		case "properties":
 			fields := schema{}
 			for field, inner := range value.(schema) {
@@ -34,6 +35,14 @@ func draft07(of schema) schema {
 	}
 	if _, isMap := converted["additionalProperties"]; of["type"] == "object" && !isMap {
 		converted["additionalProperties"] = false
+	}
+	if of["nullable"] == true {
+		switch of := converted["type"].(type) {
+		case string:
+			converted["type"] = []string{of, "null"}
+		case []string:
+			converted["type"] = append(of, "null")
+		}
 	}
 	return converted
 }

@@ -72,15 +72,12 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{
-		crdFile: append([]byte("# Generated from package policy by `make manifests`.\n"), crd...),
-	}
-	values, err := read(valuesFile)
+	withNulls, err := nullable(crd)
 	if err != nil {
 		return nil, err
 	}
-	if files[valuesFile], err = withPolicy(values, draft07(spec)); err != nil {
-		return nil, fmt.Errorf("%s: %w", valuesFile, err)
+	files := map[string][]byte{
+		crdFile: append([]byte("# Generated from package policy by `make manifests`.\n"), withNulls...),
 	}
 	page, err := read(pageFile)
 	if err != nil {
@@ -88,6 +85,13 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 	}
 	if files[pageFile], err = withTable(page, table(spec)); err != nil {
 		return nil, fmt.Errorf("%s: %w", pageFile, err)
+	}
+	values, err := read(valuesFile)
+	if err != nil {
+		return nil, err
+	}
+	if files[valuesFile], err = withPolicy(values, draft07(allowNull(spec, true))); err != nil {
+		return nil, fmt.Errorf("%s: %w", valuesFile, err)
 	}
 	return files, nil
 }

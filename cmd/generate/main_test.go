@@ -64,13 +64,13 @@ func TestTheValueOfTheChartHasTheSchemaOfTheSpecAsJSONSchema(t *testing.T) {
 	require.NoError(t, json.Unmarshal(files[valuesFile], &got))
 	var want any
 	require.NoError(t, yaml.Unmarshal([]byte(`
-type: object
+type: [object, "null"]
 additionalProperties: false
 properties:
-  hold: {type: string, pattern: "^([0-9]+(h|m|s|ms))+$", description: "How long, < 1h or *."}
+  hold: {type: [string, "null"], pattern: "^([0-9]+(h|m|s|ms))+$", description: "How long, < 1h or *."}
   mode: {type: string, enum: [audit, deny], description: "What\nhappens."}
   checks:
-    type: array
+    type: [array, "null"]
     description: What is asked.
     items:
       type: object
@@ -78,14 +78,29 @@ properties:
       additionalProperties: false
       properties:
         name: {type: string, description: The name.}
-        api: {type: object, additionalProperties: false}
-        most: {type: [integer, string]}
+        api: {type: [object, "null"], additionalProperties: false}
+        most: {type: [integer, string, "null"]}
       oneOf: [{required: [api]}, {required: [most]}]
-  set: {type: object, additionalProperties: {type: string}}
+  set: {type: [object, "null"], additionalProperties: {type: string}}
 `), &want))
 	assert.Equal(t, want, got.Properties["policy"])
 	assert.Equal(t, map[string]any{"type": "object"}, got.Properties["image"], "what is around it stays")
 	assert.Contains(t, got.Properties, "rules")
+}
+
+// Server-side apply writes null for a map from which it removes the last field.
+func TestAnOptionalFieldMayBeNullAndARequiredOneMayNot(t *testing.T) {
+	files, err := generate(t, page)
+	require.NoError(t, err)
+	spec, err := specOf(files[crdFile])
+	require.NoError(t, err)
+	assert.Equal(t, true, spec["nullable"])
+	fields := spec["properties"].(schema)
+	assert.NotContains(t, fields["mode"], "nullable", "the API server takes no null among the values of a list")
+	check := fields["checks"].(schema)["items"].(schema)
+	assert.NotContains(t, check, "nullable", "an entry of a list")
+	assert.NotContains(t, check["properties"].(schema)["name"], "nullable")
+	assert.Equal(t, true, check["properties"].(schema)["api"].(schema)["nullable"])
 }
 
 func TestThePageHasARowForEachField(t *testing.T) {
@@ -116,7 +131,9 @@ func TestWhatIsGeneratedIsGeneratedAgainTheSameWay(t *testing.T) {
 func TestAFileWithoutAPlaceForWhatIsGeneratedIsAnError(t *testing.T) {
 	_, err := generate(t, "# The policy\n")
 	require.EqualError(t, err, "docs/policy.md: lacks the marks around the table of fields")
-	_, err = generated([]byte(definition), func(string) ([]byte, error) { return []byte("{}"), nil })
+	_, err = generated([]byte(definition), func(name string) ([]byte, error) {
+		return map[string][]byte{valuesFile: []byte("{}"), pageFile: []byte(page)}[name], nil
+	})
 	require.EqualError(t, err, "manifests/chart/values.schema.json: has no property policy")
 	unread := errors.New("cannot be read")
 	_, err = generated([]byte(definition), func(string) ([]byte, error) { return nil, unread })
