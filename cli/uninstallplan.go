@@ -66,7 +66,7 @@ func (u *uninstalling) guarding() []deletion {
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
-		deletionOf(access{namespace: u.namespace}, "ConfigMap", store.RulesName, u.client.CoreV1().ConfigMaps(u.namespace)),
+		deletionOf(access{namespace: u.namespace}, "ConfigMap", store.AcceptedName, u.client.CoreV1().ConfigMaps(u.namespace)),
 		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.InventoryName, u.client.CoreV1().ConfigMaps(u.namespace)),
 	)
 }

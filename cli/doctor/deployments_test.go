@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
+func TestFindingsOfDeploymentsAndVersions(t *testing.T) {
 	const (
 		webhook = "webhook-deployment: error: deployment/nodekeep-webhook: "
 		capture = "capture-deployment: error: deployment/nodekeep-capture: "
@@ -102,14 +102,6 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 				old.Spec.Containers[0].Image = "nodekeep:v0"
 				s.Pods.Value = append(s.Pods.Value, old)
 			}, nil,
-		},
-		"the policy is wrong": {
-			func(s *Seen) { s.setPolicy("kind: Policy\nretention: 5s\n") },
-			[]string{"policy: error: configmap/nodekeep-policy: the last good policy stays in force, and a process that starts does not run: read policy: apiVersion: Unsupported value: \"\": supported values: \"nodekeep.dev/v1alpha1\"; line ..."},
-		},
-		"the policy is not there, and is mounted": {
-			func(s *Seen) { s.remove(policyObject) },
-			[]string{"policy: error: configmap/nodekeep-policy: it does not exist: the Deployments mount it, so no pod starts"},
 		},
 	})
 }

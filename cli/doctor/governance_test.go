@@ -8,14 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // governed is a policy that the API server enforces.
-const governed = `apiVersion: nodekeep.dev/v1alpha1
-kind: NodePolicy
-metadata: {name: default}
-spec:
-  governance: {keys: [{key: example.com/tier, values: [gold, silver], mode: deny}]}
+const governed = policytest.Head + `  governance: {keys: [{key: example.com/tier, values: [gold, silver], mode: deny}]}
 `
 
 // govern puts a policy and the admission policies of its section governance into the cluster.
@@ -63,7 +60,7 @@ func TestFindingsOfTheAdmissionPoliciesOfGovernance(t *testing.T) {
 		"they are left from an earlier policy": {
 			func(s *Seen) {
 				govern(t, s)
-				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n")
+				s.setPolicy(policytest.Head)
 			},
 			[]string{
 				"governance: warning: " + object + ": is left from an earlier policy, and still in force",

@@ -29,7 +29,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	p, err := seen.InForce()
 	require.NoError(t, err)
 	if released {
-		seen.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: p.RulesHash()}})
+		seen.accepts(map[string]string{store.RulesInForce: p.RulesHash()})
 	}
 	m := view.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {
@@ -41,7 +41,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 }
 
 func TestFindingsOfMigrations(t *testing.T) {
-	const of = "configmap/nodekeep-policy: the migration of gpu to example.com/gpu "
+	const of = "nodepolicy/default: the migration of gpu to example.com/gpu "
 	both := []map[string]string{{"gpu": "a", "example.com/gpu": "a"}, {"gpu": "a"}}
 	conflict := append(slices.Clone(both), map[string]string{"gpu": "a", "example.com/gpu": "b"})
 	done := []map[string]string{{"example.com/gpu": "a"}}
@@ -50,7 +50,7 @@ func TestFindingsOfMigrations(t *testing.T) {
 	}
 	daemonSet := selects("DaemonSet", "driver")
 	const inUse = "1 DaemonSet selects on gpu by nodeSelector: apps/driver (removing the label deletes their Pods)"
-	const heldRules = "label-rules: warning: configmap/nodekeep-rules: rules ..."
+	const heldRules = "label-rules: warning: configmap/nodekeep-accepted: rules ..."
 	requireFindings(t, map[string]breakage{
 		"it is open": {
 			func(s *Seen) { migrates(t, s, "both", true, both, daemonSet) },

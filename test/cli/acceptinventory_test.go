@@ -18,7 +18,7 @@ import (
 )
 
 // racksPolicy has an inventory in a ConfigMap, and a rule that makes a label of it.
-const racksPolicy = policytest.Manifest(`labels:
+var racksPolicy = policytest.Manifest(`labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
 inventory:

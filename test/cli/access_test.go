@@ -152,7 +152,7 @@ func TestTheShippedRolesAreEnoughForTheirCommands(t *testing.T) {
 	bindRole(t, forViewers, "vera")
 	bindRole(t, forOperators, "otto")
 	users := map[string]string{forViewers: "vera", forOperators: "otto"}
-	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
+	for command, lines := range permittedCommands(nodekeep.PolicyFile(t)) {
 		t.Run(command, func(t *testing.T) {
 			for _, c := range lines {
 				if c.role == forAdmins || c.role == noRights {
@@ -193,7 +193,7 @@ func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 // A user without rights sees once what a command takes, in full.
 func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 	arrangeAccess(t)
-	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
+	for command, lines := range permittedCommands(nodekeep.PolicyFile(t)) {
 		if command == "doctor" { // it shows what may be read, and what may not
 			continue
 		}

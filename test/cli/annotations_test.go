@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const annotationsPolicy = policytest.Manifest(`annotations:
+var annotationsPolicy = policytest.Manifest(`annotations:
   keep: ["metal3.io/BareMetalHost"]
 `)
 

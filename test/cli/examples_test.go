@@ -63,7 +63,7 @@ func arrangeExamples(t *testing.T, dir string) {
 	}
 	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "ordinary-labels-come-back")
 	for name, from := range map[string]string{
-		"policy.yaml": nodekeep.PolicyFile,
+		"policy.yaml": nodekeep.PolicyFile(t),
 		"review.json": filepath.Join(golden, "review.json"),
 		"record.json": filepath.Join(golden, "record.json"),
 	} {

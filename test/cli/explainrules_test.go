@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const explainedRules = policytest.Manifest(`labels:
+var explainedRules = policytest.Manifest(`labels:
   rules:
   - {name: gpu, when: {devices: {driver: gpu.example.com, min: 2}}, set: {gpu.count: "2"}}
   - {name: team, set: {team: red}}

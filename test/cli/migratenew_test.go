@@ -23,8 +23,7 @@ func migrating(phase, further string) string {
 
 func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) {
 	loseEverything(t)
-	shipped := setPolicyMap(t, migrating("both", ""))
-	defer func() { setPolicyMap(t, shipped) }()
+	defer goesBy(t, migrating("both", ""))()
 	for field, sections := range map[string]string{
 		"taints.rules[0].selector":        "taints: {rules: [{selector: gpu=a, taint: \"example.com/gpu-only:NoSchedule\"}]}\n",
 		"taints.register[0].nodeSelector": "taints: {register: [{taint: \"example.com/starting:NoSchedule\", nodeSelector: gpu=a}]}\n",
@@ -33,7 +32,7 @@ func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) 
 	} {
 		t.Run(field, func(t *testing.T) {
 			for _, phase := range []string{"both", "new"} {
-				setPolicyMap(t, migrating(phase, sections))
+				rollOut(t, migrating(phase, sections))
 				refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")
 				assert.Equal(t, 1, refused.Code, "phase %s", phase)
 				assert.Contains(t, refused.ErrOut, field+" of the policy selects on gpu\n", "phase %s", phase)

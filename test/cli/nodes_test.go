@@ -99,9 +99,6 @@ func eventuallyHas(t *testing.T, name, key string) {
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }
 
-// policyHead is how a policy begins.
-const policyHead = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n"
-
 // policyFile is a policy with these sections.
 func policyFile(t *testing.T, sections string) string {
 	t.Helper()

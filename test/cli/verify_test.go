@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const profiles = policytest.Manifest(`verify:
+var profiles = policytest.Manifest(`verify:
   profiles:
   - name: gpu
     nodeSelector: gpu=yes
@@ -172,7 +172,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
 }
 
-const removing = policytest.Manifest(`verify:
+var removing = policytest.Manifest(`verify:
   profiles:
   - name: gpu
     nodeSelector: removable=yes
