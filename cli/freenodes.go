@@ -163,7 +163,7 @@ func (u *uninstalling) verificationKeys(ctx context.Context) (keys []string, err
 	if err != nil {
 		return nil, err
 	}
-	if inForce.Wrong != nil && inForce.Copy == "" {
+	if inForce.Wrong != nil && inForce.Copy == "" && !inForce.Default() {
 		if err := u.done("%v, and none was accepted before, so only taints with the key %s are removed", inForce.Wrong, verify.Taint); err != nil {
 			return nil, err
 		}

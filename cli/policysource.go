@@ -88,6 +88,8 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 		s.from = in.Instead()
 	}
 	switch {
+	case in.Default():
+		s.from = "the default policy, since there is no NodePolicy " + doctor.PolicyName
 	case errors.Is(in.Wrong, errNotServed) && !here && in.Copy == "":
 		s.from = "the default policy, since nodekeep is not installed"
 		c.say("This cluster has no CustomResourceDefinition %s, and namespace %s has no ConfigMap %s, so nodekeep is not installed. The default policy is taken. %s",

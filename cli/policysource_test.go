@@ -85,7 +85,10 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 			"2h0m0s", last, "this cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev: " + last + ".\n",
 		},
 		"there is none, and none was accepted": {
-			"", map[string]map[string]string{gateName: gate}, true, "720h0m0s", byDefault, "there is no NodePolicy default: " + byDefault + ".\n",
+			"", map[string]map[string]string{gateName: gate}, true, "720h0m0s", "the default policy, since there is no NodePolicy default", "",
+		},
+		"it cannot be used, and none was accepted": {
+			retaining("5s"), map[string]map[string]string{gateName: gate}, true, "720h0m0s", byDefault, ": " + byDefault + ".\n",
 		},
 		"nodekeep is not installed": {
 			"", nil, false, "720h0m0s", "the default policy, since nodekeep is not installed",

@@ -57,16 +57,14 @@ It shows what it will delete and change, and asks. Then:
 4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + store.AcceptedName + ` and
    ` + capture.InventoryName + `, which hold what is in force and what was accepted.
 
-It deletes neither the processes nor the records. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay, too. Save the
-policy before the static manifests are deleted: the NodePolicy is in them. The Job of "helm uninstall" runs this
-command with --yes.`,
+It deletes neither the processes nor the records. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay, too; at its
+end it says how to save and delete them. The Job of "helm uninstall" runs it with --yes.`,
 		Example: `
 			# What it would do
 			nodekeep uninstall --dry-run
 
 			# Before the manifests are deleted
 			nodekeep uninstall
-			kubectl get nodepolicy default -o yaml >policy.yaml
 			kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`,
 		GroupID: groupAct,
 	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
@@ -104,7 +102,7 @@ command with --yes.`,
 	flags.DurationVar(&patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	o.rights = func(c *cluster, _ []string) []access {
-		needed := append(c.toPolicyInForce(), c.toNodes("list"))
+		needed := []access{c.toNodes("list"), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
 		if dryRun {
 			return needed
 		}

@@ -20,7 +20,7 @@ func judgeNotKept(seen Seen) answer {
 	a := answer{ok: "every label and taint of the Nodes is kept"}
 	lacks(&a, "", seen.Nodes)
 	remedy := advice("The component that owns such a key sets it again. If an operator set it, see on which Nodes, "+
-		"and change labels.keep, labels.ignore or taints.ignore of the policy:", policyTo("nodekeep policy check - --against-cluster -o wide"))
+		"and change labels.keep, labels.ignore or taints.ignore of the policy:", seen.policyTo("nodekeep policy check - --against-cluster -o wide"))
 	for _, of := range seen.Nodes.Value.NotKept {
 		a.find(Note, "", remedy, "not kept (%s): %s", of.Why, listing(of.Items, "items"))
 	}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -56,10 +57,15 @@ func judgePolicy(seen Seen) answer {
 	switch {
 	case seen.Policy.Found && in.Wrong != nil:
 		a.find(Error, policyObject,
-			advice("Correct it. The check names all errors:", policyTo("nodekeep policy check -"), "kubectl edit "+policyObject),
+			advice("Correct it. The check names all errors:", seen.policyTo("nodekeep policy check -"), "kubectl edit "+policyObject),
 			"it cannot be used, and %s: %s", instead, strings.ReplaceAll(strings.TrimPrefix(in.Wrong.Error(), "read policy: "), "\n", "; "))
-	case seen.Policy.Absent && !seen.object(definitionObject).Found.Absent: // else that is a finding already
-		a.find(Warning, policyObject, seen.createPolicy(in), "it does not exist, which is no instruction: %s", instead)
+	case seen.Policy.Absent && seen.object(definitionObject).Found.Absent: // which is a finding already
+	case err == nil && in.Default():
+		a.ok = "there is none, so the default policy is in force"
+	case seen.Policy.Absent:
+		a.find(Warning, policyObject,
+			advice("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
+			"it does not exist, which is no instruction: %s", instead)
 	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
@@ -67,19 +73,16 @@ func judgePolicy(seen Seen) answer {
 	return a
 }
 
-// policyTo hands the NodePolicy to a command.
-func policyTo(command string) string { return "kubectl get " + policyObject + " -o yaml | " + command }
-
-// createPolicy creates a NodePolicy of what is in force.
-func (s Seen) createPolicy(in view.PolicyInForce) Remedy {
-	const empty = "To return to the defaults, create it with an empty spec."
-	if in.Copy == "" {
-		remedy := reinstall()
-		remedy.Text += " " + empty
-		return remedy
+// policyTo hands the NodePolicy to a command. If there is none, it is what is in force instead.
+func (s Seen) policyTo(command string) string {
+	in, err := s.policyInForce()
+	switch {
+	case !s.Policy.Absent:
+		return "kubectl get " + policyObject + " -o yaml | " + command
+	case err == nil && in.Copy == "":
+		return "echo '{apiVersion: nodekeep.dev/v1alpha1, kind: NodePolicy, metadata: {name: default}}' | " + command
 	}
-	return advice(empty+" To create it of what was accepted:",
-		s.kubectl(`get %s -o jsonpath='{.data.%s}' | kubectl create -f -`, acceptedObject, strings.ReplaceAll(in.Copy, ".", `\.`)))
+	return s.kubectl(`get %s -o jsonpath='{.data.%s}' | %s`, acceptedObject, strings.ReplaceAll(cmp.Or(in.Copy, store.AcceptedPolicy), ".", `\.`), command)
 }
 
 // judgedBy is the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.

@@ -35,9 +35,9 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured]() },
 			[]string{"policy: warning: " + of + "it does not exist, which is no instruction: " + kept},
 		},
-		"it does not exist, and none was accepted": {
+		"it does not exist, and none was accepted: all is as at first": {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured](); nothingAccepted(s) },
-			[]string{"policy: warning: " + of + "it does not exist, which is no instruction: " + byDefault},
+			nil,
 		},
 		"the API server knows no NodePolicies": {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured](); s.remove(definitionObject) },

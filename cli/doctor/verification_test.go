@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/verify"
 
@@ -27,7 +28,7 @@ func profilesOf(profiles ...string) string {
 func TestAnInstallationWithoutVerificationIsHealthy(t *testing.T) {
 	seen := healthy(t)
 	seen.Objects = inCluster(t, "crd.yaml", "nodekeep.yaml")
-	seen.setPolicy(policyIn(t, "nodekeep.yaml"))
+	seen.Policy, seen.Accepted = Absent[*unstructured.Unstructured](), Absent[*corev1.ConfigMap]()
 	seen.VerifyLeader, seen.ChecksIn = Absent[Leadership](), Absent[*corev1.Namespace]()
 	result := judgeVerification(seen).result(checkVerification)
 	assert.Equal(t, StatusOK, result.Status, result.What)

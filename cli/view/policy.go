@@ -39,6 +39,9 @@ func PolicyInForceOf(object []byte, accepted map[string]string, gate policy.Gate
 	return PolicyInForce{Policy: policy.Default().WithGate(gate), Wrong: wrong}
 }
 
+// Default reports that there is no NodePolicy and none was accepted: all is as at first.
+func (in PolicyInForce) Default() bool { return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" }
+
 // Instead is what is in force where the NodePolicy does not count.
 func (in PolicyInForce) Instead() string {
 	if in.Copy == "" {
