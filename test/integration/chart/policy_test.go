@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -117,7 +118,9 @@ governance: {keys: [{key: a, description: b, values: ["", c], required: true, im
 inventory: [{name: a, url: "https://a/b", interval: 5m, auth: {tokenFile: /var/run/nodekeep/a/token}, ca: /var/run/nodekeep/a/ca.crt, attributes: [rack], staleAfter: 24h, preload: true}, {name: b, file: /var/run/nodekeep/b, attributes: [a]}, {name: c, configMap: d, attributes: [a]}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := applyPolicy(t, policytest.Manifest(sections))
+			out, err := kubectl(t.Context(), "delete", "--ignore-not-found", "nodepolicy", "default")
+			require.NoError(t, err, out)
+			out, err = applyPolicy(t, policytest.Manifest(sections))
 			require.NoError(t, err, out)
 			out, err = kubectl(t.Context(), "get", "nodepolicy", "default", "-o", "json")
 			require.NoError(t, err, out)
@@ -130,35 +133,57 @@ inventory: [{name: a, url: "https://a/b", interval: 5m, auth: {tokenFile: /var/r
 	}
 }
 
+// Server-side apply writes null where it removes the last field of a section.
+func TestAPolicyCanBeAppliedAgainWithLess(t *testing.T) {
+	withPolicies(t)
+	for _, sections := range []string{"verify: {label: a, start: {inFlight: 1}}\ncordon: keep", "verify: {label: a, start: {}}\ncordon: keep", "verify: {}\ncordon: keep", "{}"} {
+		out, err := applyPolicy(t, policytest.Manifest(sections))
+		require.NoError(t, err, "%s: %s", sections, out)
+		out, err = kubectl(t.Context(), "get", "nodepolicy", "default", "-o", "json")
+		require.NoError(t, err, out)
+		_, err = policy.LoadObject([]byte(out), policy.DefaultGate)
+		require.NoError(t, err, out)
+	}
+}
+
 func TestHelmBringsThePolicyAndItsKindAndKeepsBoth(t *testing.T) {
 	for name, serverSide := range map[string]string{"by server-side apply": "true", "by patches of the client": "false"} {
 		t.Run(name, func(t *testing.T) {
 			withoutPolicies(t)
 			t.Cleanup(func() { withoutPolicies(t) })
 			r := release{namespace: "policy-" + serverSide, serverSide: serverSide}
-			r.helm(t, "install", "nodekeep", older(t), "--create-namespace", "--server-side="+serverSide)
+			values := set("policy.cordon=keep")
+			r.helm(t, append([]string{"install", "nodekeep", older(t), "--create-namespace", "--server-side=" + serverSide}, values...)...)
 			uid := r.policyField(t, "{.metadata.uid}")
-			assert.Equal(t, "{}", r.policyField(t, "{.spec}"))
+			assert.JSONEq(t, `{"cordon":"keep"}`, r.policyField(t, "{.spec}"))
 			retention := `{"spec": {"labels": {"ignore": ["a"]}, "retention": "1h"}}`
 			patch := func(merge string) {
 				out, err := kubectl(t.Context(), "patch", "nodepolicy", "default", "--type=merge", "--field-manager=kubectl-edit", "-p", merge)
 				require.NoError(t, err, out)
 			}
 			patch(retention)
-			assert.JSONEq(t, `{"labels":{"ignore":["a"]}}`, r.policyField(t, "{.spec}"), "the older kind lacks the field")
+			assert.JSONEq(t, `{"cordon":"keep","labels":{"ignore":["a"]}}`, r.policyField(t, "{.spec}"), "the older kind lacks the field")
 
-			r.upgrade(t)
+			r.upgrade(t, values...)
 			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"), "the release takes the object over as it is")
-			assert.JSONEq(t, `{"labels":{"ignore":["a"]}}`, r.policyField(t, "{.spec}"), "an edit stays")
+			assert.JSONEq(t, `{"cordon":"keep","labels":{"ignore":["a"]}}`, r.policyField(t, "{.spec}"), "an edit stays")
 			patch(retention)
-			assert.JSONEq(t, `{"labels":{"ignore":["a"]},"retention":"1h"}`, r.policyField(t, "{.spec}"), "the kind has the new field")
-			r.upgrade(t, set("policy.cordon=keep")...)
-			assert.JSONEq(t, `{"cordon":"keep","labels":{"ignore":["a"]},"retention":"1h"}`, r.policyField(t, "{.spec}"), "a value is added to an edit")
+			all := `{"cordon":"keep","labels":{"ignore":["a"]},"retention":"1h"}`
+			assert.JSONEq(t, all, r.policyField(t, "{.spec}"), "the kind has the new field")
+			more, both := set("policy.cordon=keep", "policy.machine.follow=true"), `{"cordon":"keep","labels":{"ignore":["a"]},"machine":{"follow":true},"retention":"1h"}`
+			r.upgrade(t, more...)
+			assert.JSONEq(t, both, r.policyField(t, "{.spec}"), "a value is added to an edit")
+			r.upgrade(t)
+			assert.JSONEq(t, both, r.policyField(t, "{.spec}"), "without a value, the release leaves the policy as it is")
+			r.upgrade(t, more...) // as it is: without server-side apply, Helm changes no field of an object that it takes over
+			r.upgrade(t, values...)
+			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"))
+			assert.NotContains(t, r.policyField(t, "{.spec}"), "follow", "a value that is removed is the default again")
 
 			r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"))
 			before := r.policyField(t, "{.spec}")
-			r.helm(t, "install", "nodekeep", harness.Chart(), "--server-side="+serverSide, "--set", "policy.cordon=keep")
+			r.helm(t, append([]string{"install", "nodekeep", harness.Chart(), "--server-side=" + serverSide}, values...)...)
 			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"))
 			assert.JSONEq(t, before, r.policyField(t, "{.spec}"), "the next installation begins with the policy that was")
 			r.helm(t, "uninstall", "nodekeep", "--no-hooks")
@@ -194,7 +219,7 @@ func TestWhoMayReadAndWriteThePolicy(t *testing.T) {
 	withoutPolicies(t)
 	t.Cleanup(func() { withoutPolicies(t) })
 	r := release{namespace: "policy-roles", serverSide: "true"}
-	r.helm(t, append([]string{"install", "nodekeep", harness.Chart(), "--create-namespace"}, profiles(oneProfile)...)...)
+	r.helm(t, append([]string{"install", "nodekeep", harness.Chart(), "--create-namespace"}, profiles(oneProfile, "verify.checksNamespace=policy-roles-checks")...)...)
 	defer r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 	for _, role := range []string{"nodekeep-policy-editor", "nodekeep-policy-viewer", "nodekeep-viewer", "nodekeep-operator"} {
 		out, err := kubectl(t.Context(), "create", "clusterrolebinding", role+"-test", "--clusterrole", role, "--user", role)

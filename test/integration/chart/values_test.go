@@ -117,10 +117,9 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 }
 
 // So Helm owns no field that an operator may want to set with kubectl.
-func TestThePolicyOfTheChartSaysNothing(t *testing.T) {
-	var object struct{ Spec map[string]any }
-	require.NoError(t, yaml.Unmarshal([]byte(render(t).policy(t)), &object))
-	assert.Equal(t, map[string]any{}, object.Spec)
+func TestTheChartMakesNoPolicyUnlessItsValuesSayOne(t *testing.T) {
+	assert.Empty(t, render(t).names("NodePolicy"))
+	assert.Equal(t, []string{"default"}, render(t, set("policy.cordon=keep")...).names("NodePolicy"))
 }
 
 func TestEveryValueIsExplained(t *testing.T) {

@@ -151,7 +151,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.True(t, gated(r))
 		}},
 		"the gate in any case": {append(set("gate.policy=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) { assert.True(t, gated(r)) }},
-		"a cluster that serves the policy": {[]string{"--api-versions", "nodekeep.dev/v1alpha1/NodePolicy"}, func(t *testing.T, r rendered) {
+		"a policy for a cluster that serves its kind": {append(set("policy.cordon=keep"), "--api-versions", "nodekeep.dev/v1alpha1/NodePolicy"), func(t *testing.T, r rendered) {
 			assert.NotContains(t, r.policy(t), "helm.sh/hook", "the object is part of the release")
 			assert.Contains(t, r.policy(t), "helm.sh/resource-policy: keep")
 		}},

@@ -38,13 +38,16 @@ func TestTheChangeOfAPolicyActsInEveryProcessWithinSeconds(t *testing.T) {
 	nodekeep.SetPolicy(t, policytest.Manifest("taints:\n  rules: [{selector: lane, taint: \"lane={value}:NoExecute\"}]\n"+
 		"  register: [{taint: \"example.com/new:NoSchedule\"}]\n"+
 		"verify: {profiles: [{name: all, nodeSelector: checked=yes, checks: [{name: api, api: {}}]}]}"))
-	created := nodekeep.RegisterNode(t, harness.RegistrationWith(fresh, map[string]string{"checked": "yes"}))
-	t.Cleanup(func() { nodekeep.DeleteNode(t, fresh) })
+	node := harness.RegistrationWith(fresh, map[string]string{"checked": "yes"})
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
+	created := nodekeep.RegisterNode(t, node)
+	defer nodekeep.DeleteNode(t, fresh)
+	nodekeep.Untaint(t, fresh, corev1.TaintNodeNotReady+":NoSchedule") // as the node lifecycle controller does, which does not run here
 	assert.True(t, harness.Carries(created, "example.com/new:NoSchedule"), "the webhook, in the CREATE")
 	comesToCarry(t, live, "lane=a:NoExecute") // capture
 	require.Eventually(t, func() bool {       // verify
 		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Spec.NodeName == fresh })
-	}, harness.Settles, poll, "verify must start a worker Pod")
+	}, harness.Settles, poll, "verify must start a worker Pod; its log is %s", nodekeep.Cluster.LogPath("nodekeep-verify"))
 }
