@@ -64,6 +64,7 @@ func (c *Controller) rollOut(ctx context.Context) {
 		case <-ticker.C:
 		}
 		c.checkRules(ctx)
+		c.keepAccepted(ctx)
 		if err := c.Contained("count migrations", "", func() error { c.countMigrations(); return nil }); err != nil {
 			c.Logger.Error("migrations cannot be counted", "error", err)
 		}
@@ -91,7 +92,10 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	}
 	inForce, accepted := policy.NoRules, ""
 	if state != nil {
-		inForce, accepted = state.Data[store.RulesInForce], state.Data[store.RulesAccepted]
+		accepted = state.Data[store.RulesAccepted]
+		if value, ok := state.Data[store.RulesInForce]; ok {
+			inForce = value
+		}
 	}
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
 		if c.rollout.holds(inForce) {

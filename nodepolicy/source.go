@@ -112,8 +112,8 @@ func (s *Source) Accepted() []byte {
 	return nil
 }
 
-// Run finds out which policy is in force, and follows the NodePolicy until ctx is done. It calls changed after each later change of the policy. It
-// calls wrong, once for each generation, with the reason why the NodePolicy cannot be used, and once when it is deleted.
+// Run finds out which policy is in force, and follows the NodePolicy until ctx is done. It calls changed once it knows the policy, and after each
+// change of it. It calls wrong with the reason, once for each generation that cannot be used, and once for a deletion.
 func (s *Source) Run(ctx context.Context, changed func(), wrong func(error)) {
 	s.changed, s.wrong = changed, wrong
 	if err := firstReads().DelayFunc().Until(ctx, true, true, s.begin()); err != nil {
@@ -172,8 +172,9 @@ func (s *Source) readFirst(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.seen = seen
 	s.current.Store(&state{ruling: r, uid: seen.uid})
-	close(s.known)
 	s.contained(func() { s.report(r) })
+	s.contained(s.changed)
+	close(s.known)
 	return nil
 }
 

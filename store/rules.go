@@ -37,7 +37,7 @@ type Rules struct {
 	inForce   atomic.Pointer[string]
 }
 
-// NewRules reads nothing yet. none is what is in force where there has been no such ConfigMap, or it has no such key.
+// NewRules reads nothing yet. The parameter none is what is in force while the ConfigMap, or its key, was never there.
 func NewRules(client kubernetes.Interface, namespace, none string, logger *slog.Logger) *Rules {
 	return &Rules{client: client, namespace: namespace, none: none, logger: logger}
 }

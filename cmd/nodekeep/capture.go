@@ -20,6 +20,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Client:    p.client,
 		Records:   p.records,
 		Policy:    p.policy.Policy,
+		Object:    p.policy,
 		Events:    events,
 		Guard:     guard.New(p.client, p.logger),
 		Cluster:   cluster.UID,
@@ -47,10 +48,10 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(ctx); return nil })
-	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
+	p.withPolicy(ctx, group, func() error { return controller.Run(ctx, p.records.Synced) })
 	group.Go(func() error { cluster.Run(ctx); return nil })
-	group.Go(func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
-	group.Go(func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })
+	p.withPolicy(ctx, group, func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
+	p.withPolicy(ctx, group, func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })
 	p.serve(ctx, group, controller.EnqueueAll, controller.ReportPolicy, synced("records", p.records.Synced), synced("nodes", controller.Synced))
 	return ended(group)
 }

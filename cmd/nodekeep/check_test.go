@@ -178,7 +178,7 @@ func TestADryRunShowsWhatWouldPassHere(t *testing.T) {
 		"no profile where there are two": {[]string{"--policy", file}, "the policy has the profiles gpu, rest"},
 		"a profile that does not exist":  {[]string{"--policy", file, "--profile", "cpu"}, `--profile "cpu": the policy has the profiles gpu, rest`},
 		"no policy":                      {[]string{"--profile", "gpu"}, "--profile needs --policy"},
-		"a policy without profiles":      {[]string{"--policy", write(t, "empty.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n")}, "no profiles in section verify"},
+		"a policy without profiles":      {[]string{"--policy", write(t, "empty.yaml", policytest.Head)}, "no profiles in section verify"},
 		"a policy that does not exist":   {[]string{"--policy", "/none"}, "--policy /none: "},
 		"an argument":                    {[]string{"gpu"}, `unexpected argument "gpu"`},
 	} {
