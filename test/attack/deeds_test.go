@@ -230,8 +230,8 @@ func deeds() []deed {
 		{"read a Lease by its name", get(leases + "/nodekeep-capture")},
 		{"read the controller's Lease", get(leases + "/nodekeep-verify")},
 		{"create Leases in the release namespace", []request{post(leases, named("coordination.k8s.io/v1", "Lease", "thief"))}},
-		{"write Events about Nodes", []request{post(core+"/namespaces/default/events", event("default", "thief")), patch(core+"/namespaces/default/events/earlier", object{"message": "a"})}},
-		{"write Events about the policy", []request{post(release+"/events", event(harness.Namespace, "thief")), patch(release+"/events/earlier", object{"message": "a"})}},
+		{"write Events about Nodes and the policy", []request{post(core+"/namespaces/default/events", event("default", "thief")), patch(core+"/namespaces/default/events/earlier", object{"message": "a"})}},
+		{"write Events in the release namespace", []request{post(release+"/events", event(harness.Namespace, "thief")), patch(release+"/events/earlier", object{"message": "a"})}},
 
 		{"run and delete Pods in " + verify.Namespace, append(remove(checks+"/pods/check"), post(checks+"/pods", pod(verify.Namespace, "thief")))},
 		{"read Pods in " + verify.Namespace, append(get(checks+"/pods/check", checks+"/pods"), log...)},

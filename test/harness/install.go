@@ -80,7 +80,7 @@ type Product struct {
 	Binary, Manifests string
 }
 
-// InstallProduct applies the manifests of a build. Neither process runs yet.
+// InstallProduct applies the manifests of a build, and a NodePolicy that says nothing. Neither process runs yet.
 func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installation, error) {
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {
@@ -97,6 +97,9 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 		return nil, err
 	}
 	if err := i.applyAll(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.WritePolicy(ctx, defaultPolicy); err != nil {
 		return nil, err
 	}
 	return i, i.choosePorts()
@@ -126,17 +129,11 @@ func (i *Installation) Reapply(ctx context.Context, further ...string) error {
 	return i.applyAll(ctx, further...)
 }
 
-// apply applies a file of the manifests. The NodePolicy that is there stays as it is.
+// apply applies a file of the manifests, but for a NodePolicy.
 func (i *Installation) apply(ctx context.Context, file string, args ...string) error {
-	path := filepath.Join(i.manifests, file)
-	there, err := i.hasPolicy(ctx)
+	path, err := i.withoutPolicy(filepath.Join(i.manifests, file))
 	if err != nil {
 		return err
-	}
-	if there {
-		if path, err = i.withoutPolicy(path); err != nil {
-			return err
-		}
 	}
 	args = append([]string{"apply", "--server-side", "-f", path}, args...)
 	if out, err := i.Kubectl(ctx, args...); err != nil {

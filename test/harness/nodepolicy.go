@@ -32,6 +32,9 @@ import (
 // PolicyName is the name of the one NodePolicy.
 const PolicyName = "default"
 
+// defaultPolicy says nothing, so all is as it is by default.
+const defaultPolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: " + PolicyName + "}\nspec: {}\n"
+
 // policyHook is the entry of the ValidatingWebhookConfiguration that refuses policies which nodekeep cannot use.
 const policyHook = "policy.nodekeep.dev"
 
@@ -246,8 +249,8 @@ func (i *Installation) withoutPolicyHook(ctx context.Context, do func() error) e
 	if err != nil {
 		return fmt.Errorf("read webhook configuration: %w", err)
 	}
-	at := slices.IndexFunc(with.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == policyHook })
-	if at < 0 {
+	at, found := hookAt(with, policyHook)
+	if !found {
 		return fmt.Errorf("the ValidatingWebhookConfiguration has no entry %s", policyHook)
 	}
 	path := fmt.Sprintf("/webhooks/%d", at)
@@ -265,6 +268,21 @@ func (i *Installation) withoutPolicyHook(ctx context.Context, do func() error) e
 		return err
 	}
 	return errors.Join(do(), change(map[string]any{"op": "add", "path": path, "value": with.Webhooks[at]}))
+}
+
+func hookAt(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, name string) (at int, found bool) {
+	at = slices.IndexFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == name })
+	return at, at >= 0
+}
+
+// DeletionHook is the entry of the ValidatingWebhookConfiguration by which the webhook sees Nodes that are about to be deleted, and its JSON path.
+func (i *Installation) DeletionHook(t testing.TB) (hook admissionregistrationv1.ValidatingWebhook, path string) {
+	t.Helper()
+	with, err := i.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.WithoutCancel(t.Context()), "nodekeep", metav1.GetOptions{})
+	require.NoError(t, err)
+	at, found := hookAt(with, "deletion.nodekeep.dev")
+	require.True(t, found)
+	return with.Webhooks[at], fmt.Sprintf("/webhooks/%d", at)
 }
 
 // followed changes the NodePolicy. It returns when each running process of the installation has read the generation that it has then, but for those
@@ -307,19 +325,6 @@ func logOf(t testing.TB, p *Process) string {
 	log, err := os.ReadFile(p.LogPath())
 	require.NoError(t, err)
 	return string(log)
-}
-
-// hasPolicy reports whether there is a NodePolicy. Without its CustomResourceDefinition there is none.
-func (i *Installation) hasPolicy(ctx context.Context) (bool, error) {
-	policies, err := i.Policies()
-	if err != nil {
-		return false, err
-	}
-	_, err = policies.Get(ctx, PolicyName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // policyDocument is in the manifest of a NodePolicy, and in no other one.

@@ -64,17 +64,18 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 	}
 	only := map[string]map[string]access{
 		"nodekeep-webhook": {
-			"patch Nodes":                   {Verb: "patch", Resource: "nodes"},
-			"list Nodes":                    {Verb: "list", Resource: "nodes"},
-			"watch Nodes":                   {Verb: "watch", Resource: "nodes"},
-			"delete records":                {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
-			"write Events":                  {Verb: "create", Resource: "events", Namespace: "default"},
-			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
+			"patch Nodes":                           {Verb: "patch", Resource: "nodes"},
+			"list Nodes":                            {Verb: "list", Resource: "nodes"},
+			"watch Nodes":                           {Verb: "watch", Resource: "nodes"},
+			"delete records":                        {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
+			"write Events":                          {Verb: "create", Resource: "events", Namespace: "default"},
+			"write Events in the release namespace": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
 		},
 		"nodekeep-capture": {
-			"read the webhook's certificate": {Verb: "get", Resource: "secrets", Namespace: harness.Namespace, Name: "nodekeep-webhook-tls"},
-			"change the webhook":             {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "nodekeep"},
-			"read Events":                    {Verb: "list", Resource: "events", Namespace: "default"},
+			"read the webhook's certificate":        {Verb: "get", Resource: "secrets", Namespace: harness.Namespace, Name: "nodekeep-webhook-tls"},
+			"change the webhook":                    {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "nodekeep"},
+			"read Events":                           {Verb: "list", Resource: "events", Namespace: "default"},
+			"write Events in the release namespace": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
 		},
 	}
 	reads := map[string]access{
@@ -88,9 +89,8 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 			"read Nodes": {Verb: "get", Resource: "nodes"},
 		},
 		"nodekeep-capture": {
-			"delete records":                {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
-			"write Events about Nodes":      {Verb: "create", Resource: "events", Namespace: "default"},
-			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
+			"delete records": {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
+			"write Events about Nodes and the policy": {Verb: "create", Resource: "events", Namespace: "default"},
 		},
 	}
 	for account, own := range only {
