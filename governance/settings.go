@@ -17,7 +17,7 @@ type Settings struct {
 }
 
 // Key says what holds of one label.
-// +kubebuilder:validation:XValidation:rule="!(has(self.values) && size(self.values) > 0 && has(self.pattern) && self.pattern != '')",message="must have values or a pattern, not both"
+// +kubebuilder:validation:XValidation:rule="!(has(self.values) && size(self.values) > 0 && has(self.pattern) && size(self.pattern) > 0)",message="must have values or a pattern, not both"
 type Key struct {
 	// The key of the label.
 	// +required

@@ -32,7 +32,7 @@ const (
 const Mounts = "/var/run/nodekeep/"
 
 // Entry is an entry of the section inventory.
-// +kubebuilder:validation:XValidation:rule="[has(self.url) && self.url != '', has(self.file) && self.file != '', has(self.configMap) && self.configMap != ''].filter(x, x).size() == 1",message="must have exactly one of url, file and configMap"
+// +kubebuilder:validation:XValidation:rule="[has(self.url) && size(self.url) > 0, has(self.file) && size(self.file) > 0, has(self.configMap) && size(self.configMap) > 0].filter(x, x).size() == 1",message="must have exactly one of url, file and configMap"
 type Entry struct {
 	// The name by which rules, metrics and Events know the source.
 	// +required

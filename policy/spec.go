@@ -19,8 +19,8 @@ const (
 	name       = "default"
 )
 
-// Spec is what a NodePolicy says. A field that is left out has its default. The comments of the fields are what `kubectl explain` shows, and
-// with the markers they are the one source of the schema.
+// Spec is what a NodePolicy says. A field that is left out has its default. The comments of the fields are what `kubectl explain` shows.
+// With the markers they are the one source of the schema.
 type Spec struct {
 	// Which labels are kept and how they are restored, and the rules for labels.
 	Labels Labels `json:"labels"`

@@ -8,8 +8,8 @@ import (
 )
 
 // nullable is a CustomResourceDefinition whose optional fields may be null, which is as if they were left out. Server-side apply writes null for a
-// map from which it removes the last field: without this, a NodePolicy could not be applied with an empty spec. Helm's values are null where a
-// value from before is to be removed. A field with a list of its values is left as it is: the API server takes no null among them.
+// map from which it removes the last field. Without this, a NodePolicy could not be applied with an empty spec. Helm's values are null where a
+// value from before is to be removed. A field with a list of its values stays as it is. The API server takes no null among them.
 func nullable(crd []byte) ([]byte, error) {
 	var definition schema
 	if err := yaml.Unmarshal(crd, &definition); err != nil {

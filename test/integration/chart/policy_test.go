@@ -39,11 +39,11 @@ func withPolicies(t *testing.T) {
 }
 
 // applyPolicy applies a manifest as an operator does.
-func applyPolicy(t *testing.T, manifest string, args ...string) (string, error) {
+func applyPolicy(t *testing.T, manifest string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(manifest), 0o600))
-	return kubectl(t.Context(), append([]string{"apply", "--server-side", "-f", file}, args...)...)
+	return kubectl(t.Context(), "apply", "--server-side", "-f", file)
 }
 
 // The webhook says the same and more, and it may be down.
