@@ -185,8 +185,8 @@ func TestAManifestHasNothingButWhatTheUserSays(t *testing.T) {
 		"spec":     map[string]any{"labels": map[string]any{"protected": "never"}},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, never, string(got))
+	assert.Equal(t, []byte(never), got)
 	got, err = manifestOf(map[string]any{})
 	require.NoError(t, err)
-	assert.Equal(t, empty, string(got))
+	assert.Equal(t, []byte(empty), got)
 }

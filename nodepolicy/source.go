@@ -87,13 +87,13 @@ func (s *Source) Known() bool {
 	}
 }
 
-// Wait returns once it is known what is in force, or with an error once ctx is done.
-func (s *Source) Wait(ctx context.Context) error {
+// Wait waits until it is known what is in force. It reports false if ctx is done before.
+func (s *Source) Wait(ctx context.Context) (known bool) {
 	select {
 	case <-s.known:
-		return nil
+		return true
 	case <-ctx.Done():
-		return ctx.Err()
+		return false
 	}
 }
 

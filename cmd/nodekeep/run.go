@@ -24,7 +24,7 @@ func (p *process) serve(ctx context.Context, group *errgroup.Group, changed func
 // withPolicy adds to a group what needs to know which policy is in force. It begins once that is known.
 func (p *process) withPolicy(ctx context.Context, group *errgroup.Group, do func() error) {
 	group.Go(func() error {
-		if p.policy.Wait(ctx) != nil {
+		if !p.policy.Wait(ctx) {
 			return nil // stopped before
 		}
 		return do()
