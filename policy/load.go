@@ -18,8 +18,8 @@ func Default() Policy {
 	return p
 }
 
-// Load reads the manifest of a NodePolicy for Nodes that wait behind the gate, whose key must be a valid taint key. Fields that are left out are as
-// in [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error is [FileErrors]; the Policy that
+// Load reads the manifest of a NodePolicy. Its Nodes wait behind the gate, whose key must be a valid taint key. Fields that are left out are as in
+// [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error is [FileErrors]; the Policy that
 // comes with an error is the zero Policy and not to be used.
 func Load(data []byte, gate Gate) (Policy, error) {
 	m, mistyped, strict, err := readManifest(data)

@@ -13,8 +13,8 @@ import (
 // errNoPolicy reports that the policy in force is not known.
 var errNoPolicy = errors.New("the policy is not known")
 
-// InForce is the policy that all processes follow, as far as the cluster shows it: that of the NodePolicy, or what is in force instead. It is an
-// error if it is not known.
+// InForce is the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
+// an error if it is not known.
 func (s Seen) InForce() (policy.Policy, error) {
 	in, err := s.policyInForce()
 	return in.Policy, err

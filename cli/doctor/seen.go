@@ -87,7 +87,7 @@ const (
 	VerifyDeployment  = "nodekeep-verify"                 // its Lease and its policy have that name too
 	Service           = WebhookDeployment                 // that the API server calls
 	PodSelector       = "app.kubernetes.io/name=nodekeep" // of all processes
-	// Gate is the policy, its binding, the Role and RoleBinding that switch it off by being gone, and the ConfigMap with the gate's key.
+	// Gate is the policy, its binding, and the Role and RoleBinding without which it is off. It is also the ConfigMap with the gate's key.
 	Gate    = "nodekeep-gate"
 	GateKey = "gate-key" // of that ConfigMap
 

@@ -19,7 +19,7 @@ type PolicyInForce struct {
 // ErrNoNodePolicy reports that there is no NodePolicy.
 var ErrNoNodePolicy = errors.New("there is no NodePolicy default")
 
-// PolicyInForceOf decides by the NodePolicy in JSON, nil if there is none, and by what was accepted, as a process that starts does.
+// PolicyInForceOf decides as a process that starts does. It goes by the NodePolicy in JSON, nil if there is none, and by what was accepted.
 func PolicyInForceOf(object []byte, accepted map[string]string, gate policy.Gate) PolicyInForce {
 	wrong := ErrNoNodePolicy
 	if object != nil {

@@ -327,7 +327,7 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	assert.Equal(t, map[string]*string{"rack": new("r1")}, items)
 }
 
-// captureMissesPolicies restarts capture, which hears of no change of the policy from then on, until hears is called or the test ends.
+// captureMissesPolicies restarts capture. From then on it receives no change of the policy, until hears is called or the test ends.
 func captureMissesPolicies(t *testing.T) (hears func()) {
 	t.Helper()
 	heard := make(chan struct{})

@@ -87,7 +87,7 @@ func (i *Installation) SetPolicy(t testing.TB, content string, deaf ...string) {
 	i.followed(t, deaf, func(ctx context.Context) (int64, error) { return i.storePolicy(ctx, content) })
 }
 
-// RenewPolicy makes a new generation of the NodePolicy that says the same as before, in other words. capture then looks at once whether rules that it
+// RenewPolicy makes a new generation of the NodePolicy. It says the same as before, in other words. capture then looks at once whether rules that it
 // holds were accepted.
 func (i *Installation) RenewPolicy(t testing.TB) {
 	t.Helper()
@@ -275,7 +275,7 @@ func hookAt(configuration *admissionregistrationv1.ValidatingWebhookConfiguratio
 	return at, at >= 0
 }
 
-// DeletionHook is the entry of the ValidatingWebhookConfiguration by which the webhook sees Nodes that are about to be deleted, and its JSON path.
+// DeletionHook is the entry of the ValidatingWebhookConfiguration for deletions of Nodes, and its JSON path.
 func (i *Installation) DeletionHook(t testing.TB) (hook admissionregistrationv1.ValidatingWebhook, path string) {
 	t.Helper()
 	with, err := i.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.WithoutCancel(t.Context()), "nodekeep", metav1.GetOptions{})
@@ -285,7 +285,7 @@ func (i *Installation) DeletionHook(t testing.TB) (hook admissionregistrationv1.
 	return with.Webhooks[at], fmt.Sprintf("/webhooks/%d", at)
 }
 
-// followed changes the NodePolicy. It returns when each running process of the installation has read the generation that it has then, but for those
+// followed changes the NodePolicy. It returns when each running process of the installation has read the new generation. It does not wait for those
 // that are deaf.
 func (i *Installation) followed(t testing.TB, deaf []string, change func(context.Context) (generation int64, err error)) {
 	t.Helper()
