@@ -87,8 +87,8 @@ func (i *Installation) SetPolicy(t testing.TB, content string, deaf ...string) {
 	i.followed(t, deaf, func(ctx context.Context) (int64, error) { return i.storePolicy(ctx, content) })
 }
 
-// RenewPolicy makes a new generation of the NodePolicy. It says the same as before, in other words. capture then looks at once whether rules that it
-// holds were accepted.
+// RenewPolicy makes a new generation of the NodePolicy. It says the same as before, in other words. So capture looks for acceptance
+// at once.
 func (i *Installation) RenewPolicy(t testing.TB) {
 	t.Helper()
 	i.SetPolicy(t, renewed(t, i.Policy(t)))
