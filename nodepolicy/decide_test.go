@@ -185,8 +185,8 @@ func TestAManifestHasNothingButWhatTheUserSays(t *testing.T) {
 		"spec":     map[string]any{"labels": map[string]any{"protected": "never"}},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []byte(never), got)
+	assert.JSONEq(t, never, string(got))
 	got, err = manifestOf(map[string]any{})
 	require.NoError(t, err)
-	assert.Equal(t, []byte(empty), got)
+	assert.JSONEq(t, empty, string(got))
 }

@@ -157,7 +157,7 @@ func TestTheNodePolicyIsFollowed(t *testing.T) {
 		require.True(t, b.Wait(t.Context()))
 		assert.True(t, b.Known())
 		assert.True(t, b.is(t, inline))
-		assert.Equal(t, []byte(inline), b.Accepted())
+		assert.JSONEq(t, inline, string(b.Accepted()))
 		assert.Equal(t, types.UID("a"), b.UID())
 		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=1`}, b.said(), "that it is listed again is no news")
 		assert.EqualValues(t, 1, b.changes.Load(), "nothing was in force before")
