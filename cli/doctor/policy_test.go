@@ -61,15 +61,15 @@ func TestFindingsOfThePolicy(t *testing.T) {
 func TestWhileThePolicyCannotBeUsedChecksGoByWhatWasAcceptedLast(t *testing.T) {
 	seen := healthy(t)
 	seen.accepts(map[string]string{store.AcceptedPolicy: "{}", store.AcceptedBefore: inJSON(t, policytest.Manifest("labels: {protected: inline}"))})
-	for name, change := range map[string]func(){
-		"it is wrong":       func() { seen.setPolicy(policytest.Manifest("retention: 5s")) },
-		"it does not exist": func() { seen.Policy = Absent[*unstructured.Unstructured]() },
-	} {
-		change()
+	inForce := func(why string) {
 		p, err := seen.InForce()
-		require.NoError(t, err, name)
-		assert.True(t, p.RestoresInline(), name)
+		require.NoError(t, err, why)
+		assert.True(t, p.RestoresInline(), why)
 	}
+	seen.setPolicy(policytest.Manifest("retention: 5s"))
+	inForce("it is wrong")
+	seen.Policy = Absent[*unstructured.Unstructured]()
+	inForce("it does not exist")
 	assert.Equal(t, []string{`kubectl -n nodekeep-system get configmap/nodekeep-accepted -o jsonpath='{.data.before\.json}' | kubectl create -f -`},
 		resultOf(t, Judge(seen, nil), checkPolicy).Findings[0].Commands)
 	seen.Accepted = Read[*corev1.ConfigMap]{}

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"context"
 	"flag"
 	"os"
 	"testing"
 
-	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -19,18 +17,10 @@ const settles = harness.Settles
 // lists by the label that made them; no tests run in parallel.
 var nodekeep *harness.Installation
 
-// hasPolicy makes a NodePolicy that says nothing, as the manifests make none.
-func hasPolicy() {
-	if err := nodekeep.WritePolicy(context.Background(), policytest.Head); err != nil {
-		panic(err)
-	}
-}
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
 		i.TimeoutSeconds = harness.Patient
 		nodekeep = i
-		hasPolicy()
 	}))
 }
