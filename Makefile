@@ -18,7 +18,8 @@ RACED    = $(shell grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atom
 LONGEST  = $(addprefix nodekeep.dev/nodekeep/test/,faults integration cli rules) # started first
 CLUSTER  = $(LONGEST) $(filter-out $(LONGEST),$(shell go list ./test/... | grep -vE '/(integration/(chart|image|monitoring)|release|report)$$'))
 AT_ONCE  = 4
-FUZZTIME = 5s
+FUZZINPUTS = 4000
+FUZZERS  = .
 SOAK     = 30m
 MODEL    =
 NODES    = 100000
@@ -197,8 +198,8 @@ unit: ## what needs no control plane
 	@echo "          they need a control plane; make test builds one and runs everything"
 
 .PHONY: fuzz
-fuzz: ## every fuzzer for FUZZTIME each
-	@.ci/fuzz $(FUZZTIME)
+fuzz: ## every fuzzer, with FUZZINPUTS (4000) inputs each; FUZZERS=REGEXP for some of them
+	@.ci/fuzz $(FUZZINPUTS) '$(FUZZERS)'
 
 .PHONY: test-faults
 test-faults: controlplane ## the faults that take minutes to show
