@@ -6,10 +6,13 @@ ACTIONLINT_VERSION    = v1.7.12
 VALE_VERSION          = v3.21.0
 CRANE_VERSION         = v0.22.1
 KIND_VERSION          = v0.33.0
+GOTESTSUM_VERSION     = v1.13.0
 
 BIN      = $(CURDIR)/.bin
 HELM     = $(BIN)/helm-$(HELM_VERSION)
 KIND     = $(BIN)/kind-$(KIND_VERSION)
+GOTESTSUM = $(BIN)/gotestsum-$(GOTESTSUM_VERSION)
+GOTEST   = GOTESTSUM=$(GOTESTSUM) $(CURDIR)/.ci/secondruns $(CURDIR)/.ci/gotest
 CERTMANAGER = $(BIN)/cert-manager
 PLUGINS  = $(BIN)
 DEMO     = $(CURDIR)/.demo
@@ -86,8 +89,8 @@ release: image $(HELM) ## what a release holds, in RELEASE_DIR, for the image IM
 		PLATFORMS="$(CLI)" URL=$(RELEASE_URL) .ci/release
 
 .PHONY: test-release
-test-release: controlplane $(HELM) ## two builds of a release are the same, and a cluster can be installed, checked and uninstalled with one
-	CGO_ENABLED=0 go test -count=1 -timeout 60m ./test/release
+test-release: controlplane $(HELM) $(GOTESTSUM) ## two builds of a release are the same, and a cluster can be installed, checked and uninstalled with one
+	CGO_ENABLED=0 $(GOTEST) ./test/release -count=1 -timeout 60m
 
 .PHONY: version
 version: ## which version this is
@@ -134,26 +137,25 @@ down: $(BIN)/demo ## stop what `make up` started
 
 .PHONY: test
 test: controlplane $(HELM) ## everything on a real API server, but the chart, the image and monitoring
-	@$(MAKE) --no-print-directory -j2 test-cluster test-pure # the first one mostly waits
-	@$(MAKE) --no-print-directory skipped
+	@.ci/secondruns sh -c '$(MAKE) --no-print-directory -j2 test-cluster test-pure && $(MAKE) --no-print-directory skipped' # the first one mostly waits
 
 .PHONY: test-cluster
-test-cluster: # AT_ONCE packages side by side, each with a control plane of its own; one nodekeep, linked once; make lint runs vet
+test-cluster: $(GOTESTSUM) # AT_ONCE packages side by side, each with a control plane of its own; one nodekeep, linked once; make lint runs vet
 	CGO_ENABLED=0 go build -ldflags "-s -w" -o $(BIN)/nodekeep-tested ./cmd/nodekeep
-	NODEKEEP_TESTS_BINARY=$(BIN)/nodekeep-tested CGO_ENABLED=0 go test -vet=off -p $(AT_ONCE) -count=1 -timeout 45m $(CLUSTER)
+	NODEKEEP_TESTS_BINARY=$(BIN)/nodekeep-tested CGO_ENABLED=0 $(GOTEST) '$(CLUSTER)' -vet=off -p $(AT_ONCE) -count=1 -timeout 45m
 
 .PHONY: test-pure
 test-pure: unit
-	cd cmd/image && go test ./...
-	cd test/e2e/machine && go test ./...
+	cd cmd/image && $(GOTEST) ./...
+	cd test/e2e/machine && $(GOTEST) ./...
 
 .PHONY: test-chart
-test-chart: controlplane tools ## the chart with Helm and with cert-manager, and the image
-	CGO_ENABLED=0 go test -p $(AT_ONCE) -count=1 -timeout 30m ./test/integration/chart ./test/integration/image
+test-chart: controlplane tools $(GOTESTSUM) ## the chart with Helm and with cert-manager, and the image
+	CGO_ENABLED=0 $(GOTEST) './test/integration/chart ./test/integration/image' -p $(AT_ONCE) -count=1 -timeout 30m
 
 .PHONY: test-monitoring
-test-monitoring: controlplane promtool $(HELM) ## alerts, dashboard and metrics, with promtool
-	CGO_ENABLED=0 go test -count=1 -timeout 30m ./test/integration/monitoring
+test-monitoring: controlplane promtool $(HELM) $(GOTESTSUM) ## alerts, dashboard and metrics, with promtool
+	CGO_ENABLED=0 $(GOTEST) ./test/integration/monitoring -count=1 -timeout 30m
 
 .PHONY: test-versions
 test-versions: $(AT:%=test-version-%) ## the essentials on the oldest supported Kubernetes and on the newest (AT), built first (10 minutes each)
@@ -162,16 +164,16 @@ test-versions: $(AT:%=test-version-%) ## the essentials on the oldest supported 
 test-version-oldest: KUBERNETES = 1.30
 test-version-newest: KUBERNETES = 1.37
 test-version-newest: ESSENTIALS := $(ESSENTIALS)|$(GATE_POLICY)
-test-version-oldest test-version-newest: test-version-%: $(HELM)
+test-version-oldest test-version-newest: test-version-%: $(HELM) $(GOTESTSUM)
 	@test/programs/controlplane/build.sh controlplane-$*
 	@mkdir -p $(VERSIONS)/$* && manifests/render.sh $(HELM) $(VERSIONS)/$* $(KUBERNETES)
 	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_MANIFESTS=$(VERSIONS)/$* CGO_ENABLED=0 \
-		go test -p 1 -count=1 -timeout 30m -run '$(ESSENTIALS)' $(addprefix ./test/integration,/ /governance /verification /versions)
-	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_E2E_LOCAL=1 go test -count=1 -timeout 30m -run '$(REAL)' ./test/e2e/local
+		$(GOTEST) '$(addprefix ./test/integration,/ /governance /verification /versions)' -p 1 -count=1 -timeout 30m -run '$(ESSENTIALS)'
+	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_E2E_LOCAL=1 $(GOTEST) ./test/e2e/local -count=1 -timeout 30m -run '$(REAL)'
 
 .PHONY: test-report
-test-report: controlplane chromium ## the report of 1,000 Nodes: its counts, and its page in Chromium
-	CGO_ENABLED=0 go test -count=1 -timeout 30m -v ./test/report
+test-report: controlplane chromium $(GOTESTSUM) ## the report of 1,000 Nodes: its counts, and its page in Chromium
+	CGO_ENABLED=0 $(GOTEST) ./test/report -count=1 -timeout 30m -v
 
 .PHONY: report-screenshot
 report-screenshot: controlplane chromium ## docs/images/report-*.png, anew, of a cluster of 1,000 Nodes
@@ -190,10 +192,10 @@ skipped: ## why tests may skip; go test shows that with -v only
 	@grep -rnoE --include='*.go' 't\.Skipf?\(.*' . | sed -E 's,^\./(.*):[0-9]+:t\.Skipf?\((.*)\)$$,may skip: \1: \2,'
 
 .PHONY: unit
-unit: ## what needs no control plane
-	go test -race -timeout 30m -skip '$(ONE_GOROUTINE)' $(filter $(RACED),$(UNIT)) # those with goroutines; the race detector takes five times the CPU
-	CGO_ENABLED=0 go test -vet=off -timeout 30m $(filter-out $(RACED),$(UNIT))
-	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=200 CGO_ENABLED=0 go test -vet=off -timeout 30m -run '$(ONE_GOROUTINE)' ./capture ./webhook
+unit: $(GOTESTSUM) ## what needs no control plane
+	$(GOTEST) '$(filter $(RACED),$(UNIT))' -race -timeout 30m -skip '$(ONE_GOROUTINE)' # those with goroutines; the race detector takes five times the CPU
+	CGO_ENABLED=0 $(GOTEST) '$(filter-out $(RACED),$(UNIT))' -vet=off -timeout 30m
+	NODEKEEP_SIMULATION_SCENARIOS=5000 NODEKEEP_RENAMED_NODES=200 CGO_ENABLED=0 $(GOTEST) './capture ./webhook' -vet=off -timeout 30m -run '$(ONE_GOROUTINE)'
 	@echo "left out: $(filter-out $(UNIT),$(shell go list ./...))"
 	@echo "          they need a control plane; make test builds one and runs everything"
 
@@ -202,8 +204,8 @@ fuzz: ## every fuzzer, with FUZZINPUTS (4000) inputs each; FUZZERS=REGEXP for so
 	@.ci/fuzz $(FUZZINPUTS) '$(FUZZERS)'
 
 .PHONY: test-faults
-test-faults: controlplane ## the faults that take minutes to show
-	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 go test -count=1 -timeout 30m -v -p 2 -run '$(LONG_FAULTS)' ./test/faults ./test/integration/removal
+test-faults: controlplane $(GOTESTSUM) ## the faults that take minutes to show
+	NODEKEEP_LONG_FAULTS=1 CGO_ENABLED=0 $(GOTEST) './test/faults ./test/integration/removal' -count=1 -timeout 30m -v -p 2 -run '$(LONG_FAULTS)'
 
 .PHONY: test-large
 test-large: controlplane ## Nodes under rules, and the simulations, at full size and with new seeds (an hour)
@@ -307,6 +309,10 @@ $(IMAGE_DIR)/binaries/%/nodekeep: always
 $(HELM):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install helm.sh/helm/v4/cmd/helm@$(HELM_VERSION)
 	@mv $(BIN)/helm $@
+
+$(GOTESTSUM):
+	GOBIN=$(BIN) CGO_ENABLED=0 go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
+	@mv $(BIN)/gotestsum $@
 
 $(KIND):
 	GOBIN=$(BIN) CGO_ENABLED=0 go install sigs.k8s.io/kind@$(KIND_VERSION)
