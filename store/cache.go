@@ -65,10 +65,25 @@ func (c *recordCache) get(name string) (*cached, bool) {
 	c.mu.RLock()
 	own, written := c.own[name]
 	c.mu.RUnlock()
-	if written {
+	entry, found := c.fromWatch(name) // second: what it has is never older than what was dropped from own
+	switch {
+	case !written:
+		return entry, found
+	case found && own.supersededBy(entry): // the handler of that event is yet to run
+		c.drop(own)
+		return entry, true
+	default:
 		return own, !own.removed
 	}
-	return c.fromWatch(name)
+}
+
+// drop forgets a write or removal of our own that the watch has superseded. What was read once as newer must not give way to it again.
+func (c *recordCache) drop(own *cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own[own.name] == own {
+		delete(c.own, own.name)
+	}
 }
 
 func (c *recordCache) fromWatch(name string) (*cached, bool) {
@@ -166,8 +181,10 @@ func (c *recordCache) wrote(cm *corev1.ConfigMap) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	inStore, found := c.fromWatch(entry.name)
+	own, written := c.own[entry.name]
 	switch {
 	case found && !newer(entry, inStore):
+	case written && newer(own, entry): // the answers came in another order
 	case !found && c.last != nil && (c.last.version == entry.version || newer(c.last, entry)): // the watch has brought it and its end
 	default:
 		c.own[entry.name] = entry

@@ -28,3 +28,37 @@ func (c *ConfigMaps) IndexForTest() {
 		c.cache.machines.replaced(nil, object)
 	}
 }
+
+// LaggingForTest is a store whose watch brings what the test says, and whose handlers of the watch have not run yet.
+type LaggingForTest struct {
+	*ConfigMaps
+	t testing.TB
+}
+
+// NewLaggingForTest is one that has no record.
+func NewLaggingForTest(t testing.TB) LaggingForTest {
+	t.Helper()
+	return LaggingForTest{ConfigMaps: LoadedForTest(t, 0, nil), t: t}
+}
+
+// Wrote plays the API server's answer to a write.
+func (l LaggingForTest) Wrote(cm *corev1.ConfigMap) { l.cache.wrote(cm) }
+
+// Removed plays the API server's answer to a removal.
+func (l LaggingForTest) Removed(name, version string) { l.cache.removed(name, version) }
+
+// Brings plays an event of the watch.
+func (l LaggingForTest) Brings(cm *corev1.ConfigMap) {
+	l.t.Helper()
+	object, err := compact(cm)
+	require.NoError(l.t, err)
+	require.NoError(l.t, l.cache.informer.GetIndexer().Add(object))
+}
+
+// BringsRemoval plays the event of a removal.
+func (l LaggingForTest) BringsRemoval(cm *corev1.ConfigMap) {
+	l.t.Helper()
+	object, err := compact(cm)
+	require.NoError(l.t, err)
+	require.NoError(l.t, l.cache.informer.GetIndexer().Delete(object))
+}
