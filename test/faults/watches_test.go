@@ -118,9 +118,7 @@ func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
 	resumed := func(r *http.Request) bool { // not the watch that stands in for a list
 		return watches(r) && r.URL.Query().Get("sendInitialEvents") == ""
 	}
-	lists := func(r *http.Request) bool {
-		return proxy.Any(proxy.Reads("nodes"), proxy.Reads("configmaps"))(r) && !resumed(r)
-	}
+	lists := proxy.Any(proxy.ReadsAll("nodes"), proxy.ReadsAll("configmaps"))
 	for _, c := range []struct {
 		name, prefix string
 		fault        proxy.Fault

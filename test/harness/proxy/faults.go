@@ -25,10 +25,10 @@ func NodeWrites(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") && r.Method == http.MethodPatch
 }
 
-// Watches are the requests that watch a resource ("nodes", "configmaps").
+// Watches are the requests that watch a resource ("nodes", "configmaps"), but for those that watch one object of it.
 func Watches(resource string) Match {
 	return func(r *http.Request) bool {
-		return strings.HasSuffix(r.URL.Path, "/"+resource) && r.URL.Query().Get("watch") != ""
+		return strings.HasSuffix(r.URL.Path, "/"+resource) && r.URL.Query().Get("watch") != "" && !ofOne(r)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/fields"
 )
 
 // Reads are the requests that list or watch a resource ("nodes", "configmaps").
@@ -15,11 +17,21 @@ func Reads(resource string) Match {
 	}
 }
 
-// ReadsAll are the requests that read a resource from the start: lists, and watches that stand in for a list.
+// ofOne reports whether a list or watch is of one object only, by its name.
+func ofOne(r *http.Request) bool {
+	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	if err != nil {
+		return false
+	}
+	_, named := selector.RequiresExactMatch("metadata.name")
+	return named
+}
+
+// ReadsAll are the requests that read a resource from the start: lists, and watches that stand in for a list. Those of one object are none.
 func ReadsAll(resource string) Match {
 	return func(r *http.Request) bool {
 		query := r.URL.Query()
-		return Reads(resource)(r) && (query.Get("watch") == "" || query.Get("sendInitialEvents") != "")
+		return Reads(resource)(r) && !ofOne(r) && (query.Get("watch") == "" || query.Get("sendInitialEvents") != "")
 	}
 }
 
