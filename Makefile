@@ -45,6 +45,9 @@ CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/am
 # Tests that take long and have one goroutine: nothing for the race detector.
 ONE_GOROUTINE = Simulation|MachinesThatChangeTheirName|ARenameOfManyNodes|AnswersHoldForManyNodes
 
+# The tests that judge words, sentences and lines.
+PROSE = NoLineOfThePages|NoSentenceOfAComment|TheSourceUsesTheWords
+
 # The tests that ask for NODEKEEP_LONG_FAULTS.
 LONG_FAULTS = NeverAnswered|AThousandLiveNodes|TwoHundredLiveNodes|RecordsStall|AnHourOff|BringNothing|ReadRecordsAgain|AnotherAdmissionPolicySets|KilledAtAnyWriteOfARemoval|AFloodOfForgedReviewsChanges
 
@@ -282,8 +285,9 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	@$(MAKE) --no-print-directory manifests-check prose
 
 .PHONY: prose
-prose: $(BIN)/vale-$(VALE_VERSION) ## the words of README and docs, by docs/style
+prose: $(BIN)/vale-$(VALE_VERSION) ## the words, sentences and lines of README, docs, comments and texts, by docs/style
 	$< --config docs/style/vale.ini *.md docs/*.md
+	CGO_ENABLED=0 go test -vet=off -run '$(PROSE)' ./cmd/nodekeep
 
 $(BIN)/vale-$(VALE_VERSION): # its parsers are written in C
 	GOBIN=$(BIN) CGO_ENABLED=1 go install github.com/vale-cli/vale/v3/cmd/vale@$(VALE_VERSION)
