@@ -20,7 +20,7 @@ import (
 const (
 	node    = "worker-1"
 	worker  = "node-role.kubernetes.io/worker"
-	patient = 30 * time.Second // how long the scenario waits for anything
+	patient = 2 * time.Minute // how long the scenario waits for anything
 )
 
 // The taints of the scenario, without those that the API server adds.

@@ -233,7 +233,7 @@ func authorities(bundle []byte) *x509.CertPool {
 
 // handshake connects as the API server would and returns the certificate that it was shown.
 func handshake(address string, bundle []byte) (*x509.Certificate, error) {
-	connection, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{RootCAs: authorities(bundle)})
+	connection, err := tls.DialWithDialer(&net.Dialer{Timeout: harness.Settles}, "tcp", address, &tls.Config{RootCAs: authorities(bundle)})
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}

@@ -9,13 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // commandTimeout bounds a command; the machine may be slow and busy.
-const commandTimeout = 90 * time.Second
+const commandTimeout = Settles
 
 // Answer is what a command has printed and how it ended.
 type Answer struct {
