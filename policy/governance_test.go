@@ -62,3 +62,29 @@ func TestGovernanceOfWhatOthersOwnIsAnError(t *testing.T) {
 		})
 	}
 }
+
+func TestARuleAgainstGovernanceIsAnError(t *testing.T) {
+	for name, tt := range map[string]struct{ rule, wrong string }{
+		"a value that is not listed":             {"set: {hardware.tier: gpu}", "spec.labels.rules[0].set[hardware.tier]"},
+		"a value that does not match":            {"set: {rack: a1}", "spec.labels.rules[0].set[rack]"},
+		"a reserved key":                         {"set: {a.example.com/b: c}", "spec.labels.rules[0].set[a.example.com/b]"},
+		"a reserved key with a value of facts":   {"set: {a.example.com/b: \"{node.arch}\"}", "spec.labels.rules[0].set[a.example.com/b]"},
+		"the removal of a required label":        {"ensureAbsent: [hardware.tier]", "spec.labels.rules[0].ensureAbsent[0]"},
+		"a listed value":                         {"set: {hardware.tier: standard}", ""},
+		"a value that facts decide":              {"set: {rack: \"{node.arch}\"}", ""},
+		"the removal of a label that may be had": {"ensureAbsent: [rack]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := governed + "  labels: {rules: [{name: a, " + tt.rule + "}]}\n"
+			_, err := Load([]byte(manifest), DefaultGate)
+			if tt.wrong == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.wrong)
+			require.ErrorContains(t, err, "is against governance")
+			_, err = Load([]byte(strings.NewReplacer("mode: warn", "mode: audit", "mode: deny", "mode: audit", `reserved: ["*.example.com/*"]`, "reserved: []").Replace(manifest)), DefaultGate)
+			assert.NoError(t, err, "mode audit reports only")
+		})
+	}
+}

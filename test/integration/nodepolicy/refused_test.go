@@ -65,6 +65,8 @@ var wrong = map[string]struct{ sections, path string }{
 	"an annotation of another component":     {"annotations: {keep: [volumes.kubernetes.io/controller-managed-attach-detach]}", "spec.annotations.keep[0]"},
 	"a rename of a label that is not kept":   {"labels: {ignore: [a], migrations: [{from: a, to: b, phase: both}]}", "spec.labels.migrations[0].from"},
 	"a rule about an inventory that is none": {"labels: {rules: [{name: a, set: {a: \"{inventory.cmdb.rack}\"}}]}", "spec.labels.rules[0].set[a]"},
+	"a rule against governance":              {"labels: {rules: [{name: a, set: {tier: gold}}]}\ngovernance: {keys: [{key: tier, values: [silver], mode: deny}]}", "spec.labels.rules[0].set[tier]"},
+	"an address that is to be resolved":      {profile("checks: [{name: a, dns: {names: [8.8.8.8]}}]"), "spec.verify.profiles[0].checks[0].dns.names[0]"},
 	"two profiles of one name":               {"verify: {profiles: [{name: a, checks: [{name: api, api: {}}]}, {name: a, checks: [{name: api, api: {}}]}]}", "spec.verify.profiles[1].name"},
 }
 
