@@ -205,6 +205,12 @@ func (c *Controller) enqueueAll() {
 // Synced reports whether every Node that existed at the start has been seen.
 func (c *Controller) Synced() bool { return c.synced.HasSynced() }
 
+// LiveNodes counts the Nodes that exist.
+func (c *Controller) LiveNodes() int {
+	live, _, _ := c.observations.counts()
+	return live
+}
+
 // Leading reports whether the controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 

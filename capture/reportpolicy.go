@@ -18,8 +18,8 @@ func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 		return // the leader says it
 	}
 	c.warnOfPolicy(RulesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run.",
-		changed, of, rules)
+		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run, or spec.accept: %s in the policy.",
+		changed, of, rules, rules)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			c.warnOfPolicy(RulesHeld,

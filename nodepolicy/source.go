@@ -27,13 +27,14 @@ func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "nodekeep.dev", Version: "v1alpha1", Resource: "nodepolicies"}
 }
 
-// Options are what a Source works with. All are required but Prepare.
+// Options are what a Source works with. All are required but Prepare and Replica.
 type Options struct {
 	Objects   dynamic.Interface
 	Client    kubernetes.Interface
 	Namespace string // of ConfigMap [store.AcceptedName]
 	Gate      policy.Gate
 	Prepare   func(policy.Policy) error // before a policy comes into force; if it fails, the policy cannot be used
+	Replica   string                    // the name of this process' Pod; empty: the status does not say what it follows
 	Logger    *slog.Logger
 }
 
@@ -46,8 +47,11 @@ type Source struct {
 	changed func()
 	wrong   func(error)
 
-	mu   sync.Mutex // one at a time decides
-	seen version
+	toAnnounce, toReport chan struct{} // hold one value after the NodePolicy has changed, its status included
+
+	mu     sync.Mutex // one at a time decides
+	seen   version
+	latest *unstructured.Unstructured // the NodePolicy as it was seen last; nil: there is none
 }
 
 // state is what is in force, and the object that was seen last.
@@ -67,7 +71,7 @@ func NewSource(options Options) *Source {
 	if options.Prepare == nil {
 		options.Prepare = func(policy.Policy) error { return nil }
 	}
-	s := &Source{Options: options, known: make(chan struct{}), changed: func() {}, wrong: func(error) {}}
+	s := &Source{Options: options, known: make(chan struct{}), toAnnounce: make(chan struct{}, 1), toReport: make(chan struct{}, 1), changed: func() {}, wrong: func(error) {}}
 	s.current.Store(&state{ruling: ruling{policy: s.defaults()}})
 	return s
 }
@@ -119,6 +123,9 @@ func (s *Source) Run(ctx context.Context, changed func(), wrong func(error)) {
 	if err := firstReads().DelayFunc().Until(ctx, true, true, s.begin()); err != nil {
 		return
 	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { s.announce(ctx) })
 	s.follow(ctx)
 }
 
@@ -171,7 +178,11 @@ func (s *Source) readFirst(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = seen
+	if found.err == nil {
+		s.latest = policyObject
+	}
 	s.current.Store(&state{ruling: r, uid: seen.uid})
+	s.wake()
 	s.contained(func() { s.report(r) })
 	s.contained(s.changed)
 	close(s.known)
@@ -210,11 +221,21 @@ func versionOf(seen *unstructured.Unstructured) version {
 	return version{seen.GetUID(), seen.GetGeneration()}
 }
 
+// wake has the status looked at.
+func (s *Source) wake() {
+	signal(s.toAnnounce)
+	signal(s.toReport)
+}
+
 // saw decides on the NodePolicy as it is now.
 func (s *Source) saw(seen *unstructured.Unstructured) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.wake()
 	is := versionOf(seen)
+	if is.uid != s.seen.uid || is.generation >= s.seen.generation {
+		s.latest = seen
+	}
 	if is.uid == s.seen.uid && is.generation <= s.seen.generation { // a list may be older than what was read
 		return
 	}
@@ -243,7 +264,7 @@ func (s *Source) missed(err error) {
 	if s.seen == (version{}) && fmt.Sprint(r.trouble) == fmt.Sprint(before.trouble) {
 		return
 	}
-	s.seen = version{}
+	s.seen, s.latest = version{}, nil
 	s.current.Store(&state{ruling: r})
 	s.report(r)
 }

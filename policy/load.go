@@ -114,6 +114,10 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	errs = append(errs, p.readMigrations(f.Labels.Migrations, labels.Child("migrations"))...)
 	p.migrations = f.Labels.Migrations
 	p.rulesHash = hashOf(f.Labels.Rules, p.migrations)
+	p.accept = f.Accept
+	if f.Accept != "" && !isHash(f.Accept) {
+		errs = append(errs, field.Invalid(root.Child("accept"), f.Accept, "must be the hash of rules and migrations, as status.held names it"))
+	}
 	p.labelRules = p.labelRules.Copying(copies(p.migrations))
 	return p, errs
 }

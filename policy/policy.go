@@ -26,6 +26,7 @@ type Policy struct {
 	rules          []taintRule // taints.rules
 	labelRules     classify.Rules
 	rulesHash      string // of labelRules and migrations
+	accept         string // the hash of those that are accepted
 	migrations     []Migration
 	held           bool             // labelRules must only add labels
 	formerLabels   sets.Set[string] // keys that rules set which were in force before

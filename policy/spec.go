@@ -41,6 +41,10 @@ type Spec struct {
 	Inventory []inventory.Entry `json:"inventory"`
 	// How long the record of a deleted Node is kept; 720h by default. 0 is for ever.
 	Retention Retention `json:"retention"`
+	// The hash of rules and migrations that are accepted although they remove or change labels on many Nodes. Status and Event name the hash.
+	// That of other rules accepts nothing.
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{12}|none)?$`
+	Accept string `json:"accept"`
 }
 
 // Labels is the section labels.

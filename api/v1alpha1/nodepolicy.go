@@ -19,6 +19,10 @@ import (
 // +kubebuilder:metadata:labels="app.kubernetes.io/name=nodekeep"
 // +kubebuilder:metadata:labels="app.kubernetes.io/component=policy"
 // +kubebuilder:metadata:labels="app.kubernetes.io/part-of=nodekeep"
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Held",type=string,JSONPath=`.status.held.rules`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one NodePolicy, and its name is default"
 type NodePolicy struct {
@@ -27,4 +31,38 @@ type NodePolicy struct {
 
 	// What holds for Nodes.
 	Spec policy.Spec `json:"spec,omitempty"`
+	// What became of it.
+	Status NodePolicyStatus `json:"status,omitempty"`
+}
+
+// NodePolicyStatus is what became of a NodePolicy. nodekeep decides nothing by it.
+type NodePolicyStatus struct {
+	// The generation of the spec that the leader of capture judged last.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Accepted, InForce and Held.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Rules and migrations that only add labels until an operator accepts them.
+	Held *HeldRules `json:"held,omitempty"`
+	// How many Nodes there are, as of a minute ago at most.
+	Nodes int64 `json:"nodes"`
+	// Which generation of the spec the replicas follow, by the names of their Pods.
+	Followers map[string]int64 `json:"followers,omitempty"`
+}
+
+// Types of conditions.
+const (
+	Accepted = "Accepted" // nodekeep can use the spec
+	InForce  = "InForce"  // each replica goes by this generation of the spec
+	Held     = "Held"     // rules or migrations wait for an operator
+)
+
+// HeldRules are rules and migrations that wait for an operator.
+type HeldRules struct {
+	// Their hash, which spec.accept and `nodekeep policy accept` take.
+	// +required
+	Rules string `json:"rules"`
+	// On how many Nodes they would remove or change labels.
+	Nodes int64 `json:"nodes"`
 }

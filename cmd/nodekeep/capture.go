@@ -6,9 +6,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"nodekeep.dev/nodekeep/api/v1alpha1"
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -46,9 +48,21 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: o.sweepDryRun},
 	})
 
+	reporter := nodepolicy.Reporter{
+		Source: p.policy, Leading: controller.Leading, Nodes: controller.LiveNodes,
+		Held: func() (*v1alpha1.HeldRules, bool) {
+			held, known := controller.HeldRules()
+			if held == nil {
+				return nil, known
+			}
+			return &v1alpha1.HeldRules{Rules: held.Rules, Nodes: int64(held.Nodes)}, known
+		},
+	}
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(ctx); return nil })
 	p.withPolicy(ctx, group, func() error { return controller.Run(ctx, p.records.Synced) })
+	p.withPolicy(ctx, group, func() error { reporter.Run(ctx); return nil })
 	group.Go(func() error { cluster.Run(ctx); return nil })
 	p.withPolicy(ctx, group, func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
 	p.withPolicy(ctx, group, func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })

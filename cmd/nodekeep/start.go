@@ -24,6 +24,9 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
+// podName is the environment variable with the name of the Pod.
+const podName = "POD_NAME"
+
 // process is what every process is made of.
 type process struct {
 	options  *commonOptions
@@ -76,7 +79,7 @@ func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 		return nil, fmt.Errorf("make a client for the NodePolicy: %w", err)
 	}
 	source := nodepolicy.NewSource(nodepolicy.Options{
-		Objects: objects, Client: client, Namespace: o.namespace, Gate: policy.Gate(o.gateKey), Logger: logger,
+		Objects: objects, Client: client, Namespace: o.namespace, Gate: policy.Gate(o.gateKey), Replica: os.Getenv(podName), Logger: logger,
 	})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -286,10 +286,15 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
+{{/* The environment; call with a dict that has root and values. A component names its Pod in the status of the NodePolicy. */}}
 {{- define "nodekeep.env" -}}
 {{- $api := .root.Values.kubeAPI -}}
-{{- if or $api.host $api.port .values.env -}}
+{{- if or .component $api.host $api.port .values.env -}}
 env:
+{{- if .component }}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
 {{- with $api.host }}
 - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
 {{- end }}
