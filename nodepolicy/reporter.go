@@ -65,8 +65,8 @@ func (r *Reporter) report(ctx context.Context) error {
 	s.held, s.counted = r.Held()
 	s.running, s.unknown = r.runningPods(ctx)
 	before := readStatus(latest.Object)
-	if now := time.Now(); before.Nodes != s.nodes && now.Sub(r.counted) < countEvery {
-		s.nodes = before.Nodes
+	if now := time.Now(); before.Nodes != nil && *before.Nodes != s.nodes && now.Sub(r.counted) < countEvery {
+		s.nodes = *before.Nodes
 	} else {
 		r.counted = now
 	}

@@ -73,7 +73,7 @@ func TestTheStatusComesToSayThatEveryReplicaFollows(t *testing.T) {
 		assert.Equal(t, map[string]int64{"webhook-1": 1}, status.Followers)
 		assert.True(t, isTrue(status, v1alpha1.Accepted))
 		assert.True(t, isTrue(status, v1alpha1.InForce), "%+v", status.Conditions)
-		assert.EqualValues(t, 7, status.Nodes)
+		assert.EqualValues(t, 7, *status.Nodes)
 		writes := b.patches()
 		time.Sleep(time.Hour)
 		assert.Equal(t, writes, b.patches(), "a status that is right is not written")

@@ -32,7 +32,7 @@ const maxShownReplicas = 3
 
 // statusOf is the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped.
 func statusOf(before v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1alpha1.NodePolicyStatus {
-	after := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: s.nodes, Followers: maps.Clone(before.Followers)}
+	after := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, Followers: maps.Clone(before.Followers)}
 	if s.unknown == nil {
 		maps.DeleteFunc(after.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.running, pod) })
 	}

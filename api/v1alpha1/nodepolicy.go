@@ -46,7 +46,7 @@ type NodePolicyStatus struct {
 	// Rules and migrations that only add labels until an operator accepts them.
 	Held *HeldRules `json:"held,omitempty"`
 	// How many Nodes there are, as of a minute ago at most.
-	Nodes int64 `json:"nodes"`
+	Nodes *int64 `json:"nodes,omitempty"`
 	// Which generation of the spec the replicas follow, by the names of their Pods.
 	Followers map[string]int64 `json:"followers,omitempty"`
 }

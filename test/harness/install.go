@@ -216,7 +216,7 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 		"--health-probe-bind-address", i.probes[name],
 		"--metrics-bind-address", i.metrics[name],
 	)
-	process, err := i.Cluster.Go(name, i.binary, args)
+	process, err := i.Cluster.Go(name, i.binary, args, "POD_NAME="+name)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 )
 
@@ -180,15 +181,18 @@ func (i *Installation) storePolicy(ctx context.Context, content string) (generat
 	if err != nil {
 		return 0, err
 	}
-	is, err := policies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
-	var stored *unstructured.Unstructured
-	switch {
-	case apierrors.IsNotFound(err):
-		is = &unstructured.Unstructured{}
-		stored, err = policies.Create(ctx, &wanted, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	case err == nil:
-		stored, err = policies.Update(ctx, replaced(is, &wanted), metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
-	}
+	var is, stored *unstructured.Unstructured
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) { // capture writes the status
+		is, err = policies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			is = &unstructured.Unstructured{}
+			stored, err = policies.Create(ctx, &wanted, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		case err == nil:
+			stored, err = policies.Update(ctx, replaced(is, &wanted), metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+		}
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("store policy: %w", err)
 	}

@@ -38,7 +38,8 @@ func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *
 		own = append(own, "--host", "127.0.0.1", "--port", port(r.Address))
 	}
 	own = append(own, "--health-probe-bind-address", free[1], "--metrics-bind-address", free[2])
-	r.Process, err = i.Cluster.Go(fmt.Sprintf("another-%s-%d", kind, replicas.Add(1)), i.Binary(), append(own, args...))
+	name := fmt.Sprintf("another-%s-%d", kind, replicas.Add(1))
+	r.Process, err = i.Cluster.Go(name, i.Binary(), append(own, args...), "POD_NAME="+name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Process.Stop() })
 	return r
