@@ -195,6 +195,7 @@ func deeds() []deed {
 
 		{"read the policy", get(policies + "/" + harness.PolicyName)},
 		{"follow the policy", get(policies)},
+		{"change what the status of the policy says", []request{patch(policies+"/"+harness.PolicyName+"/status", object{"status": object{"observedGeneration": 1}})}},
 		{"read the policy that was accepted last", get(release + "/configmaps/nodekeep-accepted")},
 		{"read records", get(release+"/configmaps", release+"/configmaps/node.record")},
 		{"write records, and so label and taint Nodes that register", []request{post(release+"/configmaps", named("v1", "ConfigMap", "node.thief")), patch(release+"/configmaps/node.record", configMap)}},
@@ -237,6 +238,7 @@ func deeds() []deed {
 		{"run and delete Pods in " + verify.Namespace, append(remove(checks+"/pods/check"), post(checks+"/pods", pod(verify.Namespace, "thief")))},
 		{"read Pods in " + verify.Namespace, append(get(checks+"/pods/check", checks+"/pods"), log...)},
 		{"run Pods elsewhere", []request{post(core+"/namespaces/default/pods", pod("default", "thief"))}},
+		{"list the Pods of the release namespace", get(release + "/pods")},
 		{"read the Pods of all namespaces", get(core+"/pods", core+"/namespaces/agents/pods")},
 		{"forge reports of failed checks", append(append(get(checks+"/configmaps"), remove(checks+"/configmaps/report")...), post(checks+"/configmaps", named("v1", "ConfigMap", "thief")),
 			put(checks+"/configmaps/report"))},
