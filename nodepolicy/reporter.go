@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/api/v1alpha1"
 )
 
-// How often the status is looked at without a change of the NodePolicy, and how old the count of Nodes in it may be.
+// How often the status is looked at without a change of the NodePolicy. And how old the count of Nodes in it may be.
 const (
 	reportEvery = 10 * time.Second
 	countEvery  = time.Minute

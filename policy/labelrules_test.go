@@ -100,3 +100,31 @@ func TestRulesMaySetWhatTheirFactsProve(t *testing.T) {
 		})
 	}
 }
+
+func TestAPolicyAcceptsTheRulesWhoseHashItNames(t *testing.T) {
+	const rules = "labels: {rules: [{name: a, set: {tier: gold}}]}\n"
+	plain, err := Load([]byte(policytest.Manifest(rules)), DefaultGate)
+	require.NoError(t, err)
+	assert.False(t, plain.AcceptsRules())
+	assert.False(t, Default().AcceptsRules(), "to delete all rules must be accepted, too")
+	for name, c := range map[string]struct {
+		manifest string
+		accepts  bool
+	}{
+		"its own rules":         {rules + "accept: \"" + plain.RulesHash() + "\"", true},
+		"other rules":           {rules + "accept: 0123456789ab", false},
+		"that there are none":   {"accept: none", true},
+		"none, but it has some": {rules + "accept: none", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Load([]byte(policytest.Manifest(c.manifest)), DefaultGate)
+			require.NoError(t, err)
+			assert.Equal(t, c.accepts, p.AcceptsRules())
+			assert.Equal(t, c.accepts, len(p.Warnings()) == 0, "%v", p.Warnings())
+		})
+	}
+	for _, wrong := range []string{"0123456789AB", "0123", "all"} {
+		_, err := Load([]byte(policytest.Manifest("accept: \""+wrong+"\"")), DefaultGate)
+		assert.ErrorContains(t, err, "spec.accept", wrong)
+	}
+}
