@@ -87,7 +87,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s", hash, rules)
 	case rules == inForce:
 		return nil, c.done("rules %s: in force, nothing is held", rules)
-	case state != nil && state.Data[store.RulesAccepted] == rules:
+	case p.AcceptsRules(), state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
 	}
 	c.decideUnder(ctx, p)

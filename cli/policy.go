@@ -121,7 +121,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		return nil, err
 	}
 	rules := inForce(state)
-	if state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
+	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -69,8 +71,25 @@ func judgePolicy(seen Seen) answer {
 	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
+	case seen.Policy.Found:
+		if behind := replicasBehind(seen.Policy.Value); behind != "" {
+			a.find(Warning, policyObject, advice("See why they do not follow it:", seen.kubectl("logs --selector app.kubernetes.io/name=nodekeep --prefix")), "it is not in force everywhere: %s", behind)
+		}
 	}
 	return a
+}
+
+// replicasBehind is what the status says while not every replica follows this generation of the NodePolicy.
+func replicasBehind(object *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, condition := range conditions {
+		fields, _ := condition.(map[string]any)
+		if fields["type"] == "InForce" && fields["status"] == "False" && fields["observedGeneration"] == object.GetGeneration() {
+			message, _ := fields["message"].(string)
+			return message
+		}
+	}
+	return ""
 }
 
 // policyTo hands the NodePolicy to a command. If there is none, it is what is in force instead.
@@ -149,10 +168,10 @@ func (s Seen) rulesState(p policy.Policy) rulesState {
 		}
 		accepted = data[store.RulesAccepted]
 	}
-	switch p.RulesHash() {
-	case inForce:
+	switch rules := p.RulesHash(); {
+	case rules == inForce:
 		return rulesInForce
-	case accepted:
+	case rules == accepted, p.AcceptsRules():
 		return rulesAccepted
 	default:
 		return rulesHeld

@@ -13,6 +13,15 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
+// saysInForce gives the NodePolicy generation 4, and a condition about a generation.
+func (s *Seen) saysInForce(status string, generation int64) {
+	s.Policy.Value.SetGeneration(4)
+	s.Policy.Value.Object["status"] = map[string]any{"conditions": []any{
+		map[string]any{"type": "Accepted", "status": "True"},
+		map[string]any{"type": "InForce", "status": status, "observedGeneration": generation, "message": "1 of 3 replicas do not follow this generation: webhook-1."},
+	}}
+}
+
 func TestFindingsOfThePolicy(t *testing.T) {
 	const (
 		of        = "nodepolicy/default: "
@@ -47,6 +56,12 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			nothingAccepted,
 			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy (key policy.json): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy"},
 		},
+		"a replica does not follow it": {
+			func(s *Seen) { s.saysInForce("False", 4) },
+			[]string{"policy: warning: " + of + "it is not in force everywhere: 1 of 3 replicas do not follow this generation: webhook-1."},
+		},
+		"a replica did not follow a former generation": {func(s *Seen) { s.saysInForce("False", 3) }, nil},
+		"every replica follows it":                     {func(s *Seen) { s.saysInForce("True", 4) }, nil},
 		"only the rules in force are noted": {
 			func(s *Seen) { delete(s.Accepted.Value.Data, store.AcceptedPolicy) },
 			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy..."},

@@ -191,6 +191,38 @@ func TestHelmBringsThePolicyAndItsKindAndKeepsBoth(t *testing.T) {
 	}
 }
 
+func TestTheStaticFilesBringANewerKindAndKeepThePolicy(t *testing.T) {
+	withoutPolicies(t)
+	t.Cleanup(func() { withoutPolicies(t) })
+	r := release{namespace: "policy-static"}
+	apply := func(files ...string) {
+		for _, file := range files {
+			out, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-f", file)
+			require.NoError(t, err, out)
+		}
+		out, err := kubectl(t.Context(), "wait", "--for=condition=Established", policyKind)
+		require.NoError(t, err, out)
+	}
+	retention := policytest.Manifest("cordon: keep\nretention: 1h")
+	apply(filepath.Join(older(t), "crd.yaml"))
+	out, err := applyPolicy(t, retention)
+	require.Error(t, err, "the older kind lacks the field: %s", out)
+	out, err = applyPolicy(t, policytest.Manifest("cordon: keep"))
+	require.NoError(t, err, out)
+	uid := r.policyField(t, "{.metadata.uid}")
+
+	static := func(name string) string { return filepath.Join(harness.Manifests(), name) }
+	apply(static("crd.yaml"), static("namespace.yaml"), static("nodekeep.yaml"))
+	assert.JSONEq(t, `{"cordon":"keep"}`, r.policyField(t, "{.spec}"), "an upgrade leaves the policy as it is")
+	out, err = applyPolicy(t, retention)
+	require.NoError(t, err, out)
+
+	out, err = kubectl(t.Context(), "delete", "--ignore-not-found", "-f", static("nodekeep.yaml"))
+	require.NoError(t, err, out)
+	assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"), "the deletion of nodekeep.yaml leaves it, too")
+	assert.JSONEq(t, `{"cordon":"keep","retention":"1h"}`, r.policyField(t, "{.spec}"))
+}
+
 // policyField is a part of the NodePolicy.
 func (r release) policyField(t *testing.T, path string) string {
 	t.Helper()
