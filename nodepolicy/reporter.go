@@ -29,6 +29,8 @@ type Reporter struct {
 	Leading func() bool
 	Held    func() (held *v1alpha1.HeldRules, counted bool)
 	Nodes   func() int // that live
+	// Governed is why the API server does not go by the section governance; nil: it does. It is unread if that is only not known.
+	Governed func(ctx context.Context) (unread bool, problem error)
 
 	counted time.Time // when the status got the count of Nodes that it has
 }
@@ -64,6 +66,9 @@ func (r *Reporter) report(ctx context.Context) error {
 	}
 	s.held, s.counted = r.Held()
 	s.running, s.unknown = r.runningPods(ctx)
+	if s.governs = !r.Source.Policy().Governance().Empty(); s.governs {
+		s.unread, s.ungoverned = r.Governed(ctx)
+	}
 	before := readStatus(latest.Object)
 	if now := time.Now(); before.Nodes != nil && *before.Nodes != s.nodes && now.Sub(r.counted) < countEvery {
 		s.nodes = *before.Nodes

@@ -1,6 +1,7 @@
 package nodepolicy
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -31,7 +32,8 @@ func (b *bed) reports(t *testing.T, leads *bool) {
 	t.Helper()
 	r := Reporter{
 		Source: b.Source, Leading: func() bool { return *leads }, Nodes: func() int { return 7 },
-		Held: func() (*v1alpha1.HeldRules, bool) { return nil, true },
+		Held:     func() (*v1alpha1.HeldRules, bool) { return nil, true },
+		Governed: func(context.Context) (bool, error) { return false, nil },
 	}
 	go r.Run(t.Context())
 	synctest.Wait()

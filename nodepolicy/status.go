@@ -22,6 +22,9 @@ type situation struct {
 	nodes      int64
 	running    []string // the Pods of nodekeep that run
 	unknown    error    // why it is not known which ones run
+	governs    bool     // the policy in force has governance
+	ungoverned error    // why the API server does not go by it
+	unread     bool     // and whether that is only not known
 }
 
 // maxShownStatus is how many bytes of a message a condition has.
@@ -36,7 +39,7 @@ func statusOf(before v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1
 	if s.unknown == nil {
 		maps.DeleteFunc(after.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.running, pod) })
 	}
-	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, before.Followers), heldCondition(s)} {
+	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, before.Followers), heldCondition(s), governanceCondition(s)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = s.generation, now
 		if had := apimeta.FindStatusCondition(before.Conditions, condition.Type); had != nil && had.Status == condition.Status && !had.LastTransitionTime.IsZero() {
 			condition.LastTransitionTime = had.LastTransitionTime
@@ -99,4 +102,19 @@ func heldCondition(s situation) metav1.Condition {
 		Message: fmt.Sprintf("Rules or migrations would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To accept: spec.accept: %s, or nodekeep policy accept %s.",
 			s.held.Nodes, s.nodes, s.held.Rules, s.held.Rules),
 	}
+}
+
+func governanceCondition(s situation) metav1.Condition {
+	condition := metav1.Condition{Type: v1alpha1.GovernanceEnforced, Status: metav1.ConditionFalse}
+	switch {
+	case !s.governs:
+		condition.Reason, condition.Message = "NothingGoverned", "The policy governs no label."
+	case s.unread:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, "PoliciesUnknown", policy.Shortened(s.ungoverned.Error(), maxShownStatus)
+	case s.ungoverned != nil:
+		condition.Reason, condition.Message = "PoliciesDiffer", policy.Shortened("The API server does not go by the section governance: "+s.ungoverned.Error(), maxShownStatus)
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, "PoliciesInForce", "The API server goes by the section governance."
+	}
+	return condition
 }

@@ -40,6 +40,10 @@ func TestTheConditionsSayWhatHoldsOfAGeneration(t *testing.T) {
 		"rules wait":                          {func(s *situation) { s.held = &v1alpha1.HeldRules{Rules: "0123456789ab", Nodes: 4} }, all, v1alpha1.Held, "True", "AwaitsAcceptance", "on 4 of 10 Nodes"},
 		"it names how to accept":              {func(s *situation) { s.held = &v1alpha1.HeldRules{Rules: "0123456789ab", Nodes: 4} }, all, v1alpha1.Held, "True", "AwaitsAcceptance", "spec.accept: 0123456789ab"},
 		"it is not counted yet what waits":    {func(s *situation) { s.counted = false }, all, v1alpha1.Held, "Unknown", "NotCountedYet", "not known yet"},
+		"nothing is governed":                 {nil, all, v1alpha1.GovernanceEnforced, "False", "NothingGoverned", "no label"},
+		"what is governed is enforced":        {func(s *situation) { s.governs = true }, all, v1alpha1.GovernanceEnforced, "True", "PoliciesInForce", "goes by"},
+		"an admission policy is missing":      {func(s *situation) { s.governs, s.ungoverned = true, errors.New("it does not exist") }, all, v1alpha1.GovernanceEnforced, "False", "PoliciesDiffer", "it does not exist"},
+		"admission policies cannot be read":   {func(s *situation) { s.governs, s.ungoverned, s.unread = true, errors.New("forbidden"), true }, all, v1alpha1.GovernanceEnforced, "Unknown", "PoliciesUnknown", "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good
@@ -53,7 +57,7 @@ func TestTheConditionsSayWhatHoldsOfAGeneration(t *testing.T) {
 			assert.Equal(t, c.reason, condition.Reason)
 			assert.Contains(t, condition.Message, c.says)
 			assert.EqualValues(t, 3, condition.ObservedGeneration)
-			assert.Len(t, status.Conditions, 3)
+			assert.Len(t, status.Conditions, 4)
 		})
 	}
 }

@@ -39,7 +39,7 @@ type NodePolicy struct {
 type NodePolicyStatus struct {
 	// The generation of the spec that the leader of capture judged last.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Accepted, InForce and Held.
+	// Conditions are Accepted, InForce, Held and GovernanceEnforced.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -56,6 +56,8 @@ const (
 	Accepted = "Accepted" // nodekeep can use the spec
 	InForce  = "InForce"  // each replica goes by this generation of the spec
 	Held     = "Held"     // rules or migrations wait for an operator
+
+	GovernanceEnforced = "GovernanceEnforced" // the API server goes by the section governance
 )
 
 // HeldRules are rules and migrations that wait for an operator.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -9,6 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/api/v1alpha1"
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/store"
@@ -48,8 +50,13 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: o.sweepDryRun},
 	})
 
+	governed := guard.Governance{Client: p.client, Namespace: o.namespace, Names: governance.PolicyNames()}
 	reporter := nodepolicy.Reporter{
 		Source: p.policy, Leading: controller.Leading, Nodes: controller.LiveNodes,
+		Governed: func(ctx context.Context) (unread bool, problem error) {
+			problem = governed.Problem(ctx)
+			return errors.Is(problem, guard.ErrUnread), problem
+		},
 		Held: func() (*v1alpha1.HeldRules, bool) {
 			held, known := controller.HeldRules()
 			if held == nil {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -135,4 +136,26 @@ func TestRulesThatWaitAreShownAndAcceptedByThePolicyItself(t *testing.T) {
 	have("two")
 	waits(t, "Held=false")
 	assert.Empty(t, nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.status.held}"))
+}
+
+func TestTheStatusSaysWhetherTheAPIServerGoesByGovernance(t *testing.T) {
+	processesRun(t)
+	under(t, "cordon: keep")
+	says(t, condition("GovernanceEnforced", "reason"), "NothingGoverned")
+	nodekeep.SetPolicy(t, policytest.Manifest("governance: {keys: [{key: tier, values: [gold], mode: deny}]}"))
+	waits(t, "GovernanceEnforced")
+
+	bindings := nodekeep.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	binding, err := bindings.Get(t.Context(), governance.DenyPolicy, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}))
+	binding.UID, binding.ResourceVersion = "", ""
+	restore := func() {
+		_, _ = bindings.Create(context.WithoutCancel(t.Context()), binding, metav1.CreateOptions{})
+	}
+	defer restore()
+	waits(t, "GovernanceEnforced=false")
+	says(t, condition("GovernanceEnforced", "message"), "validatingadmissionpolicybinding/nodekeep-governance-deny does not exist")
+	restore()
+	waits(t, "GovernanceEnforced")
 }
