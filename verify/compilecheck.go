@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -114,7 +113,7 @@ func (c *compiler) dns(dns DNS, at *field.Path) *DNS {
 	if !c.tooMany(len(dns.Names), at.Child("names")) {
 		for i, name := range dns.Names {
 			wrong := validation.IsDNS1123Subdomain(strings.TrimSuffix(name, "."))
-			if net.ParseIP(name) != nil {
+			if len(validation.IsValidIP(at, name)) == 0 {
 				wrong = []string{"must be a name; an address is nothing to resolve"}
 			}
 			c.invalid(at.Child("names").Index(i), name, wrong...)
