@@ -19,8 +19,11 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 )
 
-// perCall is the most that one expression may cost in an API server.
-const perCall = 1_000_000
+// The most that one expression may cost in an API server, and all of a policy together.
+const (
+	perCall   = 1_000_000
+	perPolicy = 10_000_000
+)
 
 // shipped is the policy of the manifests with this name.
 func shipped(t testing.TB, name string) (spec map[string]any) {
@@ -52,6 +55,7 @@ type evaluator struct {
 	spec     map[string]any
 	env      *cel.Env
 	programs map[string]cel.Program
+	cost     *uint64 // of all that ran
 }
 
 func newEvaluator(t testing.TB, policy string) evaluator {
@@ -74,7 +78,7 @@ func newEvaluator(t testing.TB, policy string) evaluator {
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("params", cel.DynType),
 		cel.Variable("request", cel.DynType), cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType)))
 	require.NoError(t, err)
-	return evaluator{spec: shipped(t, policy), env: env, programs: map[string]cel.Program{}}
+	return evaluator{spec: shipped(t, policy), env: env, programs: map[string]cel.Program{}, cost: new(uint64)}
 }
 
 // run is the value of an expression.
@@ -83,11 +87,12 @@ func (e evaluator) run(t testing.TB, expression string, activation map[string]an
 	if e.programs[expression] == nil {
 		ast, issues := e.env.Compile(expression)
 		require.NoError(t, issues.Err(), expression)
-		program, err := e.env.Program(ast, cel.CostLimit(perCall))
+		program, err := e.env.Program(ast, cel.CostLimit(perCall), cel.EvalOptions(cel.OptTrackCost))
 		require.NoError(t, err)
 		e.programs[expression] = program
 	}
-	value, _, err := e.programs[expression].Eval(activation)
+	value, details, err := e.programs[expression].Eval(activation)
+	*e.cost += *details.ActualCost()
 	return value, err
 }
 
@@ -104,16 +109,19 @@ func (e evaluator) messages(t testing.TB, activation map[string]any) (all []stri
 	}
 	variables := map[string]any{}
 	activation["variables"] = variables
+	*e.cost = 0
 	for _, one := range e.spec["variables"].([]any) {
 		variable := one.(map[string]any)
 		variables[variable["name"].(string)] = must(variable["expression"])
 	}
+	*e.cost *= 2 // once for the rules, and once for their messages
 	for _, one := range e.spec["validations"].([]any) {
 		validation := one.(map[string]any)
 		if must(validation["expression"]) != types.True {
 			all = append(all, fmt.Sprint(must(validation["messageExpression"]).Value()))
 		}
 	}
+	assert.Less(t, *e.cost, uint64(perPolicy))
 	return all
 }
 
