@@ -210,7 +210,7 @@ func (c *compiler) owner(owner string, at *field.Path) {
 	}
 }
 
-// completed is a name that a pattern with a * at its end matches; a name without one stays as it is.
+// completed is a name that a pattern with a * at its end matches. A name without one stays as it is.
 func completed(name string) string {
 	if begin, open := strings.CutSuffix(name, "*"); open {
 		return begin + "x"

@@ -47,7 +47,7 @@ func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, 
 	return errs
 }
 
-// breaks is where a rule for labels is against governance of mode warn or deny: each Node of the rule would break it.
+// breaks is where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it.
 func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
 		value := rule.Set[key]
