@@ -193,7 +193,8 @@ func deeds() []deed {
 		{"act as the kubelet of " + selfTest + " in another way", slices.Concat(as(selfTest, nil, lives(selfTest)...), as(selfTest, kubelets, lives(selfTest)...))},
 		{"act as another kubelet, or register another Node", slices.Concat(as(busy, nil, lives(busy)...), as(busy, kubelets, lives(busy)...), as(selfTest, nil, other), as(selfTest, kubelets, other))},
 
-		{"read the policy", get(policies+"/"+harness.PolicyName, policies)},
+		{"read the policy", get(policies + "/" + harness.PolicyName)},
+		{"follow the policy", get(policies)},
 		{"read the policy that was accepted last", get(release + "/configmaps/nodekeep-accepted")},
 		{"read records", get(release+"/configmaps", release+"/configmaps/node.record")},
 		{"write records, and so label and taint Nodes that register", []request{post(release+"/configmaps", named("v1", "ConfigMap", "node.thief")), patch(release+"/configmaps/node.record", configMap)}},

@@ -95,7 +95,7 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 
 	second := rollOut(t, tierPolicy("two"))
 	require.Eventually(t, func() bool {
-		out := nodekeep.MustKubectl(t, "-n", harness.Namespace, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(out, second)
 	}, settles, 100*time.Millisecond)
 	a := run(t, "doctor")

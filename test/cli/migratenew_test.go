@@ -11,7 +11,6 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/harness"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -65,7 +64,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 
 	rules := rollOut(t, migrating("new", ""))
 	require.Eventually(t, func() bool {
-		events := nodekeep.MustKubectl(t, "-n", harness.Namespace, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(events, "nodekeep migrate new gpu=example.com/gpu")
 	}, settles, 100*time.Millisecond)
 	refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")

@@ -332,7 +332,7 @@ func captureMissesPolicies(t *testing.T) (hears func()) {
 	t.Helper()
 	heard := make(chan struct{})
 	p := captureProxy(t)
-	p.Break(proxy.MuteUntil(proxy.Watches("nodepolicies"), heard))
+	p.Break(proxy.MuteUntil(proxy.WatchesOne("nodepolicies"), heard))
 	nodekeep.WithoutCapture(t, func() {})
 	return func() { p.Break(nil); close(heard) }
 }
