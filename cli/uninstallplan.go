@@ -56,7 +56,7 @@ func (u *uninstalling) gating() []deletion {
 func (u *uninstalling) guarding() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	var objects []deletion
-	for _, name := range governance.PolicyNames() { // without nodekeep nobody follows the section of the policy that they are made of
+	for _, name := range governance.PolicyNames() {
 		objects = append(objects,
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/policy"
@@ -46,8 +47,9 @@ const (
 	ungated    = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
 	forgeable  = "a kubelet can forge nodekeep's annotations on its Node, so nodekeep reads them with care: " +
 		"a removal of a protected label or taint that capture did not observe itself does not count, and the label or taint is restored"
-	unchanged = "the policy cannot be changed; what was accepted last stays in force"
-	unrefused = "the API server stores a NodePolicy that nodekeep cannot use, and what was accepted last stays in force"
+	unchanged  = "the policy cannot be changed; what was accepted last stays in force"
+	ungoverned = "the API server does not go by the section governance of the policy"
+	unrefused  = "the API server stores a NodePolicy that nodekeep cannot use, and what was accepted last stays in force"
 )
 
 // expectation is an object that a check compares with the shipped one.
@@ -84,6 +86,9 @@ func expectations() (all []expectation) {
 		{checkGate, gateKeyObject, Warning, "commands take " + string(policy.DefaultGate) + " for the key of the gate's taint"},
 		{checkPolicy, definitionObject, Warning, unchanged},
 		{checkPolicy, validatingObject, Warning, unrefused},
+		{checkGovernance, confined + governance.DenyPolicy, Warning, ungoverned},
+		{checkGovernance, confined + governance.WarnPolicy, Warning, ungoverned},
+		{checkGovernance, confined + governance.AuditPolicy, Warning, ungoverned},
 		{checkRights, granted + "nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
 		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},

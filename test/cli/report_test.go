@@ -103,13 +103,6 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	requireGolden(t, "migrate-new-both", run(t, "migrate", "new", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
 }
 
-func TestGovernanceRenderPrintsTheAdmissionPolicies(t *testing.T) {
-	requireGolden(t, "governance-render", run(t, "governance", "render", "--policy", policyFile(t, governedSections)).RequireDone(t).Out)
-	none := run(t, "governance", "render", "--policy", policyFile(t, ""))
-	assert.Equal(t, 1, none.Code)
-	assert.Empty(t, none.Out)
-}
-
 func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {
 	register(t, "show-governed")
 	edit(t, "show-governed", map[string]string{"tier": "iron"})

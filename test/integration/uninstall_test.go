@@ -59,11 +59,6 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 			require.NoError(t, err)
 		}
 	}
-	governed := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(governed, []byte(policytest.Manifest("governance:\n  keys:\n"+
-		"  - {key: a, values: [x], mode: deny}\n  - {key: b, values: [x], mode: warn}\n  - {key: c, values: [x], mode: audit}\n")), 0o600))
-	own.Shell(t, "", "", "nodekeep governance render --policy "+governed+" | kubectl apply --server-side -f -").RequireDone(t)
-
 	tenant := harness.TaintOf("tenant=blue:NoExecute")
 	own.RegisterNode(t, tainted("unverified", "example.com/unverified:NoExecute", "tenant=blue:NoExecute", "nodekeep.dev/unverified:NoSchedule"))
 	own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n"+

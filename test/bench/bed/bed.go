@@ -79,6 +79,7 @@ func New(ctx context.Context, run *Run, build harness.Product) *Bed {
 	b.writeCertificate()
 	b.connect(ctx)
 	b.takeShipped(ctx)
+	b.bind(ctx)
 	b.Use(ctx, Variant{})
 	return b
 }

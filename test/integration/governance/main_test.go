@@ -1,8 +1,6 @@
 package governance
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/governance"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -51,26 +47,10 @@ func documented(t *testing.T) string {
 	return policytest.Manifest(text + "\n")
 }
 
-// rendered are the admission policies of a policy file.
-func rendered(t *testing.T, content string) string {
+// govern writes a policy into the cluster, and nothing else. The one before is in force again when the test ends.
+func govern(t *testing.T, content string) {
 	t.Helper()
-	p, err := policy.Load([]byte(content), policy.DefaultGate)
-	require.NoError(t, err)
-	text, err := governance.Render(p.Governance(), harness.Namespace)
-	require.NoError(t, err)
-	return text
-}
-
-// applied writes admission policies into the cluster, and removes all of governance when the test ends.
-func applied(t *testing.T, text string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "policies.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", file)
-	t.Cleanup(func() {
-		_, err := nodekeep.Kubectl(context.Background(), "delete", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-l", "app.kubernetes.io/component=governance")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	})
+	before := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	nodekeep.SetPolicy(t, content)
 }
