@@ -253,11 +253,13 @@ promtool: test/programs/promql/bin/promtool ## promtool, and what takes expressi
 tools: $(HELM) $(CERTMANAGER) ## the pinned Helm and cert-manager, in .bin
 
 .PHONY: manifests
-manifests: $(HELM) ## the static files of manifests/, rendered from the chart
+manifests: $(HELM) ## the kind NodePolicy with its schemas, from the types of the policy, and the static files of manifests/, from the chart
+	@go run ./cmd/generate
 	@manifests/render.sh $(HELM) manifests
 
 .PHONY: manifests-check
-manifests-check: $(HELM) ## whether they are what the chart renders
+manifests-check: $(HELM) ## whether they are what the types and the chart say
+	@go run ./cmd/generate -check
 	@manifests/render.sh $(HELM) --check
 
 .PHONY: uninstall

@@ -66,7 +66,7 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 		b.holds(a.node.Name, b.until)
 		return false, nil
 	}
-	state, err := a.configMap(ctx, store.RulesName)
+	state, err := a.configMap(ctx, store.AcceptedName)
 	if err != nil {
 		return false, err
 	}
@@ -96,9 +96,9 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 	}
 	next := count.andOneMore(now)
 	if state == nil {
-		err = a.writeConfigMap(ctx, store.RulesName, false, map[string]*string{store.Corrected: &next})
+		err = a.writeConfigMap(ctx, store.AcceptedName, false, map[string]*string{store.Corrected: &next})
 	} else {
-		_, err = a.Client.CoreV1().ConfigMaps(a.Namespace).Patch(ctx, store.RulesName, types.MergePatchType,
+		_, err = a.Client.CoreV1().ConfigMaps(a.Namespace).Patch(ctx, store.AcceptedName, types.MergePatchType,
 			RulesPatch(state, store.Corrected, next), metav1.PatchOptions{FieldManager: observe.FieldManager})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // another replica was faster
@@ -125,7 +125,7 @@ func (a *attempt) withoutCorrections(ctx context.Context, next Action) (result, 
 func (c *Controller) reportBrake(nodes, of int, known bool) {
 	did := fmt.Sprintf("%d of %d did", nodes, of)
 	if !known {
-		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.RulesName)
+		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
 	}
 	c.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of, "known", known)
 	c.warnOfPolicy(CorrectionsHeld,

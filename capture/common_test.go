@@ -15,6 +15,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 const (
@@ -158,7 +160,7 @@ func taints(written ...string) (read []corev1.Taint) {
 
 func loadPolicy(t testing.TB, sections string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
+	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
 	require.NoError(t, err)
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -35,11 +36,29 @@ type Records interface {
 	Nodes() []string
 }
 
-// Options are what a Controller works with. All fields are required but Cluster, Resync and Now.
+// Object is the NodePolicy that the policy in force comes from; [nodepolicy.Source] in a cluster.
+type Object interface {
+	// UID is empty while there is no such object.
+	UID() types.UID
+	// Accepted is the manifest, as JSON, of the policy in force; nil: it does not come from the object.
+	Accepted() []byte
+	// Err is why the policy in force is not what the object says.
+	Err() error
+}
+
+// noObject is for a policy that comes from no object.
+type noObject struct{}
+
+func (noObject) UID() types.UID   { return "" }
+func (noObject) Accepted() []byte { return nil }
+func (noObject) Err() error       { return nil }
+
+// Options are what a Controller works with. All fields are required but Object, Cluster, Resync and Now.
 type Options struct {
 	Client    kubernetes.Interface
 	Records   Records
 	Policy    func() policy.Policy // asked at each decision
+	Object    Object               // where the policy comes from
 	Events    eventrecord.EventRecorder
 	Guard     *guard.Guard
 	Cluster   func() string // UID of the namespace kube-system; empty while it is not known
@@ -74,6 +93,7 @@ type Controller struct {
 	labelPace    *labelPace
 	compliance   *compliance
 	newPolicy    chan struct{} // holds one value after a change of the policy
+	unkept       string        // why the policy in force could not be written, which was reported; only [Controller.keepAccepted] uses it
 	queue        workqueue.TypedRateLimitingInterface[string]
 	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
 	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
@@ -122,6 +142,9 @@ func New(options Options) (*Controller, error) {
 
 // newController is a controller that observes nothing yet.
 func newController(options Options, queue workqueue.TypedRateLimitingInterface[string]) *Controller {
+	if options.Object == nil {
+		options.Object = noObject{}
+	}
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
 		brake:  brake{held: map[string]time.Time{}},
@@ -182,6 +205,12 @@ func (c *Controller) enqueueAll() {
 // Synced reports whether every Node that existed at the start has been seen.
 func (c *Controller) Synced() bool { return c.synced.HasSynced() }
 
+// LiveNodes counts the Nodes that exist.
+func (c *Controller) LiveNodes() int {
+	live, _, _ := c.observations.counts()
+	return live
+}
+
 // Leading reports whether the controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
@@ -200,6 +229,9 @@ func (c *Controller) Lead() {
 	c.lookAtRules()
 	signal(c.inventories.newPolicy)
 	c.enqueueAll()
+	if err := c.Object.Err(); err != nil {
+		c.ReportPolicy(err) // there was no leader to say it, or it has ended since
+	}
 }
 
 // Run watches Nodes and works until ctx is done, and then for [endWithin] at most. It decides nothing before recordsSynced reports that the

@@ -408,11 +408,11 @@ func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
 	assert.True(t, r.holds("new"))
 	assert.True(t, r.hold("new", 40), "news")
 	assert.False(t, r.hold("new", 41), "no news")
-	assert.EqualValues(t, 41, r.nodes.Load())
+	assert.Equal(t, &HeldRules{"new", 41}, r.held.Load())
 	assert.True(t, r.hold("newer", 5), "news again")
 	r.release("newer")
 	assert.False(t, r.holds("newer"))
-	assert.Zero(t, r.nodes.Load())
+	assert.Nil(t, r.held.Load())
 	assert.True(t, r.holds("old"), "what was in force before is held like any other")
 }
 

@@ -122,7 +122,7 @@ func (m *Metrics) watch(c *Controller) {
 		labelSeries(c.observations.labels),
 		c.violationSeries(),
 		c.inventorySeries(),
-		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { live, _, _ := c.observations.counts(); return float64(live) }),
+		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { return float64(c.LiveNodes()) }),
 		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: every observation is recorded, and nothing is left to restore.",
 			func() float64 { _, current, _ := c.observations.counts(); return float64(current) }),
 		gauge("nodekeep_capture_nodes_gated", "Nodes that carry the gate.", func() float64 { _, _, gated := c.observations.counts(); return float64(gated) }),
@@ -136,7 +136,12 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_corrections_held_nodes", "Nodes on which records would remove or revert items, and that wait for an operator; 0 while none do.",
 			func() float64 { return float64(c.brake.nodes(c.Now())) }),
 		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
-			func() float64 { return float64(c.rollout.nodes.Load()) }),
+			func() float64 {
+				if held, known := c.HeldRules(); known && held != nil {
+					return float64(held.Nodes)
+				}
+				return 0
+			}),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.devices.known(c.Policy().LabelRules().Drivers())) }),
 		gauge("nodekeep_migrations_open", "Migrations of labels in the policy.", func() float64 { return float64(len(c.Policy().Migrations())) }),

@@ -40,15 +40,15 @@ const (
 	RuleLabelInvalid  = "RuleLabelInvalid"  // a rule makes a value that no label can have
 	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
 
-	RulesHeld       = "RulesHeld"       // new rules would change many Nodes and wait for an operator; on the policy's ConfigMap
-	CorrectionsHeld = "CorrectionsHeld" // records would take items off many Nodes, which waits for an operator; on the policy's ConfigMap
-	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the policy's ConfigMap
+	RulesHeld       = "RulesHeld"       // new rules would change many Nodes and wait for an operator; on the NodePolicy
+	CorrectionsHeld = "CorrectionsHeld" // records would take items off many Nodes, which waits for an operator; on the NodePolicy
+	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the NodePolicy
 
 	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
-	InventoryUnread    = "InventoryUnread"    // a source of the inventory cannot be read; on the policy's ConfigMap
-	InventoryHeld      = "InventoryHeld"      // a snapshot would change many Nodes and waits for an operator; on the policy's ConfigMap
+	InventoryUnread    = "InventoryUnread"    // a source of the inventory cannot be read; on the NodePolicy
+	InventoryHeld      = "InventoryHeld"      // a snapshot would change many Nodes and waits for an operator; on the NodePolicy
 
-	PolicyInvalid = "PolicyInvalid" // the policy file cannot be used; on the policy's ConfigMap
+	PolicyInvalid = "PolicyInvalid" // the NodePolicy cannot be used, or was deleted; on the NodePolicy
 )
 
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,9 +9,6 @@ import (
 	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/policy"
 )
-
-// policyName is the ConfigMap of the policy file in the manifests.
-const policyName = "nodekeep-policy"
 
 // reportHeld reports that new rules may only add labels.
 func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
@@ -22,8 +18,8 @@ func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 		return // the leader says it
 	}
 	c.warnOfPolicy(RulesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run.",
-		changed, of, rules)
+		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run, or spec.accept: %s in the policy.",
+		changed, of, rules, rules)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			c.warnOfPolicy(RulesHeld,
@@ -71,25 +67,20 @@ func (c *Controller) reportHeldInventory(source, hash string, change inventory.C
 		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
 
-// ReportPolicy reports that the policy file cannot be used.
+// ReportPolicy reports that the NodePolicy cannot be used, or was deleted.
 func (c *Controller) ReportPolicy(err error) {
 	if !c.leading.Load() {
 		return // the leader says it
 	}
-	c.warnOfPolicy(PolicyInvalid, "The last good policy stays in force, since this one cannot be used: %v", err)
+	c.warnOfPolicy(PolicyInvalid, "The last good policy stays in force: %v", policy.Shortened(err.Error(), maxShownPolicyError))
 }
 
-// policyMapTimeout is how long an Event about the policy waits for the UID of the ConfigMap.
-const policyMapTimeout = 5 * time.Second
+// maxShownPolicyError is how many bytes of the errors in a policy are shown in an Event.
+const maxShownPolicyError = 4 << 10
 
-// warnOfPolicy creates an Event about the ConfigMap of the policy file. kubectl describe shows the Event only with its UID. An Event without
-// it is better than none.
+// warnOfPolicy creates an Event about the NodePolicy. kubectl describe shows the Event only with its UID. An Event without it is better than
+// none.
 func (c *Controller) warnOfPolicy(reason, format string, args ...any) {
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: policyName}
-	ctx, cancel := context.WithTimeout(context.Background(), policyMapTimeout)
-	defer cancel()
-	if file, err := c.configMap(ctx, policyName); err == nil && file != nil {
-		about.UID = file.UID
-	}
+	about := &corev1.ObjectReference{APIVersion: "nodekeep.dev/v1alpha1", Kind: "NodePolicy", Name: "default", UID: c.Object.UID()}
 	c.Events.Eventf(about, corev1.EventTypeWarning, reason, format, args...)
 }

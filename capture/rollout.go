@@ -30,9 +30,14 @@ func RulesNeedAcceptance(changed, renamed, of int) bool {
 // rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
 // Nodes, or an operator has accepted them.
 type rollout struct {
-	released atomic.Value // the hash of the rules that may do so; nothing at the start
-	nodes    atomic.Int64 // on how many Nodes the rules would remove or change labels that are held
-	reported string       // the rules of which it was reported that they are held; only [Controller.checkRules] uses it
+	released atomic.Value              // the hash of the rules that may do so; nothing at the start
+	held     atomic.Pointer[HeldRules] // nil: none
+}
+
+// HeldRules are rules for labels that wait for an operator.
+type HeldRules struct {
+	Rules string // their hash
+	Nodes int    // on how many Nodes they would remove or change labels
 }
 
 // holds reports whether rules must only add labels.
@@ -41,15 +46,23 @@ func (r *rollout) holds(rules string) bool { return r.released.Load() != any(rul
 // release lets rules do all that they say.
 func (r *rollout) release(rules string) {
 	r.released.Store(rules)
-	r.nodes.Store(0)
+	r.held.Store(nil)
 }
 
-// hold notes on how many Nodes rules are held, and reports whether that is news.
+// hold notes on how many Nodes rules are held, and reports whether it is news that they are.
 func (r *rollout) hold(rules string, nodes int) (news bool) {
-	r.nodes.Store(int64(nodes))
-	news = r.reported != rules
-	r.reported = rules
-	return news
+	before := r.held.Swap(&HeldRules{rules, nodes})
+	return before == nil || before.Rules != rules
+}
+
+// HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
+func (c *Controller) HeldRules() (held *HeldRules, known bool) {
+	rules := c.Policy().RulesHash()
+	if !c.rollout.holds(rules) {
+		return nil, true
+	}
+	held = c.rollout.held.Load()
+	return held, held != nil && held.Rules == rules
 }
 
 // rollOut looks after the rules of the policy until ctx is done.
@@ -64,6 +77,7 @@ func (c *Controller) rollOut(ctx context.Context) {
 		case <-ticker.C:
 		}
 		c.checkRules(ctx)
+		c.keepAccepted(ctx)
 		if err := c.Contained("count migrations", "", func() error { c.countMigrations(); return nil }); err != nil {
 			c.Logger.Error("migrations cannot be counted", "error", err)
 		}
@@ -85,13 +99,16 @@ func (c *Controller) checkRules(ctx context.Context) {
 }
 
 func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
-	state, err := c.configMap(ctx, store.RulesName)
+	state, err := c.configMap(ctx, store.AcceptedName)
 	if err != nil {
 		return err
 	}
 	inForce, accepted := policy.NoRules, ""
 	if state != nil {
-		inForce, accepted = state.Data[store.RulesInForce], state.Data[store.RulesAccepted]
+		accepted = state.Data[store.RulesAccepted]
+		if value, ok := state.Data[store.RulesInForce]; ok {
+			inForce = value
+		}
 	}
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
 		if c.rollout.holds(inForce) {
@@ -100,7 +117,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 		return nil
 	}
-	if rules != inForce && accepted != rules {
+	if rules != inForce && accepted != rules && !p.AcceptsRules() {
 		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
@@ -114,7 +131,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	}
 	if rules != inForce {
 		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
-		err := c.writeConfigMap(ctx, store.RulesName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
+		err := c.writeConfigMap(ctx, store.AcceptedName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
 		if err != nil && !apierrors.IsAlreadyExists(err) { // another replica may have done so
 			return err
 		}

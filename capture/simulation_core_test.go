@@ -23,6 +23,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/storetest"
 	"nodekeep.dev/nodekeep/webhook"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // All that the simulation knows of the product stands in this file and in export_test.go; the rest knows Nodes, records by what
@@ -165,7 +167,7 @@ func brought(annotation string) map[string]string {
 
 // loadPolicy reads a policy, which knows the rules of the one before.
 func loadPolicy(text string, before *policy.Policy) policy.Policy {
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+text), policy.DefaultGate)
+	p, err := policy.Load([]byte(policytest.Manifest(text)), policy.DefaultGate)
 	if err != nil {
 		panic(err)
 	}

@@ -8,24 +8,37 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// Every field of a policy is optional, unless its comment says otherwise.
+// +kubebuilder:validation:Optional
+
 // Rule is an entry of labels.rules.
+// +kubebuilder:validation:XValidation:rule="has(self.set) && size(self.set) > 0 || has(self.ensureAbsent) && size(self.ensureAbsent) > 0",message="a rule sets at least one label, or removes one: ensureAbsent"
 type Rule struct {
-	Name string    `json:"name"`
-	When Condition `json:"when"` // empty: every Node
-	// Set has the labels. Values may contain {name.GROUP}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD} and
+	// The name, which reports and Events show.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// What must hold of a Node. Without it, the rule is for every Node.
+	When Condition `json:"when"`
+	// The labels that the rule sets. Values may contain {name.GROUP}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD} and
 	// {inventory.SOURCE.ATTRIBUTE}.
 	Set map[string]string `json:"set"`
-	// EnsureAbsent are labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
+	// Labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
 	EnsureAbsent []string `json:"ensureAbsent,omitempty"`
-	// Hold is for how long a label stays after the rule became false, as "15m". A rule about extended resources or devices holds its labels for
-	// [PluginGrace] at least.
-	Hold       string     `json:"hold"`
+	// How long a label stays after the rule became false, such as 15m. A rule about extended resources or devices holds its labels for 10m
+	// at least; 0 by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Hold string `json:"hold"`
+	// Whose value counts where an operator has set the label, too: operator (the default) or rule.
 	Precedence Precedence `json:"precedence"`
-	Mode       Mode       `json:"mode"`
-	Trust      Trust      `json:"trust"`
+	// Whether the rule sets labels: enforce (the default) or audit, which only reports.
+	Mode Mode `json:"mode"`
+	// Whose word the rule may take for a label that no kubelet may set: kubelet, or nobody's.
+	Trust Trust `json:"trust"`
 }
 
 // Precedence says who wins where an operator has set a label that a rule sets, too.
+// +kubebuilder:validation:Enum=operator;rule
 type Precedence string
 
 // The values of precedence.
@@ -35,6 +48,7 @@ const (
 )
 
 // Mode says whether a rule sets labels.
+// +kubebuilder:validation:Enum=enforce;audit
 type Mode string
 
 // The values of mode.
@@ -44,6 +58,7 @@ const (
 )
 
 // Trust says whose word a rule may take for a protected label.
+// +kubebuilder:validation:Enum=kubelet
 type Trust string
 
 // TrustKubelet allows a rule to derive a protected label from what the kubelet reports: capacity, versions, devices. A kubelet can report
@@ -53,38 +68,60 @@ const TrustKubelet Trust = "kubelet"
 // Condition is what must hold of a Node. All fields that are given must hold.
 type Condition struct {
 	Clause `json:",inline"`
-	Any    []Clause `json:"any"` // one of them must hold
+	// One of these must hold, too.
+	// +kubebuilder:validation:MaxItems=100
+	Any []Clause `json:"any"`
 }
 
 // Clause is what must hold of a Node, without alternatives.
 type Clause struct {
-	Labels      string            `json:"labels"`      // a selector as for kubectl -l
-	Names       []string          `json:"names"`       // patterns with *; one must match the Node's name
-	NameRegex   string            `json:"nameRegex"`   // RE2, begins with ^; named groups are facts
-	Capacity    map[string]string `json:"capacity"`    // resource to comparison: ">=1", "<64Gi", "8"
-	Allocatable map[string]string `json:"allocatable"` // the same
-	Node        NodeCondition     `json:"node"`
-	ProviderID  string            `json:"providerID"` // a pattern with *
-	Devices     *DeviceCondition  `json:"devices"`
-	Inventory   map[string]string `json:"inventory,omitempty"` // SOURCE.ATTRIBUTE to a pattern with *
+	// A selector of labels, as kubectl -l takes it.
+	Labels string `json:"labels"`
+	// Patterns with *. One must match the Node's name.
+	Names []string `json:"names"`
+	// An expression (RE2) for the Node's name, which begins with ^. Named groups are facts.
+	NameRegex string `json:"nameRegex"`
+	// What the machine has: a resource and a comparison, such as ">=1", "<64Gi" or "8".
+	Capacity map[string]string `json:"capacity"`
+	// What Pods may use, in the same form.
+	Allocatable map[string]string `json:"allocatable"`
+	// The software of the machine.
+	Node NodeCondition `json:"node"`
+	// A pattern with * for spec.providerID.
+	ProviderID string `json:"providerID"`
+	// Devices of the Node's ResourceSlices.
+	Devices *DeviceCondition `json:"devices"`
+	// What an inventory says: SOURCE.ATTRIBUTE and a pattern with *.
+	Inventory map[string]string `json:"inventory,omitempty"`
 }
 
 // NodeCondition is about the software of a machine. Arch, OS and Runtime are patterns with *; Kernel and Kubelet are patterns or
 // comparisons of versions (">=1.35").
 type NodeCondition struct {
-	Arch    string `json:"arch"`
-	OS      string `json:"os"`
-	Kernel  string `json:"kernel"`
+	// A pattern with *, such as arm64.
+	Arch string `json:"arch"`
+	// A pattern with *, such as linux.
+	OS string `json:"os"`
+	// A pattern, or a comparison of versions such as ">=6.1".
+	Kernel string `json:"kernel"`
+	// A pattern with *, such as containerd://*.
 	Runtime string `json:"runtime"`
+	// A pattern, or a comparison of versions such as ">=1.35".
 	Kubelet string `json:"kubelet"`
 }
 
 // DeviceCondition counts devices of the Node's ResourceSlices.
 type DeviceCondition struct {
-	Driver    string `json:"driver"`
-	Attribute string `json:"attribute"` // whose value must match Glob
-	Glob      string `json:"glob"`
-	Min       int    `json:"min"` // so many at least; 1 if it is not given
+	// The driver that publishes the devices.
+	// +required
+	Driver string `json:"driver"`
+	// The attribute whose value must match glob. Without one, all devices of the driver count.
+	Attribute string `json:"attribute"`
+	// A pattern with * for that value.
+	Glob string `json:"glob"`
+	// How many there must be at least; 1 by default.
+	// +kubebuilder:validation:Minimum=1
+	Min int `json:"min"`
 }
 
 // Reported reports whether the rule uses something that the Node's kubelet reports: it can claim what it likes. Labels are not

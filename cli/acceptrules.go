@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,7 @@ doctor" show the HASH of these rules.
 
 HASH must name the rules of the policy in the cluster. So nobody accepts rules that have changed since they were
 looked at. The command shows on how many Nodes labels would be removed or changed, and asks first. It writes key
-` + store.RulesAccepted + ` of ConfigMap ` + store.RulesName + `; capture follows within seconds.
+` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within seconds.
 
 HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
 show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.
@@ -43,7 +44,7 @@ show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.Invento
 In place of HASH, "corrections" lets records remove or revert items on any number of Nodes for an hour. Otherwise
 one Node in ten is changed within an hour, and the Event CorrectionsHeld says that the others wait. It should never
 happen. First find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The command writes
-key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.RulesName + `.`,
+key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 		Example: `
 			# On how many Nodes labels would be removed or changed
 			nodekeep policy accept none --dry-run
@@ -86,7 +87,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s", hash, rules)
 	case rules == inForce:
 		return nil, c.done("rules %s: in force, nothing is held", rules)
-	case state != nil && state.Data[store.RulesAccepted] == rules:
+	case p.AcceptsRules(), state != nil && state.Data[store.RulesAccepted] == rules:
 		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
 	}
 	c.decideUnder(ctx, p)
@@ -115,19 +116,21 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 
 // toRules are the rights to look at what the rules of the cluster's policy change, and to accept them.
 func (c *cluster) toRules(verbs ...string) []access {
-	needed := append(c.toEvery("list"), c.toConfigMap("get", policyConfigMap))
+	needed := slices.Concat(c.toEvery("list"), c.toPolicyInForce())
 	for _, verb := range verbs {
-		needed = append(needed, c.toConfigMap(verb, store.RulesName))
+		needed = append(needed, c.toConfigMap(verb, store.AcceptedName))
 	}
 	return needed
 }
 
 // inForce are the rules that may remove and change labels.
 func inForce(state *corev1.ConfigMap) string {
-	if state == nil {
-		return policy.NoRules
+	if state != nil {
+		if rules, said := state.Data[store.RulesInForce]; said {
+			return rules
+		}
 	}
-	return state.Data[store.RulesInForce]
+	return policy.NoRules
 }
 
 // writeAccepted notes on exactly the state that was read what is accepted.
@@ -135,16 +138,16 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ke
 	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
 	var err error
 	if state != nil {
-		_, err = configMaps.Patch(ctx, store.RulesName, types.MergePatchType, capture.RulesPatch(state, key, accepted), metav1.PatchOptions{})
+		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, capture.RulesPatch(state, key, accepted), metav1.PatchOptions{})
 	} else {
 		verb = "create"
 		data := map[string]string{store.RulesInForce: policy.NoRules, key: accepted}
-		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
+		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return store.ErrConflict // capture was faster: the plan is made again
 	}
-	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.RulesName, err)
+	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.AcceptedName, err)
 }
 
 // acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.

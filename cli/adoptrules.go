@@ -13,7 +13,6 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // adoptManager owns the annotation that hands labels over.
@@ -110,7 +109,7 @@ func (c *cluster) followRules(ctx context.Context, key, rule string) error {
 	switch {
 	case err != nil:
 		return err
-	case state == nil || state.Data[store.RulesInForce] != p.RulesHash():
+	case inForce(state) != p.RulesHash():
 		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep policy accept %s", p.RulesHash(), p.RulesHash())
 	}
 	c.decideUnder(ctx, p)

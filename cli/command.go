@@ -28,7 +28,7 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 	root.AddGroup(&cobra.Group{ID: groupSee, Title: "See and explain:"}, &cobra.Group{ID: groupAct, Title: "Undo and change:"})
 	for _, make := range []func(genericiooptions.IOStreams) *cobra.Command{
 		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newReportCommand, newRollbackCommand,
-		newPolicyCommand, newRulesCommand, newMigrateCommand, newGovernanceCommand, newDoctorCommand,
+		newPolicyCommand, newRulesCommand, newMigrateCommand, newDoctorCommand,
 		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
 		newUninstallCommand,
 	} {

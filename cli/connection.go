@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -62,6 +63,7 @@ type cluster struct {
 	genericiooptions.IOStreams
 	config    *rest.Config
 	client    kubernetes.Interface
+	dynamic   dynamic.Interface
 	namespace string // that nodekeep is installed in
 	records   *store.ConfigMaps
 	now       func() time.Time
@@ -87,12 +89,16 @@ func (c *connection) open() (*cluster, error) {
 	if err != nil {
 		return nil, usage(fmt.Errorf("read kubeconfig: %w", err))
 	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, usage(fmt.Errorf("read kubeconfig: %w", err))
+	}
 	klog.SetSlogLogger(quiet()) // the command reports every error once
 	records, err := store.NewConfigMaps(client, *c.flags.Namespace, quiet())
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{IOStreams: c.IOStreams, config: config, client: client, namespace: *c.flags.Namespace, records: records, now: time.Now}, nil
+	return &cluster{IOStreams: c.IOStreams, config: config, client: client, dynamic: objects, namespace: *c.flags.Namespace, records: records, now: time.Now}, nil
 }
 
 // checkNamespace is an error if a flag's value cannot be the name of a namespace.
@@ -166,19 +172,14 @@ func (c *cluster) configMap(ctx context.Context, namespace, name string) (*corev
 	return found, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
 }
 
-// policyMap holds the policy and the gate's key; nil: nodekeep is not installed.
-func (c *cluster) policyMap(ctx context.Context) (*corev1.ConfigMap, error) {
-	return c.configMap(ctx, c.namespace, policyConfigMap)
-}
-
 // inventoryState is what capture shows of the sources of the inventory; nil: nothing yet.
 func (c *cluster) inventoryState(ctx context.Context) (*corev1.ConfigMap, error) {
 	return c.configMap(ctx, c.namespace, capture.InventoryName)
 }
 
-// rulesState is which rules are in force and which were accepted; nil: nothing was written yet.
+// rulesState is which rules are in force, and what was accepted; nil: nothing was written yet.
 func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
-	return c.configMap(ctx, c.namespace, store.RulesName)
+	return c.configMap(ctx, c.namespace, store.AcceptedName)
 }
 
 // rulesHeld reports whether rules of the cluster's policy must not remove or change labels until an operator has accepted them.

@@ -36,7 +36,7 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
   Installation  webhook configurations, certificate, endpoints, the gate policy, Deployments, the leader, clocks, rights
   Admission     policies and webhooks of others that may deny restored labels, the admission policies of governance
-  Policy        the file, the sources of the inventory, migrations of labels
+  Policy        the NodePolicy and its kind, the sources of the inventory, migrations of labels
   Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept
 
 Two kinds of dry runs (they store nothing) show that the API server calls the webhook. They also show that it puts

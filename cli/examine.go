@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -26,7 +25,6 @@ const atOnce = 8
 // examination reads an installation.
 type examination struct {
 	*cluster
-	dynamic   dynamic.Interface
 	discovery discovery.DiscoveryInterfaceWithContext
 	probes    kubernetes.Interface // for dry runs
 	shown     *servedCertificates  // by answers to them
@@ -43,16 +41,12 @@ type look struct {
 
 // examine reads everything that checks need. The error is for an API server that cannot be reached, and for who has enough.
 func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, error) {
-	client, err := dynamic.NewForConfig(c.config)
-	if err != nil {
-		return doctor.Seen{}, err
-	}
 	objects, err := doctor.Shipped(c.namespace)
 	if err != nil {
 		return doctor.Seen{}, err
 	}
 	e := &examination{
-		cluster: c, dynamic: client, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), shown: &servedCertificates{},
+		cluster: c, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), shown: &servedCertificates{},
 		options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects},
 	}
 	config := rest.CopyConfig(c.config)

@@ -6,12 +6,14 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -29,6 +31,15 @@ func (e *examination) object(object *doctor.Object) func(context.Context) {
 	})
 }
 
+// nodePolicy is the NodePolicy. It does not exist where the API server knows none, either.
+func (e *examination) nodePolicy(ctx context.Context) (*unstructured.Unstructured, error) {
+	found, err := e.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		err = apierrors.NewNotFound(nodepolicy.Resource().GroupResource(), doctor.PolicyName)
+	}
+	return found, err
+}
+
 // firstLooks read what stands by itself.
 func (e *examination) firstLooks() []look {
 	seen, configMaps := &e.seen, e.client.CoreV1().ConfigMaps(e.namespace)
@@ -41,7 +52,8 @@ func (e *examination) firstLooks() []look {
 		{read: listing(e, &seen.Pods, e.to("list", "", "pods"), e.client.CoreV1().Pods(e.namespace), ofBoth)},
 		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
-		{read: getting(e, &seen.LabelRules, e.toRecords("get"), configMaps, store.RulesName), checks: []string{"label-rules", "migrations"}},
+		{read: reading(e, &seen.Policy, e.toPolicy(), e.nodePolicy)},
+		{read: getting(e, &seen.Accepted, e.toRecords("get"), configMaps, store.AcceptedName)},
 		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, capture.InventoryName), checks: []string{"inventory"}},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}

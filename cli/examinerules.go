@@ -22,12 +22,12 @@ const (
 // ruleLooks read the admission rules of the whole cluster.
 func (e *examination) ruleLooks() []look {
 	seen, admission := &e.seen, e.client.AdmissionregistrationV1()
-	checks, both := []string{"admission-rules"}, []string{"admission-rules", "governance"}
+	checks := []string{"admission-rules"}
 	to := func(resource string) access { return e.toAll("list", groupAdmission, resource) }
 	all := metav1.ListOptions{}
 	return []look{
-		{checks: both, read: listing(e, &seen.Policies, to("validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), all)},
-		{checks: both, read: listing(e, &seen.Bindings, to("validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), all)},
+		{checks: checks, read: listing(e, &seen.Policies, to("validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), all)},
+		{checks: checks, read: listing(e, &seen.Bindings, to("validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), all)},
 		{checks: checks, read: listing(e, &seen.AllValidating, to("validatingwebhookconfigurations"), admission.ValidatingWebhookConfigurations(), all)},
 		{checks: checks, read: listing(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), admission.MutatingWebhookConfigurations(), all)},
 		{checks: checks, read: reading(e, &seen.Kyverno, e.toAll("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {

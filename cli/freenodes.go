@@ -16,7 +16,6 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -156,19 +155,20 @@ func late(node *corev1.Node, stopped time.Time) bool {
 	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
 }
 
-// verificationKeys are the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy and the default
-// key, which a deleted profile may have left. A policy that cannot be read has none.
+// verificationKeys are the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy in force and the
+// default key, which a deleted profile may have left.
 func (u *uninstalling) verificationKeys(ctx context.Context) (keys []string, err error) {
 	keys = []string{verify.Taint}
-	found, err := u.policyMap(ctx)
-	if err != nil || found == nil {
-		return keys, err
-	}
-	inForce, err := policy.Load([]byte(found.Data[policyKey]), u.gate)
+	inForce, err := u.policyInForce(ctx, u.gate)
 	if err != nil {
-		return keys, u.done("ConfigMap %s cannot be read, so only taints with the key %s are removed: %v", policyConfigMap, verify.Taint, err)
+		return nil, err
 	}
-	for _, taint := range inForce.Verify().Taints() {
+	if inForce.Wrong != nil && inForce.Copy == "" && !inForce.Default() {
+		if err := u.done("%v, and none was accepted before, so only taints with the key %s are removed", inForce.Wrong, verify.Taint); err != nil {
+			return nil, err
+		}
+	}
+	for _, taint := range inForce.Policy.Verify().Taints() {
 		keys = append(keys, taint.Key)
 	}
 	slices.Sort(keys)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
@@ -125,8 +126,8 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 			return err
 		}
 		if known.Phase == policy.MigrateBoth {
-			return c.done("Change the policy where you keep it (values of the chart, or %s of ConfigMap %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
-				policyKey, policyConfigMap, known.From, known.To, known.From, known.To)
+			return c.done("Change the policy where you keep it (values of the chart, or kubectl edit nodepolicy %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
+				doctor.PolicyName, known.From, known.To, known.From, known.To)
 		}
 		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.acceptRules(ctx, p.RulesHash(), false, true) })
 	})

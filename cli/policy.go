@@ -16,7 +16,7 @@ import (
 func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return newGroupCommand(&cobra.Command{
 		Use:     "policy",
-		Short:   "Check a policy file, see what it would change, and accept new rules",
+		Short:   "Check a policy, see what it would change, and accept new rules",
 		GroupID: groupSee,
 	}, newPolicyCheckCommand(streams), newPolicyAcceptCommand(streams))
 }
@@ -26,9 +26,9 @@ func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	againstCluster := false
 	command := o.command(&cobra.Command{
 		Use:   "check FILE [flags]",
-		Short: "All errors of a policy file at once, and what it would change in this cluster",
-		Long: `Check reads a policy file, "-" for stdin, just as the processes do. It names every error with its line and
-field; with one, the exit code is 2.
+		Short: "All errors of a NodePolicy at once, and what it would change in this cluster",
+		Long: `Check reads the manifest of a NodePolicy, "-" for stdin, just as the processes read the object. It names every
+error with its line and field; with one, the exit code is 2.
 
 With --against-cluster it also looks at every Node and every record. It shows what this policy would change compared
 with the one in force:
@@ -54,14 +54,14 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 			nodekeep policy check policy.yaml --against-cluster
 
 			# Whether the policy of the cluster itself is valid
-			kubectl -n nodekeep-system get configmap nodekeep-policy -o jsonpath='{.data.policy\.yaml}' | nodekeep policy check -
+			kubectl get nodepolicy default -o yaml | nodekeep policy check -
 
 			# For scripts: whether its rules for labels would wait for an operator
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
 
 			# For scripts: how many records would be collected
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
-		Args: one("one policy file, or - for stdin", unchecked),
+		Args: one("one manifest of a NodePolicy, or - for stdin", unchecked),
 	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
 		content, err := readFile(args[0], o.In)
 		if err != nil {
@@ -89,7 +89,7 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 	})
 	command.Flags().BoolVar(&againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
 	o.rights = func(c *cluster, _ []string) []access {
-		return append(c.toEvery("list"), c.toConfigMap("get", store.RulesName))
+		return append(c.toEvery("list"), c.toConfigMap("get", store.AcceptedName))
 	}
 	o.validate = func() error {
 		if o.offline = !againstCluster; o.offline && o.policy.file != "" {
@@ -100,7 +100,7 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 	return command
 }
 
-// wrong reports the errors in a policy file.
+// wrong reports the errors in a manifest.
 func (o *options) wrong(check view.PolicyCheck) error {
 	if o.table() {
 		for _, one := range check.Errors {
@@ -121,7 +121,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		return nil, err
 	}
 	rules := inForce(state)
-	if state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
+	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,17 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
-)
-
-// Where the manifests keep the policy and the gate's key.
-const (
-	policyConfigMap = "nodekeep-policy"
-	policyKey       = "policy.yaml"
-	gateKey         = "gate-key"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // policySource defines which policy counts and which taint is the gate: those of flags, or else those of the cluster.
@@ -30,13 +30,13 @@ type policySource struct {
 }
 
 func (s *policySource) addTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.file, "policy", "", "policy file to go by; without one, that of the cluster (ConfigMap "+policyConfigMap+")")
+	command.Flags().StringVar(&s.file, "policy", "", "manifest of a NodePolicy to go by; without one, the policy of the cluster (NodePolicy "+doctor.PolicyName+")")
 	_ = command.MarkFlagFilename("policy", "yaml", "yml")
 	s.addGateTo(command)
 }
 
 func (s *policySource) addGateTo(command *cobra.Command) {
-	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+policyConfigMap+"), or "+string(policy.DefaultGate))
+	command.Flags().StringVar(&s.key, "gate-key", "", "key of the gate's taint; without one, that of the cluster (ConfigMap "+gateName+"), or "+string(policy.DefaultGate))
 }
 
 // validate checks the gate's key.
@@ -52,40 +52,104 @@ func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error
 	if s.key != "" {
 		return policy.Gate(s.key), nil
 	}
-	found, err := c.policyMap(ctx)
-	return s.gateIn(found), err
+	found, err := c.gateMap(ctx)
+	return gateIn(found), err
 }
 
-func (s *policySource) gateIn(found *corev1.ConfigMap) policy.Gate {
-	return policy.Gate(cmp.Or(s.key, ptr.Deref(found, corev1.ConfigMap{}).Data[gateKey], string(policy.DefaultGate)))
+func gateIn(found *corev1.ConfigMap) policy.Gate {
+	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateKey], string(policy.DefaultGate)))
 }
 
-// read is the policy of the file, or that of the cluster; without either, the default, with a message. With c nil no cluster
-// is asked.
+// read is the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
+// c nil no cluster is asked.
 func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, err error) {
-	var found *corev1.ConfigMap
-	if c != nil && (s.file == "" || s.key == "") {
-		if found, err = c.policyMap(ctx); err != nil {
+	gate, here := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true
+	if c != nil && s.key == "" {
+		found, err := c.gateMap(ctx)
+		if err != nil {
 			return p, err
 		}
+		gate, here = gateIn(found), found != nil
 	}
-	gate := s.gateIn(found)
 	switch {
 	case s.file != "":
 		s.from = s.file
 		return loadFile(s.file, gate)
-	case found == nil && c != nil:
-		s.from = fmt.Sprintf("the default policy, since namespace %s has no ConfigMap %s", c.namespace, policyConfigMap)
-		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. The default policy is taken for the policy of the cluster. If nodekeep is in another namespace, name it with -n.", c.namespace, policyConfigMap)
-		fallthrough
-	case found == nil:
+	case c == nil:
 		return policy.Default().WithGate(gate), nil
 	}
-	s.from = fmt.Sprintf("the policy of the cluster (ConfigMap %s in namespace %s)", policyConfigMap, c.namespace)
-	if p, err = policy.Load([]byte(found.Data[policyKey]), gate); err != nil {
-		err = fmt.Errorf("the cluster's policy (%s of ConfigMap %s in namespace %s) is wrong; the processes go by the last good one, and --policy FILE says which that is: %w", policyKey, policyConfigMap, c.namespace, err)
+	in, err := c.policyInForce(ctx, gate)
+	if err != nil {
+		return p, err
 	}
-	return p, err
+	const elsewhere = "If nodekeep is in another namespace, name it with -n."
+	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
+	if in.Wrong != nil {
+		s.from = in.Instead()
+	}
+	switch {
+	case in.Default():
+		s.from = "the default policy, since there is no NodePolicy " + doctor.PolicyName
+	case errors.Is(in.Wrong, errNotServed) && !here && in.Copy == "":
+		s.from = "the default policy, since nodekeep is not installed"
+		c.say("This cluster has no CustomResourceDefinition %s, and namespace %s has no ConfigMap %s, so nodekeep is not installed. The default policy is taken. %s",
+			doctor.PolicyDefinition, c.namespace, gateName, elsewhere)
+		return in.Policy, nil
+	case in.Wrong != nil:
+		c.say("%v: %s.", in.Wrong, in.Instead())
+	}
+	if !here {
+		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.namespace, gateName, elsewhere)
+	}
+	return in.Policy, nil
+}
+
+// gateMap holds the gate's key; nil: nodekeep is not installed in the namespace.
+func (c *cluster) gateMap(ctx context.Context) (*corev1.ConfigMap, error) {
+	return c.configMap(ctx, c.namespace, gateName)
+}
+
+// toPolicy is the right to read the NodePolicy.
+func (c *cluster) toPolicy() access {
+	resource := nodepolicy.Resource()
+	return access{verb: "get", group: resource.Group, resource: resource.Resource, name: doctor.PolicyName}
+}
+
+// toPolicyInForce are the rights to find out which policy is in force.
+func (c *cluster) toPolicyInForce() []access {
+	return []access{c.toConfigMap("get", gateName), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
+}
+
+// errNotServed reports that the API server knows no NodePolicies.
+var errNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
+
+// policyInForce is the policy of the NodePolicy, or what is in force where it does not count.
+func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
+	found, err := c.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return in, c.failed(c.toPolicy(), err)
+	}
+	var object []byte
+	if err == nil {
+		if object, err = found.MarshalJSON(); err != nil {
+			return in, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
+		}
+		if in = view.PolicyInForceOf(object, nil, gate); in.Wrong == nil {
+			return in, nil
+		}
+	}
+	state, stateErr := c.rulesState(ctx)
+	if stateErr != nil {
+		return in, stateErr
+	}
+	in = view.PolicyInForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
+	switch {
+	case object != nil:
+		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + strings.TrimPrefix(in.Wrong.Error(), "read policy: "))
+	case !store.SaysGone(err):
+		in.Wrong = errNotServed
+	}
+	return in, nil
 }
 
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {

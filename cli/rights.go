@@ -20,11 +20,11 @@ import (
 
 // needs are the rights without which a command cannot do what its flags and arguments say.
 func (o *options) needs(c *cluster, has ability, args []string) (needed []access) {
-	if has&(decides|knowsGate) != 0 && (o.policy.key == "" || has&decides != 0 && o.policy.file == "") {
-		needed = append(needed, c.toConfigMap("get", policyConfigMap))
-	}
-	if has&decides != 0 && o.policy.file == "" {
-		needed = append(needed, c.toConfigMap("get", store.RulesName))
+	switch {
+	case has&decides != 0 && o.policy.file == "":
+		needed = append(needed, c.toPolicyInForce()...)
+	case has&(decides|knowsGate) != 0 && o.policy.key == "":
+		needed = append(needed, c.toConfigMap("get", gateName))
 	}
 	if o.rights != nil {
 		needed = append(needed, o.rights(c, args)...)

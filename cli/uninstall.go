@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -19,8 +20,8 @@ import (
 
 // The objects that put the gate on new Nodes.
 const (
-	gateName    = "nodekeep-gate" // the policy's binding, and the RoleBinding that is its off switch
-	webhookName = "nodekeep"      // adds the gate where something must wait for capture
+	gateName    = doctor.Gate // the policy's binding, and the RoleBinding that is its off switch; the ConfigMap with the gate's key
+	webhookName = "nodekeep"  // adds the gate where something must wait for capture
 )
 
 // maxPasses bounds how often all Nodes are read again for gates that were added meanwhile.
@@ -53,10 +54,11 @@ It shows what it will delete and change, and asks. Then:
 1. It deletes the objects that add the gate to new Nodes, and waits until no API server adds the gate.
 2. It waits until capture has completed the Nodes behind the gate, and lifts the gate of the remaining Nodes.
 3. It removes the verification taints of all Nodes.
-4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + store.RulesName + ` and
-   ` + capture.InventoryName + `, which hold the rules and the inventories in force.
+4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + store.AcceptedName + ` and
+   ` + capture.InventoryName + `, which hold what is in force and what was accepted.
 
-It deletes neither the processes nor the records. The Job of "helm uninstall" runs it with --yes.`,
+It deletes neither the processes nor the records. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay, too; at its
+end it says how to save and delete them. The Job of "helm uninstall" runs it with --yes.`,
 		Example: `
 			# What it would do
 			nodekeep uninstall --dry-run
@@ -100,7 +102,7 @@ It deletes neither the processes nor the records. The Job of "helm uninstall" ru
 	flags.DurationVar(&patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	o.rights = func(c *cluster, _ []string) []access {
-		needed := []access{c.toNodes("list"), c.toConfigMap("get", policyConfigMap)}
+		needed := []access{c.toNodes("list"), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
 		if dryRun {
 			return needed
 		}
@@ -143,7 +145,10 @@ func (u *uninstalling) run(ctx context.Context) error {
 			if err := u.freeUnverified(ctx); err != nil { // only now: capture adds these taints to Nodes behind the gate
 				return err
 			}
-			return u.delete(ctx, u.guarding()...)
+			if err := u.delete(ctx, u.guarding()...); err != nil {
+				return err
+			}
+			return u.done("%s", view.PolicyStays)
 		}
 		n, err := u.free(ctx, gated, u.gates(stopped))
 		if freed += n; err != nil {

@@ -56,7 +56,7 @@ func (u *uninstalling) gating() []deletion {
 func (u *uninstalling) guarding() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	var objects []deletion
-	for _, name := range governance.PolicyNames() { // without nodekeep nobody follows the section of the policy that they are made of
+	for _, name := range governance.PolicyNames() {
 		objects = append(objects,
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
@@ -66,7 +66,7 @@ func (u *uninstalling) guarding() []deletion {
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
-		deletionOf(access{namespace: u.namespace}, "ConfigMap", store.RulesName, u.client.CoreV1().ConfigMaps(u.namespace)),
+		deletionOf(access{namespace: u.namespace}, "ConfigMap", store.AcceptedName, u.client.CoreV1().ConfigMaps(u.namespace)),
 		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.InventoryName, u.client.CoreV1().ConfigMaps(u.namespace)),
 	)
 }

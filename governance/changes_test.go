@@ -11,6 +11,7 @@ import (
 
 // The kinds of violations that only a change shows. Only the API server judges changes; this is the model that its policies are compared with.
 const (
+	removed   Kind = "removed"   // a required label is removed
 	immutable Kind = "immutable" // a set label is changed or removed
 	owners    Kind = "owners"    // the requester may not change the label
 )
@@ -21,8 +22,8 @@ type requester struct {
 	groups []string
 }
 
-// violationsOf is what a change of labels from old to labels adds to what was wrong before. It does not count labels that are required: a
-// request cannot be denied for what a Node lacks already.
+// violationsOf is what a change of labels from old to labels adds to what was wrong before. A required label counts where it is removed: a request
+// is not denied for what a Node lacks already.
 func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]
@@ -38,6 +39,9 @@ func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []
 			if has && !hasOther && (!had || hadOther) {
 				all = append(all, key.violation(Requires, other))
 			}
+		}
+		if key.Required && had && !has {
+			all = append(all, key.violation(removed, value))
 		}
 		if key.Immutable && had && changed {
 			all = append(all, key.violation(immutable, value))
@@ -60,13 +64,15 @@ func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []
 // ownedBy reports whether a requester may change the label.
 func (k *compiledKey) ownedBy(by requester) bool {
 	return len(k.Owners) == 0 || slices.ContainsFunc(k.Owners, func(owner string) bool {
-		if group, is := strings.CutPrefix(owner, groupPrefix); is {
-			return slices.Contains(by.groups, group)
+		owner, open := strings.CutSuffix(owner, "*")
+		is := func(name, owner string) bool { return name == owner || open && strings.HasPrefix(name, owner) }
+		if group, ok := strings.CutPrefix(owner, groupPrefix); ok {
+			return slices.ContainsFunc(by.groups, func(name string) bool { return is(name, group) })
 		}
-		if account, is := strings.CutPrefix(owner, serviceAccountPrefix); is {
-			return by.user == "system:serviceaccount:"+strings.Replace(account, "/", ":", 1)
+		if account, ok := strings.CutPrefix(owner, serviceAccountPrefix); ok {
+			return is(by.user, "system:serviceaccount:"+strings.Replace(account, "/", ":", 1))
 		}
-		return by.user == strings.TrimPrefix(owner, userPrefix)
+		return is(by.user, strings.TrimPrefix(owner, userPrefix))
 	})
 }
 
@@ -87,7 +93,8 @@ func TestAChangeIsJudgedByWhatItAdds(t *testing.T) {
 		want        []string
 	}{
 		"what was wrong before stays":           {labels{"hardware.tier": "x", "rack": "7", "gpu.count": "1", "b.example.com/x": ""}, labels{"hardware.tier": "x", "rack": "7", "gpu.count": "1", "b.example.com/x": "", "new": ""}, requester{}, nil},
-		"a required label is removed":           {labels{"hardware.tier": "standard"}, nil, requester{}, nil},
+		"a required label is removed":           {labels{"hardware.tier": "standard"}, nil, requester{}, []string{"removed hardware.tier"}},
+		"a required label is not there":         {nil, labels{"new": ""}, requester{}, nil},
 		"one wrong value replaces another":      {labels{"hardware.tier": "x"}, labels{"hardware.tier": "y"}, requester{}, []string{"value hardware.tier y"}},
 		"a wrong value is corrected":            {labels{"hardware.tier": "x"}, labels{"hardware.tier": "standard"}, requester{}, nil},
 		"an immutable label is set":             {nil, labels{"rack": "r1"}, requester{}, nil},
@@ -104,6 +111,10 @@ func TestAChangeIsJudgedByWhatItAdds(t *testing.T) {
 		"the owning user":                       {nil, labels{"team.owner": "x"}, requester{user: "ann"}, nil},
 		"the owning service account":            {nil, labels{"team.owner": "x"}, requester{user: "system:serviceaccount:ops:labeler"}, nil},
 		"a service account of the same name":    {nil, labels{"team.owner": "x"}, requester{user: "system:serviceaccount:default:labeler"}, []string{"owners team.owner x"}},
+		"an account by the beginning of a name": {nil, labels{"zone.owner": "x"}, requester{user: "system:serviceaccount:ops:label-7"}, nil},
+		"an account of another beginning":       {nil, labels{"zone.owner": "x"}, requester{user: "system:serviceaccount:ops2:label-7"}, []string{"owners zone.owner x"}},
+		"a group by the beginning of a name":    {nil, labels{"zone.owner": "x"}, requester{user: "bob", groups: []string{"team-a"}}, nil},
+		"a user with the name of such a group":  {nil, labels{"zone.owner": "x"}, requester{user: "team-a", groups: []string{"a-team-a"}}, []string{"owners zone.owner x"}},
 		"a reserved key is added":               {nil, labels{"b.example.com/x": "1"}, admin, []string{"reserved b.example.com/x 1"}},
 		"a reserved key that is there changes":  {labels{"b.example.com/x": "1"}, labels{"b.example.com/x": "2"}, admin, nil},
 		"a listed key is added":                 {nil, labels{"a.example.com/known": "1"}, admin, nil},

@@ -1,7 +1,6 @@
 package governance
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,12 +15,11 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// Bounds of the section governance. An API server reads expressions of up to 100,000 characters; a table of all values is one.
+// Bounds of the section governance. The schema of the NodePolicy has most of them.
 const (
 	maxKeys       = 100
 	maxReserved   = 20
-	maxValues     = 250   // of a key
-	maxTable      = 80000 // characters of the values of all keys of a mode
+	maxValues     = 250 // of a key
 	maxOwners     = 20
 	maxRequires   = 20
 	maxPattern    = 256
@@ -66,7 +64,6 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 	var c compiler
 	rules := Rules{at: map[string]int{}, settings: settings}
 	rules.settings.Keys = slices.Clone(settings.Keys)
-	table := map[Mode]int{}
 	for i := range rules.settings.Keys {
 		at := path.Child("keys").Index(i)
 		key := &rules.settings.Keys[i]
@@ -78,14 +75,6 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 		}
 		rules.at[key.Key] = i
 		rules.keys = append(rules.keys, c.key(*key, at))
-		for _, value := range key.Values {
-			table[key.Mode] += len(value) + len(`"",`)
-		}
-	}
-	for _, mode := range []Mode{Audit, Warn, Deny} {
-		if table[mode] > maxTable {
-			c.invalid(path.Child("keys"), fmt.Sprintf("%d characters", table[mode]), fmt.Sprintf("the values of all keys of mode %s must not have more than %d characters: an API server reads no longer expression", mode, maxTable))
-		}
 	}
 	c.reserved(settings.Reserved, path.Child("reserved"))
 	rules.taint, rules.after = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
@@ -190,7 +179,7 @@ func (c *compiler) pattern(text string, at *field.Path) *regexp.Regexp {
 	return compiled
 }
 
-// wholly is a pattern that matches where the given one matches a whole value. The template of the chart writes the same.
+// wholly is a pattern that matches where the given one matches a whole value. The admission policies write the same.
 func wholly(pattern string) string { return "^(?:" + pattern + ")$" }
 
 // printable reports whether a text has printable ASCII characters only.
@@ -216,9 +205,17 @@ func (c *compiler) owner(owner string, at *field.Path) {
 		c.invalid(at, owner, "must be text without control characters")
 	case kind+":" != userPrefix && kind+":" != groupPrefix && kind+":" != serviceAccountPrefix || name == "":
 		c.invalid(at, owner, "must be user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
-	case kind+":" == serviceAccountPrefix && (!both || len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(account)) > 0):
+	case kind+":" == serviceAccountPrefix && (!both || len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(completed(account))) > 0):
 		c.invalid(at, owner, "must be serviceaccount:NAMESPACE/NAME")
 	}
+}
+
+// completed is a name that a pattern with a * at its end matches. A name without one stays as it is.
+func completed(name string) string {
+	if begin, open := strings.CutSuffix(name, "*"); open {
+		return begin + "x"
+	}
+	return name
 }
 
 func (c *compiler) reserved(globs []string, at *field.Path) {

@@ -19,6 +19,7 @@ func example() Settings {
 			{Key: "rack", Pattern: "r[0-9]{1,3}", Immutable: true, Mode: Deny},
 			{Key: "gpu.count", Requires: []string{"accelerator"}},
 			{Key: "team.owner", Owners: []string{"group:platform-admins", "user:ann", "serviceaccount:ops/labeler"}, Mode: Deny},
+			{Key: "zone.owner", Owners: []string{"serviceaccount:ops/label-*", "group:team-*"}, Mode: Deny},
 			{Key: "a.example.com/known", Mode: Deny},
 		},
 		Reserved:     []string{"*.example.com/*"},
@@ -101,23 +102,4 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 	assert.Len(t, errs, 1, "a delay without a taint")
 	_, errs = Compile(Settings{Keys: make([]Key, maxKeys+1)}, field.NewPath("governance"))
 	assert.Len(t, errs, 1)
-}
-
-func TestTablesThatNoAPIServerReadsAreRefused(t *testing.T) {
-	var settings Settings
-	for i := range 10 {
-		key := Key{Key: "k" + string(rune('a'+i))}
-		for j := range maxValues {
-			key.Values = append(key.Values, strings.Repeat("v", 30)+string(rune('a'+j%26))+strings.Repeat("w", j/26))
-		}
-		settings.Keys = append(settings.Keys, key)
-	}
-	_, errs := Compile(settings, field.NewPath("governance"))
-	require.Len(t, errs, 1)
-	assert.Contains(t, errs[0].Detail, "80000 characters")
-	for i := range 5 {
-		settings.Keys[i].Mode = Deny
-	}
-	_, errs = Compile(settings, field.NewPath("governance"))
-	assert.Empty(t, errs, "each mode is a policy of its own")
 }

@@ -1,27 +1,58 @@
 package governance
 
-// Settings is the section governance of the policy file.
+// Every field of a policy is optional, unless its comment says otherwise.
+// +kubebuilder:validation:Optional
+
+// Settings is the section governance of the policy.
 type Settings struct {
+	// What holds of which label.
+	// +kubebuilder:validation:MaxItems=100
 	Keys []Key `json:"keys"`
-	// Reserved are globs over whole keys. Of the keys that they match, only those in Keys may be added.
-	Reserved     []string     `json:"reserved"`
+	// Patterns over whole keys. Of the keys that they match, only those in keys may be added.
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MinLength=1
+	Reserved []string `json:"reserved"`
+	// The taint of Nodes that break a rule.
 	Noncompliant Noncompliant `json:"noncompliant"`
 }
 
 // Key says what holds of one label.
+// +kubebuilder:validation:XValidation:rule="!(has(self.values) && size(self.values) > 0 && has(self.pattern) && size(self.pattern) > 0)",message="must have values or a pattern, not both"
 type Key struct {
-	Key         string   `json:"key"`
-	Description string   `json:"description"` // a sentence for readers; reports show it
-	Values      []string `json:"values"`      // the label has one of them; empty: any
-	Pattern     string   `json:"pattern"`     // RE2; the whole value must match
-	Required    bool     `json:"required"`    // every Node has the label
-	Immutable   bool     `json:"immutable"`   // once set, it is neither changed nor removed
-	Requires    []string `json:"requires"`    // keys that a Node with this label has, too
-	Owners      []string `json:"owners"`      // user:NAME, group:NAME, serviceaccount:NAMESPACE/NAME; only these change the label; empty: all
-	Mode        Mode     `json:"mode"`
+	// The key of the label.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
+	Key string `json:"key"`
+	// A sentence for readers, which reports show.
+	// +kubebuilder:validation:MaxLength=500
+	Description string `json:"description"`
+	// The label has one of these values. Without them, it may have any.
+	// +kubebuilder:validation:MaxItems=250
+	// +kubebuilder:validation:items:MaxLength=63
+	Values []string `json:"values"`
+	// An expression (RE2) that the whole value must match.
+	// +kubebuilder:validation:MaxLength=256
+	Pattern string `json:"pattern"`
+	// Every Node has the label.
+	Required bool `json:"required"`
+	// Once set, the label is neither changed nor removed.
+	Immutable bool `json:"immutable"`
+	// Keys that a Node with this label has, too.
+	// +kubebuilder:validation:MaxItems=20
+	Requires []string `json:"requires"`
+	// Who may change the label: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME. A * at the end stands for any characters. Without
+	// owners, all may.
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=300
+	// +kubebuilder:validation:items:Pattern=`^((user|group):.+|serviceaccount:[^/]+/.+)$`
+	Owners []string `json:"owners"`
+	// What happens to a request that breaks a rule: audit (the default), warn or deny.
+	Mode Mode `json:"mode"`
 }
 
 // Mode says what happens to a request that breaks a rule.
+// +kubebuilder:validation:Enum=audit;warn;deny
 type Mode string
 
 // The values of mode.
@@ -33,8 +64,12 @@ const (
 
 // Noncompliant is the taint of Nodes that break a rule of mode warn or deny.
 type Noncompliant struct {
-	Taint string `json:"taint"` // KEY:EFFECT or KEY=VALUE:EFFECT; empty: none
-	After string `json:"after"` // for how long a Node breaks a rule before it gets the taint
+	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
+	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
+	Taint string `json:"taint"`
+	// How long a Node breaks a rule before it gets the taint, such as 1h; 0 by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	After string `json:"after"`
 }
 
 // Kind says which rule is broken.

@@ -51,9 +51,6 @@ func (g *Guard) Run(ctx context.Context) { wait.UntilWithContext(ctx, g.Check, g
 // mostUnread is how many failed checks in a row do not yet count as missing policies. A restart of the API server changes no policy.
 const mostUnread = 2
 
-// errUnread says that the policies could not be read.
-var errUnread = errors.New("read guard policies")
-
 // Check reads the policies now. Policies that could not be read three times in a row count as missing.
 func (g *Guard) Check(ctx context.Context) {
 	if g.client == nil {
@@ -64,7 +61,7 @@ func (g *Guard) Check(ctx context.Context) {
 		return // the process stops
 	}
 	g.mu.Lock()
-	if !errors.Is(problem, errUnread) {
+	if !errors.Is(problem, ErrUnread) {
 		g.unread = 0
 	} else if g.unread++; g.checked && g.unread <= mostUnread {
 		g.mu.Unlock()
@@ -99,7 +96,7 @@ func (g *Guard) problem(ctx context.Context) error {
 	}
 	found, err := g.read(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnread, err)
+		return fmt.Errorf("%w: %w", ErrUnread, err)
 	}
 	if problems := found.Problems(shipped); len(problems) > 0 {
 		return errors.New(problems[0])

@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// Every field of a policy is optional, unless its comment says otherwise.
+// +kubebuilder:validation:Optional
+
 // Bounds of the section inventory.
 const (
 	maxSources    = 8
@@ -28,23 +31,50 @@ const (
 // policy could have capture send its own token to a server.
 const Mounts = "/var/run/nodekeep/"
 
-// Entry is an entry of the section inventory, as the policy file has it.
+// Entry is an entry of the section inventory.
+// +kubebuilder:validation:XValidation:rule="[has(self.url) && size(self.url) > 0, has(self.file) && size(self.file) > 0, has(self.configMap) && size(self.configMap) > 0].filter(x, x).size() == 1",message="must have exactly one of url, file and configMap"
 type Entry struct {
-	Name       string   `json:"name"`
-	URL        string   `json:"url"`       // https://...
-	File       string   `json:"file"`      // or a file below [Mounts]
-	ConfigMap  string   `json:"configMap"` // or a ConfigMap in nodekeep's namespace, key inventory.json
-	Interval   string   `json:"interval"`
-	Auth       Auth     `json:"auth"`
-	CA         string   `json:"ca"` // a PEM file below [Mounts]; without one, the authorities of the system count
+	// The name by which rules, metrics and Events know the source.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
+	Name string `json:"name"`
+	// Where the document is: https://... A source has one of url, file and configMap.
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^(https://.*)?$`
+	URL string `json:"url"`
+	// A file below /var/run/nodekeep/, where the chart mounts the Secrets of inventory.secrets.
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^(/var/run/nodekeep/.*)?$`
+	File string `json:"file"`
+	// A ConfigMap in nodekeep's namespace; the document is its key inventory.json.
+	// +kubebuilder:validation:MaxLength=253
+	ConfigMap string `json:"configMap"`
+	// How often the document is read; 5m by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Interval string `json:"interval"`
+	// How capture proves to the server who it is.
+	Auth Auth `json:"auth"`
+	// A PEM file below /var/run/nodekeep/. Without one, the authorities of the system count.
+	// +kubebuilder:validation:Pattern=`^(/var/run/nodekeep/.*)?$`
+	CA string `json:"ca"`
+	// The attributes that rules look at. Others are not kept.
+	// +required
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`
 	Attributes []string `json:"attributes"`
-	StaleAfter string   `json:"staleAfter"`
-	Preload    bool     `json:"preload"`
+	// How long what was read last stays in force while the source cannot be read; 24h by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	StaleAfter string `json:"staleAfter"`
+	// Whether records are made of Nodes that the document lists and that have never registered.
+	Preload bool `json:"preload"`
 }
 
 // Auth is how capture proves who it is.
 type Auth struct {
-	TokenFile string `json:"tokenFile"` // below [Mounts]
+	// A file with a bearer token, below /var/run/nodekeep/.
+	// +kubebuilder:validation:Pattern=`^(/var/run/nodekeep/.*)?$`
+	TokenFile string `json:"tokenFile"`
 }
 
 // Source is an entry that was checked.

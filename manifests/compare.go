@@ -147,7 +147,7 @@ func (c *comparison) compareNamed(path, pointer string, shipped, found []any) {
 func (c *comparison) compareArgs(path, pointer string, shipped, found []any) {
 	for _, arg := range shipped {
 		name, _, _ := strings.Cut(arg.(string), "=")
-		if name != "--namespace" && name != "--policy" && name != "--gate-key" {
+		if name != "--namespace" && name != "--gate-key" {
 			continue
 		}
 		var got any

@@ -29,7 +29,7 @@ func TestDifferences(t *testing.T) {
 		"a list of objects":         {`{l: [{a: 1}, {a: 2}]}`, `{l: [{a: 1}, {a: 3}]}`, Comparison{}, []string{"l[1].a is 3, and nodekeep ships 2"}},
 		"a shorter list":            {`{l: [{a: 1}, {a: 2}]}`, `{l: [{a: 1}]}`, Comparison{}, []string{`l is [{"a":1}], and nodekeep ships [{"a":1},{"a":2}]`}},
 		"named elements":            {`{webhooks: [{name: a, x: 1}, {name: b}, {name: c}]}`, `{webhooks: [1, {name: other}, {name: a, x: 2}]}`, Comparison{Optional: "c"}, []string{"webhooks[a].x is 2, and nodekeep ships 1", `webhooks[b] is not set, and nodekeep ships {"name":"b"}`}},
-		"flags":                     {`{args: [--policy=a, --x=1]}`, `{args: [--policy=a, --policy=b, --x=2]}`, Comparison{}, []string{"args[--policy] is --policy=b, and nodekeep ships --policy=a"}},
+		"flags":                     {`{args: [--namespace=a, --x=1]}`, `{args: [--namespace=a, --namespace=b, --x=2]}`, Comparison{}, []string{"args[--namespace] is --namespace=b, and nodekeep ships --namespace=a"}},
 		"more actions":              {`{validationActions: [Deny]}`, `{validationActions: [Audit, Deny]}`, Comparison{}, nil},
 		"other actions":             {`{validationActions: [Deny]}`, `{validationActions: [Audit]}`, Comparison{}, []string{`validationActions is ["Audit"], and nodekeep ships ["Deny"]`}},
 		"a URL for a Service":       {`{clientConfig: {service: {path: /a}}}`, `{clientConfig: {url: "https://b/a"}}`, Comparison{}, nil},

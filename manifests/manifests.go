@@ -2,7 +2,7 @@
 package manifests
 
 import (
-	_ "embed" // the rendered file, and a template of the chart
+	_ "embed" // the rendered file
 	"fmt"
 	"regexp"
 	"strings"
@@ -18,11 +18,6 @@ const Namespace = "nodekeep-system"
 //
 //go:embed complete.yaml
 var Complete string
-
-// Governance is the template of the admission policies of policy.governance. Package governance executes it as Helm does.
-//
-//go:embed chart/templates/governance.yaml
-var Governance string
 
 // Objects are the shipped objects that are wanted, by their names as kubectl takes them. They are for an installation in that namespace.
 func Objects(namespace string, wanted func(name string) bool) (objects []unstructured.Unstructured, err error) {

@@ -3,7 +3,7 @@
 # argument is the Kubernetes version that they are for.
 set -euo pipefail
 helm=$1 into=$2 kubernetes=${3:-1.36}
-apis=(--kube-version "$kubernetes")
+apis=(--kube-version "$kubernetes" --api-versions nodekeep.dev/v1alpha1/NodePolicy)
 [[ $kubernetes < 1.36 ]] || apis+=(--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy)
 check=
 if [[ $into == --check ]]; then
@@ -20,7 +20,7 @@ render() {
 	{
 		echo "# $title"
 		echo "# Rendered from manifests/chart by \`make manifests\`, for Kubernetes $kubernetes and later."
-		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks "${apis[@]}" "$@"
+		"$helm" template nodekeep chart --namespace nodekeep-system --no-hooks "${apis[@]}" --set crd.create=false "$@"
 	} >"$into/$file"
 }
 
@@ -36,7 +36,9 @@ removals='{"profiles": [
 
 render namespace.yaml "The namespace, with every record in it. Apply it first, and do not delete it: that deletes the records." \
 	--set namespace.create=true --show-only templates/namespace.yaml
-render nodekeep.yaml "nodekeep with self-signed certificates, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep.yaml"
+render crd.yaml "The kind NodePolicy. Apply it before nodekeep.yaml, and do not delete it: that deletes the policy." \
+	--set crd.create=true --show-only templates/crd.yaml
+render nodekeep.yaml "nodekeep with self-signed certificates, after namespace.yaml and crd.yaml: kubectl apply --server-side -f manifests/nodekeep.yaml"
 render nodekeep-cert-manager.yaml "nodekeep with certificates by cert-manager, for the namespace of namespace.yaml: kubectl apply --server-side -f manifests/nodekeep-cert-manager.yaml" \
 	--set certificates.mode=certManager
 render nodekeep-inline.yaml "what differs with policy.labels.protected=inline: kubectl apply --server-side -f manifests/nodekeep-inline.yaml after nodekeep.yaml" \
@@ -51,14 +53,14 @@ render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl 
 	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
 [[ $kubernetes < 1.36 ]] || render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks, policies, Deployments and rights with every option. Not for installing." \
-	--set policy.labels.protected=inline,metrics.secure=true,rules.devices=true,verify.enabled=true --set-json policy.verify="$removals" \
+	--set crd.create=true,policy.labels.protected=inline,metrics.secure=true,rules.devices=true,verify.enabled=true --set-json policy.verify="$removals" \
 	--show-only templates/access.yaml --show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
 	--show-only templates/capture.yaml --show-only templates/webhook.yaml --show-only templates/webhook-configurations.yaml \
-	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/policy.yaml \
+	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/governance.yaml --show-only templates/policy.yaml --show-only templates/crd.yaml \
 	--show-only templates/verify-checks.yaml --show-only templates/verify-rbac.yaml --show-only templates/verify-guard.yaml --show-only templates/verify.yaml
 
 if [[ $check ]]; then
-	for file in namespace.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-verify.yaml nodekeep-monitoring.yaml complete.yaml; do
+	for file in namespace.yaml crd.yaml nodekeep.yaml nodekeep-cert-manager.yaml nodekeep-inline.yaml nodekeep-verify.yaml nodekeep-monitoring.yaml complete.yaml; do
 		diff -u "$file" "$into/$file" || drift=yes
 	done
 	if [[ ${drift:-} ]]; then

@@ -13,6 +13,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 type labels = map[string]string
@@ -74,7 +76,7 @@ func given(items labels) record.Stamp { return record.Stamp{}.With(items, record
 // loaded is a policy with these sections.
 func loaded(t *testing.T, sections string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
+	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
 	require.NoError(t, err)
 	return p
 }

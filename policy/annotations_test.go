@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func loadAnnotations(t *testing.T, keep string) Policy {
@@ -54,9 +56,9 @@ func TestAnnotationsThatNoPolicyMayKeep(t *testing.T) {
 		"nodewright.nvidia.com/nodeState_x", "example.com/cordon-reason", "fabric.topograph.run/x", "accelerator.topograph.run/x", "a.kubevirt.io/x", "kubevirt.io/heartbeat", "cattle.io/status",
 		"nvidia.com/gpu-driver-upgrade-state", "projectcalico.org/*", "alpha.kubernetes.io/provided-node-ip", "kubeadm.kubernetes.io/x", "rke.cattle.io/x", "medik8s.io/x",
 	} {
-		_, err := Load([]byte(head+"annotations:\n  keep:\n  - owner\n  - \""+refused+"\"\n"), DefaultGate)
+		_, err := Load([]byte(policytest.Manifest("annotations:\n  keep:\n  - owner\n  - \""+refused+"\"\n")), DefaultGate)
 		require.Error(t, err, refused)
-		assert.ErrorContains(t, err, "line 6: annotations.keep[1]: Forbidden: "+refused+" belongs to")
+		assert.ErrorContains(t, err, "line 8: spec.annotations.keep[1]: Forbidden: "+refused+" belongs to")
 	}
 }
 
@@ -64,10 +66,10 @@ func TestPatternsForAnnotationsNameTheirDomain(t *testing.T) {
 	var wide []string
 	for _, pattern := range []string{"*", "*/*", "**", "*/owner", "own*", "*.io/*", "*io/*", "*kubernetes.io/*", "example*/x", "io/*"} {
 		wide = append(wide, `"`+pattern+`"`)
-		_, err := Load([]byte(head+"annotations: {keep: [\""+pattern+"\"]}\n"), DefaultGate)
+		_, err := Load([]byte(policytest.Manifest("annotations: {keep: [\""+pattern+"\"]}\n")), DefaultGate)
 		require.ErrorContains(t, err, "is too wide", pattern)
 	}
-	_, err := Load([]byte(head+"annotations: {keep: ["+strings.Join(wide, ",")+", volumes.kubernetes.io/x, 'a b', '']}\n"), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest("annotations: {keep: ["+strings.Join(wide, ",")+", volumes.kubernetes.io/x, 'a b', '']}\n")), DefaultGate)
 	var all FileErrors
 	require.ErrorAs(t, err, &all)
 	assert.Len(t, all, len(wide)+3, "all at once")

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // Row by row what other components compute, by default and with a policy that asks for everything.
@@ -121,7 +123,7 @@ func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
 					keeps, why = policyOf(t, `{keep: [`+key+`]}`).Keeps(item)
 					assert.True(t, keeps, "%s is left out because %s, when the policy names it", item, why)
 				}
-				_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`), DefaultGate)
+				_, err := Load([]byte(policytest.Manifest(`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`)), DefaultGate)
 				assert.ErrorContains(t, err, "a rule cannot make it: it belongs to ", "a rule would fight with the owner of %s", key)
 			}
 		})
@@ -144,7 +146,7 @@ func TestTheCatalogueLeavesPeoplesTaintsAlone(t *testing.T) {
 					keeps, why := Default().Keeps(key + ":" + string(effect))
 					assert.True(t, keeps, "%s is left out because %s", key, why)
 				}
-				_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`), DefaultGate)
+				_, err := Load([]byte(policytest.Manifest(`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`)), DefaultGate)
 				assert.NoError(t, err, "a rule may make what operators make")
 			}
 		})

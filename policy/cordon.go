@@ -13,6 +13,7 @@ import (
 const Cordon = corev1.TaintNodeUnschedulable + ":" + string(corev1.TaintEffectNoSchedule)
 
 // OnCordon says whether a cordon is recorded.
+// +kubebuilder:validation:Enum=ignore;keep
 type OnCordon string
 
 // The values of cordon.

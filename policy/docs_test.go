@@ -23,7 +23,7 @@ func TestThePoliciesOfTheDocsLoad(t *testing.T) {
 		require.NotEmpty(t, blocks)
 		for _, block := range blocks {
 			content := strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")
-			if !strings.Contains(content, "kind: Policy") { // of another object
+			if !strings.Contains(content, "\nkind: NodePolicy") { // of another object
 				continue
 			}
 			_, err := Load([]byte(content), DefaultGate)

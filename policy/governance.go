@@ -2,6 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,9 +18,13 @@ import (
 // Governance is the section governance: which labels may have which values, and who may set them. Without the section it governs nothing.
 func (p Policy) Governance() governance.Rules { return p.governance }
 
-// readGovernance checks the section governance: what [governance.Compile] checks, and that its keys and its taint are not another's.
-func (p *Policy) readGovernance(settings governance.Settings, path *field.Path) field.ErrorList {
+// readGovernance checks the section governance: what [governance.Compile] checks, and that its keys and its taint are not another's. What it
+// demands is not what labels.rules, at the path at, break.
+func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, rules []classify.Rule, at *field.Path) field.ErrorList {
 	compiled, errs := governance.Compile(settings, path)
+	for i, rule := range rules {
+		errs = append(errs, breaks(compiled, rule, at.Index(i))...)
+	}
 	for i, key := range settings.Keys {
 		if isOrUnder(domainOf(key.Key), "nodekeep.dev") {
 			errs = append(errs, field.Forbidden(path.Child("keys").Index(i).Child("key"), "it belongs to nodekeep itself"))
@@ -36,6 +43,27 @@ func (p *Policy) readGovernance(settings governance.Settings, path *field.Path) 
 	}
 	if len(errs) == 0 {
 		p.governance = compiled
+	}
+	return errs
+}
+
+// breaks is where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it.
+func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs field.ErrorList) {
+	for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
+		value := rule.Set[key]
+		for _, v := range governed.Violations(map[string]string{key: value}) {
+			varies := v.Kind != governance.Reserved && strings.Contains(value, "{")
+			if v.Key == key && v.Kind != governance.Requires && v.Mode != governance.Audit && !varies {
+				errs = append(errs, field.Invalid(at.Child("set").Key(key), value, "is against governance: "+v.String()))
+			}
+		}
+	}
+	for i, item := range rule.EnsureAbsent {
+		for _, v := range governed.Violations(nil) {
+			if v.Key == item && v.Mode != governance.Audit {
+				errs = append(errs, field.Invalid(at.Child("ensureAbsent").Index(i), item, "is against governance: "+v.String()))
+			}
+		}
 	}
 	return errs
 }

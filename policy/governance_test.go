@@ -12,13 +12,15 @@ import (
 
 const governed = `
 apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-governance:
-  keys:
-  - {key: hardware.tier, description: performance class, values: [dual-gpu, standard], required: true, mode: warn}
-  - {key: rack, pattern: '^r[0-9]{1,3}$', immutable: true, mode: deny}
-  reserved: ["*.example.com/*"]
-  noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  governance:
+    keys:
+    - {key: hardware.tier, description: performance class, values: [dual-gpu, standard], required: true, mode: warn}
+    - {key: rack, pattern: '^r[0-9]{1,3}$', immutable: true, mode: deny}
+    reserved: ["*.example.com/*"]
+    noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}
 `
 
 func TestTheSectionGovernanceIsRead(t *testing.T) {
@@ -48,8 +50,8 @@ func TestGovernanceOfWhatOthersOwnIsAnError(t *testing.T) {
 		"the gate":                  {"example.com/noncompliant:PreferNoSchedule", string(DefaultGate) + ":NoSchedule", "governance.noncompliant.taint"},
 		"a taint of Kubernetes":     {"example.com/noncompliant:PreferNoSchedule", "node.kubernetes.io/not-ready:NoSchedule", "governance.noncompliant.taint"},
 		"the taint of verification": {"example.com/noncompliant:PreferNoSchedule", "nodekeep.dev/unverified:NoSchedule", "governance.noncompliant.taint"},
-		"a taint of a rule":         {"governance:", "taints: {rules: [{selector: a, taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\ngovernance:", "governance.noncompliant.taint"},
-		"a registration taint":      {"governance:", "taints: {register: [{taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\ngovernance:", "governance.noncompliant.taint"},
+		"a taint of a rule":         {"governance:", "taints: {rules: [{selector: a, taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant.taint"},
+		"a registration taint":      {"governance:", "taints: {register: [{taint: \"example.com/noncompliant:PreferNoSchedule\"}]}\n  governance:", "governance.noncompliant.taint"},
 		"a value of another type":   {"standard]", "1]", "governance.keys[0].values[1]"},
 		"an unknown field":          {"required: true", "require: true", "unknown field"},
 	} {
@@ -57,6 +59,32 @@ func TestGovernanceOfWhatOthersOwnIsAnError(t *testing.T) {
 			_, err := Load([]byte(strings.Replace(governed, tt.from, tt.to, 1)), DefaultGate)
 			require.Error(t, err)
 			assert.Contains(t, err.Error(), tt.want)
+		})
+	}
+}
+
+func TestARuleAgainstGovernanceIsAnError(t *testing.T) {
+	for name, tt := range map[string]struct{ rule, wrong string }{
+		"a value that is not listed":             {"set: {hardware.tier: gpu}", "spec.labels.rules[0].set[hardware.tier]"},
+		"a value that does not match":            {"set: {rack: a1}", "spec.labels.rules[0].set[rack]"},
+		"a reserved key":                         {"set: {a.example.com/b: c}", "spec.labels.rules[0].set[a.example.com/b]"},
+		"a reserved key with a value of facts":   {"set: {a.example.com/b: \"{node.arch}\"}", "spec.labels.rules[0].set[a.example.com/b]"},
+		"the removal of a required label":        {"ensureAbsent: [hardware.tier]", "spec.labels.rules[0].ensureAbsent[0]"},
+		"a listed value":                         {"set: {hardware.tier: standard}", ""},
+		"a value that facts decide":              {"set: {rack: \"{node.arch}\"}", ""},
+		"the removal of a label that may be had": {"ensureAbsent: [rack]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := governed + "  labels: {rules: [{name: a, " + tt.rule + "}]}\n"
+			_, err := Load([]byte(manifest), DefaultGate)
+			if tt.wrong == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.wrong)
+			require.ErrorContains(t, err, "is against governance")
+			_, err = Load([]byte(strings.NewReplacer("mode: warn", "mode: audit", "mode: deny", "mode: audit", `reserved: ["*.example.com/*"]`, "reserved: []").Replace(manifest)), DefaultGate)
+			assert.NoError(t, err, "mode audit reports only")
 		})
 	}
 }

@@ -9,18 +9,20 @@ import (
 
 func TestErrorsOfAnInventoryAreReportedAllAtOnceByField(t *testing.T) {
 	_, err := Load([]byte(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: a, when: {inventory: {other.rack: r7}}, set: {tier: a}}
-  - {name: b, set: {rack: "{inventory.cmdb.row}"}}
-  - {name: c, set: {node-restriction.kubernetes.io/rack: "{inventory.cmdb.rack}"}}
-  - {name: d, set: {rack: "{inventory.cmdb.rack}"}}
-  - {name: e, when: {labels: rack=r7}, set: {node-restriction.kubernetes.io/zone: a}}
-inventory:
-- {name: cmdb, url: "http://cmdb", attributes: [rack]}
-- {name: cmdb, url: "https://user:secret@cmdb", file: nodes.json, attributes: [], interval: 1ms}
-- {name: Bad, configMap: nodes, ca: /ca.crt, attributes: ["a b"], staleAfter: 1m, interval: 1h}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: a, when: {inventory: {other.rack: r7}}, set: {tier: a}}
+    - {name: b, set: {rack: "{inventory.cmdb.row}"}}
+    - {name: c, set: {node-restriction.kubernetes.io/rack: "{inventory.cmdb.rack}"}}
+    - {name: d, set: {rack: "{inventory.cmdb.rack}"}}
+    - {name: e, when: {labels: rack=r7}, set: {node-restriction.kubernetes.io/zone: a}}
+  inventory:
+  - {name: cmdb, url: "http://cmdb", attributes: [rack]}
+  - {name: cmdb, url: "https://user:secret@cmdb", file: nodes.json, attributes: [], interval: 1ms}
+  - {name: Bad, configMap: nodes, ca: /ca.crt, attributes: ["a b"], staleAfter: 1m, interval: 1h}
 `), DefaultGate)
 	var errs FileErrors
 	require.ErrorAs(t, err, &errs)
@@ -29,9 +31,9 @@ inventory:
 		fields = append(fields, one.Field)
 	}
 	for _, want := range []string{
-		"labels.rules[0].when.inventory[other.rack]", "labels.rules[1].set[rack]", "labels.rules[2].set[node-restriction.kubernetes.io/rack]",
-		"labels.rules[4].set[node-restriction.kubernetes.io/zone]", "inventory[0].url", "inventory[1].name", "inventory[1].url", "inventory[1].file",
-		"inventory[1]", "inventory[1].attributes", "inventory[1].interval", "inventory[2].name", "inventory[2].ca", "inventory[2].attributes[0]", "inventory[2].staleAfter",
+		"spec.labels.rules[0].when.inventory[other.rack]", "spec.labels.rules[1].set[rack]", "spec.labels.rules[2].set[node-restriction.kubernetes.io/rack]",
+		"spec.labels.rules[4].set[node-restriction.kubernetes.io/zone]", "spec.inventory[0].url", "spec.inventory[1].name", "spec.inventory[1].url", "spec.inventory[1].file",
+		"spec.inventory[1]", "spec.inventory[1].attributes", "spec.inventory[1].interval", "spec.inventory[2].name", "spec.inventory[2].ca", "spec.inventory[2].attributes[0]", "spec.inventory[2].staleAfter",
 	} {
 		assert.Contains(t, fields, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -43,8 +44,20 @@ func hashOf(rules []classify.Rule, migrations []Migration) string {
 		panic("marshal rules: " + err.Error()) // cannot happen: texts and numbers
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
+	return hex.EncodeToString(sum[:hashBytes])
 }
+
+// AcceptsRules reports whether the policy itself accepts what its rules and migrations remove and change.
+func (p Policy) AcceptsRules() bool { return p.accept == p.RulesHash() }
+
+// isHash reports whether a text can be a [Policy.RulesHash].
+func isHash(text string) bool {
+	decoded, err := hex.DecodeString(text)
+	return text == NoRules || err == nil && len(decoded) == hashBytes && strings.ToLower(text) == text
+}
+
+// hashBytes is how many bytes a [Policy.RulesHash] has.
+const hashBytes = 6
 
 // Holding is the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
 func (p Policy) Holding(held bool) Policy {

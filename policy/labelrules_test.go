@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/classify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func loadRules(rules string, more string) (Policy, error) {
-	return Load([]byte(head+"labels:\n"+more+"  rules:\n"+rules), DefaultGate)
+	return Load([]byte(policytest.Manifest("labels:\n"+more+"  rules:\n"+rules)), DefaultGate)
 }
 
 func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
@@ -44,33 +46,33 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		rule, more string
 		want       string
 	}{
-		"alternatives of alternatives":                        {"  - {name: a, when: {any: [{any: [{names: [x]}]}]}, set: {k: v}}\n", "", `line 5: unknown field "labels.rules[0].when.any[0].any"`},
-		"more alternatives than there may be":                 {"  - {name: a, when: {any: [" + strings.Repeat("{},", 101) + "]}, set: {k: v}}\n", "", `line 5: labels.rules[0].when.any: Too many: 101: must have at most 100 items`},
-		"a fact that does not exist":                          {"  - {name: a, when: {gpu: 1}, set: {k: v}}\n", "", `line 5: unknown field "labels.rules[0].when.gpu"`},
-		"a number where a comparison is meant":                {"  - {name: a, when: {capacity: {cpu: 8}}, set: {k: v}}\n", "", `line 5: labels.rules[0].when.capacity[cpu]: Invalid value: "8": must be a string; put it in quotes`},
-		"a list where a map is meant":                         {"  - {name: a, when: {capacity: [cpu]}, set: {k: v}}\n", "", `labels.rules[0].when.capacity: Invalid value: "[\"cpu\"]": must be a map`},
-		"a text where a number is meant":                      {"  - {name: a, when: {devices: {driver: d, min: one}}, set: {k: v}}\n", "", `labels.rules[0].when.devices.min: Invalid value: "one": must be a whole number`},
+		"alternatives of alternatives":                        {"  - {name: a, when: {any: [{any: [{names: [x]}]}]}, set: {k: v}}\n", "", `line 7: unknown field "spec.labels.rules[0].when.any[0].any"`},
+		"more alternatives than there may be":                 {"  - {name: a, when: {any: [" + strings.Repeat("{},", 101) + "]}, set: {k: v}}\n", "", `line 7: spec.labels.rules[0].when.any: Too many: 101: must have at most 100 items`},
+		"a fact that does not exist":                          {"  - {name: a, when: {gpu: 1}, set: {k: v}}\n", "", `line 7: unknown field "spec.labels.rules[0].when.gpu"`},
+		"a number where a comparison is meant":                {"  - {name: a, when: {capacity: {cpu: 8}}, set: {k: v}}\n", "", `line 7: spec.labels.rules[0].when.capacity[cpu]: Invalid value: "8": must be a string; put it in quotes`},
+		"a list where a map is meant":                         {"  - {name: a, when: {capacity: [cpu]}, set: {k: v}}\n", "", `spec.labels.rules[0].when.capacity: Invalid value: "[\"cpu\"]": must be a map`},
+		"a text where a number is meant":                      {"  - {name: a, when: {devices: {driver: d, min: one}}, set: {k: v}}\n", "", `spec.labels.rules[0].when.devices.min: Invalid value: "one": must be a whole number`},
 		"a part of a number":                                  {"  - {name: a, when: {devices: {driver: d, min: 1.5}}, set: {k: v}}\n", "", `must be a whole number`},
-		"a duration without a unit":                           {"  - {name: a, hold: \"15\", set: {k: v}}\n", "", `labels.rules[0].hold: Invalid value: "15": must be a duration`},
-		"a key of another component":                          {"  - {name: a, set: {topology.kubernetes.io/zone: z}}\n", "", `labels.rules[0].set[topology.kubernetes.io/zone]: Forbidden: it belongs to the cloud controller manager; a rule sets it only if labels.keep names it`},
+		"a duration without a unit":                           {"  - {name: a, hold: \"15\", set: {k: v}}\n", "", `spec.labels.rules[0].hold: Invalid value: "15": must be a duration`},
+		"a key of another component":                          {"  - {name: a, set: {topology.kubernetes.io/zone: z}}\n", "", `spec.labels.rules[0].set[topology.kubernetes.io/zone]: Forbidden: it belongs to the cloud controller manager; a rule sets it only if labels.keep names it`},
 		"a key of nodekeep's":                                 {"  - {name: a, set: {nodekeep.dev/x: z}}\n", "  keep: [nodekeep.dev/x]\n", `it belongs to nodekeep itself`},
 		"a protected label by a kubelet's word":               {"  - {name: a, when: {capacity: {cpu: \">1\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
 		"a protected label by a label of the kubelet":         {"  - {name: a, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
-		"the same by way of an earlier rule":                  {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 6: labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
-		"the same, if a later rule sets it, too":              {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, set: {tier: iron}}\n  - {name: c, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 7: labels.rules[2].set[node-role.kubernetes.io/x]: Forbidden`},
+		"the same by way of an earlier rule":                  {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"the same, if a later rule sets it, too":              {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, set: {tier: iron}}\n  - {name: c, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 9: spec.labels.rules[2].set[node-role.kubernetes.io/x]: Forbidden`},
 		"a value that a kubelet fills in":                     {"  - {name: a, set: {node-role.kubernetes.io/x: \"{node.arch}\"}}\n", "", `say trust: kubelet`},
-		"a label of another component, to be absent":          {"  - {name: a, ensureAbsent: [topology.kubernetes.io/zone]}\n", "  keep: [topology.kubernetes.io/zone]\n", `line 6: labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the cloud controller manager, which would add it again`},
+		"a label of another component, to be absent":          {"  - {name: a, ensureAbsent: [topology.kubernetes.io/zone]}\n", "  keep: [topology.kubernetes.io/zone]\n", `line 8: spec.labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the cloud controller manager, which would add it again`},
 		"a label of nodekeep's, to be absent":                 {"  - {name: a, ensureAbsent: [nodekeep.dev/x]}\n", "", `it belongs to nodekeep itself`},
 		"an isolation label, to be absent":                    {"  - {name: a, ensureAbsent: [a.node-restriction.kubernetes.io/x]}\n", "", `it belongs to Kubernetes`},
-		"a taint of another component, to be absent":          {"  - {name: a, ensureAbsent: [\"node.kubernetes.io/not-ready:NoSchedule\"]}\n", "", `labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the node lifecycle controller`},
+		"a taint of another component, to be absent":          {"  - {name: a, ensureAbsent: [\"node.kubernetes.io/not-ready:NoSchedule\"]}\n", "", `spec.labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the node lifecycle controller`},
 		"a cordon, to be absent":                              {"  - {name: a, ensureAbsent: [\"node.kubernetes.io/unschedulable:NoSchedule\"]}\n", "", `it belongs to the node lifecycle controller`},
 		"the gate, to be absent":                              {"  - {name: a, ensureAbsent: [\"nodekeep.dev/restoring:PreferNoSchedule\"]}\n", "", `it is the gate`},
-		"a registration taint, to be absent":                  {"  - {name: a, ensureAbsent: [\"verify:NoSchedule\"]}\ntaints: {register: [{taint: \"verify=x:NoSchedule\"}]}\n", "", `line 5: labels.rules[0].ensureAbsent[0]: Forbidden: taints.register adds it`},
+		"a registration taint, to be absent":                  {"  - {name: a, ensureAbsent: [\"verify:NoSchedule\"]}\ntaints: {register: [{taint: \"verify=x:NoSchedule\"}]}\n", "", `line 7: spec.labels.rules[0].ensureAbsent[0]: Forbidden: taints.register adds it`},
 		"a taint of a taint rule, to be absent":               {"  - {name: a, ensureAbsent: [\"t:NoSchedule\"]}\ntaints: {rules: [{selector: k, taint: \"t={value}:NoSchedule\"}]}\n", "", `taints.rules add a taint of this key and effect`},
 		"a taint, to be absent by a kubelet's word":           {"  - {name: a, when: {capacity: {cpu: \">1\"}}, ensureAbsent: [\"t:NoSchedule\"]}\n", "", `say trust: kubelet`},
 		"a protected label, to be absent by a kubelet's word": {"  - {name: a, when: {labels: tier=gold}, ensureAbsent: [node-role.kubernetes.io/x]}\n", "", `say trust: kubelet`},
-		"a protected label by an absent one of the kubelet":   {"  - {name: a, when: {node: {arch: amd64}}, ensureAbsent: [tier]}\n  - {name: b, when: {labels: \"!tier\"}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 6: labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
-		"a pattern of what is to be absent":                   {"  - {name: a, ensureAbsent: [\"example.com/*\"]}\n", "", `line 5: labels.rules[0].ensureAbsent[0]: Invalid value: "example.com/*": must be a label, or a taint as KEY:EFFECT, without a value and without patterns`},
+		"a protected label by an absent one of the kubelet":   {"  - {name: a, when: {node: {arch: amd64}}, ensureAbsent: [tier]}\n  - {name: b, when: {labels: \"!tier\"}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
+		"a pattern of what is to be absent":                   {"  - {name: a, ensureAbsent: [\"example.com/*\"]}\n", "", `line 7: spec.labels.rules[0].ensureAbsent[0]: Invalid value: "example.com/*": must be a label, or a taint as KEY:EFFECT, without a value and without patterns`},
 		"an isolation label by a kubelet's word":              {"  - {name: a, trust: kubelet, when: {node: {arch: amd64}}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,5 +98,33 @@ func TestRulesMaySetWhatTheirFactsProve(t *testing.T) {
 			_, err := loadRules(rule, "  keep: [\"*\", topology.kubernetes.io/rack]\n")
 			assert.NoError(t, err)
 		})
+	}
+}
+
+func TestAPolicyAcceptsTheRulesWhoseHashItNames(t *testing.T) {
+	const rules = "labels: {rules: [{name: a, set: {tier: gold}}]}\n"
+	plain, err := Load([]byte(policytest.Manifest(rules)), DefaultGate)
+	require.NoError(t, err)
+	assert.False(t, plain.AcceptsRules())
+	assert.False(t, Default().AcceptsRules(), "to delete all rules must be accepted, too")
+	for name, c := range map[string]struct {
+		manifest string
+		accepts  bool
+	}{
+		"its own rules":         {rules + "accept: \"" + plain.RulesHash() + "\"", true},
+		"other rules":           {rules + "accept: 0123456789ab", false},
+		"that there are none":   {"accept: none", true},
+		"none, but it has some": {rules + "accept: none", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Load([]byte(policytest.Manifest(c.manifest)), DefaultGate)
+			require.NoError(t, err)
+			assert.Equal(t, c.accepts, p.AcceptsRules())
+			assert.Equal(t, c.accepts, len(p.Warnings()) == 0, "%v", p.Warnings())
+		})
+	}
+	for _, wrong := range []string{"0123456789AB", "0123", "all"} {
+		_, err := Load([]byte(policytest.Manifest("accept: \""+wrong+"\"")), DefaultGate)
+		assert.ErrorContains(t, err, "spec.accept", wrong)
 	}
 }

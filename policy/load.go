@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -10,24 +11,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Default is the policy without a file. It keeps everything except what other components own. A label that the Node brings wins. Protected
+// Default is a policy that says nothing. It keeps everything except what other components own. A label that the Node brings wins. Protected
 // labels are restored by capture. Records of deleted Nodes are kept for 30 days.
 func Default() Policy {
-	f := defaultFile()
-	f.APIVersion, f.Kind = apiVersion, kind
-	p, _ := f.policy(DefaultGate)
+	p, _ := defaultSpec().policy(DefaultGate)
 	return p
 }
 
-// Load reads a policy file for Nodes that wait behind the gate, whose key must be a valid taint key. Fields that the file leaves out are as
-// in [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error is [FileErrors]; the Policy that
+// Load reads the manifest of a NodePolicy. Its Nodes wait behind the gate, whose key must be a valid taint key. Fields that are left out are as in
+// [Default]. It is strict: unknown and repeated fields and a second YAML document are errors. The error is [FileErrors]; the Policy that
 // comes with an error is the zero Policy and not to be used.
 func Load(data []byte, gate Gate) (Policy, error) {
-	f, mistyped, strict, err := readFile(data)
+	m, mistyped, strict, err := readManifest(data)
 	if err != nil {
 		return Policy{}, located(data, err)
 	}
-	p, invalid := f.policy(gate)
+	p, invalid := m.Spec.policy(gate)
+	invalid = slices.Concat(
+		oneOf(field.NewPath("apiVersion"), m.APIVersion, apiVersion),
+		oneOf(field.NewPath("kind"), m.Kind, kind),
+		oneOf(field.NewPath("metadata", "name"), m.name(), name),
+		invalid,
+	)
 	wrong := sets.New[string]()
 	for _, e := range mistyped {
 		wrong.Insert(e.Field)
@@ -42,6 +47,18 @@ func Load(data []byte, gate Gate) (Policy, error) {
 	return p, nil
 }
 
+// LoadObject is [Load] for an object as the API server has it, in JSON. Its errors have no lines.
+func LoadObject(data []byte, gate Gate) (Policy, error) {
+	p, err := Load(data, gate)
+	var errs FileErrors
+	if errors.As(err, &errs) {
+		for i := range errs {
+			errs[i].Line = 0
+		}
+	}
+	return p, err
+}
+
 // standsIn reports whether a field, or one around it, holds a value of a wrong type. Then the checked value is not the user's.
 func standsIn(path string, wrong sets.Set[string]) bool {
 	for path != "" && !wrong.Has(path) {
@@ -50,9 +67,10 @@ func standsIn(path string, wrong sets.Set[string]) bool {
 	return path != ""
 }
 
-// policy is what the file says, and errs is all that is wrong with it.
-func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
-	root, labels, taints := (*field.Path)(nil), field.NewPath("labels"), field.NewPath("taints")
+// policy is what the spec says, and errs is all that is wrong with it.
+func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
+	root := field.NewPath("spec")
+	labels, taints := root.Child("labels"), root.Child("taints")
 	p = Policy{
 		labels:         section{name: "labels", keep: f.Labels.Keep, ignore: f.Labels.Ignore, catalogue: labelCatalogue()},
 		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(taintOwners(), nil)},
@@ -66,8 +84,6 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		gate:           gate,
 	}
 	errs = slices.Concat(
-		oneOf(root.Child("apiVersion"), f.APIVersion, apiVersion),
-		oneOf(root.Child("kind"), f.Kind, kind),
 		p.labels.keep.validate(labels.Child("keep")),
 		p.labels.ignore.validate(labels.Child("ignore")),
 		p.deferred.validate(labels.Child("defer")),
@@ -83,10 +99,9 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 			errs = append(errs, field.Required(labels.Child("ignoreManagers").Index(i), "must be the name of a field manager; '*' stands for any characters"))
 		}
 	}
-	text := unquoted(f.Retention)
-	retention, wrong := ParseRetention(text)
+	retention, wrong := ParseRetention(string(f.Retention))
 	if wrong != "" {
-		errs = append(errs, field.Invalid(root.Child("retention"), text, wrong))
+		errs = append(errs, field.Invalid(root.Child("retention"), string(f.Retention), wrong))
 	}
 	p.retention = retention
 	// From here on, what is read may need what was read before.
@@ -94,11 +109,15 @@ func (f file) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	errs = append(errs, p.readLabelRules(f.Labels.Rules, labels.Child("rules"))...)
 	errs = append(errs, p.readInventory(f.Inventory, f.Labels.Rules, root.Child("inventory"), labels.Child("rules"))...)
 	errs = append(errs, p.readVerification(f.Verify, root.Child("verify"))...)
-	errs = append(errs, p.readGovernance(f.Governance, root.Child("governance"))...)
+	errs = append(errs, p.readGovernance(f.Governance, root.Child("governance"), f.Labels.Rules, labels.Child("rules"))...)
 	errs = append(errs, p.readAnnotations(f.Annotations.Keep, root.Child("annotations", "keep"))...)
 	errs = append(errs, p.readMigrations(f.Labels.Migrations, labels.Child("migrations"))...)
 	p.migrations = f.Labels.Migrations
 	p.rulesHash = hashOf(f.Labels.Rules, p.migrations)
+	p.accept = f.Accept
+	if f.Accept != "" && !isHash(f.Accept) {
+		errs = append(errs, field.Invalid(root.Child("accept"), f.Accept, "must be the hash of rules and migrations, as status.held names it"))
+	}
 	p.labelRules = p.labelRules.Copying(copies(p.migrations))
 	return p, errs
 }

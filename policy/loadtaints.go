@@ -12,7 +12,7 @@ import (
 )
 
 // readTaints checks registration taints and taint rules.
-func (p *Policy) readTaints(f fileTaints, path *field.Path) field.ErrorList {
+func (p *Policy) readTaints(f Taints, path *field.Path) field.ErrorList {
 	r := ruleReader{gate: p.gate}
 	p.register, p.rules = r.of(f, path)
 	return r.errs
@@ -28,8 +28,8 @@ func (r *ruleReader) invalid(path *field.Path, value, detail string) {
 	r.errs = append(r.errs, field.Invalid(path, value, detail))
 }
 
-// of reads both lists of the file.
-func (r *ruleReader) of(f fileTaints, path *field.Path) (register, rules []taintRule) {
+// of reads both lists of the section.
+func (r *ruleReader) of(f Taints, path *field.Path) (register, rules []taintRule) {
 	for i, entry := range f.Register {
 		at := path.Child("register").Index(i)
 		selector := r.selector(entry.NodeSelector, at.Child("nodeSelector"))

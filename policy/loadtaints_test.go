@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // The rules of Kubernetes for names and values, as its validation words them.
@@ -79,63 +81,63 @@ func TestParseTaint(t *testing.T) {
 }
 
 func TestLoadNamesEveryErrorInTaints(t *testing.T) {
-	const first = "taints.register[0].taint: "
+	const first = "spec.taints.register[0].taint: "
 	invalid := func(text, detail string) string { return `Invalid value: "` + text + `": ` + detail }
 	tests := map[string]struct {
 		taints string
 		want   []string // the lines of the message
 	}{
-		"a section that is a list": {`[a]`, []string{`taints: Invalid value: "[\"a\"]": must be a map of fields`}},
+		"a section that is a list": {`[a]`, []string{`spec.taints: Invalid value: "[\"a\"]": must be a map of fields`}},
 		"patterns that are wrong": {`{keep: x, ignore: [1, '', "a:NoSchedule", a/b/c, null]}`, []string{
-			`taints.keep: Invalid value: "x": must be a list`,
-			`taints.ignore[0]: Invalid value: "1": must be a string; put it in quotes`,
-			`taints.ignore[4]: Invalid value: "null": must be a string`,
-			`taints.ignore[1]: Required value: must be a key or a pattern for keys`,
-			`taints.ignore[2]: Invalid value: "a:NoSchedule": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
-			`taints.ignore[3]: Invalid value: "a/b/c": has more than one '/': no key can match it`,
+			`spec.taints.keep: Invalid value: "x": must be a list`,
+			`spec.taints.ignore[0]: Invalid value: "1": must be a string; put it in quotes`,
+			`spec.taints.ignore[4]: Invalid value: "null": must be a string`,
+			`spec.taints.ignore[1]: Required value: must be a key or a pattern for keys`,
+			`spec.taints.ignore[2]: Invalid value: "a:NoSchedule": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
+			`spec.taints.ignore[3]: Invalid value: "a/b/c": has more than one '/': no key can match it`,
 		}},
 		"lists that are none": {`{register: {taint: "a:NoSchedule"}, rules: x}`, []string{
-			`taints.register: Invalid value: "{\"taint\":\"a:NoSchedule\"}": must be a list`,
-			`taints.rules: Invalid value: "x": must be a list`,
+			`spec.taints.register: Invalid value: "{\"taint\":\"a:NoSchedule\"}": must be a list`,
+			`spec.taints.rules: Invalid value: "x": must be a list`,
 		}},
 		"entries that are no maps": {`{register: ["a:NoSchedule"], rules: [5]}`, []string{
-			`taints.register[0]: Invalid value: "a:NoSchedule": must be a map of fields`,
-			`taints.rules[0]: Invalid value: "5": must be a map of fields`,
+			`spec.taints.register[0]: Invalid value: "a:NoSchedule": must be a map of fields`,
+			`spec.taints.rules[0]: Invalid value: "5": must be a map of fields`,
 		}},
 		"fields that nobody knows": {
 			`{register: [{taint: "a:NoSchedule", selector: a, x: 1}], rules: [{selector: a, taint: "b:NoSchedule"}, {selector: a, taint: "c:NoSchedule", nodeSelector: {}}], more: 1}`,
 			[]string{
-				`unknown field "taints.more"`,
-				`unknown field "taints.register[0].selector"`,
-				`unknown field "taints.register[0].x"`,
-				`unknown field "taints.rules[1].nodeSelector"`,
+				`unknown field "spec.taints.more"`,
+				`unknown field "spec.taints.register[0].selector"`,
+				`unknown field "spec.taints.register[0].x"`,
+				`unknown field "spec.taints.rules[1].nodeSelector"`,
 			},
 		},
 
 		"no taint in entries of either list": {`{register: [{}, null, {taint: }], rules: [{selector: a}]}`, []string{
-			`taints.register[1]: Invalid value: "null": must be a map of fields`,
-			"taints.register[0].taint: Required value: " + taintForm,
-			"taints.register[2].taint: Required value: " + taintForm,
-			"taints.rules[0].taint: Required value: " + taintForm,
+			`spec.taints.register[1]: Invalid value: "null": must be a map of fields`,
+			"spec.taints.register[0].taint: Required value: " + taintForm,
+			"spec.taints.register[2].taint: Required value: " + taintForm,
+			"spec.taints.rules[0].taint: Required value: " + taintForm,
 		}},
 		"a taint that is a number":                  {`{register: [{taint: 5}]}`, []string{first + invalid("5", "must be a string; put it in quotes")}},
 		"an empty taint":                            {`{register: [{taint: ""}]}`, []string{first + "Required value: " + taintForm}},
 		"an effect that there is not":               {`{register: [{taint: "a=b:Sometimes"}]}`, []string{first + invalid("a=b:Sometimes", effectRule)}},
 		"no effect":                                 {`{register: [{taint: a=b}]}`, []string{first + invalid("a=b", effectRule)}},
-		"an effect that copies a label":             {`{rules: [{selector: a, taint: "a:{value}"}]}`, []string{"taints.rules[0].taint: " + invalid("a:{value}", effectRule)}},
+		"an effect that copies a label":             {`{rules: [{selector: a, taint: "a:{value}"}]}`, []string{"spec.taints.rules[0].taint: " + invalid("a:{value}", effectRule)}},
 		"no key":                                    {`{register: [{taint: "=b:NoSchedule"}]}`, []string{first + invalid("=b:NoSchedule", "key name part must be non-empty"), first + invalid("=b:NoSchedule", "key "+nameRule)}},
 		"a key with a space":                        {`{register: [{taint: "a b:NoSchedule"}]}`, []string{first + invalid("a b:NoSchedule", "key "+nameRule)}},
-		"a key that copies a label":                 {`{rules: [{selector: a, taint: "{value}=a:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("{value}=a:NoSchedule", "key "+nameRule)}},
+		"a key that copies a label":                 {`{rules: [{selector: a, taint: "{value}=a:NoSchedule"}]}`, []string{"spec.taints.rules[0].taint: " + invalid("{value}=a:NoSchedule", "key "+nameRule)}},
 		"a value with a space":                      {`{register: [{taint: "a=b c:NoSchedule"}]}`, []string{first + invalid("a=b c:NoSchedule", "value "+valueRule)}},
-		"a placeholder that is not ours":            {`{rules: [{selector: a, taint: "a={Value}:NoSchedule"}]}`, []string{"taints.rules[0].taint: " + invalid("a={Value}:NoSchedule", placeholderRule)}},
+		"a placeholder that is not ours":            {`{rules: [{selector: a, taint: "a={Value}:NoSchedule"}]}`, []string{"spec.taints.rules[0].taint: " + invalid("a={Value}:NoSchedule", placeholderRule)}},
 		"everything about one taint":                {`{register: [{taint: "a b=c d:Now"}]}`, []string{first + invalid("a b=c d:Now", "key "+nameRule), first + invalid("a b=c d:Now", effectRule), first + invalid("a b=c d:Now", "value "+valueRule)}},
-		"register and rules each have their faults": {`{register: [{taint: a}], rules: [{selector: a, taint: b}]}`, []string{first + invalid("a", effectRule), "taints.rules[0].taint: " + invalid("b", effectRule)}},
+		"register and rules each have their faults": {`{register: [{taint: a}], rules: [{selector: a, taint: b}]}`, []string{first + invalid("a", effectRule), "spec.taints.rules[0].taint: " + invalid("b", effectRule)}},
 	}
 	mistakesAre(t, DefaultGate, tests)
 }
 
 func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
-	const at, rule = "taints.register[0].nodeSelector: ", "taints.rules[0].taint: "
+	const at, rule = "spec.taints.register[0].nodeSelector: ", "spec.taints.rules[0].taint: "
 	register := func(selector string) string {
 		return `{register: [{taint: "x:NoSchedule", nodeSelector: ` + selector + `}]}`
 	}
@@ -151,13 +153,13 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 		"a number":                     {register(`5`), []string{at + invalid("5", selectorForm+"; put it in quotes")}},
 		"a map, as other objects have": {register(`{matchLabels: {a: b}}`), []string{at + invalid(`{\"matchLabels\":{\"a\":\"b\"}}`, selectorForm)}},
 
-		"a rule without a selector":                           {`{rules: [{taint: "x:NoSchedule"}]}`, []string{"taints.rules[0].selector: Required value: " + everyNode}},
-		"a rule with a blank text":                            {rules(`"  "`, "x:NoSchedule"), []string{"taints.rules[0].selector: Required value: " + everyNode}},
-		"a bad selector hides no bad taint":                   {rules(`a b`, "x:Now"), []string{`taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`, rule + invalid("x:Now", effectRule)}},
-		"a copy that depends on a bad selector is not judged": {rules(`a b`, "x=y-{value}:NoSchedule"), []string{`taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`}},
+		"a rule without a selector":                           {`{rules: [{taint: "x:NoSchedule"}]}`, []string{"spec.taints.rules[0].selector: Required value: " + everyNode}},
+		"a rule with a blank text":                            {rules(`"  "`, "x:NoSchedule"), []string{"spec.taints.rules[0].selector: Required value: " + everyNode}},
+		"a bad selector hides no bad taint":                   {rules(`a b`, "x:Now"), []string{`spec.taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`, rule + invalid("x:Now", effectRule)}},
+		"a copy that depends on a bad selector is not judged": {rules(`a b`, "x=y-{value}:NoSchedule"), []string{`spec.taints.rules[0].selector: Invalid value: "a b": unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt`}},
 
-		"{value} without a selector":                   {`{rules: [{taint: "x={value}:NoSchedule"}]}`, []string{"taints.rules[0].selector: Required value: " + everyNode, rule + invalid("x={value}:NoSchedule", oneLabel)}},
-		"{value} in a registration of any Node":        {`{register: [{taint: "x={value}:NoSchedule"}]}`, []string{"taints.register[0].taint: " + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} without a selector":                   {`{rules: [{taint: "x={value}:NoSchedule"}]}`, []string{"spec.taints.rules[0].selector: Required value: " + everyNode, rule + invalid("x={value}:NoSchedule", oneLabel)}},
+		"{value} in a registration of any Node":        {`{register: [{taint: "x={value}:NoSchedule"}]}`, []string{"spec.taints.register[0].taint: " + invalid("x={value}:NoSchedule", oneLabel)}},
 		"{value} of two labels":                        {rules(`"a,b"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
 		"{value} of one label and the lack of another": {rules(`"a,!b"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
 		"{value} of a label that need not be there":    {rules(`"a!=b"`, "x={value}:NoSchedule"), []string{rule + invalid("x={value}:NoSchedule", oneLabel)}},
@@ -172,17 +174,17 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 		"every kind of error in one section": {
 			`{keep: [a b], ignore: x, register: [{taint: a, nodeSelector: 5, x: 1}], rules: [{taint: "x={value}:Now"}, {selector: "a=!", taint: 7}], more: 1}`,
 			[]string{
-				`unknown field "taints.more"`,
-				`unknown field "taints.register[0].x"`,
-				`taints.ignore: Invalid value: "x": must be a list`,
+				`unknown field "spec.taints.more"`,
+				`unknown field "spec.taints.register[0].x"`,
+				`spec.taints.ignore: Invalid value: "x": must be a list`,
 				at + invalid("5", selectorForm+"; put it in quotes"),
-				"taints.rules[1].taint: " + invalid("7", "must be a string; put it in quotes"),
-				`taints.keep[0]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
-				"taints.register[0].taint: " + invalid("a", effectRule),
-				"taints.rules[0].selector: Required value: " + everyNode,
+				"spec.taints.rules[1].taint: " + invalid("7", "must be a string; put it in quotes"),
+				`spec.taints.keep[0]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
+				"spec.taints.register[0].taint: " + invalid("a", effectRule),
+				"spec.taints.rules[0].selector: Required value: " + everyNode,
 				rule + invalid("x={value}:Now", effectRule),
 				rule + invalid("x={value}:Now", oneLabel),
-				`taints.rules[1].selector: Invalid value: "a=!": unable to parse requirement: found '!', expected: identifier`,
+				`spec.taints.rules[1].selector: Invalid value: "a=!": unable to parse requirement: found '!', expected: identifier`,
 			},
 		},
 	}
@@ -191,10 +193,10 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 
 func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 	earlier := func(i, taint, said string) string {
-		return "taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + said + "; a Node can have one taint of a key and effect"
+		return "spec.taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + said + "; a Node can have one taint of a key and effect"
 	}
 	const (
-		apart = `taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be removed for good`
+		apart = `spec.taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be removed for good`
 		owned = `: a rule cannot make it: it belongs to `
 	)
 	tests := map[string]struct {
@@ -221,15 +223,15 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 		},
 		"two registrations of every Node": {
 			`{register: [{taint: "x=1:NoSchedule"}, {taint: "x=2:NoSchedule", nodeSelector: ""}]}`,
-			[]string{`taints.register[1].taint: Invalid value: "x=2:NoSchedule": an earlier entry with an equal selector says x=1:NoSchedule; a Node can have one taint of a key and effect`},
+			[]string{`spec.taints.register[1].taint: Invalid value: "x=2:NoSchedule": an earlier entry with an equal selector says x=1:NoSchedule; a Node can have one taint of a key and effect`},
 		},
-		"a rule that makes the gate":               {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": ` + theGate}},
-		"with a value and another effect too":      {`{rules: [{selector: a, taint: "nodekeep.dev/restoring={value}:PreferNoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring={value}:PreferNoSchedule": ` + theGate}},
-		"a registration of the gate":               {`{register: [{taint: "nodekeep.dev/restoring=x:NoExecute"}]}`, []string{`taints.register[0].taint: Invalid value: "nodekeep.dev/restoring=x:NoExecute": ` + theGate}},
-		"a rule that makes another taint of ours":  {`{rules: [{selector: a, taint: "nodekeep.dev/x:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/x:NoSchedule"` + owned + "nodekeep itself"}},
-		"a rule that makes what Kubernetes makes":  {`{rules: [{selector: a, taint: "node.kubernetes.io/unreachable:NoExecute"}]}`, []string{`taints.rules[0].taint: Invalid value: "node.kubernetes.io/unreachable:NoExecute"` + owned + "the node lifecycle controller"}},
-		"also where keep names it":                 {`{keep: [karpenter.sh/x], rules: [{selector: a, taint: "karpenter.sh/x:NoExecute"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/x:NoExecute"` + owned + "Karpenter"}},
-		"an owned taint that is wrong in addition": {`{rules: [{selector: a, taint: "karpenter.sh/x:Now"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now"` + owned + "Karpenter", `taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now": ` + effectRule}},
+		"a rule that makes the gate":               {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": ` + theGate}},
+		"with a value and another effect too":      {`{rules: [{selector: a, taint: "nodekeep.dev/restoring={value}:PreferNoSchedule"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring={value}:PreferNoSchedule": ` + theGate}},
+		"a registration of the gate":               {`{register: [{taint: "nodekeep.dev/restoring=x:NoExecute"}]}`, []string{`spec.taints.register[0].taint: Invalid value: "nodekeep.dev/restoring=x:NoExecute": ` + theGate}},
+		"a rule that makes another taint of ours":  {`{rules: [{selector: a, taint: "nodekeep.dev/x:NoSchedule"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "nodekeep.dev/x:NoSchedule"` + owned + "nodekeep itself"}},
+		"a rule that makes what Kubernetes makes":  {`{rules: [{selector: a, taint: "node.kubernetes.io/unreachable:NoExecute"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "node.kubernetes.io/unreachable:NoExecute"` + owned + "the node lifecycle controller"}},
+		"also where keep names it":                 {`{keep: [karpenter.sh/x], rules: [{selector: a, taint: "karpenter.sh/x:NoExecute"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "karpenter.sh/x:NoExecute"` + owned + "Karpenter"}},
+		"an owned taint that is wrong in addition": {`{rules: [{selector: a, taint: "karpenter.sh/x:Now"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now"` + owned + "Karpenter", `spec.taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now": ` + effectRule}},
 		"added once and made by a rule":            {`{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoSchedule"}]}`, []string{apart}},
 		"with different values and selectors too":  {`{register: [{taint: "x=1:NoSchedule", nodeSelector: b}], rules: [{selector: a, taint: "x={value}:NoSchedule"}]}`, []string{apart}},
 	}
@@ -241,18 +243,18 @@ func TestLoadKnowsTheGateThatIsConfigured(t *testing.T) {
 		taints string
 		want   []string
 	}{
-		"a rule that makes another gate":   {`{rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "example.com/wait:NoSchedule": ` + theGate}},
-		"a registration of another gate":   {`{register: [{taint: "example.com/wait:NoExecute"}]}`, []string{`taints.register[0].taint: Invalid value: "example.com/wait:NoExecute": ` + theGate}},
-		"the default gate is ours even so": {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": a rule cannot make it: it belongs to nodekeep itself`}},
+		"a rule that makes another gate":   {`{rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "example.com/wait:NoSchedule": ` + theGate}},
+		"a registration of another gate":   {`{register: [{taint: "example.com/wait:NoExecute"}]}`, []string{`spec.taints.register[0].taint: Invalid value: "example.com/wait:NoExecute": ` + theGate}},
+		"the default gate is ours even so": {`{rules: [{selector: a, taint: "nodekeep.dev/restoring:NoSchedule"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "nodekeep.dev/restoring:NoSchedule": a rule cannot make it: it belongs to nodekeep itself`}},
 	})
 	// The gate of ours that is an owned taint is reported once, as what it is.
 	mistakesAre(t, "karpenter.sh/wait", map[string]struct {
 		taints string
 		want   []string
 	}{
-		"a gate among the taints of others": {`{rules: [{selector: a, taint: "karpenter.sh/wait:NoSchedule"}]}`, []string{`taints.rules[0].taint: Invalid value: "karpenter.sh/wait:NoSchedule": ` + theGate}},
+		"a gate among the taints of others": {`{rules: [{selector: a, taint: "karpenter.sh/wait:NoSchedule"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "karpenter.sh/wait:NoSchedule": ` + theGate}},
 	})
-	_, err := Load([]byte(head+`taints: {rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest(`taints: {rules: [{selector: a, taint: "example.com/wait:NoSchedule"}]}`)), DefaultGate)
 	assert.NoError(t, err, "it is a taint like any other where it is not the gate")
 }
 
@@ -274,7 +276,7 @@ func TestLoadAcceptsTaintsThatMerelyLookAlike(t *testing.T) {
 	}
 	for name, taints := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(head+"taints: "+taints), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest("taints: "+taints)), DefaultGate)
 			assert.NoError(t, err)
 		})
 	}
@@ -287,7 +289,7 @@ func mistakesAre(t *testing.T, gate Gate, tests map[string]struct {
 }) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, wrong(t, head+"taints: "+tt.taints+"\n", gate))
+			assert.Equal(t, tt.want, wrong(t, policytest.Manifest("taints: "+tt.taints+"\n"), gate))
 		})
 	}
 }

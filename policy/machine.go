@@ -24,6 +24,7 @@ func identity(shown string) string {
 }
 
 // OnMismatch says what happens when another machine registers under the name of a Node.
+// +kubebuilder:validation:Enum=restore;quarantine
 type OnMismatch string
 
 // The values of machine.onMismatch.

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
@@ -43,9 +45,9 @@ func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
 	assert.False(t, p.Quarantines(one, one))
 	assert.False(t, p.Quarantines(one, record.Machine{}))
 	assert.False(t, Default().Quarantines(one, other))
-	_, err := Load([]byte(head+"machine: {onMismatch: maybe, more: 1}\n"), DefaultGate)
+	_, err := Load([]byte(policytest.Manifest("machine: {onMismatch: maybe, more: 1}\n")), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
-	require.ErrorContains(t, err, `unknown field "machine.more"`)
+	require.ErrorContains(t, err, `unknown field "spec.machine.more"`)
 }
 
 func TestFollowingIsOptInAndIsTrueOrFalse(t *testing.T) {
@@ -61,7 +63,7 @@ func TestFollowingIsOptInAndIsTrueOrFalse(t *testing.T) {
 		"a wrong name": {"machine:\n  follows: true\n", "follows", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Load([]byte(head+c.section), DefaultGate)
+			p, err := Load([]byte(policytest.Manifest(c.section)), DefaultGate)
 			if c.wrong != "" {
 				require.ErrorContains(t, err, c.wrong)
 				return

@@ -18,14 +18,25 @@ const maxMigrations = 20
 
 // Migration is an entry of labels.migrations: it renames a label key.
 type Migration struct {
-	From  string         `json:"from"`
-	To    string         `json:"to"`
+	// The key so far.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
+	From string `json:"from"`
+	// The new key.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
+	To string `json:"to"`
+	// How far it is: both (the new key follows the old one) or new (it replaces the old one).
+	// +required
 	Phase MigrationPhase `json:"phase"`
-	// Trust allows a protected key to follow one that a kubelet may set.
+	// Allows a key that no kubelet may set to follow one that a kubelet may set: kubelet.
 	Trust classify.Trust `json:"trust,omitempty"`
 }
 
 // MigrationPhase is the phase of a migration.
+// +kubebuilder:validation:Enum=both;new
 type MigrationPhase string
 
 // The values of phase.

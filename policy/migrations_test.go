@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
@@ -27,7 +29,7 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 		},
 		"a chain": {
 			sections: "labels: {migrations: [{from: a, to: b, phase: both}, {from: b, to: c, phase: both}]}",
-			errors:   []string{"labels.migrations[0].to: Forbidden: labels.migrations[1] has this key", "labels.migrations[1].from: Forbidden: labels.migrations[0] has this key"},
+			errors:   []string{"spec.labels.migrations[0].to: Forbidden: labels.migrations[1] has this key", "spec.labels.migrations[1].from: Forbidden: labels.migrations[0] has this key"},
 		},
 		"a cycle": {
 			sections: "labels: {migrations: [{from: a, to: b, phase: both}, {from: b, to: a, phase: both}]}",
@@ -39,30 +41,30 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 		},
 		"two to one key, and one to two keys": {
 			sections: "labels: {migrations: [{from: a, to: x, phase: both}, {from: b, to: x, phase: both}, {from: a, to: y, phase: both}]}",
-			errors:   []string{"labels.migrations[1].to: Duplicate", "labels.migrations[2].from: Duplicate"},
+			errors:   []string{"spec.labels.migrations[1].to: Duplicate", "spec.labels.migrations[2].from: Duplicate"},
 		},
 		"a key that a component sets": {
 			sections: "labels: {migrations: [{from: topology.kubernetes.io/zone, to: example.com/zone, phase: both}]}",
-			errors:   []string{"labels.migrations[0].from: Forbidden: nodekeep does not record this label"},
+			errors:   []string{"spec.labels.migrations[0].from: Forbidden: nodekeep does not record this label"},
 		},
 		"to a key that is not kept": {
 			sections: "labels: {ignore: [\"example.com/*\"], migrations: [{from: gpu, to: example.com/gpu, phase: both}]}",
-			errors:   []string{"labels.migrations[0].to: Forbidden: nodekeep does not record this label: labels.ignore has example.com/*"},
+			errors:   []string{"spec.labels.migrations[0].to: Forbidden: nodekeep does not record this label: labels.ignore has example.com/*"},
 		},
 		"a key that a rule sets, or would": {
 			sections: "labels: {rules: [{name: r, set: {gpu: x}}], migrations: [{from: gpu, to: example.com/gpu, phase: both}]}",
-			errors:   []string{"labels.migrations[0].from: Forbidden: rule r decides this label"},
+			errors:   []string{"spec.labels.migrations[0].from: Forbidden: rule r decides this label"},
 		},
 		"an ordinary key to a protected one": {
 			sections: "labels: {migrations: [{from: gpu, to: node-role.kubernetes.io/gpu, phase: both}]}",
-			errors:   []string{"labels.migrations[0].to: Forbidden: a kubelet may not set this label"},
+			errors:   []string{"spec.labels.migrations[0].to: Forbidden: a kubelet may not set this label"},
 		},
 		"an ordinary key to a protected one, whose value the kubelet may choose": {
 			sections: "labels: {migrations: [{from: gpu, to: node-role.kubernetes.io/gpu, phase: both, trust: kubelet}]}",
 		},
 		"an ordinary key to an isolation label": {
 			sections: "labels: {keep: [\"*\", \"node-restriction.kubernetes.io/*\"], migrations: [{from: gpu, to: node-restriction.kubernetes.io/gpu, phase: both, trust: kubelet}]}",
-			errors:   []string{"labels.migrations[0].to: Forbidden: it is an isolation boundary"},
+			errors:   []string{"spec.labels.migrations[0].to: Forbidden: it is an isolation boundary"},
 		},
 		"a rule of the reserved name": {
 			sections: "labels: {rules: [{name: migration, set: {gpu: x}}]}",
@@ -70,11 +72,11 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 		},
 		"too many": {
 			sections: "labels: {migrations: [" + strings.Repeat("{from: a, to: b, phase: both},", maxMigrations+1) + "]}",
-			errors:   []string{"labels.migrations: Too many"},
+			errors:   []string{"spec.labels.migrations: Too many"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(head+c.sections+"\n"), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest(c.sections+"\n")), DefaultGate)
 			if len(c.errors) == 0 {
 				require.NoError(t, err)
 				return

@@ -26,6 +26,7 @@ type Policy struct {
 	rules          []taintRule // taints.rules
 	labelRules     classify.Rules
 	rulesHash      string // of labelRules and migrations
+	accept         string // the hash of those that are accepted
 	migrations     []Migration
 	held           bool             // labelRules must only add labels
 	formerLabels   sets.Set[string] // keys that rules set which were in force before
@@ -45,6 +46,7 @@ type Policy struct {
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.
+// +kubebuilder:validation:Enum=keepNode;restoreStored
 type OnConflict string
 
 // The values of labels.onConflict.
@@ -54,6 +56,7 @@ const (
 )
 
 // Protected says what happens to labels that a kubelet may not carry in its own CREATE, see [AllowedForKubelet].
+// +kubebuilder:validation:Enum=deferred;inline;never
 type Protected string
 
 // The values of labels.protected.

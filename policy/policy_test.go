@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestACordonIsKeptOnlyIfThePolicySaysSo(t *testing.T) {
@@ -20,8 +22,8 @@ func TestACordonIsKeptOnlyIfThePolicySaysSo(t *testing.T) {
 		keeps, _ = p.Keeps("node.kubernetes.io/unschedulable:NoExecute")
 		assert.False(t, keeps, "%s: that is a taint", sections)
 	}
-	_, err := Load([]byte(head+"cordon: always"), DefaultGate)
-	require.ErrorContains(t, err, `cordon: Unsupported value: "always"`)
+	_, err := Load([]byte(policytest.Manifest("cordon: always")), DefaultGate)
+	require.ErrorContains(t, err, `spec.cordon: Unsupported value: "always"`)
 
 	taint := corev1.Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
 	assert.Equal(t, map[string]string{}, ItemsOf(nil, []corev1.Taint{taint}, false), "the field counts, not the taint that follows it")
@@ -166,7 +168,7 @@ func kept(p Policy, node Metadata) map[string]string {
 // loadPolicy is the policy of a file with these sections.
 func loadPolicy(t testing.TB, sections string) Policy {
 	t.Helper()
-	p, err := Load([]byte(head+sections), DefaultGate)
+	p, err := Load([]byte(policytest.Manifest(sections)), DefaultGate)
 	require.NoError(t, err)
 	return p
 }

@@ -10,25 +10,27 @@ import (
 func TestReferencesNameEveryFieldThatHasAKey(t *testing.T) {
 	p, err := Load([]byte(`
 apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  keep: ["*", kept]
-  ignore: [ignored, "*.example.com/*"]
-  defer: [deferred]
-  rules:
-  - name: one
-    when: {labels: "old,other in (a,b)", any: [{labels: "!inner"}, {names: [x]}]}
-    set: {derived: "yes"}
-    ensureAbsent: [unwanted, "some:NoSchedule"]
-    trust: kubelet
-  - {name: two, set: {derived: "no"}}
-taints:
-  register: [{taint: "new:NoSchedule", nodeSelector: fresh=1}]
-  rules:
-  - {selector: dedicated, taint: "dedicated={value}:NoSchedule"}
-  - {selector: "pool=ci,old", taint: "ci:NoSchedule"}
-verify:
-  profiles: [{name: p, nodeSelector: verified-pool, checks: [{name: api, api: {}}]}]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    keep: ["*", kept]
+    ignore: [ignored, "*.example.com/*"]
+    defer: [deferred]
+    rules:
+    - name: one
+      when: {labels: "old,other in (a,b)", any: [{labels: "!inner"}, {names: [x]}]}
+      set: {derived: "yes"}
+      ensureAbsent: [unwanted, "some:NoSchedule"]
+      trust: kubelet
+    - {name: two, set: {derived: "no"}}
+  taints:
+    register: [{taint: "new:NoSchedule", nodeSelector: fresh=1}]
+    rules:
+    - {selector: dedicated, taint: "dedicated={value}:NoSchedule"}
+    - {selector: "pool=ci,old", taint: "ci:NoSchedule"}
+  verify:
+    profiles: [{name: p, nodeSelector: verified-pool, checks: [{name: api, api: {}}]}]
 `), DefaultGate)
 	require.NoError(t, err)
 	assert.Equal(t, []Reference{

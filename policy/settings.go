@@ -34,6 +34,7 @@ func (p Policy) Settings() []Setting {
 		{"governance.keys", p.writtenGovernance()},
 		{"governance.noncompliant.taint", p.governance.Settings().Noncompliant.Taint},
 		{"governance.noncompliant.after", p.governance.Settings().Noncompliant.After},
+		{"accept", p.accept},
 	}
 }
 

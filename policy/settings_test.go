@@ -1,9 +1,7 @@
 package policy
 
 import (
-	"encoding/json"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestSettingsAreThoseOfThePolicyInTheOrderOfTheFile(t *testing.T) {
@@ -18,12 +18,12 @@ func TestSettingsAreThoseOfThePolicyInTheOrderOfTheFile(t *testing.T) {
 		{"labels.onConflict", "keepNode"}, {"labels.protected", "deferred"}, {"labels.migrations", "none"}, {"cordon", "ignore"}, {"machine.onMismatch", "restore"}, {"machine.follow", "false"},
 		{"verify.label", "nodekeep.dev/verified"}, {"verify.start.perSecond", "10"}, {"verify.start.inFlight", "200"},
 		{"verify.limits.stopAbove", "20%"}, {"verify.limits.deletionsPerHour", "3"}, {"verify.limits.orPercent", "10"}, {"verify.limits.cooldown", "15m"}, {"verify.profiles", "none"}, {"retention", "720h"},
-		{"governance.keys", "none"}, {"governance.noncompliant.taint", ""}, {"governance.noncompliant.after", ""},
+		{"governance.keys", "none"}, {"governance.noncompliant.taint", ""}, {"governance.noncompliant.after", ""}, {"accept", ""},
 	}, Default().Settings())
 
-	loaded, err := Load([]byte(head+"labels: {onConflict: restoreStored, protected: never}\ncordon: keep\nmachine: {onMismatch: quarantine, follow: true}\nretention: 0\n"+
+	loaded, err := Load([]byte(policytest.Manifest("labels: {onConflict: restoreStored, protected: never}\ncordon: keep\nmachine: {onMismatch: quarantine, follow: true}\nretention: 0\n"+
 		"verify: {label: a.example/ok, start: {perSecond: 1, inFlight: 2}, profiles: [{name: gpu, nodeSelector: gpu, checks: [{name: api, api: {}}]}, {name: rest, taint: 'a.example/new:NoExecute', checks: [{name: api, api: {}}]}]}\n"+
-		"governance: {keys: [{key: a, mode: deny}, {key: b}], reserved: [x.example/*], noncompliant: {taint: 'a.example/bad:NoSchedule', after: 5m}}\n"), DefaultGate)
+		"governance: {keys: [{key: a, mode: deny}, {key: b}], reserved: [x.example/*], noncompliant: {taint: 'a.example/bad:NoSchedule', after: 5m}}\naccept: 0123456789ab\n")), DefaultGate)
 	require.NoError(t, err)
 	hash := loaded.Verify().All()[0].Hash
 	assert.Equal(t, []Setting{
@@ -31,7 +31,7 @@ func TestSettingsAreThoseOfThePolicyInTheOrderOfTheFile(t *testing.T) {
 		{"verify.label", "a.example/ok"}, {"verify.start.perSecond", "1"}, {"verify.start.inFlight", "2"},
 		{"verify.limits.stopAbove", "20%"}, {"verify.limits.deletionsPerHour", "3"}, {"verify.limits.orPercent", "10"}, {"verify.limits.cooldown", "15m"},
 		{"verify.profiles", "gpu (gpu, nodekeep.dev/unverified:NoSchedule, checks " + hash + "); rest (a.example/new:NoExecute, checks " + hash + ")"}, {"retention", "0 (for ever)"},
-		{"governance.keys", "1 denied, 0 warned about, 1 audited; 1 reserved patterns"}, {"governance.noncompliant.taint", "a.example/bad:NoSchedule"}, {"governance.noncompliant.after", "5m"},
+		{"governance.keys", "1 denied, 0 warned about, 1 audited; 1 reserved patterns"}, {"governance.noncompliant.taint", "a.example/bad:NoSchedule"}, {"governance.noncompliant.after", "5m"}, {"accept", "0123456789ab"},
 	}, loaded.Settings())
 }
 
@@ -45,7 +45,7 @@ func TestEverySingleValueOfTheFileIsASetting(t *testing.T) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			at := strings.TrimPrefix(path+"."+name, ".")
 			switch {
-			case field.Type == reflect.TypeFor[json.RawMessage]() && name == "retention", field.Type.Kind() == reflect.String, field.Type.Kind() == reflect.Bool, field.Type.Kind() == reflect.Int,
+			case field.Type.Kind() == reflect.String, field.Type.Kind() == reflect.Bool, field.Type.Kind() == reflect.Int,
 				field.Type == reflect.TypeFor[*intstr.IntOrString]():
 				single = append(single, at)
 			case field.Type.Kind() == reflect.Struct:
@@ -53,8 +53,7 @@ func TestEverySingleValueOfTheFileIsASetting(t *testing.T) {
 			}
 		}
 	}
-	walk(reflect.TypeFor[file](), "")
-	single = slices.DeleteFunc(single, func(field string) bool { return field == "apiVersion" || field == "kind" })
+	walk(reflect.TypeFor[Spec](), "")
 	var settings []string
 	for _, setting := range Default().Settings() {
 		settings = append(settings, setting.Field)

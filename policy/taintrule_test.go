@@ -317,8 +317,8 @@ func naiveFile(t *testing.T, register, rules []naiveRule) []byte {
 		return entries
 	}
 	data, err := json.Marshal(map[string]any{
-		"apiVersion": apiVersion, "kind": kind,
-		"taints": map[string]any{"register": entries("nodeSelector", register), "rules": entries("selector", rules)},
+		"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"taints": map[string]any{"register": entries("nodeSelector", register), "rules": entries("selector", rules)}},
 	})
 	require.NoError(t, err)
 	return data

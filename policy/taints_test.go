@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestKeepsTaints(t *testing.T) {
@@ -50,7 +52,7 @@ func TestKeepsTaints(t *testing.T) {
 }
 
 func TestKeepsKnowsTheGateThatIsConfigured(t *testing.T) {
-	loaded, err := Load([]byte(head), "example.com/wait")
+	loaded, err := Load([]byte(policytest.Head), "example.com/wait")
 	require.NoError(t, err)
 	for _, p := range []Policy{Default().WithGate("example.com/wait"), loaded} {
 		keeps, why := p.Keeps("example.com/wait:NoExecute")

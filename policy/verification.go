@@ -148,6 +148,9 @@ func (p Policy) Warnings() (warnings []string) {
 			warnings = append(warnings, s.name+".ignore has *: no "+strings.TrimSuffix(s.name, "s")+" is kept or restored")
 		}
 	}
+	if p.accept != "" && !p.AcceptsRules() {
+		warnings = append(warnings, fmt.Sprintf("accept is %s, and accepts nothing: the rules and migrations have the hash %s", p.accept, p.RulesHash()))
+	}
 	for _, profile := range p.verify.All() {
 		keys, _ := keysOf(profile.Selector)
 		keys = slices.DeleteFunc(keys, func(key string) bool { return !AllowedForKubelet(key) })

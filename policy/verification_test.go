@@ -10,6 +10,8 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 const gpuProfile = `verify:
@@ -84,18 +86,18 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 		return "verify: {profiles: [{name: a, taint: '" + taint + "', checks: [{name: a, api: {}}]}]}\n"
 	}
 	for name, one := range map[string]struct{ sections, field, says string }{
-		"a label of nodekeep's":              {"verify: {label: nodekeep.dev/ok}", "verify.label", "belongs to nodekeep itself"},
-		"a label of a component":             {"verify: {label: nvidia.com/gpu.present}", "verify.label", "belongs to the NVIDIA GPU operator"},
-		"a label that a rule sets":           {"labels: {rules: [{name: a, set: {ok: 'true'}}]}\nverify: {label: ok}", "verify.label", "labels.rules set or remove it"},
-		"a taint of nodekeep's":              {profile("nodekeep.dev/new:NoSchedule"), "verify.profiles[0].taint", "belongs to nodekeep itself"},
-		"the gate":                           {profile("nodekeep.dev/restoring:NoSchedule"), "verify.profiles[0].taint", "it is the gate"},
-		"a taint of a component":             {profile("node.cilium.io/agent-not-ready:NoSchedule"), "verify.profiles[0].taint", "belongs to the agent that is not ready"},
-		"a taint that is registered already": {profile("new:NoSchedule") + "taints: {register: [{taint: 'new:NoExecute'}]}", "verify.profiles[0].taint", "taints.register adds"},
-		"a taint that a rule makes":          {profile("new:NoSchedule") + "taints: {rules: [{selector: a, taint: 'new=x:NoExecute'}]}", "verify.profiles[0].taint", "taints.rules add"},
-		"a taint that a rule removes":        {profile("new:NoSchedule") + "labels: {rules: [{name: a, ensureAbsent: ['new:NoSchedule']}]}", "verify.profiles[0].taint", "labels.rules remove it"},
+		"a label of nodekeep's":              {"verify: {label: nodekeep.dev/ok}", "spec.verify.label", "belongs to nodekeep itself"},
+		"a label of a component":             {"verify: {label: nvidia.com/gpu.present}", "spec.verify.label", "belongs to the NVIDIA GPU operator"},
+		"a label that a rule sets":           {"labels: {rules: [{name: a, set: {ok: 'true'}}]}\nverify: {label: ok}", "spec.verify.label", "labels.rules set or remove it"},
+		"a taint of nodekeep's":              {profile("nodekeep.dev/new:NoSchedule"), "spec.verify.profiles[0].taint", "belongs to nodekeep itself"},
+		"the gate":                           {profile("nodekeep.dev/restoring:NoSchedule"), "spec.verify.profiles[0].taint", "it is the gate"},
+		"a taint of a component":             {profile("node.cilium.io/agent-not-ready:NoSchedule"), "spec.verify.profiles[0].taint", "belongs to the agent that is not ready"},
+		"a taint that is registered already": {profile("new:NoSchedule") + "taints: {register: [{taint: 'new:NoExecute'}]}", "spec.verify.profiles[0].taint", "taints.register adds"},
+		"a taint that a rule makes":          {profile("new:NoSchedule") + "taints: {rules: [{selector: a, taint: 'new=x:NoExecute'}]}", "spec.verify.profiles[0].taint", "taints.rules add"},
+		"a taint that a rule removes":        {profile("new:NoSchedule") + "labels: {rules: [{name: a, ensureAbsent: ['new:NoSchedule']}]}", "spec.verify.profiles[0].taint", "labels.rules remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(head+one.sections), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest(one.sections)), DefaultGate)
 			var errs FileErrors
 			require.ErrorAs(t, err, &errs)
 			require.Len(t, errs, 1, "%v", errs)
@@ -107,13 +109,13 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 		"a label that no kubelet may set":         "verify: {label: node-restriction.kubernetes.io/verified}",
 		"a taint that the cluster autoscaler has": profile("startup-taint.cluster-autoscaler.kubernetes.io/nodekeep:NoSchedule"),
 	} {
-		_, err := Load([]byte(head+sections), DefaultGate)
+		_, err := Load([]byte(policytest.Manifest(sections)), DefaultGate)
 		assert.NoError(t, err, name)
 	}
 }
 
 func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
-	_, err := Load([]byte(head+`verify:
+	_, err := Load([]byte(policytest.Manifest(`verify:
   limits: {stopAbove: [20%], cooldown: soon}
   profiles:
   - name: gpu
@@ -128,7 +130,7 @@ func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
     - {name: b, api: {}, required: "no"}
     - {name: c, service: {name: a/b, port: "53"}}
     timeout: 30
-`), DefaultGate)
+`)), DefaultGate)
 	var errs FileErrors
 	require.ErrorAs(t, err, &errs)
 	lines := map[string]int{}
@@ -136,10 +138,10 @@ func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
 		lines[one.Field] = one.Line
 	}
 	assert.Equal(t, map[string]int{
-		"verify.limits.stopAbove": 4, "verify.limits.cooldown": 4, "verify.profiles[0].onFailure": 7, "verify.profiles[0].reverify": 8,
-		"verify.profiles[0].wait.allocatable[cpu]": 10, "verify.profiles[0].wait.conditions[0].status": 11,
-		"verify.profiles[0].checks[0].windows": 14, "verify.profiles[0].checks[0]": 13, "verify.profiles[0].checks[1].required": 15,
-		"verify.profiles[0].checks[2].service.port": 16, "verify.profiles[0].timeout": 17,
+		"spec.verify.limits.stopAbove": 6, "spec.verify.limits.cooldown": 6, "spec.verify.profiles[0].onFailure": 9, "spec.verify.profiles[0].reverify": 10,
+		"spec.verify.profiles[0].wait.allocatable[cpu]": 12, "spec.verify.profiles[0].wait.conditions[0].status": 13,
+		"spec.verify.profiles[0].checks[0].windows": 16, "spec.verify.profiles[0].checks[0]": 15, "spec.verify.profiles[0].checks[1].required": 17,
+		"spec.verify.profiles[0].checks[2].service.port": 18, "spec.verify.profiles[0].timeout": 19,
 	}, lines)
 	require.ErrorContains(t, err, "must be a quantity, such as 1 or 64Gi")
 	require.ErrorContains(t, err, "must be a number of Nodes, or a percentage such as 20%")

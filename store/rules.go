@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// RulesName is the ConfigMap that shows which rules for labels are in force. So a restart is not taken for a new policy.
-const RulesName = "nodekeep-rules"
+// AcceptedName is the ConfigMap of what is in force and what was accepted. So a restart is not taken for a new policy.
+const AcceptedName = "nodekeep-accepted"
 
 // Keys of that ConfigMap.
 const (
@@ -23,6 +23,9 @@ const (
 
 	Corrected           = "corrected"           // on how many Nodes records removed or reverted items in the last hour, by minute
 	CorrectionsAccepted = "correctionsAccepted" // when an operator has accepted that for any number of Nodes, for an hour: nodekeep policy accept corrections
+
+	AcceptedPolicy = "policy.json" // the manifest of the policy that was accepted last, for a process that finds no NodePolicy which it can use
+	AcceptedBefore = "before.json" // the one before it
 )
 
 // Rules knows which rules for labels are in force.
@@ -34,13 +37,16 @@ type Rules struct {
 	inForce   atomic.Pointer[string]
 }
 
-// NewRules reads nothing yet. none is what is in force where there has been no such ConfigMap.
+// NewRules reads nothing yet. The parameter none is what is in force while the ConfigMap, or its key, was never there.
 func NewRules(client kubernetes.Interface, namespace, none string, logger *slog.Logger) *Rules {
 	return &Rules{client: client, namespace: namespace, none: none, logger: logger}
 }
 
-// rulesTimeout bounds one read of the ConfigMap.
-const rulesTimeout = 10 * time.Second
+// How often the ConfigMap is read, and how long that may take.
+const (
+	rulesInterval = 5 * time.Second
+	rulesTimeout  = 10 * time.Second
+)
 
 // Hold reports whether rules must only add labels. They are not in force, or the ConfigMap has never been read.
 func (r *Rules) Hold(rules string) bool {
@@ -48,8 +54,8 @@ func (r *Rules) Hold(rules string) bool {
 	return inForce == nil || *inForce != rules
 }
 
-// Run reads the ConfigMap at each interval until ctx is done. While that fails, what was read last counts.
-func (r *Rules) Run(ctx context.Context, interval time.Duration) {
+// Run reads the ConfigMap at once and every 5 s until ctx is done. While that fails, what was read last counts.
+func (r *Rules) Run(ctx context.Context) {
 	warned := ""
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		err := r.Read(ctx)
@@ -58,28 +64,30 @@ func (r *Rules) Run(ctx context.Context, interval time.Duration) {
 		}
 		if says := fmt.Sprint(err); err != nil && says != warned {
 			r.logger.Warn("it cannot be read which rules for labels are in force; until then, new rules only add labels to Nodes that register",
-				"configmap", RulesName, "error", err)
+				"configmap", AcceptedName, "error", err)
 			warned = says
 		} else if err == nil {
 			warned = ""
 		}
-	}, interval)
+	}, rulesInterval)
 }
 
 // Read reads the ConfigMap once.
 func (r *Rules) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rulesTimeout)
 	defer cancel()
-	found, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, RulesName, metav1.GetOptions{})
-	inForce := r.none
-	switch {
-	case err == nil:
-		inForce = found.Data[RulesInForce]
-	case !apierrors.IsNotFound(err):
+	found, err := r.client.CoreV1().ConfigMaps(r.namespace).Get(ctx, AcceptedName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
-	case r.inForce.Load() != nil: // a client has deleted it, which changes no rules
-		return nil
 	}
-	r.inForce.Store(&inForce)
+	inForce, said := r.none, false
+	if err == nil {
+		if value, ok := found.Data[RulesInForce]; ok {
+			inForce, said = value, true
+		}
+	}
+	if said || r.inForce.Load() == nil { // that a client has deleted it changes no rules
+		r.inForce.Store(&inForce)
+	}
 	return nil
 }

@@ -22,19 +22,22 @@ import (
 
 func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 	inForce := func(rules string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: rules}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: rules}}
 	}
 	for name, c := range map[string]struct {
 		objects []runtime.Object
 		unread  bool
 		free    []string
 	}{
-		"nothing has been read yet":  {unread: true},
-		"there is no ConfigMap":      {free: []string{"none"}},
-		"rules are in force":         {objects: []runtime.Object{inForce("new")}, free: []string{"new"}},
-		"the ConfigMap says nothing": {objects: []runtime.Object{inForce("")}},
+		"nothing has been read yet": {unread: true},
+		"there is no ConfigMap":     {free: []string{"none"}},
+		"rules are in force":        {objects: []runtime.Object{inForce("new")}, free: []string{"new"}},
+		"the rules are emptied":     {objects: []runtime.Object{inForce("")}},
+		"only something else was accepted": {objects: []runtime.Object{&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.AcceptedPolicy: "{}"},
+		}}, free: []string{"none"}},
 		"they were accepted, and not yet in force": {objects: []runtime.Object{&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old", store.RulesAccepted: "new"},
+			ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old", store.RulesAccepted: "new"},
 		}}, free: []string{"old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,25 +57,29 @@ func TestRulesAreHeldUntilItIsKnownThatTheyAreInForce(t *testing.T) {
 }
 
 func TestAClientThatDeletesTheConfigMapOfTheRulesHoldsNoRules(t *testing.T) {
-	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
+	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
 	rules := store.NewRules(client, namespace, "none", slog.New(slog.DiscardHandler))
 	require.NoError(t, rules.Read(t.Context()))
-	require.NoError(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), store.RulesName, metav1.DeleteOptions{}))
+	require.NoError(t, client.CoreV1().ConfigMaps(namespace).Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
 	require.NoError(t, rules.Read(t.Context()))
 	assert.False(t, rules.Hold("old"))
 	assert.True(t, rules.Hold("none"), "and lets none through either")
+	_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, rules.Read(t.Context()))
+	assert.False(t, rules.Hold("old"), "nor does one without the key")
 }
 
 func TestWhileTheRulesInForceCannotBeReadThoseThatWereReadLastCountAndOneWarningSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
+		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
 		var down atomic.Bool
 		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return down.Load(), nil, apierrors.NewServiceUnavailable("down")
 		})
 		var log bytes.Buffer
 		rules := store.NewRules(client, namespace, "none", slog.New(slog.NewTextHandler(&log, nil)))
-		go rules.Run(t.Context(), 5*time.Second)
+		go rules.Run(t.Context())
 		synctest.Wait()
 		assert.False(t, rules.Hold("old"))
 		down.Store(true)

@@ -247,6 +247,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a check of two kinds":               {check: "{name: a, api: {}, tcp: {address: 'a:1'}}", field: "verify.profiles[0].checks[0]", says: "not of several: api, tcp"},
 		"no names to resolve":                {check: "{name: a, dns: {}}", field: "verify.profiles[0].checks[0].dns.names", says: "at least one name"},
 		"a name that cannot be resolved":     {check: "{name: a, dns: {names: ['a b']}}", field: "verify.profiles[0].checks[0].dns.names[0]", says: "RFC 1123"},
+		"an address to resolve":              {check: "{name: a, dns: {names: [8.8.8.8]}}", field: "verify.profiles[0].checks[0].dns.names[0]", says: "must be a name"},
 		"servers that are none":              {check: "{name: a, dns: {names: [a], servers: all}}", field: "verify.profiles[0].checks[0].dns.servers", says: `supported values: "any", "each"`},
 		"a Service without a namespace":      {check: "{name: a, service: {name: dns, port: 53}}", field: "verify.profiles[0].checks[0].service.name", says: "NAMESPACE/NAME"},
 		"a Service without a port":           {check: "{name: a, service: {name: a/dns}}", field: "verify.profiles[0].checks[0].service.port", says: "between 1 and 65535"},

@@ -112,7 +112,11 @@ func (c *compiler) dns(dns DNS, at *field.Path) *DNS {
 	}
 	if !c.tooMany(len(dns.Names), at.Child("names")) {
 		for i, name := range dns.Names {
-			c.invalid(at.Child("names").Index(i), name, validation.IsDNS1123Subdomain(strings.TrimSuffix(name, "."))...)
+			wrong := validation.IsDNS1123Subdomain(strings.TrimSuffix(name, "."))
+			if len(validation.IsValidIP(at, name)) == 0 {
+				wrong = []string{"must be a name; an address is nothing to resolve"}
+			}
+			c.invalid(at.Child("names").Index(i), name, wrong...)
 		}
 	}
 	dns.Servers = oneOf(c, at.Child("servers"), cmp.Or(dns.Servers, AnyServer), AnyServer, EachServer)

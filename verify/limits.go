@@ -10,14 +10,22 @@ import (
 
 // Limits are the brakes of removals, of all profiles together but for StopAbove.
 type Limits struct {
-	// StopAbove holds removals while more Nodes of the profile than this fail or were removed within 24 hours. It is a percentage or a number; 20% by
+	// Removals are held while more Nodes of the profile than this fail or were removed within 24 hours. It is a percentage or a number; 20% by
 	// default.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="must not be negative"
 	StopAbove *intstr.IntOrString `json:"stopAbove"`
-	// At most DeletionsPerHour removals an hour, and at most OrPercent of the Nodes that profiles select. OrPercent allows at least one. The
-	// defaults are 3 and 10.
+	// How many removals an hour there are at most; 3 by default.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
 	DeletionsPerHour int `json:"deletionsPerHour"`
-	OrPercent        int `json:"orPercent"`
-	// Cooldown is the pause after each removal; 15m by default.
+	// Of how many percent of the Nodes that profiles select, which is one at least; 10 by default.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	OrPercent int `json:"orPercent"`
+	// The pause after each removal; 15m by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Cooldown string `json:"cooldown"`
 }
 
@@ -30,6 +38,7 @@ type CompiledLimits struct {
 }
 
 // RemovalKind defines what is removed when a Node fails for good.
+// +kubebuilder:validation:Enum=keep;nodeClaim;machine;node
 type RemovalKind string
 
 // The values of onFailure.

@@ -2,6 +2,9 @@ package verify
 
 import "encoding/json"
 
+// Every field of a policy is optional, unless its comment says otherwise.
+// +kubebuilder:validation:Optional
+
 // Names that verification uses on Nodes.
 const (
 	Label      = "nodekeep.dev/verified"   // default of [Settings.Label]; its value is "true"
@@ -20,46 +23,86 @@ const EventReleased = "VerificationReleased"
 
 // Settings are the section verify of the policy.
 type Settings struct {
-	// Label is the label that a verified Node gets, with the value "true". It is never recorded or restored.
-	Label    string    `json:"label"`
-	Start    Start     `json:"start"`
-	Limits   Limits    `json:"limits"`   // of removals
-	Profiles []Profile `json:"profiles"` // the first that selects a Node decides
+	// The label that a verified Node gets, with the value "true"; nodekeep.dev/verified by default. It is never recorded or restored.
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`
+	Label string `json:"label"`
+	// How many worker Pods start and run.
+	Start Start `json:"start"`
+	// The brakes of removals.
+	Limits Limits `json:"limits"`
+	// What is asked of which Nodes. The first profile that selects a Node decides.
+	// +kubebuilder:validation:MaxItems=50
+	Profiles []Profile `json:"profiles"`
 }
 
 // Start bounds how many worker Pods start and run.
 type Start struct {
-	PerSecond int `json:"perSecond"` // Pods created a second; 10 by default, 100 at most
-	InFlight  int `json:"inFlight"`  // Pods that exist at once; 200 by default, 2000 at most
+	// How many Pods are created a second; 10 by default.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	PerSecond int `json:"perSecond"`
+	// How many Pods exist at once; 200 by default.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2000
+	InFlight int `json:"inFlight"`
 }
 
 // Profile defines what is asked of the Nodes that it selects.
 type Profile struct {
-	Name         string `json:"name"`
-	NodeSelector string `json:"nodeSelector"` // as for kubectl -l; empty selects every Node
-	// Taint is what keeps workloads away until the Node is verified, as KEY:EFFECT or KEY=VALUE:EFFECT with NoSchedule or NoExecute. It
-	// implies a registration taint. nodekeep.dev/unverified:NoSchedule by default.
-	Taint        string    `json:"taint"`
-	Wait         Wait      `json:"wait"`
-	Checks       []Check   `json:"checks"`       // one at least, 20 at most
-	Timeout      string    `json:"timeout"`      // of all checks of an attempt, from the start of the worker's container; 30s by default
-	StartTimeout string    `json:"startTimeout"` // from the creation of the worker Pod to the start of its container; 2m by default
-	Attempts     Attempts  `json:"attempts"`
-	Deadline     string    `json:"deadline"`  // from the creation of the Node; 14m by default
-	OnTimeout    OnTimeout `json:"onTimeout"` // what happens at the deadline; keep by default
-	Reverify     Reverify  `json:"reverify"`  // whether a Node that was open is checked again; never by default
-	// OnFailure is what is removed when attempts.max attempts have failed; keep by default.
+	// The name, which reports and Events show.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// Which Nodes are checked, as kubectl -l takes it. Without one, all.
+	NodeSelector string `json:"nodeSelector"`
+	// What keeps workloads away until the Node is verified, as KEY:EFFECT or KEY=VALUE:EFFECT with NoSchedule or NoExecute. A new Node
+	// registers with it. nodekeep.dev/unverified:NoSchedule by default.
+	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(=[^:]*)?:(NoSchedule|NoExecute))?$`
+	Taint string `json:"taint"`
+	// What the controller waits for before it starts a worker Pod.
+	Wait Wait `json:"wait"`
+	// What is asked of the Node.
+	// +required
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	Checks []Check `json:"checks"`
+	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Timeout string `json:"timeout"`
+	// The longest time from the creation of the worker Pod to the start of its container; 2m by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	StartTimeout string `json:"startTimeout"`
+	// How often a Node is tried.
+	Attempts Attempts `json:"attempts"`
+	// When the Node should be verified, from its creation on; 14m by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Deadline string `json:"deadline"`
+	// What happens at the deadline: keep (the default) or release.
+	OnTimeout OnTimeout `json:"onTimeout"`
+	// When a Node that was open is checked again: never (the default) or onReboot.
+	Reverify Reverify `json:"reverify"`
+	// What is removed when attempts.max attempts have failed: keep (nothing, the default), nodeClaim, machine or node.
 	OnFailure RemovalKind `json:"onFailure"`
 }
 
 // Wait is what the controller waits for before it starts a worker Pod. All of it must hold.
 type Wait struct {
-	Conditions  []WaitCondition     `json:"conditions"`
-	DaemonSets  []string            `json:"daemonSets"`  // NAMESPACE/NAME: its Pod on the Node must be Ready
-	Allocatable map[string]Quantity `json:"allocatable"` // resource to the quantity that the Node must have at least
+	// Conditions of the Node.
+	// +kubebuilder:validation:MaxItems=20
+	Conditions []WaitCondition `json:"conditions"`
+	// NAMESPACE/NAME of DaemonSets whose Pod on the Node must be Ready.
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	DaemonSets []string `json:"daemonSets"`
+	// Resources, and how much of each the Node must have at least.
+	Allocatable map[string]Quantity `json:"allocatable"`
 }
 
 // Quantity is an amount of a resource as Kubernetes writes it: "64Gi", "500m", "1", or the number 1.
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Pattern=`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 type Quantity string
 
 // UnmarshalJSON reads a string or a number.
@@ -74,12 +117,20 @@ func (q *Quantity) UnmarshalJSON(data []byte) error {
 
 // WaitCondition is a condition of the Node and the status that it must have.
 type WaitCondition struct {
-	Type      string    `json:"type"`
-	Status    string    `json:"status"`    // True, False or Unknown
-	IfMissing IfMissing `json:"ifMissing"` // wait by default
+	// The type of the condition.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Type string `json:"type"`
+	// The status that it must have.
+	// +required
+	// +kubebuilder:validation:Enum="True";"False";Unknown
+	Status string `json:"status"`
+	// What happens where the Node has no such condition: wait (the default) or pass.
+	IfMissing IfMissing `json:"ifMissing"`
 }
 
 // IfMissing defines whether a condition that the Node does not have is waited for.
+// +kubebuilder:validation:Enum=wait;pass
 type IfMissing string
 
 // The values of ifMissing.
@@ -90,12 +141,20 @@ const (
 
 // Attempts pace how often a Node is tried. After max attempts it is tried again each maxBackoff: a Node opens by itself when the fault ends.
 type Attempts struct {
-	Max        int    `json:"max"`        // attempts before the Node counts as stuck; 5 by default
-	Backoff    string `json:"backoff"`    // after the first one; it doubles; 10s by default
-	MaxBackoff string `json:"maxBackoff"` // 5m by default
+	// How many attempts there are before the Node counts as stuck; 5 by default.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Max int `json:"max"`
+	// The pause after the first attempt, which doubles with each; 10s by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Backoff string `json:"backoff"`
+	// The longest pause; 5m by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	MaxBackoff string `json:"maxBackoff"`
 }
 
 // OnTimeout defines what happens to a Node that is not verified at its deadline.
+// +kubebuilder:validation:Enum=keep;release
 type OnTimeout string
 
 // The values of onTimeout.
@@ -105,6 +164,7 @@ const (
 )
 
 // Reverify defines when a Node that was open is checked again.
+// +kubebuilder:validation:Enum=never;onReboot
 type Reverify string
 
 // The values of reverify.
@@ -114,17 +174,29 @@ const (
 )
 
 // Check is one question that the worker asks on the Node. Exactly one of its kinds is given.
+// +kubebuilder:validation:ExactlyOneOf=dns;api;service;tcp;http;container;kubelet
 type Check struct {
-	Name     string `json:"name"`
-	Required *bool  `json:"required,omitempty"` // true by default; the result of another check is reported only
+	// The name, which reports show.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// Whether the Node must pass it; true by default. The result of another check is reported only.
+	Required *bool `json:"required,omitempty"`
 
-	DNS       *DNS       `json:"dns,omitempty"`
-	API       *API       `json:"api,omitempty"`
-	Service   *Service   `json:"service,omitempty"`
-	TCP       *TCP       `json:"tcp,omitempty"`
-	HTTP      *HTTP      `json:"http,omitempty"`
+	// Resolves names.
+	DNS *DNS `json:"dns,omitempty"`
+	// Asks the API server, over the ClusterIP of the Service kubernetes, who the worker is.
+	API *API `json:"api,omitempty"`
+	// Connects to a Service, and to its endpoints on other Nodes.
+	Service *Service `json:"service,omitempty"`
+	// Connects to an address.
+	TCP *TCP `json:"tcp,omitempty"`
+	// Asks a URL.
+	HTTP *HTTP `json:"http,omitempty"`
+	// Runs an image of yours in the worker Pod. It passes with exit code 0.
 	Container *Container `json:"container,omitempty"`
-	Kubelet   *Kubelet   `json:"kubelet,omitempty"`
+	// Has the API server read a log from the kubelet.
+	Kubelet *Kubelet `json:"kubelet,omitempty"`
 }
 
 // ByWorker reports whether the worker asks a check. A container check is a container by itself, and the controller asks the kubelet.
@@ -137,11 +209,18 @@ type Kubelet struct{}
 
 // DNS resolves names. A name without a dot at its end is tried with the search domains of the Pod.
 type DNS struct {
-	Names   []string `json:"names"`
-	Servers Servers  `json:"servers,omitempty"` // any by default
+	// The names to resolve.
+	// +required
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MinLength=1
+	Names []string `json:"names"`
+	// Which DNS servers must answer: any (the default) or each.
+	Servers Servers `json:"servers,omitempty"`
 }
 
 // Servers defines which DNS servers must answer.
+// +kubebuilder:validation:Enum=any;each
 type Servers string
 
 // The values of servers.
@@ -155,27 +234,53 @@ type API struct{}
 
 // Service connects by TCP to a Service and to endpoints of it on other Nodes.
 type Service struct {
-	Name      string `json:"name"`                // NAMESPACE/NAME
-	Port      int    `json:"port"`                // of the Service
-	Endpoints int    `json:"endpoints,omitempty"` // how many endpoints on other Nodes; 0 is the Service alone
+	// NAMESPACE/NAME.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// The port of the Service.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int `json:"port"`
+	// How many endpoints on other Nodes are asked; 0 is the Service alone.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	Endpoints int `json:"endpoints,omitempty"`
 }
 
 // TCP connects.
 type TCP struct {
-	Address string `json:"address"` // HOST:PORT
+	// HOST:PORT.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Address string `json:"address"`
 }
 
 // HTTP asks a URL. The certificate of https is verified with CA, or with the roots of the worker's image.
 type HTTP struct {
-	URL    string `json:"url"`
-	Status int    `json:"status,omitempty"` // 200 by default
-	CA     string `json:"ca,omitempty"`     // PEM
+	// The URL.
+	// +required
+	// +kubebuilder:validation:Pattern=`^https?://`
+	URL string `json:"url"`
+	// The status that it must have; 200 by default.
+	// +kubebuilder:validation:Minimum=100
+	// +kubebuilder:validation:Maximum=599
+	Status int `json:"status,omitempty"`
+	// Certificates of authorities, as PEM.
+	CA string `json:"ca,omitempty"`
 }
 
 // Container runs an image of the user's in the worker Pod, next to the worker. It passes with exit code 0.
 type Container struct {
-	Image   string              `json:"image"`
-	Command []string            `json:"command,omitempty"`
-	Args    []string            `json:"args,omitempty"`
-	Limits  map[string]Quantity `json:"limits,omitempty"` // resource to quantity
+	// The image.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Image string `json:"image"`
+	// What runs, in place of the image's entrypoint.
+	Command []string `json:"command,omitempty"`
+	// Its arguments.
+	Args []string `json:"args,omitempty"`
+	// Resources, and how much of each the container may use.
+	Limits map[string]Quantity `json:"limits,omitempty"`
 }

@@ -34,6 +34,8 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/storetest"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // counted are records that count the writes that were made.
@@ -121,7 +123,7 @@ func withPolicy(t *testing.T, sections string) func(*DeletionOptions) {
 // load is a policy with these sections.
 func load(t testing.TB, sections string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
+	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
 	require.NoError(t, err)
 	return p
 }

@@ -13,6 +13,8 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // dice turn bytes into choices; when they run out, every choice is the first.
@@ -261,25 +263,25 @@ func drawPolicies(t testing.TB, seed uint64) []drawnPolicy {
 		require.Less(t, number, uint64(20_000), "no policy is valid")
 		d := diceOf(seed, number, 256, "")
 		next := drawnPolicy{replaces: oneOf(d, "keepNode", "restoreStored"), quarantines: d.in(4)}
-		file := fmt.Sprintf("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
+		sections := fmt.Sprintf("labels: {onConflict: %s, protected: %s, keep: %s, ignore: %s}\n", next.replaces,
 			oneOf(d, "deferred", "deferred", "deferred", "never"), oneOf(d, `["*"]`, `["*"]`, `["*"]`, `["*"]`, keepOwned, "[dedicated]", "[]"), oneOf(d, "[]", "[]", `["*.com/*"]`))
 		if d.in(2) {
-			file += "annotations: {keep: [\"kept.io/*\", \"*.kubernetes.io/*\"]}\n"
+			sections += "annotations: {keep: [\"kept.io/*\", \"*.kubernetes.io/*\"]}\n"
 		}
 		if next.quarantines {
-			file += "machine: {onMismatch: quarantine}\n"
+			sections += "machine: {onMismatch: quarantine}\n"
 		}
-		file += "taints:\n  keep: " + oneOf(d, `["*"]`, `["*"]`, `[maintenance, "example.com/*", node.kubernetes.io/not-ready]`, "[]")
-		file += "\n  ignore: " + oneOf(d, "[]", "[]", "[maintenance]") + "\n  rules:\n"
+		sections += "taints:\n  keep: " + oneOf(d, `["*"]`, `["*"]`, `[maintenance, "example.com/*", node.kubernetes.io/not-ready]`, "[]")
+		sections += "\n  ignore: " + oneOf(d, "[]", "[]", "[maintenance]") + "\n  rules:\n"
 		for range d.throw(5) {
-			file += fmt.Sprintf("  - {selector: %q, taint: %q}\n", d.selector(), d.written(oneOf(d, "", "a", "b", "{value}")))
+			sections += fmt.Sprintf("  - {selector: %q, taint: %q}\n", d.selector(), d.written(oneOf(d, "", "a", "b", "{value}")))
 		}
-		file += "  register:\n"
+		sections += "  register:\n"
 		for range d.throw(3) {
-			file += fmt.Sprintf("  - {nodeSelector: %q, taint: %q}\n", oneOf(d, "", d.selector()), d.written(oneOf(d, "", "a")))
+			sections += fmt.Sprintf("  - {nodeSelector: %q, taint: %q}\n", oneOf(d, "", d.selector()), d.written(oneOf(d, "", "a")))
 		}
 		var err error
-		if next.Policy, err = policy.Load([]byte(file), policy.DefaultGate); err == nil {
+		if next.Policy, err = policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate); err == nil {
 			drawn = append(drawn, next)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // load is a policy with these sections.
 func load(t testing.TB, sections string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
+	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
 	require.NoError(t, err)
 	return p
 }

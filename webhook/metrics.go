@@ -59,7 +59,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"change", ruleSets, ruleDefers, ruleRemoves),
 	}
 	registry.MustRegister(m.duration, m.requests)
-	for _, review := range []Review{RestoreReview, ProtectedReview, DeletionReview} {
+	for _, review := range []Review{RestoreReview, ProtectedReview, DeletionReview, PolicyReview} {
 		m.requests.WithLabelValues(string(review))
 	}
 	return m

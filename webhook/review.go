@@ -63,7 +63,7 @@ type reviews struct {
 
 func (s *reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := contain.Call(func() error { s.serve(w, r); return nil }); err != nil {
-		s.Logger.Error("review panicked; the Node passes unpatched", "error", err)
+		s.Logger.Error("review panicked; the object passes as it is", "error", err)
 		s.Metrics.passedOver(panicked)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
@@ -134,13 +134,13 @@ func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, 
 
 func (s *reviews) answer(w http.ResponseWriter, kind metav1.TypeMeta, request admission.Request, response admission.Response) {
 	if err := complete(&response, request); err != nil {
-		s.Logger.Error("patch cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
+		s.Logger.Error("patch cannot be written; the object passes as it is", "node", short(request.Name), "error", err)
 		http.Error(w, "complete response", http.StatusInternalServerError)
 		return
 	}
 	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: kind, Response: &response.AdmissionResponse})
 	if err != nil {
-		s.Logger.Error("response cannot be written; the Node passes unpatched", "node", short(request.Name), "error", err)
+		s.Logger.Error("response cannot be written; the object passes as it is", "node", short(request.Name), "error", err)
 		http.Error(w, "marshal response", http.StatusInternalServerError)
 		return
 	}

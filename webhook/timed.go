@@ -13,6 +13,7 @@ const (
 	RestoreReview   Review = "restore"
 	ProtectedReview Review = "restore_protected"
 	DeletionReview  Review = "deletion"
+	PolicyReview    Review = "policy"
 )
 
 // timed measures each request to next as a whole: reading and decoding the body, the review, and writing the answer. The API server also

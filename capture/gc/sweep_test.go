@@ -207,7 +207,7 @@ func TestARecordIsCollectedOnceItsNodeHasBeenGoneForTheRetentionAndNotBefore(t *
 
 func TestARecordThatHoldsNothingIsCollectedSoonAlsoWhereRecordsAreKeptForEver(t *testing.T) {
 	s := newSweeping(t, 1, remembered(nil, goneFor(3*time.Minute)), goneRecord("n2", 100*monthAgo))
-	forEver, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 0\n"), policy.DefaultGate)
+	forEver, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  retention: 0\n"), policy.DefaultGate)
 	require.NoError(t, err)
 	s.Policy = func() policy.Policy { return forEver }
 	s.sweeps()

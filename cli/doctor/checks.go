@@ -56,6 +56,6 @@ func checks() []check {
 		{checkClaims, judgeClaims},
 		{checkNotKept, judgeNotKept},
 		{checkVerification, judgeVerification},
-		{checkGovernance, judgeGovernance},
+		{checkGovernance, asShipped(checkGovernance, "the admission policies read the section governance of the policy")},
 	}
 }

@@ -32,7 +32,9 @@ func (s Seen) differences(object Object) []manifests.Difference {
 	case "Service", "ServiceAccount":
 		c.Partial = true
 	case "ConfigMap":
-		c.Ignored = sets.New("data") // the policy of this installation
+		c.Ignored = sets.New("data") // the key of this installation's gate
+	case "CustomResourceDefinition":
+		c.Ignored = sets.New("conversion", "description")
 	case "Role", "ClusterRole":
 		c.Ignored = sets.New("rules") // compared by what they grant
 	}

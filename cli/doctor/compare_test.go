@@ -12,17 +12,17 @@ import (
 
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const policyFile = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
-
-const inline = policyFile + "labels: {protected: inline}\n"
+const inline = policytest.Head + "  labels: {protected: inline}\n"
 
 func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	for file, change := range map[string]func(*Seen){
 		"nodekeep.yaml": func(*Seen) {},
 		"nodekeep-verify.yaml": func(s *Seen) {
-			s.Objects = inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml")
+			s.Objects = inCluster(t, "crd.yaml", "nodekeep.yaml", "nodekeep-verify.yaml")
 			s.Objects = append(s.Objects, fromFiles(t, s.Lookups(), "nodekeep-verify.yaml")...)
 		},
 		"nodekeep-cert-manager.yaml": func(s *Seen) {
@@ -32,7 +32,7 @@ func TestStaticFilesOfEachOptionAreAsShipped(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			seen := healthy(t)
-			seen.Objects = inCluster(t, file)
+			seen.Objects = inCluster(t, "crd.yaml", file)
 			change(&seen)
 			for _, check := range []string{checkRestore, checkDeletion, checkEndpoints, checkGate, checkGuards, checkPolicy, checkRights} {
 				var a answer
@@ -88,46 +88,48 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 		want          string // the beginning of the only finding of this object
 		mended        bool   // by the printed patch
 	}{
-		"fails closed":                  {mutatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "restore-webhook: error: " + mutatingObject + ": " + restore + "failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no Node can join and no kubelet can restart", true},
-		"deletions fail closed":         {validatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "deletion-webhook: error: " + validatingObject + ": " + capture + "failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no Node can be deleted", true},
-		"takes its time":                {mutatingObject, `{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "timeoutSeconds is 10, and nodekeep ships 1: a webhook that hangs", true},
-		"other operations":              {mutatingObject, `{"op":"replace","path":"/webhooks/0/rules/0/operations","value":["UPDATE"]}`, "restore-webhook: error: " + mutatingObject + ": " + restore + `rules[0].operations is ["UPDATE"], and nodekeep ships ["CREATE"]: ` + unrestored, true},
-		"another scope":                 {mutatingObject, `{"op":"replace","path":"/webhooks/0/rules/0/scope","value":"Namespaced"}`, "restore-webhook: error: " + mutatingObject + ": " + restore + "rules[0].scope is Namespaced, and nodekeep ships Cluster: " + unrestored, true},
-		"selects Nodes":                 {mutatingObject, `{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + `objectSelector is {"matchLabels":{"pool":"a"}}, and nodekeep does not set it: the API server does not call`, true},
-		"selects Nodes by conditions":   {mutatingObject, `{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"not-mine","expression":"true"}]}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "matchConditions is [{", true},
-		"calls another namespace":       {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig/service/namespace","value":"old"}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.service.namespace is old, and nodekeep ships nodekeep-system: " + unseen, true},
-		"calls another path of a URL":   {validatingObject, `{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://nodekeep-webhook.nodekeep-system.svc/old"}}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.url is https://nodekeep-webhook.nodekeep-system.svc/old, and nodekeep ships https://nodekeep-webhook.nodekeep-system.svc/deletion: ", true},
-		"holds other webhooks":          {mutatingObject, `{"op":"replace","path":"/webhooks/0/name","value":"a.example.com"}`, "restore-webhook: error: " + mutatingObject + ": webhooks[restore.nodekeep.dev] is not set, and nodekeep ships {", false},
-		"gate fails closed":             {gatePolicyObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "gate-policy: error: " + gatePolicyObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
-		"gate is added again":           {gatePolicyObject, `{"op":"replace","path":"/spec/reinvocationPolicy","value":"IfNeeded"}`, "gate-policy: error: " + gatePolicyObject + ": spec.reinvocationPolicy is IfNeeded, and nodekeep ships Never: the policy adds the gate again", true},
-		"gate does nothing":             {gatePolicyObject, `{"op":"remove","path":"/spec/mutations"}`, "gate-policy: error: " + gatePolicyObject + ": spec.mutations is not set, and nodekeep ships [", false},
-		"gate adds another taint":       {gatePolicyObject, `{"op":"replace","path":"/spec/mutations/0/jsonPatch/expression","value":"[]"}`, "gate-policy: error: " + gatePolicyObject + ": spec.mutations[0].jsonPatch.expression is [], and nodekeep ships has(object", false},
-		"gate is for something else":    {gatePolicyObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["pods"]}`, "gate-policy: error: " + gatePolicyObject + ": " + rule + `resources is ["pods"], and nodekeep ships ["nodes"]: ` + ungated, true},
-		"gate is for some names":        {gatePolicyObject, `{"op":"add","path":"/spec/matchConstraints/resourceRules/0/resourceNames","value":["worker-1"]}`, "gate-policy: error: " + gatePolicyObject + ": " + rule + `resourceNames is ["worker-1"], and nodekeep does not set it: ` + ungated, true},
-		"gate is for some labels":       {gatePolicyObject, `{"op":"add","path":"/spec/matchConstraints/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "gate-policy: error: " + gatePolicyObject + ": spec.matchConstraints.objectSelector is {", true},
-		"gate has one condition more":   {gatePolicyObject, `{"op":"add","path":"/spec/matchConditions/-","value":{"name":"never","expression":"false"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.matchConditions is ", false},
-		"gate waits for a parameter":    {gatePolicyObject, `{"op":"add","path":"/spec/paramKind","value":{"apiVersion":"v1","kind":"ConfigMap"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.paramKind is {", true},
-		"gate's binding is for another": {gateBindingObject, `{"op":"replace","path":"/spec/policyName","value":"other"}`, "gate-policy: error: " + gateBindingObject + ": spec.policyName is other, and nodekeep ships nodekeep-gate: the policy does nothing", true},
-		"gate's binding is for some":    {gateBindingObject, `{"op":"add","path":"/spec/matchResources","value":{}}`, "gate-policy: error: " + gateBindingObject + ": spec.matchResources is {}, and nodekeep does not set it: ", true},
-		"gate's right is another":       {"role/" + Gate, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + "role/" + Gate + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
-		"guard allows all":              {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + forgeable, true},
-		"guard forgets the status":      {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["nodes"]}`, "guard-policies: warning: " + guard.GuardObject + ": " + rule + `resources is ["nodes"], and nodekeep ships ["nodes","nodes/status"]: `, true},
-		"guard fails closed":            {guard.GuardObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.GuardObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps kubelets from updating", true},
-		"guard only warns":              {guard.GuardBindingObject, `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`, "guard-policies: warning: " + guard.GuardBindingObject + `: spec.validationActions is ["Warn"], and nodekeep ships ["Deny"]: `, true},
-		"guard is for another version":  {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/matchPolicy","value":"Exact"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.matchConstraints.matchPolicy is Exact, and nodekeep does not set it: ", true},
-		"strip fails closed":            {guard.StripObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.StripObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
-		"strip has other mutations":     {guard.StripObject, `{"op":"remove","path":"/spec/mutations/0"}`, "guard-policies: warning: " + guard.StripObject + ": spec.mutations is ", false},
-		"Service of other pods":         {serviceObject, `{"op":"replace","path":"/spec/selector/app.kubernetes.io~1component","value":"other"}`, "webhook-endpoints: error: " + serviceObject + ": spec.selector.app.kubernetes.io/component is other, and nodekeep ships webhook: " + uncalled, true},
-		"Service of another port":       {serviceObject, `{"op":"replace","path":"/spec/ports/0/targetPort","value":"metrics"}`, "webhook-endpoints: error: " + serviceObject + ": spec.ports[webhook].targetPort is metrics, and nodekeep ships webhook: ", true},
-		"a right is missing":            {"clusterrole/nodekeep-capture", `{"op":"replace","path":"/rules/0/verbs","value":["get","list"]}`, "account-rights: error: clusterrole/nodekeep-capture: it does not grant watch nodes, patch nodes: capture lacks rights: " + unrecorded, false},
-		"rights for some names":         {"role/nodekeep-capture", `{"op":"add","path":"/rules/1/resourceNames","value":["a"]}`, "account-rights: error: role/nodekeep-capture: it does not grant create events in namespace nodekeep-system, patch events in namespace nodekeep-system: ", false},
-		"another ServiceAccount":        {"rolebinding/nodekeep-webhook", `{"op":"replace","path":"/subjects/0/name","value":"default"}`, "account-rights: error: rolebinding/nodekeep-webhook: subjects[nodekeep-webhook] is not set, and nodekeep ships {", true},
-		"another namespace":             {"clusterrolebinding/nodekeep-webhook", `{"op":"replace","path":"/subjects/0/namespace","value":"old"}`, "account-rights: error: clusterrolebinding/nodekeep-webhook: subjects[nodekeep-webhook].namespace is old, and nodekeep ships nodekeep-system: ", true},
-		"another role":                  {"clusterrolebinding/nodekeep-capture", `{"op":"replace","path":"/roleRef/name","value":"view"}`, "account-rights: error: clusterrolebinding/nodekeep-capture: roleRef.name is view, and nodekeep ships nodekeep-capture: ", false},
-		"pods of another account":       {captureObject, `{"op":"replace","path":"/spec/template/spec/serviceAccountName","value":"default"}`, "capture-deployment: error: " + captureObject + ": " + pod + "serviceAccountName is default, and nodekeep ships nodekeep-capture: " + unrecorded, false},
-		"pods of more privileges":       {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/securityContext/allowPrivilegeEscalation","value":true}`, "capture-deployment: warning: " + captureObject + ": " + pod + "containers[capture].securityContext.allowPrivilegeEscalation is true, and nodekeep ships false: the process has other privileges", false},
-		"pods of another namespace":     {webhookObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--namespace=old"}`, "webhook-deployment: error: " + webhookObject + ": " + pod + "containers[webhook].args[--namespace] is --namespace=old, and nodekeep ships --namespace=nodekeep-system: ", false},
-		"pods without the policy":       {webhookObject, `{"op":"remove","path":"/spec/template/spec/containers/0/volumeMounts"}`, "webhook-deployment: error: " + webhookObject + ": " + pod + "containers[webhook].volumeMounts is not set, and nodekeep ships [{", false},
+		"fails closed":                   {mutatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "restore-webhook: error: " + mutatingObject + ": " + restore + "failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no Node can join and no kubelet can restart", true},
+		"deletions fail closed":          {validatingObject, `{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Fail"}`, "deletion-webhook: error: " + validatingObject + ": " + capture + "failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no Node can be deleted", true},
+		"takes its time":                 {mutatingObject, `{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "timeoutSeconds is 10, and nodekeep ships 1: a webhook that hangs", true},
+		"other operations":               {mutatingObject, `{"op":"replace","path":"/webhooks/0/rules/0/operations","value":["UPDATE"]}`, "restore-webhook: error: " + mutatingObject + ": " + restore + `rules[0].operations is ["UPDATE"], and nodekeep ships ["CREATE"]: ` + unrestored, true},
+		"another scope":                  {mutatingObject, `{"op":"replace","path":"/webhooks/0/rules/0/scope","value":"Namespaced"}`, "restore-webhook: error: " + mutatingObject + ": " + restore + "rules[0].scope is Namespaced, and nodekeep ships Cluster: " + unrestored, true},
+		"selects Nodes":                  {mutatingObject, `{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + `objectSelector is {"matchLabels":{"pool":"a"}}, and nodekeep does not set it: the API server does not call`, true},
+		"selects Nodes by conditions":    {mutatingObject, `{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"not-mine","expression":"true"}]}`, "restore-webhook: warning: " + mutatingObject + ": " + restore + "matchConditions is [{", true},
+		"policies fail closed":           {validatingObject, `{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"}`, "policy: warning: " + validatingObject + ": webhooks[policy.nodekeep.dev].failurePolicy is Fail, and nodekeep ships Ignore: while the webhook is down, no NodePolicy can be changed", true},
+		"policies are not checked":       {validatingObject, `{"op":"remove","path":"/webhooks/0"}`, "policy: warning: " + validatingObject + ": webhooks[policy.nodekeep.dev] is not set, and nodekeep ships {", false},
+		"fields of policies are another": {definitionObject, `{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema/properties/spec/type","value":"string"}`, "policy: warning: " + definitionObject + ": spec.versions[0].schema.openAPIV3Schema.properties.spec.type is string, and nodekeep ships object: the API server may", true},
+		"calls another namespace":        {validatingObject, `{"op":"replace","path":"/webhooks/1/clientConfig/service/namespace","value":"old"}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.service.namespace is old, and nodekeep ships nodekeep-system: " + unseen, true},
+		"calls another path of a URL":    {validatingObject, `{"op":"replace","path":"/webhooks/1/clientConfig","value":{"url":"https://nodekeep-webhook.nodekeep-system.svc/old"}}`, "deletion-webhook: warning: " + validatingObject + ": " + capture + "clientConfig.url is https://nodekeep-webhook.nodekeep-system.svc/old, and nodekeep ships https://nodekeep-webhook.nodekeep-system.svc/deletion: ", true},
+		"holds other webhooks":           {mutatingObject, `{"op":"replace","path":"/webhooks/0/name","value":"a.example.com"}`, "restore-webhook: error: " + mutatingObject + ": webhooks[restore.nodekeep.dev] is not set, and nodekeep ships {", false},
+		"gate fails closed":              {gatePolicyObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "gate-policy: error: " + gatePolicyObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
+		"gate is added again":            {gatePolicyObject, `{"op":"replace","path":"/spec/reinvocationPolicy","value":"IfNeeded"}`, "gate-policy: error: " + gatePolicyObject + ": spec.reinvocationPolicy is IfNeeded, and nodekeep ships Never: the policy adds the gate again", true},
+		"gate does nothing":              {gatePolicyObject, `{"op":"remove","path":"/spec/mutations"}`, "gate-policy: error: " + gatePolicyObject + ": spec.mutations is not set, and nodekeep ships [", false},
+		"gate adds another taint":        {gatePolicyObject, `{"op":"replace","path":"/spec/mutations/0/jsonPatch/expression","value":"[]"}`, "gate-policy: error: " + gatePolicyObject + ": spec.mutations[0].jsonPatch.expression is [], and nodekeep ships has(object", false},
+		"gate is for something else":     {gatePolicyObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["pods"]}`, "gate-policy: error: " + gatePolicyObject + ": " + rule + `resources is ["pods"], and nodekeep ships ["nodes"]: ` + ungated, true},
+		"gate is for some names":         {gatePolicyObject, `{"op":"add","path":"/spec/matchConstraints/resourceRules/0/resourceNames","value":["worker-1"]}`, "gate-policy: error: " + gatePolicyObject + ": " + rule + `resourceNames is ["worker-1"], and nodekeep does not set it: ` + ungated, true},
+		"gate is for some labels":        {gatePolicyObject, `{"op":"add","path":"/spec/matchConstraints/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "gate-policy: error: " + gatePolicyObject + ": spec.matchConstraints.objectSelector is {", true},
+		"gate has one condition more":    {gatePolicyObject, `{"op":"add","path":"/spec/matchConditions/-","value":{"name":"never","expression":"false"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.matchConditions is ", false},
+		"gate waits for a parameter":     {gatePolicyObject, `{"op":"add","path":"/spec/paramKind","value":{"apiVersion":"v1","kind":"ConfigMap"}}`, "gate-policy: error: " + gatePolicyObject + ": spec.paramKind is {", true},
+		"gate's binding is for another":  {gateBindingObject, `{"op":"replace","path":"/spec/policyName","value":"other"}`, "gate-policy: error: " + gateBindingObject + ": spec.policyName is other, and nodekeep ships nodekeep-gate: the policy does nothing", true},
+		"gate's binding is for some":     {gateBindingObject, `{"op":"add","path":"/spec/matchResources","value":{}}`, "gate-policy: error: " + gateBindingObject + ": spec.matchResources is {}, and nodekeep does not set it: ", true},
+		"gate's right is another":        {"role/" + Gate, `{"op":"replace","path":"/rules/0/verbs","value":["open"]}`, "gate-policy: error: " + "role/" + Gate + ": it does not grant close gates.nodekeep.dev in namespace nodekeep-system: the gate is switched off", false},
+		"guard allows all":               {guard.GuardObject, `{"op":"replace","path":"/spec/validations/0/expression","value":"true"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.validations[0].expression is true, and nodekeep ships false: " + forgeable, true},
+		"guard forgets the status":       {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/resourceRules/0/resources","value":["nodes"]}`, "guard-policies: warning: " + guard.GuardObject + ": " + rule + `resources is ["nodes"], and nodekeep ships ["nodes","nodes/status"]: `, true},
+		"guard fails closed":             {guard.GuardObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.GuardObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps kubelets from updating", true},
+		"guard only warns":               {guard.GuardBindingObject, `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`, "guard-policies: warning: " + guard.GuardBindingObject + `: spec.validationActions is ["Warn"], and nodekeep ships ["Deny"]: `, true},
+		"guard is for another version":   {guard.GuardObject, `{"op":"replace","path":"/spec/matchConstraints/matchPolicy","value":"Exact"}`, "guard-policies: warning: " + guard.GuardObject + ": spec.matchConstraints.matchPolicy is Exact, and nodekeep does not set it: ", true},
+		"strip fails closed":             {guard.StripObject, `{"op":"replace","path":"/spec/failurePolicy","value":"Fail"}`, "guard-policies: error: " + guard.StripObject + ": spec.failurePolicy is Fail, and nodekeep ships Ignore: an error in the policy keeps Nodes from joining", true},
+		"strip has other mutations":      {guard.StripObject, `{"op":"remove","path":"/spec/mutations/0"}`, "guard-policies: warning: " + guard.StripObject + ": spec.mutations is ", false},
+		"Service of other pods":          {serviceObject, `{"op":"replace","path":"/spec/selector/app.kubernetes.io~1component","value":"other"}`, "webhook-endpoints: error: " + serviceObject + ": spec.selector.app.kubernetes.io/component is other, and nodekeep ships webhook: " + uncalled, true},
+		"Service of another port":        {serviceObject, `{"op":"replace","path":"/spec/ports/0/targetPort","value":"metrics"}`, "webhook-endpoints: error: " + serviceObject + ": spec.ports[webhook].targetPort is metrics, and nodekeep ships webhook: ", true},
+		"a right is missing":             {"clusterrole/nodekeep-capture", `{"op":"replace","path":"/rules/1/verbs","value":["get","list"]}`, "account-rights: error: clusterrole/nodekeep-capture: it does not grant watch nodes, patch nodes: capture lacks rights: " + unrecorded, false},
+		"rights for some names":          {"role/nodekeep-capture", `{"op":"add","path":"/rules/1/resourceNames","value":["a"]}`, "account-rights: error: role/nodekeep-capture: it does not grant create leases.coordination.k8s.io in namespace nodekeep-system: ", false},
+		"another ServiceAccount":         {"rolebinding/nodekeep-webhook", `{"op":"replace","path":"/subjects/0/name","value":"default"}`, "account-rights: error: rolebinding/nodekeep-webhook: subjects[nodekeep-webhook] is not set, and nodekeep ships {", true},
+		"another namespace":              {"clusterrolebinding/nodekeep-webhook", `{"op":"replace","path":"/subjects/0/namespace","value":"old"}`, "account-rights: error: clusterrolebinding/nodekeep-webhook: subjects[nodekeep-webhook].namespace is old, and nodekeep ships nodekeep-system: ", true},
+		"another role":                   {"clusterrolebinding/nodekeep-capture", `{"op":"replace","path":"/roleRef/name","value":"view"}`, "account-rights: error: clusterrolebinding/nodekeep-capture: roleRef.name is view, and nodekeep ships nodekeep-capture: ", false},
+		"pods of another account":        {captureObject, `{"op":"replace","path":"/spec/template/spec/serviceAccountName","value":"default"}`, "capture-deployment: error: " + captureObject + ": " + pod + "serviceAccountName is default, and nodekeep ships nodekeep-capture: " + unrecorded, false},
+		"pods of more privileges":        {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/securityContext/allowPrivilegeEscalation","value":true}`, "capture-deployment: warning: " + captureObject + ": " + pod + "containers[capture].securityContext.allowPrivilegeEscalation is true, and nodekeep ships false: the process has other privileges", false},
+		"pods of another namespace":      {webhookObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--namespace=old"}`, "webhook-deployment: error: " + webhookObject + ": " + pod + "containers[webhook].args[--namespace] is --namespace=old, and nodekeep ships --namespace=nodekeep-system: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -160,7 +162,7 @@ func TestWhatAnInstallationMayChooseIsNoDifference(t *testing.T) {
 		"audits, too":              {guard.GuardBindingObject, `{"op":"add","path":"/spec/validationActions/-","value":"Audit"}`},
 		"more subjects":            {"rolebinding/nodekeep-webhook", `{"op":"add","path":"/subjects/0","value":{"kind":"User","name":"jane"}}`},
 		"all rights":               {"clusterrole/nodekeep-webhook", `{"op":"replace","path":"/rules","value":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`},
-		"another policy":           {policyObject, `{"op":"add","path":"/data/other","value":"a"}`},
+		"another key of the gate":  {gateKeyObject, `{"op":"add","path":"/data/other","value":"a"}`},
 		"image and resources":      {captureObject, `{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"registry.example.com/nodekeep:v2"}`},
 		"other probes":             {captureObject, `{"op":"remove","path":"/spec/template/spec/containers/0/livenessProbe"}`},
 		"another flag":             {captureObject, `{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--log-level=debug"}`},
@@ -190,14 +192,14 @@ func TestALongValueIsShownWhereItDiffers(t *testing.T) {
 func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 	const key = "example.com/waits"
 	seen := healthy(t)
-	edit(&seen, policyObject, func(c *corev1.ConfigMap) { c.Data[gateKey] = key })
+	edit(&seen, gateKeyObject, func(c *corev1.ConfigMap) { c.Data[GateKey] = key })
 	seen.Unnamed.Value.Spec.Taints[0].Key = key
 	all := found(t, seen)
 	want := ".spec.containers[capture].args[--gate-key] is --gate-key=nodekeep.dev/restoring, and nodekeep ships --gate-key=" + key + ": Nodes do not come out from behind the gate"
 	assert.Contains(t, all, "capture-deployment: error: "+captureObject+": spec.template"+want)
 
 	for i, object := range seen.Objects {
-		if object.Found.Found && object.Name() != policyObject {
+		if object.Found.Found && object.Name() != gateKeyObject {
 			content, err := object.Found.Value.MarshalJSON()
 			require.NoError(t, err)
 			require.NoError(t, seen.Objects[i].Found.Value.UnmarshalJSON([]byte(strings.ReplaceAll(string(content), "nodekeep.dev/restoring", key))))
@@ -226,22 +228,22 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 			"restore-webhook: error: " + mutatingObject + ": webhooks[restore-protected.nodekeep.dev].reinvocationPolicy is Never, and nodekeep ships IfNeeded: ",
 		}, []string{order}},
 		"rules about devices need the right to read ResourceSlices": {func(s *Seen) {
-			s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: \"true\"}}]}\n")
+			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: "true"}}]}`))
 		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get resourceslices.resource.k8s.io, list resourceslices.resource.k8s.io, watch resourceslices.resource.k8s.io: "}, nil},
 		"metrics of a ServiceAccount need the binding": {func(s *Seen) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
 		"another certificate needs no right to Secrets": {func(s *Seen) {
 			byFiles(s)
 			s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
-			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
+			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/2"}]`)
 		}, nil, []string{"account-rights"}},
 		"its own certificate does": {func(s *Seen) { s.patch(t, "role/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`) }, []string{
 			"account-rights: error: role/nodekeep-webhook: it does not grant get secrets/nodekeep-webhook-tls in namespace nodekeep-system, update secrets/nodekeep-webhook-tls in namespace nodekeep-system: ",
 		}, nil},
 		"without the record of deletions the webhook writes nothing": {func(s *Seen) {
-			s.remove(validatingObject)
+			s.patch(t, validatingObject, `[{"op":"remove","path":"/webhooks/1"}]`)
 			s.patch(t, "role/nodekeep-webhook", `[{"op":"replace","path":"/rules/0/verbs","value":["get","list","watch"]}]`)
-			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/0"}]`)
-		}, []string{"deletion-webhook: warning: "}, []string{"account-rights"}},
+			s.patch(t, "clusterrole/nodekeep-webhook", `[{"op":"remove","path":"/rules/1"}]`)
+		}, []string{"deletion-webhook: warning: " + validatingObject + ": it has no webhook deletion.nodekeep.dev: " + unseen}, []string{"account-rights"}},
 		"an API server without MutatingAdmissionPolicies": {func(s *Seen) {
 			s.GateServed.Value = false
 			s.remove(gatePolicyObject, gateBindingObject, "role/"+Gate, "rolebinding/"+Gate, guard.StripObject, guard.StripBindingObject)

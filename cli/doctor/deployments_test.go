@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
+func TestFindingsOfDeploymentsAndVersions(t *testing.T) {
 	const (
 		webhook = "webhook-deployment: error: deployment/nodekeep-webhook: "
 		capture = "capture-deployment: error: deployment/nodekeep-capture: "
@@ -72,7 +74,7 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 		},
 		"its pods do not tolerate what new Nodes get once": {
 			func(s *Seen) {
-				s.setPolicy(policyFile + "taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n")
+				s.setPolicy(policytest.Manifest("taints: {register: [{taint: 'a.example.com/b:NoExecute', nodeSelector: pool}, {taint: 'c:PreferNoSchedule'}]}\n"))
 				for _, object := range []string{webhookObject, verifyObject} {
 					edit(s, object, func(d *appsv1.Deployment) {
 						d.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
@@ -100,14 +102,6 @@ func TestFindingsOfDeploymentsVersionsAndPolicy(t *testing.T) {
 				old.Spec.Containers[0].Image = "nodekeep:v0"
 				s.Pods.Value = append(s.Pods.Value, old)
 			}, nil,
-		},
-		"the policy is wrong": {
-			func(s *Seen) { s.setPolicy("kind: Policy\nretention: 5s\n") },
-			[]string{"policy: error: configmap/nodekeep-policy: the last good policy stays in force, and a process that starts does not run: read policy: apiVersion: Unsupported value: \"\": supported values: \"nodekeep.dev/v1alpha1\"; line ..."},
-		},
-		"the policy is not there, and is mounted": {
-			func(s *Seen) { s.remove(policyObject) },
-			[]string{"policy: error: configmap/nodekeep-policy: it does not exist: the Deployments mount it, so no pod starts"},
 		},
 	})
 }

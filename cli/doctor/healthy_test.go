@@ -24,6 +24,8 @@ import (
 
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/store"
 )
 
 const namespace = "nodekeep-system"
@@ -36,8 +38,10 @@ func healthy(t *testing.T) Seen {
 	ca := newAuthority(t)
 	secret := &corev1.Secret{}
 	secret.Data = map[string][]byte{certificateKey: ca.serving(t, now.Add(-24*time.Hour), now.Add(89*24*time.Hour), "nodekeep-webhook.nodekeep-system.svc"), authoritiesKey: ca.pem}
-	seen := Seen{Namespace: namespace, Now: now, Objects: inCluster(t, "nodekeep.yaml", "nodekeep-verify.yaml")}
+	seen := Seen{Namespace: namespace, Now: now, Objects: inCluster(t, "crd.yaml", "nodekeep.yaml", "nodekeep-verify.yaml")}
 	seen.bundle(ca.pem)
+	seen.setPolicy(policyIn(t, "nodekeep-verify.yaml"))
+	seen.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, policytest.Head)})
 	var pods []corev1.Pod
 	for _, name := range []string{webhookObject, captureObject, verifyObject} {
 		edit(&seen, name, func(deployment *appsv1.Deployment) {
@@ -73,7 +77,6 @@ func healthy(t *testing.T) Seen {
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute})
-	seen.LabelRules = Absent[*corev1.ConfigMap]()
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*view.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))

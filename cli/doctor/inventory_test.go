@@ -10,11 +10,10 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const sourced = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-inventory: [{name: cmdb, url: "https://inventory.internal/v1", attributes: [rack], staleAfter: 24h}]
+const sourced = policytest.Head + `  inventory: [{name: cmdb, url: "https://inventory.internal/v1", attributes: [rack], staleAfter: 24h}]
 `
 
 // noted has capture note this of the source.
@@ -78,7 +77,7 @@ func TestFindingsOfInventories(t *testing.T) {
 		"the policy no longer has the source": {
 			func(s *Seen) {
 				noted(t, s, held, "")
-				s.setPolicy("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n")
+				s.setPolicy(policytest.Head)
 			}, nil,
 		},
 	})

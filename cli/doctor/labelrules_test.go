@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -15,33 +15,33 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 		"rules are neither in force nor accepted": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"}})
+				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"})
 			},
-			[]string{"label-rules: warning: configmap/nodekeep-rules: rules " + rulesOfOnePolicy(t) + " of the policy only add labels: ..."},
+			[]string{"label-rules: warning: configmap/nodekeep-accepted: rules " + rulesOfOnePolicy(t) + " of the policy only add labels: ..."},
 		},
 		"rules were removed from the policy and still count": {
 			func(s *Seen) {
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: "before"}})
+				s.accepts(map[string]string{store.RulesInForce: "before"})
 			},
-			[]string{"label-rules: warning: configmap/nodekeep-rules: rules none of the policy only add labels: ..."},
+			[]string{"label-rules: warning: configmap/nodekeep-accepted: rules none of the policy only add labels: ..."},
 		},
 		"rules are accepted": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: "before", store.RulesAccepted: rulesOfOnePolicy(t)}})
+				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: rulesOfOnePolicy(t)})
 			}, nil,
 		},
 		"rules are in force": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
-				s.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: rulesOfOnePolicy(t)}})
+				s.accepts(map[string]string{store.RulesInForce: rulesOfOnePolicy(t)})
 			}, nil,
 		},
 	})
 }
 
 // onePolicy is a policy with a rule for labels.
-const onePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: [{name: all, set: {tier: one}}]}\n"
+const onePolicy = policytest.Head + "  labels: {rules: [{name: all, set: {tier: one}}]}\n"
 
 func rulesOfOnePolicy(t *testing.T) string {
 	t.Helper()

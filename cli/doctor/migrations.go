@@ -20,7 +20,7 @@ func judgeMigrations(seen Seen) answer {
 	}
 	a.ok = fmt.Sprintf("open: %d; see below", len(seen.Migrations.Value))
 	for _, m := range seen.Migrations.Value {
-		judgeMigration(&a, m, seen.LabelRules.asked() && seen.rulesState(inForce) == rulesHeld)
+		judgeMigration(&a, m, seen.Accepted.asked() && seen.rulesState(inForce) == rulesHeld)
 	}
 	return a
 }

@@ -14,10 +14,12 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
 	"nodekeep.dev/nodekeep/store"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func migrating(phase string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]}\n"
+	return policytest.Manifest("labels: {migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]}\n")
 }
 
 // migrates puts a policy with a migration into the cluster, that is released or held, with Nodes of these labels.
@@ -27,7 +29,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	p, err := seen.InForce()
 	require.NoError(t, err)
 	if released {
-		seen.LabelRules = Found(&corev1.ConfigMap{Data: map[string]string{store.RulesInForce: p.RulesHash()}})
+		seen.accepts(map[string]string{store.RulesInForce: p.RulesHash()})
 	}
 	m := view.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {
@@ -39,7 +41,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 }
 
 func TestFindingsOfMigrations(t *testing.T) {
-	const of = "configmap/nodekeep-policy: the migration of gpu to example.com/gpu "
+	const of = "nodepolicy/default: the migration of gpu to example.com/gpu "
 	both := []map[string]string{{"gpu": "a", "example.com/gpu": "a"}, {"gpu": "a"}}
 	conflict := append(slices.Clone(both), map[string]string{"gpu": "a", "example.com/gpu": "b"})
 	done := []map[string]string{{"example.com/gpu": "a"}}
@@ -48,7 +50,7 @@ func TestFindingsOfMigrations(t *testing.T) {
 	}
 	daemonSet := selects("DaemonSet", "driver")
 	const inUse = "1 DaemonSet selects on gpu by nodeSelector: apps/driver (removing the label deletes their Pods)"
-	const heldRules = "label-rules: warning: configmap/nodekeep-rules: rules ..."
+	const heldRules = "label-rules: warning: configmap/nodekeep-accepted: rules ..."
 	requireFindings(t, map[string]breakage{
 		"it is open": {
 			func(s *Seen) { migrates(t, s, "both", true, both, daemonSet) },

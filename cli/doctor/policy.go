@@ -1,9 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -11,44 +15,100 @@ import (
 // errNoPolicy reports that the policy in force is not known.
 var errNoPolicy = errors.New("the policy is not known")
 
-// InForce is the policy that both processes follow, as far as the cluster shows it. It is the policy of the ConfigMap, or the default if there is no
-// ConfigMap.
+// InForce is the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
+// an error if it is not known.
 func (s Seen) InForce() (policy.Policy, error) {
-	switch found := s.policy(); {
-	case found.Absent:
-		return policy.Default().WithGate(s.Gate()), nil
-	case !found.Found:
-		return policy.Policy{}, errNoPolicy
-	default:
-		return policy.Load([]byte(found.Value.Data[policyKey]), s.Gate())
-	}
+	in, err := s.policyInForce()
+	return in.Policy, err
 }
 
-// judgePolicy judges whether the policy can be used.
+// policyInForce is where it is from, too.
+func (s Seen) policyInForce() (in view.PolicyInForce, err error) {
+	var object []byte
+	switch {
+	case s.Policy.Found:
+		if object, err = s.Policy.Value.MarshalJSON(); err != nil {
+			return in, err
+		}
+	case !s.Policy.Absent:
+		return in, errNoPolicy
+	}
+	var accepted map[string]string
+	if s.Accepted.Found {
+		accepted = s.Accepted.Value.Data
+	}
+	if in = view.PolicyInForceOf(object, accepted, s.Gate()); in.Wrong != nil && !s.Accepted.asked() {
+		err = errNoPolicy
+	}
+	return in, err
+}
+
+// judgePolicy judges whether there is a policy that can be used, and whether it outlasts a loss of the object.
 func judgePolicy(seen Seen) answer {
 	a := answer{ok: "valid"}
 	seen.compare(&a, checkPolicy)
-	if _, err := seen.InForce(); seen.policy().Found && err != nil {
+	lacks(&a, policyObject, seen.Policy)
+	if lacks(&a, acceptedObject, seen.Accepted); !seen.Policy.asked() {
+		return a
+	}
+	in, err := seen.policyInForce()
+	instead := in.Instead()
+	if err != nil {
+		instead = "what was accepted last stays in force"
+	}
+	switch {
+	case seen.Policy.Found && in.Wrong != nil:
 		a.find(Error, policyObject,
-			advice("Mend it; the check names the lines:", seen.policyTo("nodekeep policy check -"), seen.kubectl("edit %s", policyObject)),
-			"the last good policy stays in force, and a process that starts does not run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			advice("Correct it. The check names all errors:", seen.policyTo("nodekeep policy check -"), "kubectl edit "+policyObject),
+			"it cannot be used, and %s: %s", instead, strings.ReplaceAll(strings.TrimPrefix(in.Wrong.Error(), "read policy: "), "\n", "; "))
+	case seen.Policy.Absent && seen.object(definitionObject).Found.Absent: // which is a finding already
+	case err == nil && in.Default():
+		a.ok = "there is none, so the default policy is in force"
+	case seen.Policy.Absent:
+		a.find(Warning, policyObject,
+			advice("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
+			"it does not exist, which is no instruction: %s", instead)
+	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
+		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
+			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
+	case seen.Policy.Found:
+		if behind := replicasBehind(seen.Policy.Value); behind != "" {
+			a.find(Warning, policyObject, advice("See why they do not follow it:", seen.kubectl("logs --selector app.kubernetes.io/name=nodekeep --prefix")), "it is not in force everywhere: %s", behind)
+		}
 	}
 	return a
 }
 
-// policyTo hands the policy file in the cluster to a command.
-func (s Seen) policyTo(command string) string {
-	return s.kubectl(`get %s -o jsonpath='{.data.policy\.yaml}' | %s`, policyObject, command)
+// replicasBehind is what the status says while not every replica follows this generation of the NodePolicy.
+func replicasBehind(object *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, condition := range conditions {
+		fields, _ := condition.(map[string]any)
+		if fields["type"] == "InForce" && fields["status"] == "False" && fields["observedGeneration"] == object.GetGeneration() {
+			message, _ := fields["message"].(string)
+			return message
+		}
+	}
+	return ""
 }
 
-// judgedBy is the policy in force, for a check of an object. If the policy is not known or cannot be used, the answer says so, and ok is false.
+// policyTo hands the NodePolicy to a command. If there is none, it is what is in force instead.
+func (s Seen) policyTo(command string) string {
+	in, err := s.policyInForce()
+	switch {
+	case !s.Policy.Absent:
+		return "kubectl get " + policyObject + " -o yaml | " + command
+	case err == nil && in.Copy == "":
+		return "echo '{apiVersion: nodekeep.dev/v1alpha1, kind: NodePolicy, metadata: {name: default}}' | " + command
+	}
+	return s.kubectl(`get %s -o jsonpath='{.data.%s}' | %s`, acceptedObject, strings.ReplaceAll(cmp.Or(in.Copy, store.AcceptedPolicy), ".", `\.`), command)
+}
+
+// judgedBy is the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.
 func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 	p, err := s.InForce()
-	switch {
-	case errors.Is(err, errNoPolicy):
+	if err != nil {
 		a.find(Lacking, object, first(checkPolicy), "what the policy says of it is not known, since the policy cannot be read")
-	case err != nil:
-		a.ok = "the last good policy counts; see " + checkPolicy
 	}
 	return p, err == nil
 }
@@ -56,17 +116,16 @@ func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 // judgeLabelRules judges whether the rules for labels may remove and change labels.
 func judgeLabelRules(seen Seen) answer {
 	var a answer
-	object := "configmap/" + store.RulesName
-	if lacks(&a, object, seen.LabelRules); !seen.LabelRules.asked() {
+	if lacks(&a, acceptedObject, seen.Accepted); !seen.Accepted.asked() {
 		return a
 	}
-	inForce, ok := seen.judgedBy(&a, object)
+	inForce, ok := seen.judgedBy(&a, acceptedObject)
 	if !ok {
 		return a
 	}
 	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
 	case state == rulesHeld:
-		a.find(Warning, object, acceptRules(inForce),
+		a.find(Warning, acceptedObject, acceptRules(inForce),
 			"rules %s of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet", rules)
 	case state == rulesAccepted:
 		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
@@ -102,13 +161,17 @@ const (
 
 func (s Seen) rulesState(p policy.Policy) rulesState {
 	inForce, accepted := policy.NoRules, ""
-	if s.LabelRules.Found {
-		inForce, accepted = s.LabelRules.Value.Data[store.RulesInForce], s.LabelRules.Value.Data[store.RulesAccepted]
+	if s.Accepted.Found {
+		data := s.Accepted.Value.Data
+		if rules, said := data[store.RulesInForce]; said {
+			inForce = rules
+		}
+		accepted = data[store.RulesAccepted]
 	}
-	switch p.RulesHash() {
-	case inForce:
+	switch rules := p.RulesHash(); {
+	case rules == inForce:
 		return rulesInForce
-	case accepted:
+	case rules == accepted, p.AcceptsRules():
 		return rulesAccepted
 	default:
 		return rulesHeld

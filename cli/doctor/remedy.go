@@ -7,7 +7,7 @@ func advice(text string, commands ...string) Remedy { return Remedy{Text: text, 
 // reinstall puts back what the manifests hold.
 func reinstall() Remedy {
 	return advice("Apply again what nodekeep was installed from (or run helm upgrade):",
-		"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/nodekeep.yaml")
+		"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/crd.yaml", "kubectl apply --server-side -f manifests/nodekeep.yaml")
 }
 
 // reapply is for an object that was changed: the API server names a conflict with who has changed it.

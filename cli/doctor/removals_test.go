@@ -80,11 +80,11 @@ func TestFindingsOfRemovals(t *testing.T) {
 		},
 		"Karpenter is not installed": {
 			func(s *Seen) { removing(t, verify.RemoveNodeClaim)(s); s.Groups = Found([]string{"apps"}) },
-			[]string{check + "error: configmap/nodekeep-policy: profiles have onFailure: nodeClaim (p-nodeclaim), and the API server does not serve the API group karpenter.sh" + so},
+			[]string{check + "error: nodepolicy/default: profiles have onFailure: nodeClaim (p-nodeclaim), and the API server does not serve the API group karpenter.sh" + so},
 		},
 		"Cluster API is not installed": {
 			func(s *Seen) { removing(t, verify.RemoveMachine)(s); s.Groups = Found([]string{"karpenter.sh"}) },
-			[]string{check + "error: configmap/nodekeep-policy: profiles have onFailure: machine (p-machine), and the API server does not serve the API group cluster.x-k8s.io" + so},
+			[]string{check + "error: nodepolicy/default: profiles have onFailure: machine (p-machine), and the API server does not serve the API group cluster.x-k8s.io" + so},
 		},
 		"neither is needed":      {func(s *Seen) { removing(t, verify.RemoveNode)(s); s.Groups = Found([]string{}) }, nil},
 		"the ledger is readable": {ledger(map[string]string{verify.LedgerKey: `{"removals":[]}`}), nil},

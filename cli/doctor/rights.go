@@ -120,7 +120,7 @@ func (s Seen) needsRight(role string, right Right) bool {
 	case right.Resource == "secrets" || strings.HasSuffix(right.Resource, "webhookconfigurations"):
 		return s.selfSigned()
 	case right.Resource == "nodes" || right.Resource == "configmaps" && (right.Verb == "create" || right.Verb == "patch"):
-		return s.object(validatingObject).Found.Found // it records deletions
+		return s.recordsDeletions()
 	}
 	return true
 }
@@ -160,11 +160,13 @@ const (
 // YourRights are those that the operator's commands need of the caller.
 func YourRights(namespace string) []HeldRight {
 	right := func(purpose, verb, resource, in string) HeldRight {
-		return HeldRight{Right: Right{Verb: verb, Resource: resource, Namespace: in}, For: purpose}
+		resource, group, _ := strings.Cut(resource, ".")
+		return HeldRight{Right: Right{Verb: verb, Group: group, Resource: resource, Namespace: in}, For: purpose}
 	}
 	return []HeldRight{
 		right(toSee, "get", "nodes", ""), right(toSee, "list", "nodes", ""),
 		right(toSee, "get", "configmaps", namespace), right(toSee, "list", "configmaps", namespace),
+		right(toSee, "get", PolicyDefinition, ""),
 		right(toAct, "patch", "nodes", ""),
 		right(toAct, "create", "configmaps", namespace), right(toAct, "patch", "configmaps", namespace), right(toAct, "delete", "configmaps", namespace),
 	}

@@ -21,7 +21,7 @@ func judgeAdmissionRules(seen Seen) answer {
 	lacks(&a, "", seen.Gatekeeper)
 	for _, object := range slices.Concat(seen.policiesOnNodes(), seen.webhooksOnNodes(), seen.enginesOnNodes()) {
 		a.find(Warning, object,
-			advice("See what it denies. Name restored labels that it denies in labels.defer of the policy file, and exempt restored taints that it denies "+
+			advice("See what it denies. Name restored labels that it denies in labels.defer of the policy, and exempt restored taints that it denies "+
 				"in the rule. If it denies neither, --skip admission-rules.", "kubectl get "+object+" -o yaml"),
 			"it may judge the CREATE of Nodes. A label that the webhook restores counts as set by the kubelet: "+
 				"if this rule denies the label, the Node cannot register")

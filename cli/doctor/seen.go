@@ -51,9 +51,10 @@ type Seen struct {
 	Strays  Read[Few[string]] // ConfigMaps that are named as records and not labelled as such
 	Nodes   Read[Nodes]
 
-	LabelRules Read[*corev1.ConfigMap] // which rules for labels are in force
-	Inventory  Read[*corev1.ConfigMap] // what capture notes of the sources of the inventory
-	Migrations Read[[]*view.Migration] // of the policy in force, counted
+	Policy     Read[*unstructured.Unstructured] // the NodePolicy
+	Accepted   Read[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted
+	Inventory  Read[*corev1.ConfigMap]          // what capture notes of the sources of the inventory
+	Migrations Read[[]*view.Migration]          // of the policy in force, counted
 
 	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
 	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes
@@ -86,10 +87,12 @@ const (
 	VerifyDeployment  = "nodekeep-verify"                 // its Lease and its policy have that name too
 	Service           = WebhookDeployment                 // that the API server calls
 	PodSelector       = "app.kubernetes.io/name=nodekeep" // of all processes
-	Gate              = "nodekeep-gate"                   // the policy, its binding, and the Role and RoleBinding that switch it off by being gone
+	// Gate is the policy, its binding, and the Role and RoleBinding without which it is off. It is also the ConfigMap with the gate's key.
+	Gate    = "nodekeep-gate"
+	GateKey = "gate-key" // of that ConfigMap
 
-	policyName       = "nodekeep-policy"
-	policyKey        = "policy.yaml"
-	gateKey          = "gate-key"
+	PolicyName       = "default" // of the one NodePolicy
+	PolicyDefinition = "nodepolicies.nodekeep.dev"
+
 	selfSignedSecret = "nodekeep-webhook-tls"
 )

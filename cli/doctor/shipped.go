@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -26,7 +28,10 @@ const (
 	webhookObject     = "deployment/" + WebhookDeployment
 	captureObject     = "deployment/" + CaptureDeployment
 	verifyObject      = "deployment/" + VerifyDeployment
-	policyObject      = "configmap/" + policyName
+	gateKeyObject     = "configmap/" + Gate
+	policyObject      = "nodepolicy/" + PolicyName
+	definitionObject  = "customresourcedefinition/" + PolicyDefinition
+	acceptedObject    = "configmap/" + store.AcceptedName
 	metricsObject     = "clusterrolebinding/nodekeep-metrics"
 
 	verifyMetricsObject = "clusterrolebinding/nodekeep-verify-metrics"
@@ -42,6 +47,9 @@ const (
 	ungated    = "a Node that registers while the webhook is down comes up without its labels and takes workloads"
 	forgeable  = "a kubelet can forge nodekeep's annotations on its Node, so nodekeep reads them with care: " +
 		"a removal of a protected label or taint that capture did not observe itself does not count, and the label or taint is restored"
+	unchanged  = "the policy cannot be changed; what was accepted last stays in force"
+	ungoverned = "the API server does not go by the section governance of the policy"
+	unrefused  = "the API server stores a NodePolicy that nodekeep cannot use, and what was accepted last stays in force"
 )
 
 // expectation is an object that a check compares with the shipped one.
@@ -75,7 +83,12 @@ func expectations() (all []expectation) {
 		{checkGuards, confined + "nodekeep-records", Warning, "a thief of the webhook's or capture's token can change the policy"},
 		{checkWebhook, webhookObject, Error, unserved},
 		{checkCapture, captureObject, Error, unrecorded},
-		{checkPolicy, policyObject, Error, "the Deployments mount it, so no pod starts"},
+		{checkGate, gateKeyObject, Warning, "commands take " + string(policy.DefaultGate) + " for the key of the gate's taint"},
+		{checkPolicy, definitionObject, Warning, unchanged},
+		{checkPolicy, validatingObject, Warning, unrefused},
+		{checkGovernance, confined + governance.DenyPolicy, Warning, ungoverned},
+		{checkGovernance, confined + governance.WarnPolicy, Warning, ungoverned},
+		{checkGovernance, confined + governance.AuditPolicy, Warning, ungoverned},
 		{checkRights, granted + "nodekeep-capture-events", Warning, "capture writes no Events about Nodes"},
 		{checkRights, metricsObject, Warning, "nobody can read the metrics"},
 		{checkRights, account + WebhookDeployment, Error, "the webhook lacks rights: " + unserved},
@@ -151,7 +164,6 @@ func typed[T any](s Seen, name string) Read[*T] {
 
 func (s Seen) webhook() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, webhookObject) }
 func (s Seen) capture() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, captureObject) }
-func (s Seen) policy() Read[*corev1.ConfigMap]   { return typed[corev1.ConfigMap](s, policyObject) }
 
 // needed reports whether this installation needs the object: some belong to options of the chart.
 func (s Seen) needed(object string) bool {
@@ -195,7 +207,7 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 	}
 	lacks(a, expected.object, object.Found)
 	if object.Found.Absent {
-		find(expected, expected.reinstall(), "it does not exist")
+		find(expected, reinstall(), "it does not exist")
 	}
 	if !object.Found.Found {
 		return
@@ -204,8 +216,22 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 		find(expected, reapply(), "it does not grant "+strings.Join(rights, ", "))
 	}
 	for _, difference := range s.differences(object) {
-		find(expected.but(difference), remedy(object, difference), difference.String())
+		switch {
+		case !expected.covers(difference):
+		case difference.Path == entry(deletionHook): // an option of the chart
+			find(expected, leftOut(), "it has no webhook "+deletionHook)
+		default:
+			find(expected.but(difference), remedy(object, difference), difference.String())
+		}
 	}
+}
+
+// entry is the path of a webhook in a configuration.
+func entry(hook string) string { return "webhooks[" + hook + "]" }
+
+// covers reports whether a difference belongs to the check. The entries of one configuration belong to two checks.
+func (e expectation) covers(d manifests.Difference) bool {
+	return e.object != validatingObject || strings.HasPrefix(d.Path, entry(policyHook)) == (e.check == checkPolicy)
 }
 
 // asShipped is a check that only compares its objects with the shipped ones.
@@ -240,7 +266,9 @@ func consequences() []consequence {
 	const joins = "an error in the policy keeps Nodes from joining"
 	return []consequence{
 		{mutatingObject, "failurePolicy", "while the webhook is down, no Node can join and no kubelet can restart", Error},
+		{validatingObject, entry(policyHook) + ".failurePolicy", "while the webhook is down, no NodePolicy can be changed", Warning},
 		{validatingObject, "failurePolicy", "while the webhook is down, no Node can be deleted", Error},
+		{definitionObject, "", "the API server may refuse or drop fields of the policy that nodekeep knows", Warning},
 		{gatePolicyObject, "failurePolicy", joins, Error},
 		{guard.StripObject, "failurePolicy", joins, Error},
 		{guard.GuardObject, "failurePolicy", "an error in the policy keeps kubelets from updating their status", Error},
@@ -254,12 +282,10 @@ func consequences() []consequence {
 	}
 }
 
-// reinstall is the remedy for an object that does not exist.
-func (e expectation) reinstall() Remedy {
+// leftOut is the remedy for the webhook that sees deletions.
+func leftOut() Remedy {
 	remedy := reinstall()
-	if e.check == checkDeletion {
-		remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
-	}
+	remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
 	return remedy
 }
 
@@ -271,10 +297,10 @@ func (e expectation) remedy(remedy Remedy) Remedy {
 	return remedy
 }
 
-// Gate is the key of the gate's taint, as the ConfigMap of the policy names it.
+// Gate is the key of the gate's taint, as its ConfigMap names it.
 func (s Seen) Gate() policy.Gate {
-	if found := s.policy(); found.Found && found.Value.Data[gateKey] != "" {
-		return policy.Gate(found.Value.Data[gateKey])
+	if found := typed[corev1.ConfigMap](s, gateKeyObject); found.Found && found.Value.Data[GateKey] != "" {
+		return policy.Gate(found.Value.Data[GateKey])
 	}
 	return policy.DefaultGate
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,20 @@ func inCluster(t *testing.T, files ...string) (objects []Object) {
 	return objects
 }
 
+// policyIn is the NodePolicy of a static file.
+func policyIn(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
+	require.NoError(t, err)
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		if strings.Contains(document, "\nkind: NodePolicy\n") {
+			return document
+		}
+	}
+	require.Fail(t, "there is no NodePolicy in "+file)
+	return ""
+}
+
 // fromFiles are objects as static files have them.
 func fromFiles(t *testing.T, objects []Object, files ...string) []Object {
 	t.Helper()
@@ -72,6 +87,9 @@ func complete(object map[string]any) {
 		if _, set := entry["reinvocationPolicy"]; !set && object["kind"] == "MutatingWebhookConfiguration" {
 			entry["reinvocationPolicy"] = "Never"
 		}
+	}
+	if object["kind"] == "CustomResourceDefinition" {
+		object["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "None"}
 	}
 	if constraints, ok, _ := unstructured.NestedFieldNoCopy(object, "spec", "matchConstraints"); ok {
 		entry := constraints.(map[string]any)
@@ -124,18 +142,46 @@ func (s *Seen) arg(name, arg string) {
 	})
 }
 
-// setPolicy is the content of the policy file.
-func (s *Seen) setPolicy(text string) {
-	edit(s, policyObject, func(c *corev1.ConfigMap) { c.Data[policyKey] = text })
+// setPolicy makes the NodePolicy what a manifest says.
+func (s *Seen) setPolicy(manifest string) {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &object.Object); err != nil {
+		panic(err)
+	}
+	s.Policy = Found(object)
 }
 
-// client changes how the API server calls the first webhook of a configuration.
+// accepts adds to what is noted of what is in force and was accepted.
+func (s *Seen) accepts(data map[string]string) {
+	if !s.Accepted.Found {
+		s.Accepted = Found(&corev1.ConfigMap{Data: map[string]string{}})
+	}
+	maps.Copy(s.Accepted.Value.Data, data)
+}
+
+// inJSON is a manifest in JSON.
+func inJSON(t *testing.T, manifest string) string {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(manifest))
+	require.NoError(t, err)
+	return string(content)
+}
+
+// client changes how the API server calls the webhooks of a configuration.
 func (s *Seen) client(object string, change func(*admissionregistrationv1.WebhookClientConfig)) {
 	if object == mutatingObject {
-		edit(s, object, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { change(&c.Webhooks[0].ClientConfig) })
+		edit(s, object, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			for i := range c.Webhooks {
+				change(&c.Webhooks[i].ClientConfig)
+			}
+		})
 		return
 	}
-	edit(s, object, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { change(&c.Webhooks[0].ClientConfig) })
+	edit(s, object, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
+		for i := range c.Webhooks {
+			change(&c.Webhooks[i].ClientConfig)
+		}
+	})
 }
 
 // bundle sets the caBundle of configurations; of both if none is named.
@@ -148,7 +194,7 @@ func (s *Seen) bundle(pem []byte, objects ...string) {
 	}
 }
 
-// byURL lets the API server call both webhooks by a URL.
+// byURL lets the API server call the webhooks by a URL.
 func (s *Seen) byURL() {
 	for _, object := range []string{mutatingObject, validatingObject} {
 		s.client(object, func(c *admissionregistrationv1.WebhookClientConfig) {

@@ -9,22 +9,26 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // profilesOf is a policy with these profiles, each with a check.
 func profilesOf(profiles ...string) string {
-	text := policyFile + "verify:\n  profiles:\n"
+	text := policytest.Manifest("verify:\n  profiles:")
 	for _, profile := range profiles {
-		text += "  - {" + profile + ", checks: [{name: api, api: {}}]}\n"
+		text += "    - {" + profile + ", checks: [{name: api, api: {}}]}\n"
 	}
 	return text
 }
 
 func TestAnInstallationWithoutVerificationIsHealthy(t *testing.T) {
 	seen := healthy(t)
-	seen.Objects = inCluster(t, "nodekeep.yaml")
+	seen.Objects = inCluster(t, "crd.yaml", "nodekeep.yaml")
+	seen.Policy, seen.Accepted = Absent[*unstructured.Unstructured](), Absent[*corev1.ConfigMap]()
 	seen.VerifyLeader, seen.ChecksIn = Absent[Leadership](), Absent[*corev1.Namespace]()
 	result := judgeVerification(seen).result(checkVerification)
 	assert.Equal(t, StatusOK, result.Status, result.What)
@@ -40,7 +44,7 @@ func TestVerificationThatWorksIsSummedUp(t *testing.T) {
 // The policy that confines the account names the taints and the label of the profiles.
 func TestThePolicyOfTheAccountIsComparedWithTheProfilesInForce(t *testing.T) {
 	seen := healthy(t)
-	seen.setPolicy(profilesOf("name: gpu, nodeSelector: gpu=yes, taint: 'example.com/unverified:NoSchedule'", "name: rest") + "  label: example.com/verified\n")
+	seen.setPolicy(profilesOf("name: gpu, nodeSelector: gpu=yes, taint: 'example.com/unverified:NoSchedule'", "name: rest") + "    label: example.com/verified\n")
 	edit(&seen, verifyObject, func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Tolerations = append(d.Spec.Template.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
 	})
@@ -75,7 +79,7 @@ func TestFindingsOfVerification(t *testing.T) {
 		"it was switched off while Nodes waited": {
 			func(s *Seen) {
 				s.remove(verifyObject)
-				s.setPolicy(policyFile)
+				s.setPolicy(policytest.Head)
 				for i := range 12 {
 					tainted(s, fmt.Sprintf("worker-%d", i), linux, old)
 				}
@@ -131,7 +135,7 @@ func TestFindingsOfVerification(t *testing.T) {
 		},
 		"a right is missing": {
 			func(s *Seen) {
-				s.patch(t, "clusterrole/nodekeep-verify", `[{"op":"replace","path":"/rules/1/verbs","value":["get"]}]`)
+				s.patch(t, "clusterrole/nodekeep-verify", `[{"op":"replace","path":"/rules/2/verbs","value":["get"]}]`)
 			},
 			[]string{check + "error: clusterrole/nodekeep-verify: it does not grant patch nodes/status: the controller lacks rights" + waits},
 		},

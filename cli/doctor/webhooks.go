@@ -13,6 +13,12 @@ const (
 	protectedHook = "restore-protected.nodekeep.dev"
 )
 
+// The webhooks of the ValidatingWebhookConfiguration.
+const (
+	deletionHook = "deletion.nodekeep.dev"
+	policyHook   = "policy.nodekeep.dev"
+)
+
 // judgeRestoreWebhook judges whether the API server is configured to call the webhook for Nodes that register.
 func judgeRestoreWebhook(seen Seen) answer {
 	a := answer{ok: "called at the CREATE of Nodes, fails open"}
@@ -26,6 +32,11 @@ func judgeRestoreWebhook(seen Seen) answer {
 			"the policy says protected: inline, and there is no webhook %s before %s: protected labels are deferred", protectedHook, restoreHook)
 	}
 	return a
+}
+
+// recordsDeletions reports whether the API server calls the webhook when a Node is deleted.
+func (s Seen) recordsDeletions() bool {
+	return slices.ContainsFunc(s.hooks(), func(h hook) bool { return h.name == deletionHook })
 }
 
 // hook is where the API server calls a webhook of either kind, and whom it believes.

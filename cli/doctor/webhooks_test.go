@@ -60,9 +60,12 @@ func TestFindingsOfCertificates(t *testing.T) {
 		"the bundle is empty":        {func(s *Seen) { s.bundle(nil, mutatingObject) }, []string{bundle + "holds no certificate" + on}},
 		"the bundle is nonsense":     {func(s *Seen) { s.bundle(encoded([]byte("no")), mutatingObject) }, []string{bundle + "cannot be read" + on}},
 		"the bundle is another CA's": {func(s *Seen) { s.bundle(newAuthority(t).pem, mutatingObject) }, []string{bundle + "does not vouch for the certificate (x509: ..."}},
-		"the bundle of deletions is another CA's": {
+		"the bundles of policies and deletions are another CA's": {
 			func(s *Seen) { s.bundle(newAuthority(t).pem, validatingObject) },
-			[]string{"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ..."},
+			[]string{
+				"ca-bundle: error: validatingwebhookconfiguration/nodekeep: policy.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ...",
+				"ca-bundle: error: validatingwebhookconfiguration/nodekeep: deletion.nodekeep.dev: its caBundle does not vouch for the certificate (x509: ...",
+			},
 		},
 		"the bundle holds another CA as well": {
 			func(s *Seen) {
@@ -79,6 +82,7 @@ func TestFindingsOfCertificates(t *testing.T) {
 				"restore-webhook: error: mutatingwebhookconfiguration/nodekeep: it does not exist...",
 				"deletion-webhook: warning: validatingwebhookconfiguration/nodekeep: it does not exist...",
 				"ca-bundle: unknown: : there is no webhook configuration that could hold one",
+				"policy: warning: validatingwebhookconfiguration/nodekeep: it does not exist...",
 			},
 		},
 	})

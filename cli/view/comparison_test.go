@@ -13,6 +13,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
@@ -197,7 +199,7 @@ func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
 // load reads sections of a policy file; without any it is the default.
 func load(t *testing.T, sections string) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
+	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
 	require.NoError(t, err)
 	return p
 }

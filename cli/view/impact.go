@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// PolicyCheck is what is to be said of a policy file.
+// PolicyCheck is what is to be said of the manifest of a NodePolicy.
 type PolicyCheck struct {
 	File     string            `json:"file"`
 	Valid    bool              `json:"valid"`

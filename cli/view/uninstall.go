@@ -25,6 +25,7 @@ func (u Uninstall) Document(time.Time) Document {
 	d.with("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
 	d.with("Unverified Nodes", firstOf(u.Unverified, ": the verification taint is removed"))
 	d.with("Stays", "the records and the processes in namespace "+u.Namespace)
+	d.with("Stays, too", "NodePolicy default and its CustomResourceDefinition")
 	table := tableOf("Kind", "Name", "Step")
 	for _, object := range u.Objects {
 		add(table, object.Kind, object.Name, object.State)
@@ -32,6 +33,11 @@ func (u Uninstall) Document(time.Time) Document {
 	d.Tables = []*metav1.Table{table}
 	return d
 }
+
+// PolicyStays shows how to save the policy, and how to delete it.
+const PolicyStays = `the CustomResourceDefinition of NodePolicies stays, and NodePolicy default, where there is one. To save the policy, and to delete both:
+  kubectl get nodepolicy default -o yaml >policy.yaml
+  kubectl delete crd nodepolicies.nodekeep.dev`
 
 // namedNodes is how many Nodes a plan names.
 const namedNodes = 5

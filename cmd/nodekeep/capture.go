@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"nodekeep.dev/nodekeep/api/v1alpha1"
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -20,6 +24,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Client:    p.client,
 		Records:   p.records,
 		Policy:    p.policy.Policy,
+		Object:    p.policy,
 		Events:    events,
 		Guard:     guard.New(p.client, p.logger),
 		Cluster:   cluster.UID,
@@ -45,12 +50,29 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: o.sweepDryRun},
 	})
 
+	governed := guard.Governance{Client: p.client, Namespace: o.namespace, Names: governance.PolicyNames()}
+	reporter := nodepolicy.Reporter{
+		Source: p.policy, Leading: controller.Leading, Nodes: controller.LiveNodes,
+		Governed: func(ctx context.Context) (unread bool, problem error) {
+			problem = governed.Problem(ctx)
+			return errors.Is(problem, guard.ErrUnread), problem
+		},
+		Held: func() (*v1alpha1.HeldRules, bool) {
+			held, known := controller.HeldRules()
+			if held == nil {
+				return nil, known
+			}
+			return &v1alpha1.HeldRules{Rules: held.Rules, Nodes: int64(held.Nodes)}, known
+		},
+	}
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { p.records.Run(ctx); return nil })
-	group.Go(func() error { return controller.Run(ctx, p.records.Synced) })
+	p.withPolicy(ctx, group, func() error { return controller.Run(ctx, p.records.Synced) })
+	p.withPolicy(ctx, group, func() error { reporter.Run(ctx); return nil })
 	group.Go(func() error { cluster.Run(ctx); return nil })
-	group.Go(func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
-	group.Go(func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })
+	p.withPolicy(ctx, group, func() error { sweeper.Run(ctx, p.records.Synced, controller.Synced); return nil })
+	p.withPolicy(ctx, group, func() error { return p.lead(ctx, o.leaderElect, capture.LeaseName, controller.Lead) })
 	p.serve(ctx, group, controller.EnqueueAll, controller.ReportPolicy, synced("records", p.records.Synced), synced("nodes", controller.Synced))
 	return ended(group)
 }

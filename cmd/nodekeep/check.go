@@ -34,7 +34,7 @@ type checkOptions struct {
 
 func (o *checkOptions) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.report, "report", "", "file for the report, as JSON; a worker Pod's is "+terminationLog+", a dry run has none without this flag")
-	flags.StringVar(&o.policyFile, "policy", "", "policy file, for a dry run on this machine")
+	flags.StringVar(&o.policyFile, "policy", "", "file with the NodePolicy, for a dry run on this machine")
 	flags.StringVar(&o.profile, "profile", "", "profile of the policy's section verify, for a dry run; not needed if there is one only")
 }
 

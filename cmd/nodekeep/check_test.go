@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // listening is an address that accepts connections.
@@ -139,9 +141,7 @@ func TestAWorkerThatCannotWriteItsReportFails(t *testing.T) {
 
 func TestADryRunShowsWhatWouldPassHere(t *testing.T) {
 	open := listening(t)
-	file := write(t, "policy.yaml", `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
+	file := write(t, "policy.yaml", policytest.Manifest(`verify:
   profiles:
   - name: gpu
     nodeSelector: gpu=yes
@@ -155,7 +155,7 @@ verify:
   - name: rest
     timeout: 1s
     checks: [{name: registry, tcp: {address: "`+open+`"}}]
-`)
+`))
 	code, out, message := nodekeep(t, "check", "--policy", file, "--profile", "gpu")
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "required checks failed: mirror\n", message)
@@ -178,7 +178,7 @@ verify:
 		"no profile where there are two": {[]string{"--policy", file}, "the policy has the profiles gpu, rest"},
 		"a profile that does not exist":  {[]string{"--policy", file, "--profile", "cpu"}, `--profile "cpu": the policy has the profiles gpu, rest`},
 		"no policy":                      {[]string{"--profile", "gpu"}, "--profile needs --policy"},
-		"a policy without profiles":      {[]string{"--policy", write(t, "empty.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n")}, "no profiles in section verify"},
+		"a policy without profiles":      {[]string{"--policy", write(t, "empty.yaml", policytest.Head)}, "no profiles in section verify"},
 		"a policy that does not exist":   {[]string{"--policy", "/none"}, "--policy /none: "},
 		"an argument":                    {[]string{"gpu"}, `unexpected argument "gpu"`},
 	} {

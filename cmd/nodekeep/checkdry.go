@@ -29,14 +29,18 @@ func runDryCheck(ctx context.Context, o *checkOptions, out io.Writer) error {
 // profileOf is the profile that the flags name.
 func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
 	if o.policyFile == "" {
-		return verify.CompiledProfile{}, errors.New("--profile needs --policy, the file that has the profile")
+		return verify.CompiledProfile{}, errors.New("--profile needs --policy, the manifest of the NodePolicy that has the profile")
 	}
-	file, err := readPolicy(o.policyFile, policy.DefaultGate)
+	content, err := os.ReadFile(o.policyFile)
 	if err != nil {
-		return verify.CompiledProfile{}, err
+		return verify.CompiledProfile{}, fmt.Errorf("--policy %s: %w", o.policyFile, err)
+	}
+	read, err := policy.Load(content, policy.DefaultGate)
+	if err != nil {
+		return verify.CompiledProfile{}, fmt.Errorf("--policy %s: %w", o.policyFile, err)
 	}
 	var names []string
-	for _, profile := range file.Policy().Verify().All() {
+	for _, profile := range read.Verify().All() {
 		if profile.Name == o.profile {
 			return profile, nil
 		}
@@ -46,7 +50,7 @@ func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
 	case len(names) == 0:
 		return verify.CompiledProfile{}, fmt.Errorf("--policy %s: it has no profiles in section verify", o.policyFile)
 	case o.profile == "" && len(names) == 1:
-		return file.Policy().Verify().All()[0], nil
+		return read.Verify().All()[0], nil
 	case o.profile == "":
 		return verify.CompiledProfile{}, fmt.Errorf("--profile is needed: the policy has the profiles %s", strings.Join(names, ", "))
 	}

@@ -16,7 +16,7 @@ import (
 // Exit codes of the processes; those of the operator's commands are in package cli.
 const (
 	exitFailed = 1 // ended by an error
-	exitUsage  = 2 // wrong command, flags or policy file; nothing was started
+	exitUsage  = 2 // wrong command, flags or files; nothing was started
 )
 
 func main() {

@@ -20,8 +20,6 @@ import (
 
 // commonOptions are the flags of all processes.
 type commonOptions struct {
-	policyFile    string
-	policyPoll    time.Duration
 	gateKey       string
 	namespace     string
 	kubeconfig    string
@@ -38,10 +36,8 @@ type commonOptions struct {
 func (o *commonOptions) common() *commonOptions { return o }
 
 func (o *commonOptions) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&o.policyFile, "policy", "", "policy file; without one, everything is kept but what other components own")
-	flags.DurationVar(&o.policyPoll, "policy-poll", 5*time.Second, "how often the policy file is looked at for changes")
 	flags.StringVar(&o.gateKey, "gate-key", string(policy.DefaultGate), "key of the taint behind which Nodes wait for what is still missing")
-	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records")
+	flags.StringVar(&o.namespace, "namespace", "nodekeep-system", "namespace of the records, and of what was accepted last")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without one, the in-cluster configuration")
 	flags.StringVar(&o.metricsAddr, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, to callers with a token that may get it; needs the ClusterRole system:auth-delegator")
@@ -59,9 +55,6 @@ func (o *commonOptions) mistakes() (found []error) {
 	}
 	for _, problem := range validation.IsQualifiedName(o.gateKey) {
 		found = append(found, fmt.Errorf("--gate-key %q: %s", o.gateKey, problem))
-	}
-	if o.policyPoll <= 0 {
-		found = append(found, fmt.Errorf("--policy-poll %s: must be more than 0", o.policyPoll))
 	}
 	for _, address := range [][2]string{{"--metrics-bind-address", o.metricsAddr}, {"--pprof-bind-address", o.pprofAddr}} {
 		if _, err := net.ResolveTCPAddr("tcp", address[1]); err != nil && address[1] != "0" {

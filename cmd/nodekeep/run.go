@@ -9,15 +9,26 @@ import (
 	"nodekeep.dev/nodekeep/leader"
 )
 
-// serve adds to a group what every process does besides its own work, until ctx is done. It calls changed and wrong as [policyFile.follow] says.
+// serve adds to a group what every process does besides its own work, until ctx is done. It calls changed and wrong as [nodepolicy.Source.Run] says.
 func (p *process) serve(ctx context.Context, group *errgroup.Group, changed func(), wrong func(error), ready ...check) {
 	group.Go(func() error {
-		p.policy.follow(ctx, p.options.policyPoll, p.logger, changed, wrong)
+		p.policy.Run(ctx, changed, wrong)
 		return nil
 	})
+	ready = append([]check{synced("policy", p.policy.Known)}, ready...)
 	group.Go(func() error { return p.serveMetrics(ctx) })
 	group.Go(func() error { return p.serveProfiles(ctx) })
 	group.Go(func() error { return p.serveHTTP(ctx, p.options.probeAddr, probes(ready), nil, 0) })
+}
+
+// withPolicy adds to a group what needs to know which policy is in force. It begins once that is known.
+func (p *process) withPolicy(ctx context.Context, group *errgroup.Group, do func() error) {
+	group.Go(func() error {
+		if !p.policy.Wait(ctx) {
+			return nil // stopped before
+		}
+		return do()
+	})
 }
 
 // lead calls do once this process leads by the Lease; at once without an election.

@@ -5,37 +5,72 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// running is a process that was started for real, without an API server.
+// running is a process that was started for real. The API server has nothing but a NodePolicy.
 type running struct {
-	metrics string // its address
+	metrics, probes string // addresses
 }
 
-// runs starts a process and returns when it serves metrics.
+// policies is an API server that has nothing but a NodePolicy with this spec, in JSON. It is not available to those who ask for anything else.
+func policies(t *testing.T, spec string) (url string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /apis/nodekeep.dev/v1alpha1/nodepolicies/default", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default","uid":"1","generation":1},"spec":%s}`, spec)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "starting", http.StatusServiceUnavailable) })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// specs are policies under which all series of a process are there.
+var specs = map[string]string{
+	"webhook": `{}`,
+	"capture": `{"inventory":[{"name":"cmdb","file":"/var/run/nodekeep/inventory.json","attributes":["rack"]}]}`,
+	"verify":  `{"verify":{"profiles":[{"name":"gpu","checks":[{"name":"dns","dns":{"names":["kubernetes.default.svc"]}}]}]}}`,
+}
+
+// runs starts a process and returns when it serves metrics, and its policy is in force.
 func runs(t *testing.T, process string, args ...string) running {
 	t.Helper()
-	r := running{metrics: freeAddress(t)}
+	return runsWith(t, process, policies(t, specs[process]), "[+] policy: ok", args...)
+}
+
+// runsWith starts a process with the API server at a URL. It returns when the process serves metrics, and /readyz says so of the policy.
+func runsWith(t *testing.T, process, server, policy string, args ...string) running {
+	t.Helper()
+	r := running{metrics: freeAddress(t), probes: freeAddress(t)}
 	args = append([]string{
-		process, "--kubeconfig", write(t, "kubeconfig", kubeconfig), "--metrics-bind-address", r.metrics, "--health-probe-bind-address", "0",
+		process, "--kubeconfig", write(t, "kubeconfig", strings.Replace(kubeconfig, "https://127.0.0.1:1", server, 1)),
+		"--metrics-bind-address", r.metrics, "--health-probe-bind-address", r.probes,
 	}, args...)
 	switch process {
 	case "webhook":
 		args = append(args, "--cert-dir", t.TempDir(), "--host", "127.0.0.1", "--port", "0", "--drain", "0s")
-	case "capture":
-		args = append(args, "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ninventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]\n"))
 	case "verify":
-		args = append(args, "--image", "nodekeep", "--policy", write(t, "policy.yaml", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify: {profiles: [{name: gpu, checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]}]}\n"))
+		args = append(args, "--image", "nodekeep")
 	}
 	command := program(t, args...)
 	require.NoError(t, command.Start())
 	t.Cleanup(func() { _ = command.Wait() })
 	require.Eventually(t, func() bool { status, _ := get("http://" + r.metrics + "/metrics"); return status == http.StatusOK },
 		time.Minute, 20*time.Millisecond, "%s does not serve metrics", process)
+	require.Eventually(t, func() bool {
+		_, body := get("http://" + r.probes + "/readyz?verbose")
+		return strings.Contains(body, policy)
+	},
+		time.Minute, 20*time.Millisecond, "/readyz of %s does not say %q", process, policy)
 	return r
 }
 
@@ -67,4 +102,24 @@ func freeAddress(t *testing.T) string {
 	require.NoError(t, err)
 	defer listener.Close()
 	return listener.Addr().String()
+}
+
+func TestAProcessThatDoesNotKnowItsPolicyServesProbesAndMetricsAndDoesNothing(t *testing.T) {
+	for _, process := range []string{"webhook", "capture", "verify"} {
+		t.Run(process, func(t *testing.T) {
+			var acts atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet || strings.HasSuffix(r.URL.Path, "/nodes") || strings.Contains(r.URL.Path, "/leases") {
+					acts.Add(1)
+				}
+				http.Error(w, "starting", http.StatusServiceUnavailable)
+			}))
+			defer server.Close()
+			r := runsWith(t, process, server.URL, "[-] policy: still being read")
+			time.Sleep(2 * time.Second)
+			status, _ := get("http://" + r.probes + "/healthz")
+			assert.Equal(t, http.StatusOK, status)
+			assert.Zero(t, acts.Load(), "it watches no Nodes, asks for no Lease, and writes nothing")
+		})
+	}
 }

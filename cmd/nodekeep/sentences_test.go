@@ -44,6 +44,9 @@ var (
 	listItem    = regexp.MustCompile(`^\s*(-|\d+\.)\s`)
 )
 
+// marker is a line for controller-gen.
+var marker = regexp.MustCompile(`(?m)^\+(kubebuilder:|groupName=).*$`)
+
 // sentences of a comment. Indented lines are code, but for list items and the lines that continue one.
 func sentences(text string) (all []string) {
 	var paragraph []string
@@ -62,7 +65,7 @@ func sentences(text string) (all []string) {
 		}
 		paragraph = nil
 	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(marker.ReplaceAllString(text, "")) {
 		indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 		switch {
 		case strings.TrimSpace(line) == "":
@@ -86,6 +89,7 @@ func sentences(text string) (all []string) {
 }
 
 func TestACommentIsSplitIntoSentences(t *testing.T) {
+	assert.Equal(t, []string{"What it is."}, sentences("What it is.\n+kubebuilder:validation:Enum=a;b\n"))
 	assert.Equal(t, []string{"One thing.", "Another: it is here;", "And a third.", "An item that goes on in the next line.", "Its end."},
 		sentences("One thing.\nAnother: it is here; And a third.\n\n\tcode that is no. Sentence\n\n  - An item that goes on\n    in the next line. Its end.\n"))
 }

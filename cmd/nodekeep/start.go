@@ -12,39 +12,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
+// podName is the environment variable with the name of the Pod.
+const podName = "POD_NAME"
+
 // process is what every process is made of.
 type process struct {
 	options  *commonOptions
-	policy   *policyFile
+	policy   *nodepolicy.Source
 	config   *rest.Config
 	client   kubernetes.Interface
+	objects  dynamic.Interface // for the NodePolicy, NodeClaims and Machines
 	records  *store.ConfigMaps // nil: it reads none
 	registry *prometheus.Registry
 	logger   *slog.Logger
 	yields   atomic.Bool // another process of this host leads, and has the port of /metrics
-}
-
-// readFiles reads the files that the flags name and adds what is wrong with them to the errors.
-func readFiles(o *commonOptions, mistakes []error) (*policyFile, *rest.Config, []error) {
-	file, err := readPolicy(o.policyFile, policy.Gate(o.gateKey))
-	if err != nil {
-		mistakes = append(mistakes, err)
-	}
-	config, err := restConfig(o)
-	if err != nil {
-		mistakes = append(mistakes, err)
-	}
-	return file, config, mistakes
 }
 
 // start makes the parts of a process that reads records, as startWithoutRecords does.
@@ -56,14 +49,11 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 	if p.records, err = store.NewConfigMaps(p.client, o.namespace, p.logger); err != nil {
 		return nil, err
 	}
-	p.policy.prepare = func(loaded policy.Policy) error {
+	p.policy.Prepare = func(loaded policy.Policy) error {
 		if loaded.Follows() {
 			return p.records.IndexMachines()
 		}
 		return nil
-	}
-	if err := p.policy.prepare(p.policy.Policy()); err != nil {
-		return nil, err
 	}
 	p.registry.MustRegister(recordGauges(p.records)...)
 	return p, nil
@@ -71,7 +61,10 @@ func start(o *commonOptions, mistakes []error) (*process, error) {
 
 // startWithoutRecords makes the parts of a process after it has checked all input. It returns all errors at once.
 func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
-	file, config, mistakes := readFiles(o, mistakes)
+	config, err := restConfig(o)
+	if err != nil {
+		mistakes = append(mistakes, err)
+	}
 	if len(mistakes) > 0 {
 		return nil, usageError{mistakes}
 	}
@@ -81,10 +74,27 @@ func startWithoutRecords(o *commonOptions, mistakes []error) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
 	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the NodePolicy: %w", err)
+	}
+	source := nodepolicy.NewSource(nodepolicy.Options{
+		Objects: objects, Client: client, Namespace: o.namespace, Gate: policy.Gate(o.gateKey), Replica: os.Getenv(podName), Logger: logger,
+	})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registry.MustRegister(file.gauges...)
-	return &process{options: o, policy: file, config: config, client: client, registry: registry, logger: logger}, nil
+	registry.MustRegister(policyGauges(source)...)
+	return &process{options: o, policy: source, config: config, client: client, objects: objects, registry: registry, logger: logger}, nil
+}
+
+func policyGauges(source *nodepolicy.Source) []prometheus.Collector {
+	return []prometheus.Collector{
+		gauge("nodekeep_policy_good",
+			"1 while the policy in force is what the NodePolicy says. 0 while that cannot be used, or was deleted.",
+			while(func() bool { return source.Err() == nil })),
+		gauge("nodekeep_policy_verification_profiles", "Profiles of verification in the policy in force; 0 where no Node is verified.",
+			func() float64 { return float64(len(source.Policy().Verify().All())) }),
+	}
 }
 
 // limitMemory has the garbage collector keep to 90 % of the memory limit of the container, unless GOMEMLIMIT says otherwise. Without it the heap may

@@ -52,7 +52,10 @@ func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cob
 				found = append(found, err)
 			}
 		}
-		_, _, more := readFiles(o, mistakesInValues())
+		more := mistakesInValues()
+		if _, err := restConfig(o); err != nil {
+			more = append(more, err)
+		}
 		return usageError{append(found, slices.DeleteFunc(more, alreadyIn(found))...)}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/dynamic"
 
 	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/controller"
@@ -32,7 +31,7 @@ type verifyOptions struct {
 
 func (o *verifyOptions) addTo(flags *pflag.FlagSet) {
 	o.commonOptions.addTo(flags)
-	flags.Lookup("namespace").Usage = "namespace of the Lease"
+	flags.Lookup("namespace").Usage = "namespace of the Lease, and of what was accepted last"
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "act only while leading; needed with more than one replica")
 	flags.IntVar(&o.workers, "workers", 16, "Nodes worked on at once")
 	flags.StringVar(&o.image, "image", "", "image of worker Pods: the one that this process runs")
@@ -64,13 +63,9 @@ func (o *verifyOptions) mistakes() []error {
 func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 	events, flush := newEvents(p.client, "nodekeep-verify")
 	defer flush()
-	objects, err := dynamic.NewForConfig(p.config)
-	if err != nil {
-		return fmt.Errorf("make a client for NodeClaims and Machines: %w", err)
-	}
 	c, err := controller.New(controller.Options{
 		Client:    p.client,
-		Objects:   objects,
+		Objects:   p.objects,
 		Profiles:  func() verify.Profiles { return p.policy.Policy().Verify() },
 		Retention: func() time.Duration { return p.policy.Policy().Retention() },
 		Cluster:   verify.Cluster{Gate: o.gateKey, DNS: o.dnsService},
@@ -87,8 +82,8 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return c.Run(ctx) })
-	group.Go(func() error { return p.lead(ctx, o.leaderElect, controller.LeaseName, c.Lead) })
+	p.withPolicy(ctx, group, func() error { return c.Run(ctx) })
+	p.withPolicy(ctx, group, func() error { return p.lead(ctx, o.leaderElect, controller.LeaseName, c.Lead) })
 	onlyLogged := func(error) {} // capture reports a bad policy by an Event
 	p.serve(ctx, group, c.EnqueueAll, onlyLogged, synced("nodes", c.NodesSynced), synced("pods", c.PodsSynced))
 	return ended(group)

@@ -19,11 +19,12 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// Where the API server sends what happens to Nodes.
+// Where the API server sends what happens to Nodes, and to the NodePolicy.
 const (
 	restorePath   = "/restore"           // CREATE, mutating
 	protectedPath = "/restore-protected" // CREATE, mutating, for labels.protected: inline
 	deletionPath  = "/deletion"          // DELETE, validating
+	policyPath    = "/policy"            // CREATE and UPDATE of NodePolicies, validating
 )
 
 // certificate is where the serving certificate comes from.
@@ -65,11 +66,14 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 		clients = &webhook.Clients{Authorities: authorities.Pool, Names: o.clientName}
 		authorized.ok = authorities.Loaded // without authorities nobody would be served
 	}
-	reviews := webhook.Reviews{Ready: p.records.Synced, Limits: webhook.NewLimits(), Metrics: metrics, Logger: p.logger}
+	ready := func() bool { return p.policy.Known() && p.records.Synced() }
+	reviews := webhook.Reviews{Ready: ready, Limits: webhook.NewLimits(), Metrics: metrics, Logger: p.logger}
 	mux := http.NewServeMux()
 	mux.Handle(restorePath, reviews.Of(webhook.RestoreReview, webhook.ShowsCertificate(handler, serving.GetCertificate)))
 	mux.Handle(protectedPath, reviews.Of(webhook.ProtectedReview, protected))
 	mux.Handle(deletionPath, reviews.Of(webhook.DeletionReview, deletions))
+	reviews.Ready = func() bool { return true } // a policy is judged by itself
+	mux.Handle(policyPath, reviews.Of(webhook.PolicyReview, webhook.NewPolicyHandler(policy.Gate(o.gateKey))))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, clients, o.drain, p.logger)
 	if err != nil {
@@ -85,10 +89,10 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	if authorities != nil {
 		group.Go(func() error { authorities.Run(background); return nil })
 	}
-	group.Go(func() error { return proof.Run(background) })
+	p.withPolicy(background, group, func() error { return proof.Run(background) })
 	group.Go(func() error { guards.Run(background); return nil })
 	group.Go(func() error { cluster.Run(background); return nil })
-	group.Go(func() error { rules.Run(background, o.policyPoll); return nil })
+	group.Go(func() error { rules.Run(background); return nil })
 	p.serve(background, group, func() {}, func(error) {},
 		synced("records", p.records.Synced),
 		check{name: "certificate", ok: serving.Loaded},

@@ -205,7 +205,11 @@ func (w *world) kubeletsMoves() []move {
 			return r
 		}},
 		{"the deletion of worker Pods, its own and those of others", func(d dice) request { return remove(checks + "/pods/" + w.worker(d))[0] }},
-		{"records, the policy, reports and the ledger", func(d dice) request { return w.configMaps(d, pick(d, release, checks)) }},
+		{"records, reports and the ledger", func(d dice) request { return w.configMaps(d, pick(d, release, checks)) }},
+		{"the policy", func(d dice) request {
+			spec := object{"spec": object{"labels": object{"ignore": []string{"*"}}}}
+			return pick(d, patch(policies+"/"+harness.PolicyName, spec), post(policies, with(named("nodekeep.dev/v1alpha1", "NodePolicy", harness.PolicyName), "spec", spec["spec"])), remove(policies + "/" + harness.PolicyName)[0])
+		}},
 		{"Secrets and tokens", func(d dice) request {
 			return pick(d, get(release + "/secrets/nodekeep-webhook-tls")[0], post(release+"/serviceaccounts/"+pick(d, "nodekeep-webhook", "nodekeep-capture", "nodekeep-verify")+"/token",
 				object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}}))
@@ -302,7 +306,11 @@ func (w *world) editorsMoves() []move {
 		{"the deletion and the registration of Nodes", func(d dice) request {
 			return pick(d, remove(nodePath(d.foreign()))[0], post(nodes, d.node(d.foreign())))
 		}},
-		{"records, the policy, reports and the ledger", func(d dice) request { return w.configMaps(d, pick(d, release, checks)) }},
+		{"records, reports and the ledger", func(d dice) request { return w.configMaps(d, pick(d, release, checks)) }},
+		{"the policy", func(d dice) request {
+			spec := object{"spec": object{"labels": object{"ignore": []string{"*"}}}}
+			return pick(d, patch(policies+"/"+harness.PolicyName, spec), post(policies, with(named("nodekeep.dev/v1alpha1", "NodePolicy", harness.PolicyName), "spec", spec["spec"])), remove(policies + "/" + harness.PolicyName)[0])
+		}},
 		{"worker Pods", func(d dice) request {
 			return pick(d, post(checks+"/pods", pod(verify.Namespace, "check-"+d.text())), remove(checks + "/pods/" + w.worker(d))[0])
 		}},
@@ -330,11 +338,11 @@ func ended(d dice) object {
 func (w *world) configMaps(d dice, in string) request {
 	name := "check." + d.foreign()
 	if in == release {
-		name = pick(d, "node."+d.foreign(), "nodekeep-policy", "nodekeep-rules", "nodekeep-inventory", "node."+evil)
+		name = pick(d, "node."+d.foreign(), "nodekeep-gate", "nodekeep-accepted", "nodekeep-inventory", "node."+evil)
 	} else if d.IntN(2) == 0 {
 		name = verify.LedgerMap
 	}
-	path, content := in+"/configmaps", object{"data": object{"record.json": "{}", "policy.yaml": "{}", "removals": "{}"}}
+	path, content := in+"/configmaps", object{"data": object{"record.json": "{}", "policy.json": "{}", "removals": "{}"}}
 	return pick(d, post(path, with(named("v1", "ConfigMap", name), "data", content["data"])), patch(path+"/"+name, content), remove(path + "/" + name)[0],
 		patch(path+"/"+name, object{"metadata": object{"labels": object{"nodekeep.dev/record": nil}, "annotations": d.annotations()}}))
 }

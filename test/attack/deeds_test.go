@@ -61,6 +61,7 @@ const (
 	leases     = "/apis/coordination.k8s.io/v1/namespaces/" + harness.Namespace + "/leases"
 	nodeClaims = "/apis/karpenter.sh/v1/nodeclaims"
 	machines   = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines"
+	policies   = "/apis/nodekeep.dev/v1alpha1/nodepolicies"
 )
 
 func get(paths ...string) (all []request) {
@@ -192,14 +193,21 @@ func deeds() []deed {
 		{"act as the kubelet of " + selfTest + " in another way", slices.Concat(as(selfTest, nil, lives(selfTest)...), as(selfTest, kubelets, lives(selfTest)...))},
 		{"act as another kubelet, or register another Node", slices.Concat(as(busy, nil, lives(busy)...), as(busy, kubelets, lives(busy)...), as(selfTest, nil, other), as(selfTest, kubelets, other))},
 
-		{"read the policy", get(release + "/configmaps/nodekeep-policy")},
+		{"read the policy", get(policies + "/" + harness.PolicyName)},
+		{"follow the policy", get(policies)},
+		{"change what the status of the policy says", []request{patch(policies+"/"+harness.PolicyName+"/status", object{"status": object{"observedGeneration": 1}})}},
+		{"read the policy that was accepted last", get(release + "/configmaps/nodekeep-accepted")},
 		{"read records", get(release+"/configmaps", release+"/configmaps/node.record")},
 		{"write records, and so label and taint Nodes that register", []request{post(release+"/configmaps", named("v1", "ConfigMap", "node.thief")), patch(release+"/configmaps/node.record", configMap)}},
 		{"delete records", remove(release + "/configmaps/node.record")},
-		{"change the policy", []request{patch(release+"/configmaps/nodekeep-policy", configMap)}},
+		{"change or delete the policy, or its kind", slices.Concat([]request{
+			patch(policies+"/"+harness.PolicyName, object{"spec": object{"cordon": "keep"}}), put(policies + "/" + harness.PolicyName),
+			patch("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepolicies.nodekeep.dev", object{"metadata": object{"labels": object{"a": "b"}}}),
+		}, remove(policies+"/"+harness.PolicyName, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepolicies.nodekeep.dev"))},
+		{"change another ConfigMap of the release namespace", []request{patch(release+"/configmaps/nodekeep-gate", configMap)}},
 		{"change the certificates that Pods of the release namespace trust", []request{patch(release+"/configmaps/kube-root-ca.crt", configMap)}},
-		{"write which rules and inventories are in force", []request{patch(release+"/configmaps/nodekeep-rules", configMap), patch(release+"/configmaps/nodekeep-inventory", configMap)}},
-		{"withdraw the rules and inventories in force", remove(release+"/configmaps/nodekeep-rules", release+"/configmaps/nodekeep-inventory")},
+		{"write which policy, rules and inventories are accepted", []request{patch(release+"/configmaps/nodekeep-accepted", configMap), patch(release+"/configmaps/nodekeep-inventory", configMap)}},
+		{"withdraw the policy, rules and inventories that are accepted", remove(release+"/configmaps/nodekeep-accepted", release+"/configmaps/nodekeep-inventory")},
 		{"read or write ConfigMaps elsewhere", append(get(core+"/namespaces/default/configmaps"), patch(core+"/namespaces/default/configmaps/foreign", configMap))},
 
 		{"read and replace the webhook's certificate and key", append(get(release+"/secrets/nodekeep-webhook-tls"),
@@ -224,12 +232,13 @@ func deeds() []deed {
 		{"read a Lease by its name", get(leases + "/nodekeep-capture")},
 		{"read the controller's Lease", get(leases + "/nodekeep-verify")},
 		{"create Leases in the release namespace", []request{post(leases, named("coordination.k8s.io/v1", "Lease", "thief"))}},
-		{"write Events about Nodes", []request{post(core+"/namespaces/default/events", event("default", "thief")), patch(core+"/namespaces/default/events/earlier", object{"message": "a"})}},
-		{"write Events about the policy", []request{post(release+"/events", event(harness.Namespace, "thief")), patch(release+"/events/earlier", object{"message": "a"})}},
+		{"write Events about Nodes and the policy", []request{post(core+"/namespaces/default/events", event("default", "thief")), patch(core+"/namespaces/default/events/earlier", object{"message": "a"})}},
+		{"write Events in the release namespace", []request{post(release+"/events", event(harness.Namespace, "thief")), patch(release+"/events/earlier", object{"message": "a"})}},
 
 		{"run and delete Pods in " + verify.Namespace, append(remove(checks+"/pods/check"), post(checks+"/pods", pod(verify.Namespace, "thief")))},
 		{"read Pods in " + verify.Namespace, append(get(checks+"/pods/check", checks+"/pods"), log...)},
 		{"run Pods elsewhere", []request{post(core+"/namespaces/default/pods", pod("default", "thief"))}},
+		{"list the Pods of the release namespace", get(release + "/pods")},
 		{"read the Pods of all namespaces", get(core+"/pods", core+"/namespaces/agents/pods")},
 		{"forge reports of failed checks", append(append(get(checks+"/configmaps"), remove(checks+"/configmaps/report")...), post(checks+"/configmaps", named("v1", "ConfigMap", "thief")),
 			put(checks+"/configmaps/report"))},
@@ -271,7 +280,7 @@ func fixtures() []any {
 	}
 	return []any{
 		node(busy), node(waiting, unverified, gate),
-		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-rules")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
+		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-accepted")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
 		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),
 		in("shop", named("v1", "ServiceAccount", "default")), in(verify.Namespace, named("v1", "ServiceAccount", "default")), in("kube-system", named("v1", "ServiceAccount", "default")), in("default", named("v1", "ServiceAccount", "default")),

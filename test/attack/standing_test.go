@@ -123,10 +123,9 @@ func TestTheSecurityPageSaysWhatTheStandingAttackersTry(t *testing.T) {
 // everythingPolicy is the policy of the installation, and in addition rules, inventories and profiles whose Nodes can be removed.
 func everythingPolicy(t *testing.T, l *liar, ca string) string {
 	t.Helper()
-	shipped, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), "nodekeep-policy", metav1.GetOptions{})
-	require.NoError(t, err)
-	policy := object{}
-	require.NoError(t, yaml.Unmarshal([]byte(shipped.Data["policy.yaml"]), &policy))
+	manifest := object{}
+	require.NoError(t, yaml.Unmarshal([]byte(nodekeep.Policy(t)), &manifest))
+	policy := manifest["spec"].(object)
 	sources, rules := l.sources(ca)
 	policy["inventory"] = sources
 	policy["labels"].(object)["rules"] = rules
@@ -136,7 +135,7 @@ func everythingPolicy(t *testing.T, l *liar, ca string) string {
 		profiles = append(profiles, object{"name": strings.ToLower(string(kind)), "nodeSelector": "remove=" + string(kind), "checks": []object{{"name": "api", "api": object{}}}, "attempts": object{"max": 1, "backoff": "1s", "maxBackoff": "1s"}, "onFailure": kind})
 	}
 	policy["verify"] = object{"start": object{"perSecond": 50}, "limits": object{"stopAbove": "100%", "cooldown": "1h"}, "profiles": profiles}
-	text, err := yaml.Marshal(policy)
+	text, err := yaml.Marshal(manifest)
 	require.NoError(t, err)
 	return string(text)
 }
@@ -146,7 +145,7 @@ func settled(t *testing.T, policy, mounts string) *world {
 	t.Helper()
 	prepared(t)
 	ctx := context.WithoutCancel(t.Context())
-	require.NoError(t, nodekeep.WritePolicy(policy))
+	require.NoError(t, nodekeep.WritePolicy(ctx, policy))
 	nodekeep.TimeoutSeconds, nodekeep.CaptureArgs = harness.Patient, []string{"--inventory-dir", mounts}
 	t.Cleanup(func() {
 		assert.NoError(t, nodekeep.StopVerify())

@@ -114,7 +114,7 @@ func untilConfined(t *testing.T) {
 	}{
 		{"nodekeep-verify", patch(nodes+"/"+busy, object{"metadata": object{"labels": object{"a": "b"}}})},
 		{"nodekeep-verify", remove(nodes + "/" + busy)[0]},
-		{"nodekeep-capture", patch(release+"/configmaps/nodekeep-policy", configMap)},
+		{"nodekeep-capture", patch(release+"/configmaps/nodekeep-gate", configMap)},
 	} {
 		config := configOf(t, account{"", harness.Namespace, probe.of})
 		require.Eventually(t, func() bool {
@@ -183,7 +183,7 @@ func rightsOf(t *testing.T, of account) (rights []right) {
 			rights = append(rights, expand(role.Rules, binding.Namespace)...)
 		}
 	}
-	return slices.DeleteFunc(rights, func(r right) bool { return r.group == "nodekeep.dev" }) // the gate's switch: no such resource exists
+	return slices.DeleteFunc(rights, func(r right) bool { return r.group == "nodekeep.dev" && r.resource == "gates" }) // the gate's switch: no such resource exists
 }
 
 func expand(rules []rbacv1.PolicyRule, namespace string) (all []right) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -49,13 +50,11 @@ type side struct {
 }
 
 // comparedPolicy is the policy of every build: the defaults, and one rule.
-const comparedPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-taints:
+var comparedPolicy = policytest.Manifest(`taints:
   rules:
   - selector: ` + ruleLabel + `
     taint: ` + ruleLabel + `={value}:NoSchedule
-`
+`)
 
 // ruleLabel is the label of the rule.
 const ruleLabel = "example.com/dedicated"
@@ -65,7 +64,7 @@ func (b *bench) startSides(ctx context.Context) (sides []*side) {
 	for _, build := range b.builds {
 		b.phase("start the control plane of %s", build.name)
 		s := &side{Bed: bed.New(ctx, b.Run, build.Product), name: build.name}
-		s.SetPolicy(comparedPolicy)
+		s.SetPolicy(ctx, comparedPolicy)
 		sides = append(sides, s)
 	}
 	return sides

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/test/bench/bed"
 	"nodekeep.dev/nodekeep/test/bench/measure"
@@ -48,10 +45,8 @@ func governedBy() governance.Settings {
 // governance measures heartbeats of kubelets without and with the admission policies of governance, in short turns. It compares the CPU time of
 // the API server.
 func (b *bench) governance(ctx context.Context) {
-	rules, errs := governance.Compile(governedBy(), field.NewPath("governance"))
-	require.NoError(b, errs.ToAggregate())
 	nodes := b.beating(ctx, bed.Variant{Gate: true, Guards: true})
-	b.Govern(ctx, rules)
+	b.Govern(ctx, governedBy())
 	atOnce := b.parallel[0]
 	found := cells{}
 	b.inTurn(b.rounds, len(governing), func(round, n int) {

@@ -13,12 +13,14 @@ import (
 // waitForever is a policy whose Nodes are never checked, because a condition that the profile waits for is missing. This leaves only the controller's
 // memory, and its cost of heartbeats.
 const waitForever = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
-  profiles:
-  - name: all
-    wait: {conditions: [{type: example.com/NeverThere, status: "True"}]}
-    checks: [{name: api, api: {}}]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  verify:
+    profiles:
+    - name: all
+      wait: {conditions: [{type: example.com/NeverThere, status: "True"}]}
+      checks: [{name: api, api: {}}]
 `
 
 // verify measures the controller of verification, first on open Nodes, then on Nodes of which some wait for verification.

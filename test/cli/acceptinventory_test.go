@@ -13,15 +13,17 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // racksPolicy has an inventory in a ConfigMap, and a rule that makes a label of it.
-const racksPolicy = policyHead + `labels:
+var racksPolicy = policytest.Manifest(`labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
 inventory:
 - {name: racks, configMap: racks, interval: 1s, attributes: [rack]}
-`
+`)
 
 // listRacks has the inventory say that these Nodes are in a rack.
 func listRacks(t *testing.T, rack string, nodes ...string) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,32 +15,33 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // tierPolicy has a rule that sets label tier on every Node.
 func tierPolicy(value string) string {
-	return policyHead + "labels: {rules: [{name: all, set: {tier: " + value + "}}]}\n"
+	return policytest.Manifest("labels: {rules: [{name: all, set: {tier: " + value + "}}]}\n")
 }
 
-// rollOut gives the cluster's ConfigMap and the processes a policy, which they have read then, and returns the hash of its rules.
+// rollOut gives the cluster a policy, which the processes have read then, and returns the hash of its rules.
 func rollOut(t *testing.T, content string) (rules string) {
 	t.Helper()
 	loaded, err := policy.Load([]byte(content), policy.DefaultGate)
 	require.NoError(t, err)
-	setPolicyMap(t, content)
 	nodekeep.SetPolicy(t, content)
 	return loaded.RulesHash()
 }
 
-func setPolicyMap(t *testing.T, content string) (before string) {
+// goesBy gives the cluster a policy. The result gives it the one from before, whose rules are in force then.
+func goesBy(t *testing.T, content string) (back func()) {
 	t.Helper()
-	configMaps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	shipped, err := configMaps.Get(t.Context(), "nodekeep-policy", metav1.GetOptions{})
-	require.NoError(t, err)
-	before, shipped.Data["policy.yaml"] = shipped.Data["policy.yaml"], content
-	_, err = configMaps.Update(t.Context(), shipped, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	return before
+	before := nodekeep.Policy(t)
+	rollOut(t, content)
+	return func() {
+		t.Helper()
+		inForce(t, rollOut(t, before))
+	}
 }
 
 // under deletes everything and has the processes follow another policy. The result does the same with the shipped policy, and waits until it is in
@@ -49,23 +49,13 @@ func setPolicyMap(t *testing.T, content string) (before string) {
 func under(t *testing.T, content string) (back func()) {
 	t.Helper()
 	loseEverything(t)
-	shipped := setPolicyMap(t, content)
 	restore := nodekeep.UsePolicy(t, content)
 	return func() {
 		t.Helper()
-		setPolicyMap(t, shipped)
 		loseEverything(t)
 		restore()
 		inForce(t, policy.NoRules)
 	}
-}
-
-// shippedPolicy is the content of the policy file.
-func shippedPolicy(t *testing.T) string {
-	t.Helper()
-	content, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	return string(content)
 }
 
 // inForce waits until rules are in force. Where capture has noted none, no rules are.
@@ -87,7 +77,7 @@ func valuesOf(t *testing.T, key string) string {
 
 func rulesState(t *testing.T) map[string]string {
 	t.Helper()
-	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.RulesName, metav1.GetOptions{})
+	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
 	if err != nil {
 		found = &corev1.ConfigMap{}
 	}
@@ -105,7 +95,7 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 
 	second := rollOut(t, tierPolicy("two"))
 	require.Eventually(t, func() bool {
-		out := nodekeep.MustKubectl(t, "-n", harness.Namespace, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(out, second)
 	}, settles, 100*time.Millisecond)
 	a := run(t, "doctor")

@@ -39,34 +39,33 @@ type permitted struct {
 // permittedCommands are command lines for the Nodes that arrangeAccess makes.
 func permittedCommands(policy string) map[string][]permitted {
 	return map[string][]permitted{
-		"list":              {{"list", forViewers, 0}},
-		"show":              {{"show access-live", forViewers, 0}},
-		"history":           {{"history access-live", forViewers, 0}},
-		"diff":              {{"diff access-live", forViewers, 0}},
-		"explain":           {{"explain access-live", forViewers, 0}},
-		"report":            {{"report summary", forViewers, 0}, {"report drift", forViewers, 0}, {"report compliance", forViewers, 0}, {"report cost", forViewers, 0}},
-		"policy check":      {{"policy check " + policy + " --against-cluster", forViewers, 0}},
-		"policy accept":     {{"policy accept none --dry-run", forViewers, 0}, {"policy accept none", forOperators, 0}},
-		"rules adopt":       {{"rules adopt tier --dry-run", forViewers, 3}, {"rules adopt tier --yes", forOperators, 3}}, // the shipped policy has no rules
-		"migrate status":    {{"migrate status", forViewers, 0}},
-		"migrate plan":      {{"migrate plan dedicated=example.com/dedicated", forViewers, 0}},
-		"migrate new":       {{"migrate new dedicated=example.com/dedicated", forOperators, 3}}, // nor migrations
-		"governance render": {{"governance render", forViewers, 1}},
-		"gate list":         {{"gate list", forViewers, 0}},
-		"gate lift":         {{"gate lift access-live --yes", forOperators, 0}},
-		"verify list":       {{"verify list", forViewers, 0}},
-		"verify show":       {{"verify show access-live", forViewers, 0}},
-		"verify run":        {{"verify run access-live --yes", forOperators, 3}}, // nor profiles
-		"verify release":    {{"verify release access-live --yes", forOperators, 0}},
-		"rollback":          {{"rollback access-live --to 0 --dry-run", forViewers, 0}, {"rollback access-live --to 0 --yes", forOperators, 0}},
-		"remember":          {{"remember access-live", forOperators, 0}},
-		"accept":            {{"accept access-undecided --machine old --yes", forOperators, 0}},
-		"forget":            {{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0}},
-		"prune":             {{"prune --older-than 720h --dry-run", forViewers, 0}, {"prune --older-than 720h --at-most 1 --yes", forOperators, 0}},
-		"uninstall":         {{"uninstall --yes", forAdmins, 0}},
-		"doctor":            {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
-		"options":           {{"options", noRights, 0}},
-		"version":           {{"version", noRights, 0}},
+		"list":           {{"list", forViewers, 0}},
+		"show":           {{"show access-live", forViewers, 0}},
+		"history":        {{"history access-live", forViewers, 0}},
+		"diff":           {{"diff access-live", forViewers, 0}},
+		"explain":        {{"explain access-live", forViewers, 0}},
+		"report":         {{"report summary", forViewers, 0}, {"report drift", forViewers, 0}, {"report compliance", forViewers, 0}, {"report cost", forViewers, 0}},
+		"policy check":   {{"policy check " + policy + " --against-cluster", forViewers, 0}},
+		"policy accept":  {{"policy accept none --dry-run", forViewers, 0}, {"policy accept none", forOperators, 0}},
+		"rules adopt":    {{"rules adopt tier --dry-run", forViewers, 3}, {"rules adopt tier --yes", forOperators, 3}}, // the shipped policy has no rules
+		"migrate status": {{"migrate status", forViewers, 0}},
+		"migrate plan":   {{"migrate plan dedicated=example.com/dedicated", forViewers, 0}},
+		"migrate new":    {{"migrate new dedicated=example.com/dedicated", forOperators, 3}}, // nor migrations
+		"gate list":      {{"gate list", forViewers, 0}},
+		"gate lift":      {{"gate lift access-live --yes", forOperators, 0}},
+		"verify list":    {{"verify list", forViewers, 0}},
+		"verify show":    {{"verify show access-live", forViewers, 0}},
+		"verify run":     {{"verify run access-live --yes", forOperators, 3}}, // nor profiles
+		"verify release": {{"verify release access-live --yes", forOperators, 0}},
+		"rollback":       {{"rollback access-live --to 0 --dry-run", forViewers, 0}, {"rollback access-live --to 0 --yes", forOperators, 0}},
+		"remember":       {{"remember access-live", forOperators, 0}},
+		"accept":         {{"accept access-undecided --machine old --yes", forOperators, 0}},
+		"forget":         {{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0}},
+		"prune":          {{"prune --older-than 720h --dry-run", forViewers, 0}, {"prune --older-than 720h --at-most 1 --yes", forOperators, 0}},
+		"uninstall":      {{"uninstall --yes", forAdmins, 0}},
+		"doctor":         {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
+		"options":        {{"options", noRights, 0}},
+		"version":        {{"version", noRights, 0}},
 	}
 }
 
@@ -136,7 +135,7 @@ func TestEveryCommandHasItsRights(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^## nodekeep (.*)$`).FindAllStringSubmatch(string(docs), -1) {
 		switch found[1] {
 		case "capture", "webhook", "verify", "check", "probe", "completion": // the processes, and what asks no cluster
-		case "gate", "governance", "migrate", "policy", "rules": // hold other commands
+		case "gate", "migrate", "policy", "rules": // hold other commands
 		default:
 			all = append(all, found[1])
 		}
@@ -152,7 +151,7 @@ func TestTheShippedRolesAreEnoughForTheirCommands(t *testing.T) {
 	bindRole(t, forViewers, "vera")
 	bindRole(t, forOperators, "otto")
 	users := map[string]string{forViewers: "vera", forOperators: "otto"}
-	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
+	for command, lines := range permittedCommands(nodekeep.PolicyFile(t)) {
 		t.Run(command, func(t *testing.T) {
 			for _, c := range lines {
 				if c.role == forAdmins || c.role == noRights {
@@ -193,7 +192,7 @@ func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 // A user without rights sees once what a command takes, in full.
 func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 	arrangeAccess(t)
-	for command, lines := range permittedCommands(nodekeep.PolicyFile) {
+	for command, lines := range permittedCommands(nodekeep.PolicyFile(t)) {
 		if command == "doctor" { // it shows what may be read, and what may not
 			continue
 		}

@@ -29,7 +29,7 @@ func ruleSets(t *testing.T, name, value string) {
 }
 
 func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
-	shipped := shippedPolicy(t)
+	shipped := nodekeep.Policy(t)
 	defer under(t, shipped)()
 	jobs, special := []string{"adopt-1", "adopt-2", "adopt-3", "adopt-4"}, "adopt-5"
 	for _, name := range jobs {

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const annotationsPolicy = policyHead + `annotations:
+var annotationsPolicy = policytest.Manifest(`annotations:
   keep: ["metal3.io/BareMetalHost"]
-`
+`)
 
 func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testing.T) {
 	const name, host, item = "annotated-1", "metal3.io/BareMetalHost", "@metal3.io/BareMetalHost"

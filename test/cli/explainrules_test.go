@@ -11,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const explainedRules = policyHead + `labels:
+var explainedRules = policytest.Manifest(`labels:
   rules:
   - {name: gpu, when: {devices: {driver: gpu.example.com, min: 2}}, set: {gpu.count: "2"}}
   - {name: team, set: {team: red}}
@@ -22,7 +24,7 @@ const explainedRules = policyHead + `labels:
   - {name: tried, mode: audit, set: {tried: "yes"}}
   - {name: small, when: {capacity: {cpu: "<=2"}}, set: {size: small}}
   - {name: clean, ensureAbsent: [installer.example.com/left-over]}
-`
+`)
 
 // hasTwoDevices has a driver on the Node list two devices.
 func hasTwoDevices(t *testing.T, node string) {

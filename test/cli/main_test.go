@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"testing"
-	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -21,7 +20,7 @@ var nodekeep *harness.Installation
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
-		i.TimeoutSeconds, i.PolicyPoll = harness.Patient, 200*time.Millisecond
+		i.TimeoutSeconds = harness.Patient
 		nodekeep = i
 	}))
 }

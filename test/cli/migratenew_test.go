@@ -11,18 +11,18 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
-	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // migrating is a policy that renames gpu, with further sections.
 func migrating(phase, further string) string {
-	return policyHead + "labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further
+	return policytest.Manifest("labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further)
 }
 
 func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) {
 	loseEverything(t)
-	shipped := setPolicyMap(t, migrating("both", ""))
-	defer func() { setPolicyMap(t, shipped) }()
+	defer goesBy(t, migrating("both", ""))()
 	for field, sections := range map[string]string{
 		"taints.rules[0].selector":        "taints: {rules: [{selector: gpu=a, taint: \"example.com/gpu-only:NoSchedule\"}]}\n",
 		"taints.register[0].nodeSelector": "taints: {register: [{taint: \"example.com/starting:NoSchedule\", nodeSelector: gpu=a}]}\n",
@@ -31,7 +31,7 @@ func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) 
 	} {
 		t.Run(field, func(t *testing.T) {
 			for _, phase := range []string{"both", "new"} {
-				setPolicyMap(t, migrating(phase, sections))
+				rollOut(t, migrating(phase, sections))
 				refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")
 				assert.Equal(t, 1, refused.Code, "phase %s", phase)
 				assert.Contains(t, refused.ErrOut, field+" of the policy selects on gpu\n", "phase %s", phase)
@@ -64,7 +64,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 
 	rules := rollOut(t, migrating("new", ""))
 	require.Eventually(t, func() bool {
-		events := nodekeep.MustKubectl(t, "-n", harness.Namespace, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(events, "nodekeep migrate new gpu=example.com/gpu")
 	}, settles, 100*time.Millisecond)
 	refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")

@@ -13,6 +13,8 @@ import (
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // of is the label that selects the Nodes of one test.
@@ -97,13 +99,10 @@ func eventuallyHas(t *testing.T, name, key string) {
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }
 
-// policyHead is how a policy begins.
-const policyHead = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
-
 // policyFile is a policy with these sections.
 func policyFile(t *testing.T, sections string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(path, []byte(policyHead+sections+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(policytest.Manifest(sections+"\n")), 0o600))
 	return path
 }

@@ -11,31 +11,35 @@ import (
 
 // wrongPolicy has an error in each of five lines.
 const wrongPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  keep: ["example.com/*", "a b"]
-  onConflict: keepnode
-taints:
-  register:
-  - taint: example.com/unverified=true
-retention: 30d
-retenton: 720h
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    keep: ["example.com/*", "a b"]
+    onConflict: keepnode
+  taints:
+    register:
+    - taint: example.com/unverified=true
+  retention: 30d
+  retenton: 720h
 `
 
 // wrongRules has one rule for each thing that can be wrong with a rule.
 const wrongRules = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: unknown-fact, when: {gpus: 1}, set: {a: "1"}}
-  - {name: cycle, when: {labels: b}, set: {b: "1"}}
-  - {name: later-key, when: {labels: d}, set: {c: "1"}}
-  - {name: later, set: {d: "1"}}
-  - {name: regex, when: {nameRegex: "^(db-"}, set: {e: "1"}}
-  - {name: quantity, when: {capacity: {memory: ">=64 gigabytes"}}, set: {f: "1"}}
-  - {name: no-label, set: {g: "no label!"}}
-  - {name: catalogued, set: {topology.kubernetes.io/zone: z}}
-  - {name: protected, when: {capacity: {cpu: ">=8"}}, set: {node-role.kubernetes.io/big: ""}}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: unknown-fact, when: {gpus: 1}, set: {a: "1"}}
+    - {name: cycle, when: {labels: b}, set: {b: "1"}}
+    - {name: later-key, when: {labels: d}, set: {c: "1"}}
+    - {name: later, set: {d: "1"}}
+    - {name: regex, when: {nameRegex: "^(db-"}, set: {e: "1"}}
+    - {name: quantity, when: {capacity: {memory: ">=64 gigabytes"}}, set: {f: "1"}}
+    - {name: no-label, set: {g: "no label!"}}
+    - {name: catalogued, set: {topology.kubernetes.io/zone: z}}
+    - {name: protected, when: {capacity: {cpu: ">=8"}}, set: {node-role.kubernetes.io/big: ""}}
 `
 
 func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {

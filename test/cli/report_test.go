@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // governedSections have a rule of each kind that labels alone can break.
@@ -73,10 +75,14 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	requireGolden(t, "migrate-plan-refused", refused.Out)
 	requireGolden(t, "migrate-status-none", run(t, "migrate", "status").RequireDone(t).Out)
 
-	// The processes go by their own policy file, so nothing is renamed here; test/integration/migration does that.
+	// Without capture nothing is renamed here; test/integration/migration does that.
+	require.NoError(t, nodekeep.StopCapture())
 	both := migrating("both", "")
-	shipped := setPolicyMap(t, both)
-	defer func() { setPolicyMap(t, shipped) }()
+	back := goesBy(t, both)
+	defer func() {
+		require.NoError(t, nodekeep.StartCapture(t.Context()))
+		back()
+	}()
 	status := run(t, "migrate", "status")
 	assert.Equal(t, 1, status.Code)
 	requireGolden(t, "migrate-status", status.Out)
@@ -87,30 +93,23 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is open, in phase both: old key only 1, both keys 1, conflict 1, away 1")
 	assert.Contains(t, findings, "leaves 1 Nodes or records alone: both keys have a value of their own there")
 
-	setPolicyMap(t, migrating("new", ""))
+	rollOut(t, migrating("new", ""))
 	findings = run(t, "doctor").Out
 	assert.Contains(t, findings, "the migration of gpu to example.com/gpu is held, and blocked: 1 DaemonSet selects on gpu by nodeSelector: default/migrate-agent")
 	assert.Contains(t, findings, "nodekeep migrate new gpu=example.com/gpu\n")
 
 	nodekeep.MustKubectl(t, "-n", "default", "delete", "daemonset", "migrate-agent")
-	setPolicyMap(t, both)
+	rollOut(t, both)
 	requireGolden(t, "migrate-new-both", run(t, "migrate", "new", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
-}
-
-func TestGovernanceRenderPrintsTheAdmissionPolicies(t *testing.T) {
-	requireGolden(t, "governance-render", run(t, "governance", "render", "--policy", policyFile(t, governedSections)).RequireDone(t).Out)
-	none := run(t, "governance", "render", "--policy", policyFile(t, ""))
-	assert.Equal(t, 1, none.Code)
-	assert.Empty(t, none.Out)
 }
 
 func TestShowNamesTheRulesOfGovernanceThatANodeBreaks(t *testing.T) {
 	register(t, "show-governed")
 	edit(t, "show-governed", map[string]string{"tier": "iron"})
-	shipped := setPolicyMap(t, policyHead+governedSections)
-	defer func() { setPolicyMap(t, shipped) }()
+	defer goesBy(t, policytest.Manifest(governedSections))()
 	requireGolden(t, "show-governed", run(t, "show", "show-governed").RequireDone(t).Out)
-	setPolicyMap(t, "wrong: policy\n")
-	a := ends(t, 0, "is not known: the cluster's policy", "show", "show-governed")
-	assert.Contains(t, a.Out, "tier", "the record is shown all the same")
+	nodekeep.ForcePolicy(t, policytest.Manifest("retention: 5s"))
+	a := ends(t, 0, "NodePolicy default cannot be used: spec.retention: Invalid value: \"5s\"", "show", "show-governed")
+	assert.Contains(t, a.ErrOut, "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted).\n")
+	requireGolden(t, "show-governed", a.Out)
 }

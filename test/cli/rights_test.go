@@ -12,7 +12,7 @@ import (
 // readerMay grants a user to read Nodes, records and the policy, and to change nothing.
 func readerMay(t *testing.T, user string) {
 	t.Helper()
-	granted(t, "create", "clusterrole", user, "--verb=get,list", "--resource=nodes")
+	granted(t, "create", "clusterrole", user, "--verb=get,list", "--resource=nodes,nodepolicies.nodekeep.dev")
 	granted(t, "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
 	granted(t, "create", "role", user, "--verb=get,list", "--resource=configmaps", "-n", harness.Namespace)
 	granted(t, "create", "rolebinding", user, "--role="+user, "--user="+user, "-n", harness.Namespace)

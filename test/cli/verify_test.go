@@ -11,9 +11,11 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const profiles = policyHead + `verify:
+var profiles = policytest.Manifest(`verify:
   profiles:
   - name: gpu
     nodeSelector: gpu=yes
@@ -23,7 +25,7 @@ const profiles = policyHead + `verify:
   - name: rest
     nodeSelector: verified=yes
     checks: [{name: api, api: {}}]
-`
+`)
 
 func taintsOf(t *testing.T, name string) (taints []string) {
 	t.Helper()
@@ -170,13 +172,13 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
 }
 
-const removing = policyHead + `verify:
+var removing = policytest.Manifest(`verify:
   profiles:
   - name: gpu
     nodeSelector: removable=yes
     onFailure: nodeClaim
     checks: [{name: api, api: {}}]
-`
+`)
 
 func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	defer under(t, removing)() // no controller runs

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -12,7 +11,7 @@ import (
 )
 
 //go:embed policy.yaml
-var policyFile string
+var manifest string
 
 // installed puts nodekeep with the demo's policy onto a control plane and starts it.
 func installed(ctx context.Context, out io.Writer, control *harness.Cluster) (*harness.Installation, error) {
@@ -27,25 +26,8 @@ func installed(ctx context.Context, out io.Writer, control *harness.Cluster) (*h
 	if out, err := nodekeep.Kubectl(ctx, "-n", harness.Namespace, "delete", "deployment", "--all"); err != nil {
 		return nil, fmt.Errorf("delete Deployments: %w\n%s", err, out)
 	}
-	if err := nodekeep.WritePolicy(policyFile); err != nil {
-		return nil, err
-	}
-	if err := showPolicy(ctx, nodekeep); err != nil {
+	if err := nodekeep.WritePolicy(ctx, manifest); err != nil {
 		return nil, err
 	}
 	return nodekeep, nodekeep.Start(ctx)
-}
-
-// showPolicy puts the demo's policy where the operator's commands look for the policy in force. The processes have it from the
-// file, as nothing here mounts ConfigMaps.
-func showPolicy(ctx context.Context, nodekeep *harness.Installation) error {
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{"policy.yaml": policyFile}})
-	if err != nil {
-		return err
-	}
-	out, err := nodekeep.Kubectl(ctx, "-n", harness.Namespace, "patch", "configmap", "nodekeep-policy", "--type=merge", "-p", string(patch))
-	if err != nil {
-		return fmt.Errorf("show policy: %w\n%s", err, out)
-	}
-	return nil
 }

@@ -69,8 +69,8 @@ func runScenario(ctx context.Context, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "up after %s\n", time.Since(started).Round(100*time.Millisecond))
 	s := &scenario{out: out, nodekeep: nodekeep, kubelet: kubelet}
-	fmt.Fprintln(out, "\nIts policy file:")
-	for line := range strings.Lines(policyFile) {
+	fmt.Fprintln(out, "\nIts policy:")
+	for line := range strings.Lines(manifest) {
 		s.say("%s", strings.TrimRight(line, "\n"))
 	}
 	return s.run(ctx)

@@ -26,13 +26,12 @@ func bringUp(ctx context.Context, out io.Writer, dir string) (err error) {
 			err = errors.Join(err, control.Stop())
 		}
 	}()
-	nodekeep, err := installed(ctx, out, control)
-	if err != nil {
+	if _, err := installed(ctx, out, control); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "A control plane with nodekeep on it is running on loopback; `make down` stops it.\n"+
-		"To reach it, type:\n\n%s\nThen follow docs/walkthrough.md. Logs are in %s; the policy is %s,\n"+
-		"and nodekeep follows its changes within seconds (the operator's commands take it by --policy then).\n", exports(dir), filepath.Join(dir, "logs"), nodekeep.PolicyFile)
+		"To reach it, type:\n\n%s\nThen follow docs/walkthrough.md. Logs are in %s; the policy is an object,\n"+
+		"and nodekeep follows its changes within seconds: kubectl edit nodepolicy %s\n", exports(dir), filepath.Join(dir, "logs"), harness.PolicyName)
 	return nil
 }
 

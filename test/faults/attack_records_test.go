@@ -207,8 +207,8 @@ func TestAClientThatMayWriteConfigMapsElsewhereCannotLabelANodeOrChangeARecord(t
 		_, err = attacker.CoreV1().ConfigMaps(harness.Namespace).Create(t.Context(), forgedRecord(harness.Namespace, name), metav1.CreateOptions{})
 		assert.True(t, apierrors.IsForbidden(err), "the release namespace is not the attacker's: %v", err)
 	}
-	// The policy file and the TLS Secret cannot be replaced from another namespace either, because the processes read them as mounted files and from
-	// the release namespace only. A label that arrives by the watch after the forged records shows that they had time to arrive.
+	// The policy and the TLS Secret cannot be replaced from another namespace either: a NodePolicy has no namespace, and the Secret is read from the
+	// release namespace only. A label that arrives by the watch after the forged records shows that they had time to arrive.
 	nodekeep.Label(t, known, map[string]string{"rack": "r1"})
 	after := nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", "rack": "r1"})
 	assert.Equal(t, before.Newest().UID, after.Newest().UID)

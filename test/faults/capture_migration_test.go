@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -17,22 +16,23 @@ import (
 
 // renaming is a policy that renames a label key which only this test uses.
 const renaming = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  migrations: [{from: renamed.old, to: example.com/renamed.new, phase: new}]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    migrations: [{from: renamed.old, to: example.com/renamed.new, phase: new}]
 `
 
 func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testing.T) {
 	const oldKey, newKey = "renamed.old", "example.com/renamed.new"
-	before, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, string(before)) })
+	before := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
 	p := captureProxy(t)
 	nodekeep.SetPolicy(t, renaming)
 	rules, err := policy.Load([]byte(renaming), policy.DefaultGate)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // no Node has the key yet, so no operator has to accept it
-		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), store.RulesName, metav1.GetOptions{})
+		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(context.WithoutCancel(t.Context()), store.AcceptedName, metav1.GetOptions{})
 		return err == nil && state.Data[store.RulesInForce] == rules.RulesHash()
 	}, harness.Settles, 20*time.Millisecond)
 	nodekeep.RulesInForce(t)

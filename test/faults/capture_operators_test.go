@@ -330,7 +330,7 @@ func twoCaptures(t *testing.T, flips bool) {
 	assert.Positive(t, harness.Series(t, second, acts), "the second must have taken part")
 }
 
-// The second takes the file over up to five seconds after the first, so for a while they follow different rules and undo each other.
+// Each takes the policy over at a time of its own, so for a moment they may follow different rules and undo each other.
 func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
 	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
 	all := newPeople(t, "two-rules", 6)
@@ -352,14 +352,15 @@ func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
 	t.Logf("%d Nodes followed the new rules %s after the edits, which took %.0f steps of both captures", len(all), took.Round(time.Millisecond), after-before)
 }
 
-// changeRules gives the taints of a rule another effect, in the file that running processes follow, until the end of the test.
+// changeRules gives the taints of a rule another effect, in the policy that running processes follow, until the end of the test.
 func changeRules(t testing.TB) {
 	t.Helper()
-	require.NoError(t, nodekeep.WritePolicy(strings.ReplaceAll(rules, "{value}:NoSchedule", "{value}:PreferNoSchedule")))
-	t.Cleanup(func() { nodekeep.WithoutBoth(t, func() { require.NoError(t, nodekeep.WritePolicy(rules)) }) })
+	ctx := context.WithoutCancel(t.Context())
+	require.NoError(t, nodekeep.WritePolicy(ctx, strings.ReplaceAll(rules, "{value}:NoSchedule", "{value}:PreferNoSchedule")))
+	t.Cleanup(func() { nodekeep.WithoutBoth(t, func() { require.NoError(t, nodekeep.WritePolicy(ctx, rules)) }) })
 }
 
-// Webhook and capture take a policy over some seconds apart (a mounted ConfigMap: up to minutes). A Node that registers in
+// Webhook and capture take a policy over at times of their own. A Node that registers in
 // between gets taints by rules of which capture does not know, yet or any more.
 func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
 	all := newPeople(t, "rules-change", 8)

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -93,13 +92,15 @@ const alone = "--leader-elect=false"
 
 // rules is the policy of the tests: the shipped one, and everything that can be set on a Node, for labels that only tests of it use.
 const rules = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-taints:
-  rules:
-  - {selector: lane, taint: "lane={value}:NoSchedule"}
-  - {selector: tenant, taint: "tenant={value}:NoExecute"}
-  register:
-  - {taint: "node-ready/unverified=true:NoSchedule", nodeSelector: "example.com/verify=yes"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  taints:
+    rules:
+    - {selector: lane, taint: "lane={value}:NoSchedule"}
+    - {selector: tenant, taint: "tenant={value}:NoExecute"}
+    register:
+    - {taint: "node-ready/unverified=true:NoSchedule", nodeSelector: "example.com/verify=yes"}
 `
 
 // betweenCapture stands between capture and the API server, so that a test can break what is between them without a restart.
@@ -112,10 +113,9 @@ func prepare(i *harness.Installation) (err error) {
 		return err
 	}
 	i.Route = route(captureProcess, betweenCapture)
-	i.PolicyPoll = 100 * time.Millisecond
 	i.TimeoutSeconds = harness.Patient
 	i.CaptureArgs = []string{alone}
-	return i.WritePolicy(rules)
+	return i.WritePolicy(context.Background(), rules)
 }
 
 // route leads one process through a proxy.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,15 +27,17 @@ const gpuWorker = "node-role.kubernetes.io/gpu-worker"
 
 // labelRules is a policy with rules for labels, for Nodes of these tests alone.
 const labelRules = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: gpu, trust: kubelet, when: {names: ["ruled-*"], capacity: {nvidia.com/gpu: ">=1"}}, set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}}
-  - {name: large, when: {names: ["ruled-*"], capacity: {cpu: ">=16"}}, set: {size: large}}
-  - {name: little, when: {names: ["ruled-*"]}, set: {size: little}}
-taints:
-  rules:
-  - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: gpu, trust: kubelet, when: {names: ["ruled-*"], capacity: {nvidia.com/gpu: ">=1"}}, set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}}
+    - {name: large, when: {names: ["ruled-*"], capacity: {cpu: ">=16"}}, set: {size: large}}
+    - {name: little, when: {names: ["ruled-*"]}, set: {size: little}}
+  taints:
+    rules:
+    - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
 `
 
 // gpuLabels are those of a Node with two GPUs.
@@ -48,10 +48,9 @@ const gpuTaint = "accelerator=nvidia-gpu:NoSchedule"
 // followRules has both processes follow labelRules until the end of the test.
 func followRules(t *testing.T) {
 	t.Helper()
-	before, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
+	before := nodekeep.Policy(t)
 	nodekeep.SetPolicy(t, labelRules)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, string(before)) })
+	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
 	nodekeep.RulesInForce(t)
 }
 
@@ -328,15 +327,26 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	assert.Equal(t, map[string]*string{"rack": new("r1")}, items)
 }
 
+// captureMissesPolicies restarts capture. From then on it receives no change of the policy, until hears is called or the test ends.
+func captureMissesPolicies(t *testing.T) (hears func()) {
+	t.Helper()
+	heard := make(chan struct{})
+	p := captureProxy(t)
+	p.Break(proxy.MuteUntil(proxy.WatchesOne("nodepolicies"), heard))
+	nodekeep.WithoutCapture(t, func() {})
+	return func() { p.Break(nil); close(heard) }
+}
+
 func TestProcessesOnDifferentPoliciesForAWhileMakeNoLabelFlap(t *testing.T) {
 	followRules(t)
 	const name = "ruled-policies"
-	other := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(other, []byte(strings.ReplaceAll(labelRules, "size: little", "size: little, extra: added")), 0o600))
-	captureWith(t, nil, "--leader-elect")
+	captureMissesPolicies(t)
+	captureWith(t, nodekeep.Route, "--leader-elect")
 	ruledNode(t, name)
 	watcher := nodekeep.WatchNodes(t)
-	nodekeep.StartReplica(t, "capture", "--leader-elect", "--policy", other).UntilReady(t)
+	nodekeep.SetPolicy(t, strings.ReplaceAll(labelRules, "size: little", "size: little, extra: added"), captureProcess)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, labelRules, captureProcess) })
+	nodekeep.StartReplica(t, "capture", "--leader-elect").UntilReady(t)
 	time.Sleep(12 * time.Second) // a replica that does not lead waits 3 s before it acts, and 30 s after it has begun
 	require.Equal(t, gpuLabels, ruledLabels(nodekeep.Node(t, name)))
 	watcher.Stop()
@@ -347,18 +357,9 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	followRules(t)
 	const name = "ruled-differ"
 	ruledNode(t, name)
-	older := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(older, []byte(labelRules), 0o600))
-	captureReads := func(file string) {
-		t.Helper()
-		webhooks := nodekeep.PolicyFile
-		nodekeep.WithoutCapture(t, func() { nodekeep.PolicyFile = file })
-		nodekeep.PolicyFile = webhooks
-	}
-	captureReads(older)
-	t.Cleanup(func() { captureReads(nodekeep.PolicyFile) })
-	newer := strings.Replace(labelRules, "taints:\n", "  - {name: more, when: {names: [\"ruled-differ*\"]}, set: {extra: added}}\ntaints:\n", 1)
-	nodekeep.SetPolicy(t, newer)
+	captureHears := captureMissesPolicies(t)
+	newer := strings.Replace(labelRules, "  taints:\n", "    - {name: more, when: {names: [\"ruled-differ*\"]}, set: {extra: added}}\n  taints:\n", 1)
+	nodekeep.SetPolicy(t, newer, captureProcess)
 
 	watcher := nodekeep.WatchNodes(t)
 	nodekeep.DeleteNode(t, name)
@@ -366,7 +367,7 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	untilExactly(t, name, gpuLabels)
 	time.Sleep(2 * time.Second)
 	assert.Equal(t, gpuLabels, ruledLabels(nodekeep.Node(t, name)), "as capture's policy says")
-	require.NoError(t, os.WriteFile(older, []byte(newer), 0o600))
+	captureHears()
 	more := maps.Clone(gpuLabels)
 	more["extra"] = "added"
 	untilExactly(t, name, more)

@@ -38,22 +38,21 @@ func clientConfigs(t testing.TB) (creation, deletion admissionregistrationv1.Web
 	mutating, err := client.MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Len(t, mutating.Webhooks, 1)
-	validating, err := client.ValidatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Len(t, validating.Webhooks, 1)
-	return mutating.Webhooks[0].ClientConfig, validating.Webhooks[0].ClientConfig
+	hook, _ := nodekeep.DeletionHook(t)
+	return mutating.Webhooks[0].ClientConfig, hook.ClientConfig
 }
 
 func setClientConfigs(t testing.TB, creation, deletion admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // also at the end of a test
 	client := nodekeep.Admin.AdmissionregistrationV1()
-	patch := func(config admissionregistrationv1.WebhookClientConfig) []byte {
-		return harness.MustJSON(t, []map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig", "value": config}})
+	patch := func(hook string, config admissionregistrationv1.WebhookClientConfig) []byte {
+		return harness.MustJSON(t, []map[string]any{{"op": "replace", "path": hook + "/clientConfig", "value": config}})
 	}
-	_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(creation), metav1.PatchOptions{})
+	_, onDeletion := nodekeep.DeletionHook(t)
+	_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch("/webhooks/0", creation), metav1.PatchOptions{})
 	require.NoError(t, err)
-	_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(deletion), metav1.PatchOptions{})
+	_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(onDeletion, deletion), metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
@@ -87,10 +86,13 @@ func shippedTimeout(t testing.TB) {
 	t.Helper()
 	wait := func(seconds int) {
 		ctx, client := context.WithoutCancel(t.Context()), nodekeep.Admin.AdmissionregistrationV1()
-		patch := fmt.Appendf(nil, `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":%d}]`, seconds)
-		_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{})
+		patch := func(hook string) []byte {
+			return fmt.Appendf(nil, `[{"op":"replace","path":"%s/timeoutSeconds","value":%d}]`, hook, seconds)
+		}
+		_, onDeletion := nodekeep.DeletionHook(t)
+		_, err := client.MutatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch("/webhooks/0"), metav1.PatchOptions{})
 		require.NoError(t, err)
-		_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch, metav1.PatchOptions{})
+		_, err = client.ValidatingWebhookConfigurations().Patch(ctx, "nodekeep", types.JSONPatchType, patch(onDeletion), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() { wait(harness.Patient) })

@@ -14,6 +14,11 @@ var (
 	ClusterAPICRDs = CRDs{module: "sigs.k8s.io/cluster-api@v1.13.6", file: "config/crd/bases/cluster.x-k8s.io_machines.yaml"}
 )
 
+// ApplyCRD applies nodekeep's own CustomResourceDefinition, and waits until it is served.
+func (i *Installation) ApplyCRD(ctx context.Context) error {
+	return i.applyCRDs(ctx, filepath.Join(i.manifests, crdManifest))
+}
+
 // CRDs are a file of a Go module.
 type CRDs struct{ module, file string }
 
@@ -28,12 +33,19 @@ func (i *Installation) ApplyCRDs(ctx context.Context, all ...CRDs) error {
 			return fmt.Errorf("download %s: %w: %s", crds.module, err, out)
 		}
 		path := filepath.Join(module.Dir, filepath.FromSlash(crds.file))
-		if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
-			return fmt.Errorf("apply %s: %w\n%s", crds.file, err, out)
+		if err := i.applyCRDs(ctx, path); err != nil {
+			return err
 		}
-		if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path); err != nil {
-			return fmt.Errorf("wait for %s: %w\n%s", crds.file, err, out)
-		}
+	}
+	return nil
+}
+
+func (i *Installation) applyCRDs(ctx context.Context, path string) error {
+	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
+		return fmt.Errorf("apply %s: %w\n%s", path, err, out)
+	}
+	if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path); err != nil {
+		return fmt.Errorf("wait for %s: %w\n%s", path, err, out)
 	}
 	return nil
 }

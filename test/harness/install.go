@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
@@ -22,6 +21,7 @@ const Namespace = "nodekeep-system"
 const (
 	manifest          = "nodekeep.yaml"
 	namespaceManifest = "namespace.yaml"
+	crdManifest       = "crd.yaml"
 	// It is applied over them where protected labels are restored in the CREATE itself.
 	inlineManifest = "nodekeep-inline.yaml"
 )
@@ -45,15 +45,11 @@ type Installation struct {
 	// Admin is a client that may do anything; nodekeep never uses it.
 	Admin *kubernetes.Clientset
 
-	// PolicyFile is the file that both processes are started with and that they follow.
-	PolicyFile string
 	// Route returns how a process ("nodekeep-webhook" or "nodekeep-capture") reaches the API server at its next start, through a proxy, say. It may
 	// be nil.
 	Route func(process string, direct *rest.Config) *rest.Config
 	// TimeoutSeconds is how long the API server waits for the webhook; 0: the shipped timeout.
 	TimeoutSeconds int
-	// PolicyPoll is how often processes read the policy file, from their next start; 0: their default.
-	PolicyPoll time.Duration
 	// CaptureArgs are added behind capture's own arguments the next time it is started.
 	CaptureArgs []string
 
@@ -84,19 +80,18 @@ type Product struct {
 	Binary, Manifests string
 }
 
-// InstallProduct applies the manifests of a build. Neither process runs yet.
+// InstallProduct applies the manifests of a build, and a NodePolicy that says nothing. Neither process runs yet.
 func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installation, error) {
 	client, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {
 		return nil, fmt.Errorf("make admin client: %w", err)
 	}
 	i := &Installation{
-		Cluster:    c,
-		Admin:      client,
-		PolicyFile: filepath.Join(c.Dir(), "policy.yaml"),
-		binary:     product.Binary,
-		manifests:  product.Manifests,
-		admin:      filepath.Join(c.Dir(), "admin.kubeconfig"),
+		Cluster:   c,
+		Admin:     client,
+		binary:    product.Binary,
+		manifests: product.Manifests,
+		admin:     filepath.Join(c.Dir(), "admin.kubeconfig"),
 	}
 	if err := WriteKubeconfig(i.admin, c.Admin()); err != nil {
 		return nil, err
@@ -104,7 +99,7 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 	if err := i.applyAll(ctx); err != nil {
 		return nil, err
 	}
-	if err := i.shippedPolicy(ctx); err != nil {
+	if err := i.WritePolicy(ctx, defaultPolicy); err != nil {
 		return nil, err
 	}
 	return i, i.choosePorts()
@@ -134,9 +129,13 @@ func (i *Installation) Reapply(ctx context.Context, further ...string) error {
 	return i.applyAll(ctx, further...)
 }
 
-// apply applies a file of the manifests.
+// apply applies a file of the manifests, but for a NodePolicy.
 func (i *Installation) apply(ctx context.Context, file string, args ...string) error {
-	args = append([]string{"apply", "--server-side", "-f", filepath.Join(i.manifests, file)}, args...)
+	path, err := i.withoutPolicy(filepath.Join(i.manifests, file))
+	if err != nil {
+		return err
+	}
+	args = append([]string{"apply", "--server-side", "-f", path}, args...)
 	if out, err := i.Kubectl(ctx, args...); err != nil {
 		return fmt.Errorf("apply %s: %w\n%s", file, err, out)
 	}
@@ -145,6 +144,9 @@ func (i *Installation) apply(ctx context.Context, file string, args ...string) e
 
 // applyAll applies the manifests, and over them the files named.
 func (i *Installation) applyAll(ctx context.Context, further ...string) error {
+	if err := i.ApplyCRD(ctx); err != nil {
+		return err
+	}
 	for _, file := range append([]string{namespaceManifest, manifest}, further...) {
 		if err := i.apply(ctx, file); err != nil {
 			return err
@@ -210,15 +212,11 @@ func (i *Installation) run(ctx context.Context, name string, args ...string) err
 	}
 	args = append(args,
 		"--kubeconfig", kubeconfig,
-		"--policy", i.PolicyFile,
 		"--namespace", Namespace,
 		"--health-probe-bind-address", i.probes[name],
 		"--metrics-bind-address", i.metrics[name],
 	)
-	if i.PolicyPoll != 0 {
-		args = append(args, "--policy-poll", i.PolicyPoll.String())
-	}
-	process, err := i.Cluster.Go(name, i.binary, args)
+	process, err := i.Cluster.Go(name, i.binary, args, "POD_NAME="+name)
 	if err != nil {
 		return err
 	}

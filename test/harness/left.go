@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Left names every object of any kind that carries a label of nodekeep's. It leaves out the namespace and the records, which an uninstall keeps. It
-// also leaves out objects with an owner. The garbage collector, which does not run here, deletes them after their owner.
+// Left names every object of any kind that carries a label of nodekeep's. It leaves out the namespace, the records, the policy and its
+// kind, which an uninstall keeps. It also leaves out objects with an owner. The garbage collector, which does not run here, deletes them after their owner.
 func Left(ctx context.Context, c *Cluster) (left []string, err error) {
 	admin, err := kubernetes.NewForConfig(c.Admin())
 	if err != nil {
@@ -42,7 +42,7 @@ func Left(ctx context.Context, c *Cluster) (left []string, err error) {
 				return nil, fmt.Errorf("list %s: %w", resource.Resource, err)
 			}
 			for _, object := range objects.Items {
-				if object.Labels["nodekeep.dev/record"] != "true" && len(object.OwnerReferences) == 0 {
+				if object.Labels["nodekeep.dev/record"] != "true" && object.Annotations["helm.sh/resource-policy"] != "keep" && len(object.OwnerReferences) == 0 {
 					left = append(left, strings.Join([]string{resource.Resource, object.Namespace, object.Name}, "/"))
 				}
 			}

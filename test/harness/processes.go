@@ -49,20 +49,6 @@ func (i *Installation) StartCapture(ctx context.Context) error {
 // StopCapture stops it politely: it leaves its Lease to the next one.
 func (i *Installation) StopCapture() error { return i.stop(captureName) }
 
-// WritePolicy replaces the policy file at once, which running processes follow. No process reads half of it.
-func (i *Installation) WritePolicy(content string) error {
-	return writeFile(i.PolicyFile, []byte(content))
-}
-
-// shippedPolicy takes the policy from the manifests' ConfigMap, as the mounted volume would.
-func (i *Installation) shippedPolicy(ctx context.Context) error {
-	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(ctx, "nodekeep-policy", metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("read shipped policy: %w", err)
-	}
-	return i.WritePolicy(cm.Data["policy.yaml"])
-}
-
 // pointAtLoopback replaces the Service by a URL in the webhook configurations, and the timeout where another one is wanted. It
 // leaves all else, the caBundle included.
 func (i *Installation) pointAtLoopback(ctx context.Context) error {

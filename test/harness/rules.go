@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -25,21 +24,19 @@ func (i *Installation) RulesInForce(t testing.TB) {
 	}, Settles, 20*time.Millisecond)
 }
 
-// AcceptRules accepts the rules for labels of the policy file, as an operator does where capture holds them.
+// AcceptRules accepts the rules for labels of the NodePolicy, as an operator does where capture holds them.
 func (i *Installation) AcceptRules(t testing.TB) {
 	t.Helper()
-	file, err := os.ReadFile(i.PolicyFile)
-	require.NoError(t, err)
-	p, err := policy.Load(file, policy.DefaultGate)
+	p, err := policy.Load([]byte(i.Policy(t)), policy.DefaultGate)
 	require.NoError(t, err)
 	data := map[string]string{store.RulesAccepted: p.RulesHash()}
 	maps := i.Admin.CoreV1().ConfigMaps(Namespace)
 	accept := func() error {
-		_, err := maps.Patch(t.Context(), store.RulesName, types.MergePatchType, MustJSON(t, map[string]any{"data": data}), metav1.PatchOptions{FieldManager: "nodekeep-cli"})
+		_, err := maps.Patch(t.Context(), store.AcceptedName, types.MergePatchType, MustJSON(t, map[string]any{"data": data}), metav1.PatchOptions{FieldManager: "nodekeep-cli"})
 		return err
 	}
 	if err = accept(); apierrors.IsNotFound(err) {
-		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.RulesName}, Data: data}, metav1.CreateOptions{})
+		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) { // capture was faster
 		err = accept()

@@ -7,7 +7,7 @@ const VerifyManifest = "nodekeep-verify.yaml"
 
 const verifyName = "nodekeep-verify"
 
-// ReapplyVerify applies VerifyManifest. The policy that is in force stays the one of PolicyFile.
+// ReapplyVerify applies VerifyManifest. The NodePolicy stays as it is.
 func (i *Installation) ReapplyVerify(ctx context.Context) error { return i.apply(ctx, VerifyManifest) }
 
 // StartVerify starts the controller that verifies Nodes, as the ServiceAccount of VerifyManifest, and returns when its caches are warm.

@@ -22,12 +22,14 @@ const (
 )
 
 const absentPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - name: one-node
-    when: {names: ["single-*"]}
-    ensureAbsent: [node.kubernetes.io/exclude-from-external-load-balancers, "node-role.kubernetes.io/control-plane:NoSchedule"]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - name: one-node
+      when: {names: ["single-*"]}
+      ensureAbsent: [node.kubernetes.io/exclude-from-external-load-balancers, "node-role.kubernetes.io/control-plane:NoSchedule"]
 `
 
 // joined is what the kubelet of a control plane sends, as kubeadm starts it.
@@ -114,8 +116,8 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			require.NoError(t, err)
 			held = harness.Names("single-held", len(all.Items)/9+3) // more than one in ten
 			eachNode(held, func(name string) { nodekeep.RegisterRecorded(t, name, rack) })
-			const more = absentPolicy + "  - {name: no-rack, when: {names: [\"single-held-*\"]}, ensureAbsent: [rack]}\n"
-			reported := nextEvent(t, harness.Namespace, "nodekeep-policy", "RulesHeld")
+			const more = absentPolicy + "    - {name: no-rack, when: {names: [\"single-held-*\"]}, ensureAbsent: [rack]}\n"
+			reported := nextPolicyEvent(t, "RulesHeld")
 			nodekeep.SetPolicy(t, more)
 			reported()
 			eachNode(held, func(name string) { comesToShow(t, name, rack) })

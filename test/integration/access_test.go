@@ -55,24 +55,32 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"delete Events":               {Verb: "delete", Resource: "events", Namespace: harness.Namespace},
 		"write Events elsewhere":      {Verb: "create", Resource: "events", Namespace: "kube-system"},
 		"read ResourceSlices":         {Verb: "list", Group: "resource.k8s.io", Resource: "resourceslices"},
+		"change the policy":           {Verb: "patch", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"replace the policy":          {Verb: "update", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"create a policy":             {Verb: "create", Group: "nodekeep.dev", Resource: "nodepolicies"},
+		"delete the policy":           {Verb: "delete", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"change the policy's kind":    {Verb: "patch", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "nodepolicies.nodekeep.dev"},
 		"take other Leases":           {Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: harness.Namespace, Name: "other"},
 	}
 	only := map[string]map[string]access{
 		"nodekeep-webhook": {
-			"patch Nodes":                   {Verb: "patch", Resource: "nodes"},
-			"list Nodes":                    {Verb: "list", Resource: "nodes"},
-			"watch Nodes":                   {Verb: "watch", Resource: "nodes"},
-			"delete records":                {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
-			"write Events":                  {Verb: "create", Resource: "events", Namespace: "default"},
-			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
+			"patch Nodes":                           {Verb: "patch", Resource: "nodes"},
+			"list Nodes":                            {Verb: "list", Resource: "nodes"},
+			"watch Nodes":                           {Verb: "watch", Resource: "nodes"},
+			"delete records":                        {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
+			"write Events":                          {Verb: "create", Resource: "events", Namespace: "default"},
+			"write Events in the release namespace": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
 		},
 		"nodekeep-capture": {
-			"read the webhook's certificate": {Verb: "get", Resource: "secrets", Namespace: harness.Namespace, Name: "nodekeep-webhook-tls"},
-			"change the webhook":             {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "nodekeep"},
-			"read Events":                    {Verb: "list", Resource: "events", Namespace: "default"},
+			"read the webhook's certificate":        {Verb: "get", Resource: "secrets", Namespace: harness.Namespace, Name: "nodekeep-webhook-tls"},
+			"change the webhook":                    {Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "nodekeep"},
+			"read Events":                           {Verb: "list", Resource: "events", Namespace: "default"},
+			"write Events in the release namespace": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
 		},
 	}
 	reads := map[string]access{
+		"read the policy":             {Verb: "get", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"follow the policy":           {Verb: "watch", Group: "nodekeep.dev", Resource: "nodepolicies"},
 		"read the guard policy":       {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "nodekeep-guard"},
 		"read the binding of a guard": {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings", Name: "nodekeep-strip"},
 	}
@@ -81,9 +89,8 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 			"read Nodes": {Verb: "get", Resource: "nodes"},
 		},
 		"nodekeep-capture": {
-			"delete records":                {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
-			"write Events about Nodes":      {Verb: "create", Resource: "events", Namespace: "default"},
-			"write Events about the policy": {Verb: "create", Resource: "events", Namespace: harness.Namespace},
+			"delete records": {Verb: "delete", Resource: "configmaps", Namespace: harness.Namespace},
+			"write Events about Nodes and the policy": {Verb: "create", Resource: "events", Namespace: "default"},
 		},
 	}
 	for account, own := range only {

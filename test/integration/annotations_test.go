@@ -17,9 +17,11 @@ import (
 )
 
 const annotationsPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-annotations:
-  keep: ["metal3.io/BareMetalHost", "*.example.com/*"]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  annotations:
+    keep: ["metal3.io/BareMetalHost", "*.example.com/*"]
 `
 
 // annotate does what `kubectl annotate` does, as an admin; nil removes an annotation.
@@ -127,7 +129,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 	})
 }
 
-func TestAnnotationsFollowThePolicyFile(t *testing.T) {
+func TestAnnotationsFollowThePolicy(t *testing.T) {
 	const name, key = "annotated-6", "late.io/owner"
 	narrow := annotationsPolicy
 	wide := strings.Replace(narrow, "keep: [", `keep: ["late.io/owner", `, 1)
@@ -149,7 +151,7 @@ func TestAnnotationsFollowThePolicyFile(t *testing.T) {
 
 func TestAnnotationsOfAQuarantinedRecordAreNotRestored(t *testing.T) {
 	const name, host = "annotated-7", "metal3.io/BareMetalHost"
-	withPolicy(t, annotationsPolicy+"machine: {onMismatch: quarantine}\n", func() {
+	withPolicy(t, annotationsPolicy+"  machine: {onMismatch: quarantine}\n", func() {
 		nodekeep.Register(t, name)
 		annotate(t, name, map[string]any{host: "metal3/host-7"})
 		remembersAnnotations(t, name, map[string]string{host: "metal3/host-7"})

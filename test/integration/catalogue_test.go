@@ -12,6 +12,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // Repair, readiness and topology tools say by labels and taints what they found out about one machine. A machine that registers must not
@@ -134,7 +136,7 @@ func TestAKubeletThatCallsItselfKubectlMakesOnlyItsOwnLabelsLast(t *testing.T) {
 }
 
 func TestACordonIsRecordedOnlyIfThePolicySaysSo(t *testing.T) {
-	const name, head = "cordon-1", "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"
+	const name, head = "cordon-1", "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n"
 	nodekeep.Register(t, name)
 	nodekeep.Label(t, name, map[string]any{"rack": "r1"})
 	nodekeep.MustKubectl(t, "cordon", name)
@@ -142,7 +144,7 @@ func TestACordonIsRecordedOnlyIfThePolicySaysSo(t *testing.T) {
 	nodekeep.DeleteNode(t, name)
 	require.False(t, nodekeep.Register(t, name).Spec.Unschedulable, "by default a Node registers schedulable")
 
-	withPolicy(t, head+"cordon: keep\n", func() {
+	withPolicy(t, policytest.Manifest("cordon: keep\n"), func() {
 		nodekeep.MustKubectl(t, "cordon", name)
 		want := map[string]string{"rack": "r1", policy.Cordon: ""}
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)

@@ -22,21 +22,23 @@ import (
 )
 
 const devicesPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - name: h100
-    when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}
-    set: {gpu.model: h100}
-  - name: rtx5070
-    when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
-    set: {gpu.model: rtx5070, gpu.rtx5070: "true"}
-  - name: none
-    when: {names: ["devices-*"]}
-    set: {gpu.model: none}
-  - name: other
-    when: {names: ["devices-*"]}
-    set: {devices-test: "true"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - name: h100
+      when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}
+      set: {gpu.model: h100}
+    - name: rtx5070
+      when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
+      set: {gpu.model: rtx5070, gpu.rtx5070: "true"}
+    - name: none
+      when: {names: ["devices-*"]}
+      set: {gpu.model: none}
+    - name: other
+      when: {names: ["devices-*"]}
+      set: {devices-test: "true"}
 `
 
 // mayReadSlices grants capture the right that the chart grants with rules.devices, until revoke is called.
@@ -130,7 +132,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 		// Without the right, rules about devices decide nothing, and others do.
 		unknown(1)
 		rtx := labels{"gpu.model": "rtx5070", "gpu.rtx5070": "true", "devices-test": "true"}
-		require.Eventually(t, func() bool { return eventsOf(t, harness.Namespace, "nodekeep-policy", "DevicesUnknown") > 0 }, 3*settles, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return eventsOf(t, policyEvents, harness.PolicyName, "DevicesUnknown") > 0 }, 3*settles, 50*time.Millisecond)
 		staysAs(t, hasOfDevices(t, name, labels{"devices-test": "true"}, false))
 
 		revoke := mayReadSlices(t)

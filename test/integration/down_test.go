@@ -93,9 +93,10 @@ func TestLabelDeleteAndAddAgainBeforeCaptureLooksLosesNothing(t *testing.T) {
 // withoutDeletionHook does something while deletions are not recorded as they happen.
 func withoutDeletionHook(t *testing.T, do func()) {
 	t.Helper()
+	_, hook := nodekeep.DeletionHook(t)
 	operations := func(operation string) {
 		_, err := nodekeep.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), "nodekeep", types.JSONPatchType,
-			[]byte(`[{"op": "replace", "path": "/webhooks/0/rules/0/operations", "value": ["`+operation+`"]}]`), metav1.PatchOptions{})
+			[]byte(`[{"op": "replace", "path": "`+hook+`/rules/0/operations", "value": ["`+operation+`"]}]`), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	inForce := func(want bool) {

@@ -18,7 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-const followPolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nmachine: {follow: true}\n"
+const followPolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  machine: {follow: true}\n"
 
 // oldName registers a Node on a machine, labels it and deletes it.
 func oldName(t *testing.T, name, machine string, labels map[string]string) {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +14,14 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {protected: inline}\n"
+const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {protected: inline}\n"
 
-// withPolicy does something under another policy file, which the running processes read.
+// withPolicy does something under another policy, which the running processes follow.
 func withPolicy(t *testing.T, content string, do func()) {
 	t.Helper()
-	shipped, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
+	shipped := nodekeep.Policy(t)
 	nodekeep.SetPolicy(t, content)
-	defer nodekeep.SetPolicy(t, string(shipped))
+	defer nodekeep.SetPolicy(t, shipped)
 	do()
 }
 
@@ -86,7 +84,7 @@ func protectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
 
 func protectedLabelsOfRulesAreInTheKubeletsOwnCreate(t *testing.T) {
 	const name = "inline-rules"
-	withPolicy(t, strings.Replace(rulesPolicy, "labels:\n", "labels:\n  protected: inline\n", 1), func() {
+	withPolicy(t, strings.Replace(rulesPolicy, "  labels:\n", "  labels:\n    protected: inline\n", 1), func() {
 		want := map[string]string{"accelerator": "nvidia-gpu", "gpu.count": "2", gpuWorker: "", "hardware.tier": "dual-gpu"}
 		nodekeep.Register(t, name)
 		reports(t, name, "2", longReady())

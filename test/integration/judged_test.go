@@ -12,6 +12,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // judged is a label that the cluster's own admission policy denies to kubelets.
@@ -21,7 +23,7 @@ const judgedTaint = judged + "=ci:NoSchedule"
 
 // deferring is a policy with a rule on the label; labels is the rest of the labels section.
 func deferring(labels string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {" + labels + "}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}\n"
+	return policytest.Manifest("labels: {" + labels + "}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}\n")
 }
 
 // denyingKubelets does something while the cluster denies a kubelet's CREATE with the label.

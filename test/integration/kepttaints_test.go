@@ -63,7 +63,7 @@ func TestTheRememberedTaintReplacesTheKubeletsWhereThePolicySaysSo(t *testing.T)
 	node := nodekeep.Register(t, name)
 	nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
 	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk"})
-	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {onConflict: restoreStored}\n", func() {
+	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {onConflict: restoreStored}\n", func() {
 		nodekeep.DeleteNode(t, name)
 		back := nodekeep.RegisterNode(t, tainted(name, "first=1:NoSchedule", "maintenance=network:NoExecute", "last=1:NoSchedule"))
 		want := []string{"first=1:NoSchedule", "last=1:NoSchedule", "maintenance=disk:NoExecute"}

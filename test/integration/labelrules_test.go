@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,30 +18,34 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 const gpuWorker = "node-role.kubernetes.io/gpu-worker"
 
 // rulesPolicy is the classification of a small mixed cluster.
 const rulesPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - name: gpu
-    when: {capacity: {nvidia.com/gpu: ">=1"}}
-    set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}
-    trust: kubelet
-  - name: dual-gpu
-    when: {capacity: {nvidia.com/gpu: ">=2"}}
-    set: {hardware.tier: dual-gpu}
-  - name: high
-    when: {any: [{names: [pgbee, "pgmac*"]}, {capacity: {cpu: ">=16", memory: ">=64Gi"}}]}
-    set: {hardware.tier: high-performance, voice-pipeline: enabled}
-  - name: rest
-    set: {hardware.tier: standard}
-taints:
-  rules:
-  - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - name: gpu
+      when: {capacity: {nvidia.com/gpu: ">=1"}}
+      set: {accelerator: nvidia-gpu, gpu.count: "{capacity.nvidia.com/gpu}", node-role.kubernetes.io/gpu-worker: ""}
+      trust: kubelet
+    - name: dual-gpu
+      when: {capacity: {nvidia.com/gpu: ">=2"}}
+      set: {hardware.tier: dual-gpu}
+    - name: high
+      when: {any: [{names: [pgbee, "pgmac*"]}, {capacity: {cpu: ">=16", memory: ">=64Gi"}}]}
+      set: {hardware.tier: high-performance, voice-pipeline: enabled}
+    - name: rest
+      set: {hardware.tier: standard}
+  taints:
+    rules:
+    - {selector: accelerator=nvidia-gpu, taint: "accelerator=nvidia-gpu:NoSchedule"}
 `
 
 // longReady is since when a Node is ready on which every device plugin has registered.
@@ -151,9 +154,9 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 			becomes(t, name, labels{"hardware.tier": "standard"})
 		})
 		t.Run("a policy with a rule that cannot be is not taken over", func(t *testing.T) {
-			wrong := strings.Replace(rulesPolicy, "  - name: rest\n", "  - {name: wrong, when: {nameRegex: \"^(db-\"}, set: {voice-pipeline: disabled}}\n  - name: rest\n", 1)
-			reported := nextEvent(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
-			nodekeep.SetPolicy(t, wrong)
+			wrong := strings.Replace(rulesPolicy, "    - name: rest\n", "    - {name: wrong, when: {nameRegex: \"^(db-\"}, set: {voice-pipeline: disabled}}\n    - name: rest\n", 1)
+			reported := nextPolicyEvent(t, "PolicyInvalid")
+			nodekeep.ForcePolicy(t, wrong)
 			reported()
 			assert.Equal(t, labels{"voice-pipeline": "enabled"}, ruled(nodekeep.Register(t, "pgmac-2")), "the last good one counts")
 			nodekeep.SetPolicy(t, rulesPolicy)
@@ -186,8 +189,8 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 
 func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t *testing.T) {
 	const name = "rules-invalid-1"
-	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"+
-		"  - {name: kernel, when: {names: [rules-invalid-*]}, set: {kernel: \"{node.kernel}\", hardware.tier: standard}}\n", func() {
+	withPolicy(t, policytest.Manifest("labels:\n  rules:\n"+
+		"  - {name: kernel, when: {names: [rules-invalid-*]}, set: {kernel: \"{node.kernel}\", hardware.tier: standard}}\n"), func() {
 		node := harness.Registration(name)
 		node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
 		back := nodekeep.RegisterNode(t, node)
@@ -201,9 +204,9 @@ func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t 
 
 func TestHeartbeatsCauseNoWriteAtAnyNumberOfRules(t *testing.T) {
 	const name = "rules-beating-1"
-	rules := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
+	rules := "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels:\n    rules:\n"
 	for i := range 50 {
-		rules += fmt.Sprintf("  - {name: rule-%d, when: {names: [rules-beating-*], capacity: {cpu: \">=%d\"}}, set: {hardware.tier: at-least-%d}}\n", i, 50-i, 50-i)
+		rules += fmt.Sprintf("    - {name: rule-%d, when: {names: [rules-beating-*], capacity: {cpu: \">=%d\"}}, set: {hardware.tier: at-least-%d}}\n", i, 50-i, 50-i)
 	}
 	ignored := func() {
 		captureHasSeenAll(t)
@@ -223,22 +226,20 @@ func TestHeartbeatsCauseNoWriteAtAnyNumberOfRules(t *testing.T) {
 	})
 }
 
-// acceptRules accepts the rules of the policy file and returns when they are in force. capture looks every ten seconds, and when it reads
-// another file. An acceptance of rules that are in force already must not outlive this: it would count for the same rules later.
+// acceptRules accepts the rules of the NodePolicy and returns when they are in force. capture looks every ten seconds, and when it reads
+// another generation. An acceptance of rules that are in force already must not outlive this: it would count for the same rules later.
 func acceptRules(t *testing.T) {
 	t.Helper()
 	nodekeep.AcceptRules(t)
-	content, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
-	nodekeep.SetPolicy(t, string(content)+"# accepted\n")
-	p, err := policy.Load(content, policy.DefaultGate)
+	nodekeep.RenewPolicy(t)
+	p, err := policy.Load([]byte(nodekeep.Policy(t)), policy.DefaultGate)
 	require.NoError(t, err)
 	maps := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.Eventually(t, func() bool {
-		state, err := maps.Get(t.Context(), store.RulesName, metav1.GetOptions{})
+		state, err := maps.Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
 		return err == nil && state.Data[store.RulesInForce] == p.RulesHash()
 	}, settles, 20*time.Millisecond, "the rules must come into force")
 	withdrawn := harness.MustJSON(t, map[string]any{"data": map[string]any{store.RulesAccepted: nil}})
-	_, err = maps.Patch(t.Context(), store.RulesName, types.MergePatchType, withdrawn, metav1.PatchOptions{})
+	_, err = maps.Patch(t.Context(), store.AcceptedName, types.MergePatchType, withdrawn, metav1.PatchOptions{})
 	require.NoError(t, err)
 }

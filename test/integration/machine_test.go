@@ -12,9 +12,11 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-const quarantinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {keep: ['*', 'node-restriction.kubernetes.io/*']}\nmachine: {onMismatch: quarantine}\n"
+const quarantinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {keep: ['*', 'node-restriction.kubernetes.io/*']}\n  machine: {onMismatch: quarantine}\n"
 
 const tier = "node-restriction.kubernetes.io/tier"
 
@@ -72,7 +74,7 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testin
 
 func TestAnIsolationLabelGoesOnlyToTheMachineThatHadIt(t *testing.T) {
 	const name = "isolated-1"
-	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {keep: ['*', '"+tier+"']}\n", func() {
+	withPolicy(t, policytest.Manifest("labels: {keep: ['*', '"+tier+"']}\n"), func() {
 		nodekeep.RegisterRecorded(t, name, map[string]string{tier: "gold", "plain": "1"})
 		for range 2 {
 			nodekeep.DeleteNode(t, name)

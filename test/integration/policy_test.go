@@ -1,24 +1,23 @@
 package integration
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/record"
 )
 
 func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
-	shipped, err := os.ReadFile(nodekeep.PolicyFile)
-	require.NoError(t, err)
+	shipped := nodekeep.Policy(t)
 	const name = "policy-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", "b": "2", worker: ""})
 
-	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {ignore: [b], protected: never}\n")
-	defer nodekeep.SetPolicy(t, string(shipped))
+	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {ignore: [b], protected: never}\n")
+	defer nodekeep.SetPolicy(t, shipped)
 	edit, kept := "1", "2"
 	require.Eventually(t, func() bool {
 		edit += "1"
@@ -36,11 +35,11 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	assert.NotContains(t, back.Labels, worker)
 	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: ""})
 
-	nodekeep.SetPolicy(t, "labels: {keep: nothing")
+	nodekeep.ForcePolicy(t, policytest.Manifest("labels: {keep: [a b]}"))
 	nodekeep.Label(t, name, map[string]any{"c": "3"})
 	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: "", "c": "3"}) // the last good policy is in force
 
-	nodekeep.SetPolicy(t, string(shipped))
+	nodekeep.SetPolicy(t, shipped)
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"a": edit, "b": kept, "c": "3", worker: ""})

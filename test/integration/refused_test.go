@@ -12,6 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // denyLabel has an admission policy deny updates of Nodes with a label, until lift. probe is a Node by which it sees that the policy is in force.
@@ -53,7 +55,7 @@ func TestALabelOfARuleThatTheAPIServerRefusesStaysInTheRecordAndTheGateStays(t *
 	const name = "refused-gpu-1"
 	had := map[string]string{gpuWorker: ""}
 	rule := `{name: gpu, when: {names: [` + name + `], capacity: {nvidia.com/gpu: ">=1"}}, set: {` + gpuWorker + `: ""}, trust: kubelet}`
-	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels: {rules: ["+rule+"]}\n", func() {
+	withPolicy(t, policytest.Manifest("labels: {rules: ["+rule+"]}\n"), func() {
 		nodekeep.Register(t, name)
 		reports(t, name, "2", longReady())
 		becomes(t, name, had)

@@ -43,7 +43,7 @@ func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *te
 	back := nodekeep.Register(t, name)
 	assert.True(t, harness.Carries(back, own), "the record keeps the taint of a kubelet that no longer registers with it")
 
-	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints: {ignore: [example.com/burnin]}\n", func() {
+	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  taints: {ignore: [example.com/burnin]}\n", func() {
 		nodekeep.DeleteNode(t, name)
 		assert.True(t, harness.Carries(nodekeep.RegisterNode(t, tainted(name, own)), own), "the kubelet's own taint stays")
 		nodekeep.DeleteNode(t, name)

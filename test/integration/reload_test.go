@@ -11,11 +11,11 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// policyGood waits until both processes say whether the policy file is good.
+// policyGood waits until both processes say whether the policy is good.
 func policyGood(t *testing.T, good float64) {
 	t.Helper()
 	for _, process := range []string{"webhook", "capture"} {
-		require.Eventually(t, func() bool { return metric(t, process, "nodekeep_policy_file_good") == good }, settles, 50*time.Millisecond, process)
+		require.Eventually(t, func() bool { return metric(t, process, "nodekeep_policy_good") == good }, settles, 50*time.Millisecond, process)
 	}
 }
 
@@ -23,12 +23,12 @@ func aBadPolicyLeavesTheLastGoodOneInForce(t *testing.T) {
 	const name = "reloaded-1"
 	nodekeep.Register(t, name)
 	policyGood(t, 1)
-	reported := nextEvent(t, harness.Namespace, "nodekeep-policy", "PolicyInvalid")
-	nodekeep.SetPolicy(t, policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated=ci:Sometimes\"}]\n"))
+	reported := nextPolicyEvent(t, "PolicyInvalid")
+	nodekeep.ForcePolicy(t, policyOf("  rules: [{selector: dedicated=ci, taint: \"dedicated={Value}:NoSchedule\"}]\n"))
 	policyGood(t, 0)
 	reported()
-	described := nodekeep.MustKubectl(t, "-n", harness.Namespace, "describe", "configmap", "nodekeep-policy")
-	assert.Contains(t, described, "PolicyInvalid", "describe selects Events by the UID of the ConfigMap")
+	described := nodekeep.MustKubectl(t, "describe", "nodepolicy", harness.PolicyName)
+	assert.Contains(t, described, "PolicyInvalid", "describe selects Events by the UID of the NodePolicy")
 
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 	node := comesToCarry(t, name, "dedicated=ci:NoSchedule")

@@ -10,6 +10,8 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // A rule is what it sets, not its name. The device plugin of the Node is away, so nothing but what is known from before says that it has GPUs.
@@ -17,15 +19,13 @@ func TestARuleUnderAnotherNameKeepsItsLabelAndTheTaintThatFollows(t *testing.T) 
 	const name, taint = "renamed-rule-1", "renamed-rule=gpu:NoSchedule"
 	had := map[string]string{"accelerator": "renamed"}
 	called := func(rule string) string {
-		return `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
+		return policytest.Manifest(`labels:
   rules:
   - {name: ` + rule + `, when: {names: [` + name + `], capacity: {nvidia.com/gpu: ">=1"}}, set: {accelerator: renamed}}
 taints:
   rules:
   - {selector: accelerator=renamed, taint: "` + taint + `"}
-`
+`)
 	}
 	follows := func(rule string) {
 		t.Helper()

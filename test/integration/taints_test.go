@@ -12,11 +12,13 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// policyOf is a policy file with this section of taints.
+// policyOf is a policy with this section of taints.
 func policyOf(taints string) string {
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n" + taints
+	return policytest.Manifest("taints:\n" + taints)
 }
 
 // comesToCarry waits until a Node has exactly these taints, less what Kubernetes adds by itself.
@@ -80,6 +82,15 @@ func nextEvent(t testing.TB, namespace, object, reason string) (wait func()) {
 		t.Helper()
 		require.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > before }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
 	}
+}
+
+// policyEvents is the namespace of Events about the NodePolicy, which has none.
+const policyEvents = "default"
+
+// nextPolicyEvent returns what waits for one more Event of a reason about the NodePolicy.
+func nextPolicyEvent(t testing.TB, reason string) (wait func()) {
+	t.Helper()
+	return nextEvent(t, policyEvents, harness.PolicyName, reason)
 }
 
 // metric sums the series of a process.

@@ -15,13 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // On a control plane of its own, of whose nodekeep neither process runs: Nodes stay gated.
@@ -52,23 +53,16 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	require.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
 	maintained := own.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
 	stopChanging := changeAllTheWhile(t, own, "maintained")
-	for _, name := range []string{"node.left-1", store.RulesName, capture.InventoryName} {
+	for _, name := range []string{"node.left-1", store.AcceptedName, capture.InventoryName} {
 		_, err := client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) { // capture may have been faster
 			require.NoError(t, err)
 		}
 	}
-	governed := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(governed, []byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  keys:\n"+
-		"  - {key: a, values: [x], mode: deny}\n  - {key: b, values: [x], mode: warn}\n  - {key: c, values: [x], mode: audit}\n"), 0o600))
-	own.Shell(t, "", "", "nodekeep governance render --policy "+governed+" | kubectl apply --server-side -f -").RequireDone(t)
-
 	tenant := harness.TaintOf("tenant=blue:NoExecute")
 	own.RegisterNode(t, tainted("unverified", "example.com/unverified:NoExecute", "tenant=blue:NoExecute", "nodekeep.dev/unverified:NoSchedule"))
-	profiles := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n" +
-		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"}})
-	_, err := client.ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, profiles, metav1.PatchOptions{})
-	require.NoError(t, err)
+	own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n"+
+		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"))
 
 	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
 	stopChanging()
@@ -78,7 +72,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		"new Nodes are no longer gated", "node maintained: gate lifted\n", "no Node is behind the gate;",
 		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
 		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
-		"ConfigMap nodekeep-rules: deleted", "ConfigMap nodekeep-inventory: deleted", "node unverified: verification taint removed\n",
+		"ConfigMap nodekeep-accepted: deleted", "ConfigMap nodekeep-inventory: deleted", "node unverified: verification taint removed\n",
 	} {
 		assert.Contains(t, out, line)
 	}
@@ -206,7 +200,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 		assert.Regexp(t, `Nodes behind the gate: +1 \(planned\)`, plan)
 		assert.Regexp(t, `Unverified Nodes: +1 \(planned\)`, plan)
 		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
-		assert.Regexp(t, `ConfigMap +nodekeep-rules +not there\n`, plan)
+		assert.Regexp(t, `ConfigMap +nodekeep-accepted +not there\n`, plan)
 		assert.Equal(t, []string{"planned"}, own.GatedNodes(t), "nothing is changed")
 		own.MustKubectl(t, "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate") // nothing is deleted
 	}

@@ -15,14 +15,16 @@ import (
 )
 
 const verifyingPolicy = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
-  label: example.com/checked
-  profiles:
-  - name: infra
-    nodeSelector: node-role.kubernetes.io/worker
-    taint: example.com/unchecked=yes:NoSchedule
-    checks: [{name: api, api: {}}]
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  verify:
+    label: example.com/checked
+    profiles:
+    - name: infra
+      nodeSelector: node-role.kubernetes.io/worker
+      taint: example.com/unchecked=yes:NoSchedule
+      checks: [{name: api, api: {}}]
 `
 
 const unchecked = "example.com/unchecked=yes:NoSchedule"
@@ -106,11 +108,11 @@ func TestAPolicyWithOtherKeysDoesNotMakeThoseOfVerificationAnOperators(t *testin
 	withPolicy(t, verifyingPolicy, func() {
 		nodekeep.RegisterRecorded(t, name, map[string]string{harness.Worker: ""})
 		nodekeep.Taint(t, name, unchecked)
-		withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n", func() {
+		withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n", func() {
 			requireNotRecorded(t, name, "without-profiles")
 		})
 		passes(t, name)
-		withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n", func() {
+		withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n", func() {
 			nodekeep.WithoutCapture(t, func() {})
 			requireNotRecorded(t, name, "restarted-without-profiles")
 			nodekeep.DeleteNode(t, name)

@@ -190,6 +190,8 @@ func mayDoNothingElse(t *testing.T, client *kubernetes.Clientset) {
 		"write Events about Nodes":             {Verb: "create", Resource: "events", Namespace: "default"},
 		"read the Service that a check names":  {Verb: "get", Resource: "services", Namespace: "default", Name: "kubernetes"}, // kubernetes.default.svc
 		"read the endpoints of the DNS server": {Verb: "list", Group: "discovery.k8s.io", Resource: "endpointslices", Namespace: "kube-system"},
+		"follow the policy":                    {Verb: "watch", Group: "nodekeep.dev", Resource: "nodepolicies"},
+		"read the policy accepted last":        {Verb: "get", Resource: "configmaps", Namespace: harness.Namespace, Name: "nodekeep-accepted"},
 		"read the Pod of such an endpoint":     {Verb: "get", Resource: "pods", Namespace: "kube-system"},
 	}
 	denied := map[string]access{
@@ -202,7 +204,10 @@ func mayDoNothingElse(t *testing.T, client *kubernetes.Clientset) {
 		"reach kubelets":                     {Verb: "get", Resource: "nodes", Subresource: "proxy"},
 		"read records":                       {Verb: "get", Resource: "configmaps", Namespace: harness.Namespace},
 		"write records":                      {Verb: "create", Resource: "configmaps", Namespace: harness.Namespace},
-		"read the policy's ConfigMap":        {Verb: "get", Resource: "configmaps", Namespace: harness.Namespace, Name: "nodekeep-policy"},
+		"change the policy":                  {Verb: "patch", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"create a policy":                    {Verb: "create", Group: "nodekeep.dev", Resource: "nodepolicies"},
+		"delete the policy":                  {Verb: "delete", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
+		"change what was accepted":           {Verb: "patch", Resource: "configmaps", Namespace: harness.Namespace, Name: "nodekeep-accepted"},
 		"start Pods elsewhere":               {Verb: "create", Resource: "pods", Namespace: harness.Namespace},
 		"read Pods of the release":           {Verb: "list", Resource: "pods", Namespace: harness.Namespace},
 		"list all Pods":                      {Verb: "list", Resource: "pods"},

@@ -83,7 +83,7 @@ func TestARelease(t *testing.T) {
 	t.Run("installs with helm, is checked and uninstalled", func(t *testing.T) {
 		own, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
 		require.NoError(t, err)
-		own.MustKubectl(t, "delete", "-f", filepath.Join(release, "nodekeep.yaml"))
+		own.MustKubectl(t, "delete", "-f", filepath.Join(release, "nodekeep.yaml"), "-f", filepath.Join(release, "crd.yaml")) // Helm adopts no object that is there
 		helm := func(args ...string) {
 			_, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", own.AdminKubeconfig())...)
 			require.NoError(t, err)

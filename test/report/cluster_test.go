@@ -25,15 +25,17 @@ const tier = "hardware.tier"
 
 // governed is the policy that the reports go by.
 const governed = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: row, when: {labels: "rack in (r1,r2)"}, set: {example.com/row: a}} # not in force in the cluster: drift
-governance:
-  keys:
-  - {key: hardware.tier, values: [standard, high-performance, gpu], required: true, mode: warn}
-  - {key: rack, pattern: '^r[0-9]+$', required: true, mode: deny}
-  - {key: team.owner, required: true, mode: audit}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: row, when: {labels: "rack in (r1,r2)"}, set: {example.com/row: a}} # not in force in the cluster: drift
+  governance:
+    keys:
+    - {key: hardware.tier, values: [standard, high-performance, gpu], required: true, mode: warn}
+    - {key: rack, pattern: '^r[0-9]+$', required: true, mode: deny}
+    - {key: team.owner, required: true, mode: audit}
 `
 
 // howMany Nodes there are.

@@ -5,7 +5,7 @@
 //   - capacity, allocatable, names, labels, and devices of ResourceSlices, also while slices are missing;
 //   - kubelets that restart, or report CPU 0;
 //   - other machines of a name, and systems that are installed again;
-//   - holds of the policy file, and their ends, for labels that rules set or keep off;
+//   - holds of the policy, and their ends, for labels that rules set or keep off;
 //   - rules in audit, and a client that fights with a rule of precedence: rule.
 //
 // Environment variables change a run:

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // answer is what is known of a condition.
@@ -50,7 +52,7 @@ type setting struct {
 	absent      bool      // the rule keeps the label off the Node
 }
 
-// question is a condition, and how the policy file writes it.
+// question is a condition, and how the policy writes it.
 type question struct {
 	text string
 	ask  func(m *machine, see view) answer
@@ -180,7 +182,7 @@ type rule struct {
 	absent  []string
 	wins    bool          // over operators
 	trusts  bool          // the kubelet
-	hold    time.Duration // that the policy file says; 0: none
+	hold    time.Duration // that the policy says; 0: none
 	plugins bool          // it looks at what device plugins and drivers report
 	audit   bool          // it sets nothing
 }
@@ -206,11 +208,10 @@ func (s setting) String() string {
 // rules are those of a policy.
 type rules []rule
 
-// yaml is the policy file.
+// yaml is the manifest of the policy.
 func (all rules) yaml() string {
 	var text strings.Builder
-	text.WriteString("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ntaints:\n  rules:\n")
-	text.WriteString("  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
+	text.WriteString("taints:\n  rules:\n  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
 	for _, r := range all {
 		fmt.Fprintf(&text, "  - name: %s\n    when: {%s}\n", r.name, r.when.text)
 		if r.hold > 0 {
@@ -237,7 +238,7 @@ func (all rules) yaml() string {
 			text.WriteString("    trust: kubelet\n")
 		}
 	}
-	return text.String()
+	return policytest.Manifest(text.String())
 }
 
 // named is the rule of a name.

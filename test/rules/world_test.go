@@ -487,7 +487,7 @@ func (w *world) change(title string, to rules) {
 		}
 	}
 	w.rules = to
-	require.NoError(w.t, nodekeep.WritePolicy(to.yaml()))
+	require.NoError(w.t, nodekeep.WritePolicy(w.t.Context(), to.yaml()))
 	if altered > max(1, len(w.machines)/10) {
 		w.figures["policies held"]++
 		held := map[string]map[string]setting{}
@@ -498,7 +498,7 @@ func (w *world) change(title string, to rules) {
 		w.audited(title+", held", reads)
 		nodekeep.AcceptRules(w.t)
 		began = time.Now()
-		require.NoError(w.t, nodekeep.WritePolicy(to.yaml()+"# accepted\n")) // so that capture looks at once
+		nodekeep.RenewPolicy(w.t) // so that capture looks at once
 		reads++
 	}
 	w.settle(title, began, w.follow)
@@ -522,7 +522,7 @@ func (w *world) outlast(title string) {
 	}
 }
 
-// audited waits until capture has counted what the last rule, which is in audit, would set: once for each Node, each time that the file was read.
+// audited waits until capture has counted what the last rule, which is in audit, would set: once for each Node, each time that the policy was read.
 func (w *world) audited(title string, reads int) {
 	w.t.Helper()
 	last, want := w.rules[len(w.rules)-1], 0.0

@@ -52,7 +52,7 @@ true
 
 {{/* "true" where protected labels are restored in the CREATE itself. */}}
 {{- define "nodekeep.inline" -}}
-{{- if eq (dig "labels" "protected" "deferred" (.Values.policy | default dict)) "inline" -}}
+{{- if eq (((.Values.policy).labels).protected | default "deferred") "inline" -}}
 true
 {{- end -}}
 {{- end }}
@@ -95,7 +95,7 @@ controller can remove its taint after the last profile has left the policy.
 */}}
 {{- define "nodekeep.verifyTaints" -}}
 {{- $keys := list "nodekeep.dev/unverified" -}}
-{{- range dig "verify" "profiles" list (.Values.policy | default dict) -}}
+{{- range ((.Values.policy).verify).profiles -}}
 {{- $keys = append $keys (regexFind "^[^=:]+" (.taint | default "nodekeep.dev/unverified")) -}}
 {{- end -}}
 {{- $keys | uniq | sortAlpha | toJson -}}
@@ -103,7 +103,7 @@ controller can remove its taint after the last profile has left the policy.
 
 {{/* The label of a verified Node. */}}
 {{- define "nodekeep.verifiedLabel" -}}
-{{- dig "verify" "label" "" (.Values.policy | default dict) | default "nodekeep.dev/verified" -}}
+{{- ((.Values.policy).verify).label | default "nodekeep.dev/verified" -}}
 {{- end }}
 
 {{/*
@@ -115,7 +115,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- $services := list -}}
 {{- $logs := false -}}
 {{- $dns := splitList "/" .Values.verify.dnsService | first -}}
-{{- range dig "verify" "profiles" list (.Values.policy | default dict) -}}
+{{- range ((.Values.policy).verify).profiles -}}
 {{- range dig "wait" "daemonSets" list . -}}
 {{- $daemonSets = append $daemonSets (splitList "/" . | first) -}}
 {{- end -}}
@@ -148,7 +148,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{/* The kinds of removal that profiles of the policy use, as JSON. */}}
 {{- define "nodekeep.verifyRemovals" -}}
 {{- $kinds := list -}}
-{{- range dig "verify" "profiles" list (.Values.policy | default dict) -}}
+{{- range ((.Values.policy).verify).profiles -}}
 {{- $kind := dig "onFailure" "keep" . -}}
 {{- if ne $kind "keep" -}}
 {{- $kinds = append $kinds $kind -}}
@@ -224,7 +224,7 @@ server from adding others that would let the scheduler choose a Node which is lo
 - {key: {{ .root.Values.gate.key }}, operator: Exists}
 - {key: node-role.kubernetes.io/control-plane, operator: Exists}
 {{- $keys := list }}
-{{- range dig "taints" "register" list (.root.Values.policy | default dict) }}
+{{- range ((.root.Values.policy).taints).register }}
 {{- $keys = append $keys (regexFind "^[^=:]+" .taint) }}
 {{- end }}
 {{- if .root.Values.verify.enabled }}
@@ -271,7 +271,6 @@ capabilities: {drop: [ALL]}
 {{/* Flags that all processes have. */}}
 {{- define "nodekeep.args" -}}
 - --namespace={{ .root.Release.Namespace }}
-- --policy=/etc/nodekeep/policy.yaml
 - --gate-key={{ .root.Values.gate.key }}
 - --metrics-bind-address={{ if .root.Values.metrics.enabled }}:{{ .values.ports.metrics }}{{ else }}0{{ end }}
 {{- if .root.Values.metrics.secure }}
@@ -287,10 +286,15 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
+{{/* The environment; call with a dict that has root and values. A component names its Pod in the status of the NodePolicy. */}}
 {{- define "nodekeep.env" -}}
 {{- $api := .root.Values.kubeAPI -}}
-{{- if or $api.host $api.port .values.env -}}
+{{- if or .component $api.host $api.port .values.env -}}
 env:
+{{- if .component }}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- end }}
 {{- with $api.host }}
 - {name: KUBERNETES_SERVICE_HOST, value: {{ . | quote }}}
 {{- end }}

@@ -79,6 +79,7 @@ func New(ctx context.Context, run *Run, build harness.Product) *Bed {
 	b.writeCertificate()
 	b.connect(ctx)
 	b.takeShipped(ctx)
+	b.bind(ctx)
 	b.Use(ctx, Variant{})
 	return b
 }
@@ -136,8 +137,10 @@ func (b *Bed) ControlPlane() []*harness.Process {
 	return []*harness.Process{b.cluster.Process("etcd"), b.cluster.Process("kube-apiserver")}
 }
 
-// SetPolicy replaces the policy file, which processes read at their start and follow.
-func (b *Bed) SetPolicy(content string) { require.NoError(b, b.nodekeep.WritePolicy(content)) }
+// SetPolicy replaces the policy, which processes read at their start and follow.
+func (b *Bed) SetPolicy(ctx context.Context, content string) {
+	require.NoError(b, b.nodekeep.WritePolicy(ctx, content))
+}
 
 // Until asks every so often until done says yes, for so long at most. The error says "wait until" and what.
 func (b *Bed) Until(ctx context.Context, limit, every time.Duration, what string, done func(ctx context.Context) (bool, error)) {

@@ -2,6 +2,7 @@ package bed
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,7 +21,9 @@ func (b *Bed) takeShipped(ctx context.Context) {
 	require.NoError(b, err)
 	capture, err := validating.Get(ctx, "nodekeep", metav1.GetOptions{})
 	require.NoError(b, err)
-	b.restoreHook, b.captureHook = restore.Webhooks[0], capture.Webhooks[0]
+	at := slices.IndexFunc(capture.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == "deletion.nodekeep.dev" })
+	require.GreaterOrEqual(b, at, 0)
+	b.restoreHook, b.captureHook = restore.Webhooks[0], capture.Webhooks[at]
 	b.restoreHook.Name, b.captureHook.Name = "restore.bench.nodekeep.dev", "capture.bench.nodekeep.dev"
 	require.NoError(b, mutating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
 	require.NoError(b, validating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))

@@ -73,7 +73,7 @@ var Unverified = corev1.Taint{Key: "nodekeep.dev/unverified", Effect: corev1.Tai
 // StartVerify starts the controller of verification with a policy, and waits until it is ready. It runs as an admin: its ServiceAccount is not
 // installed.
 func (b *Bed) StartVerify(ctx context.Context, name, policy string, env ...string) *Program {
-	b.SetPolicy(policy)
+	b.SetPolicy(ctx, policy)
 	return b.start(ctx, name, env, "verify", "--leader-elect=false", "--image", "nodekeep:bench",
 		"--kubeconfig", b.nodekeep.AdminKubeconfig(), "--namespace", harness.Namespace)
 }
@@ -82,8 +82,7 @@ func (b *Bed) StartVerify(ctx context.Context, name, policy string, env ...strin
 func (b *Bed) start(ctx context.Context, name string, env []string, args ...string) *Program {
 	free := b.freeAddresses(3)
 	p := &Program{bed: b, metrics: free[1], pprof: free[2]}
-	args = append(args, "--policy", b.nodekeep.PolicyFile,
-		"--health-probe-bind-address", free[0], "--metrics-bind-address", p.metrics, "--pprof-bind-address", p.pprof)
+	args = append(args, "--health-probe-bind-address", free[0], "--metrics-bind-address", p.metrics, "--pprof-bind-address", p.pprof)
 	began := time.Now()
 	var err error
 	p.Process, err = b.cluster.Go(name, b.nodekeep.Binary(), args, env...)

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"nodekeep.dev/nodekeep/governance"
 )
 
 // deletions is the path at which nodekeep's webhook sees Nodes that are about to be deleted.
@@ -29,9 +31,11 @@ func (b *Bed) Use(ctx context.Context, v Variant) {
 	b.settle(ctx, v)
 }
 
-// Install has the API server use nodekeep as it is shipped. This is the gate, the guard policies, and the webhook at CREATE and at DELETE.
+// Install has the API server use nodekeep as it is shipped. This is the gate, the guard policies, the policies of governance, and the
+// webhook at CREATE and at DELETE.
 func (b *Bed) Install(ctx context.Context) {
 	b.Use(ctx, Variant{Answerer: Nodekeep, Gate: true, Guards: true})
+	b.bind(ctx, governance.PolicyNames()...)
 	b.reviewDeletes(ctx)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
@@ -165,17 +166,29 @@ func TestRecordsThatCannotBeReadOrFoundOrWaitAndTheNodesBehindTheGateAreFound(t 
 	do(t, "kubectl "+ns+" delete configmap --ignore-not-found node.doctor-stray node.doctor-torn")
 }
 
-func TestAPolicyThatIsWrongIsFoundAndThePrintedCommandNamesTheLine(t *testing.T) {
+func TestAPolicyThatIsMissingOrWrongIsFoundAndThePrintedCommandsCreateItAndNameItsErrors(t *testing.T) {
 	rollAll(t)
-	putBack := removed(t, ns+" configmap nodekeep-policy")
-	finds(t, "policy-gone")
-	configMap(t, "nodekeep-policy", nil, map[string]string{"policy.yaml": "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nretention: 5s\n"})
+	isHealthy(t)
+	shipped := nodekeep.Policy(t)
+	nodekeep.DeletePolicy(t)
+	runs(t, finds(t, "policy-gone"), "kubectl -n nodekeep-system get configmap/nodekeep-accepted ")
+	isHealthy(t)
+	assert.Equal(t, shipped, nodekeep.Policy(t), "it is created of the copy")
+
+	nodekeep.ForcePolicy(t, policytest.Manifest("retention: 5s\nlabels: {keep: [a b]}"))
 	remedies := finds(t, "policy-wrong")
 	a := shell(t, remedies[0])
 	assert.Equal(t, 2, a.Code)
-	assert.Contains(t, a.Out, "stdin:3: retention: Invalid value: \"5s\"")
-	do(t, "kubectl "+ns+" delete configmap nodekeep-policy")
+	assert.Contains(t, a.Out, "spec.retention: Invalid value: \"5s\"")
+	assert.Contains(t, a.Out, "spec.labels.keep[0]: Invalid value: \"a b\"")
+	nodekeep.SetPolicy(t, shipped)
+	isHealthy(t)
+
+	putBack := removed(t, "customresourcedefinition nodepolicies.nodekeep.dev")
+	finds(t, "policy-unserved")
 	putBack()
+	do(t, "kubectl wait --for=condition=Established customresourcedefinition/nodepolicies.nodekeep.dev")
+	eventually(t, func() bool { return nodekeep.WritePolicy(t.Context(), shipped) == nil })
 	isHealthy(t)
 }
 

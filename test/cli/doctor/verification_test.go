@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -37,7 +38,7 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	do(t, "kubectl taint node doctor-unverified --overwrite nodekeep.dev/unverified:NoSchedule")
 	do(t, "kubectl "+ns+" delete deployment nodekeep-verify")
 	finds(t, "verification-gone")
-	do(t, "kubectl apply --server-side --force-conflicts -f "+filepath.Join(harness.Manifests(), "nodekeep.yaml")+" -l app.kubernetes.io/component=policy")
+	nodekeep.SetPolicy(t, policytest.Head)
 	remedies = finds(t, "verification-left")
 	runs(t, remedies, "kubectl taint nodes --all nodekeep.dev/unverified-")
 	isHealthy(t)

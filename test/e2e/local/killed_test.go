@@ -3,7 +3,6 @@ package local
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
@@ -61,17 +59,13 @@ func (c *cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(
 	p, err = proxy.Start(config)
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)
-	dir := t.TempDir()
-	kubeconfig, policy := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "policy.yaml")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, p.Through(config)))
-	shipped, err := c.Admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), "nodekeep-policy", metav1.GetOptions{})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(policy, []byte(shipped.Data["policy.yaml"]), 0o600))
 	return p, func(t *testing.T) *harness.Process {
 		t.Helper()
 		controller, err := c.Cluster.Go("verify", binary(t), []string{
 			"verify", "--leader-elect=false", "--image", image, "--image-pull-policy", string(corev1.PullNever), "--kubeconfig", kubeconfig,
-			"--namespace", namespace, "--policy", policy, "--health-probe-bind-address", "0", "--metrics-bind-address", "0",
+			"--namespace", namespace, "--health-probe-bind-address", "0", "--metrics-bind-address", "0",
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = controller.Kill() }) // also where the test fails

@@ -32,6 +32,11 @@ func Watches(resource string) Match {
 	}
 }
 
+// WatchesOne are the requests that watch one object of a resource.
+func WatchesOne(resource string) Match {
+	return func(r *http.Request) bool { return Reads(resource)(r) && ofOne(r) && r.URL.Query().Get("watch") != "" }
+}
+
 // Answer refuses a share of the requests (1: all, 2: every second, ...). It answers a status in the words of the API server.
 func Answer(match Match, status int, reason metav1.StatusReason, share int64) Fault {
 	var count atomic.Int64

@@ -43,13 +43,29 @@ func Mute(match Match, duration time.Duration) Fault {
 			apiServer.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusOK)
-		_ = http.NewResponseController(w).Flush()
-		select {
-		case <-r.Context().Done():
-		case <-time.After(duration):
+		mute(w, r, time.After(duration))
+	}
+}
+
+// MuteUntil is Mute until a channel is closed.
+func MuteUntil(match Match, done <-chan struct{}) Fault {
+	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+		if !match(r) {
+			apiServer.ServeHTTP(w, r)
+			return
 		}
+		mute(w, r, done)
+	}
+}
+
+// mute accepts a watch and sends nothing until done.
+func mute[T any](w http.ResponseWriter, r *http.Request, done <-chan T) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-r.Context().Done():
+	case <-done:
 	}
 }
 

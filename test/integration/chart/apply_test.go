@@ -21,6 +21,7 @@ import (
 // The API server takes every object of every variant, hooks included, with no field that it does not know; those of cert-manager by
 // the schema that cert-manager publishes.
 func TestTheAPIServerTakesAllThatIsRendered(t *testing.T) {
+	withPolicies(t)
 	require.NoError(t, makeNamespace(t.Context(), namespace, nil)) // a dry run does not make the one that is rendered
 	dry := newDryRun(t)
 	kinds := map[string]int{}
@@ -36,7 +37,7 @@ func TestTheAPIServerTakesAllThatIsRendered(t *testing.T) {
 		})
 	}
 	t.Logf("applied: %v", kinds)
-	for _, kind := range []string{"Certificate", "Issuer", "Job", "FlowSchema", "MutatingAdmissionPolicy", "ResourceQuota", "NetworkPolicy"} {
+	for _, kind := range []string{"Certificate", "Issuer", "Job", "FlowSchema", "MutatingAdmissionPolicy", "ResourceQuota", "NetworkPolicy", "NodePolicy", "CustomResourceDefinition"} {
 		assert.NotZero(t, kinds[kind], kind)
 	}
 }

@@ -59,6 +59,7 @@ const kubeletLag = 3 * time.Second
 func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 	r := byCertManager{release: release{namespace: "by-cert-manager", serverSide: "true"}, mount: t.TempDir(), held: new(atomic.Bool)}
 	startCertManager(t)
+	withoutPolicies(t)
 	r.helm(t, "install", "nodekeep", harness.Chart(), "--create-namespace", "--set", "certificates.mode=certManager")
 	t.Cleanup(func() { r.cleanUp(t) })
 	r.alsoForLoopback(t)
@@ -218,7 +219,7 @@ func (r byCertManager) startWebhook(t *testing.T) string {
 			args[i] = "--cert-dir=" + r.mount
 		}
 	}
-	args = append(args, "--kubeconfig", file, "--policy", "", "--host", host, "--port", port,
+	args = append(args, "--kubeconfig", file, "--host", host, "--port", port,
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--drain", "0s")
 	process, err := control.Go("webhook-by-cert-manager", binary, args)
 	require.NoError(t, err)

@@ -1,9 +1,7 @@
 package chart
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,6 +47,9 @@ var elsewhere = []string{
 	"nodekeep-viewer-events", "nodekeep-operator-events",
 }
 
+// ofThePolicy are the objects with names of their own.
+var ofThePolicy = []string{"CustomResourceDefinition /nodepolicies.nodekeep.dev", "NodePolicy /default"}
+
 func everyObjectIsOurs(t *testing.T, r rendered) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -56,7 +57,7 @@ func everyObjectIsOurs(t *testing.T, r rendered) {
 		id := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 		assert.False(t, seen[id], "twice: %s", id)
 		seen[id] = true
-		assert.True(t, strings.HasPrefix(object.GetName(), "nodekeep"), id)
+		assert.True(t, strings.HasPrefix(object.GetName(), "nodekeep") || slices.Contains(ofThePolicy, id), id)
 		assert.Equal(t, "nodekeep", object.GetLabels()["app.kubernetes.io/name"], id)
 		assert.NotEmpty(t, object.GetLabels()["app.kubernetes.io/component"], id)
 		if object.GetNamespace() != "" && !slices.Contains(elsewhere, object.GetName()) {
@@ -83,7 +84,7 @@ func noWebhookKeepsANodeOutOrIn(t *testing.T, r rendered) {
 	}
 	for _, hook := range validating {
 		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), hook.FailurePolicy)
-		assert.Equal(t, ptr.To[int32](1), hook.TimeoutSeconds)
+		assert.Equal(t, ptr.To(map[string]int32{"policy.nodekeep.dev": 5, "deletion.nodekeep.dev": 1}[hook.Name]), hook.TimeoutSeconds)
 	}
 	if gated(r) {
 		gate := get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-gate")
@@ -153,6 +154,9 @@ func noRightIsAWildcard(t *testing.T, r rendered) {
 		for _, list := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources} {
 			assert.NotContains(t, list, "*", "%v", rule)
 		}
+		if slices.Contains(rule.Resources, "nodepolicies") {
+			assert.Subset(t, []string{"get", "list", "watch"}, rule.Verbs, "nobody writes the policy")
+		}
 		if slices.Contains(rule.Resources, "nodes/status") {
 			assert.Equal(t, []string{"patch"}, rule.Verbs, "%v", rule)
 		}
@@ -180,18 +184,10 @@ func removesNodes(t *testing.T, r rendered) bool {
 // every error at once, and this must be the only one.
 func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	content := r.policy(t)
-	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-	_, err := policy.Load([]byte(content), policy.DefaultGate)
+	_, err := policy.Load([]byte(r.policy(t)), policy.DefaultGate)
 	require.NoError(t, err)
 	for name := range r.pods(t) {
 		args := slices.Clone(r.container(t, name).Args)
-		for i, arg := range args {
-			if strings.HasPrefix(arg, "--policy=") {
-				args[i] = "--policy=" + file
-			}
-		}
 		out, err := exec.CommandContext(t.Context(), binary, append(args, "--kubeconfig=/does/not/exist")...).CombinedOutput()
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit, "%s", name)
@@ -206,7 +202,7 @@ func theProgramTakesItsFlagsAndItsPolicy(t *testing.T, r rendered) {
 
 // A value that nobody has set must not change what the program does by itself.
 func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
-	inPods := []string{"namespace", "policy", "metrics-bind-address", "health-probe-bind-address", "self-signed", "image"}
+	inPods := []string{"namespace", "metrics-bind-address", "health-probe-bind-address", "self-signed", "image"}
 	compared := 0
 	for _, process := range []string{"webhook", "capture", "verify"} {
 		help, err := exec.CommandContext(t.Context(), binary, process, "--help").Output()

@@ -24,6 +24,7 @@ import (
 func TestAReleaseFromItsInstallToItsUninstall(t *testing.T) {
 	for name, serverSide := range map[string]string{"by server-side apply": "true", "by patches of the client": "false"} {
 		t.Run(name, func(t *testing.T) {
+			withoutPolicies(t)
 			r := release{namespace: "release-" + serverSide, serverSide: serverSide}
 			notes, err := r.tryHelm(t, "install", "nodekeep", harness.Chart(), "--create-namespace", "--server-side="+serverSide)
 			require.NoError(t, err)
@@ -268,6 +269,7 @@ func (r release) uninstall(t *testing.T) {
 
 // A release can hold its own namespace. Helm must not delete it with the release: the records are in it.
 func TestUninstallingAReleaseThatRenderedItsNamespaceKeepsTheRecords(t *testing.T) {
+	withoutPolicies(t)
 	r := release{namespace: "release-namespace", serverSide: "true"}
 	r.helm(t, "install", "nodekeep", harness.Chart(), "--create-namespace", "--take-ownership", "--set", "namespace.create=true")
 	records := admin.CoreV1().ConfigMaps(r.namespace)

@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -107,7 +109,7 @@ func (r rendered) container(t *testing.T, name string) corev1.Container {
 func (r rendered) rules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	t.Helper()
 	for _, name := range r.names("ClusterRole") {
-		if strings.HasPrefix(name, "nodekeep-viewer") || strings.HasPrefix(name, "nodekeep-operator") {
+		if slices.ContainsFunc([]string{"nodekeep-viewer", "nodekeep-operator", "nodekeep-policy-"}, func(users string) bool { return strings.HasPrefix(name, users) }) {
 			continue // for users
 		}
 		rules = append(rules, get[rbacv1.ClusterRole](t, r, "ClusterRole", name).Rules...)
@@ -131,8 +133,14 @@ func (r rendered) hooks(t *testing.T) (mutating []admissionregistrationv1.Mutati
 	return get[admissionregistrationv1.MutatingWebhookConfiguration](t, r, "MutatingWebhookConfiguration", "nodekeep").Webhooks, validating
 }
 
-// policy is the policy file.
+// policy is the manifest of the NodePolicy. Without one, it is that of a policy that says nothing.
 func (r rendered) policy(t *testing.T) string {
 	t.Helper()
-	return get[corev1.ConfigMap](t, r, "ConfigMap", "nodekeep-policy").Data["policy.yaml"]
+	at := slices.IndexFunc(r, func(o *unstructured.Unstructured) bool { return o.GetKind() == "NodePolicy" })
+	if at < 0 {
+		return policytest.Head
+	}
+	content, err := sigsyaml.Marshal(r[at].Object)
+	require.NoError(t, err)
+	return string(content)
 }

@@ -25,6 +25,8 @@ func TestDriftOfTheStaticFilesIsFound(t *testing.T) {
 		"a value changed":            {map[string]string{"chart/values.yaml": "\nlog: {level: debug, format: text}\n"}, true},
 		"a template was added":       {map[string]string{"chart/templates/more.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}\n"}, true},
 		"a file was edited manually": {map[string]string{"nodekeep.yaml": "# a comment\n"}, true},
+		"the kind was edited":        {map[string]string{"crd.yaml": "# a comment\n"}, true},
+		"the schema was edited":      {map[string]string{"chart/crd.yaml": "# a comment\n"}, true},
 		"the namespace was edited":   {map[string]string{"namespace.yaml": "# a comment\n"}, true},
 		"doctor's file was edited":   {map[string]string{"complete.yaml": "# a comment\n"}, true},
 		"the other file was as well": {map[string]string{"nodekeep-cert-manager.yaml": "# a comment\n"}, true},

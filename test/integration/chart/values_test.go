@@ -10,45 +10,50 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 	for value, path := range map[string]string{
-		"webhooks.replicas=3":                            "additional properties 'webhooks' not allowed",
-		"webhook.replica=3":                              "at '/webhook'",
-		"webhook.replicas=0":                             "at '/webhook/replicas'",
-		"capture.replicas=two":                           "at '/capture/replicas'",
-		"webhook.failurePolicy=Fail":                     "at '/webhook'", // not offered: it would keep Nodes out
-		"webhook.ports.webhook=70000":                    "at '/webhook/ports/webhook'",
-		"webhook.drainSeconds=10s":                       "at '/webhook/drainSeconds'",
-		"webhook.resources.request.cpu=1":                "at '/webhook/resources'",
-		"webhook.tolerations[0].efect=NoSchedule":        "at '/webhook/tolerations/0'",
-		"webhook.env[0].value=x":                         "at '/webhook/env/0'",
-		"capture.hostNetwork=maybe":                      "at '/capture/hostNetwork'",
-		"capture.resync=often":                           "at '/capture/resync'",
-		"capture.retention.fraction=1.5":                 "at '/capture/retention/fraction'",
-		"capture.retention.fraction=0":                   "at '/capture/retention/fraction'",
-		"certificates.mode=selfsigned":                   "at '/certificates/mode'",
-		"certificates.mode=secret":                       "at '/certificates/secret/name'",
-		"certificates.certManager.issuerRef.kind=Issuer": "at '/certificates/certManager/issuerRef'",
-		"certificates.certManager.duration=7d":           "at '/certificates/certManager/duration'",
-		"gate.policy=on":                                 "at '/gate/policy'",
-		"gate.key=not a key":                             "at '/gate/key'",
-		"gate.key=it's":                                  "at '/gate/key'", // it goes into an expression
-		"image.digest=latest":                            "at '/image/digest'",
-		"kubeAPI.qps=0":                                  "at '/kubeAPI/qps'",
-		"kubeAPI.burst=0":                                "at '/kubeAPI/burst'",
-		"log.level=loud":                                 "at '/log/level'",
-		"policy.label.keep={a}":                          "at '/policy'",
-		"policy.labels.protected=sometimes":              "at '/policy/labels/protected'",
-		"policy.labels.keep=a":                           "at '/policy/labels/keep'",
-		"policy.taints.rules[0].taint=a=b:NoSchedule":    "at '/policy/taints/rules/0'",
-		"policy.taints.register[0].taint=a=b:Never":      "at '/policy/taints/register/0/taint'",
-		"policy.retention=30d":                           "at '/policy/retention'",
-		"policy.machine.onMismatch=x":                    "at '/policy/machine/onMismatch'",
-		"priorityClassQuota=true":                        "at '/priorityClassQuota'",
-		"webhook.clientAuthority.names={kube-apiserver}": "at '/webhook/clientAuthority/names'",
+		"webhooks.replicas=3":                                   "additional properties 'webhooks' not allowed",
+		"webhook.replica=3":                                     "at '/webhook'",
+		"webhook.replicas=0":                                    "at '/webhook/replicas'",
+		"capture.replicas=two":                                  "at '/capture/replicas'",
+		"webhook.failurePolicy=Fail":                            "at '/webhook'", // not offered: it would keep Nodes out
+		"webhook.ports.webhook=70000":                           "at '/webhook/ports/webhook'",
+		"webhook.drainSeconds=10s":                              "at '/webhook/drainSeconds'",
+		"webhook.resources.request.cpu=1":                       "at '/webhook/resources'",
+		"webhook.tolerations[0].efect=NoSchedule":               "at '/webhook/tolerations/0'",
+		"webhook.env[0].value=x":                                "at '/webhook/env/0'",
+		"capture.hostNetwork=maybe":                             "at '/capture/hostNetwork'",
+		"capture.resync=often":                                  "at '/capture/resync'",
+		"capture.retention.fraction=1.5":                        "at '/capture/retention/fraction'",
+		"capture.retention.fraction=0":                          "at '/capture/retention/fraction'",
+		"certificates.mode=selfsigned":                          "at '/certificates/mode'",
+		"certificates.mode=secret":                              "at '/certificates/secret/name'",
+		"certificates.certManager.issuerRef.kind=Issuer":        "at '/certificates/certManager/issuerRef'",
+		"certificates.certManager.duration=7d":                  "at '/certificates/certManager/duration'",
+		"gate.policy=on":                                        "at '/gate/policy'",
+		"gate.key=not a key":                                    "at '/gate/key'",
+		"gate.key=it's":                                         "at '/gate/key'", // it goes into an expression
+		"image.digest=latest":                                   "at '/image/digest'",
+		"kubeAPI.qps=0":                                         "at '/kubeAPI/qps'",
+		"kubeAPI.burst=0":                                       "at '/kubeAPI/burst'",
+		"log.level=loud":                                        "at '/log/level'",
+		"policy.label.keep={a}":                                 "at '/policy'",
+		"policy.labels.protected=sometimes":                     "at '/policy/labels/protected'",
+		"policy.labels.keep=a":                                  "at '/policy/labels/keep'",
+		"policy.labels.rules[0].nam=a":                          "at '/policy/labels/rules/0'",
+		"policy.labels.rules[0].wen.labels=a":                   "at '/policy/labels/rules/0'",
+		"policy.inventory[0].nme=a":                             "at '/policy/inventory/0'",
+		"policy.inventory[0].auth.tokenFile=/var/run/secrets/x": "at '/policy/inventory/0/auth/tokenFile'",
+		"policy.taints.rules[0].taint=a=b:NoSchedule":           "at '/policy/taints/rules/0'",
+		"policy.taints.register[0].taint=a=b:Never":             "at '/policy/taints/register/0/taint'",
+		"policy.retention=30d":                                  "at '/policy/retention'",
+		"policy.machine.onMismatch=x":                           "at '/policy/machine/onMismatch'",
+		"priorityClassQuota=true":                               "at '/priorityClassQuota'",
+		"webhook.clientAuthority.names={kube-apiserver}":        "at '/webhook/clientAuthority/names'",
 		"webhook.clientAuthority.configMap=one,webhook.clientAuthority.secret=another": "at '/webhook/clientAuthority/secret'",
 		"policy.verify.profiles[0].name=a":                                             "at '/policy/verify/profiles/0'",       // no checks
 		"policy.verify.profiles[0].taint=it's:NoSchedule":                              "at '/policy/verify/profiles/0/taint'", // it goes into an expression
@@ -98,7 +103,7 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 		"a taint without effect":     {`{taints: {register: [{taint: "a"}]}}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := policy.Load([]byte(withHead(t, c.policy)), policy.DefaultGate)
+			_, err := policy.Load([]byte(policytest.Head+"  "+c.policy), policy.DefaultGate)
 			require.Equal(t, c.good, err == nil, "nodekeep: %v", err)
 			file := filepath.Join(t.TempDir(), "values.yaml")
 			require.NoError(t, os.WriteFile(file, []byte("policy: "+c.policy+"\n"), 0o600))
@@ -111,28 +116,10 @@ func TestTheSchemaTakesEveryPolicyThatNodekeepTakes(t *testing.T) {
 	}
 }
 
-func withHead(t *testing.T, body string) string {
-	t.Helper()
-	var fields map[string]any
-	require.NoError(t, yaml.Unmarshal([]byte(body), &fields))
-	if fields == nil {
-		fields = map[string]any{}
-	}
-	fields["apiVersion"], fields["kind"] = "nodekeep.dev/v1alpha1", "Policy"
-	whole, err := yaml.Marshal(fields)
-	require.NoError(t, err)
-	return string(whole)
-}
-
-// The policy of the chart is the one without a file, so that leaving it alone changes nothing.
-func TestThePolicyOfTheChartIsTheDefaultOne(t *testing.T) {
-	content := render(t).policy(t)
-	shipped, err := policy.Load([]byte(content), policy.DefaultGate)
-	require.NoError(t, err)
-	assert.Equal(t, policy.Default().Retention(), shipped.Retention())
-	var fields map[string]any
-	require.NoError(t, yaml.Unmarshal([]byte(content), &fields))
-	assert.Equal(t, []any{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"}, fields["labels"].(map[string]any)["ignoreManagers"])
+// So Helm owns no field that an operator may want to set with kubectl.
+func TestTheChartMakesNoPolicyUnlessItsValuesSayOne(t *testing.T) {
+	assert.Empty(t, render(t).names("NodePolicy"))
+	assert.Equal(t, []string{"default"}, render(t, set("policy.cordon=keep")...).names("NodePolicy"))
 }
 
 func TestEveryValueIsExplained(t *testing.T) {

@@ -57,7 +57,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.True(t, guarded(r) && stripped(r))
 			mutating, validating := r.hooks(t)
 			assert.Len(t, mutating, 1)
-			assert.Len(t, validating, 1)
+			assert.Equal(t, []string{"policy.nodekeep.dev", "deletion.nodekeep.dev"}, []string{validating[0].Name, validating[1].Name})
 			assert.Equal(t, []string{"nodekeep-webhook"}, r.names("NetworkPolicy"), "one does nothing for pods on the host network")
 			assert.Equal(t, []string{"nodekeep-capture", "nodekeep-webhook"}, r.names("PodDisruptionBudget"))
 			assert.Equal(t, []string{"nodekeep", "nodekeep-leader-election"}, r.names("FlowSchema"))
@@ -151,16 +151,25 @@ func variants(t *testing.T) map[string]variant {
 			assert.True(t, gated(r))
 		}},
 		"the gate in any case": {append(set("gate.policy=enabled"), "--kube-version", "1.33"), func(t *testing.T, r rendered) { assert.True(t, gated(r)) }},
+		"a policy for a cluster that serves its kind": {append(set("policy.cordon=keep"), "--api-versions", "nodekeep.dev/v1alpha1/NodePolicy"), func(t *testing.T, r rendered) {
+			assert.NotContains(t, r.policy(t), "helm.sh/hook", "the object is part of the release")
+			assert.Contains(t, r.policy(t), "helm.sh/resource-policy: keep")
+		}},
+		"the kind of the policy is there already": {set("crd.create=false"), func(t *testing.T, r rendered) {
+			assert.Empty(t, r.names("CustomResourceDefinition"))
+		}},
 		"another gate": {set("gate.key=example.com/gate"), func(t *testing.T, r rendered) {
 			for name, pod := range r.pods(t) {
 				assert.Contains(t, pod.Spec.Containers[0].Args, "--gate-key=example.com/gate", name)
 				assert.True(t, tolerates(pod.Spec, "example.com/gate"), name)
 			}
 			assert.Contains(t, get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-gate").Spec.Mutations[0].JSONPatch.Expression, "key: 'example.com/gate'")
-			assert.Equal(t, "example.com/gate", get[corev1.ConfigMap](t, r, "ConfigMap", "nodekeep-policy").Data["gate-key"])
+			assert.Equal(t, "example.com/gate", get[corev1.ConfigMap](t, r, "ConfigMap", "nodekeep-gate").Data["gate-key"])
 		}},
 		"deletions unseen": {set("losslessDeletes.enabled=false"), func(t *testing.T, r rendered) {
-			assert.Empty(t, r.names("ValidatingWebhookConfiguration"))
+			_, validating := r.hooks(t)
+			require.Len(t, validating, 1)
+			assert.Equal(t, "policy.nodekeep.dev", validating[0].Name)
 			assert.Equal(t, []string{"get", "list", "watch"}, get[rbacv1.Role](t, r, "Role", "nodekeep-webhook").Rules[0].Verbs, "then the webhook writes nothing")
 			for _, rule := range get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules {
 				assert.NotContains(t, rule.Resources, "nodes", "and reads no Node")

@@ -18,10 +18,9 @@ func violating(t *testing.T) float64 {
 }
 
 func TestAKubeletWithAForbiddenValueRegistersAndIsReportedAndTaintedUntilItIsCorrected(t *testing.T) {
-	applied(t, rendered(t, documented(t)))
-	restore := nodekeep.UsePolicy(t, documented(t)+"  noncompliant: {taint: \"example.com/noncompliant:PreferNoSchedule\", after: 2s}\n")
+	restore := nodekeep.UsePolicy(t, documented(t)+"    noncompliant: {taint: \"example.com/noncompliant:PreferNoSchedule\", after: 2s}\n")
 	defer restore()
-	nodekeep.RegisterNode(t, harness.RegistrationWith("forbidden", map[string]string{"tier": "iron", "site": "north"}))
+	nodekeep.RegisterNode(t, harness.RegistrationWith("forbidden", map[string]string{"tier": "iron", "site": "north", "owner": "a"}))
 	nodekeep.WaitEvent(t, "forbidden", capture.GovernanceViolated)
 	require.Eventually(t, func() bool { return violating(t) == 1 }, harness.Settles, 50*time.Millisecond)
 	tainted := func(node *corev1.Node) bool {

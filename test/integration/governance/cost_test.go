@@ -18,6 +18,8 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // member is an administrator in so many groups.
@@ -82,18 +84,19 @@ func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {
 			}
 			node := "cost-" + name
 			nodekeep.Register(t, node)
-			text := rendered(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  reserved: ["+globs+"]\n")
-			applied(t, text)
+			govern(t, policytest.Manifest("governance:\n  reserved: ["+globs+"]\n"))
 			untilDenied(t, node, map[string]string{reserved: ""}, reserved+" is reserved")
 
-			most, err := strconv.Atoi(regexp.MustCompile(`at most (\d+) labels`).FindStringSubmatch(text)[1])
+			admin := member(t, 1)
+			said := regexp.MustCompile(`at most (\d+) labels`).FindStringSubmatch(labelling(t, admin, node, junk(1_000)))
+			require.NotNil(t, said)
+			most, err := strconv.Atoi(said[1])
 			require.NoError(t, err)
 			t.Logf("%d keys can be judged", most)
-			admin := member(t, 1)
 			assert.Empty(t, labelling(t, admin, node, junk(most)), "as many as can be judged")
 			assert.Contains(t, labelling(t, admin, node, and(junk(most-1), reserved)), reserved+" is reserved", "each is judged")
 			assert.Contains(t, labelling(t, admin, node, junk(most+1)), "cannot be judged")
-			for _, many := range []int{most, 300, 3_000} {
+			for _, many := range []int{most, 300, 3_000, 5_000} {
 				assert.NotEmpty(t, labelling(t, admin, node, and(junk(max(many, most)), reserved)), "among %d", many)
 			}
 			short := map[string]string{reserved: ""}
@@ -106,23 +109,60 @@ func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {
 }
 
 func TestARequesterInMoreGroupsThanCanBeComparedOwnsNoLabel(t *testing.T) {
-	var keys, owners []string
-	change := map[string]string{}
-	for i := range 19 {
-		owners = append(owners, fmt.Sprintf(`"group:owners-%d"`, i))
+	for name, tt := range map[string]struct {
+		end             string
+		judged, tooMany int // groups of the requester
+	}{"names": {"", 340, 360}, "patterns": {"*", 20, 40}} {
+		t.Run(name, func(t *testing.T) {
+			var keys, owners []string
+			change := map[string]string{}
+			for i := range 19 {
+				owners = append(owners, fmt.Sprintf(`"group:owners-%d%s"`, i, tt.end))
+			}
+			owners = append(owners, `"group:platform-admins`+tt.end+`"`)
+			for i := range 100 {
+				keys = append(keys, fmt.Sprintf("  - {key: team-%d, owners: [%s], mode: deny}\n", i, strings.Join(owners, ", ")))
+				change[fmt.Sprint("team-", i)] = "a"
+			}
+			node := "cost-owners-" + name
+			nodekeep.Register(t, node)
+			govern(t, policytest.Manifest("governance:\n  keys:\n"+strings.Join(keys, "")))
+			one := map[string]string{"team-0": "a"}
+			untilDenied(t, node, one, "can be changed only by")
+			assert.NotEmpty(t, labelling(t, member(t, tt.judged), node, change), "not an owner")
+			assert.Empty(t, labelling(t, member(t, tt.judged, "platform-admins"), node, change), "an owner in many groups")
+			for _, groups := range []int{tt.tooMany, 3_000, 12_000} {
+				assert.NotEmpty(t, labelling(t, member(t, groups), node, change), "in %d groups", groups)
+				assert.NotEmpty(t, labelling(t, member(t, groups, "platform-admins"), node, change), "whether it is an owner cannot be judged")
+			}
+			assert.Empty(t, labelling(t, member(t, 10*tt.tooMany, "platform-admins"), node, one), "fewer labels take fewer comparisons")
+		})
 	}
-	owners = append(owners, `"group:platform-admins"`)
+}
+
+// The schema of the NodePolicy allows no policy that costs more, but for lists of values, which cost less than patterns.
+func TestTheMostExpensivePolicyIsStillJudged(t *testing.T) {
+	var keys []string
+	change, right := map[string]string{}, map[string]string{}
+	pattern := "a{1,63}" + strings.Repeat("(b?|c?)", 35)
+	var required, owners []string
+	for i := range 20 {
+		required = append(required, fmt.Sprint("needed-", i))
+		owners = append(owners, fmt.Sprintf(`"group:%s%d"`, strings.Repeat("o", 150), i))
+		right[required[i]] = ""
+	}
 	for i := range 100 {
-		keys = append(keys, fmt.Sprintf("  - {key: team-%d, owners: [%s], mode: deny}\n", i, strings.Join(owners, ", ")))
-		change[fmt.Sprint("team-", i)] = "a"
+		key := strings.Repeat("n", 55) + fmt.Sprint(i)
+		keys = append(keys, fmt.Sprintf("  - {key: %s, pattern: '%s', requires: [%s], owners: [%s], required: true, immutable: true, mode: deny}\n",
+			key, pattern, strings.Join(required, ", "), strings.Join(owners, ", ")))
+		change[key], right[key] = strings.Repeat("a", 62)+"d", strings.Repeat("a", 63)
 	}
-	nodekeep.Register(t, "cost-owners")
-	applied(t, rendered(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\ngovernance:\n  keys:\n"+strings.Join(keys, "")))
-	untilDenied(t, "cost-owners", map[string]string{"team-0": "a"}, "can be changed only by")
-	assert.NotEmpty(t, labelling(t, member(t, 390), "cost-owners", change), "not an owner")
-	assert.Empty(t, labelling(t, member(t, 390, "platform-admins"), "cost-owners", change), "an owner in many groups")
-	for _, groups := range []int{410, 3_000} {
-		assert.NotEmpty(t, labelling(t, member(t, groups), "cost-owners", change), "in %d groups", groups)
-		assert.NotEmpty(t, labelling(t, member(t, groups, "platform-admins"), "cost-owners", change), "whether it is an owner cannot be judged")
-	}
+	nodekeep.Register(t, "cost-most")
+	govern(t, policytest.Manifest("governance:\n  keys:\n"+strings.Join(keys, "")+"  reserved: [\"*.corp.example/*\"]\n"))
+	untilDenied(t, "cost-most", change, "does not match its pattern")
+	owner := member(t, 10, strings.Repeat("o", 150)+"0")
+	assert.Contains(t, labelling(t, owner, "cost-most", change), "does not match its pattern", "all 100 labels are wrong")
+	assert.Contains(t, labelling(t, member(t, 10), "cost-most", right), "other owners")
+	assert.Empty(t, labelling(t, owner, "cost-most", right))
+	assert.Contains(t, labelling(t, owner, "cost-most", and(right, "a.corp.example/b")), "is reserved")
 }

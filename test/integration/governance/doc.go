@@ -1,3 +1,3 @@
-// Package governance tests the generated admission policies on a real API server: what they deny, warn about and audit. It also tests that capture
+// Package governance tests the admission policies on a real API server: what they deny, warn about and audit. It also tests that capture
 // reports and taints Nodes whose labels break a rule.
 package governance

@@ -1,19 +1,16 @@
 package governance
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/governance"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // nodekeep is the installation that all tests of this package share, with the policy of docs/governance.md.
@@ -22,7 +19,6 @@ var nodekeep *harness.Installation
 func TestMain(m *testing.M) {
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
 		i.TimeoutSeconds = harness.Patient
-		i.PolicyPoll = 100 * time.Millisecond
 		nodekeep = i
 	}))
 }
@@ -48,29 +44,13 @@ func marked(t *testing.T, page, comment string) string {
 func documented(t *testing.T) string {
 	t.Helper()
 	text := strings.TrimSuffix(strings.TrimPrefix(marked(t, page(t), "the policy of the table"), "```yaml\n"), "\n```")
-	return "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + text + "\n"
+	return policytest.Manifest(text + "\n")
 }
 
-// rendered are the admission policies of a policy file.
-func rendered(t *testing.T, content string) string {
+// govern writes a policy into the cluster, and nothing else. The one before is in force again when the test ends.
+func govern(t *testing.T, content string) {
 	t.Helper()
-	p, err := policy.Load([]byte(content), policy.DefaultGate)
-	require.NoError(t, err)
-	text, err := governance.Render(p.Governance(), harness.Namespace)
-	require.NoError(t, err)
-	return text
-}
-
-// applied writes admission policies into the cluster, and removes all of governance when the test ends.
-func applied(t *testing.T, text string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "policies.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", file)
-	t.Cleanup(func() {
-		_, err := nodekeep.Kubectl(context.Background(), "delete", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-l", "app.kubernetes.io/component=governance")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	})
+	before := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	nodekeep.SetPolicy(t, content)
 }

@@ -26,12 +26,14 @@ func TestAFileMakesLabelsAndItsLossChangesNone(t *testing.T) {
 	}
 	write("r1")
 	defer nodekeep.UsePolicy(t, fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
-inventory:
-- {name: racks, file: %q, interval: 1s, attributes: [rack]}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: rack, set: {example.com/rack: "{inventory.racks.rack}"}}
+  inventory:
+  - {name: racks, file: %q, interval: 1s, attributes: [rack]}
 `, inPolicy), nodekeep.CaptureArgs...)()
 	defer nodekeep.DeleteNode(t, name)
 	createAs(t, name, uuid)

@@ -179,11 +179,11 @@ func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
 			}
 		}
 	})
-	policy := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"
-	sources := "inventory:\n"
+	policy := "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels:\n    rules:\n"
+	sources := "  inventory:\n"
 	for source, s := range map[string]*inventoryServer{"honest": honest, "mute": mute, "lying": lying, "hostile": hostile} {
-		policy += fmt.Sprintf("  - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
-		sources += fmt.Sprintf("- {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
+		policy += fmt.Sprintf("    - {name: %[1]s, set: {example.com/%[1]s: '{inventory.%[1]s.rack}'}}\n", source)
+		sources += fmt.Sprintf("  - {name: %s, url: %q, ca: %q, interval: 1s, attributes: [rack]}\n", source, s.URL+"/nodes", s.ca)
 	}
 	defer nodekeep.UsePolicy(t, policy+sources, nodekeep.CaptureArgs...)()
 	createAs(t, name, uuid)
@@ -221,12 +221,14 @@ func TestAnInventoryMakesLabelsAndNoFailureOfItChangesAny(t *testing.T) {
 	all := slices.Concat(nodes, ahead)
 	s.say(listing(all...))
 	policy := fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  rules:
-  - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
-inventory:
-- {name: cmdb, url: %q, ca: %q, interval: 1s, attributes: [rack], preload: true}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    rules:
+    - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
+  inventory:
+  - {name: cmdb, url: %q, ca: %q, interval: 1s, attributes: [rack], preload: true}
 `, s.URL+"/nodes", s.ca)
 	nodekeep.SetPolicy(t, policy)
 	for i, name := range names {

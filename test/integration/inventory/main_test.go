@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,7 +34,6 @@ func mounted(t *testing.T, name string) (path, inPolicy string) {
 func TestMain(m *testing.M) {
 	os.Exit(harness.RunTests(m, harness.Options{}, func(i *harness.Installation) {
 		i.TimeoutSeconds = harness.Patient
-		i.PolicyPoll = 100 * time.Millisecond
 		mounts = filepath.Join(i.Cluster.Dir(), "mounts")
 		if err := os.Mkdir(mounts, 0o700); err != nil {
 			panic(err) // without a folder nothing here can run

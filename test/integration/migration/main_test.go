@@ -5,12 +5,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -25,18 +21,14 @@ func TestMain(m *testing.M) {
 			return fmt.Errorf("install nodekeep: %w", err)
 		}
 		nodekeep = installation
-		nodekeep.TimeoutSeconds, nodekeep.PolicyPoll = harness.Patient, 200*time.Millisecond
+		nodekeep.TimeoutSeconds = harness.Patient
 		nodekeep.CaptureArgs = []string{"--leader-elect=false"} // a killed leader would keep its Lease for a while
 		return nodekeep.Start(ctx)
 	}))
 }
 
-// usePolicy changes the policy of the processes, and the ConfigMap that commands read.
+// usePolicy changes the policy.
 func usePolicy(t *testing.T, sections string) {
 	t.Helper()
-	content := "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n" + sections
-	nodekeep.SetPolicy(t, content)
-	body := harness.MustJSON(t, map[string]any{"data": map[string]string{"policy.yaml": content}})
-	_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), "nodekeep-policy", types.MergePatchType, body, metav1.PatchOptions{})
-	require.NoError(t, err)
+	nodekeep.SetPolicy(t, policytest.Manifest(sections))
 }

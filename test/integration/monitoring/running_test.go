@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // One control plane serves everything here that needs one: what runs is scraped, and what the chart makes for Prometheus and Grafana is
@@ -118,8 +120,8 @@ const governedTier = "governance:\n  keys: [{key: tier, values: [gold], required
 // ruleLabelsDrift makes capture set a label of a rule again and audit another: it has no series for keys and rules before.
 func ruleLabelsDrift(t *testing.T, nodekeep *harness.Installation) {
 	t.Helper()
-	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nlabels:\n  rules:\n"+
-		"  - {name: gold, set: {tier: gold}, precedence: rule}\n  - {name: all, set: {rack: r1}, mode: audit}\n"+governedTier)
+	nodekeep.SetPolicy(t, policytest.Manifest("labels:\n  rules:\n"+
+		"  - {name: gold, set: {tier: gold}, precedence: rule}\n  - {name: all, set: {rack: r1}, mode: audit}\n"+governedTier))
 	const name = "drifts"
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"tier": "gold"})
@@ -134,7 +136,7 @@ func ruleLabelsDrift(t *testing.T, nodekeep *harness.Installation) {
 // verifies starts the controller with a profile, which names its series, and returns when it leads.
 func verifies(t *testing.T, nodekeep *harness.Installation) {
 	t.Helper()
-	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\nverify:\n  profiles:\n  - {name: gpu, nodeSelector: gpu=yes, checks: [{name: api, api: {}}]}\n"+governedTier)
+	nodekeep.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n  - {name: gpu, nodeSelector: gpu=yes, checks: [{name: api, api: {}}]}\n"+governedTier))
 	require.NoError(t, nodekeep.ReapplyVerify(t.Context()))
 	require.NoError(t, nodekeep.StartVerify(t.Context()))
 	require.Eventually(t, func() bool {

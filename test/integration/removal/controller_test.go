@@ -24,23 +24,25 @@ const settles = 4 * time.Minute // a control Pod that is too old is asked again 
 
 // removing has one removal an hour, whichever profile it is for.
 const removing = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
-  start: {perSecond: 50}
-  limits: {stopAbove: 100%%, cooldown: 1h}
-  profiles:
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  verify:
+    start: {perSecond: 50}
+    limits: {stopAbove: 100%%, cooldown: 1h}
+    profiles:
 %s`
 
 // shortly is the value of label onfailure of the profile whose worker Pods must start soon.
 const shortly = "shortly"
 
 func profileOf(name string, kind verify.RemovalKind, startTimeout string) string {
-	return fmt.Sprintf(`  - name: %s
-    nodeSelector: onfailure=%s
-    checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
-    attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
-    startTimeout: %s
-    onFailure: %s
+	return fmt.Sprintf(`    - name: %s
+      nodeSelector: onfailure=%s
+      checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
+      attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
+      startTimeout: %s
+      onFailure: %s
 `, strings.ToLower(name), name, startTimeout, kind)
 }
 

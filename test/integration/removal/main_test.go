@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		if err := nodekeep.ApplyCRDs(ctx, harness.KarpenterCRDs, harness.ClusterAPICRDs); err != nil {
 			return err
 		}
-		if err := nodekeep.WritePolicy(removingPolicy()); err != nil {
+		if err := nodekeep.WritePolicy(ctx, removingPolicy()); err != nil {
 			return err
 		}
 		return grantRemoval()

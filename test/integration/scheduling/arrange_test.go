@@ -11,13 +11,15 @@ import (
 // policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels are restored as it says.
 func policyWith(protected string) string {
 	return fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-labels:
-  protected: %s
-taints:
-  rules:
-  - selector: dedicated=ci
-    taint: dedicated=ci:NoSchedule
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  labels:
+    protected: %s
+  taints:
+    rules:
+    - selector: dedicated=ci
+      taint: dedicated=ci:NoSchedule
 `, protected)
 }
 

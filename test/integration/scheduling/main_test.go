@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.RunTests(m, harness.Options{Scheduler: true}, func(i *harness.Installation) {
 		nodekeep = i
 		i.TimeoutSeconds = harness.Patient
-		if err := i.WritePolicy(policyWith("deferred")); err != nil {
+		if err := i.WritePolicy(context.Background(), policyWith("deferred")); err != nil {
 			panic(err)
 		}
 	}))

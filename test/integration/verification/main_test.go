@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -17,34 +16,36 @@ var nodekeep *harness.Installation
 const selected = "pool"
 
 const verifying = `apiVersion: nodekeep.dev/v1alpha1
-kind: Policy
-verify:
-  start: {perSecond: 50}
-  profiles:
-  - name: pool
-    nodeSelector: pool=checked
-    checks:
-    - {name: dns, dns: {names: [kubernetes.default.svc]}}
-    - {name: api, api: {}}
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
-  - name: reboots
-    nodeSelector: pool=reboots
-    checks:
-    - {name: api, api: {}}
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
-    reverify: onReboot
-  - name: shared
-    nodeSelector: pool=shared
-    checks:
-    - {name: dns, dns: {names: [kubernetes.default.svc]}}
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
-  - name: kubelets
-    nodeSelector: pool=kubelets
-    checks:
-    - {name: api, api: {}}
-    - {name: kubelet, kubelet: {}}
-    timeout: 2s
-    attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+kind: NodePolicy
+metadata: {name: default}
+spec:
+  verify:
+    start: {perSecond: 50}
+    profiles:
+    - name: pool
+      nodeSelector: pool=checked
+      checks:
+      - {name: dns, dns: {names: [kubernetes.default.svc]}}
+      - {name: api, api: {}}
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: reboots
+      nodeSelector: pool=reboots
+      checks:
+      - {name: api, api: {}}
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+      reverify: onReboot
+    - name: shared
+      nodeSelector: pool=shared
+      checks:
+      - {name: dns, dns: {names: [kubernetes.default.svc]}}
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: kubelets
+      nodeSelector: pool=kubelets
+      checks:
+      - {name: api, api: {}}
+      - {name: kubelet, kubelet: {}}
+      timeout: 2s
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
 `
 
 func TestMain(m *testing.M) {
@@ -55,11 +56,11 @@ func TestMain(m *testing.M) {
 			return fmt.Errorf("install nodekeep: %w", err)
 		}
 		nodekeep = installation
-		nodekeep.TimeoutSeconds, nodekeep.PolicyPoll = harness.Patient, 200*time.Millisecond
+		nodekeep.TimeoutSeconds = harness.Patient
 		if err := nodekeep.ReapplyVerify(ctx); err != nil {
 			return err
 		}
-		if err := nodekeep.WritePolicy(verifying); err != nil {
+		if err := nodekeep.WritePolicy(ctx, verifying); err != nil {
 			return err
 		}
 		if err := nodekeep.Start(ctx); err != nil {

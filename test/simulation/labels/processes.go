@@ -26,6 +26,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 	"nodekeep.dev/nodekeep/webhook"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 var now = time.Unix(1, 0)
@@ -42,7 +44,7 @@ func newModel(b Bounds) (*model, error) {
 	m := &model{Bounds: b, metrics: webhook.NewMetrics(prometheus.NewRegistry()), created: map[sum]*corev1.Node{}}
 	m.Captures = min(max(m.Captures, 1), maxCaptures)
 	for i, sections := range b.policies() {
-		p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"+sections), policy.DefaultGate)
+		p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
 		if err != nil {
 			return nil, err
 		}

@@ -12,96 +12,35 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"nodekeep.dev/nodekeep/classify"
-	"nodekeep.dev/nodekeep/governance"
-	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// What the policy file must say of itself.
-const (
-	apiVersion = "nodekeep.dev/v1alpha1"
-	kind       = "Policy"
-)
-
-// file is a policy file of version v1alpha1. Fields that can be written in two ways stay raw.
-type file struct {
-	APIVersion  string          `json:"apiVersion"`
-	Kind        string          `json:"kind"`
-	Labels      fileLabels      `json:"labels"`
-	Taints      fileTaints      `json:"taints"`
-	Annotations fileAnnotations `json:"annotations"`
-	Cordon      OnCordon        `json:"cordon"`
-	Machine     fileMachine     `json:"machine"`
-	Verify      verify.Settings `json:"verify"`
-	Retention   json.RawMessage `json:"retention"` // a string, or the number 0
-
-	Governance governance.Settings `json:"governance"`
-	Inventory  []inventory.Entry   `json:"inventory"`
+// manifest is a NodePolicy as a file has it, or the API server. Who reads it does not look at its metadata, but for the name, nor at its status.
+type manifest struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Spec       Spec            `json:"spec"`
+	Status     json.RawMessage `json:"status"`
 }
 
-type fileLabels struct {
-	Keep           []string   `json:"keep"`
-	Ignore         []string   `json:"ignore"`
-	Defer          []string   `json:"defer"`
-	IgnoreManagers []string   `json:"ignoreManagers"`
-	OnConflict     OnConflict `json:"onConflict"`
-	Protected      Protected  `json:"protected"`
-
-	Rules      []classify.Rule `json:"rules"`
-	Migrations []Migration     `json:"migrations"`
-}
-
-type fileTaints struct {
-	Keep     []string           `json:"keep"`
-	Ignore   []string           `json:"ignore"`
-	Register []fileRegistration `json:"register"`
-	Rules    []fileRule         `json:"rules"`
-}
-
-type fileRegistration struct {
-	Taint        string `json:"taint"`
-	NodeSelector string `json:"nodeSelector"` // as kubectl -l takes it
-}
-
-type fileRule struct {
-	Selector string `json:"selector"` // the same
-	Taint    string `json:"taint"`
-}
-
-type fileAnnotations struct {
-	Keep []string `json:"keep"`
-}
-
-type fileMachine struct {
-	OnMismatch OnMismatch `json:"onMismatch"`
-	Follow     bool       `json:"follow"`
-}
-
-// defaultFile has what holds where a file says nothing.
-func defaultFile() file {
-	return file{
-		Labels: fileLabels{
-			Keep:           []string{"*"},
-			IgnoreManagers: []string{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"},
-			OnConflict:     KeepNode,
-			Protected:      Deferred,
-		},
-		Taints:    fileTaints{Keep: []string{"*"}},
-		Cordon:    IgnoreCordon,
-		Machine:   fileMachine{OnMismatch: RestoreAnyway},
-		Retention: json.RawMessage(`"720h"`),
+// name is metadata.name; empty if there is none.
+func (m manifest) name() string {
+	var metadata struct {
+		Name string `json:"name"`
 	}
+	_ = json.Unmarshal(m.Metadata, &metadata) // metadata of a wrong form have no name
+	return metadata.Name
 }
 
-// readFile decodes a policy file. The result mistyped has the values of a wrong type. The result strict has unknown fields, repeated fields
+// readManifest decodes a manifest. The result mistyped has the values of a wrong type. The result strict has unknown fields, repeated fields
 // and a second document; all other content is still decoded. The result err is for a file that cannot be decoded.
-func readFile(data []byte) (f file, mistyped field.ErrorList, strict []error, err error) {
+func readManifest(data []byte) (m manifest, mistyped field.ErrorList, strict []error, err error) {
 	var content any
 	if repeated := yaml.UnmarshalStrict(data, &content); repeated != nil {
 		content = nil
 		if err := yaml.Unmarshal(data, &content); err != nil {
-			return file{}, nil, nil, err
+			return manifest{}, nil, nil, err
 		}
 		strict = append(strict, repeated)
 	}
@@ -110,16 +49,16 @@ func readFile(data []byte) (f file, mistyped field.ErrorList, strict []error, er
 	}
 	root, isMap := content.(map[string]any)
 	if !isMap && content != nil {
-		return file{}, nil, nil, errNoMap
+		return manifest{}, nil, nil, errNoMap
 	}
-	fits(root, reflect.TypeFor[file](), nil, &mistyped)
+	fits(root, reflect.TypeFor[manifest](), nil, &mistyped)
 	fitting, err := json.Marshal(root)
 	if err != nil {
-		return file{}, nil, nil, err
+		return manifest{}, nil, nil, err
 	}
-	f = defaultFile()
-	unknown, err := kjson.UnmarshalStrict(fitting, &f)
-	return f, mistyped, append(strict, unknown...), err
+	m.Spec = defaultSpec()
+	unknown, err := kjson.UnmarshalStrict(fitting, &m)
+	return m, mistyped, append(strict, unknown...), err
 }
 
 // fits reports whether a decoded value is of a type. In a map or list it removes each null and each value that does not fit, and
@@ -132,11 +71,9 @@ func fits(value any, want reflect.Type, path *field.Path, mistyped *field.ErrorL
 	switch {
 	case want == reflect.TypeFor[json.RawMessage]():
 	case want == reflect.TypeFor[verify.Quantity]():
-		switch value.(type) {
-		case string, int64, float64:
-		default:
-			ok, form = false, "a quantity, such as 1 or 64Gi"
-		}
+		ok, form = textOrNumber(value), "a quantity, such as 1 or 64Gi"
+	case want == reflect.TypeFor[Retention]():
+		ok, form = textOrNumber(value), "a duration in h, m and s, such as 720h, or 0 for ever"
 	case want == reflect.TypeFor[intstr.IntOrString]():
 		switch value := value.(type) {
 		case string, int64:
@@ -197,6 +134,14 @@ func fits(value any, want reflect.Type, path *field.Path, mistyped *field.ErrorL
 		*mistyped = append(*mistyped, field.TypeInvalid(path, unquoted(text), "must be "+form))
 	}
 	return ok
+}
+
+func textOrNumber(value any) bool {
+	switch value.(type) {
+	case string, int64, float64:
+		return true
+	}
+	return false
 }
 
 // documentMark is the line that begins or ends a document; no line inside one looks like that. A line that content matches is neither empty

@@ -1,0 +1,98 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// saysInForce gives the NodePolicy generation 4, and a condition about a generation.
+func (s *Seen) saysInForce(status string, generation int64) {
+	s.Policy.Value.SetGeneration(4)
+	s.Policy.Value.Object["status"] = map[string]any{"conditions": []any{
+		map[string]any{"type": "Accepted", "status": "True"},
+		map[string]any{"type": "InForce", "status": status, "observedGeneration": generation, "message": "1 of 3 replicas do not follow this generation: webhook-1."},
+	}}
+}
+
+func TestFindingsOfThePolicy(t *testing.T) {
+	const (
+		of        = "nodepolicy/default: "
+		kept      = "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"
+		byDefault = "none was accepted before, so the default policy is in force"
+		why       = `spec.cordon: Unsupported value: "keeep": supported values: "ignore", "keep"; ` +
+			`spec.retention: Invalid value: "5s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`
+	)
+	wrong := policytest.Manifest("cordon: keeep\nretention: 5s")
+	nothingAccepted := func(s *Seen) { s.Accepted = Absent[*corev1.ConfigMap]() }
+	denied := NotKnown[*corev1.ConfigMap](Unknown{Why: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
+	requireFindings(t, map[string]breakage{
+		"it cannot be used, all errors of it": {
+			func(s *Seen) { s.setPolicy(wrong) }, []string{"policy: error: " + of + "it cannot be used, and " + kept + ": " + why},
+		},
+		"it cannot be used, and none was accepted": {
+			func(s *Seen) { s.setPolicy(wrong); nothingAccepted(s) }, []string{"policy: error: " + of + "it cannot be used, and " + byDefault + ": " + why},
+		},
+		"it does not exist": {
+			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured]() },
+			[]string{"policy: warning: " + of + "it does not exist, which is no instruction: " + kept},
+		},
+		"it does not exist, and none was accepted: all is as at first": {
+			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured](); nothingAccepted(s) },
+			nil,
+		},
+		"the API server knows no NodePolicies": {
+			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured](); s.remove(definitionObject) },
+			[]string{"policy: warning: " + definitionObject + ": it does not exist: the policy cannot be changed; what was accepted last stays in force"},
+		},
+		"capture has accepted nothing yet": {
+			nothingAccepted,
+			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy (key policy.json): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy"},
+		},
+		"a replica does not follow it": {
+			func(s *Seen) { s.saysInForce("False", 4) },
+			[]string{"policy: warning: " + of + "it is not in force everywhere: 1 of 3 replicas do not follow this generation: webhook-1."},
+		},
+		"a replica did not follow a former generation": {func(s *Seen) { s.saysInForce("False", 3) }, nil},
+		"every replica follows it":                     {func(s *Seen) { s.saysInForce("True", 4) }, nil},
+		"only the rules in force are noted": {
+			func(s *Seen) { delete(s.Accepted.Value.Data, store.AcceptedPolicy) },
+			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy..."},
+		},
+		"what was accepted is not known, and not needed": {
+			func(s *Seen) { s.Accepted = denied },
+			[]string{"policy: unknown: " + acceptedObject + ": you may not get configmaps", "label-rules: unknown: " + acceptedObject + ": you may not get configmaps"},
+		},
+	})
+}
+
+func TestWhileThePolicyCannotBeUsedChecksGoByWhatWasAcceptedLast(t *testing.T) {
+	seen := healthy(t)
+	seen.accepts(map[string]string{store.AcceptedPolicy: "{}", store.AcceptedBefore: inJSON(t, policytest.Manifest("labels: {protected: inline}"))})
+	inForce := func(why string) {
+		p, err := seen.InForce()
+		require.NoError(t, err, why)
+		assert.True(t, p.RestoresInline(), why)
+	}
+	seen.setPolicy(policytest.Manifest("retention: 5s"))
+	inForce("it is wrong")
+	seen.Policy = Absent[*unstructured.Unstructured]()
+	inForce("it does not exist")
+	assert.Equal(t, []string{`kubectl -n nodekeep-system get configmap/nodekeep-accepted -o jsonpath='{.data.before\.json}' | kubectl create -f -`},
+		resultOf(t, Judge(seen, nil), checkPolicy).Findings[0].Commands)
+	seen.Accepted = Read[*corev1.ConfigMap]{}
+	_, err := seen.InForce()
+	require.ErrorIs(t, err, errNoPolicy)
+	seen.accepts(map[string]string{})
+	p, err := seen.InForce()
+	require.NoError(t, err)
+	assert.Equal(t, policy.Default().RulesHash(), p.RulesHash())
+	assert.False(t, p.RestoresInline())
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/nodepolicy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// retaining is the manifest of a policy with a retention.
+func retaining(duration string) string { return policytest.Manifest("retention: " + duration) }
+
+// clusterWith has this NodePolicy, none where it is empty, and these ConfigMaps in its namespace.
+func clusterWith(t *testing.T, manifest string, configMaps map[string]map[string]string) (*cluster, *dynamicfake.FakeDynamicClient, *bytes.Buffer) {
+	t.Helper()
+	var objects, policies []runtime.Object
+	for name, data := range configMaps {
+		objects = append(objects, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: DefaultNamespace}, Data: data})
+	}
+	if manifest != "" {
+		object := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(manifest), &object.Object))
+		policies = append(policies, object)
+	}
+	kinds := map[schema.GroupVersionResource]string{nodepolicy.Resource(): "NodePolicyList"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policies...)
+	said := &bytes.Buffer{}
+	return &cluster{
+		IOStreams: genericiooptions.IOStreams{ErrOut: said}, config: &rest.Config{Host: "fake"}, namespace: DefaultNamespace,
+		client: fake.NewClientset(objects...), dynamic: client,
+	}, client, said
+}
+
+func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
+	gate := map[string]string{"gate-key": "example.com/gate"}
+	accepted := map[string]string{store.AcceptedPolicy: inJSON(t, retaining("2h")), store.AcceptedBefore: inJSON(t, retaining("3h"))}
+	const (
+		key       = " (key policy.json of ConfigMap nodekeep-accepted)"
+		last      = "what was accepted last stays in force" + key
+		byDefault = "none was accepted before, so the default policy is in force"
+		absent    = "Namespace nodekeep-system has no ConfigMap nodekeep-gate, so nodekeep is not installed there. If nodekeep is in another namespace, name it with -n.\n"
+	)
+	for name, c := range map[string]struct {
+		manifest   string
+		configMaps map[string]map[string]string
+		served     bool
+		retention  string
+		from       string
+		said       string
+	}{
+		"there is one": {
+			retaining("1h"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
+			"1h0m0s", "the policy of the cluster (NodePolicy default)", "",
+		},
+		"there is none": {
+			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
+			"2h0m0s", last, "there is no NodePolicy default: " + last + ".\n",
+		},
+		"it cannot be used": {
+			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
+			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: ",
+		},
+		"the API server knows none": {
+			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, false,
+			"2h0m0s", last, "this cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev: " + last + ".\n",
+		},
+		"there is none, and none was accepted": {
+			"", map[string]map[string]string{gateName: gate}, true, "720h0m0s", "the default policy, since there is no NodePolicy default", "",
+		},
+		"it cannot be used, and none was accepted": {
+			retaining("5s"), map[string]map[string]string{gateName: gate}, true, "720h0m0s", byDefault, ": " + byDefault + ".\n",
+		},
+		"nodekeep is not installed": {
+			"", nil, false, "720h0m0s", "the default policy, since nodekeep is not installed",
+			"This cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev, and namespace nodekeep-system has no ConfigMap nodekeep-gate, so nodekeep is not installed. The default policy is taken. If nodekeep is in another namespace, name it with -n.\n",
+		},
+		"nodekeep is in another namespace": {retaining("1h"), nil, true, "1h0m0s", "the policy of the cluster (NodePolicy default)", absent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, client, said := clusterWith(t, c.manifest, c.configMaps)
+			if !c.served {
+				client.PrependReactor("get", "nodepolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewGenericServerResponse(404, "get", nodepolicy.Resource().GroupResource(), "default", "404 page not found", 0, true)
+				})
+			}
+			source := policySource{}
+			p, err := source.read(t.Context(), cluster)
+			require.NoError(t, err)
+			assert.Equal(t, c.retention, p.Retention().String())
+			assert.Equal(t, c.from, source.from)
+			if c.said == "" {
+				assert.Empty(t, said.String())
+			} else {
+				assert.Contains(t, said.String(), c.said)
+			}
+			if c.configMaps != nil {
+				assert.EqualValues(t, "example.com/gate", p.Gate())
+			}
+		})
+	}
+}
+
+func TestThePolicyOfAFileAndTheGateOfAFlagAskNoCluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(retaining("4h")), 0o600))
+	for name, c := range map[string]*cluster{"a cluster without clients": {}, "no cluster": nil} {
+		source := policySource{file: file, key: "example.com/other"}
+		p, err := source.read(t.Context(), c)
+		require.NoError(t, err, name)
+		assert.Equal(t, "4h0m0s", p.Retention().String())
+		assert.EqualValues(t, "example.com/other", p.Gate())
+		assert.Equal(t, file, source.from)
+	}
+}
+
+func TestADenialToReadTheNodePolicyNamesTheRight(t *testing.T) {
+	cluster, client, _ := clusterWith(t, "", nil)
+	client.PrependReactor("get", "nodepolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(nodepolicy.Resource().GroupResource(), "default",
+			errors.New(`User "jane" cannot get resource "nodepolicies" in API group "nodekeep.dev" at the cluster scope`))
+	})
+	_, err := (&policySource{}).read(t.Context(), cluster)
+	require.ErrorContains(t, err, "you may not get nodepolicies.nodekeep.dev in the whole cluster")
+}
+
+// inJSON is a manifest in JSON.
+func inJSON(t *testing.T, manifest string) string {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(manifest))
+	require.NoError(t, err)
+	return string(content)
+}

@@ -1,0 +1,51 @@
+package view
+
+import (
+	"errors"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// PolicyInForce is which policy is in force, as far as the cluster shows it.
+type PolicyInForce struct {
+	Policy policy.Policy
+	// Wrong is why the NodePolicy does not count; nil: it does.
+	Wrong error
+	// Copy is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
+	Copy string
+}
+
+// ErrNoNodePolicy reports that there is no NodePolicy.
+var ErrNoNodePolicy = errors.New("there is no NodePolicy default")
+
+// PolicyInForceOf decides as a process that starts does. It goes by the NodePolicy in JSON, nil if there is none, and by what was accepted.
+func PolicyInForceOf(object []byte, accepted map[string]string, gate policy.Gate) PolicyInForce {
+	wrong := ErrNoNodePolicy
+	if object != nil {
+		p, err := policy.LoadObject(object, gate)
+		if err == nil {
+			return PolicyInForce{Policy: p}
+		}
+		wrong = err
+	}
+	for _, key := range []string{store.AcceptedPolicy, store.AcceptedBefore} {
+		if text, ok := accepted[key]; ok {
+			if p, err := policy.LoadObject([]byte(text), gate); err == nil {
+				return PolicyInForce{Policy: p, Wrong: wrong, Copy: key}
+			}
+		}
+	}
+	return PolicyInForce{Policy: policy.Default().WithGate(gate), Wrong: wrong}
+}
+
+// Default reports that there is no NodePolicy and none was accepted: all is as at first.
+func (in PolicyInForce) Default() bool { return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" }
+
+// Instead is what is in force where the NodePolicy does not count.
+func (in PolicyInForce) Instead() string {
+	if in.Copy == "" {
+		return "none was accepted before, so the default policy is in force"
+	}
+	return "what was accepted last stays in force (key " + in.Copy + " of ConfigMap " + store.AcceptedName + ")"
+}

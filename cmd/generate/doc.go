@@ -1,0 +1,7 @@
+// Command generate writes what follows from the types of the policy. These are the CustomResourceDefinition, the schema of the chart's value
+// policy, and the table of all fields in docs/policy.md. With -check it writes nothing, and fails where a file is another one.
+//
+// Invariants:
+//   - The types are the one source: package policy and what it imports.
+//   - The chart's schema refuses no policy that the API server takes. It names a field of the wrong form before Helm changes anything.
+package main

@@ -1,0 +1,126 @@
+package nodepolicy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// What a manifest of a NodePolicy says of itself; there is one object, of this name.
+const (
+	apiVersion = "nodekeep.dev/v1alpha1"
+	kind       = "NodePolicy"
+	name       = "default"
+)
+
+// origin is where a policy comes from.
+type origin int
+
+const (
+	nowhere  origin = iota // the defaults
+	accepted               // a copy of a NodePolicy that was accepted
+	object                 // the NodePolicy
+)
+
+// ruling is which policy is in force, and why.
+type ruling struct {
+	policy   policy.Policy
+	from     origin
+	manifest []byte // what the policy was made of; nil: the defaults
+	trouble  error  // why the policy is not what the NodePolicy says; nil: it is, or nothing was ever accepted
+}
+
+// loader makes a policy of a manifest. An error means that it cannot be used.
+type loader func(manifest []byte) (policy.Policy, error)
+
+// findings are what a process finds that has no policy yet.
+type findings struct {
+	manifest []byte   // of the NodePolicy
+	err      error    // why there is none
+	accepted [][]byte // copies of the policies that were accepted last, the newest first
+}
+
+// first decides which policy a process begins with: the NodePolicy's, else the last one that was accepted, else the defaults. It decides nothing while
+// there may be a NodePolicy, and nothing was accepted before.
+func first(found findings, load loader, defaults policy.Policy) (r ruling, decided bool) {
+	if found.err == nil {
+		p, err := load(found.manifest)
+		if err == nil {
+			return ruling{policy: p, from: object, manifest: found.manifest}, true
+		}
+		r.trouble = err
+	}
+	r.policy = defaults
+	for _, copied := range found.accepted {
+		if p, err := load(copied); err == nil {
+			r.policy, r.from, r.manifest = p, accepted, copied
+			break
+		}
+	}
+	if found.err == nil {
+		return r, true
+	}
+	return r.without(found.err), r.from == accepted || apierrors.IsNotFound(found.err) || apierrors.IsForbidden(found.err)
+}
+
+// next decides on a NodePolicy that has changed. It returns the same policy if the manifest is the one in force.
+func (r ruling) next(manifest []byte, load loader) (after ruling, changed bool) {
+	if r.manifest != nil && bytes.Equal(r.manifest, manifest) {
+		r.from, r.trouble = object, nil
+		return r, false
+	}
+	p, err := load(manifest)
+	if err != nil {
+		r.trouble = err
+		return r, false
+	}
+	return ruling{policy: p.After(r.policy), from: object, manifest: manifest}, true
+}
+
+// without decides while there is no NodePolicy for that reason.
+func (r ruling) without(err error) ruling {
+	switch {
+	case r.from == nowhere && apierrors.IsNotFound(err):
+		r.trouble = nil
+	case apierrors.IsNotFound(err):
+		r.trouble = fmt.Errorf("%w; that changes nothing: what was accepted last stays in force. An empty spec returns to the defaults", err)
+	default:
+		r.trouble = fmt.Errorf("NodePolicy %s cannot be read: %w", name, err)
+	}
+	return r
+}
+
+// answered reports whether an error is the API server's word on the object. Any other error may pass.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	for _, passes := range []func(error) bool{
+		apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsTooManyRequests, apierrors.IsServiceUnavailable, apierrors.IsUnauthorized,
+	} {
+		if passes(err) {
+			return false
+		}
+	}
+	return true
+}
+
+// manifestOf is what a user says in an object of the API server: its name and its spec. Other metadata and the status are left out. Equal specs
+// have equal manifests.
+func manifestOf(content map[string]any) ([]byte, error) {
+	manifest := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}
+	if spec, ok := content["spec"]; ok {
+		manifest["spec"] = spec
+	}
+	encoded, err := json.Marshal(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("encode policy: %w", err)
+	}
+	return encoded, nil
+}

@@ -1,0 +1,114 @@
+package nodepolicy
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// missingEvery is how often to look for the resource while it is missing, or this process may not read it.
+const missingEvery = 5 * time.Second
+
+// follow watches the NodePolicy until ctx is done.
+func (s *Source) follow(ctx context.Context) {
+	one := &theOne{ResourceInterface: s.Objects.Resource(Resource())}
+	listed := cache.ToListerWatcherWithContext(store.ListWatch(one, one, "", nil))
+	// A reflector would log each list of a missing resource, and try ever more rarely.
+	patient := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			for {
+				list, err := listed.ListWithContext(ctx, options)
+				if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+					return list, err
+				}
+				s.contained(func() { s.missed(err) })
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(missingEvery):
+				}
+			}
+		},
+		WatchFuncWithContext: listed.WatchWithContext,
+	}
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, one), &unstructured.Unstructured{}, follower{s}, cache.ReflectorOptions{
+		Name: "nodepolicy", TypeDescription: kind,
+	}).RunWithContext(ctx)
+}
+
+// contained does the work on one object. A panic does not end the process.
+func (s *Source) contained(do func()) {
+	if err := contain.Call(func() error { do(); return nil }); err != nil {
+		s.Logger.Error("work on one object panicked; please report this with the stack", "work", "follow policy", "error", err)
+	}
+}
+
+// theOne is a client that sees the NodePolicy default only, for which it may have the right. It is listed, not streamed: one object needs no
+// stream.
+type theOne struct{ dynamic.ResourceInterface }
+
+const only = "metadata.name=" + name
+
+func (o *theOne) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	options.FieldSelector = only
+	return o.ResourceInterface.List(ctx, options)
+}
+
+func (o *theOne) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.FieldSelector = only
+	return o.ResourceInterface.Watch(ctx, options)
+}
+
+// IsWatchListSemanticsUnSupported is how client-go asks whether to list.
+func (o *theOne) IsWatchListSemanticsUnSupported() bool { return true }
+
+// follower takes what a reflector sees.
+type follower struct{ *Source }
+
+var _ cache.ReflectorStore = follower{}
+
+// Add takes the object.
+func (f follower) Add(seen any) error {
+	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == name {
+		f.contained(func() { f.saw(is) })
+	}
+	return nil
+}
+
+// Update takes the object.
+func (f follower) Update(seen any) error { return f.Add(seen) }
+
+// Delete notes that the object is deleted.
+func (f follower) Delete(seen any) error {
+	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == name {
+		f.contained(func() { f.missed(errDeleted()) })
+	}
+	return nil
+}
+
+// Replace takes the object from a list, or notes that there is none.
+func (f follower) Replace(all []any, _ string) error {
+	for _, seen := range all {
+		if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == name {
+			return f.Add(is)
+		}
+	}
+	f.contained(func() { f.missed(errDeleted()) })
+	return nil
+}
+
+// Resync does nothing.
+func (f follower) Resync() error { return nil }
+
+// errDeleted is what the API server says of an object that does not exist.
+func errDeleted() error { return apierrors.NewNotFound(Resource().GroupResource(), name) }

@@ -1,0 +1,150 @@
+package nodepolicy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"nodekeep.dev/nodekeep/api/v1alpha1"
+)
+
+// How often the status is looked at without a change of the NodePolicy. And how old the count of Nodes in it may be.
+const (
+	reportEvery = 10 * time.Second
+	countEvery  = time.Minute
+)
+
+// replicas selects the Pods that follow the NodePolicy.
+const replicas = "app.kubernetes.io/name=nodekeep,app.kubernetes.io/component in (webhook,capture,verify)"
+
+// Reporter writes the status of the NodePolicy. One process should: the leader of capture. All fields are required.
+type Reporter struct {
+	Source  *Source
+	Leading func() bool
+	Held    func() (held *v1alpha1.HeldRules, counted bool)
+	Nodes   func() int // that live
+	// Governed is why the API server does not go by the section governance; nil: it does. It is unread if that is only not known.
+	Governed func(ctx context.Context) (unread bool, problem error)
+
+	counted time.Time // when the status got the count of Nodes that it has
+}
+
+// Run keeps the status right until ctx is done, while this process leads.
+func (r *Reporter) Run(ctx context.Context) {
+	signals := make(chan struct{}, 1)
+	go func() {
+		ticker := time.NewTicker(reportEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			case <-r.Source.toReport:
+			}
+			signal(signals)
+		}
+	}()
+	written(ctx, signals, r.report, func(err error) { r.Source.Logger.Warn("status of the NodePolicy cannot be written", "error", err) })
+}
+
+// report writes the status if it is not as it should be.
+func (r *Reporter) report(ctx context.Context) error {
+	latest, generation, follows := r.Source.following()
+	if latest == nil || !r.Leading() {
+		return nil
+	}
+	s := situation{generation: generation, nodes: int64(r.Nodes())}
+	if !follows {
+		s.trouble = r.Source.Err()
+	}
+	s.held, s.counted = r.Held()
+	s.running, s.unknown = r.runningPods(ctx)
+	if s.governs = !r.Source.Policy().Governance().Empty(); s.governs {
+		s.unread, s.ungoverned = r.Governed(ctx)
+	}
+	before := readStatus(latest.Object)
+	if now := time.Now(); before.Nodes != nil && *before.Nodes != s.nodes && now.Sub(r.counted) < countEvery {
+		s.nodes = *before.Nodes
+	} else {
+		r.counted = now
+	}
+	fields, err := changeOf(before, statusOf(before, s, metav1.Now()))
+	if err != nil || fields == nil {
+		return err
+	}
+	return r.Source.writeStatus(ctx, fields)
+}
+
+// runningPods are the names of the Pods that follow the NodePolicy.
+func (r *Reporter) runningPods(ctx context.Context) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	pods, err := r.Source.Client.CoreV1().Pods(r.Source.Namespace).List(ctx, metav1.ListOptions{LabelSelector: replicas, ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Status.Phase == corev1.PodRunning && pods.Items[i].DeletionTimestamp == nil {
+			names = append(names, pods.Items[i].Name)
+		}
+	}
+	return names, nil
+}
+
+// readStatus is the status of an object. What is no status is none.
+func readStatus(object map[string]any) (status v1alpha1.NodePolicyStatus) {
+	fields, _ := object["status"].(map[string]any)
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status) != nil {
+		return v1alpha1.NodePolicyStatus{}
+	}
+	return status
+}
+
+// changeOf is what to write so that a status becomes another one; nil: nothing.
+func changeOf(before, after v1alpha1.NodePolicyStatus) (map[string]any, error) {
+	was, err := fieldsOf(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := fieldsOf(after)
+	if err != nil {
+		return nil, err
+	}
+	change := map[string]any{}
+	for _, field := range []string{"observedGeneration", "conditions", "held", "nodes"} {
+		if !reflect.DeepEqual(was[field], is[field]) {
+			change[field] = is[field] // nil removes it
+		}
+	}
+	dropped := map[string]any{}
+	for pod := range before.Followers {
+		if _, stays := after.Followers[pod]; !stays {
+			dropped[pod] = nil
+		}
+	}
+	if len(dropped) > 0 {
+		change["followers"] = dropped
+	}
+	if len(change) == 0 {
+		return nil, nil
+	}
+	return change, nil
+}
+
+func fieldsOf(status v1alpha1.NodePolicyStatus) (fields map[string]any, err error) {
+	encoded, err := json.Marshal(status)
+	if err == nil {
+		err = json.Unmarshal(encoded, &fields)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode status: %w", err)
+	}
+	return fields, nil
+}

@@ -1,0 +1,160 @@
+package policy
+
+import (
+	"encoding/json"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Every field of a policy is optional, unless its comment says otherwise.
+// +kubebuilder:validation:Optional
+
+// What a manifest of a policy says of itself.
+const (
+	apiVersion = "nodekeep.dev/v1alpha1"
+	kind       = "NodePolicy"
+	name       = "default"
+)
+
+// Spec is what a NodePolicy says. A field that is left out has its default. The comments of the fields are what `kubectl explain` shows.
+// With the markers they are the one source of the schema.
+type Spec struct {
+	// Which labels are kept and how they are restored, and the rules for labels.
+	Labels Labels `json:"labels"`
+	// Which taints are kept, and which ones are added.
+	Taints Taints `json:"taints"`
+	// Which annotations are kept.
+	Annotations KeptAnnotations `json:"annotations"`
+	// What becomes of a cordon (spec.unschedulable) when a Node registers: ignore (the default) or keep.
+	Cordon OnCordon `json:"cordon"`
+	// What happens where another machine has the name of a Node, or a machine has another name.
+	Machine Machine `json:"machine"`
+	// Which Nodes take workloads only after checks have passed.
+	Verify verify.Settings `json:"verify"`
+	// Which labels may have which values, and who may set them.
+	Governance governance.Settings `json:"governance"`
+	// Sources of facts for rules.
+	// +kubebuilder:validation:MaxItems=8
+	Inventory []inventory.Entry `json:"inventory"`
+	// How long the record of a deleted Node is kept; 720h by default. 0 is for ever.
+	Retention Retention `json:"retention"`
+	// The hash of rules and migrations that are accepted although they remove or change labels on many Nodes. Status and Event name the hash.
+	// That of other rules accepts nothing.
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{12}|none)?$`
+	Accept string `json:"accept"`
+}
+
+// Labels is the section labels.
+type Labels struct {
+	// Patterns over whole keys, such as "example.com/*", "*.example.com/*" and "disktype". A key that is named without a wildcard is kept,
+	// whichever client sets it. The default is "*".
+	// +kubebuilder:validation:items:MinLength=1
+	Keep []string `json:"keep"`
+	// Patterns over keys that are not kept. They win over keep.
+	// +kubebuilder:validation:items:MinLength=1
+	Ignore []string `json:"ignore"`
+	// Patterns over keys that capture adds behind the gate when a kubelet registers its Node. It is for clusters whose admission policies deny
+	// them in the CREATE. Without one, none.
+	// +kubebuilder:validation:items:MinLength=1
+	Defer []string `json:"defer"`
+	// Patterns over field managers. A label that only such managers own is not kept. The default is kubelet, k3s*, rke2*, kubelite,
+	// *cloud-controller-manager and nfd-master.
+	// +kubebuilder:validation:items:MinLength=1
+	IgnoreManagers []string `json:"ignoreManagers"`
+	// Which value wins where a Node registers with another value than the recorded one: keepNode (the default) or restoreStored.
+	OnConflict OnConflict `json:"onConflict"`
+	// How labels are restored that no kubelet may set: deferred (the default), inline or never.
+	Protected Protected `json:"protected"`
+	// Labels that follow from facts. Of the rules for a key, the first that holds decides.
+	// +kubebuilder:validation:MaxItems=200
+	Rules []classify.Rule `json:"rules"`
+	// Label keys that are being renamed.
+	// +kubebuilder:validation:MaxItems=20
+	Migrations []Migration `json:"migrations"`
+}
+
+// Taints is the section taints.
+type Taints struct {
+	// Patterns over keys of taints. The default is "*".
+	// +kubebuilder:validation:items:MinLength=1
+	Keep []string `json:"keep"`
+	// Patterns over keys of taints that are not kept. They win over keep.
+	// +kubebuilder:validation:items:MinLength=1
+	Ignore []string `json:"ignore"`
+	// Taints that a new Node gets once.
+	Register []Registration `json:"register"`
+	// Taints that are on a Node as long as a label is.
+	Rules []TaintRule `json:"rules"`
+}
+
+// Registration is an entry of taints.register.
+type Registration struct {
+	// KEY:EFFECT or KEY=VALUE:EFFECT.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$`
+	Taint string `json:"taint"`
+	// Which Nodes get it, as kubectl -l takes it. Without one, all.
+	NodeSelector string `json:"nodeSelector"`
+}
+
+// TaintRule is an entry of taints.rules.
+type TaintRule struct {
+	// Which Nodes have the taint, as kubectl -l takes it.
+	// +required
+	Selector string `json:"selector"`
+	// KEY:EFFECT or KEY=VALUE:EFFECT. A value of {value} is that of the label.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$`
+	Taint string `json:"taint"`
+}
+
+// KeptAnnotations is the section annotations.
+type KeptAnnotations struct {
+	// Keys, or patterns that name a domain, such as "metal3.io/BareMetalHost" and "*.example.com/*". Without one, none is kept.
+	// +kubebuilder:validation:items:MinLength=1
+	Keep []string `json:"keep"`
+}
+
+// Machine is the section machine.
+type Machine struct {
+	// What another machine gets that registers under the name of a Node: restore (the default) or quarantine.
+	OnMismatch OnMismatch `json:"onMismatch"`
+	// Whether a machine that registers under a new name gets its record; false by default.
+	Follow bool `json:"follow"`
+}
+
+// Retention is a duration in h, m and s, or 0.
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+// +kubebuilder:validation:XValidation:rule="type(self) != int || self == 0",message="must be a duration in h, m and s, such as 720h, or 0 for ever"
+type Retention string
+
+// UnmarshalJSON reads a string or a number.
+func (r *Retention) UnmarshalJSON(data []byte) error {
+	var number json.Number
+	if len(data) > 0 && data[0] != '"' && json.Unmarshal(data, &number) == nil {
+		*r = Retention(number)
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(r))
+}
+
+// defaultSpec has what holds where a policy says nothing.
+func defaultSpec() Spec {
+	return Spec{
+		Labels: Labels{
+			Keep:           []string{"*"},
+			IgnoreManagers: []string{"kubelet", "k3s*", "rke2*", "kubelite", "*cloud-controller-manager", "nfd-master"},
+			OnConflict:     KeepNode,
+			Protected:      Deferred,
+		},
+		Taints:    Taints{Keep: []string{"*"}},
+		Cordon:    IgnoreCordon,
+		Machine:   Machine{OnMismatch: RestoreAnyway},
+		Retention: "720h",
+	}
+}

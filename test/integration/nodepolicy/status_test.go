@@ -1,0 +1,161 @@
+package nodepolicy
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+// pod is a Pod of nodekeep that runs, as far as the API server knows, until the test ends.
+func pod(t *testing.T, name, component string) (remove func()) {
+	t.Helper()
+	pods := nodekeep.Admin.CoreV1().Pods(harness.Namespace)
+	created, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": component}},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: "nodekeep-" + component, AutomountServiceAccountToken: new(bool),
+			Containers: []corev1.Container{{Name: "a", Image: "a"}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	created.Status.Phase = corev1.PodRunning
+	_, err = pods.UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	remove = func() {
+		_ = pods.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	}
+	t.Cleanup(remove)
+	return remove
+}
+
+// processesRun has the API server know the processes that run as Pods.
+func processesRun(t *testing.T) {
+	t.Helper()
+	for _, component := range []string{"webhook", "capture", "verify"} {
+		pod(t, "nodekeep-"+component, component)
+	}
+}
+
+// says waits until a field of the NodePolicy, in jsonpath, contains a text.
+func says(t *testing.T, field, text string) {
+	t.Helper()
+	var is string
+	require.Eventually(t, func() bool {
+		is = nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath="+field)
+		return strings.Contains(is, text)
+	}, harness.Settles, poll, "%s must come to say %s; it says %s", field, text, &is)
+}
+
+// condition is the path of a condition's field.
+func condition(kind, field string) string {
+	return `{.status.conditions[?(@.type=="` + kind + `")].` + field + `}`
+}
+
+// waits has kubectl wait for a condition of this generation.
+func waits(t *testing.T, is string) {
+	t.Helper()
+	out, err := nodekeep.Kubectl(t.Context(), "wait", "--timeout", harness.Settles.String(), "--for=condition="+is, "nodepolicy/default")
+	require.NoError(t, err, out)
+}
+
+func TestTheStatusSaysWhetherEveryReplicaFollowsThePolicy(t *testing.T) {
+	processesRun(t)
+	under(t, "cordon: keep")
+	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
+	says(t, condition("InForce", "observedGeneration"), generation)
+	waits(t, "Accepted")
+	waits(t, "InForce")
+
+	behind := pod(t, "nodekeep-webhook-behind", "webhook")
+	waits(t, "InForce=false")
+	says(t, condition("InForce", "message"), "1 of 4 replicas do not follow this generation: nodekeep-webhook-behind.")
+	behind()
+	waits(t, "InForce")
+	assert.Equal(t, generation, nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}"), "a status is no new generation")
+
+	out := nodekeep.MustKubectl(t, "get", "nodepolicies")
+	assert.Regexp(t, `^NAME +ACCEPTED +HELD +NODES +AGE\ndefault +True +[0-9]+ +`, out)
+}
+
+func TestTheStatusNamesWhatNodekeepCannotUse(t *testing.T) {
+	processesRun(t)
+	under(t, accepted)
+	nodekeep.ForcePolicy(t, policytest.Manifest(unusable))
+	waits(t, "Accepted=false")
+	says(t, condition("Accepted", "message"), "spec.labels.keep[0]")
+	waits(t, "InForce=false")
+}
+
+func TestRulesThatWaitAreShownAndAcceptedByThePolicyItself(t *testing.T) {
+	rule := func(tier, accept string) string {
+		sections := "labels: {rules: [{name: a, when: {names: [\"accepted-*\"]}, set: {tier: " + tier + "}}]}"
+		if accept != "" {
+			sections += "\naccept: \"" + accept + "\""
+		}
+		return sections
+	}
+	processesRun(t)
+	under(t, rule("one", ""))
+	names := []string{"accepted-1", "accepted-2", "accepted-3"}
+	have := func(tier string) {
+		t.Helper()
+		for _, name := range names {
+			require.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["tier"] == tier }, harness.Settles, poll, "%s must come to have tier %s", name, tier)
+		}
+	}
+	for _, name := range names {
+		nodekeep.Register(t, name)
+	}
+	have("one")
+	waits(t, "Held=false")
+
+	next, err := policy.Load([]byte(policytest.Manifest(rule("two", ""))), policy.DefaultGate)
+	require.NoError(t, err)
+	nodekeep.SetPolicy(t, policytest.Manifest(rule("two", "")))
+	waits(t, "Held")
+	says(t, "{.status.held.rules}", next.RulesHash())
+	says(t, "{.status.held.nodes}", "3")
+	says(t, condition("Held", "message"), "spec.accept: "+next.RulesHash())
+	have("one")
+
+	out := nodekeep.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", written(t, policytest.Manifest(rule("two", "0123456789ab"))))
+	assert.Contains(t, out, "accept is 0123456789ab, and accepts nothing: the rules and migrations have the hash "+next.RulesHash())
+	have("one")
+
+	nodekeep.SetPolicy(t, policytest.Manifest(rule("two", next.RulesHash())))
+	have("two")
+	waits(t, "Held=false")
+	assert.Empty(t, nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.status.held}"))
+}
+
+func TestTheStatusSaysWhetherTheAPIServerGoesByGovernance(t *testing.T) {
+	processesRun(t)
+	under(t, "cordon: keep")
+	says(t, condition("GovernanceEnforced", "reason"), "NothingGoverned")
+	nodekeep.SetPolicy(t, policytest.Manifest("governance: {keys: [{key: tier, values: [gold], mode: deny}]}"))
+	waits(t, "GovernanceEnforced")
+
+	bindings := nodekeep.Admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	binding, err := bindings.Get(t.Context(), governance.DenyPolicy, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.NoError(t, bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}))
+	binding.UID, binding.ResourceVersion = "", ""
+	restore := func() {
+		_, _ = bindings.Create(context.WithoutCancel(t.Context()), binding, metav1.CreateOptions{})
+	}
+	defer restore()
+	waits(t, "GovernanceEnforced=false")
+	says(t, condition("GovernanceEnforced", "message"), "validatingadmissionpolicybinding/nodekeep-governance-deny does not exist")
+	restore()
+	waits(t, "GovernanceEnforced")
+}
