@@ -220,6 +220,7 @@ func deeds() []deed {
 		{"read the webhook configurations", get(admission+"/mutatingwebhookconfigurations/nodekeep", admission+"/validatingwebhookconfigurations/nodekeep")},
 		{"read the guard policies, and the UID of the cluster", get(admission+"/validatingadmissionpolicies/nodekeep-guard", admission+"/validatingadmissionpolicybindings/nodekeep-guard",
 			admission+"/mutatingadmissionpolicies/nodekeep-strip", admission+"/mutatingadmissionpolicybindings/nodekeep-strip", core+"/namespaces/kube-system")},
+		{"read the policies of governance", get(governance()...)},
 		{"switch off the gate, the guard policies and the webhook", remove(rbac+"/namespaces/"+harness.Namespace+"/rolebindings/nodekeep-gate",
 			admission+"/mutatingadmissionpolicybindings/nodekeep-gate", admission+"/mutatingadmissionpolicybindings/nodekeep-strip", admission+"/mutatingadmissionpolicies/nodekeep-strip",
 			admission+"/validatingadmissionpolicies/nodekeep-guard", admission+"/validatingadmissionpolicybindings/nodekeep-guard", admission+"/mutatingwebhookconfigurations/nodekeep")},
