@@ -57,9 +57,11 @@ It shows what it will delete and change, and asks. Then:
 4. It deletes the guard policies, the admission policies of governance, and ConfigMap
    ` + capture.InventoryName + `.
 
-It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records: a later
+It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. A later
 installation goes on with what was accepted last, if there is no NodePolicy then. NodePolicy ` + doctor.PolicyName + ` and its
-CustomResourceDefinition stay, too; at its end it says how to save and delete them. The Job of "helm uninstall" runs it with --yes.`,
+CustomResourceDefinition stay, too. At its end it says how to save and delete them.
+
+The Job of "helm uninstall" runs it with --yes.`,
 		Example: `
 			# What it would do
 			nodekeep uninstall --dry-run

@@ -46,7 +46,7 @@ func judgePolicy(request *admissionv1.AdmissionRequest, gate policy.Gate) judgem
 	case asBefore:
 		return judgement{warnings: []string{"this policy cannot be used; the last good one stays in force"}}
 	case policy.IsNewer(err): // the schema lets the field pass, so a newer version is being installed
-		return judgement{warnings: []string{policy.Shortened(problems(err), mostRefusalBytes), "replicas of this version go on with the last good policy until they are upgraded"}}
+		return judgement{warnings: []string{policy.Shortened(strings.ReplaceAll(problems(err), "\n", " "), mostRefusalBytes), "replicas of this version go on with the last good policy until they are upgraded"}}
 	}
 	return judgement{refusal: policy.Shortened(problems(err), mostRefusalBytes)}
 }
