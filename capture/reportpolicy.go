@@ -17,9 +17,13 @@ func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 	if !c.leading.Load() {
 		return // the leader says it
 	}
+	accept := "the same without --dry-run, or spec.accept: " + rules + " in the policy"
+	if renamed > 0 {
+		accept = "nodekeep migrate new, as the Event of the migration says"
+	}
 	c.warnOfPolicy(RulesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: the same without --dry-run, or spec.accept: %s in the policy.",
-		changed, of, rules, rules)
+		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
+		changed, of, rules, accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			c.warnOfPolicy(RulesHeld,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -25,31 +24,21 @@ var ErrUnread = errors.New("read admission policies")
 func (g Governance) Problem(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardsTimeout)
 	defer cancel()
-	wanted := map[string]bool{}
+	var names []string
 	found, admission := Policies{}, g.Client.AdmissionregistrationV1()
 	for _, name := range g.Names {
 		policy, binding := "validatingadmissionpolicy/"+name, "validatingadmissionpolicybinding/"+name
-		wanted[policy], wanted[binding] = true, true
+		names = append(names, policy, binding)
 		if err := errors.Join(add(ctx, found, policy, admission.ValidatingAdmissionPolicies()), add(ctx, found, binding, admission.ValidatingAdmissionPolicyBindings())); err != nil {
 			return fmt.Errorf("%w: %w", ErrUnread, err)
 		}
 	}
-	shipped, err := manifests.Objects(g.Namespace, func(name string) bool { return wanted[name] })
+	shipped, err := shippedAs(g.Namespace, names)
 	if err != nil {
 		return err
 	}
-	if len(shipped) != len(wanted) {
-		return errors.New("the manifests lack policies of governance")
-	}
-	for _, object := range shipped {
-		name := manifests.Name(object)
-		is, exists := found[name]
-		if !exists {
-			return fmt.Errorf("%s does not exist", name)
-		}
-		if differences := (manifests.Comparison{}).Differences(object.Object, is); len(differences) > 0 {
-			return fmt.Errorf("%s has another spec: %s", name, strings.TrimSpace(differences[0].String()))
-		}
+	if problems := found.differences(shipped, names, manifests.Comparison{}); len(problems) > 0 {
+		return errors.New(problems[0])
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package guard
 
 import (
-	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -41,8 +42,11 @@ func objects() []string {
 }
 
 // Shipped are those of the manifests.
-func Shipped() (Policies, error) {
-	all, err := manifests.Objects(manifests.Namespace, func(name string) bool { return slices.Contains(objects(), name) })
+func Shipped() (Policies, error) { return shippedAs(manifests.Namespace, objects()) }
+
+// shippedAs are the objects of these names, as the manifests have them for a namespace.
+func shippedAs(namespace string, names []string) (Policies, error) {
+	all, err := manifests.Objects(namespace, func(name string) bool { return slices.Contains(names, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +54,8 @@ func Shipped() (Policies, error) {
 	for _, object := range all {
 		shipped[manifests.Name(object)] = object.Object
 	}
-	if len(shipped) != len(objects()) {
-		return nil, errors.New("the manifests lack guard policies")
+	if len(shipped) != len(names) {
+		return nil, fmt.Errorf("the manifests lack some of %s", strings.Join(names, ", "))
 	}
 	return shipped, nil
 }
@@ -59,14 +63,18 @@ func Shipped() (Policies, error) {
 // Problems are why these policies do not keep kubelets from nodekeep's annotations as the shipped ones do; none: they do. The failure
 // policy makes no kubelet's annotation pass.
 func (p Policies) Problems(shipped Policies) (problems []string) {
-	comparison := manifests.Comparison{Ignored: sets.New("failurePolicy")}
-	for _, name := range objects() {
+	return p.differences(shipped, objects(), manifests.Comparison{Ignored: sets.New("failurePolicy")})
+}
+
+// differences are why the objects of these names are not as the shipped ones; none: they are.
+func (p Policies) differences(shipped Policies, names []string, by manifests.Comparison) (problems []string) {
+	for _, name := range names {
 		found, exists := p[name]
 		if !exists {
 			problems = append(problems, name+" does not exist")
 			continue
 		}
-		for _, difference := range comparison.Differences(shipped[name], found) {
+		for _, difference := range by.Differences(shipped[name], found) {
 			problems = append(problems, name+" has another spec: "+difference.String())
 		}
 	}

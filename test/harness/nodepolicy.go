@@ -28,6 +28,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // PolicyName is the name of the one NodePolicy.
@@ -135,6 +137,35 @@ func (i *Installation) ForcePolicy(t testing.TB, content string) {
 			return isRefusal(err), err
 		})
 		require.NoError(t, err, "the API server must ask the webhook again")
+	}
+}
+
+// WithoutPolicyHook has the API server store each NodePolicy that the schema takes, while do runs.
+func (i *Installation) WithoutPolicyHook(t testing.TB, do func()) {
+	t.Helper()
+	require.NoError(t, i.withoutPolicyHook(context.WithoutCancel(t.Context()), func() error {
+		wrong := i.dryApply(t, "labels: {keep: [a b]}")
+		require.Eventually(t, func() bool { return wrong() == nil }, Settles, 50*time.Millisecond, "the API server must not ask the webhook")
+		do()
+		return nil
+	}))
+}
+
+// WaitForTheSchema waits until the API server refuses what the schema of the manifests does not have.
+func (i *Installation) WaitForTheSchema(t testing.TB) {
+	t.Helper()
+	unknown := i.dryApply(t, "lables: {}")
+	require.Eventually(t, func() bool { return unknown() != nil }, Settles, 50*time.Millisecond, "the API server must take over the schema")
+}
+
+// dryApply applies a policy by a dry run, each time that it is called.
+func (i *Installation) dryApply(t testing.TB, sections string) func() error {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(policytest.Manifest(sections)), 0o600))
+	return func() error {
+		_, err := i.Kubectl(context.WithoutCancel(t.Context()), "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", file)
+		return err
 	}
 }
 

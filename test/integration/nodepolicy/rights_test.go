@@ -45,6 +45,10 @@ func TestNeitherAKubeletNorNodekeepItselfMayWriteThePolicy(t *testing.T) {
 				_, err := policies.Patch(t.Context(), harness.PolicyName, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry})
 				return err
 			},
+			"patch its status": func() error {
+				_, err := policies.Patch(t.Context(), harness.PolicyName, types.MergePatchType, []byte(`{"status":{"observedGeneration":1}}`), metav1.PatchOptions{DryRun: dry}, "status")
+				return err
+			},
 			"update it": func() error {
 				_, err := policies.Update(t.Context(), is, metav1.UpdateOptions{DryRun: dry})
 				return err
@@ -67,6 +71,9 @@ func TestNeitherAKubeletNorNodekeepItselfMayWriteThePolicy(t *testing.T) {
 				return client.Resource(kinds).Delete(t.Context(), "nodepolicies.nodekeep.dev", metav1.DeleteOptions{DryRun: dry})
 			},
 		} {
+			if name != "a kubelet" && what == "patch its status" {
+				continue
+			}
 			err := do()
 			assert.True(t, apierrors.IsForbidden(err), "%s may not %s: %v", name, what, err)
 		}

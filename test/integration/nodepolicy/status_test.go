@@ -2,6 +2,7 @@ package nodepolicy
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -158,4 +159,72 @@ func TestTheStatusSaysWhetherTheAPIServerGoesByGovernance(t *testing.T) {
 	says(t, condition("GovernanceEnforced", "message"), "validatingadmissionpolicybinding/nodekeep-governance-deny does not exist")
 	restore()
 	waits(t, "GovernanceEnforced")
+}
+
+func TestAStatusThatAnotherClientWritesChangesNoNodeAndIsCorrected(t *testing.T) {
+	const name = "hostile-status"
+	processesRun(t)
+	under(t, accepted)
+	waits(t, "InForce")
+	node := nodekeep.Register(t, name)
+	nodekeep.Label(t, name, map[string]string{"lane": "a"})
+	comesToCarry(t, name, unchecked, "lane=a:NoSchedule")
+	nodekeep.WaitRecordedAtLeast(t, node, map[string]string{"lane": "a"})
+	before := nodekeep.Node(t, name).ResourceVersion
+
+	followers := map[string]any{"nodekeep-webhook": 99}
+	for i := range 900 {
+		followers[fmt.Sprintf("invented-%d", i)] = i
+	}
+	lie := func(kind string) map[string]any {
+		return map[string]any{"type": kind, "status": "False", "reason": "Invented", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+	}
+	patch := string(harness.MustJSON(t, map[string]any{"status": map[string]any{
+		"followers": followers, "conditions": []any{lie("Accepted"), lie("Invented")}, "held": map[string]any{"rules": "0123456789ab", "nodes": 1}, "observedGeneration": 999,
+	}}))
+	nodekeep.MustKubectl(t, "patch", "nodepolicy", "default", "--subresource=status", "--type=merge", "-p", patch)
+	says(t, "{.status.observedGeneration}", nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}"))
+	waits(t, "Accepted")
+	waits(t, "InForce")
+	status := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.status}")
+	assert.NotContains(t, strings.ToLower(status), "invented")
+	assert.NotContains(t, status, "held\":")
+	assert.Equal(t, before, nodekeep.Node(t, name).ResourceVersion)
+}
+
+func TestAnAdmissionPolicyThatDeniesTheStatusKeepsNoPolicyFromActing(t *testing.T) {
+	processesRun(t)
+	under(t, "cordon: keep")
+	waits(t, "InForce")
+	const deny = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: deny-the-status}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [nodekeep.dev], apiVersions: ["*"], operations: [UPDATE], resources: [nodepolicies/status]}]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: deny-the-status}
+spec: {policyName: deny-the-status, validationActions: [Deny]}
+`
+	file := written(t, deny)
+	nodekeep.MustKubectl(t, "apply", "-f", file)
+	allow := func() {
+		_, _ = nodekeep.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "-f", file)
+	}
+	defer allow()
+	require.Eventually(t, func() bool {
+		_, err := nodekeep.Kubectl(t.Context(), "patch", "nodepolicy", "default", "--subresource=status", "--type=merge", "--dry-run=server", "-p", `{"status":{"observedGeneration":999}}`)
+		return err != nil
+	}, harness.Settles, poll, "the API server must deny the status")
+
+	nodekeep.SetPolicy(t, policytest.Manifest(accepted))
+	const name = "denied-status"
+	assert.True(t, harness.Carries(nodekeep.Register(t, name), unchecked), "in the CREATE")
+	nodekeep.Label(t, name, map[string]string{"lane": "b"})
+	comesToCarry(t, name, unchecked, "lane=b:NoSchedule")
+	allow()
+	waits(t, "InForce")
 }
