@@ -106,6 +106,9 @@ func labelStates() owners {
 		{"DGX Cloud", patterns{"dgxc.nvidia.com/*"}},
 		{"Topograph", patterns{"fabric.topograph.run/*", "accelerator.topograph.run/*"}},
 		{"KubeVirt", patterns{"kubevirt.io/*", "*.kubevirt.io/*"}},
+		// Rancher is a client of operators, too, but these are its own.
+		{"Rancher", patterns{"rke.cattle.io/*", "cattle.io/*"}},
+		{"Rancher's upgrade controller", patterns{"plan.upgrade.cattle.io/*"}},
 		{"a readiness check", patterns{"node-ready/*"}},
 		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
 		{"Nidhogg", patterns{"nidhogg.uswitch.com/*"}},
@@ -136,8 +139,6 @@ func labelOwners() owners {
 		{"OKE", patterns{"oci.oraclecloud.com/*"}},
 		{"DOKS", patterns{"doks.digitalocean.com/*"}},
 		{"Scaleway Kapsule", patterns{"k8s.scaleway.com/*"}},
-		{"Rancher", patterns{"rke.cattle.io/*", "cattle.io/*"}},
-		{"Rancher's upgrade controller", patterns{"plan.upgrade.cattle.io/*"}},
 		{"k3s", patterns{"k3s.io/*", "p2p.k3s.cattle.io/*"}},
 		{"OpenShift", patterns{"node.openshift.io/*"}},
 		{"OpenShift's machine config operator", patterns{"machineconfiguration.openshift.io/*"}},

@@ -70,12 +70,6 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 	return verdict
 }
 
-// operatorsClients are the managers that operators change Nodes with: kubectl and oc, k9s, consoles in a browser, Terraform, Pulumi, Ansible. A
-// controller may have any other name.
-func operatorsClients() patterns {
-	return patterns{"kubectl*", "k9s", "Mozilla", "Terraform", "pulumi-kubernetes*", "ansible*"}
-}
-
 // Kubelet is the manager by which a kubelet changes its Node.
 const Kubelet = "kubelet"
 
@@ -94,14 +88,11 @@ func LostOwners(managers []string) bool {
 // clients. A label that nodekeep has restored has no manager: then the record shows whose it is.
 func (p Policy) judgeDoubtful(node Metadata, item string) Verdict {
 	managers, clients, lost := node.Owners[item], 0, 0
-	known := operatorsClients()
 	for _, manager := range managers {
-		_, client := known.match(manager)
-		_, ignored := p.ignoreManagers.match(manager)
 		switch {
 		case manager == ancientChanges || manager == beforeFirstApply:
 			lost++
-		case client && !ignored:
+		case p.ofOperators(manager):
 			clients++
 		}
 	}

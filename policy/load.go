@@ -76,6 +76,7 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(taintOwners(), nil)},
 		deferred:       f.Labels.Defer,
 		ignoreManagers: f.Labels.IgnoreManagers,
+		operators:      f.Labels.Operators,
 		onConflict:     f.Labels.OnConflict,
 		protected:      f.Labels.Protected,
 		cordon:         f.Cordon,
@@ -93,12 +94,8 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		oneOf(root.Child("machine", "onMismatch"), p.onMismatch, RestoreAnyway, Quarantine),
 		p.taints.keep.validate(taints.Child("keep")),
 		p.taints.ignore.validate(taints.Child("ignore")),
+		p.readManagers(labels),
 	)
-	for i, manager := range p.ignoreManagers {
-		if manager == "" {
-			errs = append(errs, field.Required(labels.Child("ignoreManagers").Index(i), "must be the name of a field manager; '*' stands for any characters"))
-		}
-	}
 	retention, wrong := ParseRetention(string(f.Retention))
 	if wrong != "" {
 		errs = append(errs, field.Invalid(root.Child("retention"), string(f.Retention), wrong))

@@ -32,6 +32,7 @@ type Policy struct {
 	formerLabels   sets.Set[string] // keys that rules set which were in force before
 	former         []taintRule      // rules that were in force before
 	ignoreManagers patterns
+	operators      patterns // further managers of operators' clients
 	onConflict     OnConflict
 	protected      Protected
 	cordon         OnCordon

@@ -148,6 +148,7 @@ func (p Policy) Warnings() (warnings []string) {
 			warnings = append(warnings, s.name+".ignore has *: no "+strings.TrimSuffix(s.name, "s")+" is kept or restored")
 		}
 	}
+	warnings = append(warnings, p.managerWarnings()...)
 	if p.accept != "" && !p.AcceptsRules() {
 		warnings = append(warnings, fmt.Sprintf("accept is %s, and accepts nothing: the rules and migrations have the hash %s", p.accept, p.RulesHash()))
 	}
