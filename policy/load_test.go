@@ -35,7 +35,7 @@ func TestTheDocumentedFieldsHaveTheDefaults(t *testing.T) {
 	want := Default()
 	assert.Equal(t, want.Settings(), got.Settings())
 	assert.True(t, got.governance.Empty())
-	got.labels.ignore, got.taints.ignore, got.deferred, got.migrations, got.governance = nil, nil, nil, nil, want.governance // they have empty lists
+	got.labels.ignore, got.taints.ignore, got.deferred, got.operators, got.migrations, got.governance = nil, nil, nil, nil, nil, want.governance // they have empty lists
 	assert.Equal(t, want, got)
 }
 
