@@ -208,7 +208,7 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	}
 	var stamped bool
 	if next.Stamp, stamped = node.Stamp(in.Guarded); !stamped && gated { // no webhook has listed them
-		next.Stamp.Brought = node.OwnLabels(r, p)
+		next.Stamp.Brought = node.Own(r, p)
 	}
 	next.handOver(r, node, in)
 	next.Step, next.Again = next.step(), settlesIn(next.Rules, node, in.Now)

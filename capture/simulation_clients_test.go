@@ -351,7 +351,7 @@ func (w *cluster) committed(n *node, by string, had, knew map[string]string, dec
 			i.Given = valueOf(n.next.givenInReview[key])
 		} else if known {
 			i.Brought = valueOf(had[key])
-		} else if !isTaintKey(k) { // what is a kubelet's own
+		} else { // what is a kubelet's own
 			i.Brought = valueOf(brought(n.annotations[stampAnnotation])[key])
 		}
 		switch {

@@ -394,7 +394,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 	for k, key := range keys {
 		if i := &next.next.items[k]; after[key] != before[key] {
 			i.Given, i.Since, i.Brought = valueOf(after[key]), n.at+1, oracle.None
-		} else if own, lists := brought(next.annotations[stampAnnotation])[key]; lists && !isTaintKey(k) && i.Given == oracle.None {
+		} else if own, lists := brought(next.annotations[stampAnnotation])[key]; lists && i.Given == oracle.None {
 			i.Brought = valueOf(own)
 		}
 	}

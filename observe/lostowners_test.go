@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -60,12 +61,39 @@ func TestAKubeletsOwnLabelsAreThoseThatAClientMightHaveSet(t *testing.T) {
 	n := Of(object("a", 5, labels{pool: "k", "both": "1", "client": "1", "known": "1", zone: "z", corev1.LabelHostname: "n"},
 		wrote("kubelet", 1, pool, "both", "known", zone, corev1.LabelHostname), wrote("kubectl-label", 2, "both", "client")))
 	known := record.New("n", record.Object{UID: "z", Version: 3}, labels{"known": "2"})
-	assert.Equal(t, labels{pool: "k"}, n.OwnLabels(known, policy.Default()))
+	assert.Equal(t, labels{pool: "k"}, n.Own(known, policy.Default()))
 	many := labels{}
 	var keys []string
-	for i := range policy.MaxOwnLabels + 1 {
+	for i := range policy.MaxOwn + 1 {
 		key := "l" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		many[key], keys = "v", append(keys, key)
 	}
-	assert.Empty(t, Of(object("a", 5, many, wrote("kubelet", 1, keys...))).OwnLabels(known, policy.Default()), "a kubelet must not fill the stamp")
+	assert.Empty(t, Of(object("a", 5, many, wrote("kubelet", 1, keys...))).Own(known, policy.Default()), "a kubelet must not fill the stamp")
+}
+
+func TestAKubeletsOwnTaintsAreThoseThatWereRemovedBeforeWhileOnlyTheKubeletHasWrittenTheList(t *testing.T) {
+	const start, other = "example.com/starting:NoSchedule", "example.com/new:NoSchedule"
+	removed := record.Forget(record.New("n", record.Object{UID: "z", Version: 3}, labels{start: ""}), []string{start})
+	for name, c := range map[string]struct {
+		writers []string
+		want    labels
+	}{
+		"the kubelet alone":                       {[]string{"kubelet"}, labels{start: ""}},
+		"the supervisor of k3s":                   {[]string{"k3s"}, labels{start: ""}},
+		"nobody is known":                         {nil, nil},
+		"an operator wrote the list since":        {[]string{"kubectl-taint"}, nil},
+		"the node lifecycle controller did":       {[]string{"kube-controller-manager"}, nil},
+		"the cloud controller manager did":        {[]string{"cloud-controller-manager"}, nil},
+		"the kubelet, and an operator applied it": {[]string{"kubelet", "argocd-controller"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var entries []metav1.ManagedFieldsEntry
+			for _, manager := range c.writers {
+				entries = append(entries, wrote(manager, 1, "taints"))
+			}
+			for from, n := range inMemory(object("a", 5, labels{start: "", other: ""}, entries...)) {
+				assert.Equal(t, c.want, n.Own(removed, policy.Default()), from)
+			}
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 // Metadata is what the policy uses when the Node is observed for a record.
 func (n *Node) Metadata(r record.Record, p policy.Policy, guarded bool) policy.Metadata {
 	return policy.Metadata{
-		Items: n.Items, Owners: n.knownOwners(r), Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
+		Items: n.Items, Owners: n.knownOwners(r), Marks: n.marks(r, p), Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
 	}
 }
 
@@ -171,7 +171,11 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	if len(r.Seen)+len(r.Entries) == 0 { // a first record: the state before is not known
 		return next, false
 	}
-	return history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) }), false
+	next = history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) })
+	if next.Newest().Version == o.Version {
+		next = history.FollowingMarks(next, n.marks(r, p), n.Items, n.CreationTimestamp.Time, now)
+	}
+	return next, false
 }
 
 // machineAfter is the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not

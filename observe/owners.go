@@ -192,21 +192,42 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 	return known
 }
 
-// OwnLabels are the labels that only the kubelet has set and a client might have set, with their values.
-func (n *Node) OwnLabels(r record.Record, p policy.Policy) (own map[string]string) {
-	for key, managers := range n.Owners {
-		if _, known := r.Entry(key); known || !record.IsLabel(key) || !p.Selects(key) || p.OwnedByPeople(managers) {
-			continue
-		}
+// Own are the items of the kubelet's own, with their values: labels that only it has set and a client might have set, and taints that a client
+// has removed from its Node before. While the kubelet is the only one that wrote the list of taints, it brought them.
+func (n *Node) Own(r record.Record, p policy.Policy) (own map[string]string) {
+	add := func(key string) {
 		if own == nil {
 			own = map[string]string{}
 		}
-		own[key] = n.Items[key]
+		own[key] = record.Listed(key, n.Items[key])
 	}
-	if len(own) > policy.MaxOwnLabels {
+	for key, managers := range n.Owners {
+		if _, known := r.Entry(key); !known && record.IsLabel(key) && p.Selects(key) && !p.OwnedByPeople(managers) {
+			add(key)
+		}
+	}
+	if n.taintsBroughtBy(p) {
+		for key := range n.Items {
+			if e, known := r.Entry(key); known && e.Removed && record.IsTaint(key) && key != policy.Cordon && p.Selects(key) {
+				add(key)
+			}
+		}
+	}
+	if len(own) > policy.MaxOwn {
 		return nil
 	}
 	return own
+}
+
+// taintsBroughtBy reports whether only the kubelet has written the list of taints, as far as the Node shows.
+func (n *Node) taintsBroughtBy(p policy.Policy) (only bool) {
+	for _, w := range n.Writers {
+		if w.Taints && (p.OwnedByPeople([]string{w.Manager}) || strings.HasSuffix(w.Manager, "controller-manager")) {
+			return false
+		}
+		only = only || w.Taints
+	}
+	return only
 }
 
 func writerOf(manager string) stampWriter {

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"nodekeep.dev/nodekeep/classify"
 )
 
@@ -32,18 +34,30 @@ type catalogue struct {
 type entry struct {
 	pattern string
 	owner   string // empty: operators set the key
-	state   bool
+	kind    kindOfKey
 }
 
-// newCatalogue is a catalogue of two parts, in this order:
-//   - states own keys that say what one machine is, or what it has passed. Such a key is always left out, because the next machine would
-//     inherit it.
-//   - others own keys that operators also set, in some clusters. The managedFields of a Node show which of them did.
-func newCatalogue(states, others owners) catalogue {
+// kindOfKey says what a catalogued key is about.
+type kindOfKey int
+
+const (
+	computed kindOfKey = iota // a component sets it again by itself, and in some clusters operators set it
+	state                     // what one machine is, or what it has passed: always left out, because the next machine would inherit it
+	mark                      // a component marks a machine with it whose end is near; operators set it, too
+)
+
+// newCatalogue is a catalogue of these parts, in this order. Of keys that components compute or mark, the managedFields of a Node show who set
+// them.
+func newCatalogue(operators, states, marks, components owners) catalogue {
 	var all []entry
-	for i, owner := range slices.Concat(states, others) {
-		for _, pattern := range owner.keys {
-			all = append(all, entry{pattern: pattern, owner: owner.name, state: i < len(states) && owner.name != ""})
+	for _, part := range []struct {
+		owners owners
+		kind   kindOfKey
+	}{{operators, computed}, {states, state}, {marks, mark}, {components, computed}} {
+		for _, owner := range part.owners {
+			for _, pattern := range owner.keys {
+				all = append(all, entry{pattern, owner.name, part.kind})
+			}
 		}
 	}
 	c := catalogue{byFirst: map[byte][]entry{}}
@@ -64,8 +78,8 @@ func newCatalogue(states, others owners) catalogue {
 	return c
 }
 
-// of is the component that owns a key; state says that no evidence makes it an operator's.
-func (c catalogue) of(key string) (owner string, owned, state bool) {
+// of is the component that owns a key, and what the key is about.
+func (c catalogue) of(key string) (owner string, owned bool, kind kindOfKey) {
 	entries := c.others
 	if key != "" {
 		if some, ok := c.byFirst[key[0]]; ok {
@@ -74,10 +88,16 @@ func (c catalogue) of(key string) (owner string, owned, state bool) {
 	}
 	for i := range entries {
 		if e := &entries[i]; classify.Match(e.pattern, key) {
-			return e.owner, e.owner != "", e.state
+			return e.owner, e.owner != "", e.kind
 		}
 	}
-	return "", false, false
+	return "", false, computed
+}
+
+// setsAgain is the component that sets a key again by itself, or removes it again.
+func (c catalogue) setsAgain(key string) (owner string, owned bool) {
+	owner, owned, kind := c.of(key)
+	return owner, owned && kind != mark
 }
 
 // labelCatalogue names components that compute labels and set them again by themselves. To restore such a label would bring back
@@ -85,11 +105,21 @@ func (c catalogue) of(key string) (owner string, owned, state bool) {
 func labelCatalogue() catalogue {
 	operators := owners{{"", patterns{
 		"node-role.kubernetes.io/*",
-		"node.kubernetes.io/exclude-from-external-load-balancers", // kubeadm sets it once and never again
 		// What the NVIDIA GPU operator reads.
 		"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config",
 	}}}
-	return newCatalogue(slices.Concat(operators, labelStates()), labelOwners())
+	return newCatalogue(operators, labelStates(), labelMarks(), labelOwners())
+}
+
+// labelMarks are keys by which drainers take a machine out of use, right before they delete its Node. kubeadm and operators set them to stay.
+func labelMarks() owners {
+	return owners{{"the component that drains the Node", patterns{corev1.LabelNodeExcludeBalancers}}}
+}
+
+// drainers are what components that drain Nodes call themselves in the value of a mark. Some of them call kubectl, so managedFields show
+// kubectl.
+func drainers() patterns {
+	return patterns{"karpenter*", "*termination-handler", "*lifecycle-manager", "*update-handler", "*autoscaler", "*descheduler", "*drain*"}
 }
 
 func labelStates() owners {
@@ -105,7 +135,21 @@ func labelStates() owners {
 		{"NodeWright", patterns{"nodewright.nvidia.com/*"}}, // Skyhook's new name
 		{"DGX Cloud", patterns{"dgxc.nvidia.com/*"}},
 		{"Topograph", patterns{"fabric.topograph.run/*", "accelerator.topograph.run/*"}},
-		{"KubeVirt", patterns{"kubevirt.io/*", "*.kubevirt.io/*"}},
+		{"KubeVirt", patterns{"kubevirt.io/*", "*.kubevirt.io/*", "cpumanager"}},
+		// What is installed, loaded or held on this machine. The installers are scripts that call kubectl.
+		{"Kata Containers", patterns{"katacontainers.io/*"}},
+		{"Confidential Containers", patterns{"cc-preinstall/*", "confidentialcontainers.org/*"}},
+		{"Odigos", patterns{"odigos.io/*installed"}},
+		{"KWasm", patterns{"kwasm.sh/*"}},
+		{"the NVIDIA network operator", patterns{"network.nvidia.com/operator.*"}},
+		{"the NVIDIA driver for dynamic resources", patterns{"resource.nvidia.com/*"}},
+		{"kube-vip", patterns{"kube-vip.io/*"}},
+		{"kubeIP", patterns{"kubip_assigned", "kubeip.com/*"}},
+		{"the AWS VPC resource controller", patterns{"vpc.amazonaws.com/*"}},
+		// Marks of a machine that ends, in keys of their own.
+		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
+		{"CAST AI", patterns{"autoscaling.cast.ai/draining"}},
+		{"Ektopistis", patterns{"ektopistis.io/drain"}},
 		// Rancher is a client of operators, too, but these are its own.
 		{"Rancher", patterns{"rke.cattle.io/*", "cattle.io/*"}},
 		{"Rancher's upgrade controller", patterns{"plan.upgrade.cattle.io/*"}},
@@ -121,7 +165,10 @@ func labelOwners() owners {
 		{"the cloud controller manager", patterns{"node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"}},
 		{"the AWS cloud controller manager", patterns{"topology.k8s.aws/*"}},
 		{"the Hetzner cloud controller manager", patterns{"instance.hetzner.cloud/*"}},
+		{"the Alibaba cloud controller manager", patterns{"alibabacloud.com/*", "*.alibabacloud.com/*", "ack.aliyun.com"}},
+		{"the AWS network plugin", patterns{"k8s.amazonaws.com/eniConfig"}},
 		{"a CSI driver, through the kubelet", patterns{"topology.gke.io/*", "topology.*csi.*/*", "topology.*.csi/*"}},
+		{"a CSI driver", patterns{"node.csi.*/*"}},
 
 		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
 		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*", "karpenter.k8s.aws/*", "karpenter.azure.com/*"}},
@@ -141,10 +188,14 @@ func labelOwners() owners {
 		{"Scaleway Kapsule", patterns{"k8s.scaleway.com/*"}},
 		{"k3s", patterns{"k3s.io/*", "p2p.k3s.cattle.io/*"}},
 		{"OpenShift", patterns{"node.openshift.io/*"}},
+		{"OpenShift's machine API", patterns{"machine.openshift.io/*"}},
+		{"the SR-IOV network operator", patterns{"sriovnetwork.openshift.io/*"}},
 		{"OpenShift's machine config operator", patterns{"machineconfiguration.openshift.io/*"}},
 
 		{"Calico", patterns{"projectcalico.org/*"}},
 		{"Flannel", patterns{"flannel.alpha.coreos.com/*"}},
+
+		{"the component that installs it", patterns{"*installed", "*-provisioned"}},
 
 		// Everything else under the project's own domains is computed by some controller until shown otherwise.
 		{"Kubernetes", patterns{"kubernetes.io/*", "*.kubernetes.io/*", "k8s.io/*", "*.k8s.io/*"}},
@@ -197,14 +248,14 @@ func annotationStates() owners {
 // taintOwners are components that add and remove taints by themselves. A restored taint of theirs would keep workloads off for a reason
 // that no longer exists. A rule that makes one would fight with its owner.
 func taintOwners() owners {
-	return owners{
+	return slices.Concat(taintEnds(), owners{
 		{"nodekeep itself", patterns{"nodekeep.dev/*", "*.nodekeep.dev/*"}},
 
 		{"the node lifecycle controller", patterns{"node.kubernetes.io/*"}},
 		{"the cloud controller manager", patterns{"node.cloudprovider.kubernetes.io/*"}},
 		{"Cluster API", patterns{"node.cluster.x-k8s.io/*"}},
 		{"Karpenter", patterns{"karpenter.sh/*", "*.karpenter.sh/*"}},
-		{"the cluster autoscaler", patterns{"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"}},
+		{"the cluster autoscaler", patterns{"DeletionCandidateOfClusterAutoscaler"}},
 		{"the component that starts the Node up", startupTaints()},
 		{"the agent that is not ready", patterns{"*/agent-not-ready"}},
 		{"Cilium", patterns{"node.cilium.io/*"}},
@@ -212,9 +263,29 @@ func taintOwners() owners {
 		{"Node Feature Discovery", patterns{"feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*"}},
 		{"Skyhook", patterns{"skyhook.nvidia.com", "skyhook.nvidia.com/*"}},
 		{"NodeWright", patterns{"nodewright.nvidia.com", "nodewright.nvidia.com/*"}},
+	})
+}
 
-		// Drain and repair tools add these right before a Node is deleted. A record taken at the deletion would have them.
+// Ends reports whether a taint of that key says that its Node is being taken away.
+func (p Policy) Ends(taint string) bool {
+	_, is, _ := p.ends.of(taint)
+	return is
+}
+
+// taintEnds are components that drain and repair Nodes. They add these taints right before a Node is deleted, and a record taken at the
+// deletion would have them.
+func taintEnds() owners {
+	return owners{
+		{"the cluster autoscaler", patterns{"ToBeDeletedByClusterAutoscaler"}},
+		{"Karpenter", patterns{"karpenter.sh/disrupted", "karpenter.sh/disruption"}},
+		{"the cloud controller manager", patterns{"node.cloudprovider.kubernetes.io/shutdown"}},
+		{"the component that repairs the Node", patterns{corev1.TaintNodeOutOfService}},
 		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
+		{"GKE", patterns{"cloud.google.com/impending-node-termination"}},
+		{"CAST AI", patterns{"autoscaling.cast.ai/draining"}},
+		{"Ektopistis", patterns{"ektopistis.io/drain"}},
+		{"a remediator", patterns{"remediator.*"}},
+		{"the component that preempts the Node", patterns{"*/preempt"}},
 		{"NVSentinel", patterns{"AggregatedNodeHealth"}},
 		{"Medik8s", patterns{"medik8s.io/*", "*.medik8s.io/*"}},
 		{"KubeVirt", patterns{"kubevirt.io/drain"}},

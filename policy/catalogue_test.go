@@ -49,8 +49,15 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 		"Topograph":                     {"fabric.topograph.run/tier-0", "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain"},
 		"KubeVirt": {
 			"kubevirt.io/schedulable", "kubevirt.io/ksm-enabled", "cpu-feature.node.kubevirt.io/vmx", "cpu-model.node.kubevirt.io/EPYC", "cpu-model-migration.node.kubevirt.io/EPYC",
-			"cpu-timer.node.kubevirt.io/tsc-frequency", "hyperv.node.kubevirt.io/vpindex", "host-model-cpu.node.kubevirt.io/EPYC", "scheduling.node.kubevirt.io/tsc-frequency-1",
+			"cpumanager", "cpu-timer.node.kubevirt.io/tsc-frequency", "hyperv.node.kubevirt.io/vpindex", "host-model-cpu.node.kubevirt.io/EPYC", "scheduling.node.kubevirt.io/tsc-frequency-1",
 		},
+		"what is installed or held on one machine": {
+			"katacontainers.io/kata-runtime", "cc-preinstall/done", "odigos.io/odiglet-oss-installed", "kwasm.sh/kwasm-provisioned", "network.nvidia.com/operator.mofed.wait",
+			"resource.nvidia.com/computeDomain", "kube-vip.io/has-ip", "kubip_assigned", "vpc.amazonaws.com/has-trunk-attached", "vpc.amazonaws.com/eniConfig", "k8s.amazonaws.com/eniConfig",
+			"node.csi.alibabacloud.com/disktype.cloud_essd", "example.com/tool-installed", "example.com/tool-provisioned",
+		},
+		"marks of a machine that ends":                      {"node.kubernetes.io/exclude-from-external-load-balancers", "aws-node-termination-handler/action", "autoscaling.cast.ai/draining", "ektopistis.io/drain"},
+		"Alibaba and OpenShift":                             {"alibabacloud.com/nodepool-id", "ack.aliyun.com", "machine.openshift.io/interruptible-instance", "sriovnetwork.openshift.io/device-plugin"},
 		"upgrades of drivers":                               {"nvidia.com/gpu-driver-upgrade-state", "nvidia.com/ofed-driver-upgrade-state"},
 		"what CNI, CSI and controllers keep in annotations": {"volumes.kubernetes.io/keep-terminated-pod-volumes", "kubeadm.alpha.kubernetes.io/cri-socket", "projectcalico.org/IPv4Address", "flannel.alpha.coreos.com/public-ip", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip", "node.alpha.kubernetes.io/ttl"},
 		"whatever else ends in kubernetes.io or k8s.io":     {"kubernetes.io/x", "brand.new.kubernetes.io/x", "k8s.io/x", "brand.new.k8s.io/x", "app.kubernetes.io/name"},
@@ -73,7 +80,6 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 func TestTheCatalogueLeavesTheLabelsOfOperatorsAlone(t *testing.T) {
 	rows := map[string][]string{
 		"roles, which operators set more often than any other key": {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/anything"},
-		"what kubeadm sets once and never again":                   {"node.kubernetes.io/exclude-from-external-load-balancers"},
 		"what the NVIDIA GPU operator reads":                       {"nvidia.com/mig.config", "nvidia.com/gpu.workload.config", "nvidia.com/gpu.deploy.operands", "nvidia.com/device-plugin.config"},
 		"names that look like a vendor's":                          {"nvidia.com/gpu", "gpu.count", "amd.com/gpu", "accelerator", "hardware.tier", "node-type", "nvidia.com/gpu-driver-upgrade.skip", "topograph.run/x", "k8saas.nvidia.com/ManagedByNVSentinel", "cordon-by", "mykubevirt.io/x"},
 		"names of their own":                                       {"dedicated", "team.owner", "disktype", "example.com/rack", "topology.example.com/rack", "node-role.example.com/worker"},
@@ -107,7 +113,7 @@ func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
 		"Node Feature Discovery":                     {"feature.node.kubernetes.io/x", "vendor.feature.node.kubernetes.io/x"},
 		"Skyhook":                                    {"skyhook.nvidia.com", "skyhook.nvidia.com/x"},
 		"NodeWright":                                 {"nodewright.nvidia.com", "nodewright.nvidia.com/x"},
-		"drain and repair tools, before a Node goes": {"aws-node-termination-handler/spot-itn", "medik8s.io/remediation", "remediation.medik8s.io/x", "kubevirt.io/drain", "UpdateInProgress", "AggregatedNodeHealth"},
+		"drain and repair tools, before a Node goes": {"aws-node-termination-handler/spot-itn", "medik8s.io/remediation", "remediation.medik8s.io/x", "kubevirt.io/drain", "UpdateInProgress", "AggregatedNodeHealth", "cloud.google.com/impending-node-termination", "remediator.example.com/reboot", "example.com/preempt", "autoscaling.cast.ai/draining", "ektopistis.io/drain"},
 	}
 	everything := policyOf(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "karpenter.sh/*"]}`)
 	for name, keys := range rows {
@@ -134,7 +140,7 @@ func TestTheCatalogueLeavesPeoplesTaintsAlone(t *testing.T) {
 	rows := map[string][]string{
 		"what kubeadm sets once and never again":             {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"},
 		"other roles":                                        {"node-role.kubernetes.io/worker", "node-role.kubernetes.io/infra"},
-		"names of their own":                                 {"dedicated", "maintenance", "nvidia.com/gpu", "example.com/wall", "agentpool", "drain"},
+		"names of their own":                                 {"dedicated", "maintenance", "nvidia.com/gpu", "example.com/wall", "agentpool", "drain", "preempt", "cloud.google.com/gke-spot", "remediator"},
 		"domains that merely look like one of the catalogue": {"mykarpenter.sh/x", "karpenter.sh.example.com/x", "mynode.kubernetes.io/x", "node.kubernetes.io.example.com/x", "notmedik8s.io/x", "mynodekeep.dev/x"},
 		"names that merely look like one of the catalogue":   {"agent-not-ready", "example.com/agent-not-ready-yet", "example.com/UpdateInProgress", "UpdateInProgress2", "kubevirt.io/drained", "example.com/skyhook.nvidia.com", "karpenter.sh"},
 		"isolation keys, which mean nothing in a taint":      {"node-restriction.kubernetes.io/tier", "team.node-restriction.kubernetes.io/tier"},

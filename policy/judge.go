@@ -52,6 +52,10 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 		return Verdict{Owner: record.Other, why: why}
 	case setByVerification(node.Owners[item]):
 		return Verdict{Owner: record.Other, why: because{"verification has set it"}}
+	case node.Marks[item] != "":
+		return Verdict{Owner: record.Other, why: because{node.Marks[item], " has set it while the Node was being taken away"}}
+	case ruling == marked && namesDrainer(node.Items[item]):
+		return Verdict{Owner: record.Other, why: because{"its value names ", node.Items[item], ", which drains Nodes"}}
 	case record.IsTaint(item):
 		return Verdict{Keeps: true, why: why}
 	case p.ownedByOthers(node.Owners[item]):
@@ -60,14 +64,21 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 		return Verdict{Owner: record.Other, why: because{"an annotation of the Node says that another component has set it"}}
 	case renamed:
 		return Verdict{Owner: record.Other, why: because{"a migration has renamed it to ", to}}
-	case ruling == doubtful:
-		return p.judgeDoubtful(node, item)
+	case ruling == doubtful, ruling == marked:
+		verdict := p.judgeDoubtful(node, item)
+		verdict.Taken = verdict.Taken && ruling == doubtful
+		return verdict
 	}
 	verdict := Verdict{Keeps: true, why: why}
 	if len(node.Owners[item]) > 0 {
 		verdict.Owner = record.Client
 	}
 	return verdict
+}
+
+func namesDrainer(value string) bool {
+	_, is := drainers().match(value)
+	return is
 }
 
 // Kubelet is the manager by which a kubelet changes its Node.

@@ -85,7 +85,7 @@ func TestEvidenceBeatsTheCatalogue(t *testing.T) {
 		"a check that this machine has passed":                 {"{}", "node-ready/verified", managers{"kubectl-label"}, "a", false, false, "it belongs to a readiness check"},
 		"what a script of an operator's image set by kubectl":  {"{}", "nvidia.com/mig.config.state", managers{"kubectl-label"}, "a", false, false, "it belongs to the NVIDIA GPU operator"},
 		"an isolation label, which only the policy can select": {"{}", "node-restriction.kubernetes.io/tier", managers{"kubectl-label"}, "a", false, false, "it is an isolation boundary, kept only if labels.keep names node-restriction.kubernetes.io"},
-		"a taint of a component":                               {"{}", "node.kubernetes.io/out-of-service:NoExecute", managers{"kubectl-taint"}, "a", false, false, "it belongs to the node lifecycle controller"},
+		"a taint of a component":                               {"{}", "node.kubernetes.io/out-of-service:NoExecute", managers{"kubectl-taint"}, "a", false, false, "it belongs to the component that repairs the Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := Metadata{Items: map[string]string{c.item: "a"}, Owners: map[string][]string{c.item: c.managers}}
@@ -97,5 +97,53 @@ func TestEvidenceBeatsTheCatalogue(t *testing.T) {
 			assert.Equal(t, c.taken, verdict.Taken)
 			assert.Equal(t, c.why, verdict.Why())
 		})
+	}
+}
+
+// Drainers take a Node out of load balancers right before its end. kubeadm and operators do so to stay.
+func TestTheMarkOfADrainerIsNotKeptAndNoTakeover(t *testing.T) {
+	const out = corev1.LabelNodeExcludeBalancers
+	type managers = []string
+	for name, c := range map[string]struct {
+		value    string
+		managers managers
+		labels   string
+		keeps    bool
+		why      string
+	}{
+		"kubeadm":                               {"", managers{"kubeadm"}, "{}", true, "managedFields show only kubeadm, a client of operators"},
+		"an operator":                           {"", managers{"kubectl-label"}, "{}", true, "managedFields show only kubectl-label, a client of operators"},
+		"an operator who says why":              {"waits-for-parts", managers{"kubectl-label"}, "{}", true, "managedFields show only kubectl-label, a client of operators"},
+		"Karpenter":                             {"karpenter", managers{"karpenter"}, "{}", false, "its value names karpenter, which drains Nodes"},
+		"a drainer that says true":              {"true", managers{"aws-eks-asg-rolling-update-handler"}, "{}", false, "managedFields show only aws-eks-asg-rolling-update-handler, not a known client of operators; labels.keep can name the label"},
+		"a drainer that calls kubectl":          {"lifecycle-manager", managers{"kubectl-label"}, "{}", false, "its value names lifecycle-manager, which drains Nodes"},
+		"a drainer, and the policy has the key": {"karpenter", managers{"karpenter"}, "{keep: [" + out + "]}", true, "labels.keep names it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := Metadata{Items: map[string]string{out: c.value}, Owners: map[string][]string{out: c.managers}}
+			verdict := policyWith(t, c.labels).Judge(node, out)
+			assert.Equal(t, c.keeps, verdict.Keeps)
+			assert.Equal(t, c.why, verdict.Why())
+			assert.False(t, verdict.Taken, "what an operator set before stays in the record")
+		})
+	}
+}
+
+func TestAMarkOfTheEndIsNotKept(t *testing.T) {
+	node := Metadata{
+		Items: map[string]string{"a": "1", "b": "1", "c:NoSchedule": "", "d": "1"}, Owners: map[string][]string{"a": {"drainer"}, "b": {"kubectl-label"}},
+		Marks: map[string]string{"a": "drainer", "c:NoSchedule": "drainer", "d": "drainer"},
+	}
+	p := policyWith(t, "{ignore: [d]}")
+	for item, why := range map[string]string{
+		"a": "drainer has set it while the Node was being taken away", "b": "", "c:NoSchedule": "drainer has set it while the Node was being taken away", "d": "labels.ignore has d",
+	} {
+		verdict := p.Judge(node, item)
+		assert.Equal(t, why == "", verdict.Keeps, item)
+		if why != "" {
+			assert.Equal(t, why, verdict.Why())
+			assert.Equal(t, record.Other, verdict.Owner, item)
+			assert.False(t, verdict.Taken, item)
+		}
 	}
 }

@@ -137,7 +137,7 @@ const fromInventory = "it is an isolation boundary, and who can change the inven
 
 // forbids is why a rule must not set a label; empty: it may.
 func (p Policy) forbids(key string, from origin) (problem string) {
-	owner, owned, _ := p.labels.catalogue.of(key)
+	owner, owned := p.labels.catalogue.setsAgain(key)
 	switch {
 	case isOrUnder(domainOf(key), "nodekeep.dev"):
 		return "it belongs to nodekeep itself"
@@ -156,9 +156,9 @@ func (p Policy) forbids(key string, from origin) (problem string) {
 // forbidsRemoval is why a rule must not remove a label or taint; empty: it may.
 func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 	taint := record.Taint(item, "")
-	owner, owned, _ := p.labels.catalogue.of(item)
+	owner, owned := p.labels.catalogue.setsAgain(item)
 	if record.IsTaint(item) {
-		owner, owned, _ = p.taints.catalogue.of(taint.Key)
+		owner, owned = p.taints.catalogue.setsAgain(taint.Key)
 	}
 	switch {
 	case record.IsTaint(item) && p.gate.Is(taint):

@@ -73,7 +73,8 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	labels, taints := root.Child("labels"), root.Child("taints")
 	p = Policy{
 		labels:         section{name: "labels", keep: f.Labels.Keep, ignore: f.Labels.Ignore, catalogue: labelCatalogue()},
-		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(taintOwners(), nil)},
+		taints:         section{name: "taints", keep: f.Taints.Keep, ignore: f.Taints.Ignore, catalogue: newCatalogue(nil, taintOwners(), nil, nil)},
+		ends:           newCatalogue(nil, taintEnds(), nil, nil),
 		deferred:       f.Labels.Defer,
 		ignoreManagers: f.Labels.IgnoreManagers,
 		operators:      f.Labels.Operators,

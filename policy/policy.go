@@ -19,7 +19,8 @@ import (
 // [Default] or [Load]. A Policy is immutable and safe for concurrent use.
 type Policy struct {
 	labels         section
-	taints         section // over taint keys
+	taints         section   // over taint keys
+	ends           catalogue // over keys of taints that a Node has before its end
 	annotations    Annotations
 	deferred       patterns    // labels.defer
 	register       []taintRule // taints.register
@@ -95,6 +96,8 @@ type Metadata struct {
 	// Owners holds, for the key of each label and annotation, the managers that own it by metadata.managedFields.
 	// A key without an entry has no owner.
 	Owners map[string][]string
+	// Marks are the items by which clients that are no operators' have marked the Node while it was being taken away, with these clients.
+	Marks map[string]string
 	// Claimed lists the keys that annotations claim for other components, see [Claimed].
 	Claimed []string
 	// RuleTaints are the taints that our rules put there; they are derived, not remembered.
@@ -129,6 +132,7 @@ const (
 	leftOut  ruling = iota
 	selected        // kept, unless the Node shows that a component sets it again by itself
 	doubtful        // a component usually sets it: kept where the Node or the record shows that an operator did
+	marked          // the same, but what a component sets there is no takeover of an operator's value: it marks the end of one machine
 )
 
 // because is why something is decided, in parts. They are joined only for who asks.
@@ -144,13 +148,15 @@ func (s section) rule(key string) (ruling ruling, why because) {
 	if slices.Contains(s.keep, key) {
 		return selected, because{s.name, ".keep names it"}
 	}
-	owner, owned, state := s.catalogue.of(key)
+	owner, owned, kind := s.catalogue.of(key)
 	pattern, kept := s.keep.match(key)
 	switch {
-	case state:
+	case owned && kind == state:
 		return leftOut, because{"it belongs to ", owner}
 	case !kept:
 		return leftOut, because{s.name, ".keep does not select it"}
+	case owned && kind == mark:
+		return marked, because{"it belongs to ", owner}
 	case owned:
 		return doubtful, because{"it belongs to ", owner}
 	}

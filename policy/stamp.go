@@ -47,8 +47,8 @@ type Own struct {
 	Labels map[string]record.Derived // that rules have set, and items that they have removed
 }
 
-// MaxOwnLabels is how many labels of a kubelet's own a stamp lists. Of a Node with more it lists none: a kubelet must not fill the stamp.
-const MaxOwnLabels = 64
+// MaxOwn is how many labels and taints of a kubelet's own a stamp lists. Of a Node with more it lists none: a kubelet must not fill the stamp.
+const MaxOwn = 64
 
 // Annotations are what nodekeep writes on an object that has so many bytes of other annotations, by key. An annotation is left out if it is
 // empty or has no room. A Node without one is better than no Node.

@@ -82,7 +82,7 @@ func (p Policy) forbidsVerifiedLabel(key string) (problem string) {
 	if key == "" || key == verify.Label {
 		return ""
 	}
-	owner, owned, _ := p.labels.catalogue.of(key)
+	owner, owned := p.labels.catalogue.setsAgain(key)
 	switch {
 	case isOrUnder(domainOf(key), "nodekeep.dev"):
 		return "it belongs to nodekeep itself; the label of verification is " + verify.Label + " or one of your own"

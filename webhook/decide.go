@@ -225,8 +225,8 @@ func (d decision) withoutItems() decision {
 // brought are the recorded keys that the Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was
 // removed from this very object. The labels of its kubelet's own are among them.
 func brought(in incoming, r record.Record, d decision, p policy.Policy) map[string]string {
-	brought := in.ownLabels(r, p)
 	items := in.items(p)
+	brought := in.own(items, r, p)
 	for _, e := range r.Entries {
 		if value, is := items[e.Key]; is && !e.Removed && !d.gate.Is(record.Taint(e.Key, "")) {
 			brought[e.Key] = record.Listed(e.Key, value)
@@ -240,19 +240,22 @@ func brought(in incoming, r record.Record, d decision, p policy.Policy) map[stri
 	return brought
 }
 
-// ownLabels are labels that a kubelet brings and a client might have set. Once the API server has lost their managers, nothing else says that
-// they are the kubelet's.
-func (in incoming) ownLabels(r record.Record, p policy.Policy) map[string]string {
+// own are the items of a kubelet's own: labels that it brings and a client might have set, and taints that a client has removed from its Node
+// before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
+// that the kubelet brings and that a controller removes each time belongs to the start.
+func (in incoming) own(items map[string]string, r record.Record, p policy.Policy) map[string]string {
 	own := map[string]string{}
 	if in.occasion != policy.CreateByKubelet || len(in.labels) > manyLabels {
 		return own
 	}
-	for key, value := range in.labels {
-		if e, known := r.Entry(key); (!known || e.Removed) && record.IsLabel(key) && p.Selects(key) {
-			own[key] = value
+	for key, value := range items {
+		e, known := r.Entry(key)
+		label, start := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
+		if (label || start) && p.Selects(key) {
+			own[key] = record.Listed(key, value)
 		}
 	}
-	if len(own) > policy.MaxOwnLabels {
+	if len(own) > policy.MaxOwn {
 		clear(own)
 	}
 	return own

@@ -340,7 +340,7 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 			own[item] = value
 		}
 	}
-	if len(own) <= policy.MaxOwnLabels {
+	if len(own) <= policy.MaxOwn {
 		maps.Copy(brought, own)
 	}
 	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)

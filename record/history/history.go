@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,10 +31,16 @@ const ruleActor = "rule:"
 // RuleActor is the actor of what a rule did.
 func RuleActor(rule string) string { return ruleActor + rule }
 
+// endActor is how the actor of an entry begins that marked the end of a Node object; the manager follows.
+const endActor = "end:"
+
+// EndActor is the actor of what a manager set while its Node was being taken away.
+func EndActor(manager string) string { return endActor + manager }
+
 // Change is an entry of a record's history: the items of a Node that one write of the record changed. All of these changes have one cause.
 type Change struct {
 	// Number is 1 for the first change of a record and grows by one with each. The number of a dropped entry is not used again. A change by
-	// a rule has no number: it is not in the record, so a rollback cannot undo it.
+	// a rule has no number, and neither has a mark of the end: it is not in the record, so a rollback cannot undo it.
 	Number int
 	// Time is when the change was made, in whole seconds, as the API server shows it. Where it does not, it is when the
 	// change was seen.
@@ -143,6 +150,63 @@ func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now tim
 	return withHistory(r, bounded(history))
 }
 
+// Limits of the marks of one object: of how many clients, and how many items an entry names. Of more items it has the number.
+const (
+	mostMarkers = 5
+	mostMarks   = 32
+)
+
+// FollowingMarks is the record with the marks of the end at the end of its history: items of the Node, by the manager that set them while the
+// Node was being taken away. Each is noted once for an object, which was created then.
+func FollowingMarks(r record.Record, marks, items map[string]string, created, now time.Time) record.Record {
+	if r.HistoryOmitted || len(marks) == 0 {
+		return r
+	}
+	history := Of(r)
+	before := ofThisObject(history, created)
+	fresh := map[string]map[string]Values{} // by actor
+	for item, manager := range marks {
+		actor, value := EndActor(manager), items[item]
+		noted := func(c Change) bool {
+			return c.Actor == actor && (c.Omitted > 0 || ptr.Equal(c.Items[item].To, &value))
+		}
+		if !validActor(actor) || !record.Valid(item, value) || slices.ContainsFunc(before, noted) {
+			continue
+		}
+		if fresh[actor] == nil {
+			fresh[actor] = map[string]Values{}
+		}
+		was, had := remembered(r, item)
+		fresh[actor][item] = Values{From: shown(item, was, had), To: &value}
+	}
+	actors := slices.Sorted(maps.Keys(fresh))
+	actors = actors[:min(len(actors), max(0, mostMarkers-len(before)))]
+	for _, actor := range actors {
+		change := Change{Time: metav1.NewTime(now.UTC()).Rfc3339Copy(), Actor: actor, Items: fresh[actor]}
+		if change.Time.Time.Before(created) { // by another clock
+			change.Time = metav1.NewTime(created.UTC()).Rfc3339Copy()
+		}
+		if len(change.Items) > mostMarks {
+			change = change.omitted()
+		}
+		history = append(history, change)
+	}
+	if len(actors) == 0 {
+		return r
+	}
+	return withHistory(r, bounded(history))
+}
+
+// ofThisObject are the marks that were noted of an object since it was created.
+func ofThisObject(history []Change, created time.Time) (marks []Change) {
+	for _, change := range history {
+		if strings.HasPrefix(change.Actor, endActor) && change.aside() && !change.Time.Time.Before(created) {
+			marks = append(marks, change)
+		}
+	}
+	return marks
+}
+
 func valueOf(derived record.Derived, is bool) *string {
 	if !is || derived.Absent {
 		return nil
@@ -194,7 +258,7 @@ func bounded(history []Change) (kept []Change) {
 	clients, rules, newest := room{Max, maxBytes}, room{MaxOfRules, maxBytesOfRules}, true
 	for _, change := range slices.Backward(history) {
 		switch {
-		case change.byRule():
+		case change.aside():
 			if rules.takes(change) {
 				kept = append(kept, change)
 			}
@@ -221,11 +285,11 @@ func (r *room) takes(change Change) bool {
 }
 
 // byRule reports whether a rule changed the Node: the record is as before.
-func (c Change) byRule() bool { return c.Number == 0 }
+func (c Change) aside() bool { return c.Number == 0 }
 
 // ofClients are the entries of a history that can be rolled back to.
 func ofClients(history []Change) []Change {
-	return slices.DeleteFunc(slices.Clone(history), Change.byRule)
+	return slices.DeleteFunc(slices.Clone(history), Change.aside)
 }
 
 // size is about as much as the entry takes as JSON.
@@ -257,7 +321,7 @@ func (c Change) omitted() Change {
 // entry left, it drops the items first, then the entry. If the record has no history, ok is false.
 func Shortened(r record.Record) (shorter record.Record, ok bool) {
 	history := Of(r)
-	switch ofRule := slices.IndexFunc(history, Change.byRule); {
+	switch ofRule := slices.IndexFunc(history, Change.aside); {
 	case len(history) == 0:
 		return r, false
 	case ofRule >= 0:
@@ -273,7 +337,7 @@ func Shortened(r record.Record) (shorter record.Record, ok bool) {
 
 func lastNumber(history []Change) int {
 	for _, change := range slices.Backward(history) {
-		if !change.byRule() {
+		if !change.aside() {
 			return change.Number
 		}
 	}

@@ -78,7 +78,7 @@ func historyOf(raw json.RawMessage) []Change {
 	var history []Change
 	for _, entry := range entries {
 		var change Change
-		if json.Unmarshal(entry, &change) == nil && change.valid() && (change.byRule() || change.Number > lastNumber(history)) {
+		if json.Unmarshal(entry, &change) == nil && change.valid() && (change.aside() || change.Number > lastNumber(history)) {
 			history = append(history, change)
 		}
 	}
@@ -94,7 +94,7 @@ const (
 // valid reports whether nodekeep can have written the entry.
 func (c Change) valid() bool {
 	at := c.Time.UTC()
-	if c.Number < 0 || c.Number > maxNumber || c.byRule() && !strings.HasPrefix(c.Actor, ruleActor) || c.Time.IsZero() || at.Year() < 1 || at.Year() > 9999 || !validActor(c.Actor) {
+	if c.Number < 0 || c.Number > maxNumber || c.aside() && !strings.HasPrefix(c.Actor, ruleActor) && !strings.HasPrefix(c.Actor, endActor) || c.Time.IsZero() || at.Year() < 1 || at.Year() > 9999 || !validActor(c.Actor) {
 		return false
 	}
 	if (len(c.Items) > 0) == (c.Omitted > 0) || c.Omitted < 0 {
@@ -110,7 +110,7 @@ func (c Change) valid() bool {
 
 // validActor reports whether a manager can have that name, by the rules for managedFields.
 func validActor(name string) bool {
-	return len(name) <= maxActor && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	return len(strings.TrimPrefix(name, endActor)) <= maxActor && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // validOf reports whether a Node can show the value of an item; nil is none.

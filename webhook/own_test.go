@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -31,8 +32,8 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 		"of a kubelet": {few, record.Record{}, policy.CreateByKubelet, 1},
 		"of a kubelet, if the record has one too":            {few, recorded, policy.CreateByKubelet, 1},
 		"of a kubelet, if a client removed one":              {few, record.Forget(recorded, []string{"example.com/pool"}), policy.CreateByKubelet, 1},
-		"of a kubelet that brings as many as there may be":   {many(policy.MaxOwnLabels), record.Record{}, policy.CreateByKubelet, policy.MaxOwnLabels},
-		"but none of one that brings more":                   {many(policy.MaxOwnLabels + 1), record.Record{}, policy.CreateByKubelet, 0},
+		"of a kubelet that brings as many as there may be":   {many(policy.MaxOwn), record.Record{}, policy.CreateByKubelet, policy.MaxOwn},
+		"but none of one that brings more":                   {many(policy.MaxOwn + 1), record.Record{}, policy.CreateByKubelet, 0},
 		"nor of one that brings more than a Node has":        {many(100_000), record.Record{}, policy.CreateByKubelet, 0},
 		"nor of another client: these are a client's labels": {few, record.Record{}, policy.CreateByOther, 0},
 	} {
@@ -43,4 +44,25 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 	}
 	in := incoming{node: "n1", labels: few, occasion: policy.CreateByKubelet}
 	assert.Empty(t, brought(in, recorded, decision{labels: map[string]record.Derived{"example.com/pool": {}}}, policy.Default()), "a rule's value takes its place")
+}
+
+// A taint that a kubelet brings and that a controller removes each time belongs to the start of the machine.
+func TestAStampListsTheTaintsThatWereRemovedBefore(t *testing.T) {
+	const start = "node.gardener.cloud/critical-components-not-ready:NoSchedule"
+	recorded := record.New("n1", record.Object{UID: "before", Version: 5}, map[string]string{start: ""})
+	for name, c := range map[string]struct {
+		record record.Record
+		by     policy.Occasion
+		want   map[string]string
+	}{
+		"one that was removed from the Node before":                  {record.Forget(recorded, []string{start}), policy.CreateByKubelet, map[string]string{start: ""}},
+		"one that is recorded":                                       {recorded, policy.CreateByKubelet, map[string]string{start: ""}},
+		"none that nothing is known of: it may be an operator's":     {record.Record{}, policy.CreateByKubelet, map[string]string{}},
+		"none of another client, which has decided to have it again": {record.Forget(recorded, []string{start}), policy.CreateByOther, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := incoming{node: "n1", taints: []corev1.Taint{record.Taint(start, "")}, occasion: c.by}
+			assert.Equal(t, c.want, brought(in, c.record, decision{gate: policy.DefaultGate}, policy.Default()))
+		})
+	}
 }

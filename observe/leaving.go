@@ -1,0 +1,80 @@
+package observe
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// marks are the items by which clients that are no operators' have marked the Node while it was being taken away, with these clients.
+// The next machine of the name must not inherit them. An item is one only if nodekeep has observed this object without it: what was there
+// when nodekeep first looked may be older. If the Node is not taken away after all, the item is not a mark any more, and is recorded then.
+func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]string) {
+	since, leaving := n.leaving(p)
+	if !leaving || r.Observed(n.UID) == 0 {
+		return nil
+	}
+	for item, value := range n.Items {
+		if e, known := r.Entry(item); known && !e.Removed && e.Value == value || n.listed(item, value) || item == policy.Cordon || record.IsAnnotation(item) {
+			continue
+		}
+		if manager, is := n.markedBy(item, since, p); is {
+			if marks == nil {
+				marks = map[string]string{}
+			}
+			marks[item] = manager
+		}
+	}
+	return marks
+}
+
+// leaving reports whether the Node is being taken away: it is cordoned, or deleted and waits for its finalizers, or has a taint by which an
+// autoscaler or a cloud says so. It is so since then, in seconds since 1970; 0: not known.
+func (n *Node) leaving(p policy.Policy) (since int64, leaving bool) {
+	if n.Deleting() {
+		return n.DeletionTimestamp.Unix(), true
+	}
+	if _, cordoned := n.Items[policy.Cordon]; cordoned {
+		for _, w := range n.Writers {
+			if w.Cordon && w.At != 0 && (since == 0 || w.At < since) {
+				since = w.At
+			}
+		}
+		return since, true
+	}
+	return 0, slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return p.Ends(taint.Key) })
+}
+
+// listed reports whether the stamp lists an item with this value: the object has had it since its CREATE, or nodekeep has set it.
+func (n *Node) listed(item, value string) bool {
+	given, gave := n.annotations.stamp.Given[item]
+	brought, brings := n.annotations.stamp.Brought[item]
+	listed := record.Listed(item, value)
+	return gave && given.Value == listed || brings && brought == listed
+}
+
+// markedBy is the client that set an item since a moment, if the Node shows one and it is no operator's. Each manager of a label must be none.
+// Those that set a label again by themselves mark nothing. The list of taints has one manager, who wrote it last. Controllers that only write
+// their own taints prove nothing of another one.
+func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager string, is bool) {
+	owns := func(w Writer) bool { return slices.Contains(w.Labels, item) && w.Manager != FieldManager }
+	if record.IsTaint(item) {
+		owns = func(w Writer) bool { return w.Taints }
+	}
+	ofOperators := func(w Writer) bool {
+		return owns(w) && (p.OfOperators([]string{w.Manager}) || policy.LostOwners([]string{w.Manager}))
+	}
+	last, found := LastWriter(n.Writers, owns)
+	switch {
+	case !found, slices.ContainsFunc(n.Writers, ofOperators), !p.OwnedByPeople([]string{last.Manager}):
+		return "", false
+	case record.IsTaint(item) && !tellsOfTaints(last.Manager, p):
+		return "", false
+	case since != 0 && last.At != 0 && last.At < since:
+		return "", false
+	}
+	return last.Manager, last.Manager != ""
+}
