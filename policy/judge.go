@@ -111,6 +111,8 @@ func (p Policy) judgeDoubtful(node Metadata, item string) Verdict {
 	e, recorded := node.Record.Entry(item)
 	recorded = recorded && !e.Removed && (!shown || value == e.Value)
 	switch {
+	case clients > 0 && clients == len(managers) && recorded:
+		return Verdict{Keeps: true, Owner: record.Client, managers: managers, why: because{"a client of operators, and the record has it"}}
 	case clients > 0 && clients == len(managers):
 		return Verdict{Keeps: true, Owner: record.Client, managers: managers, why: because{"a client of operators"}}
 	case clients+lost < len(managers):
