@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,10 @@ const hidden = "x"
 func platformOf(node *corev1.Node, name string) (p platform, unowned []string, err error) {
 	rename := func(text string) string { return strings.ReplaceAll(text, node.Name, name) }
 	owners := observe.Of(node).Owners
-	if len(owners) == 0 {
+	switch {
+	case node.Name == "":
+		return platform{}, nil, errors.New("one Node is expected, not a list")
+	case len(owners) == 0:
 		return platform{}, nil, fmt.Errorf("node %s has no managedFields: read it with kubectl get --show-managed-fields", node.Name)
 	}
 	kubelet := kubeletOf(owners)
@@ -53,7 +57,7 @@ func platformOf(node *corev1.Node, name string) (p platform, unowned []string, e
 		}
 		for _, manager := range owners[key] {
 			labels := p.Kubelet
-			if manager != kubelet {
+			if manager != kubelet || !policy.AllowedForKubelet(key) { // other parts of the kubelet's program can have its manager
 				if p.By[rename(manager)] == nil {
 					p.By[rename(manager)] = map[string]string{}
 				}

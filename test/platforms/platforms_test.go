@@ -27,18 +27,16 @@ func TestWhatEachPlatformKeepsIsWhatItsTableSays(t *testing.T) {
 			requireTable(t, name, tableOf(readPlatform(t, name).play(t)))
 		})
 	}
-	t.Run("docs", requirePage)
+	t.Run("the page of the docs", requirePage)
 }
 
-// play registers the Node and lets others set their labels, then another machine takes its name. It compares what the new machine has with what
-// nodekeep explains of the old one.
+// play registers the Node and lets others set their labels. Then another machine takes its name. What the new machine has must agree with what
+// nodekeep explains of the old one, before the Node is deleted.
 func (p platform) play(t *testing.T) []row {
 	t.Helper()
 	old := p.register(t, "first")
 	for _, manager := range slices.Sorted(maps.Keys(p.By)) {
-		body := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": p.By[manager]}})
-		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
-		require.NoError(t, err)
+		p.label(t, manager)
 	}
 	nodekeep.WaitRestored(t, p.Name, nil)
 	p.requireReadable(t)
@@ -80,7 +78,47 @@ func (p platform) play(t *testing.T) []row {
 		rows = append(rows, row{item: item.Item, by: managers, kept: item.Kept, why: item.Why, after: after})
 	}
 	nodekeep.WaitRecorded(t, registered, kept)
+	nodekeep.DeleteNode(t, p.Name)
+	nodekeep.Command(t, "", "", "forget", p.Name, "--yes").RequireDone(t)
 	return rows
+}
+
+// label sets the labels of a manager. A label that another manager has set to the same value is applied, so that both own it.
+func (p platform) label(t *testing.T, manager string) {
+	t.Helper()
+	own, shared := map[string]string{}, map[string]string{}
+	shown := nodekeep.Node(t, p.Name).Labels
+	for key, value := range p.By[manager] {
+		if found, ok := shown[key]; ok && found == value {
+			shared[key] = value
+		} else {
+			own[key] = value
+		}
+	}
+	nodes := nodekeep.Admin.CoreV1().Nodes()
+	if len(own) > 0 {
+		body := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": own}})
+		_, err := nodes.Patch(t.Context(), p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
+		require.NoError(t, err)
+	}
+	if len(shared) > 0 {
+		body := harness.MustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": p.Name, "labels": shared}})
+		_, err := nodes.Patch(t.Context(), p.Name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: manager})
+		require.NoError(t, err)
+	}
+}
+
+func TestALabelOfAPlatformCanHaveTwoManagers(t *testing.T) {
+	p := platform{
+		Name: "two-managers-1", Kubelet: map[string]string{"pool": "a"}, Taints: []corev1.Taint{},
+		By: map[string]map[string]string{"kubectl": {"pool": "a", "rack": "r1"}, "vendor-controller": {"rack": "r1"}},
+	}
+	managers := map[string][]string{}
+	for _, r := range p.play(t) {
+		managers[r.item] = r.by
+	}
+	assert.Equal(t, []string{"kubectl", "kubelet"}, managers["pool"])
+	assert.Equal(t, []string{"kubectl", "vendor-controller"}, managers["rack"])
 }
 
 func (p platform) kubelet() string {
