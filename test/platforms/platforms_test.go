@@ -137,7 +137,9 @@ func (p platform) register(t *testing.T, machine string) *corev1.Node {
 }
 
 func (p platform) registration(machine string) *corev1.Node {
-	node := harness.RegistrationWith(p.Name, p.Kubelet)
+	node := harness.Registration(p.Name)
+	maps.DeleteFunc(node.Labels, func(key, _ string) bool { return key != corev1.LabelHostname })
+	maps.Copy(node.Labels, p.Kubelet)
 	node.Annotations, node.Spec.Taints = p.Annotations, p.Taints
 	node.Status.NodeInfo.MachineID += "-" + machine
 	node.Status.NodeInfo.SystemUUID += "-" + machine
