@@ -9,9 +9,9 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// marks are the items by which clients that are no operators' have marked the Node while it was being taken away, with these clients.
-// The next machine of the name must not inherit them. An item is one only if nodekeep has observed this object without it: what was there
-// when nodekeep first looked may be older. If the Node is not taken away after all, the item is not a mark any more, and is recorded then.
+// marks are items that a client set while the Node was being taken away, each with that client, which is no operator's. The next machine of the
+// name must not inherit them. An item is a mark only if nodekeep has observed this object without it. What was there when nodekeep first looked
+// may be older. If the Node is not taken away after all, the item is no mark any more. It is recorded then.
 func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]string) {
 	since, leaving := n.leaving(p)
 	if !leaving || r.Observed(n.UID) == 0 {
@@ -31,7 +31,7 @@ func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]string)
 	return marks
 }
 
-// leaving reports whether the Node is being taken away: it is cordoned, or deleted and waits for its finalizers, or has a taint by which an
+// leaving reports whether the Node is being taken away. It is cordoned, or deleted and waits for its finalizers. Or it has a taint by which an
 // autoscaler or a cloud says so. It is so since then, in seconds since 1970; 0: not known.
 func (n *Node) leaving(p policy.Policy) (since int64, leaving bool) {
 	if n.Deleting() {
@@ -48,7 +48,7 @@ func (n *Node) leaving(p policy.Policy) (since int64, leaving bool) {
 	return 0, slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool { return p.Ends(taint.Key) })
 }
 
-// listed reports whether the stamp lists an item with this value: the object has had it since its CREATE, or nodekeep has set it.
+// listed reports whether the stamp lists an item with this value. The object has had it since its CREATE then, or nodekeep has set it.
 func (n *Node) listed(item, value string) bool {
 	given, gave := n.annotations.stamp.Given[item]
 	brought, brings := n.annotations.stamp.Brought[item]
@@ -56,7 +56,7 @@ func (n *Node) listed(item, value string) bool {
 	return gave && given.Value == listed || brings && brought == listed
 }
 
-// markedBy is the client that set an item since a moment, if the Node shows one and it is no operator's. Each manager of a label must be none.
+// markedBy is the client that set an item since a moment, if the Node shows one that is no operator's. Each manager of a label must be none.
 // Those that set a label again by themselves mark nothing. The list of taints has one manager, who wrote it last. Controllers that only write
 // their own taints prove nothing of another one.
 func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager string, is bool) {

@@ -192,8 +192,8 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 	return known
 }
 
-// Own are the items of the kubelet's own, with their values: labels that only it has set and a client might have set, and taints that a client
-// has removed from its Node before. While the kubelet is the only one that wrote the list of taints, it brought them.
+// Own are the items of the kubelet's own, with their values. They are labels that only it has set and a client might have set. They are also
+// taints that a client has removed from its Node before. While the kubelet is the only one that wrote the list of taints, it brought them.
 func (n *Node) Own(r record.Record, p policy.Policy) (own map[string]string) {
 	add := func(key string) {
 		if own == nil {

@@ -111,7 +111,8 @@ func labelCatalogue() catalogue {
 	return newCatalogue(operators, labelStates(), labelMarks(), labelOwners())
 }
 
-// labelMarks are keys by which drainers take a machine out of use, right before they delete its Node. kubeadm and operators set them to stay.
+// labelMarks are keys by which drainers take a machine out of use, right before they delete its Node. Operators and the command kubeadm set
+// them to stay.
 func labelMarks() owners {
 	return owners{{"the component that drains the Node", patterns{corev1.LabelNodeExcludeBalancers}}}
 }
@@ -145,7 +146,7 @@ func labelStates() owners {
 		{"the NVIDIA driver for dynamic resources", patterns{"resource.nvidia.com/*"}},
 		{"kube-vip", patterns{"kube-vip.io/*"}},
 		{"kubeIP", patterns{"kubip_assigned", "kubeip.com/*"}},
-		{"the AWS VPC resource controller", patterns{"vpc.amazonaws.com/*"}},
+		{"the AWS VPC resource controller", patterns{"vpc.amazonaws.com/has-*"}},
 		// Marks of a machine that ends, in keys of their own.
 		{"the AWS node termination handler", patterns{"aws-node-termination-handler/*"}},
 		{"CAST AI", patterns{"autoscaling.cast.ai/draining"}},
@@ -166,7 +167,7 @@ func labelOwners() owners {
 		{"the AWS cloud controller manager", patterns{"topology.k8s.aws/*"}},
 		{"the Hetzner cloud controller manager", patterns{"instance.hetzner.cloud/*"}},
 		{"the Alibaba cloud controller manager", patterns{"alibabacloud.com/*", "*.alibabacloud.com/*", "ack.aliyun.com"}},
-		{"the AWS network plugin", patterns{"k8s.amazonaws.com/eniConfig"}},
+		{"the AWS network plugin", patterns{"vpc.amazonaws.com/*", "k8s.amazonaws.com/eniConfig"}},
 		{"a CSI driver, through the kubelet", patterns{"topology.gke.io/*", "topology.*csi.*/*", "topology.*.csi/*"}},
 		{"a CSI driver", patterns{"node.csi.*/*"}},
 

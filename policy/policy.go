@@ -96,7 +96,7 @@ type Metadata struct {
 	// Owners holds, for the key of each label and annotation, the managers that own it by metadata.managedFields.
 	// A key without an entry has no owner.
 	Owners map[string][]string
-	// Marks are the items by which clients that are no operators' have marked the Node while it was being taken away, with these clients.
+	// Marks are items that a client has set while the Node was being taken away, each with that client. It is no operator's.
 	Marks map[string]string
 	// Claimed lists the keys that annotations claim for other components, see [Claimed].
 	Claimed []string
@@ -132,7 +132,7 @@ const (
 	leftOut  ruling = iota
 	selected        // kept, unless the Node shows that a component sets it again by itself
 	doubtful        // a component usually sets it: kept where the Node or the record shows that an operator did
-	marked          // the same, but what a component sets there is no takeover of an operator's value: it marks the end of one machine
+	marked          // the same, but what a component sets there marks the end of one machine: an operator's value stays recorded
 )
 
 // because is why something is decided, in parts. They are joined only for who asks.

@@ -64,9 +64,9 @@ type Labels struct {
 	// *cloud-controller-manager and nfd-master.
 	// +kubebuilder:validation:items:MinLength=1
 	IgnoreManagers []string `json:"ignoreManagers"`
-	// Patterns over field managers of further clients that operators change Nodes with. A label that components usually set is kept only if
-	// operators' clients set it. nodekeep knows kubectl, consoles, Lens, k9s, Headlamp, Terraform, Pulumi, Crossplane, Ansible, scripts, Argo CD,
-	// Flux, Helm, Rancher and kubeadm. ignoreManagers must not cover what is here.
+	// Patterns over field managers of further clients that operators change Nodes with. What components usually set is kept only if operators'
+	// clients set it. The known ones are kubectl, consoles, Lens, k9s, Headlamp, Terraform, Pulumi, Crossplane, Ansible and scripts. So are
+	// Argo CD, Flux, Helm, Rancher and kubeadm. ignoreManagers must not cover what is here.
 	// +kubebuilder:validation:items:MinLength=1
 	Operators []string `json:"operators"`
 	// Which value wins where a Node registers with another value than the recorded one: keepNode (the default) or restoreStored.

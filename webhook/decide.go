@@ -240,8 +240,8 @@ func brought(in incoming, r record.Record, d decision, p policy.Policy) map[stri
 	return brought
 }
 
-// own are the items of a kubelet's own: labels that it brings and a client might have set, and taints that a client has removed from its Node
-// before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
+// own are the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
+// removed from its Node before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
 // that the kubelet brings and that a controller removes each time belongs to the start.
 func (in incoming) own(items map[string]string, r record.Record, p policy.Policy) map[string]string {
 	own := map[string]string{}

@@ -40,7 +40,7 @@ func EndActor(manager string) string { return endActor + manager }
 // Change is an entry of a record's history: the items of a Node that one write of the record changed. All of these changes have one cause.
 type Change struct {
 	// Number is 1 for the first change of a record and grows by one with each. The number of a dropped entry is not used again. A change by
-	// a rule has no number, and neither has a mark of the end: it is not in the record, so a rollback cannot undo it.
+	// a rule has no number, and neither has a mark of the end. It is not in the record, so a rollback cannot undo it.
 	Number int
 	// Time is when the change was made, in whole seconds, as the API server shows it. Where it does not, it is when the
 	// change was seen.
@@ -156,8 +156,8 @@ const (
 	mostMarks   = 32
 )
 
-// FollowingMarks is the record with the marks of the end at the end of its history: items of the Node, by the manager that set them while the
-// Node was being taken away. Each is noted once for an object, which was created then.
+// FollowingMarks is the record with the marks of the end at the end of its history. These are items of the Node, by the manager that set them
+// while the Node was being taken away. Each is noted once for an object, which was created then.
 func FollowingMarks(r record.Record, marks, items map[string]string, created, now time.Time) record.Record {
 	if r.HistoryOmitted || len(marks) == 0 {
 		return r

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,6 +82,6 @@ func TestNoWrongPolicyThatIsStoredByForceChangesANodeOrStopsARestart(t *testing.
 	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture", "nodekeep-verify"} {
 		log, err := os.ReadFile(nodekeep.Cluster.LogPath(process))
 		require.NoError(t, err)
-		assert.False(t, strings.Contains(string(log), "panicked"), "%s: %s", process, nodekeep.Cluster.LogPath(process))
+		assert.NotContains(t, string(log), "panicked", "%s: %s", process, nodekeep.Cluster.LogPath(process))
 	}
 }
