@@ -9,23 +9,29 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// marks are items that a client set while the Node was being taken away, each with that client, which is no operator's. The next machine of the
+// marks are items that a client set while the Node was being taken away, each with that client. It is no operator's. The next machine of the
 // name must not inherit them. An item is a mark only if nodekeep has observed this object without it. What was there when nodekeep first looked
-// may be older. If the Node is not taken away after all, the item is no mark any more. It is recorded then.
-func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]string) {
+// may be older. A taint stays a mark when another client writes the list later. If the Node is not taken away after all, the item is no mark any more. It is recorded then.
+func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]record.Mark) {
 	since, leaving := n.leaving(p)
 	if !leaving || r.Observed(n.UID) == 0 {
 		return nil
 	}
+	before := r.MarksOf(record.Object{UID: n.UID})
 	for item, value := range n.Items {
 		if e, known := r.Entry(item); known && !e.Removed && e.Value == value || n.listed(item, value) || item == policy.Cordon || record.IsAnnotation(item) {
 			continue
 		}
-		if manager, is := n.markedBy(item, since, p); is {
+		mark := record.Mark{Value: value}
+		mark.By = n.markedBy(item, since, p)
+		if was := before[item]; was.Value == value && was.By != "" && (mark.By != "" || record.IsTaint(item)) {
+			mark.By = was.By
+		}
+		if mark.By != "" {
 			if marks == nil {
-				marks = map[string]string{}
+				marks = map[string]record.Mark{}
 			}
-			marks[item] = manager
+			marks[item] = mark
 		}
 	}
 	return marks
@@ -56,10 +62,10 @@ func (n *Node) listed(item, value string) bool {
 	return gave && given.Value == listed || brings && brought == listed
 }
 
-// markedBy is the client that set an item since a moment, if the Node shows one that is no operator's. Each manager of a label must be none.
+// markedBy is the client that set an item since a moment, if the Node shows one that is no operator's; else empty. Each manager of a label must be none.
 // Those that set a label again by themselves mark nothing. The list of taints has one manager, who wrote it last. Controllers that only write
 // their own taints prove nothing of another one.
-func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager string, is bool) {
+func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager string) {
 	owns := func(w Writer) bool { return slices.Contains(w.Labels, item) && w.Manager != FieldManager }
 	if record.IsTaint(item) {
 		owns = func(w Writer) bool { return w.Taints }
@@ -70,11 +76,11 @@ func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager stri
 	last, found := LastWriter(n.Writers, owns)
 	switch {
 	case !found, slices.ContainsFunc(n.Writers, ofOperators), !p.OwnedByPeople([]string{last.Manager}):
-		return "", false
+		return ""
 	case record.IsTaint(item) && !tellsOfTaints(last.Manager, p):
-		return "", false
+		return ""
 	case since != 0 && last.At != 0 && last.At < since:
-		return "", false
+		return ""
 	}
-	return last.Manager, last.Manager != ""
+	return last.Manager
 }

@@ -59,7 +59,14 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 				c.end(node)
 			}
 			for from, n := range inMemory(node) {
-				assert.Equal(t, c.want, n.marks(before, p), from)
+				var by labels
+				for item, mark := range n.marks(before, p) {
+					if by == nil {
+						by = labels{}
+					}
+					by[item] = mark.By
+				}
+				assert.Equal(t, c.want, by, from)
 			}
 
 			after := merged(t, before, Of(node), p)
@@ -106,4 +113,21 @@ func TestAMarkOfTheEndIsInTheHistoryOnce(t *testing.T) {
 	node.Labels, node.ManagedFields = labels{"old": "2"}, []metav1.ManagedFieldsEntry{wrote("drainer", -3, "old")}
 	assert.Len(t, history.Of(merged(t, next, Of(node), p)), 2, "the end of another machine, by a clock that is behind")
 	assert.Equal(t, labels{"old": "1"}, next.Items())
+}
+
+func TestATaintStaysAMarkWhenAnotherClientWritesTheListLater(t *testing.T) {
+	const ends, operators = "example.com/ends:NoSchedule", "example.com/repair:NoSchedule"
+	p := policy.Default()
+	r := merged(t, record.Record{}, Of(object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
+	node := object("u", 20, labels{"old": "1", ends: ""}, wrote("agent", 20, "old"), wrote("kubectl-cordon", 5, "unschedulable"), wrote("drainer", 3, "taints"))
+	node.Spec.Unschedulable = true
+	r = merged(t, r, Of(node), p)
+	for version, writer := range map[record.Version]string{21: "kube-controller-manager", 22: "kubectl-taint"} {
+		later := object("u", version, labels{"old": "1", ends: "", operators: ""}, wrote("agent", 20, "old"), wrote("kubectl-cordon", 5, "unschedulable"), wrote(writer, 2, "taints"))
+		later.Spec.Unschedulable = true
+		assert.Equal(t, labels{"old": "1", operators: ""}, merged(t, r, Of(later), p).Items(), writer)
+	}
+	changed := object("u", 23, labels{"old": "1", ends: "mine"}, wrote("agent", 20, "old"), wrote("kubectl-cordon", 5, "unschedulable"), wrote("kubectl-taint", 2, "taints"))
+	changed.Spec.Unschedulable = true
+	assert.Equal(t, labels{"old": "1", ends: "mine"}, merged(t, r, Of(changed), p).Items(), "a value that an operator gives it")
 }

@@ -159,6 +159,7 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	}
 	next = record.Merge(r, o)
 	if next.Newest() == (record.Object{UID: o.UID, Version: o.Version}) {
+		next = next.WithMarks(n.marks(r, p))
 		machine := n.machineAfter(next)
 		switch same := r.Newest().UID == o.UID; {
 		case !same:
@@ -172,10 +173,7 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 		return next, false
 	}
 	next = history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) })
-	if next.Newest().Version == o.Version {
-		next = history.FollowingMarks(next, n.marks(r, p), n.Items, n.CreationTimestamp.Time, now)
-	}
-	return next, false
+	return history.FollowingMarks(r, next, now), false
 }
 
 // machineAfter is the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not

@@ -52,8 +52,8 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 		return Verdict{Owner: record.Other, why: why}
 	case setByVerification(node.Owners[item]):
 		return Verdict{Owner: record.Other, why: because{"verification has set it"}}
-	case node.Marks[item] != "":
-		return Verdict{Owner: record.Other, why: because{node.Marks[item], " has set it while the Node was being taken away"}}
+	case node.Marks[item].By != "":
+		return Verdict{Owner: record.Other, why: because{node.Marks[item].By, " has set it while the Node was being taken away"}}
 	case ruling == marked && namesDrainer(node.Items[item]):
 		return Verdict{Owner: record.Other, why: because{"its value names ", node.Items[item], ", which drains Nodes"}}
 	case record.IsTaint(item):
@@ -111,8 +111,6 @@ func (p Policy) judgeDoubtful(node Metadata, item string) Verdict {
 	e, recorded := node.Record.Entry(item)
 	recorded = recorded && !e.Removed && (!shown || value == e.Value)
 	switch {
-	case clients > 0 && clients == len(managers) && recorded:
-		return Verdict{Keeps: true, Owner: record.Client, managers: managers, why: because{"a client of operators, and the record has it"}}
 	case clients > 0 && clients == len(managers):
 		return Verdict{Keeps: true, Owner: record.Client, managers: managers, why: because{"a client of operators"}}
 	case clients+lost < len(managers):

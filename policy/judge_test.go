@@ -132,7 +132,7 @@ func TestTheMarkOfADrainerIsNotKeptAndNoTakeover(t *testing.T) {
 func TestAMarkOfTheEndIsNotKept(t *testing.T) {
 	node := Metadata{
 		Items: map[string]string{"a": "1", "b": "1", "c:NoSchedule": "", "d": "1"}, Owners: map[string][]string{"a": {"drainer"}, "b": {"kubectl-label"}},
-		Marks: map[string]string{"a": "drainer", "c:NoSchedule": "drainer", "d": "drainer"},
+		Marks: map[string]record.Mark{"a": {Value: "1", By: "drainer"}, "c:NoSchedule": {By: "drainer"}, "d": {Value: "1", By: "drainer"}},
 	}
 	p := policyWith(t, "{ignore: [d]}")
 	for item, why := range map[string]string{

@@ -97,7 +97,7 @@ type Metadata struct {
 	// A key without an entry has no owner.
 	Owners map[string][]string
 	// Marks are items that a client has set while the Node was being taken away, each with that client. It is no operator's.
-	Marks map[string]string
+	Marks map[string]record.Mark
 	// Claimed lists the keys that annotations claim for other components, see [Claimed].
 	Claimed []string
 	// RuleTaints are the taints that our rules put there; they are derived, not remembered.

@@ -51,6 +51,7 @@ type document struct {
 	Followed            string             `json:"followed,omitempty"`
 	Owners              []owning           `json:"owners,omitempty"`
 	Derived             map[string]Derived `json:"derived,omitempty"`
+	Marks               map[string]Mark    `json:"marks,omitempty"`
 	DeletedAt           time.Time          `json:"deletedAt,omitzero"`
 	History             json.RawMessage    `json:"history,omitempty"`
 }
@@ -99,7 +100,7 @@ func encode(r Record) ([]byte, error) {
 	newest := r.Newest()
 	d := document{
 		Version: cmp.Or(r.format, Format), Cluster: r.Cluster, Node: r.Node, UID: newest.UID, NodeResourceVersion: text(newest.Version), ForgottenUntil: text(r.Floor),
-		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, MachineSince: text(r.MachineSince), Followed: r.Followed, Derived: r.Derived, DeletedAt: r.DeletedAt,
+		Inherited: map[string]string{}, Removed: map[string]string{}, Machine: r.Machine, MachineSince: text(r.MachineSince), Followed: r.Followed, Derived: r.Derived, Marks: r.Marks, DeletedAt: r.DeletedAt,
 		History: r.History, Owners: ownings(r.Entries),
 	}
 	for _, object := range r.Seen[:max(len(r.Seen)-1, 0)] {
@@ -169,7 +170,8 @@ func Decode(data []byte) (Record, error) {
 		return Record{}, errors.New("deletedAt: it is out of range") // it could not be written back
 	}
 	maps.DeleteFunc(d.Derived, func(key string, label Derived) bool { return !label.ValidFor(key) })
-	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, Followed: d.Followed, Derived: d.Derived, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
+	maps.DeleteFunc(d.Marks, func(key string, mark Mark) bool { return !mark.ValidFor(key) })
+	r := Record{Node: d.Node, Cluster: d.Cluster, Machine: d.Machine, Followed: d.Followed, Derived: d.Derived, Marks: d.Marks, DeletedAt: d.DeletedAt.UTC(), unknown: unknown}
 	if d.Version != Format {
 		r.format = d.Version
 	}

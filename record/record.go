@@ -52,6 +52,8 @@ type Record struct {
 	Followed string
 	// Derived are the labels that rules set last on the newest object, by key.
 	Derived map[string]Derived
+	// Marks are items of the newest object that its end has brought, by key.
+	Marks map[string]Mark
 	// History is not read here. It is kept as it was stored.
 	History json.RawMessage
 	// HistoryOmitted says that the record has a history which was not read with it. Such a record cannot be stored.

@@ -16,7 +16,9 @@ func Write(before, after Record, o Observation, complete bool) bool {
 		return true
 	case !before.DeletedAt.Equal(after.DeletedAt) && (before.Newest().UID == after.Newest().UID || !after.DeletedAt.IsZero()):
 		return true
-	case !SameDerived(before.Derived, after.Derived):
+	case !SameDerived(before.Derived, after.Derived), len(after.Marks) > 0 && !maps.Equal(before.Marks, after.Marks):
+		return true
+	case len(before.Marks) > 0 && len(after.Marks) == 0 && before.Newest().UID == after.Newest().UID: // the object stays
 		return true
 	case after.Quarantined != nil && before.Quarantined != nil && Write(*before.Quarantined, *after.Quarantined, o, complete):
 		return true

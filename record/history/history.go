@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,61 +149,31 @@ func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now tim
 	return withHistory(r, bounded(history))
 }
 
-// Limits of the marks of one object: of how many clients, and how many items an entry names. Of more items it has the number.
-const (
-	mostMarkers = 5
-	mostMarks   = 32
-)
-
-// FollowingMarks is the record with the marks of the end at the end of its history. These are items of the Node, by the manager that set them
-// while the Node was being taken away. Each is noted once for an object, which was created then.
-func FollowingMarks(r record.Record, marks, items map[string]string, created, now time.Time) record.Record {
-	if r.HistoryOmitted || len(marks) == 0 {
+// FollowingMarks is the record with its new marks at the end of its history, by the manager that made them.
+func FollowingMarks(prev, r record.Record, now time.Time) record.Record {
+	if r.HistoryOmitted {
+		return r
+	}
+	before := prev.MarksOf(r.Newest())
+	changes := map[string]map[string]Values{} // by manager
+	for item, mark := range r.Marks {
+		if was, marked := before[item]; marked && was.Value == mark.Value {
+			continue
+		}
+		if changes[mark.By] == nil {
+			changes[mark.By] = map[string]Values{}
+		}
+		was, had := remembered(r, item)
+		changes[mark.By][item] = Values{From: shown(item, was, had), To: &mark.Value}
+	}
+	if len(changes) == 0 {
 		return r
 	}
 	history := Of(r)
-	before := ofThisObject(history, created)
-	fresh := map[string]map[string]Values{} // by actor
-	for item, manager := range marks {
-		actor, value := EndActor(manager), items[item]
-		noted := func(c Change) bool {
-			return c.Actor == actor && (c.Omitted > 0 || ptr.Equal(c.Items[item].To, &value))
-		}
-		if !validActor(actor) || !record.Valid(item, value) || slices.ContainsFunc(before, noted) {
-			continue
-		}
-		if fresh[actor] == nil {
-			fresh[actor] = map[string]Values{}
-		}
-		was, had := remembered(r, item)
-		fresh[actor][item] = Values{From: shown(item, was, had), To: &value}
-	}
-	actors := slices.Sorted(maps.Keys(fresh))
-	actors = actors[:min(len(actors), max(0, mostMarkers-len(before)))]
-	for _, actor := range actors {
-		change := Change{Time: metav1.NewTime(now.UTC()).Rfc3339Copy(), Actor: actor, Items: fresh[actor]}
-		if change.Time.Time.Before(created) { // by another clock
-			change.Time = metav1.NewTime(created.UTC()).Rfc3339Copy()
-		}
-		if len(change.Items) > mostMarks {
-			change = change.omitted()
-		}
-		history = append(history, change)
-	}
-	if len(actors) == 0 {
-		return r
+	for _, by := range slices.Sorted(maps.Keys(changes)) {
+		history = append(history, Change{Time: metav1.NewTime(now.UTC()).Rfc3339Copy(), Actor: EndActor(by), Items: changes[by]})
 	}
 	return withHistory(r, bounded(history))
-}
-
-// ofThisObject are the marks that were noted of an object since it was created.
-func ofThisObject(history []Change, created time.Time) (marks []Change) {
-	for _, change := range history {
-		if strings.HasPrefix(change.Actor, endActor) && change.aside() && !change.Time.Time.Before(created) {
-			marks = append(marks, change)
-		}
-	}
-	return marks
 }
 
 func valueOf(derived record.Derived, is bool) *string {
