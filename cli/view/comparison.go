@@ -26,6 +26,7 @@ type Comparison struct {
 	rules   ruleComparison
 	records int
 	changes tally[changed, Change]
+	kept    keptItems
 	notKept NotKeptItems
 }
 
@@ -74,6 +75,7 @@ func (c *Comparison) See(s NodeState) error {
 func (c *Comparison) Impact() Impact {
 	impact := c.impact
 	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more
+	impact.Kept, impact.MoreKept = c.kept.all(), c.kept.items.more
 	impact.NotKept, impact.MoreNotKept = c.notKept.All(), c.notKept.items.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
@@ -87,16 +89,16 @@ const registeredBefore = "; no longer in taints.register: Nodes that have it kee
 // seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
 func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	differ = map[string]bool{}
-	before, after := s.metadata(c.now), s.metadata(c.then)
-	for item := range after.Items {
-		now, then := c.now.Policy.Judge(before, item), c.then.Policy.Judge(after, item)
-		if !then.Keeps {
-			c.notKept.See(item, then.Why(), s.Name)
-		}
-		if now.Keeps != then.Keeps {
-			kind, why := Kept, then.Why()
+	before, after := s.Judge(c.now), s.Judge(c.then)
+	c.kept.see(s.Name, after)
+	c.notKept.See(s.Name, after)
+	for item := range after.Items() {
+		keptNow, _ := before.Keeps(item)
+		keptThen, why := after.Keeps(item)
+		if keptNow != keptThen {
+			kind := Kept
 			switch {
-			case now.Keeps:
+			case keptNow:
 				kind = Dropped
 			case c.now.Policy.Registers(item):
 				why += registeredBefore

@@ -20,10 +20,16 @@ const mostNotKept = 1000
 // NotKeptItems counts Nodes by item and reason.
 type NotKeptItems struct{ items tally[[2]string, NotKept] }
 
-// See counts one.
-func (n *NotKeptItems) See(item, why, node string) {
-	if of := n.items.at([2]string{item, why}, mostNotKept, NotKept{Item: item, Why: why}); of != nil {
-		of.see(node)
+// See counts what a Node shows.
+func (n *NotKeptItems) See(node string, j Judgement) {
+	for _, item := range sortedItems(j.Items()) {
+		keeps, why := j.Keeps(item)
+		if keeps {
+			continue
+		}
+		if of := n.items.at([2]string{item, why}, mostNotKept, NotKept{Item: item, Why: why}); of != nil {
+			of.see(node)
+		}
 	}
 }
 
