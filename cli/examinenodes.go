@@ -147,7 +147,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		in.Policy = policy.Default()
 	}
 	var recordsErr error
-	var notKept view.NotKeptItems
+	var items view.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
 	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
 		if err != nil {
@@ -166,14 +166,14 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 			nodes.SeeClaims(node.Name, claims, judged.Items(), in.Policy)
 		}
 		if state.Unreadable == nil { // records has a finding of it
-			notKept.See(node.Name, judged)
+			items.See(node.Name, judged)
 		}
 	}
 	if recordsErr != nil {
 		nodes.NotKept = doctor.NotKnown[[]doctor.NotKept](e.unknown(e.toRecords("list"), recordsErr))
 		return nodes, nil
 	}
-	nodes.NotKept = doctor.Found(doctor.NotKeptOf(notKept.All()))
+	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
 	for i, waiting := range nodes.Stuck.First {
 		if known {
 			nodes.Stuck.First[i].Why = view.SummaryOf(stuck[waiting.Name], in).Why

@@ -9,12 +9,12 @@ type NotKept struct {
 }
 
 // NotKeptOf groups items, sorted by reason, by their reasons.
-func NotKeptOf(items []view.NotKept) (all []NotKept) {
+func NotKeptOf(items []view.JudgedItem) (all []NotKept) {
 	for _, of := range items {
 		if last := len(all) - 1; last < 0 || all[last].Why != of.Why {
 			all = append(all, NotKept{Why: of.Why})
 		}
-		all[len(all)-1].Items.Add(of.Item)
+		all[len(all)-1].Items.Add(of.Name())
 	}
 	return all
 }

@@ -13,9 +13,12 @@ func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 	seen := healthy(t)
 	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, Judge(seen, nil), checkNotKept).What)
 
-	items := []view.NotKept{{Item: "kubernetes.io/arch", Why: "kubelet"}, {Item: "kubernetes.io/os", Why: "kubelet"}}
+	item := func(key, why string) view.JudgedItem {
+		return view.JudgedItem{Item: key, Keys: []string{key}, Why: why}
+	}
+	items := []view.JudgedItem{item("kubernetes.io/arch", "kubelet"), item("kubernetes.io/os", "kubelet")}
 	for i := range 12 {
-		items = append(items, view.NotKept{Item: fmt.Sprintf("example.com/%d", i), Why: "labels.ignore: example.com/*"})
+		items = append(items, item(fmt.Sprintf("example.com/%d", i), "labels.ignore: example.com/*"))
 	}
 	seen.Nodes.Value.NotKept = Found(NotKeptOf(items))
 	assert.Equal(t, []string{

@@ -26,8 +26,7 @@ type Comparison struct {
 	rules   ruleComparison
 	records int
 	changes tally[changed, Change]
-	kept    keptItems
-	notKept NotKeptItems
+	items   JudgedItems // under the other policy
 }
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
@@ -75,8 +74,8 @@ func (c *Comparison) See(s NodeState) error {
 func (c *Comparison) Impact() Impact {
 	impact := c.impact
 	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more
-	impact.Kept, impact.MoreKept = c.kept.all(), c.kept.items.more
-	impact.NotKept, impact.MoreNotKept = c.notKept.All(), c.notKept.items.more
+	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.more
+	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
@@ -90,8 +89,7 @@ const registeredBefore = "; no longer in taints.register: Nodes that have it kee
 func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	differ = map[string]bool{}
 	before, after := s.Judge(c.now), s.Judge(c.then)
-	c.kept.see(s.Name, after)
-	c.notKept.See(s.Name, after)
+	c.items.See(s.Name, after)
 	for item := range after.Items() {
 		keptNow, _ := before.Keeps(item)
 		keptThen, why := after.Keeps(item)

@@ -43,11 +43,11 @@ type Impact struct {
 	Settings []SettingChange `json:"settings"` // that differ
 	Changes  []Change        `json:"changes"`
 	// Kept is what Nodes show and this policy keeps. It begins with what no known client of operators has set.
-	Kept []KeptItem `json:"kept"`
+	Kept []JudgedItem `json:"kept"`
 	// MoreKept counts what is left out because so much is listed already.
 	MoreKept int `json:"moreKept,omitempty"`
 	// NotKept is what Nodes show and this policy does not keep, whether the policy in force keeps it or not.
-	NotKept []NotKept `json:"notKept"`
+	NotKept []JudgedItem `json:"notKept"`
 	// MoreNotKept counts what is left out because so much is listed already.
 	MoreNotKept int `json:"moreNotKept,omitempty"`
 	// LabelRules is what labels.rules change.
@@ -142,6 +142,7 @@ func (i Impact) document(d *Document) {
 		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
 	d.with("Collected", collected)
+	d.with("Kept", keptText(i.Kept))
 	if !i.Changed() {
 		d.with("Changes", "none")
 	}

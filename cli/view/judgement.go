@@ -5,18 +5,26 @@ import (
 	"strings"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // Judgement is what a policy says of the labels, taints and annotations of one Node. All commands decide by it.
 type Judgement struct {
 	metadata policy.Metadata
 	policy   policy.Policy
+	restored map[string]record.Given // what nodekeep has set on this Node
 }
 
 // Judge looks at a Node together with its record, which shows whose a label is that nodekeep has restored.
 func (s NodeState) Judge(in capture.Circumstances) Judgement {
-	return Judgement{s.metadata(in), in.Policy}
+	if s.Node == nil {
+		return Judgement{metadata: policy.Metadata{Record: s.record()}, policy: in.Policy}
+	}
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	stamp, _ := node.Stamp(in.Guarded)
+	return Judgement{node.Metadata(s.record(), in.Policy, in.Guarded), in.Policy, stamp.Given}
 }
 
 // Items are what the Node shows, with their values.
@@ -24,9 +32,11 @@ func (j Judgement) Items() map[string]string { return j.metadata.Items }
 
 // Keeps reports whether an item is kept, and why.
 func (j Judgement) Keeps(item string) (keeps bool, why string) {
-	verdict := j.policy.Judge(j.metadata, item)
+	verdict := j.verdict(item)
 	return verdict.Keeps, verdict.Why()
 }
+
+func (j Judgement) verdict(item string) policy.Verdict { return j.policy.Judge(j.metadata, item) }
 
 // setters are the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, the record may have them. The lists
 // of taints in managedFields do not show which client set one of them.
@@ -34,10 +44,10 @@ func (j Judgement) setters(item string) (managers []string) {
 	if managers = j.metadata.Owners[item]; len(managers) > 0 {
 		return managers
 	}
-	e, recorded := j.metadata.Record.Entry(item)
-	if value, shown := j.metadata.Items[item]; !recorded || e.Removed || shown && value != e.Value {
+	if !j.isRecorded(item) {
 		return nil
 	}
+	e, _ := j.metadata.Record.Entry(item)
 	for _, manager := range e.Owners.Managers() {
 		managers = append(managers, manager.Name)
 	}
@@ -54,16 +64,28 @@ func (j Judgement) unexpected(item string) bool {
 	})
 }
 
-// why is the reason of [Judgement.Keeps] and, of what is kept, who has set it.
+// why is the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
 func (j Judgement) why(item string) (keeps bool, why string) {
 	keeps, why = j.Keeps(item)
-	managers := strings.Join(j.setters(item), ", ")
-	switch {
-	case !keeps || managers == "" || strings.Contains(why, managers):
+	if !keeps {
 		return keeps, why
-	case j.unexpected(item):
-		return keeps, why + "; set by " + managers + ", not a known client of operators"
-	default:
-		return keeps, why + "; set by " + managers
 	}
+	if managers := strings.Join(j.setters(item), ", "); managers != "" && !strings.Contains(why, managers) {
+		why += "; set by " + managers
+		if j.unexpected(item) {
+			why += ", not a known client of operators"
+		}
+	}
+	const recorded = "the record has it"
+	if _, restored := j.restored[item]; restored && j.isRecorded(item) && !strings.Contains(why, recorded) {
+		why += "; restored: " + recorded
+	}
+	return keeps, why
+}
+
+// isRecorded reports whether the record has what the Node shows.
+func (j Judgement) isRecorded(item string) bool {
+	e, recorded := j.metadata.Record.Entry(item)
+	value, shown := j.metadata.Items[item]
+	return recorded && !e.Removed && (!shown || value == e.Value)
 }
