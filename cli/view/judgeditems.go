@@ -242,10 +242,11 @@ func keptText(all []JudgedItem) string {
 	text := Counted(len(keys), "key")
 	if len(unexpected) > 0 {
 		names := slices.Sorted(maps.Keys(managers))
-		if text += fmt.Sprintf(", %d of them set only by ", len(unexpected)) + strings.Join(names[:min(len(names), firstNodes)], ", "); len(names) > firstNodes {
+		text += fmt.Sprintf("; check %d of them, which only %s", len(unexpected), strings.Join(names[:min(len(names), firstNodes)], ", "))
+		if len(names) > firstNodes {
 			text += fmt.Sprintf(" and %d more", len(names)-firstNodes)
 		}
-		text += ": no known client of operators"
+		text += " set"
 	}
 	return text
 }

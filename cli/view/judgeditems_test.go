@@ -174,12 +174,12 @@ func TestTheSumOfWhatIsKeptNamesWhoSetWhatNoOperatorDid(t *testing.T) {
 	}
 	assert.Equal(t, "nothing", keptText(nil))
 	assert.Equal(t, "1 key", keptText([]JudgedItem{item("a", false, "kubectl")}))
-	assert.Equal(t, "2 keys, 1 of them set only by agent: no known client of operators", keptText([]JudgedItem{item("a", true, "agent"), item("a", false, "kubectl"), item("b", false)}))
+	assert.Equal(t, "2 keys; check 1 of them, which only agent set", keptText([]JudgedItem{item("a", true, "agent"), item("a", false, "kubectl"), item("b", false)}))
 	all := []JudgedItem{}
 	for i := range 7 {
 		all = append(all, item(fmt.Sprint(i), true, fmt.Sprintf("agent-%d", i)))
 	}
-	assert.Equal(t, "7 keys, 7 of them set only by agent-0, agent-1, agent-2, agent-3, agent-4 and 2 more: no known client of operators", keptText(all))
+	assert.Equal(t, "7 keys; check 7 of them, which only agent-0, agent-1, agent-2, agent-3, agent-4 and 2 more set", keptText(all))
 }
 
 // entryOf is an entry of managedFields.
