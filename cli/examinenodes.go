@@ -137,7 +137,7 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 	return names, nil
 }
 
-// lookAtNodes goes through all Nodes with their records, and finds out what those wait for that have been behind the gate for long. Where the records
+// lookAtNodes goes through all Nodes with their records. It finds out what those wait for that have been behind the gate for long. Where the records
 // cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.After = e.options.gateAfter

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,6 +88,16 @@ func TestPolicyCheckShowsWhatIsKeptAndFirstWhatNoOperatorSet(t *testing.T) {
 
 	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
 	requireGolden(t, "policy-kept", a.RequireDone(t).Out)
+	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))
+	require.NoError(t, err)
+	_, documented, _ := strings.Cut(string(page), "$ nodekeep policy check policy.yaml --against-cluster\n")
+	documented, _, _ = strings.Cut(documented, "```")
+	require.Contains(t, documented, "vendor-agent")
+	for line := range strings.Lines(documented) {
+		if line != "...\n" {
+			assert.Contains(t, a.Out, line, "docs/operating.md")
+		}
+	}
 
 	var check judged
 	answerJSON(t, &check, "policy", "check", file, "--against-cluster")
