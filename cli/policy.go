@@ -59,8 +59,8 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 			# What it would change in this cluster
 			nodekeep policy check policy.yaml --against-cluster
 
-			# For scripts: what is kept though no known client of operators set it
-			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.kept[?(@.unexpected==true)].keys}'
+			# For scripts: what would be kept, and who set it
+			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.kept[*]}{.item}{"\t"}{.managers}{"\n"}{end}'
 
 			# Whether the policy of the cluster itself is valid
 			kubectl get nodepolicy default -o yaml | nodekeep policy check -
