@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/x509"
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -180,21 +179,6 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		}
 	}
 	return nodes, nil
-}
-
-// untilError ends a sequence before its error, which it notes.
-func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for item, err := range items {
-			if err != nil {
-				*noted = err
-				return
-			}
-			if !yield(item, nil) {
-				return
-			}
-		}
-	}
 }
 
 // migrations are those of the policy. What they are about is only looked at if there are any.

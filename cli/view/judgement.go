@@ -38,21 +38,23 @@ func (j Judgement) Keeps(item string) (keeps bool, why string) {
 
 func (j Judgement) verdict(item string) policy.Verdict { return j.policy.Judge(j.metadata, item) }
 
-// setters are the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, the record may have them. The lists
-// of taints in managedFields do not show which client set one of them.
-func (j Judgement) setters(item string) (managers []string) {
-	if managers = j.metadata.Owners[item]; len(managers) > 0 {
+// setters are the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
+// may have them. The lists of taints in managedFields do not show which client set one of them.
+func (j Judgement) setters(item string) []string {
+	managers := j.metadata.Owners[item]
+	if len(managers) > 0 && !policy.LostOwners(managers) || !j.isRecorded(item) {
 		return managers
 	}
-	if !j.isRecorded(item) {
-		return nil
-	}
 	e, _ := j.metadata.Record.Entry(item)
+	var known []string
 	for _, manager := range e.Owners.Managers() {
-		managers = append(managers, manager.Name)
+		known = append(known, manager.Name)
 	}
-	slices.Sort(managers)
-	return slices.Compact(managers)
+	if len(known) == 0 {
+		return managers
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
 }
 
 // unexpected reports whether an item is kept that no known client of operators has set. The policy does not name it, and it is known who set it.
@@ -70,7 +72,7 @@ func (j Judgement) why(item string) (keeps bool, why string) {
 	if !keeps {
 		return keeps, why
 	}
-	if managers := strings.Join(j.setters(item), ", "); managers != "" && !strings.Contains(why, managers) {
+	if managers := strings.Join(j.setters(item), ", "); managers != "" && !strings.HasPrefix(why, "managedFields show only "+managers+",") {
 		why += "; set by " + managers
 		if j.unexpected(item) {
 			why += ", not a known client of operators"
