@@ -17,9 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
-	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -138,43 +136,46 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 	return names, nil
 }
 
-// lookAtNodes goes through all Nodes, and finds out what those wait for that have been behind the gate for long.
+// lookAtNodes goes through all Nodes with their records. It finds out what those wait for that have been behind the gate for long. Where the records
+// cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.After = e.options.gateAfter
-	stuck := map[string]*corev1.Node{}
-	inForce, err := e.seen.InForce()
-	if err != nil {
-		inForce = policy.Default()
-	}
+	stuck := map[string]view.NodeState{}
 	in, known := e.circumstancesSeen(ctx)
-	var notKept view.NotKeptItems
+	if !known {
+		in.Policy = policy.Default()
+	}
+	var recordsErr error
+	var items view.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
-	for node, err := range e.allNodes(ctx) {
+	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
 		if err != nil {
 			return doctor.Nodes{}, err
 		}
+		node := state.Node
+		if node == nil {
+			continue
+		}
 		if nodes.See(node, e.seen.Gate(), e.serverTime()) {
-			stuck[node.Name] = node
+			stuck[node.Name] = state
 		}
 		nodes.SeeVerification(node, keys, profiles, e.serverTime())
-		observed := observe.OfKeeping(node, inForce.Annotations())
+		judged := state.Judge(in)
 		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
-			nodes.SeeClaims(node.Name, claims, observed.Items, inForce)
+			nodes.SeeClaims(node.Name, claims, judged.Items(), in.Policy)
 		}
-		metadata := observed.Metadata(record.Record{}, inForce, in.Guarded)
-		for item := range metadata.Items {
-			if judged := inForce.Judge(metadata, item); !judged.Keeps {
-				notKept.See(item, judged.Why(), node.Name)
-			}
+		if state.Unreadable == nil { // records has a finding of it
+			items.See(node.Name, judged)
 		}
 	}
-	for _, of := range notKept.All() {
-		nodes.SeeNotKept(of.Item, of.Why)
+	if recordsErr != nil {
+		nodes.NotKept = doctor.NotKnown[[]doctor.NotKept](e.unknown(e.toRecords("list"), recordsErr))
+		return nodes, nil
 	}
+	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
 	for i, waiting := range nodes.Stuck.First {
-		state, err := e.withRecord(ctx, view.NodeState{Name: waiting.Name, Node: stuck[waiting.Name]})
-		if known && err == nil {
-			nodes.Stuck.First[i].Why = view.SummaryOf(state, in).Why
+		if known {
+			nodes.Stuck.First[i].Why = view.SummaryOf(stuck[waiting.Name], in).Why
 		}
 	}
 	return nodes, nil

@@ -29,8 +29,8 @@ func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "explain (NODE | --review FILE) [flags]",
 		Short: "Why each label and taint of a Node is kept, and what a registration would get",
 		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy
-keeps one. WHY names the pattern of the policy, the component that owns the key, or the managers that have set it. With
--o wide it lists the managers of every label, by metadata.managedFields.
+keeps one. WHY names the pattern of the policy, or the component that owns the key. It also names the managers that set
+what is kept. With -o wide it lists the managers of every label, by metadata.managedFields, else by the record.
 
 REGISTRATION says what becomes of it if the Node's kubelet registered the Node now. The machine would be the same, and
 the Node would have the labels that its kubelet has set:

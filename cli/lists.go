@@ -99,6 +99,21 @@ func mapped[A, B any](items iter.Seq2[A, error], of func(A) B) iter.Seq2[B, erro
 	}
 }
 
+// untilError ends a sequence before its error, which it notes.
+func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range items {
+			if err != nil {
+				*noted = err
+				return
+			}
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
 // allStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
 func (c *cluster) allStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
 	return joined(c.allNodes(ctx), c.allRecords(ctx))

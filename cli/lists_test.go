@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"nodekeep.dev/nodekeep/store"
 )
 
 // numbered is a list of that many Nodes, whose names are numbers, as the API server would page it. fail may answer a page in its
@@ -114,4 +116,22 @@ func TestAListThatIsInterruptedNeverLooksComplete(t *testing.T) {
 		}
 		require.ErrorIs(t, failed, context.Canceled)
 	}
+}
+
+func TestNodesAreListedToTheirEndWhereRecordsCannotBe(t *testing.T) {
+	broken := errors.New("jane may not list configmaps")
+	nodes := all[*corev1.Node](t.Context(), numbered(t, pageSize+1, nil))
+	records := func(yield func(store.Listed, error) bool) {
+		_ = yield(store.Listed{Node: "0", ConfigMap: store.Name("0")}, nil) && yield(store.Listed{}, broken)
+	}
+	var noted error
+	var read, recorded int
+	for state, err := range joined(nodes, untilError(records, &noted)) {
+		require.NoError(t, err)
+		if read++; state.Record != nil {
+			recorded++
+		}
+	}
+	assert.Equal(t, []int{pageSize + 1, 1}, []int{read, recorded})
+	assert.Equal(t, broken, noted)
 }

@@ -40,7 +40,13 @@ with the one in force:
   - which labels the rules in labels.rules would add, change and remove on the Nodes as they are now
   - which labels stay because an operator set them, and which are blocked because a fact is not known
   - whether the rules would be held until an operator accepts them
-  - each label and taint that the policy does not keep, by the reason, which names the component that owns the key
+
+Two tables list what the Nodes show:
+
+  KEPT       who set it, on how many Nodes, and an example. It begins with what no known client of operators set
+  NOT KEPT   the reason, which names the component that owns the key
+
+More than three labels of one domain are one line if the same clients set them. The field keys of -o json has each.
 
 This works before nodekeep is installed, too. It does not read devices: for it, they are not known. Changes are
 counted; the first of the Nodes are named with -o wide. Nothing is changed.
@@ -52,6 +58,9 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 
 			# What it would change in this cluster
 			nodekeep policy check policy.yaml --against-cluster
+
+			# For scripts: what would be kept, and who set it
+			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.kept[*]}{.item}{"\t"}{.managers}{"\n"}{end}'
 
 			# Whether the policy of the cluster itself is valid
 			kubectl get nodepolicy default -o yaml | nodekeep policy check -

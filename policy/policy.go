@@ -207,6 +207,11 @@ func (p Policy) Selects(item string) bool {
 	return ruling == selected
 }
 
+// Names reports whether the policy names a label in full, or an annotation, of which it keeps none by default.
+func (p Policy) Names(item string) bool {
+	return record.IsAnnotation(item) || slices.Contains(p.labels.keep, item)
+}
+
 // Restores reports whether the policy restores an item that the record has. The record has what a component usually sets only where an
 // operator has set it.
 func (p Policy) Restores(item string) bool {

@@ -5,19 +5,37 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/cli/view"
 )
 
 func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 	seen := healthy(t)
 	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, Judge(seen, nil), checkNotKept).What)
 
-	seen.Nodes.Value.SeeNotKept("kubernetes.io/arch", "kubelet")
-	seen.Nodes.Value.SeeNotKept("kubernetes.io/os", "kubelet")
-	for i := range 12 {
-		seen.Nodes.Value.SeeNotKept(fmt.Sprintf("example.com/%d", i), "labels.ignore: example.com/*")
+	item := func(key, why string) view.JudgedItem {
+		return view.JudgedItem{Item: key, Keys: []string{key}, Why: why}
 	}
+	items := []view.JudgedItem{item("kubernetes.io/arch", "kubelet"), item("kubernetes.io/os", "kubelet")}
+	for i := range 12 {
+		items = append(items, item(fmt.Sprintf("example.com/%d", i), "labels.ignore: example.com/*"))
+	}
+	seen.Nodes.Value.NotKept = Found(NotKeptOf(items))
 	assert.Equal(t, []string{
 		"note: not kept (kubelet): kubernetes.io/arch, kubernetes.io/os",
 		"note: not kept (labels.ignore: example.com/*): example.com/0, example.com/1, example.com/2, example.com/3, example.com/4, example.com/5, example.com/6, example.com/7, example.com/8, example.com/9 and 2 more items",
 	}, notes(t, seen))
+}
+
+func TestWithoutTheRecordsOnlyWhatIsKeptIsNotKnown(t *testing.T) {
+	seen := healthy(t)
+	seen.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Why: "jane may not list configmaps"})
+	report := Judge(seen, nil)
+	assert.Equal(t, 1, report.Unknown)
+	assert.Equal(t, Result{Check: checkNotKept, Status: Status(Lacking), What: "jane may not list configmaps"}, withoutFindings(resultOf(t, report, checkNotKept)))
+}
+
+func withoutFindings(r Result) Result {
+	r.Findings = nil
+	return r
 }

@@ -92,8 +92,8 @@ type Nodes struct {
 	After time.Duration // how long is longer than usual
 	Stuck Few[WaitingNode]
 
-	Claimed []Claimed // by annotation
-	NotKept []NotKept // by reason
+	Claimed []Claimed       // by annotation
+	NotKept Read[[]NotKept] // by reason; the records show which restored labels are kept
 
 	Unverified Few[string]      // names of those with a verification taint
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile

@@ -56,7 +56,7 @@ func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *Ad
 		}
 		return left(recorded, "", "the Node is deleted; run this again when it has registered")
 	}
-	value, shown := s.metadata(in).Items[key]
+	value, shown := s.Judge(in).Items()[key]
 	switch {
 	case !shown && !remembered:
 		return nil, false
@@ -71,7 +71,7 @@ func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *Ad
 	recorded, remembered = itemsOf(r)[key]
 	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
 	taken := cmp.Or(derived, last.Rules.Taken[key])
-	switch verdict := in.Policy.Judge(s.metadata(in), key); {
+	switch verdict := s.Judge(in).verdict(key); {
 	case taken.Rule == "" && by != "":
 		return left(value, by, "a fact that the rule asks for is not known")
 	case taken.Rule == "":

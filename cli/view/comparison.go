@@ -26,7 +26,7 @@ type Comparison struct {
 	rules   ruleComparison
 	records int
 	changes tally[changed, Change]
-	notKept NotKeptItems
+	items   JudgedItems // under the other policy
 }
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
@@ -74,7 +74,8 @@ func (c *Comparison) See(s NodeState) error {
 func (c *Comparison) Impact() Impact {
 	impact := c.impact
 	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more
-	impact.NotKept, impact.MoreNotKept = c.notKept.All(), c.notKept.items.more
+	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.more
+	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
@@ -87,16 +88,15 @@ const registeredBefore = "; no longer in taints.register: Nodes that have it kee
 // seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
 func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 	differ = map[string]bool{}
-	before, after := s.metadata(c.now), s.metadata(c.then)
-	for item := range after.Items {
-		now, then := c.now.Policy.Judge(before, item), c.then.Policy.Judge(after, item)
-		if !then.Keeps {
-			c.notKept.See(item, then.Why(), s.Name)
-		}
-		if now.Keeps != then.Keeps {
-			kind, why := Kept, then.Why()
+	before, after := s.Judge(c.now), s.Judge(c.then)
+	c.items.See(s.Name, after)
+	for item := range after.Items() {
+		keptNow, _ := before.Keeps(item)
+		keptThen, why := after.Keeps(item)
+		if keptNow != keptThen {
+			kind := Kept
 			switch {
-			case now.Keeps:
+			case keptNow:
 				kind = Dropped
 			case c.now.Policy.Registers(item):
 				why += registeredBefore

@@ -167,25 +167,6 @@ func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	assert.Equal(t, Change{changed{Dropped, "pool", "labels.keep does not select it"}, first}, impact.Changes[0])
 }
 
-func TestAComparisonListsWhatIsNotKeptByOwnerAndReason(t *testing.T) {
-	c := NewComparison(under(load(t, "")), load(t, "labels: {ignore: [pool]}"), policy.NoRules, nil)
-	for _, name := range []string{"worker-1", "worker-2"} {
-		require.NoError(t, c.See(present(name, map[string]string{"kubernetes.io/hostname": name, "pool": "a", "kept": "1"}, taint("node.kubernetes.io/not-ready", ""))))
-	}
-	both := NodeCount{2, []string{"worker-1", "worker-2"}}
-	assert.Equal(t, []NotKept{
-		{"kubernetes.io/hostname", "it belongs to the kubelet", both},
-		{"node.kubernetes.io/not-ready:NoSchedule", "it belongs to the node lifecycle controller", both},
-		{"pool", "labels.ignore has pool", both},
-	}, c.Impact().NotKept)
-
-	for i := range mostNotKept {
-		require.NoError(t, c.See(present("worker-3", map[string]string{fmt.Sprintf("node-ready/f-%d", i): "1"})))
-	}
-	assert.Len(t, c.Impact().NotKept, mostNotKept)
-	assert.Equal(t, 3, c.Impact().MoreNotKept)
-}
-
 func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
 	c := NewComparison(under(load(t, "")), load(t, "retention: 1h"), policy.NoRules, nil)
 	for i := range 30 {

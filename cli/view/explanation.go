@@ -64,7 +64,7 @@ type ExplainedItem struct {
 	Item         string   `json:"item"`             // a label's key, a taint's key and effect
 	OnNode       *string  `json:"onNode,omitempty"` // the value that the Node shows
 	Remembered   *string  `json:"remembered,omitempty"`
-	Managers     []string `json:"managers,omitempty"` // by managedFields
+	Managers     []string `json:"managers,omitempty"` // that have set it, by managedFields, else by the record
 	Kept         bool     `json:"kept"`
 	Why          string   `json:"why"`
 	Claims       []string `json:"claims,omitempty"` // components that say in an annotation of the Node that they set it
@@ -146,18 +146,19 @@ func (s NodeState) explainCapture(in capture.Circumstances) (*ExplainedCapture, 
 }
 
 func (s NodeState) explainItems(answer webhook.Explanation, in capture.Circumstances) []ExplainedItem {
-	node, remembered, waiting := s.metadata(in), itemsOf(s.Record), s.waiting()
-	all := sortedItems(node.Items, remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
+	judged, remembered, waiting := s.Judge(in), itemsOf(s.Record), s.waiting()
+	all := sortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))
 	claims := s.claims()
 	for _, item := range all {
-		verdict, registration := in.Policy.Judge(node, item), becomes(item, answer, in.Policy)
+		registration := becomes(item, answer, in.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
 			registration = "not restored: waits for nodekeep accept"
 		}
+		keeps, why := judged.why(item)
 		explained = append(explained, ExplainedItem{
-			Kind: kindOf(item), Item: item, OnNode: valueIn(node.Items, item), Remembered: valueIn(remembered, item), Managers: node.Owners[item],
-			Kept: verdict.Keeps, Why: verdict.Why(), Claims: claimsOf(claims, item), Registration: registration,
+			Kind: kindOf(item), Item: item, OnNode: valueIn(judged.Items(), item), Remembered: valueIn(remembered, item), Managers: judged.setters(item),
+			Kept: keeps, Why: why, Claims: claimsOf(claims, item), Registration: registration,
 		})
 	}
 	return explained

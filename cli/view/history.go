@@ -85,7 +85,7 @@ func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, er
 		return Rollback{}, err
 	}
 	plan := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
-	node := s.metadata(in)
+	node := s.Judge(in).metadata
 	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
 		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
 		switch {

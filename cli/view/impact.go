@@ -42,8 +42,12 @@ type Impact struct {
 	Gone     int             `json:"gone"`     // records of deleted Nodes
 	Settings []SettingChange `json:"settings"` // that differ
 	Changes  []Change        `json:"changes"`
+	// Kept is what Nodes show and this policy keeps. It begins with what no known client of operators has set.
+	Kept []JudgedItem `json:"kept"`
+	// MoreKept counts what is left out because so much is listed already.
+	MoreKept int `json:"moreKept,omitempty"`
 	// NotKept is what Nodes show and this policy does not keep, whether the policy in force keeps it or not.
-	NotKept []NotKept `json:"notKept"`
+	NotKept []JudgedItem `json:"notKept"`
 	// MoreNotKept counts what is left out because so much is listed already.
 	MoreNotKept int `json:"moreNotKept,omitempty"`
 	// LabelRules is what labels.rules change.
@@ -138,6 +142,7 @@ func (i Impact) document(d *Document) {
 		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
 	d.with("Collected", collected)
+	d.with("Kept", keptText(i.Kept))
 	if !i.Changed() {
 		d.with("Changes", "none")
 	}
@@ -149,7 +154,10 @@ func (i Impact) document(d *Document) {
 	for _, change := range i.Changes {
 		add(changes, kinds()[change.Kind.order()].text, kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ","))
 	}
-	d.Tables = append(d.Tables, settings, changes, notKeptTable(i.NotKept))
+	d.Tables = append(d.Tables, settings, changes, keptTable(i.Kept), notKeptTable(i.NotKept))
+	if i.MoreKept > 0 {
+		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are kept", i.MoreKept))
+	}
 	if i.MoreNotKept > 0 {
 		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
 	}

@@ -87,7 +87,7 @@ func notesOn(of policy.Migration) (notes []string) {
 func (m *Migration) See(s NodeState, in capture.Circumstances) {
 	state, items := policy.MigrationNone, itemsOf(s.Record)
 	if s.Node != nil {
-		metadata := s.metadata(in)
+		metadata := s.Judge(in).metadata
 		state, items = m.of.StateOn(in.Policy, metadata), metadata.Items
 	} else if s.Record != nil {
 		state = m.of.StateAway(*s.Record)

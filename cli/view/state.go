@@ -7,7 +7,6 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -62,14 +61,6 @@ func itemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Re
 
 // record is the record that was read; an empty one where there is none.
 func (s NodeState) record() record.Record { return ptr.Deref(s.Record, record.Record{}) }
-
-// metadata is what the policy looks at; of a Node that is deleted only the record is known.
-func (s NodeState) metadata(in capture.Circumstances) policy.Metadata {
-	if s.Node == nil {
-		return policy.Metadata{Record: s.record()}
-	}
-	return observe.OfKeeping(s.Node, in.Policy.Annotations()).Metadata(s.record(), in.Policy, in.Guarded)
-}
 
 // machine is the one that the Node is on, or was on when it was last observed.
 func (s NodeState) machine() record.Machine {
