@@ -62,7 +62,7 @@ func (n *Node) listed(item, value string) bool {
 	return gave && given.Value == listed || brings && brought == listed
 }
 
-// markedBy is the client that set an item since a moment, if the Node shows one that is no operator's; else empty. Each manager of a label must be none.
+// markedBy is the client that set an item since a moment, and no operator's; else it is empty. Each manager of a label must be none.
 // Those that set a label again by themselves mark nothing. The list of taints has one manager, who wrote it last. Controllers that only write
 // their own taints prove nothing of another one.
 func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager string) {

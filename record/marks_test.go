@@ -24,7 +24,7 @@ func TestMarksAreStoredWithTheRecordAndOnlyThoseThatAClientCanHaveMade(t *testin
 	forged := strings.Replace(string(data), `"t:NoSchedule": {`, `"@a/b": {"value": "x", "by": "d"}, "t:Never": {"value": "", "by": "d"}, "t:NoSchedule": {`, 1)
 	read, err = Decode([]byte(forged))
 	require.NoError(t, err)
-	assert.Equal(t, r.Marks, read.Marks, "what a client wrote into the record by hand")
+	assert.Equal(t, r.Marks, read.Marks, "what a client wrote into the record")
 }
 
 func TestMarksAreOfTheNewestObjectAndFew(t *testing.T) {
