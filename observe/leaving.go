@@ -19,7 +19,7 @@ func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]record.
 	}
 	before := r.MarksOf(record.Object{UID: n.UID})
 	for item, value := range n.Items {
-		if e, known := r.Entry(item); known && !e.Removed && e.Value == value || n.listed(item, value) || item == policy.Cordon || record.IsAnnotation(item) {
+		if e, known := r.Entry(item); known && !e.Removed && e.Value == value || n.listed(item, value) || item == policy.Cordon || record.IsAnnotation(item) || p.Names(item) {
 			continue
 		}
 		mark := record.Mark{Value: value}
