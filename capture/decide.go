@@ -56,6 +56,7 @@ const (
 	Isolate  Step = "isolate"   // another machine has the name: the record of the old one is set aside
 	Rename   Step = "rename"    // a migration has renamed a label of the record
 	Accept   Step = "accept"    // an operator has decided between two machines
+	Release  Step = "release"   // the policy has no quarantine any more
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
 
 	Complete    Step = "complete"     // restore what is missing, correct what was restored from a stale record
@@ -87,7 +88,7 @@ type Circumstances struct {
 // Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
-	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}); decided {
+	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in.Policy); decided {
 		return accepted
 	}
 	o := node.Observation(prev, in.Policy, in.Guarded)
@@ -133,7 +134,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 
 // DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
 func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
-	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}); decided {
+	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in.Policy); decided {
 		return accepted
 	}
 	gone, renamed := entry.Record, false
@@ -151,8 +152,9 @@ func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
 	}
 }
 
-// accept applies an operator's decision: the record of the accepted side, for the machine that has the name now.
-func accept(r record.Record, side store.Side, live record.Object) (action Action, decided bool) {
+// accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
+// quarantine is one, too.
+func accept(r record.Record, side store.Side, live record.Object, p policy.Policy) (action Action, decided bool) {
 	switch {
 	case r.Quarantined == nil:
 		return Action{}, false
@@ -160,6 +162,9 @@ func accept(r record.Record, side store.Side, live record.Object) (action Action
 		r = record.AcceptOld(r, live)
 	case side == store.NewMachine:
 		r = record.AcceptNew(r)
+	case p.Releases(r):
+		r = record.Release(r)
+		return Action{Step: Release, Write: &r}, true
 	default:
 		return Action{}, false
 	}

@@ -154,7 +154,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 		},
 		"but none that waits for an operator to decide between two machines": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, quarantining(under("old", labels{"disk": "slow"}, ofMachine(machineB))))},
-			events:  []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
+			policy:  "machine: {follow: true, onMismatch: quarantine}", events: []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none by the identifier that a vendor ships on every board": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, ofMachine("03000200-0400-0500-0006-000700080009"))},

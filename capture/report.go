@@ -26,6 +26,7 @@ const (
 	RecordVanished   = "RecordVanished"   // a client took the record away, or put an older one in its place
 	RecordReset      = "RecordReset"      // the versions of a record were dropped: they can never have been right
 	MachineMismatch  = "MachineMismatch"  // another machine registered under the name
+	QuarantineEnded  = "QuarantineEnded"  // the policy has no quarantine any more
 
 	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
 	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
@@ -98,6 +99,9 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 		c.warn(node, MachineMismatch,
 			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
 			c.Policy().Gate(), after.Node, c.Namespace, store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
+	case Release:
+		c.Logger.Info("quarantine ended; the policy has none any more", "node", after.Node)
+		c.tell(node, QuarantineEnded, "The policy quarantines no machine any more. This machine gets what the one before had under the name; what was set on it since comes first")
 	case Reset:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
 		newest := before.Newest()

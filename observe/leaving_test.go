@@ -41,7 +41,7 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 		"what the API server has lost the manager of":                     {labels{"a": "1", "t:NoSchedule": ""}, []metav1.ManagedFieldsEntry{cordon, wrote("ancient-changes", 3, "a", "taints")}, cordoned, false, nil},
 		"a taint, and the node lifecycle controller wrote the list since": {labels{"t:NoSchedule": ""}, []metav1.ManagedFieldsEntry{cordon, wrote("kube-controller-manager", 3, "taints")}, cordoned, false, nil},
 		"a taint, and nodekeep wrote the list since":                      {labels{"t:NoSchedule": ""}, []metav1.ManagedFieldsEntry{cordon, wrote(FieldManager, 3, "taints")}, cordoned, false, nil},
-		"what the policy names in full":  {labels{"named": "1", "named:NoSchedule": ""}, []metav1.ManagedFieldsEntry{cordon, wrote("drainer", 3, "named", "taints")}, cordoned, false, nil},
+		"what the policy names in full":                                   {labels{"named": "1", "named:NoSchedule": ""}, []metav1.ManagedFieldsEntry{cordon, wrote("drainer", 3, "named", "taints")}, cordoned, false, nil},
 		"a cordoned Node that is observed for the first time":             {labels{"a": "1"}, []metav1.ManagedFieldsEntry{cordon, wrote("agent", 3, "a")}, cordoned, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,7 +151,7 @@ func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Pol
 // [record.Isolate].
 func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) (next record.Record, isolated bool) {
 	r.Node = n.Name
-	if newest := r.Newest(); !r.Isolated() && o.UID != newest.UID && o.Version > newest.Version && p.Quarantines(n.Machine, r.Machine) {
+	if newest := r.Newest(); !r.Isolated() && o.UID != newest.UID && o.Version > newest.Version && p.Quarantines(n.Machine, r) {
 		if r.Quarantined != nil { // what waits since the machine before was followed is of that machine
 			r = record.AcceptOld(r, record.Object{})
 		}

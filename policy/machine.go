@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
@@ -33,10 +35,18 @@ const (
 	Quarantine    OnMismatch = "quarantine" // nothing is restored until an operator has decided
 )
 
-// Quarantines reports whether the machine `seen` must not get the record of the machine `remembered`.
-func (p Policy) Quarantines(seen, remembered record.Machine) bool {
-	return p.onMismatch == Quarantine && seen.Compare(remembered) == record.OtherMachine
+// Quarantines reports whether a machine must not get a record, because it is another machine's. A record that has nothing to restore is not
+// protected from anybody.
+func (p Policy) Quarantines(seen record.Machine, of record.Record) bool {
+	return p.onMismatch == Quarantine && seen.Compare(of.Machine) == record.OtherMachine && (of.Quarantined != nil || p.restoresAny(of))
 }
+
+func (p Policy) restoresAny(r record.Record) bool {
+	return slices.ContainsFunc(r.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
+}
+
+// Releases reports whether a record is in a quarantine that the policy does not know any more.
+func (p Policy) Releases(r record.Record) bool { return r.Isolated() && p.onMismatch == RestoreAnyway }
 
 // Follows reports whether a machine that registers under a new name gets what it had.
 func (p Policy) Follows() bool { return p.follow }

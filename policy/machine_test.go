@@ -41,10 +41,28 @@ func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
 	p := loadPolicy(t, "machine: {onMismatch: quarantine}\n")
 	one, other := record.Machine{SystemUUID: "s"}, record.Machine{SystemUUID: "x"}
 	assert.True(t, p.WantsMachine())
-	assert.True(t, p.Quarantines(one, other))
-	assert.False(t, p.Quarantines(one, one))
-	assert.False(t, p.Quarantines(one, record.Machine{}))
-	assert.False(t, Default().Quarantines(one, other))
+	of := func(machine record.Machine, items map[string]string) record.Record {
+		r := record.New("n", record.Object{UID: "u", Version: 5}, items)
+		r.Machine = machine
+		return r
+	}
+	label := map[string]string{"rack": "r1"}
+	assert.True(t, p.Quarantines(one, of(other, label)))
+	assert.False(t, p.Quarantines(one, of(one, label)))
+	assert.False(t, p.Quarantines(one, of(record.Machine{}, label)))
+	assert.False(t, Default().Quarantines(one, of(other, label)))
+	assert.False(t, p.Quarantines(one, of(other, nil)), "there is nothing to protect")
+	assert.False(t, p.Quarantines(one, record.Forget(of(other, label), []string{"rack"})), "a removal is nothing either")
+	assert.False(t, loadPolicy(t, "machine: {onMismatch: quarantine}\nlabels: {ignore: [rack]}\n").Quarantines(one, of(other, label)), "nor what the policy does not restore")
+	ruled := of(other, nil)
+	ruled.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "tiers"}}
+	assert.False(t, p.Quarantines(one, ruled), "what rules say, they say of any machine")
+	assert.True(t, p.Quarantines(one, record.Record{Machine: other, Quarantined: &record.Record{}}))
+
+	isolated := record.Isolate(of(other, label), record.Observation{UID: "v", Version: 9}, one)
+	assert.False(t, p.Releases(isolated))
+	assert.True(t, Default().Releases(isolated))
+	assert.False(t, Default().Releases(of(other, label)))
 	_, err := Load([]byte(policytest.Manifest("machine: {onMismatch: maybe, more: 1}\n")), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
 	require.ErrorContains(t, err, `unknown field "spec.machine.more"`)

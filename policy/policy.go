@@ -207,7 +207,7 @@ func (p Policy) Selects(item string) bool {
 	return ruling == selected
 }
 
-// Names reports whether the policy names a label or taint in full, or an annotation, of which it keeps none by default.
+// Names reports whether the policy names a label or taint in full, or an annotation. Of annotations it keeps none by default.
 func (p Policy) Names(item string) bool {
 	if record.IsTaint(item) {
 		return slices.Contains(p.taints.keep, record.Taint(item, "").Key)

@@ -47,10 +47,31 @@ func AcceptOld(r Record, live Object) Record {
 		live = r.Newest()
 	}
 	accepted := *r.Quarantined
-	accepted.Machine, accepted.MachineSince, accepted.Derived, accepted.DeletedAt, accepted.Seen = r.Machine, r.MachineSince, r.Derived, r.DeletedAt, nil
+	accepted.Machine, accepted.MachineSince, accepted.Derived, accepted.Marks, accepted.DeletedAt, accepted.Seen = r.Machine, r.MachineSince, r.Derived, r.Marks, r.DeletedAt, nil
 	if live.Version > 0 {
 		accepted.Seen = []Object{live}
 		accepted.Floor = live.Version - 1 // its removals stay: the live Node may have such a key from an older record
 	}
 	return accepted
+}
+
+// Release is the record once the policy knows no quarantine any more. The machine that has the name gets the old one's record. What clients have
+// decided on that machine since comes first.
+func Release(r Record) Record {
+	if !r.Isolated() {
+		return r
+	}
+	released := *r.Quarantined
+	released.Machine, released.MachineSince, released.Derived, released.Marks, released.DeletedAt = r.Machine, r.MachineSince, r.Derived, r.Marks, r.DeletedAt
+	released.Seen, released.Floor = r.Seen, r.Floor
+	entries := slices.Clone(r.Entries)
+	for _, e := range r.Quarantined.Entries {
+		if _, known := r.Entry(e.Key); !known {
+			e.NotShown = !e.Removed
+			entries = append(entries, e)
+		}
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	released.Entries = entries
+	return released
 }

@@ -49,6 +49,23 @@ func TestQuarantine(t *testing.T) {
 	assert.Equal(t, old, record.AcceptNew(old), "nothing is quarantined")
 }
 
+func TestAQuarantineThatThePolicyEndsGivesTheMachineTheOldRecordAndKeepsWhatWasSetOnItSince(t *testing.T) {
+	old := merged(shows("U1", 5, label, "a", taint, "old", "removed", "x"), shows("U1", 6, label, "a", taint, "old"))
+	old.Machine = record.Machine{SystemUUID: "A"}
+	other := record.Machine{SystemUUID: "B"}
+	r := record.Merge(record.Isolate(old, shows("U2", 9), other), shows("U2", 10, taint, "b", "own", "x"))
+	released := record.Release(r)
+	assert.Nil(t, released.Quarantined)
+	assert.Equal(t, map[string]string{label: "a", taint: "b", "own": "x"}, released.Items())
+	assert.Equal(t, other, released.Machine)
+	node := shows("U2", 11, taint, "b", "own", "x")
+	assert.Equal(t, map[string]string{label: "a"}, record.Missing(record.Merge(released, node), node), "the live Node gets what it lacks")
+	assert.Equal(t, released.Items(), record.Merge(released, node).Items(), "that it lacks it is no removal")
+	removed, known := released.Entry("removed")
+	assert.True(t, known && removed.Removed, "what was removed from the old machine stays so")
+	assert.Equal(t, old, record.Release(old), "nothing is quarantined")
+}
+
 func TestARecordOfAnotherClusterKeepsItsValuesAndLosesItsVersions(t *testing.T) {
 	r := merged(shows("U1", 5, label, "a", "gone", "x"), shows("U1", 6, label, "a"))
 	r.Cluster = "here"

@@ -268,7 +268,7 @@ func (r Record) withoutVersions() Record {
 			entries = append(entries, e)
 		}
 	}
-	r.Entries, r.Seen, r.Floor, r.MachineSince = entries, nil, 0, 0
+	r.Entries, r.Seen, r.Floor, r.MachineSince, r.Marks = entries, nil, 0, 0, nil
 	if r.Quarantined != nil {
 		before := r.Quarantined.withoutVersions()
 		before.Cluster = ""

@@ -24,7 +24,7 @@ type known struct {
 
 // otherMachine reports whether the record is another machine's, so that nothing may be restored from it.
 func (k known) otherMachine(in incoming, p policy.Policy) bool {
-	return k.record.Isolated() || p.Quarantines(in.machine, k.record.Machine)
+	return k.record.Isolated() || p.Quarantines(in.machine, k.record)
 }
 
 // decision is what to do with a registering Node.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
 
@@ -67,10 +69,11 @@ func (d *dice) situation(t *testing.T, policies []drawnPolicy) situation {
 
 	requireSettled(t, h, request, after)
 	entry, err := known.Get(worker)
+	protects := slices.ContainsFunc(entry.Record.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
 	return situation{
 		before: typed(t, request.Object.Raw), after: typed(t, after), policy: p.Policy, replaces: p.replaces, record: entry.Record,
 		byKubelet: user.Username != "admin", current: known.age == 0,
-		unreadable: errors.Is(err, store.ErrUnreadable), otherMachine: data != nil && err == nil && another && p.quarantines,
+		unreadable: errors.Is(err, store.ErrUnreadable), otherMachine: data != nil && err == nil && another && p.quarantines && protects,
 	}
 }
 

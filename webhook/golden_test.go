@@ -75,7 +75,7 @@ func (c golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
 		byKubelet: c.request.UserInfo.Username != "kubernetes-admin",
 	}
 	if r != nil {
-		s.record, s.otherMachine = *r, r.Quarantined != nil || c.policy.Quarantines(s.machine(), r.Machine)
+		s.record, s.otherMachine = *r, r.Quarantined != nil || c.policy.Quarantines(s.machine(), *r)
 	}
 	if c.policy.LabelRules().Empty() { // what rules set, requireAsDecided does not know
 		requireAsDecided(t, s)

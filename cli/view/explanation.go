@@ -128,7 +128,7 @@ func (s NodeState) problem(in capture.Circumstances) string {
 		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
 	case s.Record != nil && s.Record.Isolated():
 		return "another machine has taken the name; nothing is restored before an operator accepts a side"
-	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), s.Record.Machine):
+	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), *s.Record):
 		return "the Node is on another machine than the recorded one"
 	}
 	return ""

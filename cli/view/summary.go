@@ -129,6 +129,8 @@ func (s NodeState) left(in capture.Circumstances) string {
 		return "owners to restore"
 	case capture.Isolate:
 		return "another machine"
+	case capture.Release:
+		return "quarantine to end"
 	default:
 		return "change not recorded yet"
 	}

@@ -156,6 +156,10 @@ func (i *Installation) WaitForTheSchema(t testing.TB) {
 	t.Helper()
 	unknown := i.dryApply(t, "lables: {}")
 	require.Eventually(t, func() bool { return unknown() != nil }, Settles, 50*time.Millisecond, "the API server must take over the schema")
+	require.Eventually(t, func() bool { // it publishes the schema later
+		_, err := i.Kubectl(context.WithoutCancel(t.Context()), "explain", "nodepolicy.spec.labels.rules")
+		return err == nil
+	}, Settles, 50*time.Millisecond, "the API server must publish the schema")
 }
 
 // dryApply applies a policy by a dry run, each time that it is called.

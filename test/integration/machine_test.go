@@ -103,3 +103,33 @@ func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhileTheGuardPoliciesAreIn
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"keep": "1"})
 	assert.NotContains(t, nodekeep.Node(t, name).Labels, worker)
 }
+
+func TestAMachineIsNotQuarantinedWhereNothingIsToBeProtected(t *testing.T) {
+	withPolicy(t, quarantinePolicy, func() {
+		const name = "machine-empty"
+		nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci"})
+		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
+		recordComes(t, name, func(r record.Record) bool { return len(r.Items()) == 0 && len(r.Entries) == 1 })
+		nodekeep.DeleteNode(t, name)
+		assert.False(t, policy.DefaultGate.On(registerAs(t, name, "another").Spec.Taints), "it waits for nobody")
+		nodekeep.Label(t, name, map[string]any{"dedicated": "gpu"})
+		recordComes(t, name, func(r record.Record) bool {
+			return r.Items()["dedicated"] == "gpu" && r.Machine.SystemUUID == "another"
+		})
+	})
+}
+
+func TestAPolicyThatRestoresAgainEndsAQuarantine(t *testing.T) {
+	const name = "machine-released"
+	withPolicy(t, quarantinePolicy, func() {
+		nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci", worker: ""})
+		nodekeep.DeleteNode(t, name)
+		registerAs(t, name, "another")
+		nodekeep.Label(t, name, map[string]any{"new": "1"})
+		recordComes(t, name, func(r record.Record) bool { return r.Isolated() || r.Items()["new"] == "1" })
+		nodekeep.WaitEvent(t, name, "MachineMismatch")
+	})
+	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "ci", worker: "", "new": "1"})
+	nodekeep.WaitEvent(t, name, "QuarantineEnded")
+	require.Eventually(t, func() bool { return nodekeep.RecordMap(t, name).Data[store.QuarantinedKey] == "" }, settles, 20*time.Millisecond)
+}
