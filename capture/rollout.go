@@ -103,11 +103,11 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	if err != nil {
 		return err
 	}
-	inForce, accepted := policy.NoRules, ""
+	inForce, accepted, noted := policy.NoRules, "", false
 	if state != nil {
 		accepted = state.Data[store.RulesAccepted]
 		if value, ok := state.Data[store.RulesInForce]; ok {
-			inForce = value
+			inForce, noted = value, true
 		}
 	}
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
@@ -117,7 +117,8 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 		}
 		return nil
 	}
-	if rules != inForce && accepted != rules && !p.AcceptsRules() {
+	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
+	if (rules != inForce || !noted) && accepted != rules && !p.AcceptsRules() {
 		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}

@@ -54,11 +54,14 @@ It shows what it will delete and change, and asks. Then:
 1. It deletes the objects that add the gate to new Nodes, and waits until no API server adds the gate.
 2. It waits until capture has completed the Nodes behind the gate, and lifts the gate of the remaining Nodes.
 3. It removes the verification taints of all Nodes.
-4. It deletes the guard policies, the admission policies of governance, and ConfigMaps ` + store.AcceptedName + ` and
-   ` + capture.InventoryName + `, which hold what is in force and what was accepted.
+4. It deletes the guard policies, the admission policies of governance, and ConfigMap
+   ` + capture.InventoryName + `.
 
-It deletes neither the processes nor the records. NodePolicy ` + doctor.PolicyName + ` and its CustomResourceDefinition stay, too; at its
-end it says how to save and delete them. The Job of "helm uninstall" runs it with --yes.`,
+It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. A later
+installation goes on with what was accepted last, if there is no NodePolicy then. NodePolicy ` + doctor.PolicyName + ` and its
+CustomResourceDefinition stay, too. At its end it says how to save and delete them.
+
+The Job of "helm uninstall" runs it with --yes.`,
 		Example: `
 			# What it would do
 			nodekeep uninstall --dry-run

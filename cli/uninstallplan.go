@@ -15,7 +15,6 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // deletion is an object to delete.
@@ -52,7 +51,7 @@ func (u *uninstalling) gating() []deletion {
 	}
 }
 
-// guarding are the objects that capture needs while Nodes have the gate, and the ConfigMaps that no manifest has.
+// guarding are the objects that capture needs while Nodes have the gate, and the ConfigMap that no manifest has.
 func (u *uninstalling) guarding() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	var objects []deletion
@@ -66,7 +65,6 @@ func (u *uninstalling) guarding() []deletion {
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
-		deletionOf(access{namespace: u.namespace}, "ConfigMap", store.AcceptedName, u.client.CoreV1().ConfigMaps(u.namespace)),
 		deletionOf(access{namespace: u.namespace}, "ConfigMap", capture.InventoryName, u.client.CoreV1().ConfigMaps(u.namespace)),
 	)
 }

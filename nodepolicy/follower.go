@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/contain"
 )
 
 // manager is the field manager of what nodekeep writes into the status.
@@ -48,7 +50,7 @@ func written(ctx context.Context, signals <-chan struct{}, write func(context.Co
 		case <-signals:
 		}
 		for {
-			err := write(ctx)
+			err := contain.Call(func() error { return write(ctx) })
 			if err == nil {
 				reported, pause = "", betweenWrites
 			} else if ctx.Err() == nil && err.Error() != reported {

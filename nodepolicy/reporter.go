@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/api/v1alpha1"
+	"nodekeep.dev/nodekeep/policy"
 )
 
 // How often the status is looked at without a change of the NodePolicy. And how old the count of Nodes in it may be.
@@ -20,13 +21,13 @@ const (
 	countEvery  = time.Minute
 )
 
-// replicas selects the Pods that follow the NodePolicy.
-const replicas = "app.kubernetes.io/name=nodekeep,app.kubernetes.io/component in (webhook,capture,verify)"
+// replicaLabels select the Pods that follow the NodePolicy.
+const replicaLabels = "app.kubernetes.io/name=nodekeep,app.kubernetes.io/component in (webhook,capture,verify)"
 
 // Reporter writes the status of the NodePolicy. One process should: the leader of capture. All fields are required.
 type Reporter struct {
 	Source  *Source
-	Leading func() bool
+	Leading func() bool // and the Nodes are known
 	Held    func() (held *v1alpha1.HeldRules, counted bool)
 	Nodes   func() int // that live
 	// Governed is why the API server does not go by the section governance; nil: it does. It is unread if that is only not known.
@@ -61,11 +62,16 @@ func (r *Reporter) report(ctx context.Context) error {
 		return nil
 	}
 	s := situation{generation: generation, nodes: int64(r.Nodes())}
+	for _, m := range r.Source.Policy().Migrations() {
+		if m.Phase == policy.MigrateNew {
+			s.finishes = m.From + "=" + m.To
+		}
+	}
 	if !follows {
 		s.trouble = r.Source.Err()
 	}
 	s.held, s.counted = r.Held()
-	s.running, s.unknown = r.runningPods(ctx)
+	s.pods, s.running, s.unknown = r.replicas(ctx)
 	if s.governs = !r.Source.Policy().Governance().Empty(); s.governs {
 		s.unread, s.ungoverned = r.Governed(ctx)
 	}
@@ -82,20 +88,21 @@ func (r *Reporter) report(ctx context.Context) error {
 	return r.Source.writeStatus(ctx, fields)
 }
 
-// runningPods are the names of the Pods that follow the NodePolicy.
-func (r *Reporter) runningPods(ctx context.Context) (names []string, err error) {
+// replicas are the names of the Pods that follow the NodePolicy, and of those that run.
+func (r *Reporter) replicas(ctx context.Context) (all, running []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	pods, err := r.Source.Client.CoreV1().Pods(r.Source.Namespace).List(ctx, metav1.ListOptions{LabelSelector: replicas, ResourceVersion: "0"})
+	pods, err := r.Source.Client.CoreV1().Pods(r.Source.Namespace).List(ctx, metav1.ListOptions{LabelSelector: replicaLabels, ResourceVersion: "0"})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range pods.Items {
+		all = append(all, pods.Items[i].Name)
 		if pods.Items[i].Status.Phase == corev1.PodRunning && pods.Items[i].DeletionTimestamp == nil {
-			names = append(names, pods.Items[i].Name)
+			running = append(running, pods.Items[i].Name)
 		}
 	}
-	return names, nil
+	return all, running, nil
 }
 
 // readStatus is the status of an object. What is no status is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,10 +29,10 @@ func replica(name, component string, phase corev1.PodPhase) *corev1.Pod {
 }
 
 // reports has a Reporter write the status until the test ends. It leads as long as leads is true.
-func (b *bed) reports(t *testing.T, leads *bool) {
+func (b *bed) reports(t *testing.T, leads *atomic.Bool) {
 	t.Helper()
 	r := Reporter{
-		Source: b.Source, Leading: func() bool { return *leads }, Nodes: func() int { return 7 },
+		Source: b.Source, Leading: func() bool { return leads.Load() }, Nodes: func() int { return 7 },
 		Held:     func() (*v1alpha1.HeldRules, bool) { return nil, true },
 		Governed: func(context.Context) (bool, error) { return false, nil },
 	}
@@ -64,7 +65,8 @@ func isTrue(status v1alpha1.NodePolicyStatus, condition string) bool {
 
 func TestTheStatusComesToSayThatEveryReplicaFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leads := true
+		var leads atomic.Bool
+		leads.Store(true)
 		b := newBed([]runtime.Object{objectOf(inline, "a", 1)},
 			replica("webhook-1", "webhook", corev1.PodRunning), replica("over", "webhook", corev1.PodSucceeded), replica("job", "uninstall", corev1.PodRunning))
 		b.Replica = "webhook-1"
@@ -96,13 +98,13 @@ func TestTheStatusComesToSayThatEveryReplicaFollows(t *testing.T) {
 
 func TestOnlyTheLeaderWritesTheConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leads := false
+		var leads atomic.Bool
 		b := newBed([]runtime.Object{objectOf(inline, "a", 1)}, replica("webhook-1", "webhook", corev1.PodRunning))
 		b.runs(t)
 		b.reports(t, &leads)
 		time.Sleep(time.Minute)
 		assert.Zero(t, b.patches(), "nor does a process without a Pod say what it follows")
-		leads = true
+		leads.Store(true)
 		time.Sleep(time.Minute)
 		assert.True(t, isTrue(b.status(t), v1alpha1.Accepted))
 		assert.False(t, isTrue(b.status(t), v1alpha1.InForce), "the Pod has not said what it follows")
@@ -111,7 +113,8 @@ func TestOnlyTheLeaderWritesTheConditions(t *testing.T) {
 
 func TestAStatusThatAnotherClientUndoesIsWrittenOnceASecondAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leads := true
+		var leads atomic.Bool
+		leads.Store(true)
 		b := newBed([]runtime.Object{objectOf(inline, "a", 1)}, replica("webhook-1", "webhook", corev1.PodRunning))
 		b.Replica = "webhook-1"
 		b.runs(t)
@@ -129,20 +132,46 @@ func TestAStatusThatAnotherClientUndoesIsWrittenOnceASecondAtMost(t *testing.T) 
 
 func TestAStatusThatCannotBeWrittenIsTriedEverMoreRarelyAndReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leads := true
+		var leads atomic.Bool
+		leads.Store(true)
 		b := newBed([]runtime.Object{objectOf(inline, "a", 1)}, replica("webhook-1", "webhook", corev1.PodRunning))
 		b.Replica = "webhook-1"
-		denied := true
+		var denied atomic.Bool
+		denied.Store(true)
 		b.objects.PrependReactor("patch", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return denied, nil, errors.New("denied by a policy")
+			return denied.Load(), nil, errors.New("denied by a policy")
 		})
 		b.runs(t)
 		b.reports(t, &leads)
 		time.Sleep(time.Hour)
 		assert.Less(t, b.patches(), 2*70, "once a minute each, in the end")
 		assert.Equal(t, 2, strings.Count(strings.Join(b.said(), "\n"), "denied by a policy"), "once by each writer")
-		denied = false
+		denied.Store(false)
 		time.Sleep(2 * time.Minute)
 		assert.True(t, isTrue(b.status(t), v1alpha1.InForce))
 	})
+}
+
+func TestAReplicaWhosePodIsNotFoundOrDoesNotRunCausesNoEndOfWrites(t *testing.T) {
+	for name, pods := range map[string][]runtime.Object{
+		"there is no Pod":     nil,
+		"its Pod starts":      {replica("webhook-1", "webhook", corev1.PodPending)},
+		"its Pod has no part": {replica("webhook-1", "other", corev1.PodRunning)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var leads atomic.Bool
+				leads.Store(true)
+				b := newBed([]runtime.Object{objectOf(inline, "a", 1)}, pods...)
+				b.Replica = "webhook-1"
+				b.runs(t)
+				b.reports(t, &leads)
+				time.Sleep(10 * time.Second)
+				writes := b.patches()
+				time.Sleep(time.Hour)
+				assert.Equal(t, writes, b.patches())
+				assert.Equal(t, map[string]int64{"webhook-1": 1}, b.status(t).Followers)
+			})
+		})
+	}
 }

@@ -19,9 +19,11 @@ type situation struct {
 	trouble    error               // why the spec cannot be used
 	held       *v1alpha1.HeldRules // rules that wait for an operator; nil: none
 	counted    bool                // whether it is known which rules wait
+	finishes   string              // a migration, as FROM=TO, from which the old key is to be removed
 	nodes      int64
-	running    []string // the Pods of nodekeep that run
-	unknown    error    // why it is not known which ones run
+	pods       []string // of nodekeep, whatever their phase
+	running    []string // those that run
+	unknown    error    // why the Pods are not known
 	governs    bool     // the policy in force has governance
 	ungoverned error    // why the API server does not go by it
 	unread     bool     // and whether that is only not known
@@ -33,11 +35,12 @@ const maxShownStatus = 1 << 10
 // maxShownReplicas is how many replicas a message names.
 const maxShownReplicas = 3
 
-// statusOf is the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped.
+// statusOf is the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped. Where no Pod is
+// found, nothing shows which followers these are.
 func statusOf(before v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1alpha1.NodePolicyStatus {
 	after := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, Followers: maps.Clone(before.Followers)}
-	if s.unknown == nil {
-		maps.DeleteFunc(after.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.running, pod) })
+	if len(s.pods) > 0 {
+		maps.DeleteFunc(after.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.pods, pod) })
 	}
 	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, before.Followers), heldCondition(s), governanceCondition(s)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = s.generation, now
@@ -97,16 +100,22 @@ func heldCondition(s situation) metav1.Condition {
 	case s.held == nil:
 		return metav1.Condition{Type: v1alpha1.Held, Status: metav1.ConditionFalse, Reason: "NothingWaits", Message: "No rule and no migration waits for an operator."}
 	}
+	accept := fmt.Sprintf("spec.accept: %s, or nodekeep policy accept %s", s.held.Rules, s.held.Rules)
+	if s.finishes != "" {
+		accept = fmt.Sprintf("nodekeep migrate new %s, which looks at what selects on the old key", s.finishes)
+	}
 	return metav1.Condition{
 		Type: v1alpha1.Held, Status: metav1.ConditionTrue, Reason: "AwaitsAcceptance",
-		Message: fmt.Sprintf("Rules or migrations would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To accept: spec.accept: %s, or nodekeep policy accept %s.",
-			s.held.Nodes, s.nodes, s.held.Rules, s.held.Rules),
+		Message: fmt.Sprintf("Rules or migrations would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To accept: %s.", s.held.Nodes, s.nodes, accept),
 	}
 }
 
 func governanceCondition(s situation) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.GovernanceEnforced, Status: metav1.ConditionFalse}
 	switch {
+	case s.trouble != nil:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, "Unusable"
+		condition.Message = "The API server reads the section governance as it is, though nodekeep cannot use the spec."
 	case !s.governs:
 		condition.Reason, condition.Message = "NothingGoverned", "The policy governs no label."
 	case s.unread:

@@ -48,6 +48,15 @@ func (e FileErrors) Error() string {
 	return "read policy: " + strings.Join(texts, "\n")
 }
 
+// IsNewer reports whether a policy has unknown fields, and no other error: those that a newer version may know.
+func IsNewer(err error) bool {
+	var errs FileErrors
+	return errors.As(err, &errs) && !slices.ContainsFunc(errs, func(one FileError) bool { return !strings.HasPrefix(one.What, unknownField) })
+}
+
+// unknownField is how the decoder begins what it says of one.
+const unknownField = "unknown field "
+
 // parserLine is how the YAML parsers name a line.
 var parserLine = regexp.MustCompile(`line (\d+): (.*)`)
 

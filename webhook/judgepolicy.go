@@ -34,15 +34,19 @@ func judgePolicy(request *admissionv1.AdmissionRequest, gate policy.Gate) judgem
 	if err != nil {
 		return judgement{refusal: err.Error()}
 	}
-	if len(manifest) > mostPolicyBytes {
+	_, before, wrong := decodePolicy(request.OldObject.Raw)
+	asBefore := request.Operation == admissionv1.Update && wrong == nil && bytes.Equal(spec, before)
+	if len(manifest) > mostPolicyBytes && !asBefore {
 		return judgement{refusal: fmt.Sprintf("the policy has %d bytes as JSON; %d are the most", len(manifest), mostPolicyBytes)}
 	}
 	p, err := policy.LoadObject(manifest, gate)
-	if err == nil {
+	switch {
+	case err == nil:
 		return judgement{warnings: p.Warnings()}
-	}
-	if _, before, wrong := decodePolicy(request.OldObject.Raw); request.Operation == admissionv1.Update && wrong == nil && bytes.Equal(spec, before) {
+	case asBefore:
 		return judgement{warnings: []string{"this policy cannot be used; the last good one stays in force"}}
+	case policy.IsNewer(err): // the schema lets the field pass, so a newer version is being installed
+		return judgement{warnings: []string{policy.Shortened(strings.ReplaceAll(problems(err), "\n", " "), mostRefusalBytes), "replicas of this version go on with the last good policy until they are upgraded"}}
 	}
 	return judgement{refusal: policy.Shortened(problems(err), mostRefusalBytes)}
 }

@@ -117,3 +117,17 @@ func FuzzPolicyReview(f *testing.F) {
 		}
 	})
 }
+
+func TestAFieldOfANewerVersionIsWarnedOfAndAnyOtherErrorIsRefused(t *testing.T) {
+	newer := newPolicyHook().review(t, policyReview(admissionv1.Create, policyWith(`{"cordon":"keep","fromTheFuture":{"a":1}}`), ""))
+	assert.True(t, newer.Allowed)
+	require.NotEmpty(t, newer.Warnings)
+	assert.Contains(t, newer.Warnings[0], "spec.fromTheFuture")
+	both := newPolicyHook().review(t, policyReview(admissionv1.Create, policyWith(`{"cordon":"keeep","fromTheFuture":{"a":1}}`), ""))
+	assert.False(t, both.Allowed)
+}
+
+func TestTheMetadataOfAPolicyThatIsTooLargeCanBeChanged(t *testing.T) {
+	many := policyWith(`{"labels":{"ignore":["` + strings.Repeat("a", 500<<10) + `"]}}`)
+	assert.True(t, newPolicyHook().review(t, policyReview(admissionv1.Update, many, many)).Allowed)
+}

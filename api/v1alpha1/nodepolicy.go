@@ -40,6 +40,7 @@ type NodePolicyStatus struct {
 	// The generation of the spec that the leader of capture judged last.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Accepted, InForce, Held and GovernanceEnforced.
+	// +kubebuilder:validation:MaxItems=20
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -48,6 +49,7 @@ type NodePolicyStatus struct {
 	// How many Nodes there are, as of a minute ago at most.
 	Nodes *int64 `json:"nodes,omitempty"`
 	// Which generation of the spec the replicas follow, by the names of their Pods.
+	// +kubebuilder:validation:MaxProperties=1000
 	Followers map[string]int64 `json:"followers,omitempty"`
 }
 

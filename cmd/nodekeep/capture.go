@@ -52,7 +52,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 
 	governed := guard.Governance{Client: p.client, Namespace: o.namespace, Names: governance.PolicyNames()}
 	reporter := nodepolicy.Reporter{
-		Source: p.policy, Leading: controller.Leading, Nodes: controller.LiveNodes,
+		Source: p.policy, Leading: func() bool { return controller.Leading() && controller.Synced() }, Nodes: controller.LiveNodes,
 		Governed: func(ctx context.Context) (unread bool, problem error) {
 			problem = governed.Problem(ctx)
 			return errors.Is(problem, guard.ErrUnread), problem

@@ -207,7 +207,8 @@ func deeds() []deed {
 		{"change another ConfigMap of the release namespace", []request{patch(release+"/configmaps/nodekeep-gate", configMap)}},
 		{"change the certificates that Pods of the release namespace trust", []request{patch(release+"/configmaps/kube-root-ca.crt", configMap)}},
 		{"write which policy, rules and inventories are accepted", []request{patch(release+"/configmaps/nodekeep-accepted", configMap), patch(release+"/configmaps/nodekeep-inventory", configMap)}},
-		{"withdraw the policy, rules and inventories that are accepted", remove(release+"/configmaps/nodekeep-accepted", release+"/configmaps/nodekeep-inventory")},
+		{"withdraw the policy and the rules that are accepted", remove(release + "/configmaps/nodekeep-accepted")},
+		{"withdraw what of inventories is accepted", remove(release + "/configmaps/nodekeep-inventory")},
 		{"read or write ConfigMaps elsewhere", append(get(core+"/namespaces/default/configmaps"), patch(core+"/namespaces/default/configmaps/foreign", configMap))},
 
 		{"read and replace the webhook's certificate and key", append(get(release+"/secrets/nodekeep-webhook-tls"),
@@ -220,6 +221,7 @@ func deeds() []deed {
 		{"read the webhook configurations", get(admission+"/mutatingwebhookconfigurations/nodekeep", admission+"/validatingwebhookconfigurations/nodekeep")},
 		{"read the guard policies, and the UID of the cluster", get(admission+"/validatingadmissionpolicies/nodekeep-guard", admission+"/validatingadmissionpolicybindings/nodekeep-guard",
 			admission+"/mutatingadmissionpolicies/nodekeep-strip", admission+"/mutatingadmissionpolicybindings/nodekeep-strip", core+"/namespaces/kube-system")},
+		{"read the policies of governance", get(governance()...)},
 		{"switch off the gate, the guard policies and the webhook", remove(rbac+"/namespaces/"+harness.Namespace+"/rolebindings/nodekeep-gate",
 			admission+"/mutatingadmissionpolicybindings/nodekeep-gate", admission+"/mutatingadmissionpolicybindings/nodekeep-strip", admission+"/mutatingadmissionpolicies/nodekeep-strip",
 			admission+"/validatingadmissionpolicies/nodekeep-guard", admission+"/validatingadmissionpolicybindings/nodekeep-guard", admission+"/mutatingwebhookconfigurations/nodekeep")},

@@ -72,7 +72,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		"new Nodes are no longer gated", "node maintained: gate lifted\n", "no Node is behind the gate;",
 		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
 		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
-		"ConfigMap nodekeep-accepted: deleted", "ConfigMap nodekeep-inventory: deleted", "node unverified: verification taint removed\n",
+		"ConfigMap nodekeep-inventory: deleted", "node unverified: verification taint removed\n",
 	} {
 		assert.Contains(t, out, line)
 	}
@@ -200,7 +200,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 		assert.Regexp(t, `Nodes behind the gate: +1 \(planned\)`, plan)
 		assert.Regexp(t, `Unverified Nodes: +1 \(planned\)`, plan)
 		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
-		assert.Regexp(t, `ConfigMap +nodekeep-accepted +not there\n`, plan)
+		assert.Regexp(t, `ConfigMap +nodekeep-inventory +not there\n`, plan)
 		assert.Equal(t, []string{"planned"}, own.GatedNodes(t), "nothing is changed")
 		own.MustKubectl(t, "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate") // nothing is deleted
 	}

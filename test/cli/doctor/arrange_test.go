@@ -35,7 +35,7 @@ func roll(t *testing.T, name string, available int, image string) {
 	}
 }
 
-// runPod writes what a kubelet would write of a pod.
+// runPod writes what a kubelet would write of a pod. It is Pending: no process follows the NodePolicy under its name.
 func runPod(t *testing.T, name string, deployment *appsv1.Deployment, ready bool, image string) {
 	t.Helper()
 	pods := nodekeep.Admin.CoreV1().Pods(harness.Namespace)
@@ -46,7 +46,7 @@ func runPod(t *testing.T, name string, deployment *appsv1.Deployment, ready bool
 	require.True(t, err == nil || apierrors.IsNotFound(err), err)
 	made, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
-	made.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+	made.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: made.Spec.Containers[0].Name, Image: image, ImageID: "sha256:" + image, Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}}
 	if !ready {

@@ -117,16 +117,20 @@ func TestAnApplyOfEachSharedPolicyIsRefused(t *testing.T) {
 	untilRefused(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			content, err := os.ReadFile(file)
-			require.NoError(t, err)
-			sections, found := strings.CutPrefix(string(content), "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n")
-			manifest := string(content)
-			if found { // as policies were once written
-				manifest = policytest.Manifest(sections)
-			}
-			out := refused(t, manifest)
+			out := refused(t, sharedPolicy(t, file))
 			assert.Contains(t, out, "spec.", "the path")
 			t.Log(out)
 		})
 	}
+}
+
+// sharedPolicy is the manifest of a file, which may have a policy as policies were once written.
+func sharedPolicy(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	if sections, found := strings.CutPrefix(string(content), "apiVersion: nodekeep.dev/v1alpha1\nkind: Policy\n"); found {
+		return policytest.Manifest(sections)
+	}
+	return string(content)
 }

@@ -1,0 +1,59 @@
+package capture
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/kubernetes/fake"
+	eventrecord "k8s.io/client-go/tools/record"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// ruled is a leader under the default policy, which has no rules. Ten Nodes have a label of a rule from before. Nothing notes which rules were in force.
+func ruled(t *testing.T, nodes int) *Controller {
+	t.Helper()
+	from := newCluster(t, tierRule)
+	from.register(usualNode())
+	require.Empty(t, from.leader().works())
+	node, remembered := from.node(), from.record()
+	require.Contains(t, remembered.Derived, "tier")
+
+	client := fake.NewClientset()
+	records, err := store.NewConfigMaps(client, "nodekeep", slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	c, err := New(Options{
+		Client: client, Records: records, Policy: policy.Default, Events: eventrecord.NewFakeRecorder(10), Guard: from.guard, Namespace: "nodekeep",
+		Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler), Workers: 1, Now: from.now,
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.queue.ShutDown)
+	for i := range nodes {
+		node.Name = fmt.Sprintf("worker-%d", i)
+		remembered.Node = node.Name
+		_, err := records.Put(t.Context(), remembered, "")
+		require.NoError(t, err)
+		c.observations.lives(observe.SlimOf(observe.Of(node)))
+	}
+	c.leading.Store(true)
+	return c
+}
+
+func TestWithoutANoteOfTheRulesInForceNotEvenTheirEndIsTakenForGranted(t *testing.T) {
+	c := ruled(t, 10)
+	c.checkRules(t.Context())
+	assert.True(t, c.rollout.holds(policy.NoRules), "the labels of all Nodes would be removed")
+	held, known := c.HeldRules()
+	require.True(t, known)
+	assert.Equal(t, &HeldRules{Rules: policy.NoRules, Nodes: 10}, held)
+
+	empty := ruled(t, 0)
+	empty.checkRules(t.Context())
+	assert.False(t, empty.rollout.holds(policy.NoRules), "on a new cluster nothing is removed")
+}
