@@ -112,7 +112,7 @@ func TestARequesterInMoreGroupsThanCanBeComparedOwnsNoLabel(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end             string
 		judged, tooMany int // groups of the requester
-	}{"names": {"", 340, 360}, "patterns": {"*", 20, 40}} {
+	}{"names": {"", 340, 360}, "patterns": {"*", 3, 40}} {
 		t.Run(name, func(t *testing.T) {
 			var keys, owners []string
 			change := map[string]string{}
