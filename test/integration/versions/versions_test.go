@@ -73,10 +73,17 @@ func TestThisKubernetesGetsWhatTheTableOfREADMESays(t *testing.T) {
 		nodekeep.WaitRestored(t, "versions-flag", nil)
 	})
 	t.Run("annotations that a kubelet forges", func(t *testing.T) {
-		node := harness.Registration("versions-forged")
-		node.Annotations = map[string]string{"nodekeep.dev/forged": "x"}
-		created := nodekeep.RegisterNode(t, node)
-		assert.Equal(t, guarded, created.Annotations["nodekeep.dev/forged"] == "", "in its CREATE")
+		forging := func(name string) *corev1.Node {
+			node := harness.Registration(name)
+			node.Annotations = map[string]string{"nodekeep.dev/forged": "x"}
+			return nodekeep.RegisterNode(t, node)
+		}
+		node := forging("versions-forged")
+		assert.NotContains(t, node.Annotations, "nodekeep.dev/forged", "in a CREATE that the webhook answers: everywhere")
+		nodekeep.WithoutWebhook(t, func() {
+			created := forging("versions-forged-unanswered")
+			assert.Equal(t, guarded, created.Annotations["nodekeep.dev/forged"] == "", "in a CREATE that it does not answer")
+		})
 		_, err := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"nodekeep.dev/later":"x"}}}`), metav1.PatchOptions{})
 		assert.ErrorContains(t, err, "nodekeep-guard", "in an update: everywhere")
