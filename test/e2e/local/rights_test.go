@@ -31,6 +31,5 @@ func runsPodsWithoutRights(t *testing.T) {
 		require.NoError(t, err)
 		assert.Regexp(t, `(?m)^\d+ \d+ \S+ / / ro,`, string(mounts), "the root is read-only")
 		assert.Regexp(t, `(?m) /var/run/secrets/kubernetes.io/serviceaccount ro,| /run/secrets/kubernetes.io/serviceaccount ro,`, string(mounts))
-		assert.Regexp(t, `(?m) /etc/nodekeep ro,`, string(mounts))
 	}
 }
