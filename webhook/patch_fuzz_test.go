@@ -336,8 +336,11 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 		case replaced || policy.DefaultGate.Is(record.Taint(item, "")):
 		case remembered:
 			brought[item] = record.Listed(item, value)
-		case record.IsLabel(item) && keeps && s.byKubelet && !s.kept():
+		case !keeps || !s.byKubelet || s.kept():
+		case record.IsLabel(item):
 			own[item] = value
+		case record.IsTaint(item) && s.removed(item): // a taint of the start, which a client removed from the machine before
+			own[item] = record.Listed(item, value)
 		}
 	}
 	if len(own) <= policy.MaxOwn {
@@ -358,6 +361,11 @@ func (s situation) remembered() map[string]string {
 		return nil
 	}
 	return s.record.Items()
+}
+
+func (s situation) removed(item string) bool {
+	e, known := s.record.Entry(item)
+	return known && e.Removed
 }
 
 func orEmpty(items map[string]string) map[string]string {
