@@ -47,7 +47,7 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 			state: state(live(nil), recorded(set{"a": "1"}, ofAnother)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
 		},
 		"a quarantined record": {
-			state:    state(live(nil), recorded(set{"b": "1"}, ofAnother, quarantining(set{"a": "2"}))), policy: "machine: {onMismatch: quarantine}",
+			state: state(live(nil), recorded(set{"b": "1"}, ofAnother, quarantining(set{"a": "2"}))), policy: "machine: {onMismatch: quarantine}",
 			items:    set{"a": "another machine has taken the name; nothing is restored before an operator accepts a side"},
 			notShown: set{"b": "another machine has taken the name; nothing is restored before an operator accepts a side"},
 		},
