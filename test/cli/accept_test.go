@@ -13,6 +13,7 @@ import (
 // quarantined writes a record of a deleted Node, whose name two machines have had.
 func quarantined(t *testing.T, node string) {
 	t.Helper()
+	nodekeep.Quarantine(t)
 	old := record.New(node, record.Object{UID: "old", Version: 1}, map[string]string{"rack": "r1", "dedicated": "ci", "tenant:NoSchedule": "blue"})
 	old.Machine = record.Machine{SystemUUID: "aaaa"}
 	r := record.New(node, record.Object{UID: "new", Version: 2}, map[string]string{"rack": "r2", "fresh": ""})

@@ -51,6 +51,7 @@ func TestTheExamplesOfTheHelpDoWhatTheySay(t *testing.T) {
 // arrangeExamples makes what the examples speak of: the Node worker-1, the record of worker-2, which is deleted, and files in a folder.
 func arrangeExamples(t *testing.T, dir string) {
 	t.Helper()
+	nodekeep.Quarantine(t)
 	if _, err := nodekeep.Kubectl(t.Context(), "get", "node", "worker-1"); err != nil {
 		register(t, "worker-1")
 		edit(t, "worker-1", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")

@@ -32,6 +32,7 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 	goneFor(t, "prune-old", 3*year)
 	goneFor(t, "prune-older", 4*year)
 	goneFor(t, "prune-recent", 2*year)
+	nodekeep.Quarantine(t)
 	goneFor(t, "prune-undecided", 4*year, func(r *record.Record) { old := *r; r.Quarantined = &old })
 	register(t, "prune-live") // capture is down in a moment, and the record says that it is deleted
 	edit(t, "prune-live", map[string]string{"dedicated": "ci"})

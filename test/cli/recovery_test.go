@@ -75,6 +75,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 
 	inAnotherCluster(t, func() {
 		require.NotEqual(t, lost, clusterUID(t))
+		nodekeep.SetPolicy(t, harness.Quarantining(t, nodekeep.Policy(t)))
 		register(t, "recovery-0") // it was faster, and a client has labelled it
 		edit(t, "recovery-0", map[string]string{"rack": "r9"})
 		want["recovery-0"]["rack"] = "r9"

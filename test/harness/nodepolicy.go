@@ -97,6 +97,27 @@ func (i *Installation) RenewPolicy(t testing.TB) {
 	i.SetPolicy(t, renewed(t, i.Policy(t)))
 }
 
+// Quarantining is a manifest that quarantines other machines, and says the same otherwise.
+func Quarantining(t testing.TB, content string) string {
+	t.Helper()
+	manifest := map[string]any{}
+	require.NoError(t, yaml.Unmarshal([]byte(content), &manifest))
+	require.NoError(t, unstructured.SetNestedField(manifest, "quarantine", "spec", "machine", "onMismatch"))
+	changed, err := yaml.Marshal(manifest)
+	require.NoError(t, err)
+	return string(changed)
+}
+
+// Quarantine has the NodePolicy quarantine other machines until the test ends. Otherwise capture ends each quarantine that a test writes.
+func (i *Installation) Quarantine(t testing.TB) {
+	t.Helper()
+	before := i.Policy(t)
+	if quarantines := Quarantining(t, before); quarantines != before {
+		i.SetPolicy(t, quarantines)
+		t.Cleanup(func() { i.SetPolicy(t, before) })
+	}
+}
+
 // renewed is a manifest that says the same in other words: its retention is spelt in another way.
 func renewed(t testing.TB, content string) string {
 	t.Helper()

@@ -114,7 +114,7 @@ func TestAMachineIsNotQuarantinedWhereNothingIsToBeProtected(t *testing.T) {
 		assert.False(t, policy.DefaultGate.On(registerAs(t, name, "another").Spec.Taints), "it waits for nobody")
 		nodekeep.Label(t, name, map[string]any{"dedicated": "gpu"})
 		recordComes(t, name, func(r record.Record) bool {
-			return r.Items()["dedicated"] == "gpu" && r.Machine.SystemUUID == "another"
+			return r.Items()["dedicated"] == "gpu" && r.Machine.SystemUUID == "system-another"
 		})
 	})
 }

@@ -148,6 +148,7 @@ func TestACaptureThatDoesNotLeadIsFound(t *testing.T) {
 
 func TestRecordsThatCannotBeReadOrFoundOrWaitAndTheNodesBehindTheGateAreFound(t *testing.T) {
 	rollAll(t)
+	nodekeep.Quarantine(t)
 	record := map[string]string{store.RecordLabel: "true"}
 	configMap(t, "node.doctor-torn", record, map[string]string{store.DataKey: "{"})
 	received(t, "doctor-torn")
