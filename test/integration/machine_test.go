@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -23,9 +24,23 @@ const tier = "node-restriction.kubernetes.io/tier"
 // registerAs registers a Node of that name on another machine, gated by its kubelet.
 func registerAs(t *testing.T, name, machine string) *corev1.Node {
 	t.Helper()
+	return nodekeep.RegisterNode(t, registrationAs(name, machine))
+}
+
+func registrationAs(name, machine string) *corev1.Node {
 	node := harness.Registration(name)
 	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = "system-"+machine, "machine-"+machine
-	return nodekeep.RegisterNode(t, node)
+	return node
+}
+
+// waitQuarantines waits until the webhook knows that the record is another machine's. Its watch brings the record moments later than a test reads it.
+func waitQuarantines(t *testing.T, name, machine string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registrationAs(name, machine), dry)
+		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
+	}, settles, 20*time.Millisecond)
 }
 
 func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testing.T) {
@@ -42,6 +57,7 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testin
 				old := map[string]string{"dedicated": "ci", worker: "", tier: "gold"}
 				nodekeep.RegisterRecorded(t, c.name, old)
 				nodekeep.DeleteNode(t, c.name)
+				waitQuarantines(t, c.name, "another")
 				back := registerAs(t, c.name, "another")
 				assert.NotContains(t, back.Labels, "dedicated", "nothing is restored")
 				assert.True(t, policy.DefaultGate.On(back.Spec.Taints), "the gate stays")
@@ -111,7 +127,8 @@ func TestAMachineIsNotQuarantinedWhereNothingIsToBeProtected(t *testing.T) {
 		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 		recordComes(t, name, func(r record.Record) bool { return len(r.Items()) == 0 && len(r.Entries) == 1 })
 		nodekeep.DeleteNode(t, name)
-		assert.False(t, policy.DefaultGate.On(registerAs(t, name, "another").Spec.Taints), "it waits for nobody")
+		registerAs(t, name, "another")
+		nodekeep.WaitRestored(t, name, nil) // it waits for nobody
 		nodekeep.Label(t, name, map[string]any{"dedicated": "gpu"})
 		recordComes(t, name, func(r record.Record) bool {
 			return r.Items()["dedicated"] == "gpu" && r.Machine.SystemUUID == "system-another"
