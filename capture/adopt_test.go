@@ -97,13 +97,13 @@ func TestALateObservationDoesNotRestoreALabelThatWasHandedOver(t *testing.T) {
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}, {1, 0, 1, 2, 0, 1}} {
 			r := *first
 			for _, at := range order {
-				r, _ = states[at].Merge(r, states[at].Observation(r, in.Policy, in.Guarded), in.Policy, now)
+				r = states[at].Merge(r, states[at].Observation(r, in.Policy, in.Guarded), in.Policy, now)
 			}
 			assert.Empty(t, r.Items(), "order %v, record %v", order, first.Items())
 		}
 	}
 	changed := observe.Of(node("a", "11", labels{"tier": "iron"}, adopting("tier", tier)))
-	r, _ := states[1].Merge(*remembered("a", 9, tier), states[1].Observation(record.Record{}, in.Policy, true), in.Policy, now)
-	r, _ = changed.Merge(r, changed.Observation(r, in.Policy, true), in.Policy, now)
+	r := states[1].Merge(*remembered("a", 9, tier), states[1].Observation(record.Record{}, in.Policy, true), in.Policy, now)
+	r = changed.Merge(r, changed.Observation(r, in.Policy, true), in.Policy, now)
 	assert.Equal(t, labels{"tier": "iron"}, r.Items(), "what an operator sets later counts")
 }

@@ -55,6 +55,8 @@ const (
 	MarkGone Step = "mark_gone" // the Node object is deleted
 	Isolate  Step = "isolate"   // another machine has the name: the record of the old one is set aside
 	Rename   Step = "rename"    // a migration has renamed a label of the record
+	Return   Step = "return"    // a machine has its name again, and gets the record that it had
+	Begin    Step = "begin"     // another machine has the name and begins with nothing: the record of the old one is set aside
 	Accept   Step = "accept"    // an operator has decided between two machines
 	Release  Step = "release"   // the policy has no quarantine any more
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
@@ -75,6 +77,8 @@ type Circumstances struct {
 	Ambiguous bool
 	// Devices are those of a Node, as far as rules use them; nil: they are not known.
 	Devices func(node string) observe.Devices
+	// Follows is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
+	Follows *record.Record
 	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
 	Overdue bool
 	// Inventory is what sources say of a Node, see [classify.Facts]; nil: nothing is known.
@@ -88,18 +92,22 @@ type Circumstances struct {
 // Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
-	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in.Policy); decided {
+	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
 		return accepted
+	}
+	prev, turn := node.Turn(prev, in.Policy, stored(in.Now))
+	if turn == policy.Begins && in.Follows != nil {
+		prev = in.Follows.Over(prev)
 	}
 	o := node.Observation(prev, in.Policy, in.Guarded)
 	if event == Deleted {
 		o.Final, o.DeletedAt = true, stored(in.Now)
 	}
-	if !found && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
+	if (!found || turn == policy.Begins) && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
 		o.Stamp.Followed = prev.Followed
 	}
-	next, isolated := node.Merge(prev, o, in.Policy, in.Now)
-	if isolated {
+	next := node.Merge(prev, o, in.Policy, in.Now)
+	if turn == policy.Isolates {
 		return Action{Step: Isolate, Write: &next}
 	}
 	if o.Stamp.Followed != "" && o.Stamp.Followed != prev.Followed {
@@ -119,9 +127,16 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 			next = history.FollowingRules(prev, next, action.itemsOn(node), in.Now)
 		}
 	}
-	if foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.complete()) {
+	if turn != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.complete()) {
 		step := stepOf(prev, next, found, foreign)
-		if renamed && step == Update {
+		switch {
+		case turn == policy.Returns:
+			step = Return
+		case turn == policy.Begins && next.Followed == "":
+			step = Begin
+		case turn == policy.Begins:
+			step = Follow
+		case renamed && step == Update:
 			step = Rename
 		}
 		return Action{Step: step, Write: &next}
@@ -134,7 +149,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 
 // DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
 func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
-	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in.Policy); decided {
+	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
 		return accepted
 	}
 	gone, renamed := entry.Record, false
@@ -154,7 +169,8 @@ func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
 
 // accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
 // quarantine is one, too.
-func accept(r record.Record, side store.Side, live record.Object, p policy.Policy) (action Action, decided bool) {
+func accept(r record.Record, side store.Side, live record.Object, in Circumstances) (action Action, decided bool) {
+	released, is := in.Policy.Releases(r, stored(in.Now))
 	switch {
 	case r.Quarantined == nil:
 		return Action{}, false
@@ -162,9 +178,8 @@ func accept(r record.Record, side store.Side, live record.Object, p policy.Polic
 		r = record.AcceptOld(r, live)
 	case side == store.NewMachine:
 		r = record.AcceptNew(r)
-	case p.Releases(r):
-		r = record.Release(r)
-		return Action{Step: Release, Write: &r}, true
+	case is:
+		return Action{Step: Release, Write: &released}, true
 	default:
 		return Action{}, false
 	}

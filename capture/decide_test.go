@@ -346,11 +346,19 @@ func TestThePolicyFiltersAndForgetsNothing(t *testing.T) {
 
 func TestAnotherMachineOfTheName(t *testing.T) {
 	const quarantine = "machine: {onMismatch: quarantine}"
+	const forget = "machine: {onMismatch: forget}"
 	const isolation = `labels: {keep: ["*", node-restriction.kubernetes.io/*]}`
 	tier := labels{"node-restriction.kubernetes.io/tier": "gold"}
 	old := func() *record.Record { return remembered("a", 10, labels{"k": "v"}, ofMachine("m1")) }
 	quarantined := func(modify ...func(*record.Record)) *record.Record {
 		return remembered("b", 20, labels{"own": "x"}, append(modify, ofMachine("m2"), quarantining(old()))...)
+	}
+	begun := func(modify ...func(*record.Record)) *record.Record {
+		before := func(r *record.Record) {
+			r.Earlier = []record.Record{*remembered("a", 10, labels{"k": "v"}, ofMachine("m1"))}
+			r.Earlier[0].DeletedAt = now
+		}
+		return remembered("b", 20, labels{"own": "x"}, append([]func(*record.Record){ofMachine("m2"), before}, modify...)...)
 	}
 	check(t, map[string]decision{
 		"the policy restores: the name counts": {
@@ -396,6 +404,30 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 		"quarantined, and the machine registers again: nothing is given, nothing is lost": {
 			policy: quarantine, record: quarantined(), node: node("c", "30", labels{"more": "1"}, machine("m2"), gated),
 			want: outcome{step: Adopt, remembers: labels{"own": "x", "more": "1"}, object: "c", setAside: labels{"k": "v"}},
+		},
+		"quarantined, and the machine of the record is back: it gets it": {
+			policy: quarantine, record: quarantined(), node: node("c", "30", labels{}, machine("m1"), gated),
+			want: outcome{step: Return, remembers: labels{"k": "v"}, object: "c"},
+		},
+		"quarantined, and the policy forgets now: the machine keeps its own": {
+			policy: forget, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Release, remembers: labels{"own": "x"}, object: "b"},
+		},
+		"the policy forgets: another machine begins with nothing": {
+			policy: forget, record: old(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
+			want: outcome{step: Begin, remembers: labels{"own": "x"}, object: "b"},
+		},
+		"the policy forgets, and what a webhook that was behind gave is not recorded": {
+			policy: forget, record: old(), node: node("b", "20", labels{"k": "v", "own": "x"}, machine("m2"), given(labels{"k": "v"})),
+			want: outcome{step: Begin, remembers: labels{"own": "x"}, object: "b"},
+		},
+		"the policy forgets, and the machine before is back: it gets what it had": {
+			policy: forget, record: begun(), node: node("c", "30", labels{}, machine("m1"), gated),
+			want: outcome{step: Return, remembers: labels{"k": "v"}, object: "c"},
+		},
+		"and not what it had longer ago than retention": {
+			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("c", "30", labels{}, machine("m1"), gated),
+			want: outcome{step: Begin, object: "c"},
 		},
 		"quarantined and deleted": {
 			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "x"}, machine("m2")), event: Deleted,

@@ -55,6 +55,8 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 	}
 	if len(several) == 1 {
 		switch gone, live := a.observations.look(several[0]); {
+		case only && record.Superseded(old, records):
+			return store.Entry{Record: observe.Follow(old, a.node.Name, a.node.Machine, a.Now())}, oneRecord
 		case live != nil:
 		case only && len(gone) == 0:
 			return store.Entry{Record: observe.Follow(old, a.node.Name, a.node.Machine, a.Now())}, oneRecord

@@ -66,7 +66,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return &Metrics{
 		registry: registry, churn: churn{newRecent[undone](flapWindow)},
 		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
-			Create, Follow, Update, Adopt, MarkGone, Isolate, Rename, Accept, Release, Complete, Lift, Reset, FollowRules, HandOver),
+			Create, Follow, Update, Adopt, MarkGone, Isolate, Return, Begin, Rename, Accept, Release, Complete, Lift, Reset, FollowRules, HandOver),
 		conflicts: counters(factory, "nodekeep_capture_conflicts_total", "Optimistic writes that met a conflict with another writer, and were planned again.", "object",
 			recordConflict, nodeConflict),
 		failures: counter("nodekeep_capture_failures_total", "Times that reconciling a Node failed and was postponed."),

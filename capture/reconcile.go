@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -180,13 +181,18 @@ func (a *attempt) decide() Action {
 	if a.event == Present {
 		violations, overdue = a.govern()
 	}
-	if a.event == Present && !a.found && p.Follows() && !a.node.Deleting() {
+	var follows *record.Record
+	if _, turn := a.node.Turn(a.entry.Record, p, a.Now()); a.event == Present && (!a.found || turn == policy.Begins) && p.Follows() && !a.node.Deleting() {
 		entry, found := a.followed()
 		if found == lateRecord {
 			a.later(a.node.Name, followRetry)
 			return Action{Step: Nothing}
 		}
-		a.entry, ambiguous = entry, found == severalRecords
+		if ambiguous = found == severalRecords; a.found {
+			follows = &entry.Record
+		} else {
+			a.entry = entry
+		}
 	}
 	refused, wait := a.refusedOn(a.node.UID, a.Now())
 	if wait > 0 && a.event == Present {
@@ -194,7 +200,7 @@ func (a *attempt) decide() Action {
 	}
 	next := Decide(a.entry, a.found, a.node, a.event, Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
-		Ambiguous: ambiguous, Devices: a.devices.under(p), Overdue: overdue,
+		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Overdue: overdue,
 		Inventory: a.inventories.under(p, a.Now(), nil),
 	})
 	if a.event == Present && a.leading.Load() {

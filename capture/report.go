@@ -27,6 +27,8 @@ const (
 	RecordReset      = "RecordReset"      // the versions of a record were dropped: they can never have been right
 	MachineMismatch  = "MachineMismatch"  // another machine registered under the name
 	QuarantineEnded  = "QuarantineEnded"  // the policy has no quarantine any more
+	MachineChanged   = "MachineChanged"   // another machine registered under the name, and begins with nothing
+	MachineReturned  = "MachineReturned"  // the machine had the name before, and gets the record that it had
 
 	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
 	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
@@ -101,7 +103,17 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 			c.Policy().Gate(), after.Node, c.Namespace, store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
 	case Release:
 		c.Logger.Info("quarantine ended; the policy has none any more", "node", after.Node)
-		c.tell(node, QuarantineEnded, "The policy quarantines no machine any more. This machine gets what the one before had under the name; what was set on it since comes first")
+		got := "This machine gets what the one before had under the name; what was set on it since comes first"
+		if len(after.Earlier) > len(before.Earlier) {
+			got = "This machine keeps its own. What the one before had is set aside, and comes with that machine again"
+		}
+		c.tell(node, QuarantineEnded, "The policy quarantines no machine any more. %s", got)
+	case Begin:
+		c.Logger.Info("another machine has the name of a node and begins with nothing; the record of the one before is set aside", "node", after.Node)
+		c.tell(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", after.Node)
+	case Return:
+		c.Logger.Info("a machine has its name again", "node", after.Node)
+		c.tell(node, MachineReturned, "This machine had the name before, and gets the record that it had then")
 	case Reset:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
 		newest := before.Newest()

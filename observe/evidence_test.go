@@ -105,10 +105,10 @@ func TestAForgedStampRemovesNothingThatAKubeletMayNotSet(t *testing.T) {
 	forged := stamped(object("b", 9, nil), record.Stamp{Brought: labels{"t:NoSchedule": "1"}}.With(labels{"k": "v", worker: ""}, record.Record{}, 0))
 	p := policy.Default()
 	for how, n := range inMemory(forged) {
-		next, _ := n.Merge(r, n.Observation(r, p, false), p, now)
+		next := n.Merge(r, n.Observation(r, p, false), p, now)
 		assert.Equal(t, labels{worker: "", "t:NoSchedule": "1"}, next.Items(), how)
 		assert.Equal(t, labels{worker: "", "t:NoSchedule": "1"}, record.Missing(next, n.Observation(next, p, false)), "%s: it is restored", how)
-		next, _ = n.Merge(r, n.Observation(r, p, true), p, now)
+		next = n.Merge(r, n.Observation(r, p, true), p, now)
 		assert.Empty(t, next.Items(), "%s: with the guard policies it is evidence", how)
 	}
 }
@@ -152,7 +152,7 @@ func TestAKubeletCannotHideAProtectedLabelFromBeingRecorded(t *testing.T) {
 			o := n.Observation(r, p, guarded)
 			assert.Equal(t, record.Nobody, o.Items[worker].Owner, how)
 			assert.Equal(t, record.Other, o.Items["k"].Owner, "%s: a kubelet may set that one", how)
-			next, _ := n.Merge(r, o, p, now)
+			next := n.Merge(r, o, p, now)
 			assert.Equal(t, labels{worker: "new", "k": "old"}, next.Items(), how)
 			assert.Equal(t, record.Other, n.Observation(record.Record{}, p, guarded).Items[worker].Owner, "%s: a label that was never recorded is its owner's", how)
 		}

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -102,7 +101,7 @@ func inMemory(of *corev1.Node) map[string]*Node {
 // merged is the record after the Node was observed.
 func merged(t *testing.T, r record.Record, n *Node, p policy.Policy) record.Record {
 	t.Helper()
-	next, isolated := n.Merge(r, n.Observation(r, p, true), p, now)
-	require.False(t, isolated, fmt.Sprint(next))
-	return next
+	own, turn := n.Turn(r, p, now)
+	require.Equal(t, policy.Stays, turn)
+	return n.Merge(own, n.Observation(own, p, true), p, now)
 }

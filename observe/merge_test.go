@@ -64,8 +64,9 @@ func TestWhatAnotherMachineShowsIsKeptApartWhereThePolicyQuarantines(t *testing.
 	quarantines := loaded(t, "machine: {onMismatch: quarantine}")
 	old := merged(t, record.Record{}, Of(ofMachine(object("a", 5, labels{"k": "v"}), "m1")), quarantines)
 	other := Of(ofMachine(object("b", 9, labels{"own": "x"}), "m2"))
-	merge := func(r record.Record, n *Node, p policy.Policy) (record.Record, bool) {
-		return n.Merge(r, n.Observation(r, p, true), p, now)
+	merge := func(r record.Record, n *Node, p policy.Policy) (next record.Record, isolated bool) {
+		own, turn := n.Turn(r, p, now)
+		return n.Merge(own, n.Observation(own, p, true), p, now), turn == policy.Isolates
 	}
 	next, isolated := merge(old, other, quarantines)
 	assert.True(t, isolated)
@@ -136,7 +137,7 @@ func TestTheRecordFollowsWhoSetsALabelThatAComponentUsuallySets(t *testing.T) {
 
 				back := Of(object("c", 20, nil))
 				o := back.Observation(next, p, true)
-				lacks, _ := back.Merge(next, o, p, now)
+				lacks := back.Merge(next, o, p, now)
 				missing := p.Restorable(policy.Kept{}, policy.Kept{Items: record.Missing(lacks, o)}, policy.Live)
 				assert.Equal(t, c.want, missing.Add, "%s: the next Node gets what is left", how)
 			}

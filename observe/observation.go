@@ -146,18 +146,19 @@ func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Pol
 	return since
 }
 
-// Merge is the record after the observation o of this Node. It adds to the result of [record.Merge] the machine, and the history of what
-// changed; a first record has none. If another machine now has the name and the policy quarantines the record, isolated is true; see
-// [record.Isolate].
-func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) (next record.Record, isolated bool) {
-	r.Node = n.Name
-	if newest := r.Newest(); !r.Isolated() && o.UID != newest.UID && o.Version > newest.Version && p.Quarantines(n.Machine, r) {
-		if r.Quarantined != nil { // what waits since the machine before was followed is of that machine
-			r = record.AcceptOld(r, record.Object{})
-		}
-		return record.Isolate(r, o, n.Machine), true
+// Turn is the record that this Node is merged into. A newer object may be on another machine, see [policy.Policy.Turn].
+func (n *Node) Turn(r record.Record, p policy.Policy, now time.Time) (record.Record, policy.Turn) {
+	if newest := r.Newest(); n.UID == newest.UID || n.Version <= newest.Version {
+		return r, policy.Stays
 	}
-	next = record.Merge(r, o)
+	return p.Turn(n.Machine, r, n.Version, now)
+}
+
+// Merge is the record after the observation o of this Node. It adds to the result of [record.Merge] the machine, and the history of what
+// changed; a first record has none.
+func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) record.Record {
+	r.Node = n.Name
+	next := record.Merge(r, o)
 	if next.Newest() == (record.Object{UID: o.UID, Version: o.Version}) {
 		next = next.WithMarks(n.marks(r, p))
 		machine := n.machineAfter(next)
@@ -170,10 +171,10 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 		next.Machine = machine
 	}
 	if len(r.Seen)+len(r.Entries) == 0 { // a first record: the state before is not known
-		return next, false
+		return next
 	}
 	next = history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) })
-	return history.FollowingMarks(r, next, now), false
+	return history.FollowingMarks(r, next, now)
 }
 
 // machineAfter is the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not

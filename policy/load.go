@@ -92,7 +92,7 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		oneOf(labels.Child("onConflict"), p.onConflict, KeepNode, RestoreStored),
 		oneOf(labels.Child("protected"), p.protected, Deferred, Inline, Never),
 		oneOf(root.Child("cordon"), p.cordon, IgnoreCordon, KeepCordon),
-		oneOf(root.Child("machine", "onMismatch"), p.onMismatch, RestoreAnyway, Quarantine),
+		oneOf(root.Child("machine", "onMismatch"), p.onMismatch, RestoreAnyway, Quarantine, Forget),
 		p.taints.keep.validate(taints.Child("keep")),
 		p.taints.ignore.validate(taints.Child("ignore")),
 		p.readManagers(labels),

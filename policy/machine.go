@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,27 +27,65 @@ func identity(shown string) string {
 }
 
 // OnMismatch says what happens when another machine registers under the name of a Node.
-// +kubebuilder:validation:Enum=restore;quarantine
+// +kubebuilder:validation:Enum=restore;quarantine;forget
 type OnMismatch string
 
 // The values of machine.onMismatch.
 const (
 	RestoreAnyway OnMismatch = "restore"    // the name is what counts (default)
 	Quarantine    OnMismatch = "quarantine" // nothing is restored until an operator has decided
+	Forget        OnMismatch = "forget"     // it begins with nothing; the record of the machine before comes with that machine again
 )
 
-// Quarantines reports whether a machine must not get a record, because it is another machine's. A record that has nothing to restore is not
-// protected from anybody.
-func (p Policy) Quarantines(seen record.Machine, of record.Record) bool {
-	return p.onMismatch == Quarantine && seen.Compare(of.Machine) == record.OtherMachine && (of.Quarantined != nil || p.restoresAny(of))
+// Turn is what happens to a record because a machine registers under its name.
+type Turn int
+
+// The turns.
+const (
+	Stays    Turn = iota // it is the machine's own, or the name is what counts
+	Returns              // the machine had the name before, and gets the record that it had then
+	Begins               // the machine begins with nothing, and the record is set aside
+	Isolates             // the record is quarantined
+)
+
+// Turn is the record of a Name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
+func (p Policy) Turn(seen record.Machine, r record.Record, version record.Version, now time.Time) (record.Record, Turn) {
+	if p.onMismatch != Quarantine && p.onMismatch != Forget || seen.Compare(r.Machine) != record.OtherMachine {
+		return r, Stays
+	}
+	floor := max(version, 1) - 1
+	if p.onMismatch == Forget || r.Isolated() {
+		if own, found := record.Returned(r, seen, floor, p.retention, now); found {
+			return own, Returns
+		}
+	}
+	switch {
+	case p.onMismatch == Forget && r.Blank() || p.onMismatch == Quarantine && (r.Isolated() || r.Quarantined == nil && !p.restoresAny(r)):
+		return r, Stays
+	case p.onMismatch == Forget:
+		return record.SetAside(r, seen, floor, now), Begins
+	default:
+		return record.Isolate(r, seen, floor), Isolates
+	}
 }
 
 func (p Policy) restoresAny(r record.Record) bool {
 	return slices.ContainsFunc(r.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
 }
 
-// Releases reports whether a record is in a quarantine that the policy does not know any more.
-func (p Policy) Releases(r record.Record) bool { return r.Isolated() && p.onMismatch == RestoreAnyway }
+// Releases is the record without a quarantine that the policy does not know any more. If it has none, is is false.
+func (p Policy) Releases(r record.Record, now time.Time) (released record.Record, is bool) {
+	switch {
+	case !r.Isolated():
+		return r, false
+	case p.onMismatch == Forget:
+		return record.EndQuarantine(r, now), true
+	case p.onMismatch == RestoreAnyway:
+		return record.Release(r), true
+	default:
+		return r, false
+	}
+}
 
 // Follows reports whether a machine that registers under a new name gets what it had.
 func (p Policy) Follows() bool { return p.follow }
@@ -57,7 +96,7 @@ func FollowsOnlyAccepted(item string) bool { return isProtected(item) }
 
 // WantsMachine reports whether any decision of the policy depends on the machine.
 func (p Policy) WantsMachine() bool {
-	return p.follow || p.onMismatch == Quarantine || len(p.isolation()) > 0 || !p.labelRules.Empty() || p.held
+	return p.follow || p.onMismatch != RestoreAnyway || len(p.isolation()) > 0 || !p.labelRules.Empty() || p.held
 }
 
 // SystemOf is what rules see of a Node's software. A text that is too long counts as unknown.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,8 +38,10 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 	}
 }
 
-func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
-	p := loadPolicy(t, "machine: {onMismatch: quarantine}\n")
+func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
+	const quarantine, forget = "machine: {onMismatch: quarantine}\n", "machine: {onMismatch: forget}\n"
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	p := loadPolicy(t, quarantine)
 	one, other := record.Machine{SystemUUID: "s"}, record.Machine{SystemUUID: "x"}
 	assert.True(t, p.WantsMachine())
 	of := func(machine record.Machine, items map[string]string) record.Record {
@@ -47,22 +50,53 @@ func TestOnlyAPolicyThatSaysSoQuarantines(t *testing.T) {
 		return r
 	}
 	label := map[string]string{"rack": "r1"}
-	assert.True(t, p.Quarantines(one, of(other, label)))
-	assert.False(t, p.Quarantines(one, of(one, label)))
-	assert.False(t, p.Quarantines(one, of(record.Machine{}, label)))
-	assert.False(t, Default().Quarantines(one, of(other, label)))
-	assert.False(t, p.Quarantines(one, of(other, nil)), "there is nothing to protect")
-	assert.False(t, p.Quarantines(one, record.Forget(of(other, label), []string{"rack"})), "a removal is nothing either")
-	assert.False(t, loadPolicy(t, "machine: {onMismatch: quarantine}\nlabels: {ignore: [rack]}\n").Quarantines(one, of(other, label)), "nor what the policy does not restore")
 	ruled := of(other, nil)
 	ruled.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "tiers"}}
-	assert.False(t, p.Quarantines(one, ruled), "what rules say, they say of any machine")
-	assert.True(t, p.Quarantines(one, record.Record{Machine: other, Quarantined: &record.Record{}}))
+	waits := of(other, label)
+	waits.Followed, waits.Quarantined = "before", &record.Record{}
+	for name, c := range map[string]struct {
+		sections string
+		r        record.Record
+		want     Turn
+	}{
+		"another machine's":                         {quarantine, of(other, label), Isolates},
+		"its own":                                   {quarantine, of(one, label), Stays},
+		"of no machine that is known":               {quarantine, of(record.Machine{}, label), Stays},
+		"the name counts":                           {"", of(other, label), Stays},
+		"nothing is to be protected":                {quarantine, of(other, nil), Stays},
+		"a removal is nothing either":               {quarantine, record.Forget(of(other, label), []string{"rack"}), Stays},
+		"nor what the policy does not restore":      {quarantine + "labels: {ignore: [rack]}\n", of(other, label), Stays},
+		"what rules say, they say of any machine":   {quarantine, ruled, Stays},
+		"what waits for an operator is protected":   {quarantine, waits, Isolates},
+		"quarantined already":                       {quarantine, record.Isolate(of(other, label), record.Machine{SystemUUID: "third"}, 8), Stays},
+		"quarantined, and the machine is here":      {quarantine, record.Isolate(of(one, label), other, 8), Returns},
+		"another machine's, to be forgotten":        {forget, of(other, label), Begins},
+		"its own, though others are to be":          {forget, of(one, label), Stays},
+		"nothing that could be forgotten":           {forget, of(other, nil), Stays},
+		"it had the name before":                    {forget, record.SetAside(of(one, label), other, 8, now), Returns},
+		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(of(one, label), other, 8, now.Add(-2*time.Hour)), Stays},
+		"it had the name, which alone counts":       {"", record.SetAside(of(one, label), other, 8, now), Stays},
+	} {
+		got, turn := loadPolicy(t, c.sections).Turn(one, c.r, 20, now)
+		assert.Equal(t, c.want, turn, name)
+		if turn == Stays {
+			assert.Equal(t, c.r, got, name)
+		} else {
+			assert.Equal(t, record.Version(19), got.Floor, name)
+			assert.Equal(t, one, got.Machine, name)
+		}
+	}
 
-	isolated := record.Isolate(of(other, label), record.Observation{UID: "v", Version: 9}, one)
-	assert.False(t, p.Releases(isolated))
-	assert.True(t, Default().Releases(isolated))
-	assert.False(t, Default().Releases(of(other, label)))
+	isolated := record.Isolate(of(other, label), one, 8)
+	for sections, want := range map[string]map[string]string{"": label, forget: {}} {
+		released, is := loadPolicy(t, sections).Releases(isolated, now)
+		assert.True(t, is)
+		assert.Equal(t, want, released.Items(), "under %q", sections)
+	}
+	_, is := p.Releases(isolated, now)
+	assert.False(t, is)
+	_, is = Default().Releases(of(other, label), now)
+	assert.False(t, is)
 	_, err := Load([]byte(policytest.Manifest("machine: {onMismatch: maybe, more: 1}\n")), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
 	require.ErrorContains(t, err, `unknown field "spec.machine.more"`)

@@ -125,7 +125,7 @@ type KeptAnnotations struct {
 
 // Machine is the section machine.
 type Machine struct {
-	// What another machine gets that registers under the name of a Node: restore (the default) or quarantine.
+	// What another machine gets that registers under the name of a Node: restore (the default), quarantine or forget.
 	OnMismatch OnMismatch `json:"onMismatch"`
 	// Whether a machine that registers under a new name gets its record; false by default.
 	Follow bool `json:"follow"`

@@ -68,7 +68,7 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 	var same []Record
 	for _, r := range records {
 		followed := slices.ContainsFunc(records, func(later Record) bool {
-			return later.Followed == r.Node && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
+			return later.Followed == r.Node && (!Superseded(r, records) || later.Machine.Agrees(r.Machine)) && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
 		})
 		if r.Preloaded() {
 			continue // no process has observed that its machine had the name

@@ -18,7 +18,7 @@ func Merge(r Record, o Observation) Record {
 			before := Merge(*r.Quarantined, o)
 			r.Quarantined = &before
 		}
-		return r
+		return r.late(o)
 	}
 	last, newest := r.Observed(o.UID), r.Newest()
 	late, again := o.Version < last, r.presumes(o.Version)

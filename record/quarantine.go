@@ -6,13 +6,15 @@ import (
 )
 
 // Isolate is the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
-// is restored until an operator accepts a side. Observations that are older than o still count for the other machine.
-func Isolate(r Record, o Observation, machine Machine) Record {
-	own := Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Quarantined: &r}
-	if o.Version > 0 {
-		own.Floor = o.Version - 1
+// is restored until an operator accepts a side. Observations up to the floor still count for the other machine.
+func Isolate(r Record, machine Machine, floor Version) Record {
+	if r.Quarantined != nil { // what waits since the machine before was followed is of that machine
+		r = AcceptOld(r, Object{})
 	}
-	return Merge(own, o)
+	own := Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.Earlier}
+	r.Earlier = nil
+	own.Quarantined = &r
+	return own
 }
 
 // AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What another machine of this
@@ -47,6 +49,7 @@ func AcceptOld(r Record, live Object) Record {
 		live = r.Newest()
 	}
 	accepted := *r.Quarantined
+	accepted.Earlier = r.Earlier
 	accepted.Machine, accepted.MachineSince, accepted.Derived, accepted.Marks, accepted.DeletedAt, accepted.Seen = r.Machine, r.MachineSince, r.Derived, r.Marks, r.DeletedAt, nil
 	if live.Version > 0 {
 		accepted.Seen = []Object{live}
@@ -62,6 +65,7 @@ func Release(r Record) Record {
 		return r
 	}
 	released := *r.Quarantined
+	released.Earlier = r.Earlier
 	released.Machine, released.MachineSince, released.Derived, released.Marks, released.DeletedAt = r.Machine, r.MachineSince, r.Derived, r.Marks, r.DeletedAt
 	released.Seen, released.Floor = r.Seen, r.Floor
 	entries := slices.Clone(r.Entries)

@@ -63,15 +63,18 @@ type Record struct {
 	// Quarantined is the record of the machine that had the name before, see [Isolate]. For a record that followed another one, it has the
 	// entries that wait for an operator. It is nil if nothing is quarantined.
 	Quarantined *Record
+	// Earlier are the records of machines that had the name before, the last one at the end. Nothing of them is restored unless that machine
+	// registers again; see [SetAside].
+	Earlier []Record
 
 	format          int // version of the JSON that it was read from; 0: the current one
 	unknown         fields
 	unknownNotShown fields
 }
 
-// Omitted reports whether the record, or its quarantined record, was read without its history. Such a record cannot be stored.
+// Omitted reports whether the record, or one that it keeps of another machine, was read without its history. Such a record cannot be stored.
 func (r Record) Omitted() bool {
-	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.HistoryOmitted
+	return r.HistoryOmitted || r.Quarantined != nil && r.Quarantined.Omitted() || slices.ContainsFunc(r.Earlier, Record.Omitted)
 }
 
 // Entry is the recorded state of one key.
@@ -146,6 +149,11 @@ func (r Record) Ahead(o Observation) bool { return r.Newest().Version > o.Versio
 
 // Empty reports whether the record holds nothing worth keeping: only which objects were observed, when, and which keys were removed.
 func (r Record) Empty() bool {
+	return len(r.Earlier) == 0 && r.Blank()
+}
+
+// Blank reports whether the record holds nothing of the machine that has the name.
+func (r Record) Blank() bool {
 	return r.Quarantined == nil && len(r.Derived)+len(r.unknown)+len(r.unknownNotShown) == 0 &&
 		!slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed })
 }
@@ -153,7 +161,7 @@ func (r Record) Empty() bool {
 // Preloaded reports whether the record was written ahead for a Node that was never observed. Such a record has only the values that rules
 // derive for that Node.
 func (r Record) Preloaded() bool {
-	return len(r.Seen)+len(r.Entries) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.Derived) > 0
+	return len(r.Seen)+len(r.Entries)+len(r.Earlier) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.Derived) > 0
 }
 
 // Observed is the newest version of an object that was merged; 0 if none was.
@@ -273,6 +281,11 @@ func (r Record) withoutVersions() Record {
 		before := r.Quarantined.withoutVersions()
 		before.Cluster = ""
 		r.Quarantined = &before
+	}
+	r.Earlier = slices.Clone(r.Earlier)
+	for i, before := range r.Earlier {
+		r.Earlier[i] = before.withoutVersions()
+		r.Earlier[i].Cluster = ""
 	}
 	return r
 }

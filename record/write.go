@@ -22,6 +22,8 @@ func Write(before, after Record, o Observation, complete bool) bool {
 		return true
 	case after.Quarantined != nil && before.Quarantined != nil && Write(*before.Quarantined, *after.Quarantined, o, complete):
 		return true
+	case !slices.EqualFunc(before.Earlier, after.Earlier, func(was, is Record) bool { return !Write(was, is, o, complete) }):
+		return true
 	case len(after.Entries) == 0 && len(before.Seen) == 0: // a first record that remembers nothing
 		return false
 	default:

@@ -43,7 +43,7 @@ func compactWith(decode func(document) (record.Record, error), cm *corev1.Config
 	stored := documentOf(cm)
 	entry := &cached{
 		name: strings.Clone(cm.Name), namespace: unique.Make(cm.Namespace).Value(), version: strings.Clone(cm.ResourceVersion),
-		bytes: int32(len(stored.record) + len(stored.quarantined)), // a ConfigMap has 1 MiB at most
+		bytes: int32(len(stored.record) + len(stored.quarantined) + len(stored.earlier)), // a ConfigMap has 1 MiB at most
 	}
 	entry.err = contain.Call(func() error {
 		r, err := decode(stored)

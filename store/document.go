@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 const (
 	DataKey        = "record.json"
 	QuarantinedKey = "quarantined.json"    // the record from before another machine took the name
+	EarlierKey     = "earlier.json"        // the records of machines that had the name before, see [record.SetAside]
 	RecordLabel    = "nodekeep.dev/record" // "true"; what our informer selects on
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "nodekeep"
@@ -36,11 +38,12 @@ const (
 type document struct {
 	record      string
 	quarantined string // empty: nothing is quarantined
+	earlier     string // empty: no other machine had the name
 	accepted    Side
 }
 
 func documentOf(cm *corev1.ConfigMap) document {
-	return document{record: cm.Data[DataKey], quarantined: cm.Data[QuarantinedKey], accepted: Side(cm.Annotations[AcceptAnnotation])}
+	return document{record: cm.Data[DataKey], quarantined: cm.Data[QuarantinedKey], earlier: cm.Data[EarlierKey], accepted: Side(cm.Annotations[AcceptAnnotation])}
 }
 
 // encode writes a record; that a side was accepted is not written back, since it is done with then.
@@ -57,24 +60,36 @@ func encode(r record.Record) (document, error) {
 		}
 		written.quarantined = string(old)
 	}
-	return written, nil
+	written.earlier, err = encodeEarlier(r.Earlier)
+	return written, err
 }
 
-// decode reads a record and the quarantined record next to it. If either cannot be read, neither may be used.
+// decode reads a record and those of other machines next to it. If one of them cannot be read, none may be used.
 func (d document) decode() (record.Record, error) {
 	r, err := record.Decode([]byte(d.record))
-	if err != nil || d.quarantined == "" {
+	if err != nil {
 		return r, err
 	}
-	old, err := record.Decode([]byte(d.quarantined))
-	if err == nil && old.Node != r.Node {
+	if d.quarantined != "" {
+		old, err := decodeOther([]byte(d.quarantined), r.Node)
+		if err != nil {
+			return record.Record{}, fmt.Errorf("%s: %w", QuarantinedKey, err)
+		}
+		r.Quarantined = &old
+	}
+	if r.Earlier, err = decodeEarlier(d.earlier, r.Node); err != nil {
+		return record.Record{}, fmt.Errorf("%s: %w", EarlierKey, err)
+	}
+	return r, nil
+}
+
+// decodeOther reads the record of another machine of this Node.
+func decodeOther(data []byte, node string) (record.Record, error) {
+	old, err := record.Decode(data)
+	if err == nil && old.Node != node {
 		err = errors.New("it is the record of another node")
 	}
-	if err != nil {
-		return record.Record{}, fmt.Errorf("%s: %w", QuarantinedKey, err)
-	}
-	r.Quarantined = &old
-	return r, nil
+	return old, err
 }
 
 // side is the side that an operator has accepted, while there is something to accept.
@@ -87,21 +102,26 @@ func (d document) side(r record.Record) Side {
 
 // configMap is a new one that holds the document.
 func (d document) configMap(name, namespace string) *corev1.ConfigMap {
-	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: recordLabels()},
-		Data:       map[string]string{DataKey: d.record},
-	}
-	if d.quarantined != "" {
-		cm.Data[QuarantinedKey] = d.quarantined
-	}
-	return cm
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: recordLabels()}, Data: d.data()}
+}
+
+// DataOf is what a ConfigMap holds of a record.
+func DataOf(r record.Record) (map[string]string, error) {
+	d, err := encode(r)
+	return d.data(), err
+}
+
+func (d document) data() map[string]string {
+	data := map[string]string{DataKey: d.record, QuarantinedKey: d.quarantined, EarlierKey: d.earlier}
+	maps.DeleteFunc(data, func(key, content string) bool { return key != DataKey && content == "" })
+	return data
 }
 
 // patch is a JSON merge patch. It puts the document into the ConfigMap of that version and leaves all other content unchanged.
 func (d document) patch(version string) ([]byte, error) {
-	data := map[string]any{DataKey: d.record, QuarantinedKey: nil}
-	if d.quarantined != "" {
-		data[QuarantinedKey] = d.quarantined
+	data := map[string]any{DataKey: d.record, QuarantinedKey: nil, EarlierKey: nil}
+	for key, content := range d.data() {
+		data[key] = content
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{

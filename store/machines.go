@@ -64,8 +64,13 @@ func indexedAs(object any) (values []string, name string) {
 		return nil, ""
 	}
 	values = entry.record.machine().Identifiers()
-	if rest := entry.record.rest; rest != nil && rest.Followed != "" {
-		values = append(values, followedBy(rest.Followed))
+	if rest := entry.record.rest; rest != nil {
+		if rest.Followed != "" {
+			values = append(values, followedBy(rest.Followed))
+		}
+		for _, earlier := range rest.Earlier {
+			values = append(values, earlier.Machine.Identifiers()...)
+		}
 	}
 	return values, entry.name
 }
@@ -102,7 +107,8 @@ func (c *ConfigMaps) IndexMachines() error {
 	return nil
 }
 
-// OfMachine returns, from memory, the records that share an identifier with the machine. It adds the records that followed one of these. An
+// OfMachine returns, from memory, the records that share an identifier with the machine. It adds the records that followed one of these. It also
+// adds what any of these names keeps of machines that had it before. An
 // error means that there is no index, so nothing is known; see [ConfigMaps.IndexMachines].
 func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 	c.cache.machines.mu.RLock()
@@ -123,7 +129,7 @@ func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 			}
 			known[name] = true
 			r := entry.record.record()
-			records = append(records, r)
+			records = append(append(records, r), r.Earlier...)
 			values = append(values, followedBy(r.Node))
 		}
 	}

@@ -149,6 +149,10 @@ func withoutHistory(r record.Record) record.Record {
 		old := withoutHistory(*r.Quarantined)
 		r.Quarantined = &old
 	}
+	r.Earlier = slices.Clone(r.Earlier)
+	for i, before := range r.Earlier {
+		r.Earlier[i] = withoutHistory(before)
+	}
 	r.Entries = slices.Clone(r.Entries)
 	return r
 }

@@ -54,10 +54,15 @@ func TestPackedRecordsLoseNothingButTheirHistory(t *testing.T) {
 		"of the greatest version": func(r *record.Record) {
 			r.Seen, r.Floor = []record.Object{{UID: "u", Version: math.MaxUint64}}, math.MaxUint64-1
 		},
-		"of a deleted Node":              func(r *record.Record) { r.DeletedAt = time.Date(2026, 5, 1, 12, 0, 0, 500, time.UTC) },
-		"of a Node gone before 1970":     func(r *record.Record) { r.DeletedAt = time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC) },
-		"of a Node gone very late":       func(r *record.Record) { r.DeletedAt = time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC) },
-		"quarantined":                    func(r *record.Record) { old := full; r.Quarantined = &old },
+		"of a deleted Node":          func(r *record.Record) { r.DeletedAt = time.Date(2026, 5, 1, 12, 0, 0, 500, time.UTC) },
+		"of a Node gone before 1970": func(r *record.Record) { r.DeletedAt = time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC) },
+		"of a Node gone very late":   func(r *record.Record) { r.DeletedAt = time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC) },
+		"quarantined":                func(r *record.Record) { old := full; r.Quarantined = &old },
+		"of earlier machines": func(r *record.Record) {
+			old, waits := full, full
+			old.History, old.Quarantined = manyChanges(), &waits
+			r.Earlier = []record.Record{full, old}
+		},
 		"with a key that has a NUL":      entries(record.Entry{Key: "a\x00b", Value: "1", Version: 7}),
 		"with a value that has a NUL":    entries(record.Entry{Key: "a", Value: "1\x002", Version: 7}),
 		"with a UID that has a NUL":      func(r *record.Record) { r.Seen = []record.Object{{UID: "u\x001", Version: 7}} },
@@ -83,12 +88,19 @@ func TestPackedRecordsLoseNothingButTheirHistory(t *testing.T) {
 // requirePacks says that a record packed is the record but for its history.
 func requirePacks(t *testing.T, r record.Record) {
 	t.Helper()
-	want := r
-	want.HistoryOmitted, want.History = r.HistoryOmitted || len(r.History) > 0, nil
-	if r.Quarantined != nil {
-		old := *r.Quarantined
-		old.HistoryOmitted, old.History = old.HistoryOmitted || len(old.History) > 0, nil
-		want.Quarantined = &old
+	lessHistory := func(r record.Record) record.Record {
+		r.HistoryOmitted, r.History = r.HistoryOmitted || len(r.History) > 0, nil
+		if r.Quarantined != nil {
+			waits := *r.Quarantined
+			waits.HistoryOmitted, waits.History = waits.HistoryOmitted || len(waits.History) > 0, nil
+			r.Quarantined = &waits
+		}
+		return r
+	}
+	want := lessHistory(r)
+	want.Earlier = nil
+	for _, before := range r.Earlier {
+		want.Earlier = append(want.Earlier, lessHistory(before))
 	}
 	if len(want.Entries) == 0 {
 		want.Entries = nil
@@ -97,7 +109,7 @@ func requirePacks(t *testing.T, r record.Record) {
 	got := p.record()
 	require.Equal(t, want, got)
 	require.Equal(t, r.Node, p.node())
-	if !want.HistoryOmitted && (want.Quarantined == nil || !want.Quarantined.HistoryOmitted) {
+	if !want.Omitted() {
 		before, err := encode(r)
 		if err != nil {
 			return // of a time that is none, or too large: it came from no ConfigMap

@@ -28,9 +28,7 @@ type answer struct {
 
 // answerTo decides on a request that was decoded.
 func answerTo(in incoming, k known, p policy.Policy, decide decider) answer {
-	if k.follow != nil {
-		k.record, k.undecided = k.follow(in.node, in.machine)
-	}
+	k = k.of(in, p)
 	d := decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
 		d = d.withoutItems()
@@ -84,7 +82,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	}
 	k := known{current: true, unreadable: unreadable, now: now}
 	if r != nil {
-		k.record = *r
+		k.record, k.found = *r, true
 	}
 	a := answerTo(in, k, p, decide)
 	e := Explanation{

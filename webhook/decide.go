@@ -17,14 +17,24 @@ type known struct {
 	unreadable bool          // there is one, but nothing may be taken from it
 	current    bool          // the store is up to date, as far as it knows
 	now        time.Time
-	// follow is the record of a machine that had another name before. It is nil if the Node has a record, or the policy follows none.
+	found      bool // the Node has a record
+	isolated   bool // the record is another machine's, so that nothing may be restored from it
+	// follow is the record of a machine that had another name before. It is nil if the policy follows none.
 	follow    func(node string, machine record.Machine) (r record.Record, undecided bool)
 	undecided bool // there may be a record to follow; capture decides it, and the gate stays until then
 }
 
-// otherMachine reports whether the record is another machine's, so that nothing may be restored from it.
-func (k known) otherMachine(in incoming, p policy.Policy) bool {
-	return k.record.Isolated() || p.Quarantines(in.machine, k.record)
+// of is what counts of the store for the machine that registers.
+func (k known) of(in incoming, p policy.Policy) known {
+	own, turn := p.Turn(in.machine, k.record, 0, k.now)
+	k.record, k.isolated = own, own.Isolated()
+	if k.found && turn != policy.Begins {
+		k.follow = nil
+	}
+	if k.follow != nil {
+		k.record, k.undecided = k.follow(in.node, in.machine)
+	}
+	return k
 }
 
 // decision is what to do with a registering Node.
@@ -56,7 +66,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 	switch {
 	case k.unreadable:
 		return decision{outcome: unreadableRecord, gate: p.Gate()}.withLabels(in, k, p).withTaints(in, k, p)
-	case k.otherMachine(in, p):
+	case k.isolated:
 		return decision{outcome: otherMachine, gate: p.Gate()}.withLabels(in, k, p).withTaints(in, k, p)
 	}
 	d := decision{restore: restorable(in, k, p), gate: p.Gate(), dropped: k.record.Dropped}.withLabels(in, k, p)

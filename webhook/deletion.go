@@ -250,8 +250,9 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 // merged is the record after this observation, and whether it is worth a write. That a state is the last one is, but reviews can be forged.
 func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted func() bool) (next record.Record, worth bool) {
 	current := d.Policy()
-	o := node.Observation(before, current, d.Guard.InForce())
-	next, _ = node.Merge(before, o, current, d.Now())
+	own, _ := node.Turn(before, current, d.Now())
+	o := node.Observation(own, current, d.Guard.InForce())
+	next = node.Merge(own, o, current, d.Now())
 	if record.Write(before, next, o, false) {
 		return next, true
 	}

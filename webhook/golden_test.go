@@ -75,7 +75,8 @@ func (c golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
 		byKubelet: c.request.UserInfo.Username != "kubernetes-admin",
 	}
 	if r != nil {
-		s.record, s.otherMachine = *r, r.Quarantined != nil || c.policy.Quarantines(s.machine(), *r)
+		s.record, _ = c.policy.Turn(s.machine(), *r, 0, time.Now())
+		s.otherMachine = s.record.Isolated()
 	}
 	if c.policy.LabelRules().Empty() { // what rules set, requireAsDecided does not know
 		requireAsDecided(t, s)

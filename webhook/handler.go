@@ -99,11 +99,12 @@ func (h *Handler) known(node string, p policy.Policy) known {
 	entry, err := h.records.Get(node)
 	k := known{
 		record:     entry.Record,
+		found:      !errors.Is(err, store.ErrNotFound),
 		unreadable: err != nil && !errors.Is(err, store.ErrNotFound),
 		current:    h.now().Sub(h.records.Progress()) < StaleAfter,
 		now:        h.now(),
 	}
-	if p.Follows() && errors.Is(err, store.ErrNotFound) {
+	if p.Follows() && (!k.found || err == nil) {
 		k.follow = h.follow
 	}
 	return k

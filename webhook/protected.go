@@ -19,7 +19,7 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	for _, key := range []string{policy.LabelsAnnotation, policy.StampAnnotation, policy.TaintsAnnotation} {
 		nothing.own[key] = in.annotations[key]
 	}
-	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.undecided || k.unreadable || k.otherMachine(in, p) || k.record.Quarantined != nil {
+	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.undecided || k.unreadable || k.isolated || k.record.Quarantined != nil {
 		return nothing
 	}
 	stamp, stamped := record.ParseStamp(in.annotations[policy.StampAnnotation])

@@ -59,7 +59,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pass{afterFirstPass(), remembered, inline}
 			c.change(&p)
-			decided := decideProtected(p.incoming, p.known, p.policy)
+			decided := decideProtected(p.incoming, p.of(p.incoming, p.policy), p.policy)
 			operations := patch(p.incoming, decided)
 			if !c.acts {
 				assert.Empty(t, operations)

@@ -128,7 +128,10 @@ func (s NodeState) problem(in capture.Circumstances) string {
 		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
 	case s.Record != nil && s.Record.Isolated():
 		return "another machine has taken the name; nothing is restored before an operator accepts a side"
-	case s.Node != nil && s.Record != nil && in.Policy.Quarantines(s.machine(), *s.Record):
+	case s.Node == nil || s.Record == nil:
+		return ""
+	}
+	if _, turn := in.Policy.Turn(s.machine(), *s.Record, 0, in.Now); turn == policy.Isolates || turn == policy.Begins {
 		return "the Node is on another machine than the recorded one"
 	}
 	return ""

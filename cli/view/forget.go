@@ -142,6 +142,11 @@ func (f Forgetting) Document(now time.Time) Document {
 	if old := f.record.Quarantined; old != nil {
 		d.Tables = append(d.Tables, recordTable("Of the machine before", *old))
 	}
+	if f.Whole {
+		for i, of := range slices.Backward(f.record.Earlier) {
+			d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), of))
+		}
+	}
 	return d
 }
 

@@ -18,13 +18,14 @@ import (
 
 // Record is a record as text; for programs it holds the record as it is stored.
 type Record struct {
-	Node        string          `json:"node"`
-	Status      Presence        `json:"status"`
-	ConfigMap   string          `json:"configMap"`
-	Namespace   string          `json:"namespace"`
-	Record      json.RawMessage `json:"record"`
-	Quarantined json.RawMessage `json:"quarantined,omitempty"` // of the machine that had the name before
-	Violations  []string        `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
+	Node        string            `json:"node"`
+	Status      Presence          `json:"status"`
+	ConfigMap   string            `json:"configMap"`
+	Namespace   string            `json:"namespace"`
+	Record      json.RawMessage   `json:"record"`
+	Quarantined json.RawMessage   `json:"quarantined,omitempty"` // of the machine that had the name before
+	Earlier     []json.RawMessage `json:"earlier,omitempty"`     // of machines that had the name before, and come with these again
+	Violations  []string          `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
 
 	of    record.Record
 	since time.Time
@@ -39,6 +40,10 @@ func RecordOf(s NodeState, namespace string, p policy.Policy) (r Record, err err
 	}
 	if r.Record, err = record.Encode(r.of); err == nil && r.of.Quarantined != nil {
 		r.Quarantined, err = record.Encode(*r.of.Quarantined)
+	}
+	for _, of := range r.of.Earlier {
+		earlier, wrong := record.Encode(of)
+		r.Earlier, err = append(r.Earlier, earlier), cmp.Or(err, wrong)
 	}
 	return r, err
 }
@@ -69,6 +74,10 @@ func (r Record) Document(now time.Time) Document {
 		d.with("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
 		d.with("Of machine before", machineText(old.Machine))
 		d.Tables = append(d.Tables, recordTable("Recorded before", *old))
+	}
+	for i, of := range slices.Backward(r.of.Earlier) {
+		d.with(fmt.Sprintf("Earlier machine %d", i+1), machineText(of.Machine)+", until "+ago(of.DeletedAt, now)+" ago")
+		d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), of))
 	}
 	return d
 }

@@ -127,8 +127,10 @@ func (s NodeState) left(in capture.Circumstances) string {
 		return "taints to follow the rules"
 	case capture.HandOver:
 		return "owners to restore"
-	case capture.Isolate:
+	case capture.Isolate, capture.Begin:
 		return "another machine"
+	case capture.Return:
+		return "record to return"
 	case capture.Release:
 		return "quarantine to end"
 	default:

@@ -150,3 +150,81 @@ func TestAPolicyThatRestoresAgainEndsAQuarantine(t *testing.T) {
 	nodekeep.WaitEvent(t, name, "QuarantineEnded")
 	require.Eventually(t, func() bool { return nodekeep.RecordMap(t, name).Data[store.QuarantinedKey] == "" }, settles, 20*time.Millisecond)
 }
+
+const forgetPolicy = "machine: {onMismatch: forget, follow: true}"
+
+// machineHas waits until the Node is open and the record has exactly these items, of the machine.
+func machineHas(t *testing.T, name, machine string, items map[string]string) {
+	t.Helper()
+	nodekeep.WaitRestored(t, name, items)
+	recordComes(t, name, func(r record.Record) bool {
+		return assert.ObjectsAreEqual(items, r.Items()) && r.Machine.SystemUUID == "system-"+machine && r.DeletedAt.IsZero()
+	})
+}
+
+func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
+	const first, second, third = "addressed-1", "addressed-2", "addressed-3"
+	registers := func(name, machine string, items map[string]string) {
+		t.Helper()
+		registerAs(t, name, machine)
+		if nodekeep.WaitRestored(t, name, items); len(items) > 0 { // else nothing is worth a record
+			machineHas(t, name, machine, items)
+		}
+	}
+	sets := func(name string, items map[string]any) {
+		t.Helper()
+		nodekeep.Label(t, name, items)
+		recordComes(t, name, func(r record.Record) bool {
+			for key, value := range items {
+				if r.Items()[key] != value {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	leaves := func(name string) {
+		t.Helper()
+		nodekeep.DeleteNode(t, name)
+		waitGone(t, name)
+	}
+	one, two := map[string]string{"rack": "1", worker: ""}, map[string]string{"rack": "2"}
+	withPolicy(t, policytest.Manifest(forgetPolicy), func() {
+		registers(first, "one", map[string]string{})
+		sets(first, map[string]any{"rack": "1", worker: ""})
+		leaves(first)
+
+		node := registerAs(t, first, "two")
+		machineHas(t, first, "two", map[string]string{})
+		nodekeep.WaitEvent(t, first, "MachineChanged")
+		assert.NotContains(t, nodekeep.Node(t, first).Labels, "rack", "another machine begins with nothing")
+		assert.NotContains(t, node.Annotations[policy.StampAnnotation], "rack")
+		sets(first, map[string]any{"rack": "2"})
+		leaves(first)
+
+		registers(first, "one", one)
+		nodekeep.WaitEvent(t, first, "MachineReturned")
+		leaves(first)
+		registers(first, "two", two)
+		leaves(first)
+
+		for machine, name := range map[string]string{"five": second, "seven": third} {
+			registers(name, machine, map[string]string{})
+			sets(name, map[string]any{"rack": machine})
+			leaves(name)
+		}
+		registers(second, "six", map[string]string{})
+		sets(second, map[string]any{"rack": "six"})
+		leaves(second)
+
+		registers(third, "five", map[string]string{"rack": "five"}) // under a name that a third machine had
+		nodekeep.WaitEvent(t, third, "MachineFollowed")
+		leaves(third)
+		registers(third, "seven", map[string]string{"rack": "seven"})
+		leaves(third)
+		registers(second, "six", map[string]string{"rack": "six"})
+	})
+	shown := nodekeep.Command(t, "", "", "show", first).RequireDone(t).Out
+	assert.Contains(t, shown, "Earlier machine 1:")
+	assert.Contains(t, shown, "system-one")
+}

@@ -44,7 +44,7 @@ func (m *model) observe(w *world, at int, o record.Observation) (wrote bool) {
 	var after record.Record
 	isolates := before.Quarantined == nil && o.Version > before.Newest().Version && m.otherMachine(before, w.log[at].machine)
 	if isolates {
-		after = record.Isolate(before, o, machine)
+		after = record.Merge(record.Isolate(before, machine, o.Version-1), o)
 	} else {
 		after = record.Merge(before, o)
 		if o.Version >= after.Newest().Version {

@@ -27,9 +27,10 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 			s.same(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
 			s.holds(entry)
 		},
-		"a record has all its fields":                 readsEverything,
-		"a record has its taints, in one order":       readsTaints,
-		"a record has its history, but not in memory": keepsHistory,
+		"a record has all its fields":                        readsEverything,
+		"a record has its taints, in one order":              readsTaints,
+		"a record has its history, but not in memory":        keepsHistory,
+		"what machines had that had the name before is kept": keepsEarlierMachines,
 		"a record of the longest name is kept": func(s subject) {
 			short := s.node
 			s.node += "." + strings.Repeat("a", 253-len(s.node)-1)
@@ -167,7 +168,7 @@ func readsEverything(s subject) {
 	role, _ := all.Entry("node-role.kubernetes.io/worker")
 	require.True(s.t, role.NotShown)
 
-	quarantined := record.Isolate(all, record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}}, record.Machine{SystemUUID: "other"})
+	quarantined := record.Merge(record.Isolate(all, record.Machine{SystemUUID: "other"}, 81299), record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
 	next := s.put(quarantined, entry.Version)
 	s.holds(next)
 	for _, got := range s.read() {
@@ -178,6 +179,34 @@ func readsEverything(s subject) {
 		assert.Nil(s.t, got.Record.Quarantined, "nothing is left of what was quarantined")
 	}
 }
+
+func keepsEarlierMachines(s subject) {
+	first := s.record("ci")
+	first.Machine = record.Machine{SystemUUID: "first"}
+	waits := s.record("secret")
+	first.Followed, first.Quarantined = "before", &waits
+	second := record.Merge(record.SetAside(first, record.Machine{SystemUUID: "second"}, 81299, gone), record.Observation{UID: "uid-2", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
+	entry := s.put(second, "")
+	s.holds(entry)
+	for _, got := range s.read() {
+		require.Len(s.t, got.Record.Earlier, 1)
+		assert.Equal(s.t, first.Items(), got.Record.Earlier[0].Items())
+		assert.Equal(s.t, gone, got.Record.Earlier[0].DeletedAt)
+		require.NotNil(s.t, got.Record.Earlier[0].Quarantined, "what waits for an operator waits still")
+		assert.Equal(s.t, waits.Items(), got.Record.Earlier[0].Quarantined.Items())
+	}
+	back, found := record.Returned(second, first.Machine, 81399, 0, gone)
+	require.True(s.t, found)
+	back = record.Merge(back, record.Observation{UID: "uid-3", Version: 81400})
+	last := s.put(back, entry.Version)
+	s.holds(last)
+	s.holds(s.put(s.record("ci"), last.Version))
+	for _, got := range s.read() {
+		assert.Empty(s.t, got.Record.Earlier, "nothing is left of other machines")
+	}
+}
+
+var gone = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func readsTaints(s subject) {
 	r := s.recordOf("dedicated", "ci", "maintenance:NoExecute", "disk", "maintenance:NoSchedule", "", "example.com/rack:PreferNoSchedule", "r7", "team:NoExecute", "b")
@@ -219,7 +248,7 @@ func keepsHistory(s subject) {
 	require.Error(s.t, err, "the history would be lost")
 	require.NotErrorIs(s.t, err, store.ErrConflict)
 
-	quarantined := record.Isolate(live.Record, record.Observation{UID: "uid-2", Version: 81300}, record.Machine{SystemUUID: "other"})
+	quarantined := record.Merge(record.Isolate(live.Record, record.Machine{SystemUUID: "other"}, 81299), record.Observation{UID: "uid-2", Version: 81300})
 	s.holdsLive(s.put(quarantined, live.Version))
 	held, err = s.Get(s.node)
 	require.NoError(s.t, err)

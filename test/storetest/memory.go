@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -32,6 +33,10 @@ func withoutHistory(r record.Record) record.Record {
 		old := withoutHistory(*r.Quarantined)
 		r.Quarantined = &old
 	}
+	r.Earlier = slices.Clone(r.Earlier)
+	for i, earlier := range r.Earlier {
+		r.Earlier[i] = withoutHistory(earlier)
+	}
 	return r
 }
 
@@ -49,18 +54,12 @@ func (m *Memory) GetLive(_ context.Context, node string) (store.Entry, error) {
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty.
 func (m *Memory) Put(_ context.Context, r record.Record, version string) (store.Entry, error) {
-	written := &corev1.ConfigMap{Data: map[string]string{}}
-	written.Name = store.Name(r.Node)
-	for key, side := range map[string]*record.Record{store.DataKey: &r, store.QuarantinedKey: r.Quarantined} {
-		if side == nil {
-			continue
-		}
-		data, err := store.Encode(*side)
-		if err != nil {
-			return store.Entry{}, err
-		}
-		written.Data[key] = string(data)
+	data, err := store.DataOf(r)
+	if err != nil {
+		return store.Entry{}, err
 	}
+	written := &corev1.ConfigMap{Data: data}
+	written.Name = store.Name(r.Node)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.versionOf(r.Node) != version {

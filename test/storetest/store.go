@@ -124,6 +124,13 @@ func (s subject) same(want, got store.Entry) {
 		}
 		assert.Equal(s.t, s.encoded(before), s.encoded(after))
 	}
+	require.Len(s.t, got.Record.Earlier, len(want.Record.Earlier))
+	for i, before := range want.Record.Earlier {
+		if got.Record.Earlier[i].HistoryOmitted {
+			before.History = nil
+		}
+		assert.Equal(s.t, s.encoded(before), s.encoded(got.Record.Earlier[i]))
+	}
 	assert.False(s.t, got.Unlisted)
 }
 

@@ -1,0 +1,113 @@
+package record_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+var (
+	first  = record.Machine{SystemUUID: "first"}
+	second = record.Machine{SystemUUID: "second"}
+	then   = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+)
+
+func inHandsOf(machine record.Machine, items map[string]string) record.Record {
+	r := record.New("n", record.Object{UID: "U1", Version: 5}, items)
+	r.Machine = machine
+	return r
+}
+
+func TestAMachineThatReturnsGetsWhatItHadAndTheOtherOneKeepsItsOwn(t *testing.T) {
+	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, then), shows("U2", 9, "rack", "2"))
+	assert.Equal(t, map[string]string{"rack": "2"}, begun.Items())
+
+	back, found := record.Returned(begun, first, 19, time.Hour, then)
+	require.True(t, found)
+	back = record.Merge(back, shows("U3", 20))
+	assert.Equal(t, map[string]string{"rack": "1"}, back.Items(), "lost with an older object")
+	assert.Equal(t, map[string]string{"rack": "1"}, record.Missing(back, shows("U3", 20)), "to be restored")
+	again, found := record.Returned(back, second, 29, time.Hour, then)
+	require.True(t, found)
+	assert.Equal(t, map[string]string{"rack": "2"}, again.Items())
+	require.Len(t, again.Earlier, 1)
+	assert.Equal(t, first, again.Earlier[0].Machine)
+
+	_, found = record.Returned(begun, first, 19, time.Hour, then.Add(2*time.Hour))
+	assert.False(t, found, "longer ago than retention")
+	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, 0, then)
+	assert.False(t, found)
+	_, found = record.Returned(begun, record.Machine{}, 19, 0, then)
+	assert.False(t, found, "a machine that is not known is no machine's")
+}
+
+func TestAnIsolatedMachineKeepsItsOwnWhenTheOtherReturns(t *testing.T) {
+	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8), shows("U2", 9, "rack", "2"))
+	back, found := record.Returned(isolated, first, 19, time.Hour, then.Add(100*time.Hour))
+	require.True(t, found, "what waits for an operator waits for ever")
+	assert.Nil(t, back.Quarantined)
+	assert.Equal(t, map[string]string{"rack": "1"}, back.Items())
+	require.Len(t, back.Earlier, 1)
+	assert.Equal(t, map[string]string{"rack": "2"}, back.Earlier[0].Items())
+	assert.Nil(t, back.Earlier[0].Quarantined)
+
+	ended := record.EndQuarantine(isolated, then)
+	assert.Equal(t, map[string]string{"rack": "2"}, ended.Items(), "the machine that has the name keeps its own")
+	require.Len(t, ended.Earlier, 1)
+	assert.Equal(t, map[string]string{"rack": "1"}, ended.Earlier[0].Items())
+}
+
+func TestALateObservationCountsForTheMachineWhoseObjectItWas(t *testing.T) {
+	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, then), shows("U2", 9, "rack", "2"))
+	late := record.Merge(begun, shows("U1", 7, "rack", "late"))
+	assert.Equal(t, map[string]string{"rack": "2"}, late.Items())
+	assert.Equal(t, map[string]string{"rack": "late"}, late.Earlier[0].Items())
+	assert.Equal(t, map[string]string{"rack": "1"}, begun.Earlier[0].Items(), "the record before is the caller's")
+	assert.True(t, record.Write(begun, late, shows("U1", 7, "rack", "late"), true))
+	unknown := record.Merge(begun, shows("U0", 3, "rack", "unknown"))
+	assert.Equal(t, begun, unknown)
+}
+
+func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
+	r := inHandsOf(first, nil)
+	for i := range record.Version(2 * record.MaxEarlier) {
+		machine, version := record.Machine{SystemUUID: fmt.Sprint("machine-", i)}, 10*(i+1)
+		r = record.Merge(record.SetAside(r, machine, version-1, then), shows(types.UID(fmt.Sprint("V", i)), version, "rack", fmt.Sprint(i)))
+	}
+	require.Len(t, r.Earlier, record.MaxEarlier)
+	assert.Equal(t, "machine-7", r.Earlier[0].Machine.SystemUUID)
+	assert.Equal(t, "machine-14", r.Earlier[record.MaxEarlier-1].Machine.SystemUUID)
+	assert.False(t, r.Empty())
+	rebased, foreign := func() (record.Record, bool) { r.Cluster = "one"; return r.Rebase("another", 1000) }()
+	require.True(t, foreign)
+	assert.Zero(t, rebased.Earlier[0].Newest(), "versions of another cluster mean nothing")
+	assert.Equal(t, map[string]string{"rack": "7"}, rebased.Earlier[0].Items())
+}
+
+func TestAMachineIsFollowedFromAnEarlierRecordOfAName(t *testing.T) {
+	begun := record.Merge(record.SetAside(inHandsOf(record.Machine{SystemUUID: "4c4c4544-0001"}, map[string]string{"rack": "1"}), record.Machine{SystemUUID: "4c4c4544-0002"}, 8, then), shows("U2", 9, "rack", "2"))
+	records := append([]record.Record{begun}, begun.Earlier...)
+	old, found, _ := record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, records)
+	require.True(t, found)
+	assert.Equal(t, map[string]string{"rack": "1"}, old.Items())
+	assert.True(t, record.Superseded(old, records))
+	assert.False(t, record.Superseded(begun, records))
+
+	moved := record.Record{Node: "k", Machine: begun.Machine, Followed: "n", Seen: []record.Object{{UID: "K", Version: 30}}, DeletedAt: then}
+	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, append(records, moved))
+	assert.True(t, found, "another machine of the name has moved on, not this one")
+
+	other := record.SetAside(inHandsOf(second, map[string]string{"rack": "3"}), old.Machine, 49, then)
+	assert.Equal(t, other, record.Record{}.Over(other), "it follows none")
+	follows := record.Follow(old, "m", old.Machine, func(string) bool { return false }).Over(other)
+	assert.Equal(t, map[string]string{"rack": "1"}, follows.Items())
+	assert.Equal(t, "n", follows.Followed)
+	assert.Equal(t, other.Earlier, follows.Earlier)
+	assert.Equal(t, record.Version(49), follows.Floor)
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+// maxEarlier is how many bytes the records of machines that had the name before take. With the record and a quarantined one they fit in a
+// ConfigMap, which has 1 MiB at most.
+const maxEarlier = 192 << 10
+
+// earlier is one of them. What an operator has not accepted of it waits still.
+type earlier struct {
+	Record json.RawMessage `json:"record"`
+	Waits  json.RawMessage `json:"waits,omitempty"`
+}
+
+// encodeEarlier is their text. Where it would be too long, their histories give way first, then the oldest record.
+func encodeEarlier(records []record.Record) (string, error) {
+	for _, history := range []bool{true, false} {
+		if text, err := earlierText(records, history); err != nil || len(text) <= maxEarlier {
+			return text, err
+		}
+	}
+	return encodeEarlier(records[1:])
+}
+
+func earlierText(records []record.Record, history bool) (string, error) {
+	if len(records) == 0 {
+		return "", nil
+	}
+	written := make([]earlier, len(records))
+	for i, r := range records {
+		if !history {
+			r.History = nil
+		}
+		var err error
+		if written[i].Record, err = record.Encode(r); err == nil && r.Quarantined != nil {
+			written[i].Waits, err = record.Encode(*r.Quarantined)
+		}
+		if err != nil {
+			return "", fmt.Errorf("encode record of a machine before: %w", err)
+		}
+	}
+	text, err := json.Marshal(written)
+	return string(text), err
+}
+
+// decodeEarlier reads the records of machines that had the name before.
+func decodeEarlier(text, node string) (records []record.Record, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	var written []earlier
+	if err := json.Unmarshal([]byte(text), &written); err != nil {
+		return nil, err
+	}
+	if len(written) > record.MaxEarlier {
+		return nil, fmt.Errorf("%d records are more than the %d that are kept", len(written), record.MaxEarlier)
+	}
+	for _, one := range written {
+		r, err := decodeOther(one.Record, node)
+		if err != nil {
+			return nil, err
+		}
+		if len(one.Waits) > 0 {
+			waits, err := decodeOther(one.Waits, node)
+			if err != nil {
+				return nil, err
+			}
+			r.Quarantined = &waits
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}

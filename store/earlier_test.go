@@ -1,0 +1,62 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/record"
+)
+
+func TestHistoriesGiveWayBeforeRecordsAndTheOldestRecordFirst(t *testing.T) {
+	of := func(machine string, bytes int) record.Record {
+		items := map[string]string{}
+		for i := range bytes / 100 {
+			items[fmt.Sprintf("key-%05d", i)] = strings.Repeat("v", 63)
+		}
+		r := record.New("n", record.Object{UID: "u", Version: 5}, items)
+		r.Machine = record.Machine{SystemUUID: machine}
+		return r
+	}
+	written := func(records ...record.Record) (machines []string, histories int) {
+		t.Helper()
+		text, err := encodeEarlier(records)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(text), maxEarlier)
+		back, err := decodeEarlier(text, "n")
+		require.NoError(t, err)
+		for _, r := range back {
+			machines = append(machines, r.Machine.SystemUUID)
+			if len(r.History) > 0 {
+				histories++
+			}
+		}
+		return machines, histories
+	}
+	long, small := of("a", 240_500), of("b", 100)
+	small.History = manyChanges()
+	machines, histories := written(small, small)
+	assert.Equal(t, []string{"b", "b"}, machines)
+	assert.Equal(t, 2, histories)
+	machines, histories = written(long, small, small, small, small, small)
+	assert.Equal(t, []string{"a", "b", "b", "b", "b", "b"}, machines)
+	assert.Zero(t, histories)
+	machines, _ = written(long, of("c", 100_000), small)
+	assert.Equal(t, []string{"c", "b"}, machines)
+}
+
+func TestWhatCannotBeReadOfEarlierMachinesMakesTheRecordUnreadable(t *testing.T) {
+	for text, wrong := range map[string]string{
+		"{": "unexpected end",
+		`[{"record":{"version":1,"node":"other"}}]`:                                                    "another node",
+		`[{"record":{"version":1,"node":"n"},"waits":{"version":1,"node":"other"}}]`:                   "another node",
+		"[" + strings.TrimSuffix(strings.Repeat(`{"record":{"version":1,"node":"n"}},`, 9), ",") + "]": "more than the 8",
+	} {
+		_, err := document{record: `{"version":1,"node":"n"}`, earlier: text}.decode()
+		require.ErrorContains(t, err, "earlier.json: ")
+		require.ErrorContains(t, err, wrong)
+	}
+}
