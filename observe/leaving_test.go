@@ -88,6 +88,20 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 	}
 }
 
+func TestAKubeletThatForgesManagersHidesNoEditOfARecordedLabelThatItMayNotSet(t *testing.T) {
+	for item, hidden := range map[string]bool{worker: false, "rack": true} { // a kubelet may set the second one itself
+		before := merged(t, record.Record{}, Of(object("u", 10, labels{item: "1"}, wrote("kubectl-label", 20, item))), policy.Default())
+		forged := object("u", 20, labels{item: "2"}, wrote("drainer", 3, item))
+		forged.Spec.Unschedulable = true // a kubelet may cordon its Node, too
+		after := merged(t, before, Of(forged), policy.Default())
+		want := "2"
+		if hidden {
+			want = "1"
+		}
+		assert.Equal(t, want, after.Items()[item], item)
+	}
+}
+
 func TestAMarkOfTheEndIsInTheHistoryOnce(t *testing.T) {
 	p := policy.Default()
 	r := merged(t, record.Record{}, Of(object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
