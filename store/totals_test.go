@@ -18,7 +18,7 @@ func (c *cluster) weighs(nodes ...string) {
 	var all, largest int
 	for _, node := range nodes {
 		data := c.api.configMap(c.t, namespace, store.Name(node)).Data
-		size := len(data[store.DataKey]) + len(data[store.QuarantinedKey])
+		size := len(data[store.DataKey]) + len(data[store.QuarantinedKey]) + len(data[store.EarlierKey])
 		all, largest = all+size, max(largest, size)
 	}
 	require.EventuallyWithT(c.t, func(t *assert.CollectT) {

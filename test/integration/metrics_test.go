@@ -122,7 +122,7 @@ func bytesAreThoseOfTheAPIServer(t *testing.T) {
 		require.NoError(c, err)
 		var all, largest int
 		for _, cm := range records.Items {
-			size := len(cm.Data[store.DataKey]) + len(cm.Data[store.QuarantinedKey])
+			size := len(cm.Data[store.DataKey]) + len(cm.Data[store.QuarantinedKey]) + len(cm.Data[store.EarlierKey])
 			all, largest = all+size, max(largest, size)
 		}
 		for _, process := range []string{"webhook", "capture"} {
