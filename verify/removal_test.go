@@ -259,3 +259,43 @@ func TestWhatAnAnnotationSaysOfRemovalsIsBoundedAndKnown(t *testing.T) {
 		assert.NotEmpty(t, verify.Brake{Reason: reason}.String(), reason)
 	}
 }
+
+// Three Nodes fail for good, one after the other, day and night. Now and then verified Nodes fail the same for a while. Attempts that are held by what the
+// ledger says must not note that again.
+func TestABrakeIsClosedThreeMinutesAfterItsCauseHoweverManyNodesItHolds(t *testing.T) {
+	const cause, every, attempts = 10 * time.Minute, 6 * time.Hour, time.Minute
+	unheld, limits := planned(t, "{stopAbove: 50%}", nil)
+	for _, stagger := range []time.Duration{time.Second, 20 * time.Second, 37 * time.Second} {
+		var ledger verify.Ledger
+		before, held, free := map[string]*verify.Brake{}, 0, 0
+		for at := time.Duration(0); at < 30*24*time.Hour; at += attempts {
+			for i, name := range []string{"a", "b", "c"} {
+				now := born.Add(at + time.Duration(i)*stagger)
+				sinceCause := now.Sub(born)%every - cause
+				action := unheld
+				if before[name] != nil {
+					action, _ = planned(t, "{stopAbove: 50%}", before[name])
+				}
+				action.Pod.Created, action.Removal.UID, action.Removal.Node, action.Removal.Time = now.Add(-10*time.Second), name, name, now
+				if sinceCause < 0 {
+					action = action.HeldBy(&verify.Brake{Reason: verify.BrakeSharedFailure})
+				} else {
+					action = action.Decide(verify.Removals{Ledger: ledger, Selected: 20, Nodes: map[string]bool{"a": true, "b": true, "c": true, "d": false, "e": false, "f": false}}, limits, now)
+				}
+				if reason := action.Saw(); reason != "" {
+					ledger, _ = ledger.Seeing(action.Profile.Name, reason, now)
+				}
+				switch before[name] = action.Progress.RemovalHeld; {
+				case action.Do == verify.DoRemove:
+					free++ // it comes again at once in this world, as broken as before
+				case before[name] != nil && sinceCause >= 3*time.Minute:
+					require.Failf(t, "a brake is open", "%v after its cause, Nodes %v apart: %v", sinceCause, stagger, before[name])
+				case before[name] != nil:
+					held++
+				}
+			}
+		}
+		assert.Positive(t, held)
+		assert.Positive(t, free)
+	}
+}
