@@ -48,7 +48,7 @@ const (
 	Isolates             // the record is quarantined
 )
 
-// Turn is the record of a Name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
+// Turn is the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
 func (p Policy) Turn(seen record.Machine, r record.Record, version record.Version, now time.Time) (record.Record, Turn) {
 	if p.onMismatch != Quarantine && p.onMismatch != Forget || seen.Compare(r.Machine) != record.OtherMachine {
 		return r, Stays
