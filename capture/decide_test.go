@@ -429,6 +429,14 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("c", "30", labels{}, machine("m1"), gated),
 			want: outcome{step: Begin, object: "c"},
 		},
+		"what a machine had longer ago than retention is removed from the record": {
+			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("b", "20", labels{"own": "x"}, machine("m2")),
+			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b"},
+		},
+		"and what it had within retention is no reason to write": {
+			policy: forget + "\nretention: 1h", record: begun(), node: node("b", "20", labels{"own": "x"}, machine("m2")),
+			want: outcome{step: Nothing},
+		},
 		"quarantined and deleted": {
 			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "x"}, machine("m2")), event: Deleted,
 			want: outcome{step: MarkGone, remembers: labels{"own": "x"}, object: "b", setAside: labels{"k": "v"}, deleted: true},

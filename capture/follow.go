@@ -40,6 +40,7 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
 		return store.Entry{}, noRecord
 	}
+	records = a.Policy().Keeping(a.Now()).WithEarlier(records)
 	old, only, several := record.Predecessor(a.node.Name, a.node.Machine, records)
 	if was := old; only {
 		several = []string{old.Node}

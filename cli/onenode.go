@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -80,7 +81,8 @@ func (c *cluster) following(ctx context.Context, state view.NodeState, request *
 		if err != nil {
 			return state.FollowingUnknown(err.Error())
 		}
-		if r := listed.Entry.Record; listed.Err == nil && (machine.Agrees(r.Machine) || r.Followed != "") {
+		of := func(r record.Record) bool { return machine.Agrees(r.Machine) }
+		if r := listed.Entry.Record; listed.Err == nil && (of(r) || r.Followed != "" || slices.ContainsFunc(r.Earlier, of)) {
 			others = append(others, r)
 		}
 	}

@@ -55,7 +55,7 @@ func (p Policy) Turn(seen record.Machine, r record.Record, version record.Versio
 	}
 	floor := max(version, 1) - 1
 	if p.onMismatch == Forget || r.Isolated() {
-		if own, found := record.Returned(r, seen, floor, p.retention, now); found {
+		if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
 			return own, Returns
 		}
 	}
@@ -63,10 +63,15 @@ func (p Policy) Turn(seen record.Machine, r record.Record, version record.Versio
 	case p.onMismatch == Forget && r.Blank() || p.onMismatch == Quarantine && (r.Isolated() || r.Quarantined == nil && !p.restoresAny(r)):
 		return r, Stays
 	case p.onMismatch == Forget:
-		return record.SetAside(r, seen, floor, now), Begins
+		return record.SetAside(r, seen, floor, p.Keeping(now)), Begins
 	default:
 		return record.Isolate(r, seen, floor), Isolates
 	}
+}
+
+// Keeping is what a record keeps of machines that had its name before.
+func (p Policy) Keeping(now time.Time) record.Keeping {
+	return record.Keeping{Retention: p.retention, Now: now, Protected: isProtected}
 }
 
 func (p Policy) restoresAny(r record.Record) bool {
@@ -79,7 +84,7 @@ func (p Policy) Releases(r record.Record, now time.Time) (released record.Record
 	case !r.Isolated():
 		return r, false
 	case p.onMismatch == Forget:
-		return record.EndQuarantine(r, now), true
+		return record.EndQuarantine(r, p.Keeping(now)), true
 	case p.onMismatch == RestoreAnyway:
 		return record.Release(r), true
 	default:

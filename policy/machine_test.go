@@ -73,9 +73,9 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 		"another machine's, to be forgotten":        {forget, of(other, label), Begins},
 		"its own, though others are to be":          {forget, of(one, label), Stays},
 		"nothing that could be forgotten":           {forget, of(other, nil), Stays},
-		"it had the name before":                    {forget, record.SetAside(of(one, label), other, 8, now), Returns},
-		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(of(one, label), other, 8, now.Add(-2*time.Hour)), Stays},
-		"it had the name, which alone counts":       {"", record.SetAside(of(one, label), other, 8, now), Stays},
+		"it had the name before":                    {forget, record.SetAside(of(one, label), other, 8, record.Keeping{Now: now}), Returns},
+		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(of(one, label), other, 8, record.Keeping{Now: now.Add(-2 * time.Hour)}), Stays},
+		"it had the name, which alone counts":       {"", record.SetAside(of(one, label), other, 8, record.Keeping{Now: now}), Stays},
 	} {
 		got, turn := loadPolicy(t, c.sections).Turn(one, c.r, 20, now)
 		assert.Equal(t, c.want, turn, name)

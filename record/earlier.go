@@ -5,13 +5,47 @@ import (
 	"time"
 )
 
-// MaxEarlier is how many machines that had the name before a record keeps something of. Beyond it, what the first of them had is lost.
+// MaxEarlier is how many machines that had the name before a record keeps something of.
 const MaxEarlier = 8
+
+// Keeping says what a record keeps of machines that had the name before.
+type Keeping struct {
+	Retention time.Duration // how long ago the Node of one may have been deleted; 0: for ever
+	Now       time.Time
+	// Protected reports whether no kubelet may set an item. Of more machines than [MaxEarlier], those go first that had no such item, since a kubelet
+	// may register as many machines as it likes. Nil: all are alike.
+	Protected func(item string) bool
+}
+
+func (k Keeping) keeps(r Record) bool {
+	return k.Retention <= 0 || k.Now.Sub(r.DeletedAt) <= k.Retention
+}
+
+func (k Keeping) protects(r Record) bool {
+	return k.Protected != nil && slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed && k.Protected(e.Key) })
+}
+
+// WithEarlier are these records, and those that they keep of machines before.
+func (k Keeping) WithEarlier(records []Record) (all []Record) {
+	for _, r := range records {
+		r = r.Trimmed(k)
+		all = append(append(all, r), r.Earlier...)
+	}
+	return all
+}
+
+// Trimmed is the record without what it does not keep any more of machines before.
+func (r Record) Trimmed(k Keeping) Record {
+	if slices.ContainsFunc(r.Earlier, func(e Record) bool { return !k.keeps(e) }) {
+		r.Earlier = slices.DeleteFunc(slices.Clone(r.Earlier), func(e Record) bool { return !k.keeps(e) })
+	}
+	return r
+}
 
 // SetAside is the record of a machine that has taken the name and begins with nothing. What the machine before had is kept next to it, and comes
 // with that machine again; see [Returned]. Observations up to the floor count for the machine before.
-func SetAside(r Record, machine Machine, floor Version, now time.Time) Record {
-	return Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.asEarlier(now)}
+func SetAside(r Record, machine Machine, floor Version, k Keeping) Record {
+	return Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.asEarlier(k)}
 }
 
 // Over is a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
@@ -25,59 +59,62 @@ func (r Record) Over(begun Record) Record {
 }
 
 // Returned is the record of a machine that has its name again, after another one had it. It is what that machine had then, and the other's is set aside.
-// An earlier record does not count if its Node was deleted longer ago than retention; 0 is for ever. If found is false, there is none.
-func Returned(r Record, machine Machine, floor Version, retention time.Duration, now time.Time) (own Record, found bool) {
+// If found is false, there is none.
+func Returned(r Record, machine Machine, floor Version, k Keeping) (own Record, found bool) {
+	r = r.Trimmed(k)
 	if r.Isolated() && machine.Compare(r.Quarantined.Machine) == SameMachine {
 		own, r.Quarantined = *r.Quarantined, nil
 	} else {
-		at := slices.IndexFunc(r.Earlier, func(e Record) bool {
-			return machine.Compare(e.Machine) == SameMachine && !e.expired(retention, now)
-		})
+		at := slices.IndexFunc(r.Earlier, func(e Record) bool { return machine.Compare(e.Machine) == SameMachine })
 		if at < 0 {
 			return Record{}, false
 		}
 		own = r.Earlier[at]
 		r.Earlier = slices.Delete(slices.Clone(r.Earlier), at, at+1)
 	}
-	own.Earlier = r.asEarlier(now)
+	own.Earlier = r.asEarlier(k)
 	own.Seen, own.Floor, own.MachineSince, own.DeletedAt, own.Marks = nil, max(own.Floor, floor), 0, time.Time{}, nil
 	return own, true
 }
 
 // EndQuarantine is the record once the policy lets another machine begin with nothing. The machine that has the name keeps its own, as after
 // [AcceptNew]. What was quarantined is set aside.
-func EndQuarantine(r Record, now time.Time) Record {
+func EndQuarantine(r Record, k Keeping) Record {
 	if !r.Isolated() {
 		return r
 	}
 	before := *r.Quarantined
 	before.Earlier = r.Earlier
 	r = AcceptNew(r)
-	r.Earlier = before.asEarlier(now)
+	r.Earlier = before.asEarlier(k)
 	return r
 }
 
 // asEarlier is what a record keeps of the machines before, once another one has the name. One that had nothing is not kept.
-func (r Record) asEarlier(now time.Time) []Record {
-	earlier := slices.Clone(r.Earlier)
+func (r Record) asEarlier(k Keeping) []Record {
+	earlier := slices.Clone(r.Trimmed(k).Earlier)
 	if r.Isolated() {
 		before := *r.Quarantined
 		r.Quarantined = nil
-		earlier = before.with(earlier, now)
+		earlier = before.with(earlier, k)
 	}
-	return r.with(earlier, now)
+	return r.with(earlier, k)
 }
 
-func (r Record) with(earlier []Record, now time.Time) []Record {
+func (r Record) with(earlier []Record, k Keeping) []Record {
 	r.Earlier = nil
 	if r.Blank() {
 		return earlier
 	}
 	if r.DeletedAt.IsZero() {
-		r.DeletedAt = now
+		r.DeletedAt = k.Now
 	}
 	earlier = append(earlier, r)
-	return earlier[max(0, len(earlier)-MaxEarlier):]
+	if len(earlier) > MaxEarlier {
+		first := max(0, slices.IndexFunc(earlier, func(e Record) bool { return !k.protects(e) }))
+		earlier = slices.Delete(earlier, first, first+1)
+	}
+	return earlier
 }
 
 // Superseded reports whether a record is one that another of these keeps of a machine before, see [SetAside]. No Node of its name is that machine's.
@@ -85,10 +122,6 @@ func Superseded(r Record, records []Record) bool {
 	return slices.ContainsFunc(records, func(of Record) bool {
 		return of.Node == r.Node && slices.ContainsFunc(of.Earlier, func(e Record) bool { return e.Machine == r.Machine })
 	})
-}
-
-func (r Record) expired(retention time.Duration, now time.Time) bool {
-	return retention > 0 && now.Sub(r.DeletedAt) > retention
 }
 
 // late is the record after a late observation of an object that a machine before had.

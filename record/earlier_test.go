@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ var (
 	first  = record.Machine{SystemUUID: "first"}
 	second = record.Machine{SystemUUID: "second"}
 	then   = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	hour   = record.Keeping{Retention: time.Hour, Now: then}
 )
 
 func inHandsOf(machine record.Machine, items map[string]string) record.Record {
@@ -25,31 +27,31 @@ func inHandsOf(machine record.Machine, items map[string]string) record.Record {
 }
 
 func TestAMachineThatReturnsGetsWhatItHadAndTheOtherOneKeepsItsOwn(t *testing.T) {
-	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, then), shows("U2", 9, "rack", "2"))
+	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, hour), shows("U2", 9, "rack", "2"))
 	assert.Equal(t, map[string]string{"rack": "2"}, begun.Items())
 
-	back, found := record.Returned(begun, first, 19, time.Hour, then)
+	back, found := record.Returned(begun, first, 19, hour)
 	require.True(t, found)
 	back = record.Merge(back, shows("U3", 20))
 	assert.Equal(t, map[string]string{"rack": "1"}, back.Items(), "lost with an older object")
 	assert.Equal(t, map[string]string{"rack": "1"}, record.Missing(back, shows("U3", 20)), "to be restored")
-	again, found := record.Returned(back, second, 29, time.Hour, then)
+	again, found := record.Returned(back, second, 29, hour)
 	require.True(t, found)
 	assert.Equal(t, map[string]string{"rack": "2"}, again.Items())
 	require.Len(t, again.Earlier, 1)
 	assert.Equal(t, first, again.Earlier[0].Machine)
 
-	_, found = record.Returned(begun, first, 19, time.Hour, then.Add(2*time.Hour))
+	_, found = record.Returned(begun, first, 19, record.Keeping{Retention: time.Hour, Now: then.Add(2 * time.Hour)})
 	assert.False(t, found, "longer ago than retention")
-	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, 0, then)
+	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, record.Keeping{Now: then})
 	assert.False(t, found)
-	_, found = record.Returned(begun, record.Machine{}, 19, 0, then)
+	_, found = record.Returned(begun, record.Machine{}, 19, record.Keeping{Now: then})
 	assert.False(t, found, "a machine that is not known is no machine's")
 }
 
 func TestAnIsolatedMachineKeepsItsOwnWhenTheOtherReturns(t *testing.T) {
 	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8), shows("U2", 9, "rack", "2"))
-	back, found := record.Returned(isolated, first, 19, time.Hour, then.Add(100*time.Hour))
+	back, found := record.Returned(isolated, first, 19, record.Keeping{Retention: time.Hour, Now: then.Add(100 * time.Hour)})
 	require.True(t, found, "what waits for an operator waits for ever")
 	assert.Nil(t, back.Quarantined)
 	assert.Equal(t, map[string]string{"rack": "1"}, back.Items())
@@ -57,14 +59,14 @@ func TestAnIsolatedMachineKeepsItsOwnWhenTheOtherReturns(t *testing.T) {
 	assert.Equal(t, map[string]string{"rack": "2"}, back.Earlier[0].Items())
 	assert.Nil(t, back.Earlier[0].Quarantined)
 
-	ended := record.EndQuarantine(isolated, then)
+	ended := record.EndQuarantine(isolated, hour)
 	assert.Equal(t, map[string]string{"rack": "2"}, ended.Items(), "the machine that has the name keeps its own")
 	require.Len(t, ended.Earlier, 1)
 	assert.Equal(t, map[string]string{"rack": "1"}, ended.Earlier[0].Items())
 }
 
 func TestALateObservationCountsForTheMachineWhoseObjectItWas(t *testing.T) {
-	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, then), shows("U2", 9, "rack", "2"))
+	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, hour), shows("U2", 9, "rack", "2"))
 	late := record.Merge(begun, shows("U1", 7, "rack", "late"))
 	assert.Equal(t, map[string]string{"rack": "2"}, late.Items())
 	assert.Equal(t, map[string]string{"rack": "late"}, late.Earlier[0].Items())
@@ -78,7 +80,7 @@ func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
 	r := inHandsOf(first, nil)
 	for i := range record.Version(2 * record.MaxEarlier) {
 		machine, version := record.Machine{SystemUUID: fmt.Sprint("machine-", i)}, 10*(i+1)
-		r = record.Merge(record.SetAside(r, machine, version-1, then), shows(types.UID(fmt.Sprint("V", i)), version, "rack", fmt.Sprint(i)))
+		r = record.Merge(record.SetAside(r, machine, version-1, hour), shows(types.UID(fmt.Sprint("V", i)), version, "rack", fmt.Sprint(i)))
 	}
 	require.Len(t, r.Earlier, record.MaxEarlier)
 	assert.Equal(t, "machine-7", r.Earlier[0].Machine.SystemUUID)
@@ -90,20 +92,57 @@ func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
 	assert.Equal(t, map[string]string{"rack": "7"}, rebased.Earlier[0].Items())
 }
 
+func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *testing.T) {
+	keeping := record.Keeping{Now: then, Protected: func(item string) bool { return strings.HasPrefix(item, "node-restriction.kubernetes.io/") }}
+	r := inHandsOf(first, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"})
+	for i := range record.Version(3 * record.MaxEarlier) {
+		version := 10 * (i + 1)
+		r = record.Merge(record.SetAside(r, record.Machine{SystemUUID: fmt.Sprint("forged-", i)}, version-1, keeping), shows(types.UID(fmt.Sprint("V", i)), version, "mine", fmt.Sprint(i)))
+	}
+	require.Len(t, r.Earlier, record.MaxEarlier)
+	assert.Equal(t, "forged-22", r.Earlier[record.MaxEarlier-1].Machine.SystemUUID, "of the others, the last ones are kept")
+	back, found := record.Returned(r, first, 999, keeping)
+	require.True(t, found)
+	assert.Equal(t, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"}, back.Items())
+
+	for i := range record.Version(record.MaxEarlier) { // if all have one, the first of them goes
+		version := 1000 + 10*i
+		r = record.Merge(record.SetAside(r, record.Machine{SystemUUID: fmt.Sprint("machine-", i)}, version-1, keeping),
+			shows(types.UID(fmt.Sprint("W", i)), version, "node-restriction.kubernetes.io/tier", "gold"))
+	}
+	r = record.SetAside(r, second, 2000, keeping)
+	require.Len(t, r.Earlier, record.MaxEarlier)
+	assert.Equal(t, "machine-0", r.Earlier[0].Machine.SystemUUID)
+}
+
+func TestWhatARecordKeepsOfMachinesBeforeEndsWithRetention(t *testing.T) {
+	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, hour), shows("U2", 9, "rack", "2"))
+	later := record.Keeping{Retention: time.Hour, Now: then.Add(2 * time.Hour)}
+	assert.Empty(t, begun.Trimmed(later).Earlier)
+	assert.Len(t, begun.Trimmed(record.Keeping{Now: then.Add(9999 * time.Hour)}).Earlier, 1, "no retention is for ever")
+	third := record.SetAside(begun, record.Machine{SystemUUID: "third"}, 29, later)
+	require.Len(t, third.Earlier, 1)
+	assert.Equal(t, second, third.Earlier[0].Machine)
+	assert.Len(t, begun.Earlier, 1, "the record before is the caller's")
+}
+
 func TestAMachineIsFollowedFromAnEarlierRecordOfAName(t *testing.T) {
-	begun := record.Merge(record.SetAside(inHandsOf(record.Machine{SystemUUID: "4c4c4544-0001"}, map[string]string{"rack": "1"}), record.Machine{SystemUUID: "4c4c4544-0002"}, 8, then), shows("U2", 9, "rack", "2"))
-	records := append([]record.Record{begun}, begun.Earlier...)
+	begun := record.Merge(record.SetAside(inHandsOf(record.Machine{SystemUUID: "4c4c4544-0001"}, map[string]string{"rack": "1"}), record.Machine{SystemUUID: "4c4c4544-0002"}, 8, hour), shows("U2", 9, "rack", "2"))
+	records := hour.WithEarlier([]record.Record{begun})
 	old, found, _ := record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, records)
 	require.True(t, found)
 	assert.Equal(t, map[string]string{"rack": "1"}, old.Items())
 	assert.True(t, record.Superseded(old, records))
 	assert.False(t, record.Superseded(begun, records))
 
+	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, record.Keeping{Retention: time.Hour, Now: then.Add(2 * time.Hour)}.WithEarlier([]record.Record{begun}))
+	assert.False(t, found, "longer ago than retention")
+
 	moved := record.Record{Node: "k", Machine: begun.Machine, Followed: "n", Seen: []record.Object{{UID: "K", Version: 30}}, DeletedAt: then}
 	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, append(records, moved))
 	assert.True(t, found, "another machine of the name has moved on, not this one")
 
-	other := record.SetAside(inHandsOf(second, map[string]string{"rack": "3"}), old.Machine, 49, then)
+	other := record.SetAside(inHandsOf(second, map[string]string{"rack": "3"}), old.Machine, 49, hour)
 	assert.Equal(t, other, record.Record{}.Over(other), "it follows none")
 	follows := record.Follow(old, "m", old.Machine, func(string) bool { return false }).Over(other)
 	assert.Equal(t, map[string]string{"rack": "1"}, follows.Items())

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -17,14 +18,25 @@ type earlier struct {
 	Waits  json.RawMessage `json:"waits,omitempty"`
 }
 
-// encodeEarlier is their text. Where it would be too long, their histories give way first, then the oldest record.
-func encodeEarlier(records []record.Record) (string, error) {
+// encodeEarlier is their text. Where it would be too long, their histories give way first, then the largest record. So a machine that registers with
+// very many labels takes the place of no other.
+func encodeEarlier(records []record.Record) (text string, err error) {
 	for _, history := range []bool{true, false} {
-		if text, err := earlierText(records, history); err != nil || len(text) <= maxEarlier {
+		if text, err = earlierText(records, history); err != nil || len(text) <= maxEarlier {
 			return text, err
 		}
 	}
-	return encodeEarlier(records[1:])
+	largest, most := 0, 0
+	for i := range records {
+		one, err := earlierText(records[i:i+1], false)
+		if err != nil {
+			return "", err
+		}
+		if len(one) > most {
+			largest, most = i, len(one)
+		}
+	}
+	return encodeEarlier(slices.Delete(slices.Clone(records), largest, largest+1))
 }
 
 func earlierText(records []record.Record, history bool) (string, error) {

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-func TestHistoriesGiveWayBeforeRecordsAndTheOldestRecordFirst(t *testing.T) {
+func TestHistoriesGiveWayBeforeRecordsAndTheLargestRecordFirst(t *testing.T) {
 	of := func(machine string, bytes int) record.Record {
 		items := map[string]string{}
 		for i := range bytes / 100 {
@@ -44,8 +44,8 @@ func TestHistoriesGiveWayBeforeRecordsAndTheOldestRecordFirst(t *testing.T) {
 	machines, histories = written(long, small, small, small, small, small)
 	assert.Equal(t, []string{"a", "b", "b", "b", "b", "b"}, machines)
 	assert.Zero(t, histories)
-	machines, _ = written(long, of("c", 100_000), small)
-	assert.Equal(t, []string{"c", "b"}, machines)
+	machines, _ = written(small, long, of("c", 100_000))
+	assert.Equal(t, []string{"b", "c"}, machines)
 }
 
 func TestWhatCannotBeReadOfEarlierMachinesMakesTheRecordUnreadable(t *testing.T) {

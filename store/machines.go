@@ -107,9 +107,8 @@ func (c *ConfigMaps) IndexMachines() error {
 	return nil
 }
 
-// OfMachine returns, from memory, the records that share an identifier with the machine. It adds the records that followed one of these. It also
-// adds what any of these names keeps of machines that had it before. An
-// error means that there is no index, so nothing is known; see [ConfigMaps.IndexMachines].
+// OfMachine returns, from memory, the records that share an identifier with the machine, or keep one of it. It adds the records that followed one
+// of these. An error means that there is no index, so nothing is known; see [ConfigMaps.IndexMachines].
 func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 	c.cache.machines.mu.RLock()
 	indexed := c.cache.machines.by != nil
@@ -129,7 +128,7 @@ func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 			}
 			known[name] = true
 			r := entry.record.record()
-			records = append(append(records, r), r.Earlier...)
+			records = append(records, r)
 			values = append(values, followedBy(r.Node))
 		}
 	}

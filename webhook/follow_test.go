@@ -20,6 +20,7 @@ import (
 
 const (
 	follows  = "machine: {follow: true}\n"
+	forgets  = "machine: {follow: true, onMismatch: forget}\n"
 	machineA = "4c4c4544-0051-3010-8052-b4c04f4a3132"
 	machineB = "9e3a1f70-77aa-4d0e-a8c1-0b5d52f1c9aa"
 	ciRole   = "node-role.kubernetes.io/ci"
@@ -41,6 +42,13 @@ func gone(node string, items map[string]string, modify ...func(*record.Record)) 
 		m(&r)
 	}
 	return r
+}
+
+// begun is the record of a Node that another machine has, since machine A had the name.
+func begun(node string, items map[string]string, ago time.Duration) record.Record {
+	machine := record.Machine{SystemUUID: machineB}
+	r := record.SetAside(gone(node, items, func(r *record.Record) { r.DeletedAt = time.Now().Add(-ago) }), machine, 49, record.Keeping{})
+	return record.Merge(r, record.Observation{UID: "new", Version: 50, Items: map[string]record.Item{"rack": {Value: "9", Owner: record.Client}}})
 }
 
 func lives(r *record.Record) { r.DeletedAt = time.Time{} }
@@ -87,6 +95,15 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 		},
 		"but a protected label waits also where an administrator creates the Node": {
 			records: []record.Record{gone("old", map[string]string{ciRole: ""})}, user: &admin, gated: true, outcome: "deferred",
+		},
+		"of the machine that had a name before": {
+			policy: forgets, records: []record.Record{begun("old", fast, time.Hour)}, labels: fast, outcome: "restored",
+		},
+		"but none of a machine that had a name longer ago than retention": {
+			policy: forgets + "retention: 1h\n", records: []record.Record{begun("old", fast, 2*time.Hour)}, outcome: "nothing_missing",
+		},
+		"and of the machine that had its own name before, also what no kubelet may set": {
+			policy: forgets, records: []record.Record{begun(worker, map[string]string{"disk": "fast", ciRole: ""}, time.Hour)}, labels: fast, gated: true, outcome: "deferred",
 		},
 		"of another cluster": {
 			records: []record.Record{gone("old", fast, func(r *record.Record) { r.Cluster = "there" })}, labels: fast, outcome: "restored",

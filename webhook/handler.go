@@ -105,25 +105,28 @@ func (h *Handler) known(node string, p policy.Policy) known {
 		now:        h.now(),
 	}
 	if p.Follows() && (!k.found || err == nil) {
-		k.follow = h.follow
+		k.follow = func(node string, machine record.Machine) (record.Record, bool) {
+			return h.follow(node, machine, p.Keeping(k.now))
+		}
 	}
 	return k
 }
 
 // follow is the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
 // follow one. A record of it exists, and capture finds out whether its Node is deleted. Until then it has the taints that any of them had.
-func (h *Handler) follow(node string, machine record.Machine) (r record.Record, undecided bool) {
+func (h *Handler) follow(node string, machine record.Machine, keeping record.Keeping) (r record.Record, undecided bool) {
 	records, err := h.records.OfMachine(machine)
 	if err != nil {
 		h.warnings.Do(func() { h.logger.Error("records of a machine cannot be found; nothing is followed", "error", err) })
 		return record.Record{}, true
 	}
+	records = keeping.WithEarlier(records)
 	old, found, several := record.Predecessor(node, machine, records)
 	if !found {
 		r, of := record.Tainted(node, machine, records)
 		return r, len(several)+len(of) > 0
 	}
-	return observe.Follow(old, node, machine, h.now()), false
+	return observe.Follow(old, node, machine, keeping.Now), false
 }
 
 func (h *Handler) passOver(request admission.Request, err error) admission.Response {

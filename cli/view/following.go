@@ -29,6 +29,7 @@ func (s NodeState) MayFollow(in capture.Circumstances) bool {
 
 // Following is the state with the record that the Node begins with on a machine, of all the others.
 func (s NodeState) Following(machine record.Machine, others []record.Record, in capture.Circumstances) NodeState {
+	others = in.Policy.Keeping(in.Now).WithEarlier(others)
 	old, found, several := record.Predecessor(s.Name, machine, others)
 	tainted, of := record.Tainted(s.Name, machine, others)
 	switch {

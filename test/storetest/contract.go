@@ -185,7 +185,7 @@ func keepsEarlierMachines(s subject) {
 	first.Machine = record.Machine{SystemUUID: "first"}
 	waits := s.record("secret")
 	first.Followed, first.Quarantined = "before", &waits
-	second := record.Merge(record.SetAside(first, record.Machine{SystemUUID: "second"}, 81299, gone), record.Observation{UID: "uid-2", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
+	second := record.Merge(record.SetAside(first, record.Machine{SystemUUID: "second"}, 81299, record.Keeping{Now: gone}), record.Observation{UID: "uid-2", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
 	entry := s.put(second, "")
 	s.holds(entry)
 	for _, got := range s.read() {
@@ -195,7 +195,7 @@ func keepsEarlierMachines(s subject) {
 		require.NotNil(s.t, got.Record.Earlier[0].Quarantined, "what waits for an operator waits still")
 		assert.Equal(s.t, waits.Items(), got.Record.Earlier[0].Quarantined.Items())
 	}
-	back, found := record.Returned(second, first.Machine, 81399, 0, gone)
+	back, found := record.Returned(second, first.Machine, 81399, record.Keeping{Now: gone})
 	require.True(s.t, found)
 	back = record.Merge(back, record.Observation{UID: "uid-3", Version: 81400})
 	last := s.put(back, entry.Version)
