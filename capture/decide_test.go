@@ -429,6 +429,10 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("c", "30", labels{}, machine("m1"), gated),
 			want: outcome{step: Begin, object: "c"},
 		},
+		"the policy forgets, and the last state of a machine that nothing is recorded of is received late": {
+			policy: forget, record: remembered("b", 20, labels{"own": "x"}, ofMachine("m2")), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: Deleted,
+			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b"},
+		},
 		"what a machine had longer ago than retention is removed from the record": {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("b", "20", labels{"own": "x"}, machine("m2")),
 			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b"},

@@ -25,6 +25,9 @@ func (n *Node) Kept() policy.Kept {
 // Observation is the Node as a state to merge into a record. The parameter guarded says that the guard policies are in force.
 func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) record.Observation {
 	o := record.Observation{UID: n.UID, Version: n.Version, Items: make(map[string]record.Item, len(n.Items))}
+	if p.TellsMachinesApart() {
+		o.Machine = n.Machine
+	}
 	metadata, owners := n.Metadata(r, p, guarded), lastingOwners(n.Writers, p)
 	for key, value := range n.Items {
 		if owner, taken := n.ownerOf(key, r, metadata, p); !taken { // what a component has taken over is no longer the operator's: as if it were removed

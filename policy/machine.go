@@ -50,17 +50,18 @@ const (
 
 // Turn is the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
 func (p Policy) Turn(seen record.Machine, r record.Record, version record.Version, now time.Time) (record.Record, Turn) {
-	if p.onMismatch != Quarantine && p.onMismatch != Forget || seen.Compare(r.Machine) != record.OtherMachine {
+	if !p.TellsMachinesApart() || seen.Compare(r.Machine) != record.OtherMachine {
 		return r, Stays
 	}
 	floor := max(version, 1) - 1
-	if p.onMismatch == Forget || r.Isolated() {
-		if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
-			return own, Returns
-		}
+	if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
+		return own, Returns
 	}
 	switch {
-	case p.onMismatch == Forget && r.Blank() || p.onMismatch == Quarantine && (r.Isolated() || r.Quarantined == nil && !p.restoresAny(r)):
+	case p.onMismatch == Quarantine && r.Isolated():
+		return r, Stays
+	case r.Blank(), p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r):
+		r.Floor = max(r.Floor, floor) // what is observed late of the machine before is not this one's
 		return r, Stays
 	case p.onMismatch == Forget:
 		return record.SetAside(r, seen, floor, p.Keeping(now)), Begins
@@ -68,6 +69,9 @@ func (p Policy) Turn(seen record.Machine, r record.Record, version record.Versio
 		return record.Isolate(r, seen, floor), Isolates
 	}
 }
+
+// TellsMachinesApart reports whether each machine of a name has only what it had itself, until an operator decides otherwise.
+func (p Policy) TellsMachinesApart() bool { return p.onMismatch == Quarantine || p.onMismatch == Forget }
 
 // Keeping is what a record keeps of machines that had its name before.
 func (p Policy) Keeping(now time.Time) record.Keeping {

@@ -12,13 +12,13 @@ const MaxEarlier = 8
 type Keeping struct {
 	Retention time.Duration // how long ago the Node of one may have been deleted; 0: for ever
 	Now       time.Time
-	// Protected reports whether no kubelet may set an item. Of more machines than [MaxEarlier], those go first that had no such item, since a kubelet
-	// may register as many machines as it likes. Nil: all are alike.
+	// Protected reports whether no kubelet may set an item. Of more machines than [MaxEarlier], those go first that had no such item. A kubelet may
+	// register as many machines as it likes. Nil: all are alike.
 	Protected func(item string) bool
 }
 
 func (k Keeping) keeps(r Record) bool {
-	return k.Retention <= 0 || k.Now.Sub(r.DeletedAt) <= k.Retention
+	return k.Retention <= 0 || r.DeletedAt.IsZero() || k.Now.Sub(r.DeletedAt) <= k.Retention
 }
 
 func (k Keeping) protects(r Record) bool {
@@ -124,13 +124,31 @@ func Superseded(r Record, records []Record) bool {
 	})
 }
 
+// ofMachineBefore reports whether an older object than the newest one of the record was on another machine.
+func (o Observation) ofMachineBefore(r Record) bool {
+	newest := r.Newest()
+	return o.Version < newest.Version && o.UID != newest.UID && o.Machine.Compare(r.Machine) == OtherMachine
+}
+
 // late is the record after a late observation of an object that a machine before had.
 func (r Record) late(o Observation) Record {
+	if r.Isolated() && r.Observed(o.UID) == 0 && o.Machine.Compare(r.Quarantined.Machine) != OtherMachine {
+		before := Merge(*r.Quarantined, o)
+		r.Quarantined = &before
+		return r
+	}
 	for i, before := range r.Earlier {
-		if before.Observed(o.UID) > 0 {
+		if before.Observed(o.UID) > 0 || o.Machine.Compare(before.Machine) == SameMachine {
 			r.Earlier = slices.Clone(r.Earlier)
 			r.Earlier[i] = Merge(before, o)
+			return r
 		}
+	}
+	if o.Version <= r.Floor || len(r.Earlier) == MaxEarlier {
+		return r
+	}
+	if first := Merge(Record{Node: r.Node, Cluster: r.Cluster, Machine: o.Machine}, o); !first.Blank() {
+		r.Earlier = append(slices.Clone(r.Earlier), first)
 	}
 	return r
 }

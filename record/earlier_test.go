@@ -76,6 +76,28 @@ func TestALateObservationCountsForTheMachineWhoseObjectItWas(t *testing.T) {
 	assert.Equal(t, begun, unknown)
 }
 
+func TestALateObservationOfAMachineThatNoRecordIsOfBeginsOneAndSaysNothingOfTheMachineThatHasTheName(t *testing.T) {
+	r := inHandsOf(second, map[string]string{"rack": "2"})
+	late := shows("U0", 3, "rack", "late")
+	nothing := shows("U0", 3)
+	nothing.Machine = first
+	assert.Equal(t, r, record.Merge(r, nothing))
+	late.Machine = first
+	after := record.Merge(r, late)
+	assert.Equal(t, r.Items(), after.Items())
+	require.Len(t, after.Earlier, 1)
+	assert.Equal(t, first, after.Earlier[0].Machine)
+	assert.Equal(t, map[string]string{"rack": "late"}, after.Earlier[0].Items())
+	assert.True(t, record.Write(r, after, late, true))
+	assert.Len(t, after.Trimmed(record.Keeping{Retention: time.Hour, Now: then}).Earlier, 1, "nothing says since when it is deleted")
+
+	full := r
+	for i := range record.MaxEarlier {
+		full.Earlier = append(full.Earlier, inHandsOf(record.Machine{SystemUUID: fmt.Sprint("machine-", i)}, nil))
+	}
+	assert.Equal(t, full, record.Merge(full, late))
+}
+
 func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
 	r := inHandsOf(first, nil)
 	for i := range record.Version(2 * record.MaxEarlier) {

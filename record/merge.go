@@ -13,11 +13,7 @@ import (
 //   - A client set a taint back to the listed value, and nodekeep mistook it for its own and corrected it.
 //   - A client removed the annotation between the two.
 func Merge(r Record, o Observation) Record {
-	if o.Version <= r.Floor {
-		if r.Isolated() && r.Observed(o.UID) == 0 { // it is of the machine before
-			before := Merge(*r.Quarantined, o)
-			r.Quarantined = &before
-		}
+	if o.Version <= r.Floor || o.ofMachineBefore(r) {
 		return r.late(o)
 	}
 	last, newest := r.Observed(o.UID), r.Newest()

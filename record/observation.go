@@ -11,6 +11,7 @@ import (
 type Observation struct {
 	UID     types.UID
 	Version Version // resourceVersion
+	Machine Machine // that it is on, if each machine of the name has what it had itself; else the zero one
 	// Final says that this is the last state, or that the API server is about to delete the object.
 	Final bool
 	// DeletedAt is when the process observed that the object is deleted; zero while it is there.

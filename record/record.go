@@ -149,13 +149,13 @@ func (r Record) Ahead(o Observation) bool { return r.Newest().Version > o.Versio
 
 // Empty reports whether the record holds nothing worth keeping: only which objects were observed, when, and which keys were removed.
 func (r Record) Empty() bool {
+	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return e.Removed })
 	return len(r.Earlier) == 0 && r.Blank()
 }
 
-// Blank reports whether the record holds nothing of the machine that has the name.
+// Blank reports whether the record holds nothing of the machine that has the name, no removal either.
 func (r Record) Blank() bool {
-	return r.Quarantined == nil && len(r.Derived)+len(r.unknown)+len(r.unknownNotShown) == 0 &&
-		!slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed })
+	return r.Quarantined == nil && len(r.Entries)+len(r.Derived)+len(r.unknown)+len(r.unknownNotShown) == 0
 }
 
 // Preloaded reports whether the record was written ahead for a Node that was never observed. Such a record has only the values that rules

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -227,4 +229,33 @@ func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
 	shown := nodekeep.Command(t, "", "", "show", first).RequireDone(t).Out
 	assert.Contains(t, shown, "Earlier machine 1:")
 	assert.Contains(t, shown, "system-one")
+}
+
+func TestAKubeletThatForgesMachinesOfItsNamePushesOutNoRecordWithALabelThatItMayNotSet(t *testing.T) {
+	const name = "forging"
+	had := map[string]string{"dedicated": "ci", worker: ""}
+	withPolicy(t, policytest.Manifest(forgetPolicy), func() {
+		registerAs(t, name, "one")
+		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
+		machineHas(t, name, "one", had)
+		config := nodekeep.Cluster.Kubelet(name)
+		config.UserAgent = "kubectl/v1.36.0" // else its labels are not recorded, and nothing is set aside
+		kubelet, err := kubernetes.NewForConfig(config)
+		require.NoError(t, err)
+		for i := range record.MaxEarlier + 1 {
+			nodekeep.DeleteNode(t, name)
+			waitGone(t, name)
+			forged := registrationAs(name, fmt.Sprint("forged-", i))
+			forged.Labels["mine"] = fmt.Sprint(i)
+			_, err := kubelet.CoreV1().Nodes().Create(t.Context(), forged, metav1.CreateOptions{})
+			require.NoError(t, err)
+			machineHas(t, name, fmt.Sprint("forged-", i), map[string]string{"mine": fmt.Sprint(i)})
+			assert.NotContains(t, nodekeep.Node(t, name).Labels, worker)
+		}
+		nodekeep.DeleteNode(t, name)
+		waitGone(t, name)
+		registerAs(t, name, "one") // a claim is enough under the name that the machine had, as with restore
+		machineHas(t, name, "one", had)
+		assert.NotContains(t, nodekeep.Node(t, name).Labels, "mine")
+	})
 }

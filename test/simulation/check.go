@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
@@ -13,14 +14,8 @@ func (m *model) check(w *world, count *[oracle.Excuses]int64) string {
 		return "a Node was changed by a record in quarantine, to a value that no record has, or to what no client decided since its own value"
 	}
 	for k := range m.Keys {
-		var sides []side
-		if w.isolated > 0 && w.record().Quarantined != nil {
-			sides = []side{{w.log[:w.isolatedFrom()], 0, *w.record().Quarantined, false}, {w.log[w.isolatedFrom():], w.isolatedFrom(), w.record(), w.live()}}
-		} else {
-			sides = []side{{w.log, 0, w.record(), w.live()}}
-		}
-		for _, side := range sides {
-			if wrong := m.checkSide(w, side, k, count); wrong != "" {
+		for side, r := range w.sides() {
+			if wrong := m.checkSide(w, side, r, k, count); wrong != "" {
 				return wrong
 			}
 		}
@@ -28,33 +23,37 @@ func (m *model) check(w *world, count *[oracle.Excuses]int64) string {
 	return ""
 }
 
-// isolatedFrom is the index of the first state of the object that was isolated.
-func (w *world) isolatedFrom() int {
-	at := int(w.isolated) - 1
-	for at > 0 && w.log[at-1].object == w.log[at].object {
-		at--
+// sides are the machines that something of the log counts for, each with its record.
+func (w *world) sides() map[int8]record.Record {
+	sides := map[int8]record.Record{}
+	for _, s := range w.log {
+		sides[s.side] = record.Record{}
 	}
-	return at
+	current := w.record()
+	for _, r := range append(current.Earlier, current) {
+		sides[sideOf(r.Machine)] = r
+	}
+	if current.Isolated() {
+		sides[sideOf(current.Quarantined.Machine)] = *current.Quarantined
+	}
+	return sides
 }
 
-// side is a part of the log with the record that is about it.
-type side struct {
-	log    []*state
-	from   int
-	record record.Record
-	live   bool
+// sideOf is the index of a machine.
+func sideOf(machine record.Machine) int8 {
+	return int8(slices.Index(machines[:], machine))
 }
 
-func (m *model) checkSide(w *world, s side, k int, count *[oracle.Excuses]int64) string {
-	got := remembered(s.record, m.names[k])
-	q := oracle.Question{Log: about(s.log, k), Taint: m.Taints[k]}
+func (m *model) checkSide(w *world, side int8, r record.Record, k int, count *[oracle.Excuses]int64) string {
+	got := remembered(r, m.names[k])
+	q := oracle.Question{Log: about(w.log, side, k), Taint: m.Taints[k]}
 	if k == 0 {
 		q.Settled = w.settled
 	}
 	wanted := func(states uint64) oracle.Answer {
 		q.Seen = func(at int) oracle.Observation {
-			switch bit := uint64(1) << (at + s.from); {
-			case states&bit == 0:
+			switch bit := uint64(1) << at; {
+			case states&bit == 0, w.log[at].side != side:
 				return oracle.NotObserved
 			case k == 0 && w.unselected&bit != 0:
 				return oracle.WhileUnselected
@@ -79,13 +78,10 @@ func (m *model) checkSide(w *world, s side, k int, count *[oracle.Excuses]int64)
 		}
 	}
 	count[why]++
-	if !s.live {
+	if !w.live() || w.tip().side != side || r.Quarantined != nil {
 		return ""
 	}
 	shown := w.tip().items[k]
-	if s.record.Quarantined != nil {
-		return ""
-	}
 	free := shown.Owner == oracle.Kubelet || shown.Derived() || k == 0 && w.ignores || m.Taints[k] && shown.Brought != none && shown.Value == shown.Brought
 	if shown.Value != got && !free {
 		return fmt.Sprintf("the Node shows %s as %q, and %q is recorded", m.names[k], values[shown.Value], values[got])

@@ -140,17 +140,18 @@ func (m *model) aboutToBeDeleted(w *world) {
 
 // accept is an operator's decision about a name that two machines had. The Node's next state is observed after it.
 func (m *model) accept(w *world, old bool) {
-	from := w.isolatedFrom()
+	r := w.record()
+	own, other := sideOf(r.Machine), sideOf(r.Quarantined.Machine)
 	next := *w.tip()
 	next.edited, next.bare = [maxKeys]bool{}, false
 	log := make([]*state, len(w.log))
-	copy(log, w.log)
-	for i, s := range log {
-		if (i >= from) == old {
-			forgotten := *s
-			forgotten.void = true
-			log[i] = &forgotten
+	for i, s := range w.log {
+		decided := *s
+		decided.void = s.void || old && s.side == own || !old && s.side == other
+		if old && s.side == other {
+			decided.side = own
 		}
+		log[i] = &decided
 	}
 	w.log = log
 	w.logHash = hash{}
@@ -162,10 +163,9 @@ func (m *model) accept(w *world, old bool) {
 			listed, _ := i.Listed()
 			next.edited[k] = i.Decision(m.Taints[k]) || i.Value == none && listed != none
 		}
-		m.write(w, record.AcceptOld(w.record(), record.Object{UID: uid(w.tip().object), Version: record.Version(len(w.log))}))
+		m.write(w, record.AcceptOld(r, record.Object{UID: uid(w.tip().object), Version: record.Version(len(w.log))}))
 	} else {
-		m.write(w, record.AcceptNew(w.record()))
+		m.write(w, record.AcceptNew(r))
 	}
-	w.isolated = 0
 	w.push(next)
 }

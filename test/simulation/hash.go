@@ -37,7 +37,7 @@ func bit(b bool) uint64 {
 }
 
 func (s *state) hash() hash {
-	h := hash{1, 2}.mix(uint64(s.object)<<16 | uint64(s.machine)<<8 | bit(s.deleted) | bit(s.void)<<1 | bit(s.bare)<<2)
+	h := hash{1, 2}.mix(uint64(s.object)<<24 | uint64(s.side)<<16 | uint64(s.machine)<<8 | bit(s.deleted) | bit(s.void)<<1 | bit(s.bare)<<2)
 	for k, i := range s.items {
 		x := bit(s.edited[k])
 		for _, v := range [...]int8{i.Value, int8(i.Owner), i.Given, int8(i.From), int8(i.Since), i.Brought, i.Rule} {
@@ -60,6 +60,9 @@ func hashOf(r record.Record) hash {
 	if r.Quarantined != nil {
 		h = h.add(hashOf(*r.Quarantined))
 	}
+	for _, e := range r.Earlier {
+		h = h.mix(5).add(hashOf(e))
+	}
 	return h
 }
 
@@ -76,7 +79,7 @@ func (m *model) hash(w *world) hash {
 		a, b = b, a
 	}
 	l := w.left
-	h = h.mix(uint64(a.taken)<<8 | uint64(b.taken)<<16 | bit(a.done) | bit(b.done)<<1 | bit(w.ignores)<<2 | bit(w.tooFar)<<3 | bit(w.broken)<<4 | uint64(w.isolated)<<24)
+	h = h.mix(uint64(a.taken)<<8 | uint64(b.taken)<<16 | bit(a.done) | bit(b.done)<<1 | bit(w.ignores)<<2 | bit(w.tooFar)<<3 | bit(w.broken)<<4)
 	h = h.mix(w.observed).mix(w.unselected).mix(w.soft).mix(w.lost).mix(uint64(w.settled))
 	x := uint64(0)
 	for _, n := range [...]int8{l.objects, l.edits, l.faults, l.heartbeats, l.cancelled, l.policies, l.unstamps, l.losses} {

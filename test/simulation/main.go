@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 	"nodekeep.dev/nodekeep/test/simulation/search"
 )
@@ -79,7 +82,13 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 	return ok, nil
 }
 
-func newModel(b bounds) *model { return &model{bounds: b, names: keyNames(b.Taints)} }
+func newModel(b bounds) *model {
+	p, err := policy.Load([]byte(policytest.Manifest(fmt.Sprintf("machine: {onMismatch: %s}\n", cmp.Or(b.Machines, policy.RestoreAnyway)))), policy.DefaultGate)
+	if err != nil {
+		panic(err)
+	}
+	return &model{bounds: b, names: keyNames(b.Taints), policy: p}
+}
 
 // over is the bounds of a part with those that flags set.
 func (s settings) over(b bounds) bounds {

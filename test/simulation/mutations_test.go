@@ -24,6 +24,7 @@ type mutation struct {
 func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 	longer := []string{"-objects", "2", "-length", "7"}
 	losses := []string{"-objects", "2", "-edits", "3", "-faults", "1", "-captures", "1", "-length", "0"}
+	returns := []string{"-objects", "3", "-edits", "2", "-faults", "1", "-captures", "1", "-length", "0"}
 	tests := map[string]mutation{
 		"an older state counts as a client's newest decision":                  {"merge.go", "case shown && !same && !late:", "case shown && !same:", "annotations", nil},
 		"an entry gives way to an older observation":                           {"merge.go", "if e.Version < o.Version ||", "if e.Version != 0 ||", "annotations", nil},
@@ -45,8 +46,15 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"an owner that is restored counts as a client's":                       {"observation.go", "item.Owners.within(listed.Owners)", "item.Owners == \"\"", "owners", []string{"-length", "0"}},
 		"a label that its owner set back is lost":                              {"merge.go", "(taint || listed.Owners != \"\")", "taint", "owner-orders", longer},
 		"versions below the floor belong to the next object":                   {"record.go", "if e.Version <= r.Floor {", "if false {", "machines", nil},
-		"the quarantined side learns of the new machine":                       {"merge.go", "r.Isolated() && r.Observed(o.UID) == 0", "r.Isolated()", "machines", nil},
-		"the quarantined side learns nothing more":                             {"merge.go", "if r.Isolated() && r.Observed(o.UID) == 0 {", "if false {", "machines", nil},
+		"the quarantined side learns of the new machine":                       {"earlier.go", "r.Isolated() && r.Observed(o.UID) == 0 && o.Machine.Compare(r.Quarantined.Machine) != OtherMachine", "r.Isolated()", "machines", nil},
+		"the quarantined side learns nothing more":                             {"earlier.go", "if r.Isolated() && r.Observed(o.UID) == 0 &&", "if false &&", "machines", nil},
+		"a machine that begins gets what the one before had":                   {"../policy/machine.go", "return record.SetAside(r, seen, floor, p.Keeping(now)), Begins", "return r, Stays", "earlier", nil},
+		"a machine that returns begins with nothing":                           {"../policy/machine.go", "found {\n\t\treturn own, Returns", "found && false {\n\t\treturn own, Returns", "earlier-objects", returns},
+		"a late observation of a machine before counts for the next one":       {"merge.go", "o.Version <= r.Floor || o.ofMachineBefore(r)", "o.Version <= r.Floor", "earlier", nil},
+		"a late observation counts for the machine that took the name":         {"../policy/machine.go", "r.Floor = max(r.Floor, floor)", "", "earlier", nil},
+		"a late observation of a machine before is lost":                       {"earlier.go", "before.Observed(o.UID) > 0 ||", "false &&", "earlier", nil},
+		"the first late observation of a machine before is lost":               {"earlier.go", "!first.Blank()", "false", "earlier", nil},
+		"a removal on a machine before is forgotten":                           {"record.go", "len(r.Entries)+len(r.Derived)", "len(r.Derived)", "earlier", []string{"-objects", "3", "-edits", "3", "-faults", "2", "-captures", "1", "-length", "0"}},
 		"what an operator refused is restored":                                 {"quarantine.go", "accepted.Floor = live.Version - 1", "", "machines", []string{"-objects", "3", "-edits", "1", "-faults", "0"}},
 		"a removed key is restored":                                            {"write.go", "!e.Removed && !present", "!present", "label-edits", nil},
 		"a value that the Node brought is overwritten":                         {"write.go", "!e.Removed && !present && (lost", "!e.Removed && (!present || true) && (lost", "annotations", nil},

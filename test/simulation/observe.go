@@ -47,7 +47,11 @@ func (m *model) observation(w *world, at int) record.Observation {
 	if *read == nil {
 		*read = s.observe(at, m.names, w.ignores, m.Owned)
 	}
-	return (*read).(record.Observation)
+	o := (*read).(record.Observation)
+	if m.policy.TellsMachinesApart() {
+		o.Machine = machines[s.machine]
+	}
+	return o
 }
 
 // The owner of a label that a client set; and the owners once another client has applied the same.

@@ -60,7 +60,7 @@ func (o *orders) extend(h history, s state) history {
 	o.Histories++
 	n := len(h.log)
 	next := history{log: append(h.log[:n:n], &s), results: append(h.results[:1<<n:1<<n], make([][]record.Record, 1<<n)...)}
-	next.about = about(next.log, 0)
+	next.about = about(next.log, 0, 0)
 	observations := make([]record.Observation, n+1)
 	for at, s := range next.log {
 		observations[at] = s.observe(at, o.names, false, o.Owned)

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"nodekeep.dev/nodekeep/policy"
+
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
@@ -40,38 +42,31 @@ func decodeBoth(data []byte, r record.Record) (record.Record, error) {
 // observe merges a state into the record as it is, and writes that if it is worth a write.
 func (m *model) observe(w *world, at int, o record.Observation) (wrote bool) {
 	before := w.record()
-	machine := machines[w.log[at].machine]
-	var after record.Record
-	isolates := before.Quarantined == nil && o.Version > before.Newest().Version && m.otherMachine(before, w.log[at].machine)
-	if isolates {
-		after = record.Merge(record.Isolate(before, machine, o.Version-1), o)
-	} else {
-		after = record.Merge(before, o)
-		if o.Version >= after.Newest().Version {
-			after.Machine = machine.Over(after.Machine)
-		}
+	current, turn := m.turn(before, w.log[at].machine, o)
+	after := record.Merge(current, o)
+	if o.Version >= after.Newest().Version {
+		after.Machine = machines[w.log[at].machine].Over(after.Machine)
 	}
-	wrote = record.Write(before, after, o, m.complete(w, &after, o))
-	m.note(w, at, before, o, wrote, !w.ignores)
+	wrote = turn != policy.Stays || record.Write(current, after, o, m.complete(w, &after, o))
+	m.note(w, at, current, o, wrote, !w.ignores)
 	if wrote {
 		m.write(w, after)
-		if isolates {
-			w.isolated = int8(at + 1)
-		}
 	}
 	return wrote
 }
 
-// otherMachine reports whether the policy quarantines what a record has from a machine.
-func (m *model) otherMachine(r record.Record, machine int8) bool {
-	return m.Machines && machines[machine].Compare(r.Machine) == record.OtherMachine
+// turn is the record that an observation of a machine is merged into.
+func (m *model) turn(r record.Record, machine int8, o record.Observation) (record.Record, policy.Turn) {
+	if newest := r.Newest(); o.UID == newest.UID || o.Version <= newest.Version {
+		return r, policy.Stays
+	}
+	return m.policy.Turn(machines[machine], r, o.Version, deleted)
 }
 
 // note keeps which states were observed, for the oracle.
 func (m *model) note(w *world, at int, before record.Record, o record.Observation, wrote, selected bool) {
 	bit := uint64(1) << at
-	ignored := o.Version <= before.Floor && (before.Quarantined == nil || o.Version <= before.Quarantined.Floor)
-	if ignored || before.Floor > 0 && len(before.Seen) == record.MaxObjects && o.Version < before.Seen[0].Version {
+	if !taken(before, o) || before.Floor > 0 && len(before.Seen) == record.MaxObjects && o.Version < before.Seen[0].Version {
 		w.tooFar = w.tooFar || m.Objects > record.MaxObjects
 		return
 	}
@@ -91,6 +86,24 @@ func (m *model) note(w *world, at int, before record.Record, o record.Observatio
 	if wrote {
 		w.lost |= w.soft &^ (bit<<1 - 1) & w.statesOf(w.log[at].object)
 	}
+}
+
+// taken reports whether an observation counts for the record, or for one that it keeps of another machine.
+func taken(r record.Record, o record.Observation) bool {
+	other := o.Machine.Compare(r.Machine) == record.OtherMachine && o.Version < r.Newest().Version
+	if o.Version > r.Floor && !other {
+		return true
+	}
+	kept := r.Earlier
+	if of := func(e record.Record) bool { return e.Machine == o.Machine }; o.Version > r.Floor && !slices.ContainsFunc(kept, of) { // the first one
+		return true
+	}
+	if r.Quarantined != nil {
+		kept = append([]record.Record{*r.Quarantined}, kept...)
+	}
+	return slices.ContainsFunc(kept, func(e record.Record) bool {
+		return (e.Observed(o.UID) > 0 || o.Machine.Compare(e.Machine) == record.SameMachine) && o.Version > e.Floor
+	})
 }
 
 // statesOf are the states of an object.
@@ -167,11 +180,12 @@ func (m *model) complete(w *world, r *record.Record, o record.Observation) bool 
 func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 	at := len(w.log) - 1
 	next := *w.tip()
-	if m.otherMachine(*restore, next.machine) {
+	next.edited, next.bare = [maxKeys]bool{}, false
+	o := m.observation(w, at)
+	if _, turn := m.turn(*restore, next.machine, o); turn != policy.Stays {
 		return false
 	}
-	next.edited, next.bare = [maxKeys]bool{}, false
-	set, remove := m.changes(w, restore, live, m.observation(w, at))
+	set, remove := m.changes(w, restore, live, o)
 	w.broken = w.broken || restore.Quarantined != nil && len(set)+len(remove) > 0
 	for k := range m.Keys {
 		i := &next.items[k]
@@ -230,7 +244,7 @@ func (m *model) follow(s *state) (changed bool) {
 
 // register is a CREATE, with what the webhook restores from a record; nil: the webhook is down.
 func (m *model) register(w *world, from *record.Record, brings int8, by oracle.Owner, machine int8) {
-	s := state{object: m.Objects - w.left.objects + 1, machine: machine}
+	s := state{object: m.Objects - w.left.objects + 1, machine: machine, side: machine}
 	w.left.objects--
 	if brings != none {
 		i := &s.items[0]
@@ -238,16 +252,16 @@ func (m *model) register(w *world, from *record.Record, brings int8, by oracle.O
 		s.edited[0] = by == oracle.Nobody && brings != own
 	}
 	if from != nil {
-		blocked := from.Quarantined != nil || m.otherMachine(*from, machine)
+		own, _ := m.policy.Turn(machines[machine], *from, 0, deleted)
 		for k := range m.Keys {
-			v, i := remembered(*from, m.names[k]), &s.items[k]
+			v, i := remembered(own, m.names[k]), &s.items[k]
 			switch {
 			case v == none:
 			case i.Value != none:
 				i.Brought = i.Value
-			case blocked || w.ignores && k == 0 || m.Protected && k == 0:
+			case own.Isolated() || w.ignores && k == 0 || m.Protected && k == 0:
 			default:
-				i.Value, i.Given, i.From = v, v, versionOf(values[v], m.names[k], from)
+				i.Value, i.Given, i.From = v, v, versionOf(values[v], m.names[k], &own)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ const (
 type state struct {
 	object  int8 // 1, 2, ... in the order of registration
 	machine int8
+	side    int8 // the machine that this counts for: its own, until an operator gives another one its record
 	deleted bool // this is what the API server deleted
 	items   [maxKeys]oracle.Item
 	edited  [maxKeys]bool // a client, or another admission policy, decided on this item by this change
@@ -27,10 +28,13 @@ type state struct {
 	read [2]any // what the product reads of it, see observation; it is the same each time
 }
 
-// about is the log as far as it is about one key.
-func about(log []*state, k int) []oracle.State {
+// about is the log as far as it is about one key of one machine.
+func about(log []*state, side int8, k int) []oracle.State {
 	all := make([]oracle.State, len(log))
 	for at, s := range log {
+		if all[at].Object = int(s.object); s.side != side {
+			continue
+		}
 		all[at] = oracle.State{Object: int(s.object), Edited: s.edited[k], Bare: s.bare, Void: s.void, Item: s.items[k]}
 	}
 	return all

@@ -44,7 +44,7 @@ const (
 func (m *model) text(s step) string {
 	value := func(v int8) string { return fmt.Sprintf("%q", values[v]) }
 	machine := ""
-	if m.Machines {
+	if m.Machines != "" {
 		machine = fmt.Sprintf(" on machine %c", 'A'+s.b-1)
 	}
 	switch s.kind {
@@ -182,7 +182,7 @@ func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
 // registrations are the ways in which the next object comes to be.
 func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
 	last := int8(0)
-	if m.Machines {
+	if m.Machines != "" {
 		last = 1
 	}
 	for machine := last; machine <= 2*last; machine++ {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -12,22 +13,23 @@ type bounds struct {
 	Captures int
 
 	Objects, Edits, Faults, Heartbeats, Cancelled int8
-	Policies                                      int8 // times that the policy changes which keys it selects: key 0, or not
-	Unstamps                                      int8 // times that a client removes the annotation
-	Losses                                        int8 // times that the record vanishes, is put back older, or is written manually
-	Machines                                      bool // two machines share the name, and the policy quarantines
-	Kubelet                                       bool // the kubelet has an own value for key 0
-	Admission                                     bool // another admission policy sets key 0 in a CREATE
-	Rule                                          bool // the policy derives taint key 0 from label key 1
-	Owned                                         bool // the owner of a label is restored with it
-	Protected                                     bool // the webhook may not restore key 0; capture does
-	JSON                                          bool // every record goes through its JSON
+	Policies                                      int8              // times that the policy changes which keys it selects: key 0, or not
+	Unstamps                                      int8              // times that a client removes the annotation
+	Losses                                        int8              // times that the record vanishes, is put back older, or is written manually
+	Machines                                      policy.OnMismatch `json:",omitempty"` // two machines share the name, and this happens; empty: there is one
+	Kubelet                                       bool              // the kubelet has an own value for key 0
+	Admission                                     bool              // another admission policy sets key 0 in a CREATE
+	Rule                                          bool              // the policy derives taint key 0 from label key 1
+	Owned                                         bool              // the owner of a label is restored with it
+	Protected                                     bool              // the webhook may not restore key 0; capture does
+	JSON                                          bool              // every record goes through its JSON
 }
 
 // model is what all worlds of an exploration share.
 type model struct {
 	bounds
-	names [maxKeys]string
+	names  [maxKeys]string
+	policy policy.Policy
 }
 
 // world is one state of everything: the Node objects, the records, and what each process knows.
@@ -39,7 +41,6 @@ type world struct {
 	tooFar               bool // a state was merged that came too late to count
 	ignores              bool // the policy does not select key 0 now
 	broken               bool // a Node was changed as it must never be, see [model.patch]
-	isolated             int8 // the state with which another machine was isolated; 0: none
 	left                 left
 	logHash, recordsHash hash
 }
