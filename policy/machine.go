@@ -71,7 +71,9 @@ func (p Policy) Turn(seen record.Machine, r record.Record, version record.Versio
 }
 
 // TellsMachinesApart reports whether each machine of a name has only what it had itself, until an operator decides otherwise.
-func (p Policy) TellsMachinesApart() bool { return p.onMismatch == Quarantine || p.onMismatch == Forget }
+func (p Policy) TellsMachinesApart() bool {
+	return p.onMismatch == Quarantine || p.onMismatch == Forget
+}
 
 // Keeping is what a record keeps of machines that had its name before.
 func (p Policy) Keeping(now time.Time) record.Keeping {

@@ -235,9 +235,9 @@ func TestAKubeletThatForgesMachinesOfItsNamePushesOutNoRecordWithALabelThatItMay
 	const name = "forging"
 	had := map[string]string{"dedicated": "ci", worker: ""}
 	withPolicy(t, policytest.Manifest(forgetPolicy), func() {
-		registerAs(t, name, "one")
+		registerAs(t, name, "forging-one")
 		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-		machineHas(t, name, "one", had)
+		machineHas(t, name, "forging-one", had)
 		config := nodekeep.Cluster.Kubelet(name)
 		config.UserAgent = "kubectl/v1.36.0" // else its labels are not recorded, and nothing is set aside
 		kubelet, err := kubernetes.NewForConfig(config)
@@ -254,8 +254,8 @@ func TestAKubeletThatForgesMachinesOfItsNamePushesOutNoRecordWithALabelThatItMay
 		}
 		nodekeep.DeleteNode(t, name)
 		waitGone(t, name)
-		registerAs(t, name, "one") // a claim is enough under the name that the machine had, as with restore
-		machineHas(t, name, "one", had)
+		registerAs(t, name, "forging-one") // a claim is enough under the name that the machine had, as with restore
+		machineHas(t, name, "forging-one", had)
 		assert.NotContains(t, nodekeep.Node(t, name).Labels, "mine")
 	})
 }
