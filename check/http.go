@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -32,7 +34,7 @@ func (r *run) http(ctx context.Context, check *verify.HTTP) error {
 		return failing(err, "GET %s", request.URL.Host)
 	}
 	defer func() { _ = response.Body.Close() }() // nothing more is expected of the connection
-	expected := cmp.Or(check.Status, http.StatusOK)
+	expected := ptr.Deref(check.Status, http.StatusOK)
 	if response.StatusCode == expected {
 		return nil
 	}

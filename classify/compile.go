@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/record"
 )
@@ -305,10 +306,10 @@ func (c *compiler) devices(of DeviceCondition, at *field.Path) *DeviceCondition 
 	if (of.Attribute == "") != (of.Glob == "") {
 		c.errs = append(c.errs, field.Required(at, "attribute and glob belong together"))
 	}
-	if of.Min < 0 {
-		c.errs = append(c.errs, field.Invalid(at.Child("min"), of.Min, "must be at least 1"))
+	of.Min = new(ptr.Deref(of.Min, 1))
+	if *of.Min < 1 {
+		c.errs = append(c.errs, field.Invalid(at.Child("min"), *of.Min, "must be at least 1"))
 	}
-	of.Min = max(1, of.Min)
 	return &of
 }
 

@@ -225,7 +225,7 @@ func TestEvaluate(t *testing.T) {
 			rules: one(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), want: labels{"hit": "false"},
 		},
 		"devices of ResourceSlices are counted": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: 2}}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: new(2)}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Devices: []classify.Device{
 				{Driver: "gpu.nvidia.com", Attributes: labels{"productName": "NVIDIA GeForce RTX 5070 Ti"}}, {Driver: "gpu.nvidia.com", Attributes: labels{"productName": "GeForce RTX 5070"}},
 				{Driver: "other", Attributes: labels{"productName": "RTX 5070"}},
@@ -240,7 +240,7 @@ func TestEvaluate(t *testing.T) {
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"devices of a driver that has not published all of them are not known": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: 2}}}),
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: new(2)}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
 			want:  labels{}, blocked: map[string]string{"hit": "one"},
 		},
@@ -289,7 +289,7 @@ func TestCompileNamesEveryError(t *testing.T) {
 		{Name: "twice", When: classify.Condition{Clause: classify.Clause{Labels: "later=1,own=1"}}, Set: map[string]string{"own": "1"}, Precedence: "me"},
 		{Name: "twice", When: classify.Condition{Clause: classify.Clause{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
 		{Name: "empty"},
-		{Name: "devices", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: -1}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
+		{Name: "devices", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: new(-1)}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
 	}, field.NewPath("labels", "rules"))
 	for _, want := range []string{
 		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.nameRegex`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,

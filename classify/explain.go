@@ -91,7 +91,7 @@ func (t *trace) label(e *evaluation, requirement *labels.Requirement, holds trut
 }
 
 func (t *trace) devices(f *Facts, of *DeviceCondition, found int, holds truth) {
-	want := ">=" + strconv.Itoa(of.Min)
+	want := ">=" + strconv.Itoa(*of.Min)
 	if of.Glob != "" {
 		want += fmt.Sprintf(" with %s %s", of.Attribute, of.Glob)
 	}

@@ -179,8 +179,8 @@ func (f *Facts) has(c *condition, trace *trace) truth {
 		}
 	}
 	known := f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, c.devices.Driver)
-	holds := truthOf(found >= c.devices.Min)
-	if found < c.devices.Min && !known {
+	holds := truthOf(found >= *c.devices.Min)
+	if found < *c.devices.Min && !known {
 		holds = unknown
 	}
 	if trace != nil {

@@ -121,7 +121,7 @@ type DeviceCondition struct {
 	Glob string `json:"glob"`
 	// How many there must be at least; 1 by default.
 	// +kubebuilder:validation:Minimum=1
-	Min int `json:"min"`
+	Min *int `json:"min"`
 }
 
 // Reported reports whether the rule uses something that the Node's kubelet reports: it can claim what it likes. Labels are not

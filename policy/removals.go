@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,13 @@ func (p Policy) removalWarnings() (warnings []string) {
 			warnings = append(warnings, "verify.profiles: "+profile.Name+" "+warning)
 		}
 	}
-	if stop := p.verify.Limits.StopAbove.String(); len(removing) > 0 && (stop == "0" || stop == "0%") {
-		warnings = append(warnings, fmt.Sprintf("verify.limits.stopAbove is %s: no Node is removed, although profiles have onFailure: %s", stop, strings.Join(removing, ", ")))
+	limits := p.verify.Limits
+	for _, limit := range [][2]string{
+		{"stopAbove", limits.StopAbove.String()}, {"deletionsPerHour", strconv.Itoa(limits.DeletionsPerHour)}, {"orPercent", strconv.Itoa(limits.OrPercent)},
+	} {
+		if len(removing) > 0 && strings.TrimSuffix(limit[1], "%") == "0" {
+			warnings = append(warnings, fmt.Sprintf("verify.limits.%s is %s: no Node is removed, although profiles have onFailure: %s", limit[0], limit[1], strings.Join(removing, ", ")))
+		}
 	}
 	return warnings
 }
@@ -31,7 +37,7 @@ func profileWarnings(profile verify.CompiledProfile) (warnings []string) {
 	switch takes := leastUntilRemoved(profile); {
 	case profile.OnTimeout == verify.Release && takes >= profile.Deadline:
 		warnings = append(warnings, fmt.Sprintf("removes no Node: onTimeout is release, and %d failed attempts take %s at least, which is not before the deadline, %s",
-			profile.Attempts.Max, writtenDuration(takes), writtenDuration(profile.Deadline)))
+			profile.MaxAttempts, writtenDuration(takes), writtenDuration(profile.Deadline)))
 	case profile.OnTimeout == verify.Release:
 		warnings = append(warnings, "removes Nodes that fail, and onTimeout is release: a Node whose removal is held takes workloads at the deadline")
 	}
@@ -57,7 +63,7 @@ func profileWarnings(profile verify.CompiledProfile) (warnings []string) {
 
 // leastUntilRemoved is the sum of the pauses between the attempts that must fail before a Node is removed.
 func leastUntilRemoved(profile verify.CompiledProfile) (sum time.Duration) {
-	for attempt := 1; attempt < profile.Attempts.Max; attempt++ {
+	for attempt := 1; attempt < profile.MaxAttempts; attempt++ {
 		sum += verify.Backoff(profile, attempt)
 	}
 	return sum

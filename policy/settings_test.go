@@ -45,7 +45,7 @@ func TestEverySingleValueOfTheFileIsASetting(t *testing.T) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			at := strings.TrimPrefix(path+"."+name, ".")
 			switch {
-			case field.Type.Kind() == reflect.String, field.Type.Kind() == reflect.Bool, field.Type.Kind() == reflect.Int,
+			case field.Type == reflect.TypeFor[*int](), field.Type.Kind() == reflect.String, field.Type.Kind() == reflect.Bool, field.Type.Kind() == reflect.Int,
 				field.Type == reflect.TypeFor[*intstr.IntOrString]():
 				single = append(single, at)
 			case field.Type.Kind() == reflect.Struct:

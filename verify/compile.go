@@ -34,6 +34,7 @@ type CompiledProfile struct {
 	Selector     labels.Selector
 	Timeout      time.Duration
 	StartTimeout time.Duration
+	MaxAttempts  int
 	Backoff      time.Duration
 	MaxBackoff   time.Duration
 	Deadline     time.Duration
@@ -42,10 +43,13 @@ type CompiledProfile struct {
 	Hash string
 }
 
+// CompiledStart is a start that was checked.
+type CompiledStart struct{ PerSecond, InFlight int }
+
 // Profiles is the section verify once it was checked. The zero value selects no Node. It is not to be changed.
 type Profiles struct {
 	Label  string
-	Start  Start
+	Start  CompiledStart
 	Limits CompiledLimits
 	all    []CompiledProfile
 }
@@ -163,12 +167,15 @@ func (c *compiler) unique(name string, before sets.Set[string], at *field.Path, 
 	before.Insert(name)
 }
 
-// number checks a number that has a default: 0 stands for it.
-func (c *compiler) number(value, otherwise, most int, at *field.Path) int {
-	if value < 0 || value > most {
-		c.invalid(at, value, fmt.Sprintf("must be from 1 to %d", most))
+// number checks a number, or is its default where there is none.
+func (c *compiler) number(value *int, otherwise, least, most int, at *field.Path) int {
+	if value == nil {
+		return otherwise
 	}
-	return cmp.Or(value, otherwise)
+	if *value < least || *value > most {
+		c.invalid(at, *value, fmt.Sprintf("must be from %d to %d", least, most))
+	}
+	return *value
 }
 
 // tooMany checks the length of a list.
@@ -212,10 +219,10 @@ func written(duration time.Duration) string {
 	return text
 }
 
-func (c *compiler) start(start Start, at *field.Path) Start {
-	return Start{
-		PerSecond: c.number(start.PerSecond, 10, maxPerSecond, at.Child("perSecond")),
-		InFlight:  c.number(start.InFlight, 200, maxInFlight, at.Child("inFlight")),
+func (c *compiler) start(start Start, at *field.Path) CompiledStart {
+	return CompiledStart{
+		PerSecond: c.number(start.PerSecond, 10, 1, maxPerSecond, at.Child("perSecond")),
+		InFlight:  c.number(start.InFlight, 200, 1, maxInFlight, at.Child("inFlight")),
 	}
 }
 
@@ -233,7 +240,7 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, 10*time.Minute, at.Child("timeout"))
 	one.StartTimeout = c.duration(&one.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, at.Child("startTimeout"))
 	attempts := at.Child("attempts")
-	one.Attempts.Max = c.number(profile.Attempts.Max, 5, maxAttempts, attempts.Child("max"))
+	one.MaxAttempts = c.number(profile.Attempts.Max, 5, 1, maxAttempts, attempts.Child("max"))
 	one.Backoff = c.duration(&one.Attempts.Backoff, "10s", time.Second, time.Hour, attempts.Child("backoff"))
 	one.MaxBackoff = c.duration(&one.Attempts.MaxBackoff, orLonger("5m", one.Backoff), time.Second, 24*time.Hour, attempts.Child("maxBackoff"))
 	if one.MaxBackoff < one.Backoff {

@@ -65,7 +65,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	profiles, errs := compile(read(t, whole))
 	require.Empty(t, errs)
 	assert.Equal(t, "example.com/ready", profiles.Label)
-	assert.Equal(t, verify.Start{PerSecond: 5, InFlight: 50}, profiles.Start)
+	assert.Equal(t, verify.CompiledStart{PerSecond: 5, InFlight: 50}, profiles.Start)
 	require.Len(t, profiles.All(), 2)
 
 	gpu, ok := profiles.For(map[string]string{"gpu": "yes", "kubernetes.io/os": "linux"})
@@ -77,7 +77,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	assert.Equal(t, 5*time.Second, gpu.Backoff)
 	assert.Equal(t, time.Minute, gpu.MaxBackoff)
 	assert.Equal(t, 10*time.Minute, gpu.Deadline)
-	assert.Equal(t, 3, gpu.Attempts.Max)
+	assert.Equal(t, 3, gpu.MaxAttempts)
 	assert.Equal(t, verify.Release, gpu.OnTimeout)
 	assert.Equal(t, verify.PassIfMissing, gpu.Wait.Conditions[0].IfMissing)
 	assert.Equal(t, verify.WaitIfMissing, gpu.Wait.Conditions[1].IfMissing)
@@ -86,7 +86,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	assert.Equal(t, verify.AnyServer, gpu.Checks[1].DNS.Servers)
 	assert.True(t, gpu.Checks[0].IsRequired())
 	assert.False(t, gpu.Checks[1].IsRequired())
-	assert.Equal(t, 200, gpu.Checks[6].HTTP.Status)
+	assert.Equal(t, 200, *gpu.Checks[6].HTTP.Status)
 	var kinds []string
 	for _, check := range gpu.Checks {
 		kinds = append(kinds, check.Kind())
@@ -99,7 +99,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	assert.Equal(t, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}, others.Taint)
 	assert.Equal(t, verify.Taint+":NoSchedule", others.Profile.Taint)
 	assert.Equal(t, []time.Duration{30 * time.Second, 10 * time.Minute, 10 * time.Minute, 14 * time.Minute}, []time.Duration{others.Timeout, others.Backoff, others.MaxBackoff, others.Deadline})
-	assert.Equal(t, 5, others.Attempts.Max)
+	assert.Equal(t, 5, others.MaxAttempts)
 	assert.Equal(t, verify.Keep, others.OnTimeout)
 
 	assert.Equal(t, []corev1.Taint{gpu.Taint, others.Taint}, profiles.Taints())
@@ -117,7 +117,7 @@ func TestNoProfilesSelectNoNode(t *testing.T) {
 		assert.Empty(t, profiles.Taints())
 	}
 	assert.Equal(t, verify.Label, profiles.Label)
-	assert.Equal(t, verify.Start{PerSecond: 10, InFlight: 200}, profiles.Start)
+	assert.Equal(t, verify.CompiledStart{PerSecond: 10, InFlight: 200}, profiles.Start)
 }
 
 func TestTheHashNamesWhatIsAskedAndNotThePace(t *testing.T) {
@@ -232,8 +232,8 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a stopAbove that is none":           {section: "limits: {stopAbove: most}", field: "verify.limits.stopAbove", says: "must be a number of Nodes, or a percentage"},
 		"a stopAbove above all":              {section: "limits: {stopAbove: 101%}", field: "verify.limits.stopAbove", says: "from 0% to 100%"},
 		"a negative stopAbove":               {section: "limits: {stopAbove: -1}", field: "verify.limits.stopAbove", says: "must not be negative"},
-		"too many removals an hour":          {section: "limits: {deletionsPerHour: 51}", field: "verify.limits.deletionsPerHour", says: "must be from 1 to 50"},
-		"a percentage above all":             {section: "limits: {orPercent: 101}", field: "verify.limits.orPercent", says: "must be from 1 to 100"},
+		"too many removals an hour":          {section: "limits: {deletionsPerHour: 51}", field: "verify.limits.deletionsPerHour", says: "must be from 0 to 50"},
+		"a percentage above all":             {section: "limits: {orPercent: 101}", field: "verify.limits.orPercent", says: "must be from 0 to 100"},
 		"a cooldown that is too short":       {section: "limits: {cooldown: 1s}", field: "verify.limits.cooldown", says: "must be from 1m to 24h"},
 		"reboots with an evicting taint":     {section: "profiles: [{name: a, checks: [{name: a, api: {}}], reverify: onReboot, taint: 'a:NoExecute'}]", field: "verify.profiles[0].reverify", says: "would evict its Pods"},
 		"a profile without checks":           {section: "profiles: [{name: a}]", field: "verify.profiles[0].checks", says: "at least one check"},

@@ -164,10 +164,7 @@ func (c *compiler) port(port, text string, at *field.Path) {
 
 func (c *compiler) http(http HTTP, at *field.Path) *HTTP {
 	c.url(http.URL, at.Child("url"))
-	http.Status = cmp.Or(http.Status, 200)
-	if http.Status < 100 || http.Status > 599 {
-		c.invalid(at.Child("status"), http.Status, "must be an HTTP status, from 100 to 599")
-	}
+	http.Status = new(c.number(http.Status, 200, 100, 599, at.Child("status")))
 	if http.CA != "" {
 		if !strings.HasPrefix(http.URL, "https:") {
 			c.errs = append(c.errs, field.Forbidden(at.Child("ca"), "only an https URL has a certificate to verify"))

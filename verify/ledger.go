@@ -137,8 +137,8 @@ func (l Ledger) Holds(removal Removal, limits CompiledLimits, nodes int, now tim
 	switch {
 	case sameName.After(now):
 		return &Brake{Reason: BrakeSameNode, Until: sameName}
-	case budget < 1: // limits that were never compiled allow nothing
-		return &Brake{Reason: BrakeBudget, Until: now.Add(budgetWindow)}
+	case budget < 1: // nor do limits that were never compiled
+		return BrakeOf(BrakeBudget, "they allow none")
 	case len(inHour) >= budget:
 		return &Brake{Reason: BrakeBudget, Until: inHour[len(inHour)-budget].Add(budgetWindow)}
 	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():

@@ -32,6 +32,7 @@ func limitsOf(t *testing.T, text string) verify.CompiledLimits {
 
 func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 	hour := limitsOf(t, "{deletionsPerHour: 3, orPercent: 10, cooldown: 1m}")
+	none := verify.BrakeOf(verify.BrakeBudget, "they allow none")
 	three := []verify.Removal{done(removal("a", 0)), done(removal("b", 10*time.Minute)), done(removal("c", 20*time.Minute))}
 	for name, one := range map[string]struct {
 		ledger []verify.Removal
@@ -51,8 +52,10 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
 		"the same name after 24 h":                    {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
 		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
-		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}},
-		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(90 * time.Minute)}},
+		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: none},
+		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: none},
+		"no removals an hour":                         {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 0}"), nodes: 100, brake: none},
+		"of no percent of Nodes":                      {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{orPercent: 0}"), nodes: 100, brake: none},
 		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
 		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
 	} {

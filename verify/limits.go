@@ -16,14 +16,14 @@ type Limits struct {
 	// +kubebuilder:validation:Pattern=`^(100|[1-9]?[0-9])%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="must not be negative"
 	StopAbove *intstr.IntOrString `json:"stopAbove"`
-	// How many removals an hour there are at most; 3 by default.
-	// +kubebuilder:validation:Minimum=1
+	// How many removals an hour there are at most; 3 by default. If it is 0, there are none.
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=50
-	DeletionsPerHour int `json:"deletionsPerHour"`
-	// Of how many percent of the Nodes that profiles select, which is one at least; 10 by default.
-	// +kubebuilder:validation:Minimum=1
+	DeletionsPerHour *int `json:"deletionsPerHour"`
+	// Of how many percent of the Nodes that profiles select, which is one at least; 10 by default. If it is 0, of none.
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
-	OrPercent int `json:"orPercent"`
+	OrPercent *int `json:"orPercent"`
 	// The pause after each removal; 15m by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Cooldown string `json:"cooldown"`
@@ -61,8 +61,8 @@ const maxDeletions = 50
 func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
 	return CompiledLimits{
 		StopAbove:        c.share(limits.StopAbove, at.Child("stopAbove")),
-		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, maxDeletions, at.Child("deletionsPerHour")),
-		OrPercent:        c.number(limits.OrPercent, 10, 100, at.Child("orPercent")),
+		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, at.Child("deletionsPerHour")),
+		OrPercent:        c.number(limits.OrPercent, 10, 0, 100, at.Child("orPercent")),
 		Cooldown:         c.duration(&limits.Cooldown, "15m", time.Minute, 24*time.Hour, at.Child("cooldown")),
 	}
 }
@@ -98,5 +98,8 @@ func (l CompiledLimits) allows(nodes int) int {
 
 // budget is how many removals fit into an hour in a cluster with so many Nodes that profiles select.
 func (l CompiledLimits) budget(nodes int) int {
+	if l.OrPercent == 0 {
+		return 0
+	}
 	return min(l.DeletionsPerHour, max(1, nodes*l.OrPercent/100))
 }

@@ -217,7 +217,7 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	switch {
 	case judged.Verdict == VerdictFailed:
 		action = seen.removal(action, progress, profiles, now)
-	case judged.Verdict == VerdictShared && profile.Removes() && progress.Failed+1 >= profile.Attempts.Max:
+	case judged.Verdict == VerdictShared && profile.Removes() && progress.Failed+1 >= profile.MaxAttempts:
 		action = action.held(&Brake{Reason: BrakeSharedFailure})
 	}
 	if action.Do == DoRecord || action.Do == DoRemove {

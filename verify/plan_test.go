@@ -20,7 +20,7 @@ func planProfile(t *testing.T, change func(*verify.Profile)) verify.Profiles {
 	t.Helper()
 	profile := verify.Profile{
 		Name: "gpu", NodeSelector: "gpu=yes", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
-		Attempts: verify.Attempts{Max: 3, Backoff: "10s", MaxBackoff: "1m"},
+		Attempts: verify.Attempts{Max: new(3), Backoff: "10s", MaxBackoff: "1m"},
 	}
 	if change != nil {
 		change(&profile)
@@ -398,7 +398,7 @@ func TestProjection(t *testing.T) {
 }
 
 func TestFirstAttemptsGoBeforeRetries(t *testing.T) {
-	starts := verify.NewStarts(verify.Start{PerSecond: 1, InFlight: 2})
+	starts := verify.NewStarts(verify.CompiledStart{PerSecond: 1, InFlight: 2})
 	starts.Want("retry", false)
 	starts.Want("first", true)
 	starts.Want("last", true)

@@ -41,11 +41,11 @@ type Start struct {
 	// How many Pods are created a second; 10 by default.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	PerSecond int `json:"perSecond"`
+	PerSecond *int `json:"perSecond"`
 	// How many Pods exist at once; 200 by default.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2000
-	InFlight int `json:"inFlight"`
+	InFlight *int `json:"inFlight"`
 }
 
 // Profile defines what is asked of the Nodes that it selects.
@@ -144,7 +144,7 @@ type Attempts struct {
 	// How many attempts there are before the Node counts as stuck; 5 by default.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
-	Max int `json:"max"`
+	Max *int `json:"max"`
 	// The pause after the first attempt, which doubles with each; 10s by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Backoff string `json:"backoff"`
@@ -266,7 +266,7 @@ type HTTP struct {
 	// The status that it must have; 200 by default.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=599
-	Status int `json:"status,omitempty"`
+	Status *int `json:"status,omitempty"`
 	// Certificates of authorities, as PEM.
 	CA string `json:"ca,omitempty"`
 }

@@ -153,7 +153,7 @@ func (p Progress) Opened() Progress {
 }
 
 // Stuck reports whether the Node has had all its attempts; it is tried on, once in maxBackoff.
-func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.Attempts.Max }
+func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= profile.MaxAttempts }
 
 // FreeReturns is how often in a row the taint may return soon after its removal before there is a pause. An operator has a Node checked again a few
 // times after a repair. Another mutating admission policy can add the taint again in the very PATCH that removes it, without end.
@@ -226,7 +226,7 @@ func Backoff(profile CompiledProfile, attempts int) time.Duration {
 	for i := 1; i < attempts && wait < profile.MaxBackoff; i++ {
 		wait *= 2
 	}
-	if attempts >= profile.Attempts.Max {
+	if attempts >= profile.MaxAttempts {
 		return profile.MaxBackoff
 	}
 	return min(wait, profile.MaxBackoff)

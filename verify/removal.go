@@ -59,7 +59,7 @@ func (p Profiles) MayRemove(node *Node) bool {
 // and verified Nodes must pass what fails here.
 func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {
 	profile, progress := record.Profile, record.Progress
-	if !profiles.MayRemove(o.Node) || progress.Failed < profile.Attempts.Max || progress.Removing != "" {
+	if !profiles.MayRemove(o.Node) || progress.Failed < profile.MaxAttempts || progress.Removing != "" {
 		return record
 	}
 	cleared, held := o.Control.clears(record, now)

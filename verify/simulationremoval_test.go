@@ -160,7 +160,7 @@ func (c *modelController) checkRemoved(live *modelNode, action verify.Action, co
 		c.fail("node %s was removed for a failure of the time of a shared one", live.Name)
 	case (failing+1+ofProfile)*100 > share*(len(nodes)+ofProfile):
 		c.fail("node %s was removed while %d of %d fail, and %d were removed", live.Name, failing+1, len(nodes), ofProfile)
-	case !live.faked && verify.ParseProgress(live.Annotation).Failed+1 < action.Profile.Attempts.Max:
+	case !live.faked && verify.ParseProgress(live.Annotation).Failed+1 < action.Profile.MaxAttempts:
 		c.fail("node %s was removed after %d failures", live.Name, verify.ParseProgress(live.Annotation).Failed+1)
 	}
 }

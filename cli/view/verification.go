@@ -46,7 +46,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	of := verify.NodeOf(node)
 	seen := verify.Observed{Node: &of, DaemonSets: ready}
 	if profile, ok := profiles.For(node.Labels); ok {
-		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.Attempts.Max, string(profile.OnTimeout)
+		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.MaxAttempts, string(profile.OnTimeout)
 		if profiles.MayRemove(&of) {
 			v.OnFailure = string(profile.OnFailure)
 		}

@@ -79,7 +79,7 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 		return
 	}
 	reason, then := VerificationFailed, fmt.Sprintf("The next attempt comes in %s", progress.Pause(action.Profile))
-	if progress.Attempts == action.Profile.Attempts.Max || progress.Stuck(action.Profile) && progress.Last.Result == verify.VerdictInconclusive {
+	if progress.Attempts == action.Profile.MaxAttempts || progress.Stuck(action.Profile) && progress.Last.Result == verify.VerdictInconclusive {
 		reason, then = VerificationStuck, fmt.Sprintf("It is tried on, every %s", progress.Pause(action.Profile))
 	}
 	others := ""

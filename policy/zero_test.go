@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
+)
+
+func TestAZeroIsZeroOrAnErrorOfItsFieldAndNeverTheDefault(t *testing.T) {
+	profile := func(section string) string {
+		return "verify: {profiles: [{name: a, checks: [{name: c, " + section + "}]}]}\n"
+	}
+	numbers := map[string]struct {
+		section string
+		valid   bool
+	}{
+		"spec.verify.limits.deletionsPerHour":                 {"verify: {limits: {deletionsPerHour: 0}}\n", true},
+		"spec.verify.limits.orPercent":                        {"verify: {limits: {orPercent: 0}}\n", true},
+		"spec.verify.limits.stopAbove":                        {"verify: {limits: {stopAbove: 0}}\n", true},
+		"spec.verify.start.perSecond":                         {"verify: {start: {perSecond: 0}}\n", false},
+		"spec.verify.start.inFlight":                          {"verify: {start: {inFlight: 0}}\n", false},
+		"spec.verify.profiles[0].attempts.max":                {"verify: {profiles: [{name: a, attempts: {max: 0}, checks: [{name: c, api: {}}]}]}\n", false},
+		"spec.verify.profiles[0].checks[0].http.status":       {profile("http: {url: 'https://example.com', status: 0}"), false},
+		"spec.verify.profiles[0].checks[0].service.port":      {profile("service: {name: a/b, port: 0}"), false},
+		"spec.verify.profiles[0].checks[0].service.endpoints": {profile("service: {name: a/b, port: 1, endpoints: 0}"), true},
+		"spec.labels.rules[0].when.any[0].devices.min":        {"labels: {rules: [{name: a, when: {any: [{devices: {driver: d, min: 0}}]}, set: {example.com/a: b}}]}\n", false},
+		"spec.labels.rules[0].when.devices.min":               {"labels: {rules: [{name: a, when: {devices: {driver: d, min: 0}}, set: {example.com/a: b}}]}\n", false},
+	}
+	var walked []string
+	for _, path := range numberPaths("spec", reflect.TypeFor[Spec](), nil) {
+		c, known := numbers[path]
+		if !assert.True(t, known, "%s takes a number: say here what 0 is", path) {
+			continue
+		}
+		walked = append(walked, path)
+		p, err := Load([]byte(policytest.Manifest(c.section)), DefaultGate)
+		if !c.valid {
+			require.ErrorContains(t, err, path)
+			continue
+		}
+		require.NoError(t, err)
+		if key := strings.TrimPrefix(path, "spec."); slices.ContainsFunc(p.Settings(), func(s Setting) bool { return s.Field == key }) {
+			assert.Contains(t, p.Settings(), Setting{Field: key, Value: "0"})
+		}
+	}
+	assert.Len(t, walked, len(numbers))
+}
+
+// numberPaths are the fields of a type that take a number. Each type is entered once.
+func numberPaths(path string, of reflect.Type, within []reflect.Type) (paths []string) {
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	switch {
+	case of.Kind() == reflect.Int || of == reflect.TypeFor[intstr.IntOrString]():
+		return []string{path}
+	case of.Kind() == reflect.Slice:
+		return numberPaths(path+"[0]", of.Elem(), within)
+	case of.Kind() != reflect.Struct || slices.Contains(within, of):
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(of) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" && f.IsExported() {
+			paths = append(paths, numberPaths(path+"."+name, f.Type, append(slices.Clone(within), of))...)
+		}
+	}
+	return paths
+}
