@@ -12,8 +12,6 @@ import (
 	"net/url"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -34,7 +32,10 @@ func (r *run) http(ctx context.Context, check *verify.HTTP) error {
 		return failing(err, "GET %s", request.URL.Host)
 	}
 	defer func() { _ = response.Body.Close() }() // nothing more is expected of the connection
-	expected := ptr.Deref(check.Status, http.StatusOK)
+	expected := http.StatusOK
+	if check.Status != nil {
+		expected = *check.Status
+	}
 	if response.StatusCode == expected {
 		return nil
 	}

@@ -59,9 +59,17 @@ func (p Profiles) Controls(node *Node) bool {
 // ControlKey names the profile and what it asks.
 func (p CompiledProfile) ControlKey() string { return p.Name + "/" + p.Hash }
 
-// Due reports whether another control Pod is to be started: fewer run or have ended recently than are wanted.
-func (c Control) Due(profile CompiledProfile, now time.Time) bool {
-	return len(c.Current(profile, now)) < min(controlsWanted, c.Able)
+// Due reports whether another control Pod is to be started: fewer are asked than are wanted.
+func (c Control) Due(profile CompiledProfile, since, now time.Time) bool {
+	return len(c.Asked(profile, since, now)) < min(controlsWanted, c.Able)
+}
+
+// Asked are the control Pods that run, and those whose results count and that were not created before since. One that runs takes a place also if it was
+// created before. So there are never more of them at once than are wanted.
+func (c Control) Asked(profile CompiledProfile, since, now time.Time) []ControlPod {
+	return slices.DeleteFunc(c.Current(profile, now), func(pod ControlPod) bool {
+		return pod.Created.Before(since) && c.judged(pod, profile, now).Verdict != VerdictRunning
+	})
 }
 
 // Current are the control Pods that run, or whose results count.
@@ -122,8 +130,8 @@ func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	switch until := action.controlledUntil(); {
 	case !now.Before(until):
 		return action, false
-	case c.Due(action.Profile, now):
-		return action.next(DoControl, "verified Nodes are to be asked the same", now.Add(controlRetry)), true
+	case c.Due(action.Profile, time.Time{}, now):
+		return action.control(time.Time{}, now), true
 	case !again.IsZero():
 		return action.next(DoWait, "verified Nodes are asked the same", earliest(again, until)), true
 	}
@@ -131,7 +139,17 @@ func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 }
 
 // controlledUntil is how long an attempt waits for its control: a kubelet may delete the Pods on its Node.
-func (a Action) controlledUntil() time.Time { return a.Pod.Created.Add(2 * a.Profile.longest()) }
+func (a Action) controlledUntil() time.Time { return a.Pod.Created.Add(a.Profile.decided()) }
+
+// decided is how long an attempt takes at most. Its own Pod may take the longest time. So may control Pods that run already when it ends, and then those
+// that answer it.
+func (p CompiledProfile) decided() time.Duration { return 3 * p.longest() }
+
+// control is the action that has control Pods started, of which none counts that was created before since.
+func (a Action) control(since, now time.Time) Action {
+	a.ControlSince = since
+	return a.next(DoControl, "verified Nodes are to be asked the same", now.Add(controlRetry))
+}
 
 // controlRetry is when to look again for a control Pod that was to be started.
 const controlRetry = time.Second

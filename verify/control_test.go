@@ -101,14 +101,14 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 		"control never comes": {
 			pod: func(pod *verify.Pod) {
 				ended(corev1.PodFailed, 1, refuses)(pod)
-				pod.Created = now.Add(-2 * 160 * time.Second)
+				pod.Created = now.Add(-3 * 160 * time.Second)
 			},
 			control: verify.Control{Able: 1}, want: verify.DoRecord, verdict: verify.VerdictFailed,
 		},
 		"control that never ends, of a Pod that waited long": {
 			pod: func(pod *verify.Pod) {
 				ended(corev1.PodFailed, 1, refuses)(pod)
-				pod.Created = now.Add(-2 * 160 * time.Second)
+				pod.Created = now.Add(-3 * 160 * time.Second)
 			},
 			control: asked(1, control(func(*verify.Pod) {})), want: verify.DoRecord, verdict: verify.VerdictFailed,
 		},

@@ -63,11 +63,13 @@ type Action struct {
 	Force   bool     // DoDelete: without waiting for the kubelet
 	// ControlOn is the Node that fails the same check; DoRecord of a failure that is shared.
 	ControlOn string
-	Judged    Judged       // DoOpen, DoRecord, DoRemove
-	Progress  Progress     // the annotation to write; what is known, where none is written
-	Show      Projection   // DoShow
-	Hold      corev1.Taint // DoHold
-	Removal   Removal      // DoRemove
+	// ControlSince is when a control Pod that answers must not have been created before; DoControl.
+	ControlSince time.Time
+	Judged       Judged       // DoOpen, DoRecord, DoRemove
+	Progress     Progress     // the annotation to write; what is known, where none is written
+	Show         Projection   // DoShow
+	Hold         corev1.Taint // DoHold
+	Removal      Removal      // DoRemove
 
 	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }

@@ -216,7 +216,7 @@ func (p Progress) Pause(profile CompiledProfile) time.Duration {
 
 // NextEnds is how long it takes at most until the next attempt has ended, with the control Pod that follows.
 func (p Progress) NextEnds(profile CompiledProfile) time.Duration {
-	return p.Pause(profile) + 2*profile.longest()
+	return p.Pause(profile) + profile.decided()
 }
 
 // Backoff is how long to wait after an attempt that did not pass. It is backoff after the first one, and doubles after each further one, up to

@@ -94,16 +94,13 @@ func (c Control) clears(record Action, now time.Time) (next Action, held *Brake)
 		return record, nil
 	}
 	passed, runs, until := 0, false, record.controlledUntil()
-	again := until // when the first control Pod will have taken too long, or counts no more
+	again := until // when the first control Pod will have taken too long
 	for _, pod := range c.Pods {
 		judged := c.judged(pod, profile, now)
 		switch fresh := !pod.Created.Before(record.Pod.Created); {
 		case judged.Verdict == VerdictRunning:
 			runs, again = true, earliest(judged.Again, again)
 		case !fresh:
-			if counts := controlCounts(pod.Pod, profile, now); now.Before(counts) {
-				again = earliest(counts, again)
-			}
 		case judged.Verdict == VerdictPassed:
 			passed++
 		case judged.Verdict == VerdictFailed:
@@ -117,8 +114,8 @@ func (c Control) clears(record Action, now time.Time) (next Action, held *Brake)
 		return record, nil
 	case !now.Before(until):
 		return record, noControl("too few verified Nodes answered the same in time")
-	case c.Due(profile, now):
-		return record.next(DoControl, "verified Nodes are to be asked the same", now.Add(controlRetry)), nil
+	case c.Due(profile, record.Pod.Created, now):
+		return record.control(record.Pod.Created, now), nil
 	case c.Able == 0 && !runs:
 		return record, noControl("no Node of the profile is verified and Ready")
 	}

@@ -625,7 +625,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		c.of(node.UID).Started = c.now
 		c.of(node.UID).Own = verify.OwnPod{UID: c.create(pod, name, ""), Attempt: action.Attempt}
 	case verify.DoControl:
-		c.startControl(action.Profile)
+		c.startControl(action.Profile, action.ControlSince)
 	case verify.DoDelete:
 		pod, ok := c.model.pods[action.Pod.Name]
 		switch {
@@ -680,12 +680,12 @@ func (c *modelController) able(profile verify.CompiledProfile) (names []string) 
 	return names
 }
 
-func (c *modelController) startControl(profile verify.CompiledProfile) {
+func (c *modelController) startControl(profile verify.CompiledProfile, since time.Time) {
 	known := c.control(profile)
 	able := slices.DeleteFunc(c.able(profile), func(name string) bool {
-		return slices.ContainsFunc(known.Current(profile, c.now), func(pod verify.ControlPod) bool { return pod.On == name })
+		return slices.ContainsFunc(known.Asked(profile, since, c.now), func(pod verify.ControlPod) bool { return pod.On == name })
 	})
-	if len(able) == 0 || !known.Due(profile, c.now) {
+	if len(able) == 0 || !known.Due(profile, since, c.now) {
 		return
 	}
 	name := fmt.Sprint(verify.ControlPrefix, c.serial)
@@ -758,7 +758,7 @@ func (c *modelController) checkCounted(action verify.Action, control verify.Cont
 		asked++
 		failed = failed || pod.Phase == corev1.PodFailed && pod.Containers[0].Message == refuses
 	}
-	deadline := before.Created.Add(2 * (action.Profile.StartTimeout + action.Profile.Timeout + 10*time.Second))
+	deadline := before.Created.Add(3 * (action.Profile.StartTimeout + action.Profile.Timeout + 10*time.Second))
 	switch {
 	case len(before.Containers) == 0 || before.Containers[0].Message != refuses:
 	case after.Last.Result == verify.VerdictShared && !failed:

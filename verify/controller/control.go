@@ -27,14 +27,30 @@ func (c *Controller) isShared(profile string) bool {
 
 // controls are the control Pods that this process created, by name. No other one counts: what a Pod says of itself proves nothing.
 type controls struct {
-	mu   sync.Mutex
-	pods map[string]control
+	mu    sync.Mutex
+	pods  map[string]control
+	since map[string]time.Time // by profile: none that was created before this answers what waits
 }
 
 // control is a control Pod as it was created.
 type control struct {
 	verify.ControlPod        // without a UID: it is being created
 	key               string // what it is for ([verify.CompiledProfile.ControlKey])
+}
+
+// wants notes that no control Pod of a profile answers that was created before.
+func (c *controls) wants(profile string, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since.After(c.since[profile]) {
+		c.since[profile] = since
+	}
+}
+
+func (c *controls) wanted(profile string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since[profile]
 }
 
 // creates notes that a control Pod is being created. What create returns is its uid.
@@ -186,12 +202,12 @@ func (c *Controller) sweepControl(ctx context.Context, one control, known map[st
 
 // startControl starts a control Pod of a profile on one of its verified Nodes that has none, whichever.
 func (c *Controller) startControl(ctx context.Context, profile verify.CompiledProfile) error {
-	known := c.controlOf(profile)
-	if !known.Due(profile, c.Now()) {
+	known, since := c.controlOf(profile), c.controls.wanted(profile.Name)
+	if !known.Due(profile, since, c.Now()) {
 		return nil
 	}
 	asked := sets.New[string]()
-	for _, pod := range known.Current(profile, c.Now()) {
+	for _, pod := range known.Asked(profile, since, c.Now()) {
 		asked.Insert(pod.On)
 	}
 	var able []*node

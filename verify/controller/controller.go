@@ -93,6 +93,7 @@ func New(options Options) (*Controller, error) {
 	}
 	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
 	c.standing.controls, c.controls.pods = map[string]int{}, map[string]control{}
+	c.controls.since = map[string]time.Time{}
 	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})

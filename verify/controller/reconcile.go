@@ -48,6 +48,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	case verify.DoStart:
 		return c.start(ctx, n, action)
 	case verify.DoControl:
+		c.controls.wants(action.Profile.Name, action.ControlSince)
 		c.queue.Add(controlWork + action.Profile.Name)
 	case verify.DoDelete:
 		return c.deletePod(ctx, name, action)
