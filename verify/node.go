@@ -92,8 +92,8 @@ type Observed struct {
 	Pods []Pod // what looks like worker Pods on the Node of that name
 	// DaemonSets are those that the profile waits for, by NAMESPACE/NAME, and whether their Pod on the Node is Ready.
 	DaemonSets map[string]bool
-	// Services are how many ready endpoints a Service has, by NAMESPACE/NAME. A Service that is missing here counts as ready.
-	Services map[string]int
+	// Services are what is behind Services, by NAMESPACE/NAME. A Service that is missing here counts as ready.
+	Services map[string]Backing
 	// Cold is true while no Node of the cluster can run ordinary Pods; see [TakesWorkloads].
 	Cold bool
 	// Control is that of the profile.
@@ -142,7 +142,7 @@ func (p Profiles) Opened(taints []corev1.Taint) []corev1.Taint {
 
 // TakesWorkloads reports whether ordinary Pods can run on a Node. While there is no such Node, the cluster's own DNS may have no place to run.
 func TakesWorkloads(ready, unschedulable bool, taints []corev1.Taint) bool {
-	return ready && !unschedulable && !slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule })
+	return ready && !unschedulable && Tolerate(nil, taints)
 }
 
 // Incomplete says by which taint another component still completes the Node's labels; until then, the profile is not known.

@@ -187,7 +187,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	if len(seen.Pods) > 0 {
 		return action
 	}
-	return seen.attempt(action, cluster, now)
+	return seen.attempt(action, profiles, cluster, now)
 }
 
 // ended is the next step after the worker Pod of this attempt. If its verdict, or the verdict of a control Pod, is still to come, ok is false.
@@ -230,7 +230,7 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 }
 
 // attempt starts the next worker Pod, once the Node is ready for it.
-func (seen Observed) attempt(action Action, cluster Cluster, now time.Time) Action {
+func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
 	profile, progress := action.Profile, action.Progress
 	if reason := seen.Node.notReady(); reason != "" {
 		action.Reason = reason
@@ -254,7 +254,7 @@ func (seen Observed) attempt(action Action, cluster Cluster, now time.Time) Acti
 	}
 	action.Do, action.Reason = DoStart, fmt.Sprintf("attempt %d", progress.Attempts+1)
 	action.First = progress.tried() == 0 && seen.Started.IsZero()
-	action.Skip = skipped(seen, profile, cluster)
+	action.Skip = skipped(seen, profiles, profile, cluster)
 	return action
 }
 
@@ -302,15 +302,17 @@ func deadlineOf(seen Observed, profile CompiledProfile) time.Time {
 	return deadline
 }
 
-// skipped are the checks that are skipped at a cold start. The Service that they need has no ready endpoint, and gets none before a Node is open.
-func skipped(seen Observed, profile CompiledProfile, cluster Cluster) (names []string) {
+// skipped are the checks that are skipped at a cold start. The Service that they need has no ready endpoint, and gets none before a Node like this one
+// is open.
+func skipped(seen Observed, profiles Profiles, profile CompiledProfile, cluster Cluster) (names []string) {
 	if !seen.Cold {
 		return nil
 	}
+	opened := profiles.Opened(seen.Node.Taints)
 	for _, check := range profile.Checks {
 		if slices.ContainsFunc(check.needs(cluster.DNS), func(service string) bool {
-			ready, ok := seen.Services[service]
-			return ok && ready == 0
+			backing, ok := seen.Services[service]
+			return ok && backing.waitsFor(opened)
 		}) {
 			names = append(names, check.Name)
 		}

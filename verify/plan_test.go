@@ -316,9 +316,9 @@ func TestAtAColdStartChecksOfWhatCannotBeThereYetAreSkipped(t *testing.T) {
 			verify.Check{Name: "gateway", TCP: &verify.TCP{Address: "192.0.2.1:443"}},
 			verify.Check{Name: "site", HTTP: &verify.HTTP{URL: "http://web.shop.svc:80/"}})
 	})
-	cold := verify.Observed{Node: readyNode(), Cold: true, Services: map[string]int{"kube-system/kube-dns": 0, "shop/web": 0}}
+	cold := verify.Observed{Node: readyNode(), Cold: true, Services: map[string]verify.Backing{"kube-system/kube-dns": {}, "shop/web": {}}}
 	assert.Equal(t, []string{"dns", "web", "registry", "site"}, verify.Plan(cold, profiles, modelCluster, born).Skip)
-	cold.Services["kube-system/kube-dns"] = 1
+	cold.Services["kube-system/kube-dns"] = verify.Backing{Ready: 1}
 	assert.Equal(t, []string{"web", "site"}, verify.Plan(cold, profiles, modelCluster, born).Skip)
 	cold.Cold = false
 	assert.Empty(t, verify.Plan(cold, profiles, modelCluster, born).Skip)

@@ -210,11 +210,64 @@ func TestAtAColdStartTheFirstNodeIsOpenedWithoutWhatCannotBeThereYet(t *testing.
 	b := newBed(t)
 	b.change("old", func(node *corev1.Node) { node.Spec.Unschedulable = true })
 	b.register("n1", refuses) // the check would fail
+	b.change("n1", unverifiedOnly)
 	_, stop := b.process()
 	defer stop()
-	b.waitFor("the Node must be opened", func() bool { return isOpen(b.node("n1")) })
+	b.waitFor("the Node must be opened", func() bool { return len(b.node("n1").Spec.Taints) == 0 })
 	assert.Equal(t, []string{"dns"}, b.progress("n1").Last.Skipped)
 	assert.Contains(t, <-b.events.Events, "skipped")
+}
+
+// unverifiedOnly leaves a Node no taint but that of verification.
+func unverifiedOnly(node *corev1.Node) { node.Spec.Taints = node.Spec.Taints[:1] }
+
+func TestTheChecksOfAServiceThatCouldBeThereAreSkippedOnNoNode(t *testing.T) {
+	own := corev1.Taint{Key: "example.com/infra", Effect: corev1.TaintEffectNoSchedule}
+	for name, c := range map[string]struct {
+		pod     func(*corev1.Pod) // of DNS; nil: there is none
+		node    func(*corev1.Node)
+		skipped bool
+	}{
+		"no Pod is there, and the Node is open for any":   {nil, nil, true},
+		"no Pod is there, and the Node has another taint": {nil, func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, own) }, false},
+		"it runs and does not answer":                     {func(p *corev1.Pod) { p.Spec.NodeName = "old" }, nil, false},
+		"it runs on a Node that is away":                  {func(p *corev1.Pod) { p.Spec.NodeName = "away" }, nil, true},
+		"it waits, and may run where no other Pod may": {func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Key: own.Key, Operator: corev1.TolerationOpExists}}
+		}, nil, false},
+		"it waits, and may run nowhere yet":      {func(*corev1.Pod) {}, nil, true},
+		"it waits, and may not run here either":  {func(*corev1.Pod) {}, func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, own) }, false},
+		"a Pod that a kubelet made says nothing": {func(p *corev1.Pod) { p.Spec.NodeName, p.OwnerReferences = "old", nil }, nil, true},
+		"a Pod that has ended says nothing":      {func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "old", corev1.PodFailed }, nil, true},
+		"a Pod that is being deleted is not there": {func(p *corev1.Pod) {
+			p.Spec.NodeName, p.DeletionTimestamp, p.Finalizers = "old", new(metav1.Now()), []string{"example.com/wait"}
+		}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.change("old", func(node *corev1.Node) { node.Spec.Taints = []corev1.Taint{own} })
+			b.register("away", "")
+			b.change("away", func(node *corev1.Node) { node.Spec.Taints, node.Status.Conditions = nil, nil })
+			dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "dns"}}}
+			require.NoError(t, b.client.Tracker().Add(dns))
+			if c.pod != nil {
+				pod := daemonPod(func(p *corev1.Pod) {
+					p.Name, p.Labels, p.OwnerReferences[0].Kind, p.Spec.NodeName = "dns-1", map[string]string{"app": "dns"}, "ReplicaSet", ""
+					c.pod(p)
+				})
+				require.NoError(t, b.client.Tracker().Add(pod))
+			}
+			b.register("n1", refuses) // the check would fail
+			b.change("n1", unverifiedOnly)
+			if c.node != nil {
+				b.change("n1", c.node)
+			}
+			_, stop := b.process()
+			defer stop()
+			b.waitFor("the Node must be decided", func() bool { return b.node("n1").Labels[verify.Label] == "true" || b.progress("n1").Attempts > 0 })
+			assert.Equal(t, c.skipped, b.progress("n1").Attempts == 0)
+		})
+	}
 }
 
 func TestCountsOfNodesSurviveAChangeOfThePolicy(t *testing.T) {

@@ -13,10 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -26,6 +29,7 @@ import (
 const (
 	lookupLasts  = 2 * time.Second // worker Pods that start within it share one lookup
 	maxEndpoints = 20              // that a worker receives
+	maxWaiting   = 10              // kinds of Pods behind a Service, by their tolerations, that are looked at
 	maxAsked     = 40              // Pods behind endpoints that are read, in random order; the endpoints of others are left out
 )
 
@@ -46,6 +50,8 @@ type lookup struct {
 	mu sync.Mutex // held while it is looked up, so that a burst looks up once
 	at time.Time
 	found
+	backedAt time.Time
+	backing  verify.Backing
 }
 
 // found is a Service and its ready endpoints.
@@ -216,17 +222,67 @@ func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns
 
 const dnsPort = 53
 
-// readyCounts are how many ready endpoints the Services have that a profile depends on.
-func (l *lookups) readyCounts(ctx context.Context, profile verify.CompiledProfile, dns string) (map[string]int, error) {
-	counts := map[string]int{}
+// backings are what is behind the Services that a profile depends on.
+func (l *lookups) backings(ctx context.Context, profile verify.CompiledProfile, dns string, nodes cache.SharedIndexInformer) (map[string]verify.Backing, error) {
+	backings := map[string]verify.Backing{}
 	for _, name := range profile.Services(dns) {
 		service, err := l.service(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		counts[name] = len(service.endpoints)
+		backings[name] = verify.Backing{Ready: len(service.endpoints)}
+		if len(service.endpoints) > 0 || service.service == nil || len(service.service.Spec.Selector) == 0 {
+			continue
+		}
+		if backings[name], err = l.backing(ctx, name, service.service, nodes); err != nil {
+			return nil, err
+		}
 	}
-	return counts, nil
+	return backings, nil
+}
+
+// backing is what is behind a Service that has no ready endpoint: its Pods, as far as a controller made them.
+func (l *lookups) backing(ctx context.Context, name string, service *corev1.Service, nodes cache.SharedIndexInformer) (verify.Backing, error) {
+	l.mu.Lock()
+	entry := l.services[name]
+	l.mu.Unlock()
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if l.now().Sub(entry.backedAt) < lookupLasts {
+		return entry.backing, nil
+	}
+	options := metav1.ListOptions{ResourceVersion: fromCache, LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()}
+	list, err := l.client.CoreV1().Pods(service.Namespace).List(ctx, options)
+	if err != nil {
+		return verify.Backing{}, fmt.Errorf("look up Pods of Service %s: %w", name, err)
+	}
+	entry.backedAt, entry.backing = l.now(), backed(list.Items, nodes)
+	return entry.backing, nil
+}
+
+// backed is whether any of these Pods has a place, or could have one.
+func backed(pods []corev1.Pod, nodes cache.SharedIndexInformer) (of verify.Backing) {
+	for _, pod := range pods {
+		if !isOwned(&pod) || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		object, exists, err := nodes.GetStore().GetByKey(pod.Spec.NodeName)
+		if on, isNode := object.(*node); err == nil && exists && isNode && on.ready {
+			return verify.Backing{Placed: true}
+		}
+		same := func(known []corev1.Toleration) bool {
+			return apiequality.Semantic.DeepEqual(known, pod.Spec.Tolerations)
+		}
+		if len(of.Waiting) < maxWaiting && !slices.ContainsFunc(of.Waiting, same) {
+			of.Waiting = append(of.Waiting, pod.Spec.Tolerations)
+		}
+	}
+	for n := range all[node](nodes) {
+		if n.ready && !n.cordoned && slices.ContainsFunc(of.Waiting, func(tolerations []corev1.Toleration) bool { return verify.Tolerate(tolerations, n.taints) }) {
+			return verify.Backing{Placed: true}
+		}
+	}
+	return of
 }
 
 // daemonSets reports for each DaemonSet, named NAMESPACE/NAME, whether its Pod on a Node is Ready.

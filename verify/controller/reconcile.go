@@ -156,7 +156,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		}
 	}
 	if seen.Cold {
-		if seen.Services, err = c.lookups.readyCounts(ctx, profile, c.Cluster.DNS); err != nil {
+		if seen.Services, err = c.lookups.backings(ctx, profile, c.Cluster.DNS, c.nodes); err != nil {
 			return nil, verify.Observed{}, err
 		}
 	}
