@@ -95,9 +95,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
 		return accepted
 	}
-	kept := prev.Trimmed(in.Policy.Keeping(stored(in.Now)))
-	expired := len(kept.Earlier) < len(prev.Earlier)
-	prev, turn := node.Turn(kept, in.Policy, stored(in.Now))
+	prev, turn := node.Turn(prev, in.Policy, stored(in.Now))
 	if turn == policy.Begins && in.Follows != nil {
 		prev = in.Follows.Over(prev)
 	}
@@ -129,7 +127,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 			next = history.FollowingRules(prev, next, action.itemsOn(node), in.Now)
 		}
 	}
-	if turn != policy.Stays || foreign || expired || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.complete()) {
+	if turn != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.complete()) {
 		step := stepOf(prev, next, found, foreign)
 		switch {
 		case turn == policy.Returns:

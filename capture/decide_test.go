@@ -433,12 +433,8 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 			policy: forget, record: remembered("b", 20, labels{"own": "x"}, ofMachine("m2")), node: node("a", "12", labels{"k": "last"}, machine("m1")), event: Deleted,
 			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b"},
 		},
-		"what a machine had longer ago than retention is removed from the record": {
+		"what a machine had longer ago than retention is no reason to write": {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("b", "20", labels{"own": "x"}, machine("m2")),
-			want: outcome{step: Update, remembers: labels{"own": "x"}, object: "b"},
-		},
-		"and what it had within retention is no reason to write": {
-			policy: forget + "\nretention: 1h", record: begun(), node: node("b", "20", labels{"own": "x"}, machine("m2")),
 			want: outcome{step: Nothing},
 		},
 		"quarantined and deleted": {

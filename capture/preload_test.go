@@ -55,7 +55,7 @@ func TestNoMoreRecordsAreWrittenAheadThanTheBound(t *testing.T) {
 func TestARecordOfAMachineInQuarantineIsNotWrittenOver(t *testing.T) {
 	w := newCluster(t, listedRacks+"machine: {onMismatch: quarantine}\n")
 	old := remembered("a", 10, labels{"k": "v"}, goneSince(earlier))
-	isolated := record.Merge(record.Isolate(*old, record.Machine{SystemUUID: "other"}, 19), record.Observation{UID: "b", Version: 20})
+	isolated := record.Merge(record.Isolate(*old, record.Machine{SystemUUID: "other"}, 19, record.Keeping{}), record.Observation{UID: "b", Version: 20})
 	w.holds(&isolated)
 	before := w.record()
 	r := w.leader()

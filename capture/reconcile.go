@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -264,6 +265,7 @@ func (a *attempt) coalesces(next Action) bool {
 // edits reports whether a client's decision is in one record and not in the other.
 func edits(before, after record.Record) bool {
 	return !maps.Equal(before.Items(), after.Items()) ||
+		!slices.EqualFunc(before.Earlier, after.Earlier, func(was, is record.Record) bool { return !edits(was, is) }) ||
 		before.Quarantined != nil && after.Quarantined != nil && edits(*before.Quarantined, *after.Quarantined)
 }
 

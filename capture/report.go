@@ -104,7 +104,7 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 	case Release:
 		c.Logger.Info("quarantine ended; the policy has none any more", "node", after.Node)
 		got := "This machine gets what the one before had under the name; what was set on it since comes first"
-		if len(after.Earlier) > len(before.Earlier) {
+		if c.Policy().TellsMachinesApart() {
 			got = "This machine keeps its own. What the one before had is set aside, and comes with that machine again"
 		}
 		c.tell(node, QuarantineEnded, "The policy quarantines no machine any more. %s", got)

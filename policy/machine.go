@@ -54,19 +54,21 @@ func (p Policy) Turn(seen record.Machine, r record.Record, version record.Versio
 		return r, Stays
 	}
 	floor := max(version, 1) - 1
-	if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
-		return own, Returns
+	own := r.Isolated() && seen.Compare(r.Quarantined.Machine) == record.SameMachine
+	nothing := r.Blank() || p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r) // that is to be protected or kept
+	if p.onMismatch == Forget || own || nothing {
+		if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
+			return own, Returns
+		}
 	}
 	switch {
-	case p.onMismatch == Quarantine && r.Isolated():
-		return r, Stays
-	case r.Blank(), p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r):
+	case nothing:
 		r.Floor = max(r.Floor, floor) // what is observed late of the machine before is not this one's
 		return r, Stays
 	case p.onMismatch == Forget:
 		return record.SetAside(r, seen, floor, p.Keeping(now)), Begins
 	default:
-		return record.Isolate(r, seen, floor), Isolates
+		return record.Isolate(r, seen, floor, p.Keeping(now)), Isolates
 	}
 }
 

@@ -68,8 +68,8 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 		"nor what the policy does not restore":      {quarantine + "labels: {ignore: [rack]}\n", of(other, label), Stays},
 		"what rules say, they say of any machine":   {quarantine, ruled, Stays},
 		"what waits for an operator is protected":   {quarantine, waits, Isolates},
-		"quarantined already":                       {quarantine, record.Isolate(of(other, label), record.Machine{SystemUUID: "third"}, 8), Stays},
-		"quarantined, and the machine is here":      {quarantine, record.Isolate(of(one, label), other, 8), Returns},
+		"quarantined already":                       {quarantine, record.Isolate(of(other, label), record.Machine{SystemUUID: "third"}, 8, record.Keeping{}), Isolates},
+		"quarantined, and the machine is here":      {quarantine, record.Isolate(of(one, label), other, 8, record.Keeping{}), Returns},
 		"another machine's, to be forgotten":        {forget, of(other, label), Begins},
 		"its own, though others are to be":          {forget, of(one, label), Stays},
 		"nothing that could be forgotten":           {forget, of(other, nil), Stays},
@@ -89,7 +89,7 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 		}
 	}
 
-	isolated := record.Isolate(of(other, label), one, 8)
+	isolated := record.Isolate(of(other, label), one, 8, record.Keeping{})
 	for sections, want := range map[string]map[string]string{"": label, forget: {}} {
 		released, is := loadPolicy(t, sections).Releases(isolated, now)
 		assert.True(t, is)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -21,15 +22,25 @@ func (k Keeping) keeps(r Record) bool {
 	return k.Retention <= 0 || r.DeletedAt.IsZero() || k.Now.Sub(r.DeletedAt) <= k.Retention
 }
 
-func (k Keeping) protects(r Record) bool {
-	return k.Protected != nil && slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed && k.Protected(e.Key) })
+// rank is in which order records give way: those first that have no protected item.
+func (k Keeping) rank(r Record) int {
+	if k.Protected != nil && slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed && k.Protected(e.Key) }) {
+		return 1
+	}
+	return 0
 }
 
 // WithEarlier are these records, and those that they keep of machines before.
 func (k Keeping) WithEarlier(records []Record) (all []Record) {
 	for _, r := range records {
 		r = r.Trimmed(k)
-		all = append(append(all, r), r.Earlier...)
+		all = append(all, r)
+		for _, e := range r.Earlier {
+			if e.DeletedAt.IsZero() { // no process has observed when
+				e.DeletedAt = k.Now
+			}
+			all = append(all, e)
+		}
 	}
 	return all
 }
@@ -72,7 +83,7 @@ func Returned(r Record, machine Machine, floor Version, k Keeping) (own Record, 
 		own = r.Earlier[at]
 		r.Earlier = slices.Delete(slices.Clone(r.Earlier), at, at+1)
 	}
-	own.Earlier = r.asEarlier(k)
+	own.Earlier, own.Cluster = r.asEarlier(k), r.Cluster
 	own.Seen, own.Floor, own.MachineSince, own.DeletedAt, own.Marks = nil, max(own.Floor, floor), 0, time.Time{}, nil
 	return own, true
 }
@@ -106,15 +117,14 @@ func (r Record) with(earlier []Record, k Keeping) []Record {
 	if r.Blank() {
 		return earlier
 	}
-	if r.DeletedAt.IsZero() {
-		r.DeletedAt = k.Now
-	}
 	earlier = append(earlier, r)
-	if len(earlier) > MaxEarlier {
-		first := max(0, slices.IndexFunc(earlier, func(e Record) bool { return !k.protects(e) }))
-		earlier = slices.Delete(earlier, first, first+1)
+	for i := range earlier {
+		if earlier[i].DeletedAt.IsZero() {
+			earlier[i].DeletedAt = k.Now
+		}
 	}
-	return earlier
+	slices.SortStableFunc(earlier, func(a, b Record) int { return cmp.Compare(k.rank(a), k.rank(b)) })
+	return earlier[max(0, len(earlier)-MaxEarlier):]
 }
 
 // Superseded reports whether a record is one that another of these keeps of a machine before, see [SetAside]. No Node of its name is that machine's.
@@ -124,31 +134,43 @@ func Superseded(r Record, records []Record) bool {
 	})
 }
 
-// ofMachineBefore reports whether an older object than the newest one of the record was on another machine.
+// ofMachineBefore reports whether an object that the record does not know was on another machine, before the newest one.
 func (o Observation) ofMachineBefore(r Record) bool {
-	newest := r.Newest()
-	return o.Version < newest.Version && o.UID != newest.UID && o.Machine.Compare(r.Machine) == OtherMachine
+	return o.Version < r.Newest().Version && r.Observed(o.UID) == 0 && o.Machine.Compare(r.Machine) == OtherMachine
 }
 
-// late is the record after a late observation of an object that a machine before had.
+// late is the record after a late observation of an object that a machine before had. It counts for the record that knows the object, else for that of
+// the machine. If there is none, it begins one, which gives way first.
 func (r Record) late(o Observation) Record {
-	if r.Isolated() && r.Observed(o.UID) == 0 && o.Machine.Compare(r.Quarantined.Machine) != OtherMachine {
-		before := Merge(*r.Quarantined, o)
+	count := func(of Record) Record {
+		o.Machine = Machine{} // it is decided for which
+		after := Merge(of, o)
+		if after.DeletedAt.IsZero() { // another machine has the name
+			after.DeletedAt = of.DeletedAt
+		}
+		return after
+	}
+	knows := func(e Record) bool { return e.Observed(o.UID) > 0 }
+	isOf := func(e Record) bool { return o.Machine.Compare(e.Machine) == SameMachine }
+	unknown := r.Observed(o.UID) == 0
+	if r.Isolated() && unknown && (knows(*r.Quarantined) || o.Machine.Compare(r.Quarantined.Machine) != OtherMachine) {
+		before := count(*r.Quarantined)
 		r.Quarantined = &before
 		return r
 	}
-	for i, before := range r.Earlier {
-		if before.Observed(o.UID) > 0 || o.Machine.Compare(before.Machine) == SameMachine {
-			r.Earlier = slices.Clone(r.Earlier)
-			r.Earlier[i] = Merge(before, o)
-			return r
+	at := slices.IndexFunc(r.Earlier, knows)
+	if at < 0 && unknown {
+		at = slices.IndexFunc(r.Earlier, isOf)
+	}
+	switch {
+	case at >= 0:
+		r.Earlier = slices.Clone(r.Earlier)
+		r.Earlier[at] = count(r.Earlier[at])
+	case o.Version > r.Floor && len(r.Earlier) < MaxEarlier:
+		first := count(Record{Node: r.Node, Cluster: r.Cluster, Machine: o.Machine})
+		if o.Final || !first.Blank() { // what the last state lacks, an older one that is received later may show
+			r.Earlier = slices.Insert(slices.Clone(r.Earlier), 0, first)
 		}
-	}
-	if o.Version <= r.Floor || len(r.Earlier) == MaxEarlier {
-		return r
-	}
-	if first := Merge(Record{Node: r.Node, Cluster: r.Cluster, Machine: o.Machine}, o); !first.Blank() {
-		r.Earlier = append(slices.Clone(r.Earlier), first)
 	}
 	return r
 }

@@ -50,7 +50,7 @@ func TestAMachineThatReturnsGetsWhatItHadAndTheOtherOneKeepsItsOwn(t *testing.T)
 }
 
 func TestAnIsolatedMachineKeepsItsOwnWhenTheOtherReturns(t *testing.T) {
-	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8), shows("U2", 9, "rack", "2"))
+	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, record.Keeping{}), shows("U2", 9, "rack", "2"))
 	back, found := record.Returned(isolated, first, 19, record.Keeping{Retention: time.Hour, Now: then.Add(100 * time.Hour)})
 	require.True(t, found, "what waits for an operator waits for ever")
 	assert.Nil(t, back.Quarantined)
@@ -98,6 +98,47 @@ func TestALateObservationOfAMachineThatNoRecordIsOfBeginsOneAndSaysNothingOfTheM
 	assert.Equal(t, full, record.Merge(full, late))
 }
 
+func TestWhatIsObservedLateLeavesAnEarlierRecordDeletedAndHoldsNoOtherOne(t *testing.T) {
+	third := record.Machine{SystemUUID: "third"}
+	r := record.Merge(inHandsOf(first, map[string]string{"rack": "1"}), shows("U2", 9, "rack", "2")) // under a policy that goes by the name
+	r.Machine = second
+	r = record.Merge(record.SetAside(r, third, 28, hour), shows("U3", 29, "rack", "3"))
+	late := shows("U1", 7, "late", "x")
+	late.Machine = first
+	after := record.Merge(r, late)
+	require.Len(t, after.Earlier, 1)
+	assert.Equal(t, map[string]string{"rack": "2", "late": "x"}, after.Earlier[0].Items(), "it counts for the record that knows the object")
+	assert.Empty(t, after.Earlier[0].Earlier)
+	assert.Equal(t, then, after.Earlier[0].DeletedAt)
+}
+
+func TestAThirdMachineOfAQuarantinedNameHasWhatItHadItselfAndTheQuarantineStays(t *testing.T) {
+	third := record.Machine{SystemUUID: "third"}
+	before := inHandsOf(first, map[string]string{"rack": "1"})
+	before.Cluster = "here"
+	isolated := record.Merge(record.Isolate(before, second, 8, hour), shows("U2", 9, "rack", "2"))
+	next := record.Merge(record.Isolate(isolated, third, 18, hour), shows("U3", 19, "rack", "3"))
+	assert.Equal(t, map[string]string{"rack": "3"}, next.Items())
+	assert.Equal(t, map[string]string{"rack": "1"}, next.Quarantined.Items())
+	back := record.Isolate(next, second, 28, hour)
+	require.True(t, back.Isolated(), "what waits for an operator waits still")
+	assert.Equal(t, map[string]string{"rack": "2"}, back.Items())
+	assert.Equal(t, map[string]string{"rack": "1"}, back.Quarantined.Items())
+	assert.Equal(t, "here", back.Cluster)
+	require.Len(t, back.Earlier, 1)
+	assert.Equal(t, third, back.Earlier[0].Machine)
+	own, found := record.Returned(back, first, 38, hour)
+	require.True(t, found)
+	assert.Nil(t, own.Quarantined)
+	assert.Len(t, own.Earlier, 2)
+
+	follower := inHandsOf(first, nil)
+	follower.Followed, follower.Quarantined = "other", &record.Record{Node: "n"}
+	begun := record.Isolate(record.SetAside(follower, second, 8, hour), first, 18, hour)
+	assert.Empty(t, begun.Followed, "what it followed waits by itself")
+	assert.True(t, begun.Blank() || begun.Isolated())
+}
+
 func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
 	r := inHandsOf(first, nil)
 	for i := range record.Version(2 * record.MaxEarlier) {
@@ -122,7 +163,8 @@ func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *
 		r = record.Merge(record.SetAside(r, record.Machine{SystemUUID: fmt.Sprint("forged-", i)}, version-1, keeping), shows(types.UID(fmt.Sprint("V", i)), version, "mine", fmt.Sprint(i)))
 	}
 	require.Len(t, r.Earlier, record.MaxEarlier)
-	assert.Equal(t, "forged-22", r.Earlier[record.MaxEarlier-1].Machine.SystemUUID, "of the others, the last ones are kept")
+	assert.Equal(t, "forged-22", r.Earlier[record.MaxEarlier-2].Machine.SystemUUID, "of the others, the last ones are kept")
+	assert.Equal(t, first, r.Earlier[record.MaxEarlier-1].Machine, "the last one gives way last")
 	back, found := record.Returned(r, first, 999, keeping)
 	require.True(t, found)
 	assert.Equal(t, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"}, back.Items())

@@ -6,15 +6,24 @@ import (
 )
 
 // Isolate is the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
-// is restored until an operator accepts a side. Observations up to the floor still count for the other machine.
-func Isolate(r Record, machine Machine, floor Version) Record {
-	if r.Quarantined != nil { // what waits since the machine before was followed is of that machine
+// is restored until an operator accepts a side. Observations up to the floor still count for the other machine. If the record is isolated already, what
+// waits for the operator stays, and the machine takes the place of the one that has the name. It has what it had itself, if it had the name before.
+func Isolate(r Record, machine Machine, floor Version, k Keeping) Record {
+	if r.Quarantined != nil && !r.Isolated() { // what waits since the machine before was followed is of that machine
 		r = AcceptOld(r, Object{})
 	}
-	own := Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.Earlier}
-	r.Earlier = nil
-	own.Quarantined = &r
-	return own
+	held, own := r, Record{Node: r.Node, Cluster: r.Cluster, Earlier: r.Earlier}
+	if r.Isolated() {
+		held, own = *r.Quarantined, r
+		own.Quarantined = nil
+	}
+	held.Earlier = nil
+	next, found := Returned(own, machine, floor, k)
+	if !found || next.Quarantined != nil || next.Followed != "" {
+		next = SetAside(own, machine, floor, k)
+	}
+	next.Quarantined = &held
+	return next
 }
 
 // AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What another machine of this

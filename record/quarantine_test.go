@@ -12,7 +12,7 @@ func TestQuarantine(t *testing.T) {
 	old := merged(shows("U1", 5, label, "a"))
 	old.Node, old.Machine = "worker-1", record.Machine{SystemUUID: "A"}
 	other := record.Machine{SystemUUID: "B"}
-	r := record.Merge(record.Isolate(old, other, 8), shows("U2", 9, taint, "b"))
+	r := record.Merge(record.Isolate(old, other, 8, record.Keeping{}), shows("U2", 9, taint, "b"))
 	assert.Equal(t, map[string]string{taint: "b"}, r.Items())
 	assert.Equal(t, other, r.Machine)
 	assert.Equal(t, "worker-1", r.Node)
@@ -53,7 +53,7 @@ func TestAQuarantineThatThePolicyEndsGivesTheMachineTheOldRecordAndKeepsWhatWasS
 	old := merged(shows("U1", 5, label, "a", taint, "old", "removed", "x"), shows("U1", 6, label, "a", taint, "old"))
 	old.Machine = record.Machine{SystemUUID: "A"}
 	other := record.Machine{SystemUUID: "B"}
-	r := record.Merge(record.Merge(record.Isolate(old, other, 8), shows("U2", 9)), shows("U2", 10, taint, "b", "own", "x"))
+	r := record.Merge(record.Merge(record.Isolate(old, other, 8, record.Keeping{}), shows("U2", 9)), shows("U2", 10, taint, "b", "own", "x"))
 	released := record.Release(r)
 	assert.Nil(t, released.Quarantined)
 	assert.Equal(t, map[string]string{label: "a", taint: "b", "own": "x"}, released.Items())

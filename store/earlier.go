@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,25 +19,19 @@ type earlier struct {
 	Waits  json.RawMessage `json:"waits,omitempty"`
 }
 
-// encodeEarlier is their text. Where it would be too long, their histories give way first, then the largest record. So a machine that registers with
-// very many labels takes the place of no other.
+// encodeEarlier is their text. Where it would be too long, their histories give way, then a record that alone is too long, then the first ones.
 func encodeEarlier(records []record.Record) (text string, err error) {
 	for _, history := range []bool{true, false} {
-		if text, err = earlierText(records, history); err != nil || len(text) <= maxEarlier {
+		if text, err = earlierText(records, history); err == nil && len(text) <= maxEarlier || err != nil && !errors.Is(err, record.ErrTooLarge) {
 			return text, err
 		}
 	}
-	largest, most := 0, 0
-	for i := range records {
-		one, err := earlierText(records[i:i+1], false)
-		if err != nil {
-			return "", err
-		}
-		if len(one) > most {
-			largest, most = i, len(one)
-		}
-	}
-	return encodeEarlier(slices.Delete(slices.Clone(records), largest, largest+1))
+	first := slices.IndexFunc(records, func(r record.Record) bool {
+		one, err := earlierText([]record.Record{r}, false)
+		return err != nil || len(one) > maxEarlier
+	})
+	first = max(first, 0)
+	return encodeEarlier(slices.Delete(slices.Clone(records), first, first+1))
 }
 
 func earlierText(records []record.Record, history bool) (string, error) {

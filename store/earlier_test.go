@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-func TestHistoriesGiveWayBeforeRecordsAndTheLargestRecordFirst(t *testing.T) {
+func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testing.T) {
 	of := func(machine string, bytes int) record.Record {
 		items := map[string]string{}
 		for i := range bytes / 100 {
@@ -45,7 +45,9 @@ func TestHistoriesGiveWayBeforeRecordsAndTheLargestRecordFirst(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", "b", "b", "b", "b"}, machines)
 	assert.Zero(t, histories)
 	machines, _ = written(small, long, of("c", 100_000))
-	assert.Equal(t, []string{"b", "c"}, machines)
+	assert.Equal(t, []string{"c"}, machines)
+	machines, _ = written(small, of("huge", 1_000_000), small)
+	assert.Equal(t, []string{"b", "b"}, machines, "one that no record can have is left out")
 }
 
 func TestWhatCannotBeReadOfEarlierMachinesMakesTheRecordUnreadable(t *testing.T) {

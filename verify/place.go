@@ -10,7 +10,7 @@ import (
 // Backing is what is behind a Service while ordinary Pods can run on no Node.
 type Backing struct {
 	Ready int // ready endpoints
-	// Placed shows that one of its Pods is on a Node that is Ready, or that such a Node is open for it. So the Service can be there.
+	// Placed shows that the Service can be there. One of its Pods is on a Node that is Ready, or such a Node is open for it.
 	Placed bool
 	// Waiting are the tolerations of each of its Pods that have no place.
 	Waiting [][]corev1.Toleration

@@ -14,7 +14,7 @@ import (
 
 var (
 	values   = [...]string{none: "", 1: "one", 2: "two", own: "own"}
-	machines = [...]record.Machine{{}, {SystemUUID: "A"}, {SystemUUID: "B"}}
+	machines = [...]record.Machine{{}, {SystemUUID: "A"}, {SystemUUID: "B"}, {SystemUUID: "C"}}
 	deleted  = time.Unix(1, 0)
 )
 

@@ -181,11 +181,11 @@ func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
 
 // registrations are the ways in which the next object comes to be.
 func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
-	last := int8(0)
+	first, last := int8(0), int8(0)
 	if m.Machines != "" {
-		last = 1
+		first, last = 1, min(w.usedMachines()+1, int8(len(machines)-1)) // with machines exchanged it is the same scenario
 	}
-	for machine := last; machine <= 2*last; machine++ {
+	for machine := first; machine <= last; machine++ {
 		add(registers, 0, machine)
 		if m.Admission && w.left.edits > 0 {
 			for v := int8(1); v <= min(m.Values, w.used(0)+1); v++ {
@@ -214,6 +214,14 @@ func (w *world) used(k int8) (most int8) {
 		if v := s.items[k].Value; v != own {
 			most = max(most, v)
 		}
+	}
+	return most
+}
+
+// usedMachines is how many machines have had the name.
+func (w *world) usedMachines() (most int8) {
+	for _, s := range w.log {
+		most = max(most, s.machine)
 	}
 	return most
 }

@@ -30,10 +30,11 @@ func suite() []part {
 		{"losses", "a label whose record vanishes, is put back older, or is written manually", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Losses: 1}},
 		{"losses-again", "the same twice, one capture", bounds{Keys: 1, Captures: 1, Objects: 2, Edits: 3, Faults: 0, Losses: 2}},
 		{"losses-taints", "the same with a taint", bounds{Keys: 1, Taints: taint, Captures: 1, Objects: 3, Edits: 2, Faults: 1, Losses: 1}},
-		{"machines", "two machines of one name, quarantine, and operators who accept a side", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Machines: policy.Quarantine}},
+		{"machines", "machines of one name, quarantine, and operators who accept a side", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Machines: policy.Quarantine}},
 		{"machines-objects", "the same with three objects", bounds{Keys: 1, Taints: taint, Captures: 1, Objects: 3, Edits: 2, Faults: 1, Machines: policy.Quarantine}},
-		{"earlier", "two machines of one name, each with a record of its own", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Machines: policy.Forget}},
-		{"earlier-objects", "the same with four objects, so that both machines return", bounds{Keys: 1, Captures: 1, Objects: 4, Edits: 2, Faults: 1, Machines: policy.Forget}},
+		{"earlier", "machines of one name, each with a record of its own", bounds{Keys: 1, Captures: 2, Objects: 2, Edits: 2, Faults: 1, Machines: policy.Forget}},
+		{"earlier-late", "the same with three objects, of which the last states come late", bounds{Keys: 1, Captures: 2, Objects: 3, Edits: 2, Faults: 2, Machines: policy.Forget}},
+		{"earlier-objects", "the same with four objects, so that machines return", bounds{Keys: 1, Captures: 1, Objects: 4, Edits: 2, Faults: 1, Machines: policy.Forget}},
 		{"rules", "a taint that is derived from a label, and clients who set it too", bounds{Keys: 2, Taints: taint, Captures: 1, Objects: 2, Edits: 3, Faults: 1, Rule: true}},
 	}
 }

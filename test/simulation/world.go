@@ -16,7 +16,7 @@ type bounds struct {
 	Policies                                      int8              // times that the policy changes which keys it selects: key 0, or not
 	Unstamps                                      int8              // times that a client removes the annotation
 	Losses                                        int8              // times that the record vanishes, is put back older, or is written manually
-	Machines                                      policy.OnMismatch `json:",omitempty"` // two machines share the name, and this happens; empty: there is one
+	Machines                                      policy.OnMismatch `json:",omitempty"` // three machines share the name, and this happens; empty: there is one
 	Kubelet                                       bool              // the kubelet has an own value for key 0
 	Admission                                     bool              // another admission policy sets key 0 in a CREATE
 	Rule                                          bool              // the policy derives taint key 0 from label key 1

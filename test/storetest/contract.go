@@ -168,7 +168,7 @@ func readsEverything(s subject) {
 	role, _ := all.Entry("node-role.kubernetes.io/worker")
 	require.True(s.t, role.NotShown)
 
-	quarantined := record.Merge(record.Isolate(all, record.Machine{SystemUUID: "other"}, 81299), record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
+	quarantined := record.Merge(record.Isolate(all, record.Machine{SystemUUID: "other"}, 81299, record.Keeping{}), record.Observation{UID: "uid-3", Version: 81300, Items: map[string]record.Item{"own": {Value: "1"}}})
 	next := s.put(quarantined, entry.Version)
 	s.holds(next)
 	for _, got := range s.read() {
@@ -248,7 +248,7 @@ func keepsHistory(s subject) {
 	require.Error(s.t, err, "the history would be lost")
 	require.NotErrorIs(s.t, err, store.ErrConflict)
 
-	quarantined := record.Merge(record.Isolate(live.Record, record.Machine{SystemUUID: "other"}, 81299), record.Observation{UID: "uid-2", Version: 81300})
+	quarantined := record.Merge(record.Isolate(live.Record, record.Machine{SystemUUID: "other"}, 81299, record.Keeping{}), record.Observation{UID: "uid-2", Version: 81300})
 	s.holdsLive(s.put(quarantined, live.Version))
 	held, err = s.Get(s.node)
 	require.NoError(s.t, err)

@@ -241,7 +241,7 @@ func (l *lookups) backings(ctx context.Context, profile verify.CompiledProfile, 
 	return backings, nil
 }
 
-// backing is what is behind a Service that has no ready endpoint: its Pods, as far as a controller made them.
+// backing is what is behind a Service that has no ready endpoint. Of its Pods, those count that a controller made.
 func (l *lookups) backing(ctx context.Context, name string, service *corev1.Service, nodes cache.SharedIndexInformer) (verify.Backing, error) {
 	l.mu.Lock()
 	entry := l.services[name]

@@ -73,7 +73,7 @@ func TestTheAPIServerItselfRefusesWhatIsMisspeltOrCannotBe(t *testing.T) {
 		profile("checks: [{name: a, service: {name: a, port: 1}}]"):     "spec.verify.profiles[0].checks[0].service.name: Invalid value",
 		"verify: {limits: {stopAbove: 101%}}":                           "spec.verify.limits.stopAbove: Invalid value",
 		"verify: {limits: {stopAbove: -1}}":                             "spec.verify.limits.stopAbove: Invalid value: -1: must not be negative",
-		"verify: {limits: {deletionsPerHour: 0}}":                       "spec.verify.limits.deletionsPerHour: Invalid value",
+		"verify: {limits: {deletionsPerHour: -1}}":                      "spec.verify.limits.deletionsPerHour: Invalid value",
 		"governance: {keys: [{values: [a]}]}":                           "spec.governance.keys[0].key: Required value",
 		"governance: {keys: [{key: a, values: [b], pattern: c}]}":       "spec.governance.keys[0]: Invalid value: must have values or a pattern, not both",
 		"governance: {keys: [{key: a, owners: [me]}]}":                  "spec.governance.keys[0].owners[0]: Invalid value",
