@@ -1,6 +1,7 @@
 package governance
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ const (
 	maxDescribing = 500
 	maxAfter      = 7 * 24 * time.Hour
 )
+
+// defaultAfter is in force where the policy has no noncompliant.after. A Node that breaks a rule gets the taint at once.
+const defaultAfter = "0"
 
 // Rules is the section governance once it was checked. The zero value governs nothing. It is not to be changed, and safe for concurrent use.
 type Rules struct {
@@ -78,6 +82,7 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 	}
 	c.reserved(settings.Reserved, path.Child("reserved"))
 	rules.taint, rules.after = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
+	rules.settings.Noncompliant.After = cmp.Or(settings.Noncompliant.After, defaultAfter)
 	if len(c.errs) > 0 {
 		return Rules{}, c.errs
 	}
@@ -237,11 +242,9 @@ func (c *compiler) reserved(globs []string, at *field.Path) {
 }
 
 func (c *compiler) noncompliant(settings Noncompliant, at *field.Path) (taint corev1.Taint, after time.Duration) {
-	if settings.After != "" {
-		var err error
-		if after, err = time.ParseDuration(settings.After); err != nil || after < 0 || after > maxAfter {
-			c.invalid(at.Child("after"), settings.After, "must be a duration in h, m and s, such as 10m, up to 168h")
-		}
+	after, err := time.ParseDuration(cmp.Or(settings.After, defaultAfter))
+	if err != nil || after < 0 || after > maxAfter {
+		c.invalid(at.Child("after"), settings.After, "must be a duration in h, m and s, such as 10m, up to 168h")
 	}
 	if settings.Taint == "" {
 		if settings.After != "" {

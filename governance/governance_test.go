@@ -65,6 +65,15 @@ func TestLabelsOfANodeShowWhatIsWrongWithThem(t *testing.T) {
 	}, rules.Countable())
 }
 
+func TestWithoutAfterANodeThatBreaksARuleGetsTheTaintAtOnce(t *testing.T) {
+	rules := compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule"}})
+	_, after, ok := rules.Noncompliant()
+	assert.True(t, ok)
+	assert.Zero(t, after)
+	assert.Equal(t, "0", rules.Settings().Noncompliant.After, "the settings show the default")
+	assert.Equal(t, rules, compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule", After: "0"}}))
+}
+
 func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 	long := strings.Repeat("v", 64)
 	_, errs := Compile(Settings{

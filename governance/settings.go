@@ -67,7 +67,7 @@ type Noncompliant struct {
 	// KEY:EFFECT or KEY=VALUE:EFFECT. Without it, there is no such taint.
 	// +kubebuilder:validation:Pattern=`^([^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute))?$`
 	Taint string `json:"taint"`
-	// How long a Node breaks a rule before it gets the taint, such as 1h; 0 by default.
+	// How long a Node breaks a rule before it gets the taint, such as 1h. The default is 0: it gets the taint at once.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	After string `json:"after"`
 }

@@ -18,7 +18,7 @@ func TestSettingsAreThoseOfThePolicyInTheOrderOfTheFile(t *testing.T) {
 		{"labels.onConflict", "keepNode"}, {"labels.protected", "deferred"}, {"labels.migrations", "none"}, {"cordon", "ignore"}, {"machine.onMismatch", "restore"}, {"machine.follow", "false"},
 		{"verify.label", "nodekeep.dev/verified"}, {"verify.start.perSecond", "10"}, {"verify.start.inFlight", "200"},
 		{"verify.limits.stopAbove", "20%"}, {"verify.limits.deletionsPerHour", "3"}, {"verify.limits.orPercent", "10"}, {"verify.limits.cooldown", "15m"}, {"verify.profiles", "none"}, {"retention", "720h"},
-		{"governance.keys", "none"}, {"governance.noncompliant.taint", ""}, {"governance.noncompliant.after", ""}, {"accept", ""},
+		{"governance.keys", "none"}, {"governance.noncompliant.taint", ""}, {"governance.noncompliant.after", "0"}, {"accept", ""},
 	}, Default().Settings())
 
 	loaded, err := Load([]byte(policytest.Manifest("labels: {onConflict: restoreStored, protected: never}\ncordon: keep\nmachine: {onMismatch: quarantine, follow: true}\nretention: 0\n"+
