@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -9,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
-	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -216,7 +214,7 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	final := next.itemsOn(node)
 	taints, _ := next.taintsOn(node, p.Gate())
 	derived := node.DerivedTaints(r, p, in.Guarded)
-	next.AddTaints, next.RemoveTaints, next.Foreign = compareTaints(taints, derived, p.TaintsWith(noncompliant(node, derived, in), final))
+	next.AddTaints, next.RemoveTaints, next.Foreign = compareTaints(taints, derived, p.TaintsWith(noncompliant(node, final, next.Rules, derived, in), final))
 	next.Derived = derivedAfter(derived, next.AddTaints, next.RemoveTaints)
 	next.WriteTaintList = node.ListsTaintsThatAreGone()
 
@@ -233,20 +231,6 @@ func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, i
 	next.handOver(r, node, in)
 	next.Step, next.Again = next.step(), settlesIn(next.Rules, node, in.Now)
 	return next
-}
-
-// noncompliant reports whether the Node should have the taint of Nodes that break a rule of governance. A Node that has the taint keeps it
-// while it breaks a rule. A capture that has just started does not know since when.
-func noncompliant(node *observe.Node, derived []corev1.Taint, in Circumstances) bool {
-	taint, _, wanted := in.Policy.Governance().Noncompliant()
-	return wanted && (in.Overdue || slices.Contains(derived, taint)) && governance.Breaks(in.Policy.Governance().Violations(labelsOf(node)))
-}
-
-// labelsOf are the labels of a Node.
-func labelsOf(node *observe.Node) map[string]string {
-	labels := maps.Clone(node.Items)
-	maps.DeleteFunc(labels, func(key, _ string) bool { return !record.IsLabel(key) })
-	return labels
 }
 
 // compareTaints compares the taints of a Node, of which some are derived, with what the rules want.

@@ -177,11 +177,6 @@ func (a *attempt) decide() Action {
 	if a.event == Absent {
 		return DecideAbsent(a.entry, a.found, Circumstances{Policy: p, Now: a.Now()})
 	}
-	var violations []governance.Violation
-	overdue := false
-	if a.event == Present {
-		violations, overdue = a.govern()
-	}
 	var follows *record.Record
 	if _, turn := a.node.Turn(a.entry.Record, p, a.Now()); a.event == Present && (!a.found || turn == policy.Begins) && p.Follows() && !a.node.Deleting() {
 		entry, found := a.followed()
@@ -199,11 +194,16 @@ func (a *attempt) decide() Action {
 	if wait > 0 && a.event == Present {
 		a.later(a.node.Name, wait)
 	}
-	next := Decide(a.entry, a.found, a.node, a.event, Circumstances{
+	in := Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
-		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Overdue: overdue,
+		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p),
 		Inventory: a.inventories.under(p, a.Now(), nil),
-	})
+	}
+	var violations []governance.Violation
+	if a.event == Present {
+		violations, in.Overdue = a.govern(in)
+	}
+	next := Decide(a.entry, a.found, a.node, a.event, in)
 	if a.event == Present && a.leading.Load() {
 		a.reportForeign(a.node, next.Foreign)
 		a.reportRules(a.node, next.Rules)

@@ -37,7 +37,7 @@ break. If the policy cannot be read, the record is shown without them.`,
 			p = policy.Default().WithGate(c.gate)
 			c.sayUnknown("Whether the labels of the Node break rules of governance", err)
 		}
-		shown, err := view.RecordOf(state, c.namespace, p)
+		shown, err := view.RecordOf(state, c.namespace, c.under(ctx, p))
 		if err != nil {
 			return err
 		}

@@ -83,6 +83,27 @@ func (v Violation) String() string {
 	}
 }
 
+// Missing is the key of the label whose absence is the violation. It is empty if the label is there.
+func (v Violation) Missing() (key string) {
+	switch v.Kind {
+	case Required:
+		return v.Key
+	case Requires:
+		return v.Value
+	default:
+		return ""
+	}
+}
+
+// Known are the violations that do not depend on facts that are not known. The parameter unknown has the keys for which a rule for labels
+// lacks a fact. Such a label may still be set.
+func Known(violations []Violation, unknown map[string]string) []Violation {
+	return slices.DeleteFunc(violations, func(v Violation) bool {
+		_, waits := unknown[v.Missing()]
+		return waits
+	})
+}
+
 // Breaks reports whether labels break a rule of mode warn or deny; one of mode audit is reported only.
 func Breaks(violations []Violation) bool {
 	return slices.ContainsFunc(violations, func(v Violation) bool { return v.Mode != Audit })

@@ -43,7 +43,7 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 	two := recorded(set{"a": "2", "t:NoSchedule": "x"}, goneSince(time.Hour), quarantining(set{"a": "1", "b": ""}))
 	two.Machine, two.Quarantined.Machine = record.Machine{SystemUUID: "new"}, record.Machine{ProviderID: "old", MachineID: "m"}
 	sides := SidesOf(store.Entry{Record: *two})
-	shown, err := RecordOf(state(nil, two), "ns", load(t, ""))
+	shown, err := RecordOf(state(nil, two), "ns", under(load(t, "")))
 	require.NoError(t, err)
 	gated, _ := GatedOf(state(live(nil, gatedFor(time.Hour)), recorded(set{"a": "1"}, ofAnother)), in, Captures{})
 	for name, c := range map[string]struct {

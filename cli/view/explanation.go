@@ -10,6 +10,8 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
@@ -97,7 +99,7 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 	case err != nil:
 		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
 	}
-	e.Violations = s.violations(in.Policy)
+	e.Violations = s.violations(in)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
 		e.Capture, e.Rules = s.explainCapture(in)
 		if in.Policy.Held() {
@@ -108,15 +110,20 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 	return e, answer
 }
 
-// violations are the rules of governance that the labels of a Node which is there break.
-func (s NodeState) violations(p policy.Policy) (all []string) {
-	if s.Node == nil {
-		return nil
-	}
-	for _, violation := range p.Governance().Violations(s.Node.Labels) {
+// violations are [NodeState.Violations] as sentences.
+func (s NodeState) violations(in capture.Circumstances) (all []string) {
+	for _, violation := range s.Violations(in) {
 		all = append(all, violation.String()+" ("+string(violation.Mode)+")")
 	}
 	return all
+}
+
+// Violations are the rules of governance that the labels of a Node which is there break.
+func (s NodeState) Violations(in capture.Circumstances) []governance.Violation {
+	if s.Node == nil {
+		return nil
+	}
+	return capture.Violations(s.record(), observe.OfKeeping(s.Node, in.Policy.Annotations()), in)
 }
 
 // problem reports why nothing may be taken from the record.

@@ -43,13 +43,19 @@ func TestARecordAndAnExplanationShowTheRulesOfGovernanceThatTheNodeBreaks(t *tes
 	p := load(t, "governance: {keys: [{key: tier, values: [gold], mode: deny}, {key: site, required: true}]}")
 	want := []string{`label tier has the value "iron", which is not one of its values (deny)`, "label site is required and missing (audit)"}
 	s := state(live(set{"tier": "iron"}), recorded(set{"tier": "gold"}))
-	r, err := RecordOf(s, "ns", p)
+	r, err := RecordOf(s, "ns", under(p))
 	require.NoError(t, err)
 	assert.Equal(t, want, r.Violations)
 	assert.Contains(t, text(r.Document(now)), "Governance: "+want[0]+"; "+want[1])
 	assert.Equal(t, want, explained(t, s, under(p)).Violations)
 
-	deleted, err := RecordOf(state(nil, recorded(set{"tier": "iron"}, goneSince(time.Hour))), "ns", p)
+	unknown := load(t, "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.nvidia.com}}, set: {site: a}}]}\ngovernance: {keys: [{key: site, required: true}]}")
+	r, err = RecordOf(s, "ns", under(unknown))
+	require.NoError(t, err)
+	assert.Empty(t, r.Violations, "the devices are not known, so the rule may still set the label")
+	assert.Empty(t, explained(t, s, under(unknown)).Violations)
+
+	deleted, err := RecordOf(state(nil, recorded(set{"tier": "iron"}, goneSince(time.Hour))), "ns", under(p))
 	require.NoError(t, err)
 	assert.Empty(t, deleted.Violations, "a Node that is deleted breaks no rule")
 }

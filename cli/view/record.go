@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -32,11 +32,11 @@ type Record struct {
 	gated bool
 }
 
-// RecordOf is the record that was read; there must be one. Of the policy only the gate and the section governance count.
-func RecordOf(s NodeState, namespace string, p policy.Policy) (r Record, err error) {
+// RecordOf is the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
+func RecordOf(s NodeState, namespace string, in capture.Circumstances) (r Record, err error) {
 	r = Record{Node: s.Name, Status: s.presence(), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
 	if s.Node != nil {
-		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, p.Gate().On(s.Node.Spec.Taints), s.violations(p)
+		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().On(s.Node.Spec.Taints), s.violations(in)
 	}
 	if r.Record, err = record.Encode(r.of); err == nil && r.of.Quarantined != nil {
 		r.Quarantined, err = record.Encode(*r.of.Quarantined)

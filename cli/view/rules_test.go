@@ -68,7 +68,7 @@ func TestARecordShowsLabelsOfRules(t *testing.T) {
 	r := recorded(nil, func(r *record.Record) {
 		r.Derived = map[string]record.Derived{"tier": {Value: "big", Rule: "high", Until: now}}
 	})
-	shown, err := RecordOf(state(nil, r), "ns", load(t, ""))
+	shown, err := RecordOf(state(nil, r), "ns", under(load(t, "")))
 	require.NoError(t, err)
 	tables := shown.Document(now).Tables
 	assert.Equal(t, []any{"tier", "big", "high", "2026-05-04T03:02:01Z"}, tables[len(tables)-1].Rows[0].Cells)
