@@ -43,7 +43,10 @@ has all of them.
   cost        node-hours and core-hours by the value of a label: Nodes that exist now, since their creation. No prices
 
 -o html is one page with charts for a browser, without anything from elsewhere; -o csv is for spreadsheets. Tables
-show the first rows; -o json and -o csv have all. Nothing is changed.`,
+show the first rows; -o json and -o csv have all. Nothing is changed.
+
+With --exit-code, compliance ends with 1 if a Node breaks a rule, and with 0 if none does. A missing label is no
+violation while the rule that sets it does not know its facts. Report does not read inventories.`,
 		Example: `
 			# Everything, as a page for a browser
 			nodekeep report -o html > report.html
@@ -57,10 +60,16 @@ show the first rows; -o json and -o csv have all. Nothing is changed.`,
 			# Nodes that break a rule, for a program
 			nodekeep report compliance -o jsonpath='{range .compliance.violations[*]}{.node}{"\t"}{.key}{"\n"}{end}'
 
+			# In a pipeline: fail if a Node breaks a rule
+			nodekeep report compliance --exit-code
+
 			# Node-hours of the last 30 days
 			nodekeep report cost --tier team --last 720h`,
 		GroupID: groupSee,
 		Args: func(command *cobra.Command, args []string) error {
+			if want.exitCode && len(args) == 1 && args[0] != report.ComplianceSection {
+				return fmt.Errorf("--exit-code is about the section %s, which %q leaves out", report.ComplianceSection, args[0])
+			}
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(report.Sections(), args[0]) {
 				return fmt.Errorf("%s takes one section at most, of %s, and was given %q", command.CommandPath(), strings.Join(report.Sections(), ", "), args)
 			}
@@ -84,10 +93,7 @@ show the first rows; -o json and -o csv have all. Nothing is changed.`,
 		if err := o.writeReport(c, found, want.rows); err != nil {
 			return err
 		}
-		if found.Usage != nil && len(found.Usage.NotRead) > 0 {
-			return findings(errors.New("not everything that selects Nodes could be read: " + strings.Join(kindsOf(found.Usage.NotRead), ", ")))
-		}
-		return nil
+		return findings(want.unwell(found))
 	})
 	o.rights = func(c *cluster, args []string) []access {
 		if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
@@ -98,6 +104,7 @@ show the first rows; -o json and -o csv have all. Nothing is changed.`,
 	flags := command.Flags()
 	flags.StringVar(&want.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
 	flags.DurationVar(&want.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
+	flags.BoolVar(&want.exitCode, "exit-code", false, "of compliance, exit with 1 if a Node breaks a rule of any mode, and with 0 if none does")
 	flags.IntVar(&want.rows, "rows", rowsShown, "show at most so many rows of a table")
 	o.validate = func() error {
 		if err := checkLabelKey(want.tier); err != nil {
@@ -120,10 +127,26 @@ type reported struct {
 	tier     string
 	last     time.Duration
 	rows     int
+	exitCode bool
 }
 
 func (r reported) has(sections ...string) bool {
 	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(r.sections, section) })
+}
+
+// unwell is what a report must not pass over in silence; nil: nothing.
+func (r reported) unwell(found report.Report) error {
+	var all []string
+	if found.Usage != nil && len(found.Usage.NotRead) > 0 {
+		all = append(all, "not everything that selects Nodes could be read: "+strings.Join(kindsOf(found.Usage.NotRead), ", "))
+	}
+	if r.exitCode && found.Compliance.Violating > 0 {
+		all = append(all, "rules of governance are broken on "+view.Counted(found.Compliance.Violating, "Node"))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(all, "; "))
 }
 
 // addUp reads the cluster once, page by page, and counts for all sections.
@@ -142,7 +165,7 @@ func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, erro
 		nodes.See(state.Node.Labels, state.Node.Status.Capacity)
 		ages.See(state.Node.Labels, state.Node.Status.Capacity, state.Node.CreationTimestamp.Time)
 		if want.has(report.ComplianceSection) {
-			judged.See(state.Name, violations(rules.Violations(state.Node.Labels)))
+			judged.See(state.Name, violations(state.Violations(c.in)))
 		}
 		if !want.has(report.DriftSection) {
 			return

@@ -59,6 +59,37 @@ func TestTheReportShowsEachSectionAsTablesAndForASpreadsheet(t *testing.T) {
 	}
 }
 
+func TestReportComplianceShowsByItsExitCodeWhetherANodeBreaksARule(t *testing.T) {
+	loseEverything(t)
+	for name, labels := range map[string]map[string]string{"report-4": {"tier": "gold", "rack": "r1"}, "report-5": {"tier": "iron"}} {
+		register(t, name)
+		edit(t, name, labels)
+	}
+	args := []string{"report", "compliance", "--policy", policyFile(t, governedSections)}
+	run(t, args...).RequireDone(t) // only the flag makes a violation a finding
+	args = append(args, "--exit-code")
+	for _, format := range []string{"table", "json", "csv", "html"} {
+		broken := run(t, append(args, "-o", format)...)
+		assert.Equal(t, 1, broken.Code, format)
+		assert.Contains(t, broken.ErrOut, "rules of governance are broken on 1 Node", format)
+		assert.Contains(t, broken.Out, "report-5", format)
+	}
+	edit(t, "report-5", map[string]string{"tier": "gold"})
+	fine := run(t, args...).RequireDone(t)
+	assert.Empty(t, fine.ErrOut)
+
+	edit(t, "report-5", map[string]string{"rack": "x"})
+	assert.Equal(t, 1, run(t, args...).Code, "a rule of mode warn counts, too")
+	all := run(t, "report", "--policy", args[3], "--exit-code")
+	assert.Equal(t, 1, all.Code)
+	assert.Contains(t, all.ErrOut, "rules of governance are broken on 1 Node", "a report of all sections has compliance")
+	ungoverned := run(t, "report", "compliance", "--policy", policyFile(t, ""), "--exit-code").RequireDone(t)
+	assert.Contains(t, ungoverned.Out, "no section governance")
+	wrong := run(t, "report", "drift", "--exit-code")
+	assert.Equal(t, 2, wrong.Code)
+	assert.Contains(t, wrong.ErrOut, "--exit-code")
+}
+
 func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTheOldKey(t *testing.T) {
 	loseEverything(t)
 	for name, labels := range map[string]map[string]string{
