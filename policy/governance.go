@@ -59,10 +59,16 @@ func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs
 		}
 	}
 	for i, item := range rule.EnsureAbsent {
-		for _, v := range governed.Violations(nil) {
-			if v.Key == item && v.Mode != governance.Audit {
-				errs = append(errs, field.Invalid(at.Child("ensureAbsent").Index(i), item, "is against governance: "+v.String()))
-			}
+		errs = append(errs, removesRequired(governed, item, at.Child("ensureAbsent").Index(i))...)
+	}
+	return errs
+}
+
+// removesRequired is why the policy must not remove a label there: governance of mode warn or deny requires it.
+func removesRequired(governed governance.Rules, key string, at *field.Path) (errs field.ErrorList) {
+	for _, v := range governed.Violations(nil) {
+		if v.Key == key && v.Mode != governance.Audit {
+			errs = append(errs, field.Invalid(at, key, "is against governance: "+v.String()))
 		}
 	}
 	return errs

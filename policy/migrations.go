@@ -138,6 +138,9 @@ func (p Policy) readMigrations(migrations []Migration, path *field.Path) (errs f
 		if len(validation.IsQualifiedName(m.From)) > 0 {
 			continue
 		}
+		if m.Phase == MigrateNew { // it removes the old key from all Nodes
+			errs = append(errs, removesRequired(p.governance, m.From, at.Child("from"))...)
+		}
 		if problem := p.forbids(m.To, origin{kubelet: AllowedForKubelet(m.From), trust: m.Trust}); problem != "" {
 			errs = append(errs, field.Forbidden(at.Child("to"), problem))
 		}

@@ -66,6 +66,16 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 			sections: "labels: {keep: [\"*\", \"node-restriction.kubernetes.io/*\"], migrations: [{from: gpu, to: node-restriction.kubernetes.io/gpu, phase: both, trust: kubelet}]}",
 			errors:   []string{"spec.labels.migrations[0].to: Forbidden: it is an isolation boundary"},
 		},
+		"the removal of a required key": {
+			sections: "labels: {migrations: [{from: gpu, to: example.com/gpu, phase: new}]}\ngovernance: {keys: [{key: gpu, required: true, mode: deny}]}",
+			errors:   []string{"spec.labels.migrations[0].from: Invalid value: \"gpu\": is against governance: label gpu is required and missing"},
+		},
+		"a required key that stays": {
+			sections: "labels: {migrations: [{from: gpu, to: example.com/gpu, phase: both}]}\ngovernance: {keys: [{key: gpu, required: true, mode: deny}]}",
+		},
+		"the removal of a key that is required in mode audit": {
+			sections: "labels: {migrations: [{from: gpu, to: example.com/gpu, phase: new}]}\ngovernance: {keys: [{key: gpu, required: true}]}",
+		},
 		"a rule of the reserved name": {
 			sections: "labels: {rules: [{name: migration, set: {gpu: x}}]}",
 			errors:   []string{"labels.rules[0].name"},
