@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +34,9 @@ type InventoryNote struct {
 	Held      string           `json:"held,omitempty"`     // hash of the snapshot that waits for an operator
 	Change    inventory.Change `json:"change,omitzero"`    // that the held snapshot would make
 	Failure   string           `json:"failure,omitempty"`  // why the source cannot be read now
+
+	Problems []inventory.Problem `json:"problems,omitempty"` // what is in force has wrong: the first of many
+	Wrong    int                 `json:"wrong,omitempty"`    // how many problems there are, most of one Node each
 
 	accepted string // hash of the snapshot that an operator has accepted
 }
@@ -64,11 +69,16 @@ func (c *Controller) notedInventory(ctx context.Context, source string) (note In
 func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, next *inventory.Snapshot) error {
 	now := stored(c.Now())
 	note := InventoryNote{Failure: string(state.failure), Confirmed: stored(state.confirmed)}
+	inForce := next
 	switch {
 	case next != nil:
-		note.InForce, note.Nodes, note.Confirmed = next.Hash(), next.Len(), stored(state.answered)
+		note.Confirmed = stored(state.answered)
 	case state.read:
-		note.InForce, note.Nodes = state.inForce.Hash(), state.inForce.Len()
+		inForce = &state.inForce
+	}
+	if inForce != nil {
+		note.InForce, note.Nodes = inForce.Hash(), inForce.Len()
+		note.Problems, note.Wrong = inForce.Problems(c.liveMachines())
 	}
 	if next == nil && state.held != nil {
 		note.Held, note.Change = state.held.Hash(), state.change
@@ -81,13 +91,13 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 		return err
 	}
 	if note.InForce == "" { // what a process before this one has read
-		note.InForce, note.Nodes, note.Confirmed = before.InForce, before.Nodes, before.Confirmed
+		note.InForce, note.Nodes, note.Confirmed, note.Problems, note.Wrong = before.InForce, before.Nodes, before.Confirmed, before.Problems, before.Wrong
 	}
 	if note.Since = before.Since; note.InForce != before.InForce {
 		note.Since = now
 	}
 	same := before
-	if same.accepted = ""; same != note {
+	if same.accepted = ""; !reflect.DeepEqual(same, note) {
 		if err := c.writeInventoryNote(ctx, exists, state.source.Name, note, before.accepted != "" && note.Held == ""); err != nil {
 			return err
 		}
@@ -98,7 +108,7 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 
 // says reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
 func (n InventoryNote) says(last InventoryNote) bool {
-	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes
+	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes && n.Wrong == last.Wrong && slices.Equal(n.Problems, last.Problems)
 	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }
 

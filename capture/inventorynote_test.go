@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,15 +35,20 @@ func (w *cluster) readsAMap() *mapReader {
 
 // says has the ConfigMap list these Nodes; none: it does not exist.
 func (m *mapReader) says(nodes ...string) {
-	m.cluster.t.Helper()
-	maps, ctx := m.Client.CoreV1().ConfigMaps(m.Namespace), m.cluster.t.Context()
-	if err := maps.Delete(ctx, "racks", metav1.DeleteOptions{}); len(nodes) == 0 {
-		require.NoError(m.cluster.t, err)
-		return
-	}
 	var entries []string
 	for _, name := range nodes {
 		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":"r7"}}`, name))
+	}
+	m.has(entries...)
+}
+
+// has has the ConfigMap have these entries; none: it does not exist.
+func (m *mapReader) has(entries ...string) {
+	m.cluster.t.Helper()
+	maps, ctx := m.Client.CoreV1().ConfigMaps(m.Namespace), m.cluster.t.Context()
+	if err := maps.Delete(ctx, "racks", metav1.DeleteOptions{}); len(entries) == 0 {
+		require.NoError(m.cluster.t, err)
+		return
 	}
 	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: documentOf(entries)}}, metav1.CreateOptions{})
 	require.NoError(m.cluster.t, err)
@@ -192,4 +198,70 @@ func TestNewRulesDoNotWaitUntilTheFirstSnapshotOfASourceIsAccepted(t *testing.T)
 	m.state.held = &first
 	require.NoError(t, m.noteInventory(t.Context(), m.state, nil))
 	assert.True(t, m.inventories.known(w.policy, m.Now()))
+}
+
+func TestWhatAnInventoryHasWrongOfANodeIsAnEventOfThatNodeAndNoted(t *testing.T) {
+	const wrong = `{"name":"n1","systemUUID":"other","attributes":{"rack":"r7"}}`
+	for name, c := range map[string]struct{ entry, problem, shows string }{
+		"another machine":        {wrong, `systemUUID is "other", and the Node reports "uuid-n1"`, "r1"},
+		"no machine":             {`{"name":"n1","systemUUID":17,"attributes":{"rack":"r7"}}`, "systemUUID must be a string", "r1"},
+		"an attribute":           {`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":7,"unlisted":7}}`, "attribute rack must be a string", "r1"},
+		"nothing but unlisted":   {`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7","unlisted":7}}`, "", "r7"},
+		"a wrong one elsewhere":  {`{"name":"n1","attributes":{"rack":"r7"}},{"name":"n9","attributes":{"rack":7}}`, "", "r7"},
+		"an entry of no machine": {`{"name":"n1","attributes":{"rack":"r7"}}`, "", "r7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, racksOfAMap)
+			m := w.readsAMap()
+			m.rollout.release(w.policy.RulesHash())
+			w.register(node("a", "10", nil, machine("UUID-n1")))
+			reads := func(entries ...string) {
+				m.has(entries...)
+				w.passes(time.Second)
+				m.reads()
+				require.Empty(t, m.works())
+				m.wrote()
+			}
+			reads(`{"name":"n1","attributes":{"rack":"r1"}}`)
+			assert.Equal(t, "r1", w.shows()["example.com/rack"])
+			assert.NotContains(t, m.reported(), InventoryWrong)
+			reads(c.entry)
+			assert.Equal(t, c.shows, w.shows()["example.com/rack"])
+			about := slices.DeleteFunc(m.note().Problems, func(p inventory.Problem) bool { return p.Node != "n1" })
+			if c.problem == "" {
+				assert.NotContains(t, m.reported(), InventoryWrong)
+				assert.Empty(t, about)
+				return
+			}
+			assert.Equal(t, []inventory.Problem{{Node: "n1", What: c.problem}}, about)
+			assert.Equal(t, 1, m.note().Wrong)
+			assert.Contains(t, m.reported(), InventoryWrong)
+			m.rests()
+			assert.NotContains(t, m.reported(), InventoryWrong, "once")
+			reads(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r8"}}`)
+			assert.Equal(t, "r8", w.shows()["example.com/rack"])
+			assert.Empty(t, m.note().Problems)
+			assert.Zero(t, m.note().Wrong)
+		})
+	}
+}
+
+func TestANoteNamesAWrongMachineAtTheNextReadThoughTheDocumentIsTheSame(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	m.has(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7"}}`)
+	m.reads()
+	assert.Empty(t, m.note().Problems)
+	w.register(node("a", "10", nil, machine("other")))
+	w.passes(time.Second)
+	m.reads()
+	want := []inventory.Problem{{Node: "n1", What: `systemUUID is "uuid-n1", and the Node reports "other"`}}
+	assert.Equal(t, want, m.note().Problems)
+
+	after := w.readsAMap()
+	after.Client = m.Client
+	after.has()
+	after.reads()
+	assert.Equal(t, want, after.note().Problems, "what a process before this one has read is still in force")
+	assert.Equal(t, 1, after.note().Wrong)
 }

@@ -198,17 +198,23 @@ func (c *Controller) holdInventory(state *inventoryState, next inventory.Snapsho
 // compareMachines counts the Nodes whose machine is another one than the snapshot in force lists.
 func (c *Controller) compareMachines(state *inventoryState) {
 	differs := 0
-	for _, name := range c.observations.names() {
-		if state.inForce.SystemUUID(name) == "" {
-			continue
-		}
-		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
-			if _, same := state.inForce.Of(name, node.Machine.SystemUUID); !same {
-				differs++
-			}
+	for name, systemUUID := range c.liveMachines() {
+		if _, same := state.inForce.Of(name, systemUUID); !same && state.inForce.SystemUUID(name) != "" {
+			differs++
 		}
 	}
 	c.inventories.change(func() { state.differs = differs })
+}
+
+// liveMachines are the systemUUIDs that the Nodes which are there report.
+func (c *Controller) liveMachines() map[string]string {
+	live := map[string]string{}
+	for _, name := range c.observations.names() {
+		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
+			live[name] = node.Machine.SystemUUID
+		}
+	}
+	return live
 }
 
 // inventoryMap reads a source that is a ConfigMap.

@@ -207,6 +207,7 @@ func (a *attempt) decide() Action {
 	if a.event == Present && a.leading.Load() {
 		a.reportForeign(a.node, next.Foreign)
 		a.reportRules(a.node, next.Rules)
+		a.reportInventory(a.node)
 		a.reportNoRoom(a.node, next.NoRoom)
 		if next.Step == Nothing { // not for labels that are about to be restored
 			a.reportViolations(a.node, violations)

@@ -45,7 +45,7 @@ the Node would have the labels that its kubelet has set:
 "Capture now" is what capture would do about the live Node.
 
 If rules look at an inventory, a table shows the age of its facts. This is how long ago each source last said what is
-in force.
+in force. It also shows what a source has wrong of the Node: another systemUUID, or attributes that cannot be used.
 
 If the policy has machine.follow: true and there is no record, Follows shows what the Node begins with. It names the
 record, or says why there is none.
@@ -90,7 +90,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 			return err
 		}
 		explanation := view.Explain(c.following(ctx, state, request), request, c.in)
-		if explanation.Inventories, err = c.explainedInventories(ctx); err != nil {
+		if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
 			return err
 		}
 		return o.write(c, "NodeExplanation", explanation)
@@ -121,7 +121,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 }
 
 // explainedInventories are the sources that rules use, by what capture notes of them.
-func (c *cluster) explainedInventories(ctx context.Context) ([]view.ExplainedInventory, error) {
+func (c *cluster) explainedInventories(ctx context.Context, node string) ([]view.ExplainedInventory, error) {
 	if !c.in.Policy.LabelRules().LooksAtInventory() {
 		return nil, nil
 	}
@@ -129,7 +129,7 @@ func (c *cluster) explainedInventories(ctx context.Context) ([]view.ExplainedInv
 	if err != nil {
 		return nil, err
 	}
-	return view.InventoriesOf(notes, c.in.Policy, c.in.Now), nil
+	return view.InventoriesOf(node, notes, c.in.Policy, c.in.Now), nil
 }
 
 func (o *explainOptions) explainReview(ctx context.Context, c *cluster) error {

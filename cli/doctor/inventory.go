@@ -46,6 +46,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 			"what capture notes of it cannot be read, so its state is not known")
 		return
 	}
+	s.judgeProblems(a, source.Name, note)
 	age := s.Now.Sub(note.Confirmed)
 	if note.Failure != "" {
 		find(log, "it cannot be read (%s); what it said last stays in force until it is stale", note.Failure)
@@ -63,4 +64,18 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 			"snapshot %s is held: it no longer lists %d of %d Nodes, and would remove or change labels on %d of %d Nodes that live. "+
 				"What it said before stays in force", note.Held, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
 	}
+}
+
+// judgeProblems names the Nodes of which a source has something wrong.
+func (s Seen) judgeProblems(a *answer, source string, note capture.InventoryNote) {
+	few := Few[inventory.Problem]{All: note.Wrong, First: note.Problems[:min(len(note.Problems), mostNamed)]}
+	for _, problem := range few.First {
+		object := "node/" + problem.Node
+		if problem.Node == "" {
+			object = ""
+		}
+		a.find(Warning, object, advice("Correct the inventory. Until then, rules do not know what is wrong, and their labels stay as they are."),
+			"inventory %s is wrong: %s", source, problem.What)
+	}
+	findMore(a, Warning, few, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", capture.InventoryName))
 }

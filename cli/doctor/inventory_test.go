@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +73,25 @@ func TestFindingsOfInventories(t *testing.T) {
 		"a snapshot is held": {
 			func(s *Seen) { noted(t, s, held, "aaaa") },
 			[]string{of + "snapshot bbbb is held: it no longer lists 5 of 10 Nodes, and would remove or change labels on 4 of 12 Nodes that live. What it said before stays in force"},
+		},
+		"it has something wrong": {
+			func(s *Seen) {
+				noted(t, s, with(func(n *capture.InventoryNote) {
+					n.Wrong, n.Problems = 2, []inventory.Problem{{What: "entries that name no Node: 1, such as nodes[0]: name is missing"}, {Node: "n1", What: `systemUUID is "b2", and the Node reports "a1"`}}
+				}), "")
+			},
+			[]string{
+				"inventory: warning: : inventory cmdb is wrong: entries that name no Node: 1, such as nodes[0]: name is missing",
+				`inventory: warning: node/n1: inventory cmdb is wrong: systemUUID is "b2", and the Node reports "a1"`,
+			},
+		},
+		"it has much wrong": {
+			func(s *Seen) {
+				noted(t, s, with(func(n *capture.InventoryNote) {
+					n.Wrong, n.Problems = 500, slices.Repeat([]inventory.Problem{{Node: "n1", What: "wrong"}}, 100)
+				}), "")
+			},
+			append(slices.Repeat([]string{"inventory: warning: node/n1: inventory cmdb is wrong: wrong"}, 10), "inventory: warning: : 490 more problems of inventory cmdb"),
 		},
 		"the held snapshot is accepted": {func(s *Seen) { noted(t, s, held, "bbbb") }, nil},
 		"the policy no longer has the source": {

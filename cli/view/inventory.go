@@ -16,20 +16,36 @@ import (
 type ExplainedInventory struct {
 	Source string `json:"source"`
 	capture.InventoryNote
-	Stale bool `json:"stale,omitempty"` // rules do not know its facts
+	Stale   bool   `json:"stale,omitempty"`   // rules do not know its facts
+	Problem string `json:"problem,omitempty"` // what it has wrong of the Node
 }
 
 // InventoriesOf are the sources of a policy whose rules use any, as capture has noted them. It returns nil if the rules use none. If notes is nil,
-// capture has noted nothing yet.
-func InventoriesOf(notes *corev1.ConfigMap, p policy.Policy, now time.Time) (all []ExplainedInventory) {
+// capture has noted nothing yet. Of what they have wrong, only what is about the Node is in them.
+func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now time.Time) (all []ExplainedInventory) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
 	}
 	for _, source := range p.Inventory() {
 		note, _ := capture.InventoryNoteOf(notes, source.Name)
-		all = append(all, ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter})
+		one := ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter}
+		one.Problem, one.Problems = problemOf(node, note), nil
+		all = append(all, one)
 	}
 	return all
+}
+
+// problemOf is what a source has wrong of a Node. A note names the first of many problems only.
+func problemOf(node string, note capture.InventoryNote) string {
+	for _, problem := range note.Problems {
+		if problem.Node == node {
+			return problem.What
+		}
+	}
+	if left := note.Wrong - len(note.Problems); left > 0 {
+		return fmt.Sprintf("not known: %d more problems than capture notes", left)
+	}
+	return ""
 }
 
 // state reports in a few words whether rules know the facts, and why not.
@@ -46,6 +62,9 @@ func (i ExplainedInventory) state() string {
 	}
 	if i.Held != "" {
 		parts = append(parts, fmt.Sprintf("snapshot %s is held until nodekeep policy accept", i.Held))
+	}
+	if i.Problem != "" {
+		parts = append(parts, "wrong about this Node: "+i.Problem)
 	}
 	return orNone(strings.Join(parts, "; "))
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/inventory"
 )
 
 func TestAnExplanationShowsTheAgeOfFactsOfInventories(t *testing.T) {
@@ -28,7 +29,7 @@ inventory:
 		require.NoError(t, err)
 		notes.Data[source] = string(content)
 	}
-	e := Explanation{Inventories: InventoriesOf(notes, p, now)}
+	e := Explanation{Inventories: InventoriesOf("n1", notes, p, now)}
 	assert.Contains(t, text(e.Document(now)), `Inventory|Age of facts|In force|Since|Nodes|State
 cmdb|5m|aa|3d|10|snapshot|bb|is|held|until|nodekeep|policy|accept
 late|120m|cc|3d|3|stale:|rules|do|not|know|its|facts,|and|labels|stay;|cannot|be|read|(timeout)
@@ -36,7 +37,29 @@ never|-|-|-|0|not|read|yet:|rules|do|not|know|its|facts`)
 	content, err := json.Marshal(e)
 	require.NoError(t, err)
 	assert.Contains(t, string(content), `"source":"late","inForce":"cc"`, "programs see it, too")
-	assert.Empty(t, InventoriesOf(notes, load(t, "inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]"), now), "no rule looks at it")
+	assert.Empty(t, InventoriesOf("n1", notes, load(t, "inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]"), now), "no rule looks at it")
+}
+
+func TestAnExplanationShowsWhatAnInventoryHasWrongOfTheNode(t *testing.T) {
+	p := load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
+inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]
+`)
+	explained := func(node string, wrong int) string {
+		content, err := json.Marshal(capture.InventoryNote{
+			InForce: "aa", Since: now, Confirmed: now, Nodes: 3, Wrong: wrong, Problems: []inventory.Problem{{Node: "n0", What: "attribute rack must be a string"}, {Node: "n1", What: `systemUUID is "b2"`}},
+		})
+		require.NoError(t, err)
+		e := Explanation{Inventories: InventoriesOf(node, &corev1.ConfigMap{Data: map[string]string{"cmdb": string(content)}}, p, now)}
+		printed, err := json.Marshal(e)
+		require.NoError(t, err)
+		return text(e.Document(now)) + string(printed)
+	}
+	n1 := explained("n1", 2)
+	assert.Contains(t, n1, `cmdb|0s|aa|0s|3|wrong|about|this|Node:|systemUUID|is|"b2"`)
+	assert.Contains(t, n1, `"problem":"systemUUID is \"b2\""`)
+	assert.NotContains(t, n1, "n0", "another Node's problem")
+	assert.Contains(t, explained("n2", 2), "cmdb|0s|aa|0s|3|-")
+	assert.Contains(t, explained("n2", 7), "cmdb|0s|aa|0s|3|wrong|about|this|Node:|not|known:|5|more|problems|than|capture|notes")
 }
 
 func TestARecordAndAnExplanationShowTheRulesOfGovernanceThatTheNodeBreaks(t *testing.T) {
