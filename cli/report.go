@@ -212,7 +212,11 @@ func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, erro
 // violations are those of a Node as a report counts them.
 func violations(of []governance.Violation) (all []report.Violation) {
 	for _, v := range of {
-		all = append(all, report.Violation{Rule: v.Rule, Kind: string(v.Kind), Mode: string(v.Mode), Key: v.Key, Value: v.Value})
+		one := report.Violation{Rule: v.Rule, Kind: string(v.Kind), Mode: string(v.Mode), Key: v.Key}
+		if v.Kind != governance.Required {
+			one.Value = &v.Value
+		}
+		all = append(all, one)
 	}
 	return all
 }
@@ -286,9 +290,7 @@ func printedTable(table report.Table) *metav1.Table {
 	for _, row := range table.Rows {
 		cells := make([]any, len(row))
 		for i, cell := range row {
-			if cells[i] = printable(report.Text(cell), ""); cells[i] == "" {
-				cells[i] = `""`
-			}
+			cells[i] = printable(report.Text(cell), "")
 		}
 		printed.Rows = append(printed.Rows, metav1.TableRow{Cells: cells})
 	}

@@ -122,25 +122,11 @@ func (c Changes) tables() []Table {
 	}
 	latest := Table{Name: "changes", Title: "Latest changes", Columns: []Column{text("Time"), text("Node"), text("Item"), text("From"), text("To"), text("By")}}
 	for _, change := range c.Latest {
-		latest.add(change.Time.UTC().Format(time.RFC3339), change.Node, change.Item, orNothing(change.From), orNothing(change.To), cmp.Or(change.By, "unknown"))
+		latest.add(change.Time.UTC().Format(time.RFC3339), change.Node, change.Item, valueIn(change.From), valueIn(change.To), cmp.Or(change.By, "unknown"))
 	}
 	days := Table{Name: "days", Title: "Changes by day", Columns: []Column{text("Day"), number("Changes")}, DataOnly: true}
 	for _, day := range c.Days {
 		days.add(day.Day, day.Changes)
 	}
 	return []Table{items, latest, days}
-}
-
-// nothing stands for a value that is not there. No label can have this value.
-const nothing = "-"
-
-func orNothing(value *string) string {
-	switch {
-	case value == nil:
-		return nothing
-	case *value == "":
-		return `""`
-	default:
-		return *value
-	}
 }

@@ -20,7 +20,7 @@ func (s Summary) charts() []chart {
 	of := func(title string, text func(float64) string, value func(Tier) float64) chart {
 		c := chart{title: title}
 		for _, tier := range s.Tiers {
-			c.bars = append(c.bars, bar{name: tier.Value, value: value(tier), shown: text(value(tier))})
+			c.bars = append(c.bars, bar{name: Text(tier.Value), value: value(tier), shown: text(value(tier))})
 		}
 		slices.SortStableFunc(c.bars, byValue)
 		c.bars = firstBars(c.bars, text)
@@ -110,8 +110,8 @@ func (u Usage) charts() []chart {
 func (c Cost) charts() []chart {
 	nodes, cores := chart{title: "Node-hours by " + c.Key}, chart{title: "Core-hours by " + c.Key}
 	for _, row := range c.Rows {
-		nodes.bars = append(nodes.bars, bar{name: row.Value, value: row.NodeHours, shown: plainNumber(row.NodeHours)})
-		cores.bars = append(cores.bars, bar{name: row.Value, value: row.CoreHours, shown: plainNumber(row.CoreHours)})
+		nodes.bars = append(nodes.bars, bar{name: Text(row.Value), value: row.NodeHours, shown: plainNumber(row.NodeHours)})
+		cores.bars = append(cores.bars, bar{name: Text(row.Value), value: row.CoreHours, shown: plainNumber(row.CoreHours)})
 	}
 	slices.SortStableFunc(cores.bars, byValue)
 	nodes.bars, cores.bars = firstBars(nodes.bars, plainNumber), firstBars(cores.bars, plainNumber)

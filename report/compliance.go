@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // Compliance is which Nodes break which rule of governance.
@@ -24,8 +23,8 @@ type Violation struct {
 	Kind string `json:"kind"`
 	Mode string `json:"mode"`
 	Key  string `json:"key"` // of the label
-	// Value is that of the label; of kind requires, the key that is missing.
-	Value string `json:"value,omitempty"`
+	// Value is that of the label; of kind requires, the key that is missing. It is nil where the label is missing.
+	Value *string `json:"value,omitempty"`
 }
 
 // BrokenRule is the same violation on several Nodes.
@@ -69,7 +68,7 @@ func (j *Judged) See(node string, violations []Violation) {
 			j.compliance.LeftOut++
 		}
 		of := violation
-		of.Key, of.Value = "", ""
+		of.Key, of.Value = "", nil
 		if counted[of] {
 			continue
 		}
@@ -103,11 +102,11 @@ func (c Compliance) tables() []Table {
 	nodes.add("with violations", c.Violating)
 	rules := Table{Name: "rules", Title: "Violations by rule", Columns: []Column{text("Rule"), text("Kind"), text("Mode"), number("Nodes"), text("Such as")}}
 	for _, rule := range c.Rules {
-		rules.add(rule.Rule, rule.Kind, rule.Mode, rule.Nodes, strings.Join(rule.First, ", "))
+		rules.add(rule.Rule, rule.Kind, rule.Mode, rule.Nodes, listIn(rule.First))
 	}
 	details := Table{Name: "violations", Title: "Violations by Node", Columns: []Column{text("Node"), text("Kind"), text("Key"), text("Value"), text("Mode")}}
 	for _, v := range c.Details {
-		details.add(v.Node, v.Kind, v.Key, v.Value, v.Mode)
+		details.add(v.Node, v.Kind, v.Key, valueIn(v.Value), v.Mode)
 	}
 	if c.LeftOut > 0 {
 		details.Note = "There are more violations, which are left out."

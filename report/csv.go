@@ -4,13 +4,12 @@ import (
 	"encoding/csv"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 )
 
 // CSV is all tables as one table. Two columns that name the section and the table come first, then the columns of all tables. A cell that a
-// table does not have is empty.
+// table does not have is absent, as one that has nothing to say.
 func CSV(tables []Table) (string, error) {
 	columns := []string{"section", "table"}
 	for _, table := range tables {
@@ -36,7 +35,9 @@ func CSV(tables []Table) (string, error) {
 		}
 		line := make([]string, len(columns))
 		for _, row := range table.Rows {
-			clear(line)
+			for i := range line {
+				line[i] = absent
+			}
 			line[0], line[1] = table.Section, table.Name
 			for i, cell := range row {
 				line[at[i]] = csvCell(cell)
@@ -51,11 +52,8 @@ func CSV(tables []Table) (string, error) {
 }
 
 func csvCell(cell any) string {
-	if text, is := cell.(string); is {
-		if text == nothing {
-			return ""
-		}
-		return harmless(text)
+	if _, is := cell.(string); is {
+		return harmless(Text(cell))
 	}
 	return Text(cell)
 }
@@ -78,18 +76,4 @@ func harmless(text string) string {
 		}
 	}
 	return strings.Join(parts, ";")
-}
-
-// Text is a cell as text.
-func Text(cell any) string {
-	switch c := cell.(type) {
-	case string:
-		return c
-	case int:
-		return strconv.Itoa(c)
-	case float64:
-		return strconv.FormatFloat(c, 'f', -1, 64)
-	default:
-		return fmt.Sprint(c)
-	}
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"slices"
-	"strings"
 )
 
 // Drift is which labels of Nodes differ from the record, or from what rules derive.
@@ -123,11 +122,11 @@ func (d Drift) tables() []Table {
 	}
 	groups := Table{Name: "drifted", Title: "Drift by key", Columns: []Column{text("Key"), text("Difference"), text("Compared with"), number("Nodes"), text("Such as")}}
 	for _, group := range d.Groups {
-		groups.add(group.Key, group.Kind.words(), group.From, group.Nodes, strings.Join(group.First, ", "))
+		groups.add(group.Key, group.Kind.words(), group.From, group.Nodes, listIn(group.First))
 	}
 	details := Table{Name: "labels", Title: "Drift by Node", Columns: []Column{text("Node"), text("Key"), text("Difference"), text("On the Node"), text("Expected"), text("Compared with")}}
 	for _, l := range d.Details {
-		details.add(l.Node, l.Key, l.Kind.words(), orNothing(l.On), orNothing(l.Want), l.From)
+		details.add(l.Node, l.Key, l.Kind.words(), valueIn(l.On), valueIn(l.Want), l.From)
 	}
 	if d.LeftOut > 0 {
 		details.Note = "There are more differences, which are left out."

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -167,7 +166,7 @@ func (p page) addTable(to *html.Node, table Table) {
 	for _, row := range shown.Rows {
 		line := p.element("tr", nil)
 		for i, value := range row {
-			line.AppendChild(p.text("td", classes[i], cmp.Or(Text(value), `""`)))
+			line.AppendChild(p.text("td", classes[i], Text(value)))
 		}
 		body.AppendChild(line)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func hostileReport() Report {
 	nodes, judged, drifted, uses, ages, histories := NewNodes(`<b>"tier"`), NewJudged(true), NewDrifted(), NewUses(), NewAges("<i>", time.Hour, now), NewHistories(now)
 	for _, text := range hostile() {
 		nodes.See(map[string]string{text: text, `<b>"tier"`: text}, corev1.ResourceList{corev1.ResourceName(text): resource.MustParse("1")})
-		judged.See(text, []Violation{{Rule: text, Kind: text, Mode: text, Key: text, Value: text}})
+		judged.See(text, []Violation{{Rule: text, Kind: text, Mode: text, Key: text, Value: &text}})
 		drifted.See(text, []DriftedLabel{{Key: text, Kind: DriftKind(text), From: text, On: &text, Want: &text}})
 		uses.See([]selection.Use{{Object: selection.Object{Kind: text, Namespace: text, Name: text}, Key: text, How: selection.How(text)}})
 		uses.SeePolicy(text, text, true)
@@ -107,7 +108,7 @@ func TestNoCellOfTheCSVIsAFormula(t *testing.T) {
 			trimmed := strings.TrimSpace(cell)
 			if strings.HasPrefix(cell, "'") {
 				quoted++
-			} else if trimmed != "" {
+			} else if trimmed != "" && cell != absent {
 				assert.NotContains(t, "=+-@|%\uff1d", string([]rune(trimmed)[0]), "line %d: %q", n, cell)
 			}
 			assert.NotContains(t, cell, "\n")
@@ -141,9 +142,103 @@ func TestNoCellOfTheCSVIsAFormulaWhereASemicolonSeparatesCells(t *testing.T) {
 }
 
 func TestNumbersOfTheCSVAreNumbers(t *testing.T) {
-	text, err := CSV([]Table{{Section: "s", Name: "t", Columns: []Column{text("Value"), number("n")}, Rows: [][]any{{"-", -1.5}, {"a", 2}}}, {Section: "s", Name: "u", Columns: []Column{number("n"), text("Other")}, Rows: [][]any{{3, "x"}}}})
+	text, err := CSV([]Table{{Section: "s", Name: "t", Columns: []Column{text("Value"), number("n")}, Rows: [][]any{{nil, -1.5}, {"a", 2}}}, {Section: "s", Name: "u", Columns: []Column{number("n"), text("Other")}, Rows: [][]any{{3, "x"}}}})
 	require.NoError(t, err)
-	assert.Equal(t, "section,table,Value,n,Other\ns,t,,-1.5,\ns,t,a,2,\ns,u,,3,x\n", text)
+	assert.Equal(t, "section,table,Value,n,Other\ns,t,-,-1.5,-\ns,t,a,2,-\ns,u,-,3,x\n", text)
+}
+
+// cellsOf are the cells of the page's tables, row by row, and the names of its charts.
+func cellsOf(t *testing.T, r Report) (rows [][]string, names []string) {
+	t.Helper()
+	written, err := HTML(r, 1000)
+	require.NoError(t, err)
+	root, err := html.Parse(strings.NewReader(written))
+	require.NoError(t, err)
+	text := func(node *html.Node) string {
+		if node.FirstChild == nil {
+			return ""
+		}
+		return node.FirstChild.Data
+	}
+	for node := range root.Descendants() {
+		switch {
+		case node.Data == "tr":
+			rows = append(rows, nil)
+		case node.Data == "td":
+			rows[len(rows)-1] = append(rows[len(rows)-1], text(node))
+		case node.Data == "text" && len(node.Attr) > 0 && node.Attr[0].Val == "name":
+			names = append(names, text(node))
+		}
+	}
+	return rows, names
+}
+
+func TestAbsentCellsAreADashAndEmptyValuesAreQuotesInEachFormat(t *testing.T) {
+	empty := ""
+	nodes, judged, drifted, uses, ages, histories := NewNodes("tier"), NewJudged(true), NewDrifted(), NewUses(), NewAges("tier", 0, now), NewHistories(now)
+	nodes.See(map[string]string{"tier": ""}, capacity("1", "1Gi"))
+	ages.See(map[string]string{"tier": ""}, capacity("1", "1Gi"), now.Add(-time.Hour))
+	judged.See("missing", []Violation{{Rule: "tier", Kind: "required", Mode: "deny", Key: "tier"}})
+	judged.See("empty", []Violation{{Rule: "tier", Kind: "value", Mode: "deny", Key: "tier", Value: &empty}})
+	drifted.See("n", []DriftedLabel{{Key: "k", Kind: NotRestored, From: "record", Want: &empty}})
+	before := record.New("n", record.Object{UID: "1", Version: 1}, map[string]string{"k": ""})
+	after := record.New("n", record.Object{UID: "1", Version: 2}, map[string]string{})
+	histories.See(history.Following(before, after, func(string, history.Values) history.Cause {
+		return history.Cause{Actor: "kubectl", Time: metav1.NewTime(now)}
+	}))
+	r := Report{
+		GeneratedAt: now, Nodes: 1, Summary: nodes.Summary(histories.Changes()), Compliance: judged.Compliance(), Drift: drifted.Drift(),
+		Usage: uses.Usage(nodes.Keys()), Cost: ages.Cost(),
+	}
+	want := [][]string{
+		{"tier", `""`, "1"},
+		{"2026-03-04T05:06:07Z", "n", "k", `""`, "-", "kubectl"},
+		{"missing", "required", "tier", "-", "deny"},
+		{"empty", "value", "tier", `""`, "deny"},
+		{"n", "k", "missing on the Node", "-", `""`, "record"},
+		{"tier", "not seen in use", "1", "0", "-", "-", "-"},
+		{`""`, "1", "1", "1"},
+	}
+	rows, names := cellsOf(t, r)
+	var cells [][]string
+	for _, table := range r.Tables() {
+		for _, row := range table.Rows {
+			var line []string
+			for _, cell := range row {
+				line = append(line, Text(cell))
+			}
+			cells = append(cells, line)
+		}
+	}
+	for _, row := range want {
+		assert.Contains(t, rows, row, "HTML")
+		assert.Contains(t, cells, row, "text")
+	}
+	assert.Contains(t, names, `""`)
+	assert.NotContains(t, names, "")
+
+	written, err := CSV(r.Tables())
+	require.NoError(t, err)
+	lines, err := csv.NewReader(strings.NewReader(written)).ReadAll()
+	require.NoError(t, err)
+	column := func(name, table string, first string) string {
+		for _, line := range lines {
+			if line[1] == table && slices.Contains(line, first) {
+				return line[slices.Index(lines[0], name)]
+			}
+		}
+		return "no such line"
+	}
+	assert.Equal(t, `""`, column("Value", "values", "tier"))
+	assert.Equal(t, "-", column("Value", "violations", "missing"))
+	assert.Equal(t, `""`, column("Value", "violations", "empty"))
+	assert.Equal(t, "-", column("On the Node", "labels", "n"))
+	assert.Equal(t, `""`, column("Expected", "labels", "n"))
+	assert.Equal(t, "-", column("Such as", "usage", "tier"))
+	assert.Equal(t, "-", column("Core-hours", "usage", "tier"), "the table does not have it")
+	for _, line := range lines {
+		assert.NotContains(t, line, "")
+	}
 }
 
 func TestSummaryCountsLabelsAndCapacity(t *testing.T) {

@@ -1,5 +1,12 @@
 package report
 
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Table is numbers for a page and for spreadsheets.
 type Table struct {
 	Section string
@@ -7,7 +14,7 @@ type Table struct {
 	Title   string
 	Note    string
 	Columns []Column
-	Rows    [][]any // strings, ints and float64s
+	Rows    [][]any // strings, ints and float64s; nil: absent
 	// DataOnly says that a chart shows it, so that no table has to.
 	DataOnly bool
 }
@@ -20,6 +27,41 @@ type Column struct {
 
 func text(name string) Column   { return Column{Name: name} }
 func number(name string) Column { return Column{Name: name, Number: true} }
+
+// absent is the text of a cell that is not there. No label can have this value.
+const absent = "-"
+
+// Text is a cell as text.
+func Text(cell any) string {
+	switch c := cell.(type) {
+	case nil:
+		return absent
+	case string:
+		return cmp.Or(c, `""`)
+	case int:
+		return strconv.Itoa(c)
+	case float64:
+		return strconv.FormatFloat(c, 'f', -1, 64)
+	default:
+		return fmt.Sprint(c)
+	}
+}
+
+// valueIn is the cell of a value; nil: it is not there.
+func valueIn(value *string) any {
+	if value == nil {
+		return nil
+	}
+	return *value
+}
+
+// listIn is the cell of a list.
+func listIn(list []string) any {
+	if len(list) == 0 {
+		return nil
+	}
+	return strings.Join(list, ", ")
+}
 
 func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, cells) }
 

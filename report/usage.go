@@ -148,14 +148,13 @@ func (k UsedKey) seenWords() string {
 	}
 }
 
-func (k UsedKey) byKind() string {
-	var kinds []string
+func (k UsedKey) byKind() (kinds []string) {
 	for _, kind := range slices.Sorted(maps.Keys(k.Objects)) {
 		if kind != "Pod" {
 			kinds = append(kinds, kind+": "+itoa(k.Objects[kind]))
 		}
 	}
-	return strings.Join(kinds, ", ")
+	return kinds
 }
 
 // notSeen is what "not seen in use" means.
@@ -165,7 +164,7 @@ func (u Usage) tables() []Table {
 	keys := Table{Name: "usage", Title: "Which labels are selected on", Note: notSeen,
 		Columns: []Column{text("Key"), text("Use"), number("Nodes"), number("Pods"), text("Other objects"), text("Policy"), text("Such as")}}
 	for _, k := range u.Keys {
-		keys.add(k.Key, k.seenWords(), k.Nodes, k.Objects["Pod"], k.byKind(), strings.Join(k.Policy, ", "), strings.Join(k.First, ", "))
+		keys.add(k.Key, k.seenWords(), k.Nodes, k.Objects["Pod"], listIn(k.byKind()), listIn(k.Policy), listIn(k.First))
 	}
 	if len(u.NotRead) == 0 {
 		return []Table{keys}
