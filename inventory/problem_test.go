@@ -82,6 +82,19 @@ func TestWhatIsWrongWithAnEntryConcernsThatNodeAlone(t *testing.T) {
 	}
 }
 
+func TestANodeThatIsNotListedHasNoAttributesAndNoProblem(t *testing.T) {
+	for name, s := range map[string]Snapshot{"in a list of others": decoded(t, `{"name":"a"}`), "in an empty list": decoded(t, "")} {
+		t.Run(name, func(t *testing.T) {
+			attributes, ok := s.Of("unlisted", "b2")
+			assert.True(t, ok)
+			assert.Equal(t, map[string]string{"model": "", "rack": ""}, attributes)
+			first, count := s.Problems(map[string]string{"unlisted": "b2"})
+			assert.Empty(t, first)
+			assert.Zero(t, count)
+		})
+	}
+}
+
 func TestEntriesThatNameNoNodeAreCountedAndTheOthersCount(t *testing.T) {
 	for name, c := range map[string]struct{ entry, problem string }{
 		"no object":         {`7`, "nodes[0]: must be an object"},

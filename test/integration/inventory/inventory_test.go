@@ -268,6 +268,7 @@ spec:
 			unchanged(t)
 		})
 	}
+	nodekeep.WaitEvent(t, names[0], capture.InventoryWrong)
 	s.asked(t, s.say(listing(all...)))
 	unchanged(t)
 
