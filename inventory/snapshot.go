@@ -93,7 +93,7 @@ func (s Snapshot) Of(name, systemUUID string) (attributes map[string]string, ok 
 	return attributes, true
 }
 
-// texts are the values of an entry, each in the place of its attribute; a Node that is not listed has none.
+// texts are the values of an entry, each in the place of its attribute. A Node that is not listed has none.
 func (n node) texts() []string {
 	if n.values == "" {
 		return nil
