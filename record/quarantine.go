@@ -7,7 +7,7 @@ import (
 
 // Isolate is the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
 // is restored until an operator accepts a side. Observations up to the floor still count for the other machine. If the record is isolated already, what
-// waits for the operator stays, and the machine takes the place of the one that has the name. It has what it had itself, if it had the name before.
+// waits for the operator stays. The machine takes the place of the one that has the name. It has what it had itself, if it had the name before.
 func Isolate(r Record, machine Machine, floor Version, k Keeping) Record {
 	if r.Quarantined != nil && !r.Isolated() { // what waits since the machine before was followed is of that machine
 		r = AcceptOld(r, Object{})

@@ -19,7 +19,7 @@ type earlier struct {
 	Waits  json.RawMessage `json:"waits,omitempty"`
 }
 
-// encodeEarlier is their text. Where it would be too long, their histories give way, then a record that alone is too long, then the first ones.
+// encodeEarlier is their text. Where it would be too long, their histories give way. Then a record gives way that alone is too long, then the first ones.
 func encodeEarlier(records []record.Record) (text string, err error) {
 	for _, history := range []bool{true, false} {
 		if text, err = earlierText(records, history); err == nil && len(text) <= maxEarlier || err != nil && !errors.Is(err, record.ErrTooLarge) {
