@@ -142,7 +142,7 @@ func (p Profiles) Opened(taints []corev1.Taint) []corev1.Taint {
 
 // TakesWorkloads reports whether ordinary Pods can run on a Node. While there is no such Node, the cluster's own DNS may have no place to run.
 func TakesWorkloads(ready, unschedulable bool, taints []corev1.Taint) bool {
-	return ready && !unschedulable && Tolerate(nil, taints)
+	return ready && !unschedulable && isOpen(taints)
 }
 
 // Incomplete says by which taint another component still completes the Node's labels; until then, the profile is not known.

@@ -39,7 +39,6 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 			need(service, "get", "", "services")
 			need(service, "list", "discovery.k8s.io", "endpointslices")
 			need(service, "get", "", "pods")
-			need(service, "list", "", "pods")
 		}
 	}
 	return rights

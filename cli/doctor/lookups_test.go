@@ -31,7 +31,7 @@ func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 		"the binding is not there": {in("kube-system", binding, gone), []string{begin + binding + ": in namespace kube-system it does not exist" + so}},
 		"the Role grants less": {
 			in("kube-system", role, func(o *Object) { o.Found.Value.Object["rules"] = o.Found.Value.Object["rules"].([]any)[:1] }),
-			[]string{begin + role + ": in namespace kube-system it does not grant list endpointslices.discovery.k8s.io in namespace kube-system, get pods in namespace kube-system, list pods in namespace kube-system" + so},
+			[]string{begin + role + ": in namespace kube-system it does not grant list endpointslices.discovery.k8s.io in namespace kube-system, get pods in namespace kube-system" + so},
 		},
 		"the binding is of another account": {
 			in("default", binding, func(o *Object) { mapsIn(o.Found.Value.Object, "subjects")[0]["namespace"] = "elsewhere" }),

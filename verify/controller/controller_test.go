@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	k8stesting "k8s.io/client-go/testing"
@@ -223,39 +224,44 @@ func unverifiedOnly(node *corev1.Node) { node.Spec.Taints = node.Spec.Taints[:1]
 
 func TestTheChecksOfAServiceThatCouldBeThereAreSkippedOnNoNode(t *testing.T) {
 	own := corev1.Taint{Key: "example.com/infra", Effect: corev1.TaintEffectNoSchedule}
+	infra := func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, own) }
 	for name, c := range map[string]struct {
-		pod     func(*corev1.Pod) // of DNS; nil: there is none
+		on      string // the Node of a Pod of DNS that does not answer; empty: there is none
+		pod     func(*corev1.Pod)
+		ends    bool // the Pod
 		node    func(*corev1.Node)
 		skipped bool
 	}{
-		"no Pod is there, and the Node is open for any":   {nil, nil, true},
-		"no Pod is there, and the Node has another taint": {nil, func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, own) }, false},
-		"it runs and does not answer":                     {func(p *corev1.Pod) { p.Spec.NodeName = "old" }, nil, false},
-		"it runs on a Node that is away":                  {func(p *corev1.Pod) { p.Spec.NodeName = "away" }, nil, true},
-		"it waits, and may run where no other Pod may": {func(p *corev1.Pod) {
-			p.Spec.Tolerations = []corev1.Toleration{{Key: own.Key, Operator: corev1.TolerationOpExists}}
-		}, nil, false},
-		"it waits, and may run nowhere yet":      {func(*corev1.Pod) {}, nil, true},
-		"it waits, and may not run here either":  {func(*corev1.Pod) {}, func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, own) }, false},
-		"a Pod that a kubelet made says nothing": {func(p *corev1.Pod) { p.Spec.NodeName, p.OwnerReferences = "old", nil }, nil, true},
-		"a Pod that has ended says nothing":      {func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "old", corev1.PodFailed }, nil, true},
-		"a Pod that is being deleted is not there": {func(p *corev1.Pod) {
-			p.Spec.NodeName, p.DeletionTimestamp, p.Finalizers = "old", new(metav1.Now()), []string{"example.com/wait"}
-		}, nil, true},
+		"no Pod has a place, and the Node is open for any":   {skipped: true},
+		"no Pod has a place, and the Node has another taint": {node: infra},
+		"it runs and does not answer":                        {on: "old"},
+		"it runs, and the Node has another taint":            {on: "old", node: infra},
+		"it runs on a Node that is away":                     {on: "away", skipped: true},
+		"it runs on a Node that does not exist":              {on: "gone", skipped: true},
+		"a Pod that a kubelet made says nothing":             {on: "old", pod: func(p *corev1.Pod) { p.OwnerReferences = nil }, skipped: true},
+		"a Pod that ends says nothing":                       {on: "old", ends: true, skipped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			b.change("old", func(node *corev1.Node) { node.Spec.Taints = []corev1.Taint{own} })
 			b.register("away", "")
 			b.change("away", func(node *corev1.Node) { node.Spec.Taints, node.Status.Conditions = nil, nil })
-			dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "dns"}}}
-			require.NoError(t, b.client.Tracker().Add(dns))
-			if c.pod != nil {
+			require.NoError(t, b.client.Tracker().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}}))
+			if c.on != "" {
 				pod := daemonPod(func(p *corev1.Pod) {
-					p.Name, p.Labels, p.OwnerReferences[0].Kind, p.Spec.NodeName = "dns-1", map[string]string{"app": "dns"}, "ReplicaSet", ""
-					c.pod(p)
+					p.Name, p.UID, p.OwnerReferences[0].Kind, p.Spec.NodeName = "dns-1", "dns", "ReplicaSet", c.on
 				})
+				if c.pod != nil {
+					c.pod(pod)
+				}
 				require.NoError(t, b.client.Tracker().Add(pod))
+				require.NoError(t, b.client.Tracker().Add(&discoveryv1.EndpointSlice{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1", Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}},
+					Endpoints: []discoveryv1.Endpoint{{
+						Addresses: []string{"10.0.0.1"}, NodeName: &c.on, Conditions: discoveryv1.EndpointConditions{Ready: new(false), Terminating: &c.ends},
+						TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "dns-1", UID: "dns"},
+					}},
+				}))
 			}
 			b.register("n1", refuses) // the check would fail
 			b.change("n1", unverifiedOnly)

@@ -13,11 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -29,7 +27,6 @@ import (
 const (
 	lookupLasts  = 2 * time.Second // worker Pods that start within it share one lookup
 	maxEndpoints = 20              // that a worker receives
-	maxWaiting   = 10              // kinds of Pods behind a Service, by their tolerations, that are looked at
 	maxAsked     = 40              // Pods behind endpoints that are read, in random order; the endpoints of others are left out
 )
 
@@ -50,14 +47,13 @@ type lookup struct {
 	mu sync.Mutex // held while it is looked up, so that a burst looks up once
 	at time.Time
 	found
-	backedAt time.Time
-	backing  verify.Backing
 }
 
-// found is a Service and its ready endpoints.
+// found is a Service and its endpoints.
 type found struct {
 	service   *corev1.Service // nil: there is none
-	endpoints []endpoint
+	endpoints []endpoint      // that are ready
+	waiting   []endpoint      // that are not; looked at only if none is ready
 }
 
 type endpoint struct {
@@ -91,11 +87,15 @@ func (l *lookups) service(ctx context.Context, name string) (found, error) {
 	if err != nil {
 		return found{}, fmt.Errorf("look up endpoints of Service %s: %w", name, err)
 	}
-	counted, err := l.counted(ctx, readyEndpoints(list.Items))
+	counted, err := l.counted(ctx, endpointsOf(list.Items, true))
+	var waiting []endpoint
+	if err == nil && len(counted) == 0 {
+		waiting, err = l.counted(ctx, endpointsOf(list.Items, false))
+	}
 	if err != nil {
 		return found{}, fmt.Errorf("look up Pods of Service %s: %w", name, err)
 	}
-	entry.at, entry.found = l.now(), found{service: object, endpoints: counted}
+	entry.at, entry.found = l.now(), found{service: object, endpoints: counted, waiting: waiting}
 	if apierrors.IsNotFound(missing) {
 		entry.service = nil
 	}
@@ -133,23 +133,25 @@ func isOwned(pod *corev1.Pod) bool {
 	return !mirror && owner != nil && owner.Kind != "Node"
 }
 
-func readyEndpoints(list []discoveryv1.EndpointSlice) (ready []endpoint) {
+// endpointsOf are the endpoints that are ready, or those that are not yet.
+func endpointsOf(list []discoveryv1.EndpointSlice, ready bool) (all []endpoint) {
 	for _, slice := range list {
 		ports := map[string]int{}
 		for _, port := range slice.Ports {
 			ports[ptr.Deref(port.Name, "")] = int(ptr.Deref(port.Port, 0))
 		}
 		for _, one := range slice.Endpoints {
-			if ptr.Deref(one.Conditions.Ready, true) && len(one.Addresses) > 0 {
+			ends := !ready && ptr.Deref(one.Conditions.Terminating, false)
+			if ptr.Deref(one.Conditions.Ready, true) == ready && !ends && len(one.Addresses) > 0 {
 				e := endpoint{address: one.Addresses[0], node: ptr.Deref(one.NodeName, ""), ports: ports}
 				if one.TargetRef != nil && one.TargetRef.Kind == "Pod" {
 					e.pod = one.TargetRef
 				}
-				ready = append(ready, e)
+				all = append(all, e)
 			}
 		}
 	}
-	return ready
+	return all
 }
 
 // portName is the name of a port of the Service.
@@ -230,59 +232,14 @@ func (l *lookups) backings(ctx context.Context, profile verify.CompiledProfile, 
 		if err != nil {
 			return nil, err
 		}
-		backings[name] = verify.Backing{Ready: len(service.endpoints)}
-		if len(service.endpoints) > 0 || service.service == nil || len(service.service.Spec.Selector) == 0 {
-			continue
-		}
-		if backings[name], err = l.backing(ctx, name, service.service, nodes); err != nil {
-			return nil, err
-		}
+		placed := slices.ContainsFunc(service.waiting, func(e endpoint) bool {
+			object, exists, err := nodes.GetStore().GetByKey(e.node)
+			on, isNode := object.(*node)
+			return err == nil && exists && isNode && on.ready
+		})
+		backings[name] = verify.Backing{Ready: len(service.endpoints), Placed: placed}
 	}
 	return backings, nil
-}
-
-// backing is what is behind a Service that has no ready endpoint. Of its Pods, those count that a controller made.
-func (l *lookups) backing(ctx context.Context, name string, service *corev1.Service, nodes cache.SharedIndexInformer) (verify.Backing, error) {
-	l.mu.Lock()
-	entry := l.services[name]
-	l.mu.Unlock()
-	entry.mu.Lock()
-	defer entry.mu.Unlock()
-	if l.now().Sub(entry.backedAt) < lookupLasts {
-		return entry.backing, nil
-	}
-	options := metav1.ListOptions{ResourceVersion: fromCache, LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()}
-	list, err := l.client.CoreV1().Pods(service.Namespace).List(ctx, options)
-	if err != nil {
-		return verify.Backing{}, fmt.Errorf("look up Pods of Service %s: %w", name, err)
-	}
-	entry.backedAt, entry.backing = l.now(), backed(list.Items, nodes)
-	return entry.backing, nil
-}
-
-// backed is whether any of these Pods has a place, or could have one.
-func backed(pods []corev1.Pod, nodes cache.SharedIndexInformer) (of verify.Backing) {
-	for _, pod := range pods {
-		if !isOwned(&pod) || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		object, exists, err := nodes.GetStore().GetByKey(pod.Spec.NodeName)
-		if on, isNode := object.(*node); err == nil && exists && isNode && on.ready {
-			return verify.Backing{Placed: true}
-		}
-		same := func(known []corev1.Toleration) bool {
-			return apiequality.Semantic.DeepEqual(known, pod.Spec.Tolerations)
-		}
-		if len(of.Waiting) < maxWaiting && !slices.ContainsFunc(of.Waiting, same) {
-			of.Waiting = append(of.Waiting, pod.Spec.Tolerations)
-		}
-	}
-	for n := range all[node](nodes) {
-		if n.ready && !n.cordoned && slices.ContainsFunc(of.Waiting, func(tolerations []corev1.Toleration) bool { return verify.Tolerate(tolerations, n.taints) }) {
-			return verify.Backing{Placed: true}
-		}
-	}
-	return of
 }
 
 // daemonSets reports for each DaemonSet, named NAMESPACE/NAME, whether its Pod on a Node is Ready.

@@ -19,7 +19,7 @@ type node struct {
 	taints             []corev1.Taint
 	held               bool         // it has a taint of verification, by the policy when the watch brought it
 	takes              bool         // ordinary Pods can run on it
-	ready, cordoned    bool         // as the Node says
+	ready              bool         // as the Node says
 	controls           bool         // a control Pod can run on it: it is verified, and Ready
 	counts, away       bool         // see [verify.Profiles.Away]
 	fails              bool         // see [verify.Profiles.Fails]
@@ -37,7 +37,7 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim 
 	slim = &node{name: strings.Clone(object.Name), uid: strings.Clone(string(object.UID)), version: strings.Clone(object.ResourceVersion), taints: object.Spec.Taints}
 	_ = contain.Call(func() error { // what panics here panics again when the Node is read live, and is reported there
 		full := verify.NodeOf(object)
-		slim.ready, slim.cordoned = full.Ready, object.Spec.Unschedulable
+		slim.ready = full.Ready
 		slim.takes = verify.TakesWorkloads(full.Ready, object.Spec.Unschedulable, object.Spec.Taints)
 		slim.controls = profiles.Controls(&full) && !object.Spec.Unschedulable
 		slim.counts, slim.away = profiles.Away(&full)
