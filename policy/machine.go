@@ -54,9 +54,9 @@ func (p Policy) Turn(seen record.Machine, r record.Record, version record.Versio
 		return r, Stays
 	}
 	floor := max(version, 1) - 1
-	own := r.Isolated() && seen.Compare(r.Quarantined.Machine) == record.SameMachine
+	quarantined := r.Isolated() && seen.Compare(r.Quarantined.Machine) == record.SameMachine
 	nothing := r.Blank() || p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r) // that is to be protected or kept
-	if p.onMismatch == Forget || own || nothing {
+	if p.onMismatch == Forget || quarantined || nothing {
 		if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
 			return own, Returns
 		}
