@@ -86,7 +86,8 @@ STATE is one of these:
   verified   open, the checks passed
   open       nobody has checked it
 
-WHY says what comes next. ATTEMPTS counts those that did not pass. The wide format has the last result and the
+WHY has the cause and the next step, in the words of the Node's Events and of its condition. docs/verification.md has
+all causes. ATTEMPTS counts those that did not pass. The wide format has the last result and the
 taint. The Pods of DaemonSets that a profile waits for are looked at by show only.`,
 		Example: `
 			# Who waits, and for what
@@ -109,7 +110,7 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 			if v.Profile != "" {
 				selected++
 			}
-			if selector.Matches(labels.Set(node.Labels)) && (v.Closed() || everyNode && v.Profile != "") {
+			if selector.Matches(labels.Set(node.Labels)) && (v.Waits() || everyNode && v.Profile != "") {
 				list.Items = append(list.Items, v)
 			}
 		}

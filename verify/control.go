@@ -53,7 +53,8 @@ func (p CompiledProfile) isNetwork(name string) bool {
 // passed, which no kubelet may write where the guard policies are in force. The label shows nothing: a kubelet may set it.
 func (p Profiles) Controls(node *Node) bool {
 	last := ParseProgress(node.Annotation).Last
-	return !node.Deleting && len(p.HeldBy(node.Taints)) == 0 && last != nil && last.Result == VerdictPassed && node.notReady() == ""
+	_, notReady := node.notReady()
+	return !node.Deleting && len(p.HeldBy(node.Taints)) == 0 && last != nil && last.Result == VerdictPassed && !notReady
 }
 
 // ControlKey names the profile and what it asks.
@@ -133,7 +134,7 @@ func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	case c.Due(action.Profile, time.Time{}, now):
 		return action.control(time.Time{}, now), true
 	case !again.IsZero():
-		return action.next(DoWait, "verified Nodes are asked the same", earliest(again, until)), true
+		return action.next(DoWait, Why{Cause: CauseAsksVerified}, earliest(again, until)), true
 	}
 	return action, false
 }
@@ -148,7 +149,7 @@ func (p CompiledProfile) decided() time.Duration { return 3 * p.longest() }
 // control is the action that has control Pods started, of which none counts that was created before since.
 func (a Action) control(since, now time.Time) Action {
 	a.ControlSince = since
-	return a.next(DoControl, "verified Nodes are to be asked the same", now.Add(controlRetry))
+	return a.next(DoControl, Why{Cause: CauseAsksVerified}, now.Add(controlRetry))
 }
 
 // controlRetry is when to look again for a control Pod that was to be started.

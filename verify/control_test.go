@@ -127,7 +127,7 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 			}
 			pod := workerPod(node, profiles, test.pod)
 			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: test.control}, profiles, verify.Cluster{}, now)
-			require.Equal(t, test.want, action.Do, action.Reason)
+			require.Equal(t, test.want, action.Do, action.Why.String())
 			if !test.again.IsZero() {
 				assert.Equal(t, test.again, action.Again)
 				assert.Equal(t, verify.StateChecking, action.State)
@@ -160,7 +160,7 @@ func TestASharedFailureIsTriedAgainAfterAMinuteAndShown(t *testing.T) {
 		}.String()
 		action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
 		assert.Equal(t, verify.DoShow, action.Do)
-		assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: verify.ReasonShared, Message: "check dns: no answer"}, action.Show)
+		assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: verify.ReasonShared, Message: "a check fails on verified Nodes, too: dns: no answer; correct what the check asks for; such attempts do not count"}, action.Show)
 		assert.Equal(t, verify.StateRetrying, action.State)
 		assert.Equal(t, want, action.Again.Sub(born))
 		assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born.Add(want)).Do)

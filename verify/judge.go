@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ type Judged struct {
 	Again   time.Time // of a Pod that is not done: when it will have taken too long
 	// NeedsLog is true of a Pod that is not done, but for its log, which is to be read.
 	NeedsLog bool
+	Why      Why    // of a Pod that is not done
 	Check    string // the check that decided; empty where none did
 	Reason   string // a word for machines
 	Message  string
@@ -44,10 +46,10 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 		return judged
 	}
 	if !pod.Log.Asked {
-		return Judged{Again: now, NeedsLog: true}
+		return Judged{Again: now, NeedsLog: true, Why: Why{CauseAsksKubelet, "it was not asked yet"}}
 	}
 	if until := askUntil(pod, containers[Worker], profile, now); pod.Log.Reason != "" && now.Before(until) {
-		return Judged{Again: earliest(now.Add(askEvery), until), NeedsLog: true}
+		return Judged{Again: earliest(now.Add(askEvery), until), NeedsLog: true, Why: Why{CauseAsksKubelet, Clean(pod.Log.Message)}}
 	}
 	return judged
 }
@@ -83,18 +85,27 @@ func judgeRunning(pod Pod, containers map[string]ContainerState, names []string,
 	for _, name := range names {
 		container := containers[name]
 		if container.Started.IsZero() && !container.Ended {
+			cause, detail := container.notStarted(name)
 			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
-				return Judged{Again: until}, true
+				return Judged{Again: until, Why: Why{CauseWorkerStarts, detail}}, true
 			}
-			reason := cmp.Or(container.Reason, "NotStarted")
-			return inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason)), true
+			return inconclusive(cause, detail), true
 		}
 		if !container.Started.After(now) {
 			started = latest(started, container.Started)
 		}
 	}
 	until := started.Add(profile.Timeout + grace)
-	return Judged{Again: until}, now.Before(until)
+	return Judged{Again: until, Why: Why{Cause: CauseWorkerRuns}}, now.Before(until)
+}
+
+// notStarted says why a container has not started: its kubelet's word and message. The first reasons are those of images.
+func (c ContainerState) notStarted(name string) (cause Cause, detail string) {
+	says := strings.TrimSuffix(cmp.Or(c.Reason, "its kubelet does not say why")+": "+Clean(c.Message), ": ")
+	if strings.Contains(c.Reason, "Image") || c.Reason == "RegistryUnavailable" || c.Reason == "SignatureValidationFailed" {
+		return CauseImage, fmt.Sprintf("%s of container %s: %s", c.Image, name, says)
+	}
+	return CauseNotStarted, fmt.Sprintf("container %s: %s", name, says)
 }
 
 // containerNames are the containers of a worker Pod.
@@ -111,13 +122,15 @@ func containerNames(checks []Check) []string {
 // judgeEnded judges a Pod that will report no more.
 func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check) Judged {
 	worker := containers[Worker]
+	if !worker.Ended && !pod.Over() {
+		return inconclusive(CauseHung, "it has run longer than the profile's timeout")
+	}
 	if !worker.Ended || worker.Message == "" { // evicted, out of memory, its kubelet shut down
-		reason := cmp.Or(pod.Reason, worker.Reason, "NoReport")
-		return inconclusive(reason, "the worker ended without a report: "+reason)
+		return inconclusive(CauseNoReport, cmp.Or(pod.Reason, worker.Reason, "its kubelet does not say why"))
 	}
 	report, err := ParseReport(worker.Message, expected)
 	if err != nil {
-		judged := inconclusive("BadReport", err.Error())
+		judged := inconclusive(CauseBadReport, err.Error())
 		judged.Garbage = err
 		return judged
 	}
@@ -136,8 +149,8 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 	switch {
 	case len(required) == 0 && worker.ExitCode == 0:
 	case len(required) == 0, worker.ExitCode != 0 && worker.ExitCode != 1: // 1 is a required check that failed
-		judged.Verdict, judged.Reason = VerdictInconclusive, "ExitCode"
-		judged.Message = fmt.Sprintf("the worker could not finish: it ended with exit code %d", worker.ExitCode)
+		judged.Verdict, judged.Reason = VerdictInconclusive, string(CauseWorkerFailed)
+		judged.Message = fmt.Sprintf("the worker ended with exit code %d", worker.ExitCode)
 	default:
 		first := required[0]
 		judged.Check, judged.Reason, judged.Message = first.Check, string(first.Reason), first.Message
@@ -164,6 +177,6 @@ func judgeContainer(check Check, container ContainerState, pod Pod) Result {
 	return result
 }
 
-func inconclusive(reason, message string) Judged {
-	return Judged{Verdict: VerdictInconclusive, Reason: Shorten(reason), Message: Shorten(message)}
+func inconclusive(cause Cause, message string) Judged {
+	return Judged{Verdict: VerdictInconclusive, Reason: string(cause), Message: Shorten(message)}
 }

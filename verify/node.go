@@ -80,7 +80,8 @@ type ContainerState struct {
 	Finished time.Time // zero: not yet, or not told
 	ExitCode int
 	Reason   string // why it waits or ended
-	Message  string // the termination message
+	Message  string // of the worker, once it has ended: its report; of a container that waits: what its kubelet says
+	Image    string
 }
 
 // OwnPod is a worker Pod that a process created: its uid, and the attempt that it was created for ([AttemptOf]).
@@ -106,6 +107,17 @@ type Observed struct {
 	// Held is when this process first observed the taint on this Node object without a break. Started is when it last started a worker Pod for the
 	// Node. Both are this process's own memory, so no kubelet can change them; zero after a restart.
 	Held, Started time.Time
+	// Waits is what the Node waited for when this process last looked at it, and since when.
+	Waits Waits
+	// Refused is what the API server answers again and again to a step that this process takes for the Node. It is empty if none
+	// is refused.
+	Refused string
+}
+
+// Waits is what a Node waits for, without a break, as one process observed it.
+type Waits struct {
+	Cause Cause
+	Since time.Time
 }
 
 // Cluster is what the plan has to know of the cluster.
@@ -145,11 +157,12 @@ func TakesWorkloads(ready, unschedulable bool, taints []corev1.Taint) bool {
 	return ready && !unschedulable && isOpen(taints)
 }
 
-// Incomplete says by which taint another component still completes the Node's labels; until then, the profile is not known.
-func Incomplete(taints []corev1.Taint, gate string) (reason string) {
+// Incomplete is the key of a taint by which another component still completes the Node's labels. Until then, the profile is not
+// known.
+func Incomplete(taints []corev1.Taint, gate string) (by string) {
 	for _, taint := range taints {
 		if key := taint.Key; key == gate || key == taintUnregistered || key == taintUninitialized {
-			return "the taint " + key + " is still on the Node"
+			return key
 		}
 	}
 	return ""
@@ -157,43 +170,44 @@ func Incomplete(taints []corev1.Taint, gate string) (reason string) {
 
 // NeedsLookups reports whether the plan would look at DaemonSets and Services: no other component still works on the Node.
 func (n *Node) NeedsLookups(gate string) bool {
-	return Incomplete(n.Taints, gate) == "" && n.notReady() == ""
+	_, not := n.notReady()
+	return Incomplete(n.Taints, gate) == "" && !not
 }
 
 // notReady reports why no Pod of the cluster network can be expected to run on the Node yet.
-func (n *Node) notReady() (reason string) {
+func (n *Node) notReady() (why Why, not bool) {
 	if !n.Ready {
-		return "the Node is not Ready"
+		return Why{Cause: CauseNotReady}, true
 	}
 	for _, taint := range n.Taints {
 		if key := taint.Key; key == taintNotReady || key == taintUnreachable || strings.HasSuffix(key, agentNotReady) {
-			return "the taint " + key + " is still on the Node"
+			return Why{CauseOtherTaint, key}, true
 		}
 	}
-	return ""
+	return Why{}, false
 }
 
 // waits reports what the section wait of a profile still waits for.
-func (o Observed) waits(profile CompiledProfile) (reason string) {
+func (o Observed) waits(profile CompiledProfile) (why Why, yes bool) {
 	for _, wanted := range profile.Wait.Conditions {
 		status, ok := o.Node.Conditions[wanted.Type]
 		if !ok && wanted.IfMissing != PassIfMissing {
-			return "the Node has no condition " + wanted.Type
+			return Why{CauseCondition, "the Node has no condition " + wanted.Type}, true
 		}
 		if ok && string(status) != wanted.Status {
-			return fmt.Sprintf("condition %s must be %s", wanted.Type, wanted.Status)
+			return Why{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", wanted.Type, status, wanted.Status)}, true
 		}
 	}
 	for _, name := range profile.Wait.DaemonSets {
 		if !o.DaemonSets[name] {
-			return "the Pod of DaemonSet " + name + " is not Ready on the Node"
+			return Why{CauseDaemonSet, name}, true
 		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(profile.Allocatable)) {
 		least := profile.Allocatable[resource]
 		if has, ok := o.Node.Allocatable[resource]; !ok || has.Cmp(least) < 0 {
-			return fmt.Sprintf("the Node must have at least %s of %s allocatable", least.String(), resource)
+			return Why{CauseResource, fmt.Sprintf("the Node has %s of %s, and must have %s", has.String(), resource, least.String())}, true
 		}
 	}
-	return ""
+	return Why{}, false
 }

@@ -1,8 +1,8 @@
 package verify
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,11 +48,11 @@ func States() []State {
 
 // Action is the next thing to do about a Node.
 type Action struct {
-	Do     Do
-	Reason string // for display
-	State  State
-	Again  time.Time // when to look again though nothing was observed; zero: not
-	Due    time.Time // when the deadline of the profile is; zero for a Node without the taint
+	Do    Do
+	Why   Why
+	State State
+	Again time.Time // when to look again though nothing was observed; zero: not
+	Due   time.Time // when the deadline of the profile is; zero for a Node without the taint
 	// Profile is what selects the Node; its zero value where none does.
 	Profile CompiledProfile
 
@@ -84,24 +84,47 @@ const daemonSetInterval = 3 * time.Second
 // Pod that passed, of this Node object, this round and these checks, opens it.
 func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	action := next(seen, profiles, cluster, now)
+	if seen.Refused != "" && action.State != StateOpen {
+		action.Why = Why{CauseRefused, seen.Refused}
+	}
 	if action.Do == DoNothing || action.Do == DoWait {
-		if show, ok := projection(seen.Node, action); ok { // it never delays anything else
+		lasts, at := seen.lasts(action.Why, now)
+		if show, ok := seen.projection(action, lasts); ok { // it never delays anything else
 			action.Do, action.Show = DoShow, show
+		} else if !lasts && !at.IsZero() {
+			action.Again = earliest(action.Again, at)
 		}
 	}
 	return action
 }
 
+// lasting is how long a Node must have waited for the same before its condition and an Event say so. Most waits end sooner, without a write.
+const lasting = time.Minute
+
+// lasts reports whether a Node has waited for the same long enough to say so. If not, at is when that will be; zero: such a wait is not shown.
+func (seen Observed) lasts(why Why, now time.Time) (yes bool, at time.Time) {
+	row, _ := why.Cause.Explain()
+	if !row.Lasts || why.Cause == CauseRefused {
+		return row.Lasts, time.Time{}
+	}
+	since := now
+	if seen.Waits.Cause == why.Cause {
+		since = seen.Waits.Since
+	}
+	at = since.Add(lasting)
+	return !now.Before(at), at
+}
+
 func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node := seen.Node
 	if node == nil || node.Deleting {
-		return deleteAll(seen.Pods, "the Node is deleted", Action{Do: DoNothing, Reason: "the Node is deleted"}, now)
+		return deleteAll(seen.Pods, "the Node is deleted", Action{Do: DoNothing, Why: Why{Cause: CauseNotVerified}}, now)
 	}
 	profile, selected := profiles.For(node.Labels)
 	progress := ParseProgress(node.Annotation)
 	held := profiles.HeldBy(node.Taints)
 	if len(held) == 0 {
-		action := opened(profile, progress, now)
+		action := opened(node, profile, progress, now)
 		if action.Do == DoNothing {
 			action = watchReboot(node, cluster, action, now)
 		}
@@ -110,8 +133,8 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 
 	// The taint is there. Labels decide about the profile, so others complete them first.
 	action := Action{Do: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
-	if reason := Incomplete(node.Taints, cluster.Gate); reason != "" {
-		return action.next(DoWait, reason, time.Time{})
+	if key := Incomplete(node.Taints, cluster.Gate); key != "" {
+		return action.next(DoWait, Why{CauseOtherTaint, key}, time.Time{})
 	}
 	if !selected && len(seen.Pods) > 0 {
 		return deleteAll(seen.Pods, "no profile selects the Node", action, now)
@@ -140,12 +163,11 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node, profile, progress := seen.Node, action.Profile, action.Progress
 	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
-		reason := fmt.Sprintf("another client put the taint back, %d times in a row soon after it was removed; nodekeep pauses", progress.Returns)
-		return action.next(DoWait, reason, at)
+		return action.next(DoWait, Why{CauseTaintReturns, strconv.Itoa(progress.Returns)}, at)
 	}
 	if profile.Name == "" {
-		action.Do, action.Reason = DoFree, "no profile selects the Node"
-		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Reason, Time: now})
+		action.Do, action.Why = DoFree, Why{Cause: CauseNotSelected}
+		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Why.String(), Time: now})
 		return action
 	}
 	if after, ok := afterHold(node, held, cluster, action, now); ok {
@@ -153,7 +175,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	}
 	progress = progress.of(profile, node.BootID)
 	if progress.Round == 0 && (seen.Opened || node.Labels[profiles.Label] == "true") { // what shows it does not last
-		action.Do, action.Reason, action.Progress = DoNote, "the Node was open before its taint was added", progress.Opened()
+		action.Do, action.Why, action.Progress = DoNote, Why{Cause: CauseOpenBefore}, progress.Opened()
 		return action
 	}
 	action.Progress, action.Due = progress, deadlineOf(seen, profile)
@@ -178,8 +200,8 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	}
 	if profile.OnTimeout == Release { // the deadline counts whether or not a worker Pod runs
 		if !action.Due.After(now) {
-			action.Do, action.Reason = DoFree, fmt.Sprintf("the Node was not verified within %s, and onTimeout is release", profile.Deadline)
-			action.Progress = progress.closed(Last{Result: VerdictReleased, Reason: "Deadline", Message: action.Reason, Time: now})
+			action.Do, action.Why = DoFree, Why{CauseDeadline, profile.Deadline.String()}
+			action.Progress = progress.closed(Last{Result: VerdictReleased, Reason: "Deadline", Message: action.Why.String(), Time: now})
 			return action
 		}
 		action.Again = earliest(action.Again, action.Due)
@@ -195,8 +217,8 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	pod, profile, progress := seen.Pods[0], action.Profile, action.Progress
 	judged := Judge(pod, profile, now)
 	action.Pod, action.Judged, action.Again = pod, judged, judged.Again
-	notReady := seen.Node.notReady()
-	if judged.Verdict == VerdictFailed && notReady == "" {
+	_, notReady := seen.Node.notReady()
+	if judged.Verdict == VerdictFailed && !notReady {
 		var waits bool
 		if action, waits = seen.Control.about(action, now); waits {
 			action.State = StateChecking
@@ -207,15 +229,15 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
 	switch {
 	case judged.Verdict == VerdictPassed:
-		action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
+		action.Do, action.Why, action.Progress = DoOpen, Why{Cause: CauseAllPassed}, progress.closed(last)
 		return action, true
 	case judged.Verdict == VerdictRunning:
-		action.State, action.Reason = StateChecking, "the worker Pod runs"
+		action.State, action.Why = StateChecking, judged.Why
 		return action, false
-	case notReady != "":
-		return deletePod(pod, notReady+"; this attempt does not count", action, now), true
+	case notReady:
+		return deletePod(pod, "the Node is not ready for Pods; this attempt does not count", action, now), true
 	}
-	action.Do, action.Reason, action.Progress = DoRecord, judged.Message, progress.after(last, pod.Created)
+	action.Do, action.Why, action.Progress = DoRecord, last.Why(), progress.after(last, pod.Created)
 	switch {
 	case judged.Verdict == VerdictFailed:
 		action = seen.removal(action, progress, profiles, now)
@@ -232,38 +254,41 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 // attempt starts the next worker Pod, once the Node is ready for it.
 func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
 	profile, progress := action.Profile, action.Progress
-	if reason := seen.Node.notReady(); reason != "" {
-		action.Reason = reason
+	if why, not := seen.Node.notReady(); not {
+		action.Why = why
 		return action
 	}
-	if reason := seen.waits(profile); reason != "" {
-		action.Reason = reason
+	if why, yes := seen.waits(profile); yes {
+		action.Why = why
 		if len(profile.Wait.DaemonSets) > 0 { // nothing watches their Pods: there may be a million in the cluster
 			action.Again = earliest(action.Again, now.Add(daemonSetInterval))
 		}
 		return action
 	}
 	if at := latest(progress.next(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {
-		action.Reason, action.Again = "the next attempt comes later", earliest(action.Again, at)
-		if progress.tried() > 0 && progress.Last != nil && progress.Last.Result == VerdictShared {
-			action.Reason = "verified Nodes fail the same check; the next attempt comes later"
-		} else if progress.Attempts > 0 && progress.Last != nil {
-			action.Reason = fmt.Sprintf("attempt %d was %s; the next one comes later", progress.Attempts, progress.Last.Result)
+		action.Why, action.Again = Why{CauseDue, strconv.Itoa(progress.Attempts + 1)}, earliest(action.Again, at)
+		if progress.Tried() {
+			action.Why = progress.Last.Why()
 		}
 		return action
 	}
-	action.Do, action.Reason = DoStart, fmt.Sprintf("attempt %d", progress.Attempts+1)
+	action.Do, action.Why = DoStart, Why{CauseDue, strconv.Itoa(progress.Attempts + 1)}
 	action.First = progress.tried() == 0 && seen.Started.IsZero()
 	action.Skip = skipped(seen, profiles, profile, cluster)
 	return action
 }
 
 // opened is what is left to do about a Node without the taint.
-func opened(profile CompiledProfile, progress Progress, now time.Time) Action {
-	action := Action{Do: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Reason: "the Node has no taint of verification"}
-	if progress.tried() > 0 {
-		action.Do, action.Reason = DoClose, "another client removed the taint"
-		action.Progress = progress.closed(Last{Result: VerdictRemoved, Message: action.Reason, Time: now})
+func opened(node *Node, profile CompiledProfile, progress Progress, now time.Time) Action {
+	action := Action{Do: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Why: Why{Cause: CauseNotVerified}}
+	switch {
+	case progress.tried() > 0 && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == progress.Taint }):
+		action.Why = Why{CauseKeyChanged, progress.Taint} // else it would have been held
+	case progress.tried() > 0:
+		action.Do, action.Why = DoClose, Why{Cause: CauseTaintRemoved}
+		action.Progress = progress.closed(Last{Result: VerdictRemoved, Message: action.Why.String(), Time: now})
+	case progress.Last != nil:
+		action.Why = progress.Last.Why()
 	}
 	return action
 }
@@ -283,7 +308,7 @@ func deleteAll(pods []Pod, reason string, then Action, now time.Time) Action {
 
 // deletePod deletes a worker Pod and waits until it is deleted. If the kubelet does not answer, it forces the deletion.
 func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
-	action.Pod, action.Reason, action.Do, action.Again = pod, reason, DoDelete, time.Time{}
+	action.Pod, action.Why, action.Do, action.Again = pod, Why{CauseOldWorker, reason}, DoDelete, time.Time{}
 	if until := pod.Deleted.Add(forceAfter); !pod.Deleted.IsZero() && now.Before(until) {
 		action.Do, action.Again = DoWait, until
 	} else if !pod.Deleted.IsZero() {
@@ -320,45 +345,30 @@ func skipped(seen Observed, profiles Profiles, profile CompiledProfile, cluster 
 	return names
 }
 
-// projection is what the condition is to say, and whether it says something else now.
-func projection(node *Node, action Action) (show Projection, differs bool) {
+// projection is what the condition is to say, and whether it says something else now. A Node that an attempt has failed on shows that attempt, unless
+// it waits for something else for long.
+func (seen Observed) projection(action Action, lasts bool) (show Projection, differs bool) {
+	node := seen.Node
 	if node == nil || node.Deleting {
 		return Projection{}, false
 	}
-	last := action.Progress.Last
-	switch held := action.State != StateOpen; {
-	case held && last != nil && action.Progress.tried() > 0:
-		show = Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: last.Message}
-		switch last.Result {
-		case VerdictFailed:
-		case VerdictShared:
-			show.Reason = ReasonShared
-		default:
-			show.Reason = "Inconclusive"
-		}
-		if last.Check != "" {
-			show.Message = "check " + last.Check + ": " + last.Message
-		}
-	case held:
-		show = Projection{Status: corev1.ConditionUnknown, Reason: "Pending", Message: "The checks did not run yet."}
-	case last != nil && last.Result == VerdictPassed:
-		show = Projection{Status: corev1.ConditionTrue, Reason: "ChecksPassed"}
-	case last != nil && last.Result == VerdictRebooted:
-		show = Projection{Status: corev1.ConditionUnknown, Reason: "Rebooted", Message: last.Message}
-	case last != nil && last.Result == VerdictReleased:
-		show = Projection{Status: corev1.ConditionFalse, Reason: "Released", Message: last.Message}
-	default:
-		show = Projection{Status: corev1.ConditionUnknown, Reason: "NotVerified", Message: "The Node has no taint of verification."}
+	why, tried := action.Why, action.State != StateOpen && action.Progress.Tried()
+	if tried && !lasts {
+		why = action.Progress.Last.Why()
 	}
-	if node.Verified.Status == "" && show.Status == corev1.ConditionUnknown {
+	show, differs = why.Shown(node, tried)
+	if node.Verified.Status == "" && show.Status == corev1.ConditionUnknown && !lasts {
 		return Projection{}, false // no condition says the same, without a write
 	}
-	return show, show != node.Verified
+	return show, differs
 }
 
+// Acts reports whether the step is one that changes more than the condition.
+func (a Action) Acts() bool { return !slices.Contains([]Do{DoNothing, DoWait, DoShow}, a.Do) }
+
 // next is the action with another step.
-func (a Action) next(do Do, reason string, again time.Time) Action {
-	a.Do, a.Reason, a.Again = do, reason, again
+func (a Action) next(do Do, why Why, again time.Time) Action {
+	a.Do, a.Why, a.Again = do, why, again
 	return a
 }
 

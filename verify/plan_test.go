@@ -130,7 +130,7 @@ func TestPlan(t *testing.T) {
 		"a passing report with an exit code is recorded":        {pod: ended(corev1.PodFailed, 2, passes), want: verify.DoRecord, reason: "exit code 2"},
 		"a report about other checks is recorded":               {pod: ended(corev1.PodSucceeded, 0, `{"results":[]}`), want: verify.DoRecord, reason: "missing"},
 		"a worker that skipped a check is recorded":             {pod: ended(corev1.PodSucceeded, 0, strings.Replace(passes, `"passed"`, `"skipped","reason":"ColdStart"`, 1)), want: verify.DoRecord},
-		"a Pod that does not start in time is recorded":         {pod: func(*verify.Pod) {}, after: 122 * time.Second, want: verify.DoRecord, reason: "did not start within 2m0s"},
+		"a Pod that does not start in time is recorded":         {pod: func(*verify.Pod) {}, after: 122 * time.Second, want: verify.DoRecord, reason: "did not start: container nodekeep-check"},
 		"a Pod of another Node object is deleted":               {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.NodeUID = "u0" }, want: verify.DoDelete},
 		"a Pod of another attempt is deleted":                   {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Name = "check-other" }, want: verify.DoDelete},
 		"a Pod that passed and is being deleted does not count": {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Deleted = now }, want: verify.DoWait, again: 15 * time.Second},
@@ -140,11 +140,16 @@ func TestPlan(t *testing.T) {
 		"a failure that another client forges is not recorded":  {pod: ended(corev1.PodFailed, 1, refuses), seen: func(o *verify.Observed) { o.Own.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
 		"a Pod of a Node that is deleted is deleted":            {node: func(n *verify.Node) { n.Deleting = true }, pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoDelete},
 
-		"at the deadline the Node stays tainted":         {after: time.Hour, want: verify.DoStart},
-		"with onTimeout release it is released":          {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, after: time.Hour, want: verify.DoFree, reason: "14m0s"},
-		"it is released also while a worker Pod runs":    {profile: func(p *verify.Profile) { p.OnTimeout, p.StartTimeout = verify.Release, "1h" }, pod: func(*verify.Pod) {}, after: 15 * time.Minute, want: verify.DoFree},
-		"a Pod that passed goes before the release":      {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, pod: ended(corev1.PodSucceeded, 0, passes), after: time.Hour, want: verify.DoOpen},
-		"a Node that waits is looked at at its deadline": {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, node: func(n *verify.Node) { n.Ready = false }, want: verify.DoWait, again: 14 * time.Minute},
+		"at the deadline the Node stays tainted":      {after: time.Hour, want: verify.DoStart},
+		"with onTimeout release it is released":       {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, after: time.Hour, want: verify.DoFree, reason: "14m0s"},
+		"it is released also while a worker Pod runs": {profile: func(p *verify.Profile) { p.OnTimeout, p.StartTimeout = verify.Release, "1h" }, pod: func(*verify.Pod) {}, after: 15 * time.Minute, want: verify.DoFree},
+		"a Pod that passed goes before the release":   {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, pod: ended(corev1.PodSucceeded, 0, passes), after: time.Hour, want: verify.DoOpen},
+		"a Node that waits is looked at at its deadline": {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, node: func(n *verify.Node) {
+			n.Ready = false
+			n.Verified, _ = verify.Why{Cause: verify.CauseNotReady}.Shown(n, false)
+		}, seen: func(o *verify.Observed) {
+			o.Waits = verify.Waits{Cause: verify.CauseNotReady, Since: born.Add(-time.Hour)}
+		}, want: verify.DoWait, again: 14 * time.Minute},
 		"a taint that was added again long after the creation has a deadline of its own": {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release },
 			seen: func(o *verify.Observed) { o.Held = born.Add(59 * time.Minute) }, after: time.Hour, want: verify.DoStart},
 	} {
@@ -166,8 +171,8 @@ func TestPlan(t *testing.T) {
 				at = born.Add(test.after)
 			}
 			action := verify.Plan(observed, profiles, modelCluster, at)
-			assert.Equal(t, test.want, action.Do, action.Reason)
-			assert.Contains(t, action.Reason, test.reason)
+			assert.Equal(t, test.want, action.Do, action.Why.String())
+			assert.Contains(t, action.Why.Sentence("NODE"), test.reason)
 			if test.state != "" {
 				assert.Equal(t, test.state, action.State)
 			}
@@ -189,7 +194,7 @@ func TestAttemptsPace(t *testing.T) {
 	for attempts, state := range map[int]verify.State{0: verify.StateWaiting, 2: verify.StateRetrying, 3: verify.StateStuck, 1000: verify.StateStuck} {
 		node := readyNode()
 		node.Annotation = progressed(profiles, attempts, at)
-		node.Verified = verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "check dns: no answer"}
+		node.Verified = shownOf(node)
 		if attempts == 0 {
 			node.Verified = verify.Projection{}
 		}
@@ -278,7 +283,7 @@ func TestATaintThatIsPutBackAgainAndAgainIsRemovedAfterGrowingPauses(t *testing.
 				if pause > 0 {
 					action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, now.Add(pause-time.Second))
 					require.Equal(t, verify.DoWait, action.Do, "after %d returns", returns)
-					assert.Contains(t, action.Reason, "another client put the taint back")
+					assert.Contains(t, action.Why.Sentence("NODE"), "another client adds the taint again each time")
 					assert.True(t, action.Again.Equal(now.Add(pause)), "again in %s, want %s", action.Again.Sub(now), pause)
 				}
 				now = now.Add(pause)
@@ -374,6 +379,16 @@ func TestJudgeContainerChecks(t *testing.T) {
 	}
 }
 
+// shownOf is what the condition of a Node says of its last attempt.
+func shownOf(node *verify.Node) verify.Projection {
+	last := verify.ParseProgress(node.Annotation).Last
+	if last == nil {
+		return verify.Projection{}
+	}
+	show, _ := last.Why().Shown(node, true)
+	return show
+}
+
 func TestProjection(t *testing.T) {
 	profiles := planProfile(t, nil)
 	show := func(node *verify.Node) verify.Projection {
@@ -388,13 +403,13 @@ func TestProjection(t *testing.T) {
 	node := readyNode()
 	assert.Zero(t, show(node), "never True by default, and nothing before the first attempt")
 	node.Annotation = progressed(profiles, 1, born)
-	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "check dns: no answer"}, show(node))
+	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "a required check failed: dns (Error): no answer; nodekeep tries again by itself; `nodekeep verify show n1` has the report"}, show(node))
 	node.Taints, node.Annotation = nil, `{"round":1,"last":{"result":"passed"}}`
 	assert.Equal(t, corev1.ConditionTrue, show(node).Status)
 	node.Taints = readyNode().Taints
 	assert.Equal(t, corev1.ConditionUnknown, show(node).Status, "the taint was added again")
 	node.Taints, node.Annotation = nil, `{"round":2,"last":{"result":"released","message":"late"}}`
-	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "Released", Message: "late"}, show(node))
+	assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: "Released", Message: "the Node was opened without passed checks: late; `nodekeep verify run n1` checks it"}, show(node))
 }
 
 func TestFirstAttemptsGoBeforeRetries(t *testing.T) {

@@ -15,6 +15,7 @@ type Progress struct {
 	Returns  int    `json:"returns,omitempty"` // how often in a row the taint returned soon after it was removed
 	BootID   string `json:"bootID,omitempty"`
 	Profile  string `json:"profile,omitempty"`
+	Taint    string `json:"taint,omitempty"`    // key of the taint of these attempts
 	Hash     string `json:"hash,omitempty"`     // of the profile's checks
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
 	Last     *Last  `json:"last,omitempty"`
@@ -93,7 +94,7 @@ func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 		p = p.untried()
 		p.Last = nil
 	}
-	p.Profile, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Hash, bootID, profile.Reverify == OnReboot
+	p.Profile, p.Taint, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Taint.Key, profile.Hash, bootID, profile.Reverify == OnReboot
 	return p
 }
 
@@ -122,6 +123,9 @@ func (p Progress) after(last Last, created time.Time) Progress {
 	p.RemovalHeld = nil
 	return p
 }
+
+// Tried reports whether an attempt of this round did not pass.
+func (p Progress) Tried() bool { return p.tried() > 0 && p.Last != nil }
 
 // tried is how many attempts of this round are over.
 func (p Progress) tried() int { return p.Attempts + p.Shared }
@@ -234,6 +238,11 @@ func Backoff(profile CompiledProfile, attempts int) time.Duration {
 
 // PodPrefix is how the names of worker Pods begin.
 const PodPrefix = "check-"
+
+// NextAttempt identifies the attempt that is next on a Node, or that runs.
+func (p CompiledProfile) NextAttempt(node *Node) string {
+	return AttemptOf(node.UID, ParseProgress(node.Annotation).of(p, node.BootID))
+}
 
 // AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks.
 func AttemptOf(nodeUID string, p Progress) string {

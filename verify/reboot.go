@@ -75,12 +75,12 @@ func watchReboot(node *Node, cluster Cluster, action Action, now time.Time) Acti
 	if outage := cluster.OutageUntil.After(now); outage && rebooted {
 		return unhold(node, action, rebooted, now)
 	} else if outage {
-		return action.next(DoWait, action.Reason, cluster.OutageUntil)
+		return action.next(DoWait, action.Why, cluster.OutageUntil)
 	}
 	bootID := node.BootID
-	action.Do, action.Reason = DoHold, "the Node is not Ready: if it reboots, it is checked again"
+	action.Do, action.Why = DoHold, Why{CauseMayReboot, "it is not Ready"}
 	if rebooted {
-		bootID, action.Reason = progress.BootID, "the Node has rebooted"
+		bootID, action.Why.Detail = progress.BootID, "it runs another boot"
 	}
 	action.Hold = corev1.Taint{Key: profile.Taint.Key, Value: node.rebootMark(bootID), Effect: profile.Taint.Effect}
 	return action
@@ -97,10 +97,10 @@ func afterHold(node *Node, held []corev1.Taint, cluster Cluster, action Action, 
 		return unhold(node, action, !same, now), true
 	case same && node.Ready:
 		action = unhold(node, action, false, now)
-		action.Reason = "the Node is Ready again, and did not reboot"
+		action.Why.Detail = "it is Ready again, and did not reboot"
 		return action, true
 	case same:
-		action.Reason = "the Node is not Ready; it is checked again if it reboots"
+		action.Why = Why{CauseMayReboot, "it is not Ready"}
 		return action, true
 	}
 	return action, false
@@ -109,12 +109,12 @@ func afterHold(node *Node, held []corev1.Taint, cluster Cluster, action Action, 
 // unhold lets a Node be open as it was before.
 func unhold(node *Node, action Action, rebooted bool, now time.Time) Action {
 	onReboot := action.Profile.Reverify == OnReboot
-	action.Do, action.Reason = DoUnhold, "too many Nodes are not Ready at once: none is checked again because of it"
+	action.Do, action.Why = DoUnhold, Why{CauseMayReboot, "too many Nodes are not Ready at once: none is checked again because of it"}
 	if !onReboot {
-		action.Reason = "the profile does not check Nodes again after a reboot"
+		action.Why.Detail = "the profile does not check Nodes again after a reboot"
 	}
 	if rebooted {
-		action.Progress = action.Progress.closed(Last{Result: VerdictRebooted, Message: action.Reason, Time: now})
+		action.Progress = action.Progress.closed(Last{Result: VerdictRebooted, Message: action.Why.Detail, Time: now})
 	}
 	action.Progress.BootID, action.Progress.OnReboot = node.BootID, onReboot
 	return action

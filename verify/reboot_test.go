@@ -51,7 +51,7 @@ func TestANodeThatIsNotReadyIsCheckedAgainOnlyIfItReboots(t *testing.T) {
 				cluster.OutageUntil = born.Add(time.Hour)
 			}
 			action := verify.Plan(verify.Observed{Node: node}, profiles, cluster, born.Add(time.Minute))
-			assert.Equal(t, test.want, action.Do, action.Reason)
+			assert.Equal(t, test.want, action.Do, action.Why.String())
 		})
 	}
 }

@@ -69,7 +69,7 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 	if cleared.Do != DoRecord { // a verified Node is asked
 		return cleared
 	}
-	record.Do, record.Reason, record.heldBefore = DoRemove, "attempt failed, as attempts.max did: "+record.Reason, before.RemovalHeld
+	record.Do, record.heldBefore = DoRemove, before.RemovalHeld
 	record.Removal = Removal{Node: o.Node.Name, UID: o.Node.UID, Kind: profile.OnFailure, Profile: profile.Name, Time: now}
 	return record
 }
@@ -119,7 +119,7 @@ func (c Control) clears(record Action, now time.Time) (next Action, held *Brake)
 	case c.Able == 0 && !runs:
 		return record, noControl("no Node of the profile is verified and Ready")
 	}
-	return record.next(DoWait, "verified Nodes are asked the same", again), nil
+	return record.next(DoWait, Why{Cause: CauseAsksVerified}, again), nil
 }
 
 func noControl(format string, values ...any) *Brake {

@@ -99,7 +99,7 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 			}
 			profiles, node := planProfile(t, test.profile), readyNode()
 			node.Annotation = failedOnce(profiles, test.progress)
-			node.Verified = verify.Projection{Status: corev1.ConditionFalse, Reason: "ChecksFailed", Message: "check dns: "}
+			node.Verified = shownOf(node)
 			if test.node != nil {
 				test.node(node)
 			}
@@ -116,7 +116,7 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 			pod := verify.Pod{Name: verify.PodPrefix + verify.AttemptOf(node.UID, verify.Progress{Round: before.Round, Attempts: before.Attempts, Hash: profiles.All()[0].Hash, BootID: "b1"}), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second)}
 			test.pod(&pod)
 			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: *test.control, Opened: test.opened}, profiles, verify.Cluster{}, now)
-			require.Equal(t, test.want, action.Do, action.Reason)
+			require.Equal(t, test.want, action.Do, action.Why.String())
 			if action.Judged.Verdict == verify.VerdictInconclusive {
 				assert.Equal(t, before.Failed, action.Progress.Failed, "no check has failed")
 			}

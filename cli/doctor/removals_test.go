@@ -72,7 +72,7 @@ func TestFindingsOfRemovals(t *testing.T) {
 		},
 		"it may not read the ledger": {
 			without(verify.RemoveNode, "role/"+checksRole, `[{"op":"remove","path":"/rules/2"}]`),
-			[]string{check + "error: role/nodekeep-verify-checks: it does not grant get configmaps/nodekeep-verify in namespace nodekeep-checks..."},
+			[]string{check + "warning: role/nodekeep-verify-checks: it does not grant get configmaps/nodekeep-verify in namespace nodekeep-checks: Nodes that fail their checks are not removed, and wait with their taint"},
 		},
 		"nothing confines it": {
 			func(s *Seen) { removing(t, verify.RemoveNode)(s); s.remove(removalPolicyObject) },

@@ -44,17 +44,50 @@ func (r Right) String() string {
 	return r.Verb + " " + resource + " in namespace " + r.Namespace
 }
 
-// lackingRights are the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. Rights that this installation does not
-// need are not among them.
-func (s Seen) lackingRights(object Object) (lacking []string) {
-	shipped, found := rulesOf(&object.Shipped), rulesOf(object.Found.Value)
-	namespace := object.Shipped.GetNamespace()
-	for _, right := range expand(shipped, namespace) {
-		if !grant(found, right) && !grant(found, before136(right)) && s.needsRight(object.Shipped.GetName(), right) {
-			lacking = append(lacking, right.String())
-		}
+// lacking are rights that a role in the cluster does not grant, and what follows. Without a severity, that is
+// what follows from the lack of the role itself.
+type lacking struct {
+	harm
+	rights []string
+}
+
+// harm is what follows from the lack of a right. It is for rights that do something else than the role as a whole.
+type harm struct {
+	role, resource, name string
+	severity             Severity
+	leadsTo              string
+}
+
+func harms() []harm {
+	return []harm{
+		{checksRole, "configmaps", verify.LedgerMap, Warning, unremoved},
+		{checksRole, "configmaps", "", Error, "reports of attempts that fail cannot be kept, so " + unverified},
+		{VerifyDeployment, "nodes/status", "", Warning, "the condition " + verify.Condition + " is not written"},
+		{VerifyDeployment, "nodepolicies/status", "", Warning, "the NodePolicy does not say that the controller follows it"},
+		{VerifyDeployment, "configmaps", "", Warning, "a controller that starts without a usable NodePolicy takes the defaults"},
 	}
-	return lacking
+}
+
+// lackingRights are the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what
+// follows. Rights that this
+// installation does not need are not among them.
+func (s Seen) lackingRights(object Object) (all []lacking) {
+	shipped, found, role := rulesOf(&object.Shipped), rulesOf(object.Found.Value), object.Shipped.GetName()
+	for _, right := range expand(shipped, object.Shipped.GetNamespace()) {
+		if grant(found, right) || grant(found, before136(right)) || !s.needsRight(role, right) {
+			continue
+		}
+		var of harm
+		if at := slices.IndexFunc(harms(), func(h harm) bool { return h.role == role && h.resource == right.Resource && h.name == right.Name }); at >= 0 {
+			of = harms()[at]
+		}
+		at := slices.IndexFunc(all, func(other lacking) bool { return other.harm == of })
+		if at < 0 {
+			all, at = append(all, lacking{harm: of}), len(all)
+		}
+		all[at].rights = append(all[at].rights, right.String())
+	}
+	return all
 }
 
 // before136 is what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.

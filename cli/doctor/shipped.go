@@ -212,8 +212,12 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 	if !object.Found.Found {
 		return
 	}
-	if rights := s.lackingRights(object); len(rights) > 0 {
-		find(expected, reapply(), "it does not grant "+strings.Join(rights, ", "))
+	for _, lacking := range s.lackingRights(object) {
+		harmed := expected
+		if lacking.severity != "" {
+			harmed.severity, harmed.without = lacking.severity, lacking.leadsTo
+		}
+		find(harmed, reapply(), "it does not grant "+strings.Join(lacking.rights, ", "))
 	}
 	for _, difference := range s.differences(object) {
 		switch {

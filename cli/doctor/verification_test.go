@@ -137,7 +137,18 @@ func TestFindingsOfVerification(t *testing.T) {
 			func(s *Seen) {
 				s.patch(t, "clusterrole/nodekeep-verify", `[{"op":"replace","path":"/rules/2/verbs","value":["get"]}]`)
 			},
-			[]string{check + "error: clusterrole/nodekeep-verify: it does not grant patch nodes/status: the controller lacks rights" + waits},
+			[]string{check + "warning: clusterrole/nodekeep-verify: it does not grant patch nodes/status: the condition nodekeep.dev/Verified is not written"},
+		},
+		"rights of several kinds are missing": {
+			func(s *Seen) {
+				s.patch(t, "role/"+checksRole, `[{"op":"replace","path":"/rules","value":[]}]`)
+			},
+			[]string{
+				check + "error: role/nodekeep-verify-checks: it does not grant get pods in namespace nodekeep-checks, list pods in namespace nodekeep-checks, watch pods in namespace nodekeep-checks, " +
+					"create pods in namespace nodekeep-checks, delete pods in namespace nodekeep-checks: no Pod that checks a Node starts" + waits,
+				check + "error: role/nodekeep-verify-checks: it does not grant list configmaps in namespace nodekeep-checks, create configmaps in namespace nodekeep-checks, " +
+					"update configmaps in namespace nodekeep-checks, delete configmaps in namespace nodekeep-checks: reports of attempts that fail cannot be kept, so " + unverified,
+			},
 		},
 		"the policy of its account was changed": {
 			func(s *Seen) {

@@ -21,13 +21,15 @@ type Verification struct {
 	Taints  []string     `json:"taints,omitempty"`  // of verification, that the Node has
 	Since   time.Time    `json:"since,omitzero"`    // when the Node was created
 	// Attempts are those of this round that did not pass, of MaxAttempts until it counts as stuck.
-	Attempts    int          `json:"attempts"`
-	MaxAttempts int          `json:"maxAttempts,omitempty"`
-	Why         string       `json:"why,omitempty"` // of a Node with the taint: what comes next
-	Due         time.Time    `json:"due,omitzero"`  // the deadline, of a Node with the taint
-	OnTimeout   string       `json:"onTimeout,omitempty"`
-	Worker      string       `json:"worker,omitempty"` // the worker Pod that runs
-	Last        *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
+	Attempts    int `json:"attempts"`
+	MaxAttempts int `json:"maxAttempts,omitempty"`
+	// Cause is why, in a word, and Why is the sentence that the condition and Events have, too; see [verify.Causes].
+	Cause     verify.Cause `json:"cause"`
+	Why       string       `json:"why"`
+	Due       time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
+	OnTimeout string       `json:"onTimeout,omitempty"`
+	Worker    string       `json:"worker,omitempty"` // the worker Pod that runs
+	Last      *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
 	// OnFailure is what the profile removes when all attempts have failed; empty: nothing, or the Node is open.
 	OnFailure   string             `json:"onFailure,omitempty"`
 	Removing    verify.RemovalKind `json:"removing,omitempty"`    // what was removed to have the Node removed
@@ -56,39 +58,42 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 				seen.DaemonSets[name] = true
 			}
 		}
+		if worker != nil { // the controller knows which Pods are its own
+			seen.Pods = []verify.Pod{verify.PodOf(worker)}
+			seen.Own = verify.OwnPod{UID: string(worker.UID), Attempt: profile.NextAttempt(&of)}
+		}
 	}
 	next := verify.Plan(seen, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
-	v.State, v.Attempts, v.Last, v.Due = next.State, next.Progress.Attempts, next.Progress.Last, next.Due.UTC()
-	if next.Due.IsZero() {
-		v.Due = time.Time{}
+	v.State, v.Attempts, v.Last = next.State, next.Progress.Attempts, next.Progress.Last
+	v.Cause, v.Why = next.Why.Cause, next.Why.Sentence(node.Name)
+	if !next.Due.IsZero() {
+		v.Due = next.Due.UTC()
 	}
 	for _, taint := range profiles.HeldBy(node.Spec.Taints) {
 		v.Taints = append(v.Taints, taint.ToString())
 	}
 	if len(v.Taints) == 0 {
 		v.State, v.MaxAttempts, v.OnTimeout, v.OnFailure = verify.StateOpen, 0, "", ""
-		if v.Last = verify.ParseProgress(seen.Node.Annotation).Last; v.Last != nil && v.Last.Result == verify.VerdictPassed {
+		if v.Cause == verify.CauseChecksPassed {
 			v.State = StateVerified
 		}
 		return v
 	}
 	v.Removing, v.RemovalHeld = next.Progress.Removing, next.Progress.RemovalHeld
-	switch {
-	case worker != nil:
-		v.State, v.Worker, v.Why = verify.StateChecking, worker.Name, "the worker Pod runs"
-		if phase := worker.Status.Phase; phase != corev1.PodRunning && phase != "" {
-			v.Why = "the worker Pod is " + strings.ToLower(string(phase))
-		}
-	case next.Do == verify.DoStart:
-		v.Why = next.Reason + " is due: the controller starts a worker Pod"
-	default:
-		v.Why = next.Reason
+	if cause, sentence, ok := of.Told(); ok && next.Acts() {
+		v.Cause, v.Why = cause, sentence
+	}
+	if worker != nil {
+		v.Worker = worker.Name
 	}
 	return v
 }
 
 // Closed reports whether the Node waits for verification.
 func (v Verification) Closed() bool { return len(v.Taints) > 0 }
+
+// Waits reports whether the Node takes no workloads because of verification. It waits, or has a taint that the policy names no more.
+func (v Verification) Waits() bool { return v.Closed() || v.Cause == verify.CauseKeyChanged }
 
 // lastText is how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {

@@ -42,6 +42,17 @@ func nodeToVerify(labels map[string]string, taints ...string) *corev1.Node {
 	return node
 }
 
+// worker is a worker Pod of the Node of [nodeToVerify].
+func worker(state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "check-1", UID: "P1", CreationTimestamp: metav1.NewTime(noon.Add(-time.Second)), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", UID: "U1"}},
+		},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: verify.Worker, Image: "example.com/nodekeep:1"}}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: verify.Worker, State: state}}},
+	}
+}
+
 func annotated(node *corev1.Node, progress verify.Progress) *corev1.Node {
 	node.Annotations = map[string]string{verify.Annotation: progress.String()}
 	return node
@@ -68,11 +79,23 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 		"no taint, and an operator released it": {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), state: verify.StateOpen},
 		"the label alone says nothing":          {node: nodeToVerify(map[string]string{verify.Label: "true"}, byDefault), state: verify.StateWaiting, why: "open before its taint was added"},
 		"the gate is still on it":               {node: nodeToVerify(nil, byDefault, "nodekeep.dev/restoring:NoSchedule"), state: verify.StateWaiting, why: "nodekeep.dev/restoring"},
-		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, why: "at least 1 of nvidia.com/gpu"},
-		"it waits for a DaemonSet":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), ready: map[string]bool{}, state: verify.StateWaiting, why: "DaemonSet kube-system/cni is not Ready"},
+		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, why: "0 of nvidia.com/gpu, and must have 1"},
+		"it waits for a DaemonSet":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), ready: map[string]bool{}, state: verify.StateWaiting, why: "no Pod of DaemonSet kube-system/cni is Ready"},
 		"DaemonSets are not known":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), state: verify.StateWaiting, why: "attempt 1 is due"},
-		"a worker Pod runs":                     {node: nodeToVerify(nil, byDefault), worker: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "check-1"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}, state: verify.StateChecking, why: "the worker Pod is pending"},
-		"attempts did not pass":                 {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, why: "attempt 2 was failed"},
+		"a worker Pod runs":                     {node: nodeToVerify(nil, byDefault), worker: worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), state: verify.StateChecking, why: "the worker Pod runs the checks"},
+		"its image cannot be pulled": {
+			node: nodeToVerify(nil, byDefault), worker: worker(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}}),
+			state: verify.StateChecking, why: "the worker Pod has not started: example.com/nodekeep:1 of container nodekeep-check: ImagePullBackOff: Back-off pulling image",
+		},
+		"the controller says that it cannot open the Node": {
+			node: func() *corev1.Node {
+				n := nodeToVerify(nil, byDefault)
+				n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: verify.Condition, Reason: string(verify.CauseRefused), Message: "the controller cannot go on: forbidden"})
+				return n
+			}(), worker: worker(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"v":1,"results":[{"check":"api","required":true,"outcome":"passed"}]}`}}),
+			state: verify.StateWaiting, why: "the controller cannot go on: forbidden",
+		},
+		"attempts did not pass":                 {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, why: "a required check failed: api (Timeout): no answer"},
 		"no profile selects it":                 {node: nodeToVerify(map[string]string{"control": ""}, byDefault), state: verify.StateWaiting, why: "no profile selects"},
 		"the taint of another profile holds it": {node: nodeToVerify(nil, "example.com/new:NoSchedule"), state: verify.StateWaiting, why: "attempt 1 is due"},
 		"an annotation that is garbage is ignored": {node: func() *corev1.Node {

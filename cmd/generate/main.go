@@ -15,6 +15,7 @@ const (
 	crdFile    = "manifests/chart/crd.yaml"
 	valuesFile = "manifests/chart/values.schema.json"
 	pageFile   = "docs/policy.md"
+	causesFile = "docs/verification.md"
 )
 
 func main() {
@@ -36,7 +37,7 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{crdFile, valuesFile, pageFile} {
+	for _, file := range []string{crdFile, valuesFile, pageFile, causesFile} {
 		content, err := os.ReadFile(file)
 		if err != nil && !os.IsNotExist(err) {
 			return err
@@ -44,7 +45,7 @@ func run(check bool) error {
 		switch {
 		case bytes.Equal(content, files[file]):
 		case check:
-			return fmt.Errorf("%s is not what the types of the policy say; run make manifests", file)
+			return fmt.Errorf("%s is not what the code says; run make manifests", file)
 		default:
 			if err := os.WriteFile(file, files[file], 0o644); err != nil {
 				return err
@@ -79,12 +80,14 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 	files := map[string][]byte{
 		crdFile: append([]byte("# Generated from package policy by `make manifests`.\n"), withNulls...),
 	}
-	page, err := read(pageFile)
-	if err != nil {
-		return nil, err
-	}
-	if files[pageFile], err = withTable(page, table(spec)); err != nil {
-		return nil, fmt.Errorf("%s: %w", pageFile, err)
+	for _, page := range []struct{ file, table string }{{pageFile, table(spec)}, {causesFile, causes()}} {
+		text, err := read(page.file)
+		if err != nil {
+			return nil, err
+		}
+		if files[page.file], err = withTable(text, page.table); err != nil {
+			return nil, fmt.Errorf("%s: %w", page.file, err)
+		}
 	}
 	values, err := read(valuesFile)
 	if err != nil {

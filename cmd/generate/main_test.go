@@ -51,7 +51,7 @@ const values = `{
 func generate(t *testing.T, page string) (map[string][]byte, error) {
 	t.Helper()
 	return generated([]byte(definition), func(name string) ([]byte, error) {
-		return map[string][]byte{valuesFile: []byte(values), pageFile: []byte(page)}[name], nil
+		return map[string][]byte{valuesFile: []byte(values), pageFile: []byte(page), causesFile: []byte(page)}[name], nil
 	})
 }
 
@@ -130,9 +130,9 @@ func TestWhatIsGeneratedIsGeneratedAgainTheSameWay(t *testing.T) {
 
 func TestAFileWithoutAPlaceForWhatIsGeneratedIsAnError(t *testing.T) {
 	_, err := generate(t, "# The policy\n")
-	require.EqualError(t, err, "docs/policy.md: lacks the marks around the table of fields")
+	require.EqualError(t, err, "docs/policy.md: lacks the marks around its table")
 	_, err = generated([]byte(definition), func(name string) ([]byte, error) {
-		return map[string][]byte{valuesFile: []byte("{}"), pageFile: []byte(page)}[name], nil
+		return map[string][]byte{valuesFile: []byte("{}"), pageFile: []byte(page), causesFile: []byte(page)}[name], nil
 	})
 	require.EqualError(t, err, "manifests/chart/values.schema.json: has no property policy")
 	unread := errors.New("cannot be read")

@@ -161,7 +161,7 @@ func (c *Controller) workControls(ctx context.Context, name string) error {
 			c.queue.AddAfter(controlWork, left)
 			continue
 		}
-		errs = append(errs, c.deletePod(ctx, p.on, verify.Action{Pod: p.Pod, Reason: "this process did not create the control Pod", Force: true}))
+		errs = append(errs, c.deletePod(ctx, verify.Action{Pod: p.Pod, Why: verify.Why{Cause: verify.CauseOldWorker, Detail: "this process did not create the control Pod"}, Force: true}))
 	}
 	for _, one := range c.controls.all() {
 		errs = append(errs, c.sweepControl(ctx, c.observed(one), profiles))
@@ -192,7 +192,7 @@ func (c *Controller) sweepControl(ctx context.Context, one control, known map[st
 		return nil
 	}
 	if one.Deleted.IsZero() {
-		if err := c.deletePod(ctx, one.On, verify.Action{Pod: one.Pod, Reason: "its result counts no more", Force: true}); err != nil {
+		if err := c.deletePod(ctx, verify.Action{Pod: one.Pod, Why: verify.Why{Cause: verify.CauseOldWorker, Detail: "its result counts no more"}, Force: true}); err != nil {
 			return err
 		}
 	}

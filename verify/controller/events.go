@@ -15,6 +15,7 @@ import (
 // Reasons of the Events on Nodes. That of SharedFailure is on the verified Node which fails, too.
 const (
 	Verified             = "Verified"           // the checks passed, the taint was removed
+	VerificationWaits    = "VerificationWaits"  // the Node waits for long, and not for its checks; once for Nodes that wait for the same
 	VerificationFailed   = "VerificationFailed" // an attempt did not pass; once while it lasts where many Nodes get no verdict for the same reason
 	VerificationStuck    = "VerificationStuck"  // attempts.max attempts did not pass; it is tried on. As above
 	VerificationReleased = verify.EventReleased // the deadline passed, the taint was removed without a passed check
@@ -64,7 +65,6 @@ const othersToo = ". Other Nodes of the profile with the same result may get no 
 func (c *Controller) reportAttempt(n *node, action verify.Action) {
 	c.count(action)
 	progress := action.Progress
-	what := fmt.Sprintf("attempt %d of profile %s was %s: %s", progress.Attempts, action.Profile.Name, progress.Last.Result, orCheck(progress.Last))
 	c.Logger.Info("attempt did not pass", "node", n.name, "profile", action.Profile.Name, "attempt", progress.Attempts,
 		"verdict", progress.Last.Result, "check", progress.Last.Check, "reason", progress.Last.Reason)
 	if action.Judged.Garbage != nil {
@@ -84,20 +84,23 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 	}
 	others := ""
 	if last := progress.Last; last.Result == verify.VerdictInconclusive && progress.Failed == 0 { // what failed before is this Node's own
-		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, withoutVerdict(last.Reason)}, "/"), n.uid, action, c.Now()) {
+		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, string(last.Why().Cause)}, "/"), n.uid, action, c.Now()) {
 			return
 		}
 		others = othersToo
 	}
-	c.event(n, corev1.EventTypeWarning, reason, "The Node stays tainted: %s. %s. ConfigMap %s has the report%s", what, then, verify.ReportName(n.name), others)
+	c.event(n, corev1.EventTypeWarning, reason, "Attempt %d of profile %s did not pass: %s. %s. ConfigMap %s has the report%s",
+		progress.Attempts, action.Profile.Name, progress.Last.Why().Sentence(n.name), then, verify.ReportName(n.name), others)
 }
 
-// withoutVerdict is one word for attempts that ended without a verdict for the same reason. Until an image can be pulled, a kubelet reports two in turn.
-func withoutVerdict(reason string) string {
-	if reason == "ImagePullBackOff" {
-		return "ErrImagePull"
+// reportWaits shows what a Node waits for, once its condition says so.
+func (c *Controller) reportWaits(n *node, profile verify.CompiledProfile, show verify.Projection) {
+	row, _ := verify.Cause(show.Reason).Explain()
+	if !row.Lasts || !c.told.due(show.Reason, n.uid, verify.Action{Profile: profile}, c.Now()) {
+		return
 	}
-	return reason
+	c.Logger.Warn("node waits for long", "node", n.name, "profile", profile.Name, "cause", show.Reason)
+	c.event(n, corev1.EventTypeWarning, VerificationWaits, "The Node waits to be verified: %s%s", show.Message, othersToo)
 }
 
 // reportShared reports that the Nodes of a profile fail a check as verified Nodes do. It does so once while that lasts, not for each Node.
@@ -123,10 +126,10 @@ func (c *Controller) reportEnded(n *node, action verify.Action) {
 		return
 	}
 	if how == verify.VerdictReleased {
-		c.event(n, corev1.EventTypeWarning, VerificationReleased, "The taint was removed although the checks did not pass: %s", action.Reason)
+		c.event(n, corev1.EventTypeWarning, VerificationReleased, "The taint was removed: %s", action.Progress.Last.Why().Sentence(n.name))
 		return
 	}
-	c.event(n, corev1.EventTypeNormal, VerificationEnded, "The Node is not verified any more: %s", action.Reason)
+	c.event(n, corev1.EventTypeNormal, VerificationEnded, "The Node is not verified any more: %s", action.Why)
 }
 
 // count counts what came of an attempt.
@@ -144,11 +147,4 @@ func (c *Controller) count(action verify.Action) {
 			c.Metrics.podStart.WithLabelValues(profile).Observe(took.Seconds())
 		}
 	}
-}
-
-func orCheck(last *verify.Last) string {
-	if last.Check == "" {
-		return last.Message
-	}
-	return "check " + last.Check + ": " + last.Message
 }

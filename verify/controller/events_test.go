@@ -72,8 +72,8 @@ func TestTheEndOfEachVerificationIsShownAndCounted(t *testing.T) {
 	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
 		b.waitFor("an attempt must fail", func() bool { return b.progress(name).Attempts >= 1 })
 	}
-	assert.Contains(t, b.told(VerificationFailed), "Warning VerificationFailed The Node stays tainted: attempt 1 of profile all was failed: check dns: no answer. The next attempt comes in 1s. ConfigMap check.")
-	assert.Contains(t, b.told(VerificationStuck), "Warning VerificationStuck The Node stays tainted: attempt 2 of profile all was failed: check dns: no answer. It is tried on, every 1s. ConfigMap check.")
+	assert.Contains(t, b.told(VerificationFailed), "Warning VerificationFailed Attempt 1 of profile all did not pass: a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; ")
+	assert.Contains(t, b.told(VerificationStuck), "Warning VerificationStuck Attempt 2 of profile all did not pass: a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; ")
 
 	b.say("verified", passes)
 	assert.Equal(t, "Normal Verified The checks of profile all passed: the taint was removed", b.told(" Verified "))
@@ -83,7 +83,7 @@ func TestTheEndOfEachVerificationIsShownAndCounted(t *testing.T) {
 	assert.Contains(t, b.told(VerificationEnded), "Normal VerificationEnded The Node is not verified any more: ")
 	b.pass(2 * time.Hour)
 	c.EnqueueAll()
-	assert.Contains(t, b.told(VerificationReleased), "Warning VerificationReleased The taint was removed although the checks did not pass: ")
+	assert.Contains(t, b.told(VerificationReleased), "Warning VerificationReleased The taint was removed: the Node was opened without passed checks: ")
 	b.waitFor("it must be without the taint", func() bool { return len(b.node("released").Spec.Taints) == 1 })
 	assert.NotContains(t, b.node("released").Labels, verify.Label)
 	for how, times := range map[verify.Verdict]float64{verify.VerdictReleased: 1, verify.VerdictRemoved: 1} {

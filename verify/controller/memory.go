@@ -21,6 +21,8 @@ type remembered struct {
 	skipped string        // checks that this Pod leaves out
 	opened  bool          // the taint was added to a Node that took workloads; see [verify.DoNote]
 	garbage bool          // a bad report was logged
+	waits   verify.Waits
+	refused string // see [verify.Observed.Refused]
 }
 
 func (m *memory) of(uid string) remembered {
@@ -49,11 +51,20 @@ func (m *memory) hold(uid string, now time.Time) {
 	})
 }
 
+// wait notes what a Node waits for.
+func (m *memory) wait(uid string, cause verify.Cause, now time.Time) {
+	m.change(uid, func(one *remembered) {
+		if one.waits.Cause != cause {
+			one.waits = verify.Waits{Cause: cause, Since: now}
+		}
+	})
+}
+
 // interrupt notes that the taint was removed, or added; opened: to a Node that took workloads. A worker Pod from before counts no more, nor one that
 // is being created.
 func (m *memory) interrupt(uid string, opened bool) {
 	m.change(uid, func(one *remembered) {
-		one.held, one.own, one.skipped = time.Time{}, verify.OwnPod{}, ""
+		one.held, one.own, one.skipped, one.waits, one.refused = time.Time{}, verify.OwnPod{}, "", verify.Waits{}, ""
 		one.opened = one.opened || opened
 	})
 }

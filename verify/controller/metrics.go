@@ -2,6 +2,7 @@ package controller
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,6 +128,7 @@ type standing struct {
 type stands struct {
 	profile string
 	state   verify.State
+	cause   verify.Cause
 	due     time.Time
 	brake   verify.BrakeReason // that holds the removal of the Node; empty: none does
 }
@@ -155,7 +157,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 	case !after.held:
 		delete(s.held, after.name)
 	case s.held[after.name] == stands{}:
-		s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting}
+		s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting, cause: verify.CauseDue}
 	}
 	return s.outage.Change(counts, away, now)
 }
@@ -179,10 +181,20 @@ func (s *standing) set(name string, n *node, action verify.Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.held[name]; ok && n != nil && action.State != verify.StateOpen && action.State != "" {
-		one := stands{profile: action.Profile.Name, state: action.State, due: action.Due}
+		one := stands{profile: action.Profile.Name, state: action.State, cause: action.Why.Cause, due: action.Due}
 		if held := action.Progress.RemovalHeld; held != nil {
 			one.brake = held.Reason
 		}
+		s.held[name] = one
+	}
+}
+
+// because notes why a Node with the taint waits, where nothing could be planned.
+func (s *standing) because(name string, cause verify.Cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one, ok := s.held[name]; ok {
+		one.cause = cause
 		s.held[name] = one
 	}
 }
@@ -216,7 +228,7 @@ func (s *standing) holds(profile string) bool {
 // standingCollector counts Nodes at each scrape.
 type standingCollector struct {
 	*Controller
-	nodes, overdue, shared, brakes *prometheus.Desc
+	nodes, causes, overdue, shared, brakes *prometheus.Desc
 }
 
 func newStandingCollector(c *Controller) *standingCollector {
@@ -226,6 +238,7 @@ func newStandingCollector(c *Controller) *standingCollector {
 	return &standingCollector{
 		Controller: c,
 		nodes:      series("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state.", "profile", "state"),
+		causes:     series("nodekeep_verify_causes", "Nodes with the taint, by profile and by the cause that commands and the condition show.", "profile", "cause"),
 		overdue:    series("nodekeep_verify_overdue_nodes", "Nodes with the taint that are past the deadline of their profile.", "profile"),
 		shared:     series("nodekeep_verify_shared_failure", "1 while Nodes of a profile fail a check that verified Nodes fail, too. Their attempts are not counted.", "profile"),
 		brakes:     series("nodekeep_verify_brake_open", "1 while a brake holds the removal of a Node, by reason.", "reason"),
@@ -234,7 +247,7 @@ func newStandingCollector(c *Controller) *standingCollector {
 
 // Describe names the series.
 func (c *standingCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, series := range []*prometheus.Desc{c.nodes, c.overdue, c.shared, c.brakes} {
+	for _, series := range []*prometheus.Desc{c.nodes, c.causes, c.overdue, c.shared, c.brakes} {
 		to <- series
 	}
 }
@@ -245,13 +258,22 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		profile string
 		state   verify.State
 	}
-	now, nodes, overdue, brakes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]int{}
+	type because struct {
+		profile string
+		cause   verify.Cause
+	}
+	now, nodes, overdue, brakes, causes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]int{}, map[because]int{}
 	c.standing.mu.Lock()
 	for _, profile := range c.Profiles().All() {
 		for _, state := range verify.States() {
 			nodes[series{profile.Name, state}] = 0
 		}
 		overdue[profile.Name] = 0
+		for _, row := range verify.Causes() {
+			if !slices.Contains(row.States, verify.StateOpen) {
+				causes[because{profile.Name, row.Cause}] = 0
+			}
+		}
 		nodes[series{profile.Name, verify.StateOpen}] = c.standing.open[profile.Name]
 	}
 	for _, one := range c.standing.held {
@@ -259,6 +281,7 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		nodes[series{one.profile, one.state}]++
+		causes[because{one.profile, one.cause}]++
 		brakes[one.brake] = 1
 		overdue[one.profile] += oneIf(!one.due.IsZero() && now.After(one.due))
 	}
@@ -268,6 +291,9 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, reason := range verify.BrakeReasons() {
 		send(c.brakes, brakes[reason], string(reason))
+	}
+	for one, count := range causes {
+		send(c.causes, count, one.profile, string(one.cause))
 	}
 	for one, count := range nodes {
 		send(c.nodes, count, one.profile, string(one.state))

@@ -32,11 +32,11 @@ func (p *pod) GetObjectMeta() metav1.Object {
 // process created it ([verify.Observed.Worker]); else it is deleted.
 func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
-	owner := slices.IndexFunc(object.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "Node" && owner.APIVersion == "v1" })
+	owner := slices.ContainsFunc(object.OwnerReferences, verify.IsNode)
 	_, mirror := object.Annotations[corev1.MirrorPodAnnotationKey]
 	// A Pod that is still there although its deletion was forced, as with a finalizer, must keep no Node waiting.
 	forced := object.DeletionTimestamp != nil && object.DeletionGracePeriodSeconds != nil && *object.DeletionGracePeriodSeconds == 0
-	if owner < 0 || mirror || forced || object.Spec.ServiceAccountName != verify.Account {
+	if !owner || mirror || forced || object.Spec.ServiceAccountName != verify.Account {
 		return p
 	}
 	switch {
@@ -47,41 +47,6 @@ func podOf(object *corev1.Pod) *pod {
 	default:
 		return p
 	}
-	p.NodeUID = string(object.OwnerReferences[owner].UID)
-	p.Created, p.Phase, p.Reason = object.CreationTimestamp.Time, object.Status.Phase, beginning(object.Status.Reason, maxReason)
-	if object.DeletionTimestamp != nil {
-		p.Deleted = object.DeletionTimestamp.Time
-	}
-	for _, container := range object.Spec.Containers {
-		for _, status := range object.Status.ContainerStatuses {
-			if status.Name == container.Name && len(p.Containers) < len(object.Spec.Containers) {
-				p.Containers = append(p.Containers, stateOf(status))
-			}
-		}
-	}
+	p.Pod = verify.PodOf(object)
 	return p
 }
-
-func stateOf(status corev1.ContainerStatus) verify.ContainerState {
-	state := verify.ContainerState{Name: status.Name}
-	switch {
-	case status.State.Terminated != nil:
-		ended := status.State.Terminated
-		state.Started, state.Ended, state.ExitCode, state.Reason = ended.StartedAt.Time, true, int(ended.ExitCode), beginning(ended.Reason, maxReason)
-		state.Finished = ended.FinishedAt.Time
-		if status.Name == verify.Worker {
-			state.Message = beginning(ended.Message, verify.MaxReport+1) // one byte more shows that it is too long
-		}
-	case status.State.Running != nil:
-		state.Started = status.State.Running.StartedAt.Time
-	case status.State.Waiting != nil:
-		state.Reason = beginning(status.State.Waiting.Reason, maxReason)
-	}
-	return state
-}
-
-// maxReason bounds the reasons of a Pod and of its containers, in bytes. Those of kubelets have at most some 30.
-const maxReason = 256
-
-// beginning is a copy of the beginning of a text of at most size bytes. A part of the text would hold all of it in memory.
-func beginning(text string, size int) string { return strings.Clone(text[:min(len(text), size)]) }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,12 +24,15 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	profiles := c.Profiles()
 	n, seen, err := c.observe(ctx, name, profiles)
 	if err != nil && !errors.Is(err, errLog) {
-		return err
+		return c.shown(ctx, n, err)
 	}
 	cluster := c.Cluster
 	cluster.OutageUntil = c.standing.outageUntil(c.Now())
 	action := verify.Plan(seen, profiles, cluster, c.Now())
 	c.standing.set(name, n, action)
+	if n != nil && c.standing.isHeld(name) {
+		c.memory.wait(n.uid, action.Why.Cause, c.Now())
+	}
 	if !c.Leading() {
 		return nil
 	}
@@ -44,6 +46,14 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	if !again.IsZero() {
 		c.queue.AddAfter(name, max(again.Sub(c.Now()), firstRetry))
 	}
+	if acted := c.act(ctx, n, action, profiles); acted != nil {
+		err = acted
+	}
+	return c.shown(ctx, n, err)
+}
+
+// act takes the step that was planned.
+func (c *Controller) act(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
 	switch action.Do {
 	case verify.DoStart:
 		return c.start(ctx, n, action)
@@ -51,7 +61,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 		c.controls.wants(action.Profile.Name, action.ControlSince)
 		c.queue.Add(controlWork + action.Profile.Name)
 	case verify.DoDelete:
-		return c.deletePod(ctx, name, action)
+		return c.deletePod(ctx, action)
 	case verify.DoRecord:
 		return c.record(ctx, n, action, profiles)
 	case verify.DoRemove:
@@ -62,11 +72,51 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 		}
 		c.report(n, action)
 	case verify.DoShow:
-		return c.patchStatus(ctx, n, action.Show)
+		if err := c.patchStatus(ctx, n, action.Show); err != nil {
+			return err
+		}
+		c.reportWaits(n, action.Profile, action.Show)
 	case verify.DoNothing, verify.DoWait:
-		return err
 	}
 	return nil
+}
+
+// refusedAfter is how often the API server must have refused a step in a row before it is shown.
+const refusedAfter = 5
+
+// shown returns the error of a step. Where the API server refuses it again and again, the Node shows it. Without that, nothing would be seen of a
+// missing right, a quota, or an admission policy or webhook that denies.
+func (c *Controller) shown(ctx context.Context, n *node, err error) error {
+	if n == nil || n.full == nil || !c.standing.isHeld(n.name) {
+		return err
+	}
+	if err == nil {
+		c.memory.change(n.uid, func(one *remembered) { one.refused = "" })
+		return nil
+	}
+	if !isRefusal(err) || c.queue.NumRequeues(n.name)+1 < refusedAfter {
+		return err
+	}
+	why := verify.Why{Cause: verify.CauseRefused, Detail: verify.Shorten(err.Error())}
+	c.memory.change(n.uid, func(one *remembered) { one.refused = why.Detail })
+	c.standing.because(n.name, why.Cause)
+	show, differs := why.Shown(n.full, verify.ParseProgress(n.full.Annotation).Tried())
+	if !differs {
+		return err
+	}
+	if denied := c.patchStatus(ctx, n, show); denied != nil {
+		c.Logger.Warn("the condition of a node cannot be written", "node", n.name, "error", denied)
+	}
+	profile, _ := c.Profiles().For(n.full.Labels)
+	c.reportWaits(n, profile, show)
+	return err
+}
+
+// isRefusal reports whether the API server answered that a step cannot be taken. Other errors end by themselves, or nothing can be shown.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) &&
+		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
 }
 
 // report shows what was written to a Node.
@@ -77,7 +127,7 @@ func (c *Controller) report(n *node, action verify.Action) {
 	case verify.DoFree, verify.DoClose:
 		c.reportEnded(n, action)
 	case verify.DoHold, verify.DoUnhold:
-		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Reason)
+		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Why.Detail)
 	case verify.DoNote:
 		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
 		c.Logger.Info("the taint was added to a node that was open; it is never removed", "node", n.name)
@@ -128,6 +178,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
 	own := c.memory.of(n.uid)
 	seen.Held, seen.Started, seen.Own, seen.Opened, seen.Cold = own.held, own.started, own.own, own.opened, c.standing.isCold()
+	seen.Waits, seen.Refused = own.waits, own.refused
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile)
@@ -152,12 +203,12 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	}
 	if len(profile.Wait.DaemonSets) > 0 {
 		if seen.DaemonSets, err = c.lookups.daemonSets(ctx, profile.Wait.DaemonSets, name); err != nil {
-			return nil, verify.Observed{}, err
+			return n, verify.Observed{}, err
 		}
 	}
 	if seen.Cold {
 		if seen.Services, err = c.lookups.backings(ctx, profile, c.Cluster.DNS, c.nodes); err != nil {
-			return nil, verify.Observed{}, err
+			return n, verify.Observed{}, err
 		}
 	}
 	return n, seen, nil
@@ -212,10 +263,6 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	}
 	uid, err := c.memory.creates(n.uid, action.Attempt, action.Skip, func() (string, error) { return c.createPod(ctx, name, n.full, action) })
 	c.starting(func(starts *verify.Starts) { starts.Created(name, uid, c.Now()) })
-	// A quota, Pod Security, another webhook, or the image's name: an operator has to see it, once for all Nodes.
-	if (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) && c.told.due("create/"+action.Profile.Hash, n.uid, action, c.Now()) {
-		c.event(n, corev1.EventTypeWarning, VerificationFailed, "The worker Pod cannot be created: %v"+othersToo, err)
-	}
 	if err != nil {
 		return fmt.Errorf("create worker Pod of node %q: %w", n.name, err)
 	}
@@ -246,7 +293,7 @@ func (c *Controller) createPod(ctx context.Context, name string, on *verify.Node
 }
 
 // deletePod deletes exactly the worker Pod that was observed.
-func (c *Controller) deletePod(ctx context.Context, name string, action verify.Action) error {
+func (c *Controller) deletePod(ctx context.Context, action verify.Action) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID(action.Pod.UID))}}
 	if action.Force {
 		options.GracePeriodSeconds = new(int64(0))
@@ -256,8 +303,8 @@ func (c *Controller) deletePod(ctx context.Context, name string, action verify.A
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another object has the name: the watch will say so
 		return nil
 	case err != nil:
-		return fmt.Errorf("delete worker Pod %q of node %q: %w", action.Pod.Name, name, err)
+		return fmt.Errorf("delete worker Pod %q: %w", action.Pod.Name, err)
 	}
-	c.Logger.Info("worker pod deleted", "node", name, "pod", action.Pod.Name, "reason", action.Reason, "forced", action.Force)
+	c.Logger.Info("worker pod deleted", "pod", action.Pod.Name, "reason", action.Why.Detail, "forced", action.Force)
 	return nil
 }

@@ -183,5 +183,5 @@ func (c *Controller) reportRemoved(n *node, action verify.Action, target remove.
 	if kind == verify.RemoveMachine {
 		what = fmt.Sprintf("nodekeep marked %s for remediation", target)
 	}
-	c.event(n, corev1.EventTypeWarning, NodeRemoved, "%s, since the Node failed %d attempts of profile %s: %s. ConfigMap %s has the report", what, action.Progress.Failed, action.Profile.Name, orCheck(action.Progress.Last), verify.ReportName(n.name))
+	c.event(n, corev1.EventTypeWarning, NodeRemoved, "%s, since the Node failed %d attempts of profile %s: %s. ConfigMap %s has the report", what, action.Progress.Failed, action.Profile.Name, action.Progress.Last.Why(), verify.ReportName(n.name))
 }
