@@ -137,7 +137,7 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 		},
 		{
 			name: "the image is missing", inject: func() { k.breaks(t, faults{NoImage: true}) },
-			result: verify.VerdictInconclusive, reason: []string{"ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff"},
+			result: verify.VerdictInconclusive, reason: []string{string(verify.CauseImage)},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

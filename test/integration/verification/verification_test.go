@@ -2,6 +2,8 @@ package verification
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -194,7 +196,7 @@ func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingP
 	require.NoError(t, err)
 	seen := verify.NodeOf(node)
 	paused := verify.Plan(verify.Observed{Node: &seen}, profiles.Verify(), verify.Cluster{}, progress(node).Last.Time.Add(time.Second))
-	assert.Contains(t, paused.Reason, "another client put the taint back", "what verify list says")
+	assert.Contains(t, paused.Why.String(), "another client adds the taint again", "what verify list says")
 	end()
 	waitFor(t, "undone", "open by itself once the policy is deleted", func(node *corev1.Node) bool { return !held(node) })
 }
@@ -236,4 +238,62 @@ func TestTwoLeadersAtOnceAndProcessesThatAreKilledDecideEveryNode(t *testing.T) 
 	require.NoError(t, second.Process.Stop())
 	require.NoError(t, nodekeep.StopVerify())
 	require.NoError(t, nodekeep.StartVerify(background()))
+}
+
+// denied denies writes of a Node to the controller, as an admission policy of another team may.
+const denied = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: frozen}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [nodes]}]
+  matchConditions:
+  - {name: node, expression: object.metadata.name == "frozen" && request.userInfo.username.endsWith(":nodekeep-verify")}
+  validations: [{expression: "false", message: "a change freeze is on"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: frozen}
+spec: {policyName: frozen, validationActions: [Deny]}
+`
+
+func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *testing.T) {
+	warm(t)
+	file := filepath.Join(t.TempDir(), "frozen.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(denied), 0o600))
+	k := register(t, "frozen", nil)
+	thaw := sync.OnceFunc(func() { nodekeep.MustKubectl(t, "delete", "--ignore-not-found", "-f", file) })
+	t.Cleanup(thaw)
+	nodekeep.MustKubectl(t, "apply", "-f", file)
+	waitFor(t, "frozen", "checked", func(node *corev1.Node) bool { return len(workers(t, "frozen")) == 1 })
+	require.Eventually(t, func() bool { // the policy is in force
+		_, err := nodekeep.As(t, "nodekeep-verify").CoreV1().Nodes().Patch(t.Context(), "frozen", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"nodekeep.dev/check":"{}"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "change freeze")
+	}, settles, 50*time.Millisecond)
+	k.will(honest)
+	var said string
+	waitFor(t, "frozen", "shown as refused", func(node *corev1.Node) bool {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == verify.Condition && condition.Reason == string(verify.CauseRefused) {
+				said = condition.Message
+			}
+		}
+		return said != ""
+	})
+	assert.Contains(t, said, "the controller cannot go on: patch node")
+	assert.Contains(t, said, "a change freeze is on; correct what the message names")
+	nodekeep.WaitEvent(t, "frozen", "VerificationWaits")
+	for _, command := range []string{"list", "show"} {
+		args := []string{"verify", command}
+		if command == "show" {
+			args = append(args, "frozen")
+		}
+		out := nodekeep.Command(t, "", "", args...).RequireDone(t).Out
+		assert.Contains(t, out, said, command)
+	}
+	thaw()
+	waitOpen(t, "frozen", 1)
 }
