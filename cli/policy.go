@@ -41,6 +41,10 @@ with the one in force:
   - which labels stay because an operator set them, and which are blocked because a fact is not known
   - whether the rules would be held until an operator accepts them
 
+For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
+profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none
+of the Nodes has a resource or condition. What you may not read is named, and is no warning.
+
 Two tables list what the Nodes show:
 
   KEPT       who set it, on how many Nodes, and an example. It begins with what no known client of operators set
@@ -67,6 +71,9 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 
 			# For scripts: whether its rules for labels would wait for an operator
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
+
+			# For scripts: what keeps Nodes from passing the checks of its profiles
+			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.profiles[*]}{.profiles}{": "}{.what}{"\n"}{end}'
 
 			# For scripts: how many records would be collected
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
@@ -134,6 +141,8 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		rules = then.RulesHash() // capture does not hold them
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))
+	facts := c.profileFacts(ctx, then.Verify())
+	selected := view.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err
@@ -141,7 +150,11 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		if err := comparison.See(state); err != nil {
 			return nil, err
 		}
+		if state.Node != nil {
+			selected.See(state.Node)
+		}
 	}
 	impact := comparison.Impact()
+	impact.Profiles = view.Obstacles(then.Verify(), facts, selected)
 	return &impact, nil
 }

@@ -34,10 +34,7 @@ func (s Seen) Profiles() verify.Profiles {
 
 // ChecksNamespace is the namespace of the Pods that check Nodes.
 func (s Seen) ChecksNamespace() string {
-	if name, given := flagOf(s.verify(), "checks-namespace"); given && name != "" {
-		return name
-	}
-	return verify.Namespace
+	return ChecksNamespaceOf(s.verify())
 }
 
 // VerificationKeys are the keys of verification taints, in order. They are the keys of the profiles, and the default key, which a deleted profile may
@@ -81,6 +78,7 @@ func judgeVerification(seen Seen) answer {
 	seen.judgeChecksNamespace(&a)
 	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
+	seen.judgeObstacles(&a)
 	lacks(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
