@@ -72,9 +72,6 @@ A key that a policy no longer keeps stays in the record and is not restored. Wha
 			# For scripts: whether its rules for labels would wait for an operator
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
 
-			# For scripts: what keeps Nodes from passing the checks of its profiles
-			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.profiles[*]}{.profiles}{": "}{.what}{"\n"}{end}'
-
 			# For scripts: how many records would be collected
 			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
 		Args: one("one manifest of a NodePolicy, or - for stdin", unchecked),
