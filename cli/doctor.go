@@ -39,6 +39,9 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
   Policy        the NodePolicy and its kind, the sources of the inventory, migrations of labels
   Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept
 
+The check verification also shows profiles that no Node can pass. A Service or a DaemonSet does not exist, or none of
+their Nodes has a resource or a condition.
+
 Two kinds of dry runs (they store nothing) show that the API server calls the webhook. They also show that it puts
 Nodes behind the gate.
 

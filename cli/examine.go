@@ -57,7 +57,7 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	if err := e.lookAtAPIServer(ctx); err != nil {
 		return doctor.Seen{}, err
 	}
-	for _, looks := range []func() []look{e.firstLooks, e.laterLooks, e.lastLooks} { // each depends on what those before it have read
+	for _, looks := range []func() []look{e.firstLooks, e.profileLooks, e.laterLooks, e.lastLooks} { // each depends on what those before it have read
 		var group errgroup.Group
 		group.SetLimit(atOnce)
 		for _, look := range looks() {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,6 +93,11 @@ func (e *examination) verificationLooks() (looks []look) {
 	add(reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)))
 	add(getting(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), core.Namespaces(), namespace))
 	return looks
+}
+
+// profileLooks read what the profiles of the policy name. What is noted of Nodes depends on it.
+func (e *examination) profileLooks() []look {
+	return []look{{read: reading(e, &e.seen.Asked, e.to("get", appsv1.GroupName, "deployments"), e.asked), checks: []string{"verification"}}}
 }
 
 // laterLooks read what depends on that.

@@ -148,6 +148,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	var recordsErr error
 	var items view.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
+	nodes.Selected = view.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
 		if err != nil {
 			return doctor.Nodes{}, err
@@ -160,6 +161,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 			stuck[node.Name] = state
 		}
 		nodes.SeeVerification(node, keys, profiles, e.serverTime())
+		nodes.Selected.See(node)
 		judged := state.Judge(in)
 		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
 			nodes.SeeClaims(node.Name, claims, judged.Items(), in.Policy)

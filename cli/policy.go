@@ -41,6 +41,10 @@ with the one in force:
   - which labels stay because an operator set them, and which are blocked because a fact is not known
   - whether the rules would be held until an operator accepts them
 
+For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
+profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none
+of the Nodes has a resource or condition. What you may not read is named, and is no warning.
+
 Two tables list what the Nodes show:
 
   KEPT       who set it, on how many Nodes, and an example. It begins with what no known client of operators set
@@ -134,6 +138,8 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		rules = then.RulesHash() // capture does not hold them
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))
+	facts := c.profileFacts(ctx, then.Verify())
+	selected := view.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err
@@ -141,7 +147,11 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 		if err := comparison.See(state); err != nil {
 			return nil, err
 		}
+		if state.Node != nil {
+			selected.See(state.Node)
+		}
 	}
 	impact := comparison.Impact()
+	impact.Profiles = view.Obstacles(then.Verify(), facts, selected)
 	return &impact, nil
 }

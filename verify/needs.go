@@ -26,10 +26,7 @@ func (c Check) needs(dns string) (services []string) {
 
 // hostNeeds are the Services that HOST or HOST:PORT needs. A name needs the DNS Service, and the Service that it names.
 func hostNeeds(host, dns string) []string {
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return nil
-	}
-	if _, err := netip.ParseAddrPort(host); err == nil {
+	if IsAddress(host) {
 		return nil
 	}
 	name, _, _ := strings.Cut(host, ":")
@@ -37,6 +34,13 @@ func hostNeeds(host, dns string) []string {
 		return []string{dns, service}
 	}
 	return []string{dns}
+}
+
+// IsAddress reports whether HOST or HOST:PORT is an IP address, which no DNS server is asked for.
+func IsAddress(host string) bool {
+	_, bare := netip.ParseAddr(strings.Trim(host, "[]"))
+	_, withPort := netip.ParseAddrPort(host)
+	return bare == nil || withPort == nil
 }
 
 // Services are all Services, as NAMESPACE/NAME, that the checks of a profile ask or compare with, sorted.

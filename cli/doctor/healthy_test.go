@@ -67,6 +67,9 @@ func healthy(t *testing.T) Seen {
 	seen.VerifyLeader = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
 	seen.ChecksIn = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
 	seen.grantLookups()
+	seen.Asked = Found(Asked{Facts: view.ProfileFacts{DNS: defaultDNS, Services: map[string]*view.ServiceFacts{
+		"default/kubernetes": {Service: &corev1.Service{}}, defaultDNS: dnsService(2),
+	}}})
 	seen.You = Found("jane")
 	seen.Records = Found(Records{All: 130})
 	seen.Strays = Found(Few[string]{})
@@ -81,6 +84,11 @@ func healthy(t *testing.T) Seen {
 	seen.Migrations = Found([]*view.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))
 	return seen
+}
+
+// dnsService is the DNS Service, with that many endpoints.
+func dnsService(ready int) *view.ServiceFacts {
+	return &view.ServiceFacts{Service: &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}}}, Ready: &ready}
 }
 
 // grantLookups puts the Roles and RoleBindings that the profiles in force need into the cluster, and no others.

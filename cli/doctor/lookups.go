@@ -19,10 +19,7 @@ const defaultDNS = "kube-system/kube-dns"
 
 // lookupRights are what the profiles in force make the controller look at, by namespace.
 func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
-	dns := defaultDNS
-	if given, ok := flagOf(s.verify(), "dns-service"); ok {
-		dns = given
-	}
+	dns := DNSServiceOf(s.verify())
 	rights := map[string][]rbacv1.PolicyRule{}
 	need := func(object, verb, group, resource string) {
 		namespace, _, _ := strings.Cut(object, "/")

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -97,6 +98,8 @@ type Nodes struct {
 
 	Unverified Few[string]      // names of those with a verification taint
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
+
+	Selected *view.SelectedNodes // by profile; nil: not known
 }
 
 // WaitingNode has waited for longer than it should: behind the gate, or to be verified.

@@ -108,9 +108,9 @@ const (
 )
 
 // RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does. The twin is the one for the
-// namespace of the right, if there is one.
+// namespace of the right, if there is one. It comes first, since it is bound in that namespace alone.
 func RoleFor(right Right, twin string) string {
-	for _, name := range slices.Compact([]string{Viewer, Viewer + twin, Operator, Operator + twin}) {
+	for _, name := range slices.Compact([]string{Viewer + twin, Viewer, Operator + twin, Operator}) {
 		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
 		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), right) }) {
 			return name

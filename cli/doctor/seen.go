@@ -58,6 +58,7 @@ type Seen struct {
 
 	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
 	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes
+	Asked        Read[Asked]             // what profiles name
 
 	// Only where a profile removes Nodes.
 	Groups Read[[]string]          // API groups that the API server serves

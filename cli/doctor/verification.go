@@ -34,10 +34,7 @@ func (s Seen) Profiles() verify.Profiles {
 
 // ChecksNamespace is the namespace of the Pods that check Nodes.
 func (s Seen) ChecksNamespace() string {
-	if name, given := flagOf(s.verify(), "checks-namespace"); given && name != "" {
-		return name
-	}
-	return verify.Namespace
+	return ChecksNamespaceOf(s.verify())
 }
 
 // VerificationKeys are the keys of verification taints, in order. They are the keys of the profiles, and the default key, which a deleted profile may
@@ -81,6 +78,8 @@ func judgeVerification(seen Seen) answer {
 	seen.judgeChecksNamespace(&a)
 	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
+	seen.judgePullSecrets(&a)
+	seen.judgeObstacles(&a)
 	lacks(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
@@ -141,17 +140,6 @@ func (s Seen) judgeChecksNamespace(a *answer) {
 		a.find(Warning, object, advice("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),
 			"its label %s is %q, not %q: who may make Pods in it can make privileged ones on any Node",
 			podSecurity, namespace.Value.Labels[podSecurity], restricted)
-	}
-}
-
-// judgeWorkerImage compares the image of the controller with that of the Pods that it makes.
-func (s Seen) judgeWorkerImage(a *answer) {
-	image, given := flagOf(s.verify(), "image")
-	for _, container := range s.verify().Value.Spec.Template.Spec.Containers {
-		if container.Name == "verify" && given && container.Image != image {
-			a.find(Note, verifyObject, Remedy{},
-				"Nodes are checked by image %s, and the controller is %s: they must be of one version", image, container.Image)
-		}
 	}
 }
 

@@ -178,16 +178,6 @@ func TestFindingsOfVerification(t *testing.T) {
 	})
 }
 
-func TestAWorkerImageOfOnesOwnIsMentionedAndNoFinding(t *testing.T) {
-	seen := healthy(t)
-	seen.arg(verifyObject, "--image=registry.example.com/worker:1")
-	result := judgeVerification(seen).result(checkVerification)
-	assert.Equal(t, StatusOK, result.Status)
-	assert.Len(t, result.Findings, 1)
-	assert.Equal(t, Note, result.Findings[0].Severity)
-	assert.Contains(t, result.Findings[0].What, "Nodes are checked by image registry.example.com/worker:1, and the controller is nodekeep:")
-}
-
 func repeat(n int, text func(int) string) (all []string) {
 	for i := range n {
 		all = append(all, text(i))

@@ -58,6 +58,8 @@ type Impact struct {
 	Waiting Count `json:"waiting"`
 	// Due counts the records that sweeps collect.
 	Due Count `json:"due"`
+	// Profiles is what keeps Nodes from passing the checks of this policy.
+	Profiles []Obstacle `json:"profiles,omitempty"`
 	// SweepsAtMost is how many of them the next sweep collects at most, where capture is not told otherwise.
 	SweepsAtMost int `json:"sweepsAtMost"`
 	// Unreadable counts records that nothing is known of.
@@ -133,6 +135,9 @@ func kinds() []kindText {
 // document adds its text.
 func (i Impact) document(d *Document) {
 	d.with("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
+	for _, obstacle := range i.Profiles {
+		d.with(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == HindersNone], obstacle.text())
+	}
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}

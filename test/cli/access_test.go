@@ -265,8 +265,9 @@ func TestAggregationGivesViewAndAdminNothingButLeases(t *testing.T) {
 	}
 }
 
-// Events about Nodes are in the namespace default, where other things are, too.
-func TestTheRolesForUsersOpenNothingButEventsInNamespaceDefault(t *testing.T) {
+// Events about Nodes are in the namespace default, where other things are, too. Profiles of verification may name Services and DaemonSets of any
+// namespace, so these can be read by name.
+func TestTheRolesForUsersOpenNothingInNamespaceDefaultButEventsAndWhatProfilesName(t *testing.T) {
 	for role, write := range map[string]string{forViewers: "no", forOperators: "yes"} {
 		user := "default-" + role
 		bindRole(t, role, user)
@@ -276,8 +277,10 @@ func TestTheRolesForUsersOpenNothingButEventsInNamespaceDefault(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return may("list", "events") == "yes" }, settles, 100*time.Millisecond)
 		assert.Equal(t, write, may("create", "events"), role)
+		assert.Equal(t, "yes", may("get", "services"), role)
+		assert.Equal(t, "yes", may("get", "daemonsets"), role)
 		for _, refused := range [][2]string{
-			{"get", "configmaps"}, {"list", "configmaps"}, {"patch", "configmaps/kube-root-ca.crt"}, {"delete", "configmaps"}, {"list", "pods"}, {"get", "serviceaccounts"}, {"get", "services"},
+			{"get", "configmaps"}, {"list", "configmaps"}, {"patch", "configmaps/kube-root-ca.crt"}, {"delete", "configmaps"}, {"list", "pods"}, {"get", "serviceaccounts"}, {"list", "services"}, {"list", "daemonsets"}, {"get", "deployments"},
 		} {
 			assert.Equal(t, "no", may(refused[0], refused[1]), "%s: %s", role, refused)
 		}

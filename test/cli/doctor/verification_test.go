@@ -17,6 +17,8 @@ import (
 // From switching verification on to switching it off while a Node waits. No controller runs, so its Lease is written by the test.
 func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *testing.T) {
 	rollAll(t)
+	do(t, "kubectl -n kube-system create service clusterip kube-dns --tcp=53:53")
+	defer do(t, "kubectl -n kube-system delete service kube-dns")
 	file := filepath.Join(harness.Manifests(), "nodekeep-verify.yaml")
 	do(t, "kubectl apply --server-side --force-conflicts -f "+file)
 	rollAll(t) // its webhook and capture tolerate another taint
@@ -24,6 +26,11 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	roll(t, "nodekeep-verify", 2, "nodekeep:v0.1.0-dev")
 	lead(t, "nodekeep-verify")
 	assert.Contains(t, isHealthy(t), "profiles: 1; 2 of 2 available; verifier leads")
+
+	putBackDNS := removed(t, "-n kube-system service kube-dns")
+	runs(t, finds(t, "verification-dns"), "kubectl get services --all-namespaces ")
+	putBackDNS()
+	isHealthy(t)
 
 	do(t, "kubectl label namespace nodekeep-checks pod-security.kubernetes.io/enforce=privileged --overwrite")
 	patch(t, "validatingadmissionpolicybinding nodekeep-verify", `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`)

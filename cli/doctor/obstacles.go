@@ -1,0 +1,59 @@
+package doctor
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Asked is what the cluster has of what profiles name.
+type Asked struct {
+	Facts  view.ProfileFacts
+	Unread []Unknown // what could not be read of it
+}
+
+// Verifier is the Deployment of the controller that verifies Nodes.
+func (s Seen) Verifier() Read[*appsv1.Deployment] { return s.verify() }
+
+// DNSServiceOf is the DNS Service of the cluster, NAMESPACE/NAME, as the verification controller takes it.
+func DNSServiceOf(verifier Read[*appsv1.Deployment]) string {
+	if given, ok := flagOf(verifier, "dns-service"); ok {
+		return given
+	}
+	return defaultDNS
+}
+
+// ChecksNamespaceOf is the namespace of the Pods that check Nodes.
+func ChecksNamespaceOf(verifier Read[*appsv1.Deployment]) string {
+	if name, given := flagOf(verifier, "checks-namespace"); given && name != "" {
+		return name
+	}
+	return verify.Namespace
+}
+
+// judgeObstacles judges whether Nodes of the profiles can pass in this cluster.
+func (s Seen) judgeObstacles(a *answer) {
+	if s.Profiles().Empty() {
+		return
+	}
+	lacks(a, policyObject, s.Asked)
+	if !s.Asked.Found {
+		return
+	}
+	for _, unknown := range s.Asked.Value.Unread {
+		a.find(Lacking, policyObject, unknown.Remedy, "%s", unknown.Why)
+	}
+	for _, obstacle := range view.Obstacles(s.Profiles(), s.Asked.Value.Facts, s.Nodes.Value.Selected) {
+		severity := map[view.Hindrance]Severity{view.HindersAll: Error, view.HindersSome: Warning, view.HindersNone: Note}[obstacle.Hinders]
+		a.find(severity, policyObject, advice(obstacle.Next+ending(obstacle.Commands), obstacle.Commands...), "%s", obstacle.Sentence())
+	}
+}
+
+// ending is how a text ends that commands may follow.
+func ending(commands []string) string {
+	if len(commands) > 0 {
+		return ""
+	}
+	return "."
+}

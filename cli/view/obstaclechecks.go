@@ -1,0 +1,140 @@
+package view
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+const dnsPort = 53
+
+// judgeCheck finds what keeps one check from passing.
+func (p *judgedProfile) judgeCheck(check verify.Check) {
+	switch {
+	case check.DNS != nil:
+		p.judgeDNS(check.Name, check.DNS.Servers == verify.EachServer)
+		for _, name := range check.DNS.Names {
+			p.judgeName(check.Name, name)
+		}
+	case check.Service != nil:
+		p.judgeService(check.Name, *check.Service)
+	case check.TCP != nil:
+		p.judgeHost(check.Name, check.TCP.Address)
+	case check.HTTP != nil:
+		if target, err := url.Parse(check.HTTP.URL); err == nil {
+			p.judgeHost(check.Name, target.Host)
+		}
+	}
+}
+
+// judgeHost judges HOST or HOST:PORT. Who asks an address needs no Service.
+func (p *judgedProfile) judgeHost(check, host string) {
+	if !verify.IsAddress(host) {
+		name, _, _ := strings.Cut(host, ":")
+		p.judgeDNS(check, false)
+		p.judgeName(check, name)
+	}
+}
+
+// judgeDNS judges the DNS Service. A check of each server asks its endpoints. Other checks need it for nothing but a cold start.
+func (p *judgedProfile) judgeDNS(check string, each bool) {
+	name := p.facts.DNS
+	service, known := p.facts.Services[name]
+	if !known {
+		return
+	}
+	next, commands := p.renameDNS()
+	switch {
+	case service == nil && each:
+		p.find(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which does not exist: no Node passes", name)
+	case service == nil:
+		p.find(check, HindersSome, next, commands,
+			"the DNS Service %s does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it", name)
+	case each && !hasPort(service.Service, dnsPort, ""):
+		p.find(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which has no port %d: no Node passes", name, dnsPort)
+	case each && p.unserved(service):
+		if len(p.facts.OtherDNS) == 0 {
+			next, commands = seeEndpoints(name)
+		}
+		p.find(check, HindersSome, next, commands, "it asks each server of the DNS Service %s, which has no ready endpoint: no Node passes before it has one", name)
+	}
+}
+
+// renameDNS is how the controller is given the DNS Service that the cluster has.
+func (p *judgedProfile) renameDNS() (next string, commands []string) {
+	if len(p.facts.OtherDNS) > 0 {
+		return fmt.Sprintf("Set the value verify.dnsService=%s of the chart: this Service exists", strings.Join(p.facts.OtherDNS, " or ")), nil
+	}
+	return "Set the value verify.dnsService of the chart to the DNS Service of the cluster. On most platforms, this finds it:",
+		[]string{"kubectl get services --all-namespaces -l k8s-app=kube-dns"}
+}
+
+// unserved reports that no endpoint of a Service is ready although Nodes take workloads. At a cold start, that is no fault.
+func (p *judgedProfile) unserved(service *ServiceFacts) bool {
+	return !p.cold && service.Ready != nil && *service.Ready == 0
+}
+
+func seeEndpoints(name string) (next string, commands []string) {
+	namespace, service, _ := strings.Cut(name, "/")
+	return "See why its Pods are not Ready:", []string{
+		fmt.Sprintf("kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", namespace, service),
+		fmt.Sprintf("kubectl -n %s get pods -o wide", namespace),
+	}
+}
+
+// judgeName judges a name to resolve. A name with a domain that may be another cluster's is not judged.
+func (p *judgedProfile) judgeName(check, name string) {
+	of, ok := verify.ServiceOfName(name)
+	_, domain, _ := strings.Cut(strings.ToLower(strings.TrimSuffix(name, "."))+".", ".svc.")
+	if !ok || domain != "" && domain != "cluster.local." {
+		return
+	}
+	if service, known := p.facts.Services[of]; known && service == nil {
+		p.find(check, HindersAll, "Correct the name, or create the Service", nil, "the name %s is that of Service %s, which does not exist: no Node passes", name, of)
+	}
+}
+
+// judgeService judges a service check. The worker asks no more endpoints than there are on other Nodes, so too few are no obstacle.
+func (p *judgedProfile) judgeService(check string, asks verify.Service) {
+	found, known := p.facts.Services[asks.Name]
+	if !known {
+		return
+	}
+	if found == nil {
+		p.find(check, HindersAll, "Correct the name in the check, or create the Service", nil, "Service %s does not exist: no Node passes", asks.Name)
+		return
+	}
+	service := found.Service
+	hasIP := slices.ContainsFunc(service.Spec.ClusterIPs, func(ip string) bool { return ip != corev1.ClusterIPNone })
+	switch {
+	case service.Spec.Type == corev1.ServiceTypeExternalName:
+		p.find(check, HindersAll, "Use a check of kind tcp", nil, "Service %s is an ExternalName, which has neither a ClusterIP nor endpoints: no Node passes", asks.Name)
+	case !hasPort(service, asks.Port, corev1.ProtocolTCP):
+		p.find(check, HindersAll, "Name one of its TCP ports:", []string{kubectlGet("service", asks.Name)},
+			"Service %s has no TCP port %d: no Node passes", asks.Name, asks.Port)
+	case !hasIP && asks.Endpoints == 0:
+		p.find(check, HindersAll, "Set endpoints of the check to 1 or more", nil,
+			"Service %s is headless, and the check asks no endpoints: no Node passes", asks.Name)
+	case p.unserved(found):
+		next, commands := seeEndpoints(asks.Name)
+		p.find(check, HindersSome, next, commands, "Service %s has no ready endpoint: no Node passes before it has one", asks.Name)
+	}
+}
+
+// hasPort reports whether a Service has a port; without a protocol, of any.
+func hasPort(service *corev1.Service, number int, protocol corev1.Protocol) bool {
+	return slices.ContainsFunc(service.Spec.Ports, func(port corev1.ServicePort) bool {
+		return int(port.Port) == number && (protocol == "" || port.Protocol == protocol || port.Protocol == "" && protocol == corev1.ProtocolTCP)
+	})
+}
+
+// kubectlGet shows an object, NAMESPACE/NAME.
+func kubectlGet(kind, of string) string {
+	namespace, name, _ := strings.Cut(of, "/")
+	return fmt.Sprintf("kubectl -n %s get %s %s", namespace, kind, name)
+}

@@ -1,0 +1,112 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// SelectedNodes sums up which Nodes profiles select, and what these Nodes have. It keeps no Nodes.
+type SelectedNodes struct {
+	profiles   verify.Profiles
+	daemonSets map[string]*appsv1.DaemonSet
+	gate       string
+	now        time.Time
+
+	nodes, open int                        // of the cluster; open ones take workloads
+	selected    map[string]*nodesOfProfile // by the profile's name
+}
+
+// nodesOfProfile are the Nodes of one profile. A Node that is new may not have all that it gets. So only settled Nodes show what Nodes of a profile
+// have.
+type nodesOfProfile struct {
+	all, settled int
+	conditions   sets.Set[string]
+	most         corev1.ResourceList  // of each resource, the most that one Node has
+	excluded     map[string]nodeCount // by DaemonSet: those on which it runs no Pod
+	unpulled     nodeCount            // those whose worker Pod waits for an image
+}
+
+// nodeCount counts Nodes, and names the first.
+type nodeCount struct {
+	count      int
+	node, text string
+}
+
+func (e *nodeCount) see(node, text string) {
+	if e.count++; e.count == 1 {
+		e.node, e.text = node, text
+	}
+}
+
+// NewSelectedNodes begins with no Node. The DaemonSets are those that the profiles wait for; gate is the key of the gate's taint.
+func NewSelectedNodes(profiles verify.Profiles, facts ProfileFacts, gate string, now time.Time) *SelectedNodes {
+	s := &SelectedNodes{profiles: profiles, daemonSets: facts.DaemonSets, gate: gate, now: now, selected: map[string]*nodesOfProfile{}}
+	for _, profile := range profiles.All() {
+		s.selected[profile.Name] = &nodesOfProfile{conditions: sets.New[string](), most: corev1.ResourceList{}, excluded: map[string]nodeCount{}}
+	}
+	return s
+}
+
+// See looks at one Node.
+func (s *SelectedNodes) See(node *corev1.Node) {
+	s.nodes++
+	planned := verify.NodeOf(node)
+	if verify.TakesWorkloads(planned.Ready, node.Spec.Unschedulable, node.Spec.Taints) {
+		s.open++
+	}
+	profile, ok := s.profiles.For(node.Labels)
+	if !ok {
+		return
+	}
+	of := s.selected[profile.Name]
+	of.all++
+	held := len(s.profiles.HeldBy(node.Spec.Taints)) > 0
+	if last := verify.ParseProgress(planned.Annotation).Last; held && last != nil && last.Result == verify.VerdictInconclusive && isPullError(last.Reason) {
+		of.unpulled.see(node.Name, last.Message)
+	}
+	isNew := (held || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(planned.Created) <= profile.Deadline
+	if !planned.Ready || isNew {
+		return
+	}
+	of.settled++
+	for name := range planned.Conditions {
+		of.conditions.Insert(name)
+	}
+	for name, has := range planned.Allocatable {
+		if most, ok := of.most[name]; !ok || has.Cmp(most) > 0 {
+			of.most[name] = has
+		}
+	}
+	for _, name := range profile.Wait.DaemonSets {
+		if daemonSet := s.daemonSets[name]; daemonSet != nil && !runsOn(daemonSet, node) {
+			excluded := of.excluded[name]
+			excluded.see(node.Name, "")
+			of.excluded[name] = excluded
+		}
+	}
+}
+
+// isPullError reports whether a container waits for its image, by the kubelet's word for it.
+func isPullError(reason string) bool {
+	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)
+}
+
+// runsOn reports whether the nodeSelector and the node affinity of a DaemonSet select a Node. An affinity that cannot be read excludes none.
+func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
+	pod := &corev1.Pod{Spec: daemonSet.Spec.Template.Spec}
+	selects, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return selects || err != nil
+}
+
+// String is how many there are, and one of them.
+func (e nodeCount) String() string {
+	return fmt.Sprintf("%s, such as %s", Counted(e.count, "Node"), e.node)
+}
