@@ -239,15 +239,15 @@ func TestObstaclesOfProfiles(t *testing.T) {
 			profileWith("", asksAPI), func(a *asked) {
 				isNew(a)
 				a.nodes[0].Annotations = map[string]string{verify.Annotation: verify.Progress{Attempts: 1, Last: &verify.Last{
-					Result: verify.VerdictInconclusive, Reason: "ImagePullBackOff", Message: "container nodekeep-check did not start within 2m0s: ImagePullBackOff",
+					Result: verify.VerdictInconclusive, Reason: string(verify.CauseImage), Message: "example.com/nodekeep:1 of container nodekeep-check: ImagePullBackOff",
 				}}.String()}
 			},
-			[]string{"some: profile gpu: an image of its checks cannot be pulled on 1 Node, such as worker-1: container nodekeep-check did not start within 2m0s: ImagePullBackOff"},
+			[]string{"some: profile gpu: an image of its checks cannot be pulled on 1 Node, such as worker-1: example.com/nodekeep:1 of container nodekeep-check: ImagePullBackOff"},
 		},
 		"a worker Pod did not start for another reason": {
 			profileWith("", asksAPI), func(a *asked) {
 				isNew(a)
-				a.nodes[0].Annotations = map[string]string{verify.Annotation: verify.Progress{Attempts: 1, Last: &verify.Last{Result: verify.VerdictInconclusive, Reason: "NotStarted"}}.String()}
+				a.nodes[0].Annotations = map[string]string{verify.Annotation: verify.Progress{Attempts: 1, Last: &verify.Last{Result: verify.VerdictInconclusive, Reason: string(verify.CauseNotStarted)}}.String()}
 			}, nil,
 		},
 	} {

@@ -69,7 +69,7 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 	of := s.selected[profile.Name]
 	of.all++
 	held := len(s.profiles.HeldBy(node.Spec.Taints)) > 0
-	if last := verify.ParseProgress(planned.Annotation).Last; held && last != nil && last.Result == verify.VerdictInconclusive && isPullError(last.Reason) {
+	if last := verify.ParseProgress(planned.Annotation).Last; held && last != nil && last.Why().Cause == verify.CauseImage {
 		of.unpulled.see(node.Name, last.Message)
 	}
 	isNew := (held || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(planned.Created) <= profile.Deadline
@@ -92,11 +92,6 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 			of.excluded[name] = excluded
 		}
 	}
-}
-
-// isPullError reports whether a container waits for its image, by the kubelet's word for it.
-func isPullError(reason string) bool {
-	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable"}, reason)
 }
 
 // runsOn reports whether the nodeSelector and the node affinity of a DaemonSet select a Node. An affinity that cannot be read excludes none.
