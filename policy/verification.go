@@ -127,6 +127,9 @@ func (p Policy) writtenProfiles() string {
 	var profiles []string
 	for _, profile := range p.verify.All() {
 		asks := []string{profile.Profile.Taint, "checks " + profile.Hash}
+		if profile.OnlyWaits() {
+			asks[1] = "no checks"
+		}
 		if profile.NodeSelector != "" {
 			asks = slices.Insert(asks, 0, profile.NodeSelector)
 		}

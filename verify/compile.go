@@ -254,6 +254,9 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 	}
 	one.OnFailure = oneOf(c, at.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
 	one.Checks = c.checks(profile.Checks, at.Child("checks"))
+	if profile.OnlyWaits() {
+		c.onlyWaits(one.Profile, at)
+	}
 	one.Hash = hash(6, "%s", Task{Timeout: one.Profile.Timeout, Checks: one.Checks})
 	return one
 }

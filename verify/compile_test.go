@@ -143,6 +143,19 @@ func TestTheHashNamesWhatIsAskedAndNotThePace(t *testing.T) {
 	}
 }
 
+func TestAProfileMayHaveNoChecksIfSomethingMustHold(t *testing.T) {
+	for name, wait := range map[string]string{
+		"a condition":              "conditions: [{type: A, status: 'True'}]",
+		"one of two conditions":    "conditions: [{type: B, status: 'True', ifMissing: pass}, {type: A, status: 'True'}]",
+		"the Pod of a DaemonSet":   "daemonSets: [kube-system/cni]",
+		"what must be allocatable": "allocatable: {nvidia.com/gpu: 1}",
+	} {
+		profiles, errs := compile(read(t, "profiles: [{name: a, onTimeout: release, wait: {"+wait+"}}]"))
+		require.Empty(t, errs, name)
+		assert.True(t, profiles.All()[0].OnlyWaits(), name)
+	}
+}
+
 // certificate is a valid certificate in PEM.
 func certificate(t *testing.T) string {
 	t.Helper()
@@ -237,6 +250,9 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a cooldown that is too short":       {section: "limits: {cooldown: 1s}", field: "verify.limits.cooldown", says: "must be from 1m to 24h"},
 		"reboots with an evicting taint":     {section: "profiles: [{name: a, checks: [{name: a, api: {}}], reverify: onReboot, taint: 'a:NoExecute'}]", field: "verify.profiles[0].reverify", says: "would evict its Pods"},
 		"a profile without checks":           {section: "profiles: [{name: a}]", field: "verify.profiles[0].checks", says: "at least one check"},
+		"no check and nothing to wait for":   {section: "profiles: [{name: a, wait: {conditions: [{type: A, status: 'True', ifMissing: pass}]}}]", field: "verify.profiles[0].checks", says: "ifMissing: pass is none"},
+		"no check, and a removal":            {section: "profiles: [{name: a, onFailure: node, wait: {daemonSets: [a/b]}}]", field: "verify.profiles[0].onFailure", says: "a profile that only waits fails no Node"},
+		"no check after a reboot":            {section: "profiles: [{name: a, reverify: onReboot, wait: {allocatable: {cpu: 1}}}]", field: "verify.profiles[0].reverify", says: "needs checks"},
 		"too many checks":                    {section: "profiles: [{name: a, checks: [" + strings.Join(checks, ",") + "]}]", field: "verify.profiles[0].checks", says: "at most 20"},
 		"too many containers":                {section: "profiles: [{name: a, checks: [" + strings.Join(containers[:4], ",") + "]}]", field: "verify.profiles[0].checks", says: "has 4 container checks; a profile has 3 at most"},
 		"no check that is required":          {section: "profiles: [{name: a, checks: [{name: a, api: {}, required: false}]}]", field: "verify.profiles[0].checks", says: "at least one check must be required"},
@@ -337,7 +353,7 @@ func FuzzCompile(f *testing.F) {
 		for _, one := range profiles.All() {
 			require.NotEmpty(t, one.Hash)
 			require.True(t, profiles.IsTaint(one.Taint))
-			require.NotEmpty(t, one.Checks)
+			require.True(t, len(one.Checks) > 0 || one.OnFailure == verify.KeepNode && one.Reverify == verify.Never)
 			require.LessOrEqual(t, one.Backoff, one.MaxBackoff)
 			for _, check := range one.Checks {
 				require.NotEmpty(t, check.Kind())

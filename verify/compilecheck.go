@@ -46,9 +46,6 @@ func (c Check) IsRequired() bool { return c.Required == nil || *c.Required }
 
 // checks checks the checks of a profile, and returns them with their defaults.
 func (c *compiler) checks(of []Check, at *field.Path) []Check {
-	if len(of) == 0 {
-		c.required(at, "a profile asks at least one check")
-	}
 	if len(of) > MaxChecks {
 		c.errs = append(c.errs, field.TooMany(at, len(of), MaxChecks))
 		return nil

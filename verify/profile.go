@@ -62,9 +62,7 @@ type Profile struct {
 	Taint string `json:"taint"`
 	// What the controller waits for before it starts a worker Pod.
 	Wait Wait `json:"wait"`
-	// What is asked of the Node.
-	// +required
-	// +kubebuilder:validation:MinItems=1
+	// What is asked of the Node. Without checks, the Node opens when what wait names holds.
 	// +kubebuilder:validation:MaxItems=20
 	Checks []Check `json:"checks"`
 	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default.
@@ -85,6 +83,9 @@ type Profile struct {
 	// What is removed when attempts.max attempts have failed: keep (nothing, the default), nodeClaim, machine or node.
 	OnFailure RemovalKind `json:"onFailure"`
 }
+
+// OnlyWaits reports whether the profile has no checks. Then no worker Pod runs, and the Node opens when what wait names holds.
+func (p Profile) OnlyWaits() bool { return len(p.Checks) == 0 }
 
 // Wait is what the controller waits for before it starts a worker Pod. All of it must hold.
 type Wait struct {

@@ -47,6 +47,9 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	seen := verify.Observed{Node: &of, DaemonSets: ready}
 	if profile, ok := profiles.For(node.Labels); ok {
 		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.MaxAttempts, string(profile.OnTimeout)
+		if profile.OnlyWaits() {
+			v.MaxAttempts = 0
+		}
 		if profiles.MayRemove(&of) {
 			v.OnFailure = string(profile.OnFailure)
 		}
@@ -81,6 +84,8 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 		}
 	case next.Do == verify.DoStart:
 		v.Why = next.Reason + " is due: the controller starts a worker Pod"
+	case next.Do == verify.DoOpen:
+		v.Why = next.Reason + ": the controller removes the taint"
 	default:
 		v.Why = next.Reason
 	}

@@ -54,6 +54,10 @@ func (c *Controller) reportVerified(n *node, action verify.Action) {
 	if c.reportReturns(n, action) {
 		return
 	}
+	if action.Profile.OnlyWaits() {
+		c.event(n, corev1.EventTypeNormal, Verified, "What profile %s waits for holds: the taint was removed", action.Profile.Name)
+		return
+	}
 	c.event(n, corev1.EventTypeNormal, Verified, "The checks of profile %s passed: the taint was removed%s", action.Profile.Name, skipped)
 }
 

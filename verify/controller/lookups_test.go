@@ -114,6 +114,37 @@ func TestANodeStartsItsWorkerPodOnceThePodOfTheDaemonSetIsReady(t *testing.T) {
 	b.waitFor("the Node must open by itself", func() bool { return isOpen(b.node("n1")) })
 }
 
+func TestANodeOfAProfileWithoutChecksOpensWithoutAWorkerPod(t *testing.T) {
+	b := newBed(t)
+	b.use(func(profile *verify.Profile) {
+		profile.Checks, profile.Wait.DaemonSets = nil, []string{"kube-system/cni"}
+	})
+	notReady := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	require.NoError(t, b.client.Tracker().Add(daemonPod(notReady)))
+	b.register("n1", passes)
+	asked := make(chan struct{}, 1000)
+	b.client.PrependReactor("list", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		if action.(k8stesting.ListAction).GetListRestrictions().Fields.String() == "spec.nodeName=n1" {
+			asked <- struct{}{}
+		}
+		return false, nil, nil
+	})
+	_, stop := b.process()
+	defer stop()
+	<-asked
+	<-asked // the first decision is over
+	assert.False(t, isOpen(b.node("n1")))
+
+	require.NoError(t, b.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), daemonPod(nil), "kube-system"))
+	b.waitFor("the Node must open", func() bool { return isOpen(b.node("n1")) })
+	assert.Equal(t, "true", b.node("n1").Labels[verify.Label])
+	assert.Equal(t, verify.VerdictPassed, verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Last.Result)
+	assert.Contains(t, <-b.events.Events, "What profile all waits for holds")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	assert.Empty(t, b.pods)
+}
+
 // servedBy is the Service kube-system/kube-dns with one endpoint for each Pod, and one without a Pod.
 func servedBy(pods ...*corev1.Pod) []runtime.Object {
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}
