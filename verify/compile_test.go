@@ -148,6 +148,7 @@ func TestAProfileMayHaveNoChecksIfSomethingMustHold(t *testing.T) {
 		"a condition":              "conditions: [{type: A, status: 'True'}]",
 		"one of two conditions":    "conditions: [{type: B, status: 'True', ifMissing: pass}, {type: A, status: 'True'}]",
 		"the Pod of a DaemonSet":   "daemonSets: [kube-system/cni]",
+		"each DaemonSet's Pod":     "daemonSets: [kube-system/*]",
 		"what must be allocatable": "allocatable: {nvidia.com/gpu: 1}",
 	} {
 		profiles, errs := compile(read(t, "profiles: [{name: a, onTimeout: release, wait: {"+wait+"}}]"))
@@ -226,6 +227,8 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"too many conditions":                {profile: "wait: {conditions: " + many(21, "{}") + "}", field: "verify.profiles[0].wait.conditions", says: "at most 20"},
 		"a DaemonSet without a namespace":    {profile: "wait: {daemonSets: [cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "NAMESPACE/NAME"},
 		"a DaemonSet's name that is none":    {profile: "wait: {daemonSets: [kube-system/Cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
+		"DaemonSets of every namespace":      {profile: "wait: {daemonSets: ['*/*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "namespace a lowercase RFC 1123"},
+		"some DaemonSets of a namespace":     {profile: "wait: {daemonSets: ['kube-system/cilium*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
 		"a quantity that is none":            {profile: "wait: {allocatable: {cpu: many}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be a quantity"},
 		"a quantity of nothing":              {profile: "wait: {allocatable: {cpu: 0}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be more than 0"},
 		"a quantity that is slow to read":    {profile: "wait: {allocatable: {cpu: '1e-9999999'}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be a quantity"},

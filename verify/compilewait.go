@@ -24,7 +24,12 @@ func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
 	}
 	if !c.tooMany(len(wait.DaemonSets), at.Child("daemonSets")) {
 		for i, name := range wait.DaemonSets {
-			c.namespaced(name, validation.IsDNS1123Subdomain, at.Child("daemonSets").Index(i))
+			c.namespaced(name, func(name string) []string {
+				if name == "*" {
+					return nil
+				}
+				return validation.IsDNS1123Subdomain(name)
+			}, at.Child("daemonSets").Index(i))
 		}
 	}
 	return wait, c.resources(wait.Allocatable, at.Child("allocatable"))

@@ -74,6 +74,8 @@ func onlyWarm(p *verify.Profile) {
 	p.Checks, p.Wait.Conditions = nil, []verify.WaitCondition{{Type: "Warm", Status: "True"}}
 }
 
+func everyDaemonSet(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/*"} }
+
 func warmed(n *verify.Node) {
 	n.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionTrue}
 }
@@ -126,6 +128,17 @@ func TestPlan(t *testing.T) {
 		"a DaemonSet that the profile waits for": {profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/cilium"} }, want: verify.DoWait, reason: "kube-system/cilium"},
 		"a DaemonSet whose Pod is Ready": {profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/cilium"} },
 			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"kube-system/cilium": true} }, want: verify.DoStart},
+		"a namespace whose DaemonSets were not looked up": {profile: everyDaemonSet, want: verify.DoWait, reason: "kube-system/*"},
+		"a DaemonSet of the namespace whose Pod is not Ready": {profile: everyDaemonSet, want: verify.DoWait, reason: "DaemonSet kube-system/cni is",
+			seen: func(o *verify.Observed) {
+				o.DaemonSets = map[string]bool{"kube-system/*": true, "kube-system/a": true, "kube-system/cni": false, "kube-system2/b": false}
+			}},
+		"each DaemonSet of the namespace is Ready": {profile: everyDaemonSet, want: verify.DoStart,
+			seen: func(o *verify.Observed) {
+				o.DaemonSets = map[string]bool{"kube-system/*": true, "kube-system/cni": true, "kube-system2/b": false}
+			}},
+		"no DaemonSet of the namespace has a Pod on the Node": {profile: everyDaemonSet, want: verify.DoStart,
+			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"kube-system/*": true} }},
 		"devices that are not allocatable yet": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} }, want: verify.DoWait, reason: "nvidia.com/gpu"},
 		"devices that are allocatable": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} },
 			node: func(n *verify.Node) { n.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")} }, want: verify.DoStart},
