@@ -131,11 +131,13 @@ func TestTheHashNamesWhatIsAskedAndNotThePace(t *testing.T) {
 		"a default written out": "{name: a, checks: [{name: api, api: {}, required: true}], timeout: 30s}",
 		"another pace":          "{name: a, checks: [{name: api, api: {}}], attempts: {max: 9}, deadline: 1h}",
 		"another name":          "{name: b, checks: [{name: api, api: {}}]}",
+		"the same timeout":      "{name: a, checks: [{name: api, api: {}, timeout: 30s}]}",
 	} {
 		assert.Equal(t, usual, hash(text), same)
 	}
 	for other, text := range map[string]string{
 		"another timeout": "{name: a, checks: [{name: api, api: {}}], timeout: 31s}",
+		"a check's own":   "{name: a, checks: [{name: api, api: {}, timeout: 5s}]}",
 		"one more check":  "{name: a, checks: [{name: api, api: {}}, {name: t, tcp: {address: 'a:1'}}]}",
 		"not required":    "{name: a, checks: [{name: api, api: {}}, {name: t, tcp: {address: 'a:1'}, required: false}]}",
 	} {
@@ -286,6 +288,9 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"an image that is none":              {check: "{name: a, container: {image: 'https://a/b'}}", field: "verify.profiles[0].checks[0].container.image", says: "must be an image"},
 		"a limit that is none":               {check: "{name: a, container: {image: a, limits: {cpu: many}}}", field: "verify.profiles[0].checks[0].container.limits[cpu]", says: "must be a quantity"},
 		"a limit of Pods":                    {check: "{name: a, container: {image: a, limits: {pods: 1}}}", field: "verify.profiles[0].checks[0].container.limits[pods]", says: "no resource of a container"},
+		"a check's timeout that is none":     {check: "{name: a, api: {}, timeout: soon}", field: "verify.profiles[0].checks[0].timeout", says: "must be a duration"},
+		"a check's timeout of no time":       {check: "{name: a, api: {}, timeout: 0s}", field: "verify.profiles[0].checks[0].timeout", says: "must be from 1s to 10m"},
+		"a check that outlasts its profile":  {check: "{name: a, api: {}, timeout: 31s}", field: "verify.profiles[0].checks[0].timeout", says: "must not be longer than the timeout of the profile, 30s"},
 		"a task that has no room":            {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxTask) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -45,7 +46,7 @@ func (c Check) Kind() string {
 func (c Check) IsRequired() bool { return c.Required == nil || *c.Required }
 
 // checks checks the checks of a profile, and returns them with their defaults.
-func (c *compiler) checks(of []Check, at *field.Path) []Check {
+func (c *compiler) checks(of []Check, timeout time.Duration, at *field.Path) []Check {
 	if len(of) > MaxChecks {
 		c.errs = append(c.errs, field.TooMany(at, len(of), MaxChecks))
 		return nil
@@ -68,7 +69,7 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 			containers++
 		}
 		requires = requires || check.IsRequired()
-		checks = append(checks, c.check(check, in))
+		checks = append(checks, c.check(check, timeout, in))
 	}
 	if len(of) > 0 && !requires {
 		c.invalid(at, "required: false", "at least one check must be required: without one, every Node would pass")
@@ -83,8 +84,9 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 }
 
 // check checks one check, and returns it with its defaults.
-func (c *compiler) check(check Check, at *field.Path) Check {
+func (c *compiler) check(check Check, timeout time.Duration, at *field.Path) Check {
 	check.Required = new(check.IsRequired())
+	check.Timeout = c.checkTimeout(check.Timeout, timeout, at.Child("timeout"))
 	if check.DNS != nil {
 		check.DNS = c.dns(*check.DNS, at.Child("dns"))
 	}
@@ -101,6 +103,20 @@ func (c *compiler) check(check Check, at *field.Path) Check {
 		c.container(*check.Container, at.Child("container"))
 	}
 	return check
+}
+
+// checkTimeout checks the timeout of a check. One that is the profile's is written as none, so that the hash of the checks is the same.
+func (c *compiler) checkTimeout(text string, ofProfile time.Duration, at *field.Path) string {
+	if text == "" {
+		return ""
+	}
+	switch timeout := c.duration(&text, "5s", time.Second, maxTimeout, at); {
+	case timeout > ofProfile && timeout <= maxTimeout && ofProfile >= time.Second:
+		c.invalid(at, text, "must not be longer than the timeout of the profile, "+written(ofProfile))
+	case timeout == ofProfile:
+		return ""
+	}
+	return text
 }
 
 func (c *compiler) dns(dns DNS, at *field.Path) *DNS {

@@ -183,6 +183,9 @@ type Check struct {
 	Name string `json:"name"`
 	// Whether the Node must pass it; true by default. The result of another check is reported only.
 	Required *bool `json:"required,omitempty"`
+	// How long it takes at most; the profile's timeout by default, which is the longest.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Timeout string `json:"timeout,omitempty"`
 
 	// Resolves names.
 	DNS *DNS `json:"dns,omitempty"`

@@ -99,7 +99,9 @@ func TestEachDaemonSetOfANamespaceThatRunsOnTheNodeIsLookedUp(t *testing.T) {
 		daemonPod(nil),
 		daemonSet("cni", nil),
 		daemonSet("proxy", nil),
-		daemonSet("windows", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }),
+		daemonSet("windows", func(d *appsv1.DaemonSet) {
+			d.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"}
+		}),
 		daemonSet("workload", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Tolerations = nil }),
 		daemonSet("deleted", func(d *appsv1.DaemonSet) { d.DeletionTimestamp, d.Finalizers = new(metav1.Now()), []string{"x/y"} }),
 		daemonSet("elsewhere", func(d *appsv1.DaemonSet) { d.Namespace = "default" }),
