@@ -291,7 +291,17 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a check's timeout that is none":     {check: "{name: a, api: {}, timeout: soon}", field: "verify.profiles[0].checks[0].timeout", says: "must be a duration"},
 		"a check's timeout of no time":       {check: "{name: a, api: {}, timeout: 0s}", field: "verify.profiles[0].checks[0].timeout", says: "must be from 1s to 10m"},
 		"a check that outlasts its profile":  {check: "{name: a, api: {}, timeout: 31s}", field: "verify.profiles[0].checks[0].timeout", says: "must not be longer than the timeout of the profile, 30s"},
-		"a task that has no room":            {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxTask) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
+		"a variable without a name":          {check: "{name: a, container: {image: a, env: [{value: b}]}}", field: "verify.profiles[0].checks[0].container.env[0].name", says: "Required"},
+		"a variable's name that is none":     {check: "{name: a, container: {image: a, env: [{name: 'a=b'}]}}", field: "verify.profiles[0].checks[0].container.env[0].name", says: "variable name"},
+		"two variables of one name":          {check: "{name: a, container: {image: a, env: [{name: A}, {name: A}]}}", field: "verify.profiles[0].checks[0].container.env[1].name", says: "Duplicate"},
+		"too many variables":                 {check: "{name: a, container: {image: a, env: " + many(21, "{}") + "}}", field: "verify.profiles[0].checks[0].container.env", says: "at most 20"},
+		"a value with NUL":                   {check: `{name: a, container: {image: a, env: [{name: A, value: "\0"}]}}`, field: "verify.profiles[0].checks[0].container.env[0].value", says: "character NUL"},
+		"a RuntimeClass that is none":        {check: "{name: a, container: {image: a, runtimeClassName: A_}}", field: "verify.profiles[0].checks[0].container.runtimeClassName", says: "RFC 1123"},
+		"two RuntimeClasses": {section: "profiles: [{name: a, checks: [{name: api, api: {}}, {name: one, container: {image: a, runtimeClassName: kata}}, {name: two, container: {image: a, runtimeClassName: nvidia}}]}]",
+			field: "verify.profiles[0].checks[2].container.runtimeClassName", says: "check one has kata and check two has nvidia"},
+		"a RuntimeClass and none": {section: "profiles: [{name: a, checks: [{name: one, container: {image: a}}, {name: two, container: {image: a, runtimeClassName: nvidia}}]}]",
+			field: "verify.profiles[0].checks[1].container.runtimeClassName", says: "check one has the default class and check two has nvidia"},
+		"a task that has no room": {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxTask) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			section := one.section

@@ -77,6 +77,7 @@ func (c *compiler) checks(of []Check, timeout time.Duration, at *field.Path) []C
 	if containers > MaxContainers {
 		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("has %d container checks; a profile has %d at most", containers, MaxContainers)))
 	}
+	c.runtimeClasses(of, at)
 	if text, err := json.Marshal(checks); err != nil || len(text) > MaxTask {
 		c.errs = append(c.errs, field.TooLong(at, "", MaxTask))
 	}
@@ -269,8 +270,44 @@ func (c *compiler) container(container Container, at *field.Path) {
 			c.invalid(at.Child(list.name).Index(i), list.words[i], "must not hold the character NUL")
 		}
 	}
+	c.env(container.Env, at.Child("env"))
+	if class := container.RuntimeClassName; class != "" {
+		c.invalid(at.Child("runtimeClassName"), class, validation.IsDNS1123Subdomain(class)...)
+	}
 	c.resources(container.Limits, at.Child("limits"))
 	if _, pods := container.Limits["pods"]; pods {
 		c.invalid(at.Child("limits").Key("pods"), "pods", "is no resource of a container")
 	}
 }
+
+func (c *compiler) env(env []EnvVar, at *field.Path) {
+	if c.tooMany(len(env), at) {
+		return
+	}
+	names := sets.New[string]()
+	for i, one := range env {
+		c.unique(one.Name, names, at.Index(i).Child("name"), "of the variable", validation.IsEnvVarName)
+		if strings.ContainsRune(one.Value, 0) {
+			c.invalid(at.Index(i).Child("value"), one.Value, "must not hold the character NUL")
+		}
+	}
+}
+
+// runtimeClasses checks that the containers of a Pod name one class: Kubernetes runs all of them with it, and the worker, too.
+func (c *compiler) runtimeClasses(checks []Check, at *field.Path) {
+	first := ""
+	for i, check := range checks {
+		if check.Container == nil {
+			continue
+		}
+		if first == "" {
+			first = check.Name
+		}
+		if class, common := check.Container.RuntimeClassName, RuntimeClass(checks); class != common {
+			c.errs = append(c.errs, field.Forbidden(at.Index(i).Child("container", "runtimeClassName"), fmt.Sprintf(
+				"check %s has %s and check %s has %s, and all containers of the worker Pod have the same", first, orDefault(common), check.Name, orDefault(class))))
+		}
+	}
+}
+
+func orDefault(class string) string { return cmp.Or(class, "the default class") }

@@ -108,7 +108,11 @@ func judgeRunning(pod Pod, containers map[string]ContainerState, expected []Chec
 				return Judged{Again: until}, true
 			}
 			reason := cmp.Or(container.Reason, "NotStarted")
-			return inconclusive(reason, fmt.Sprintf("container %s did not start within %s: %s", name, profile.StartTimeout, reason)), true
+			with := ""
+			if class := RuntimeClass(expected); class != "" {
+				with = " with RuntimeClass " + class
+			}
+			return inconclusive(reason, fmt.Sprintf("container %s did not start within %s%s: %s", name, profile.StartTimeout, with, reason)), true
 		}
 		if !container.Started.After(now) {
 			started = latest(started, container.Started)

@@ -59,6 +59,17 @@ func TestACheckMayHaveATimeoutOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestAPodThatDoesNotStartNamesItsRuntimeClass(t *testing.T) {
+	profiles := planProfile(t, func(profile *verify.Profile) {
+		profile.Checks = append(profile.Checks, verify.Check{Name: "smi", Container: &verify.Container{Image: "smi", RuntimeClassName: "nvidia"}})
+	})
+	pod := workerPod(readyNode(), profiles, nil)
+	pod.Containers = []verify.ContainerState{{Name: verify.Worker, Reason: "ContainerCreating"}, {Name: "smi", Reason: "ContainerCreating"}}
+	judged := verify.Judge(pod, profiles.All()[0], pod.Created.Add(2*time.Minute))
+	assert.Equal(t, verify.VerdictInconclusive, judged.Verdict, "a handler that is not there says nothing about the Node")
+	assert.Equal(t, "container nodekeep-check did not start within 2m0s with RuntimeClass nvidia: ContainerCreating", judged.Message)
+}
+
 func TestTheKubeletIsAskedForTheLongestTimeoutOfItsChecks(t *testing.T) {
 	profiles := planProfile(t, func(profile *verify.Profile) {
 		profile.Checks = append(profile.Checks, verify.Check{Name: "a", Timeout: "3s", Kubelet: &verify.Kubelet{}}, verify.Check{Name: "b", Timeout: "5s", Kubelet: &verify.Kubelet{}})

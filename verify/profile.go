@@ -285,6 +285,31 @@ type Container struct {
 	Command []string `json:"command,omitempty"`
 	// Its arguments.
 	Args []string `json:"args,omitempty"`
+	// Environment variables. They are no place for secrets.
+	// +kubebuilder:validation:MaxItems=20
+	Env []EnvVar `json:"env,omitempty"`
 	// Resources, and how much of each the container may use.
 	Limits map[string]Quantity `json:"limits,omitempty"`
+	// The RuntimeClass of the whole worker Pod. All container checks of a profile name the same one, or none.
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+}
+
+// EnvVar is an environment variable of a container.
+type EnvVar struct {
+	// The name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// The value.
+	Value string `json:"value,omitempty"`
+}
+
+// RuntimeClass is the name of the RuntimeClass of a Pod with these checks; empty: the default one of the Node.
+func RuntimeClass(checks []Check) string {
+	for i := range checks {
+		if checks[i].Container != nil {
+			return checks[i].Container.RuntimeClassName // all have the same one
+		}
+	}
+	return ""
 }

@@ -49,6 +49,9 @@ spec:
     - name: waits
       nodeSelector: pool=waits
       wait: {conditions: [{type: example.com/Warm, status: "True"}]}
+    - name: runtime
+      nodeSelector: pool=runtime
+      checks: [{name: smi, container: {image: none, env: [{name: DEVICES, value: "8"}], runtimeClassName: late-class}}]
     - name: agents
       nodeSelector: pool=agents
       wait: {daemonSets: [agents/*]}
