@@ -139,6 +139,9 @@ func (c *Controller) count(action verify.Action) {
 	c.Metrics.attempts.WithLabelValues(profile, string(action.Judged.Verdict)).Inc()
 	for _, result := range action.Judged.Results {
 		c.Metrics.results.WithLabelValues(profile, result.Check, string(result.Outcome)).Inc()
+		if took, ok := action.Profile.Took(result); ok {
+			c.Metrics.took.WithLabelValues(profile, result.Check, string(result.Outcome)).Observe(took.Seconds())
+		}
 	}
 	for _, name := range action.Pod.Skipped {
 		c.Metrics.results.WithLabelValues(profile, name, string(verify.Skipped)).Inc()
