@@ -78,7 +78,9 @@ func TestANodeWaitsForEachDaemonSetOfANamespaceThatHasAPodOnIt(t *testing.T) {
 	create("app", corev1.PodSpec{NodeSelector: here}) // it does not tolerate the taint, so it cannot be waited for
 	create("gpu", corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}, Tolerations: all})
 
-	failures := func() float64 { return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total") }
+	failures := func() float64 {
+		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total")
+	}
 	before := failures()
 	k := registerWith(t, "every-agent", here, honest)
 	require.Eventually(t, func() bool { return failures() > before }, settles, 50*time.Millisecond, "no right was granted, and the Node waits")
