@@ -29,7 +29,7 @@ const maxAtOnce = 64
 // defaultTimeout stands in for one that cannot be read; [verify.ParseTask] refuses such a task.
 const defaultTimeout = 30 * time.Second
 
-// Run asks all checks of the worker ([verify.Check.ByWorker]) at once. It repeats each until it passes or the timeout of the task ends. The report
+// Run asks all checks of the worker ([verify.Check.ByWorker]) at once. It repeats each until it passes or its timeout, or that of the task, ends. The report
 // has the last failure of each check. A run that ctx ended early proves nothing: callers check ctx first.
 func Run(ctx context.Context, task verify.Task) verify.Report {
 	return ThisPod(os.Getenv).Run(ctx, task)
@@ -65,6 +65,11 @@ type run struct {
 // check asks until the check passes or ctx ends.
 func (r *run) check(ctx context.Context, check *verify.Check) (result verify.Result) {
 	result = verify.Result{Check: check.Name, Outcome: verify.Failed, Required: check.IsRequired()}
+	if timeout, err := time.ParseDuration(check.Timeout); err == nil && timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	began := time.Now()
 	defer func() { result.Millis = int(time.Since(began).Milliseconds()) }()
 	for length, pause := firstTry, firstPause; ; length, pause = 2*length, min(2*pause, lastPause) {

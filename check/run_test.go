@@ -55,6 +55,25 @@ func TestAllChecksAreAskedAtOnceAndReportedInTheirOrder(t *testing.T) {
 	assert.False(t, report.Failed())
 }
 
+func TestACheckThatHasATimeoutOfItsOwnEndsBeforeTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tries atomic.Int32
+		pod := check.Pod{Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			if address == "late:1" && tries.Add(1) > 3 {
+				return connected()
+			}
+			return nil, refused(address)
+		}}
+		short, late := to("short", "short:1"), to("late", "late:1")
+		short.Timeout = "1s"
+		report := pod.Run(t.Context(), verify.Task{Timeout: "1m", Checks: []verify.Check{short, late}})
+		assert.Equal(t, verify.Failed, report.Results[0].Outcome)
+		assert.Equal(t, verify.ReasonRefused, report.Results[0].Reason)
+		assert.Equal(t, 1000, report.Results[0].Millis)
+		assert.Equal(t, verify.Passed, report.Results[1].Outcome)
+	})
+}
+
 func TestACheckIsRetriedUntilItPassesOrItsTimeIsOver(t *testing.T) {
 	refuses := func(_ context.Context, _, address string) (net.Conn, error) { return nil, refused(address) }
 	unreachable := func(context.Context, string, string) (net.Conn, error) { return nil, syscall.EHOSTUNREACH }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -275,23 +276,49 @@ func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*co
 func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[string]bool, error) {
 	profile, _ := c.in.Policy.Verify().For(node.Labels)
 	ready := map[string]bool{}
-	for _, name := range profile.Wait.DaemonSets {
-		namespace, daemonSet, _ := strings.Cut(name, "/")
+	for _, entry := range profile.Wait.DaemonSets {
+		namespace, _, _ := strings.Cut(entry, "/")
 		options := metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node.Name}.String()}
 		pods, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
 		if err != nil {
 			return nil, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
 		}
+		_, every := verify.EveryOf(entry)
+		if every {
+			if err := c.expectDaemonSets(ctx, namespace, node, ready); err != nil {
+				return nil, err
+			}
+			ready[entry] = true
+		}
 		for _, pod := range pods.Items {
 			owner := metav1.GetControllerOf(&pod)
-			if owner != nil && owner.Kind == "DaemonSet" && owner.Name == daemonSet && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+			if owner == nil || owner.Kind != "DaemonSet" || !slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
 				return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
 			}) {
+				continue
+			}
+			if name := namespace + "/" + owner.Name; every || name == entry {
 				ready[name] = true
 			}
 		}
 	}
 	return ready, nil
+}
+
+// expectDaemonSets adds the DaemonSets of a namespace that have a Pod on a Node, as not ready.
+func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) error {
+	all, err := c.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return c.failed(access{verb: "list", group: appsv1.GroupName, resource: "daemonsets", namespace: namespace}, err)
+	}
+	of := verify.NodeOf(node)
+	for _, one := range all.Items {
+		daemonSet := verify.DaemonSet{Name: namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
+		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) && !ready[daemonSet.Name] {
+			ready[daemonSet.Name] = false
+		}
+	}
+	return nil
 }
 
 // liveNode is a Node that must be there.

@@ -260,7 +260,7 @@ func taintOwners() owners {
 		{"the component that starts the Node up", startupTaints()},
 		{"the agent that is not ready", patterns{"*/agent-not-ready"}},
 		{"Cilium", patterns{"node.cilium.io/*"}},
-		{"the node readiness controller", patterns{"readiness.k8s.io/*"}},
+		{"the node readiness controller", readinessTaints()},
 		{"Node Feature Discovery", patterns{"feature.node.kubernetes.io/*", "*.feature.node.kubernetes.io/*"}},
 		{"Skyhook", patterns{"skyhook.nvidia.com", "skyhook.nvidia.com/*"}},
 		{"NodeWright", patterns{"nodewright.nvidia.com", "nodewright.nvidia.com/*"}},

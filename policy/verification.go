@@ -25,6 +25,9 @@ func startupTaints() patterns {
 	return patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}
 }
 
+// readinessTaints are keys of taints that a Node has until it is ready for workloads. Karpenter does not take such a taint as permanent.
+func readinessTaints() patterns { return patterns{"readiness.k8s.io/*"} }
+
 // verifies reports whether an item is the label or a taint of verification, now or before. It is the state of one Node object. A restored
 // label would claim a check that never ran. A restored taint would ask for a check that no controller makes.
 func (p Policy) verifies(item string) bool {
@@ -100,14 +103,14 @@ func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
 		return ""
 	}
 	sameKey := func(rule taintRule) bool { return rule.taint.Key == taint.Key }
-	_, startup := startupTaints().match(taint.Key)
+	_, temporary := slices.Concat(startupTaints(), readinessTaints()).match(taint.Key)
 	owner, owned := taintOwners().of(taint.Key)
 	switch {
 	case p.gate.Is(taint):
 		return "it is the gate, which nodekeep adds and removes by itself"
 	case isOrUnder(domainOf(taint.Key), "nodekeep.dev"):
 		return "it belongs to nodekeep itself; the taint of verification is " + verify.Taint + " or one of your own"
-	case owned && !startup:
+	case owned && !temporary:
 		return "it belongs to " + owner
 	case slices.ContainsFunc(p.register, sameKey):
 		return "taints.register adds a taint of this key: verification registers its taint by itself"
@@ -124,6 +127,9 @@ func (p Policy) writtenProfiles() string {
 	var profiles []string
 	for _, profile := range p.verify.All() {
 		asks := []string{profile.Profile.Taint, "checks " + profile.Hash}
+		if profile.OnlyWaits() {
+			asks[1] = "no checks"
+		}
 		if profile.NodeSelector != "" {
 			asks = slices.Insert(asks, 0, profile.NodeSelector)
 		}

@@ -108,10 +108,20 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 	for name, sections := range map[string]string{
 		"a label that no kubelet may set":         "verify: {label: node-restriction.kubernetes.io/verified}",
 		"a taint that the cluster autoscaler has": profile("startup-taint.cluster-autoscaler.kubernetes.io/nodekeep:NoSchedule"),
+		"a taint that Karpenter has":              profile("readiness.k8s.io/nodekeep:NoSchedule"),
 	} {
 		_, err := Load([]byte(policytest.Manifest(sections)), DefaultGate)
 		assert.NoError(t, err, name)
 	}
+}
+
+func TestTheGateCanHaveAKeyThatKarpenterHas(t *testing.T) {
+	gate := Gate("readiness.k8s.io/nodekeep-restoring")
+	sections := "verify: {profiles: [{name: a, taint: 'TAINT', checks: [{name: a, api: {}}]}]}\n"
+	_, err := Load([]byte(policytest.Manifest(strings.Replace(sections, "TAINT", "readiness.k8s.io/nodekeep:NoSchedule", 1))), gate)
+	require.NoError(t, err)
+	_, err = Load([]byte(policytest.Manifest(strings.Replace(sections, "TAINT", string(gate)+":NoSchedule", 1))), gate)
+	require.ErrorContains(t, err, "it is the gate")
 }
 
 func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {

@@ -20,7 +20,8 @@ const (
 	MaxChecks     = 20
 	MaxContainers = 3        // container checks of a profile: each is a container of the worker Pod
 	MaxTask       = 64 << 10 // bytes of the checks of a profile as JSON: they go into an environment variable
-	maxList       = 20       // entries of a list in a profile
+	maxTimeout    = 10 * time.Minute
+	maxList       = 20 // entries of a list in a profile
 	maxPerSecond  = 100
 	maxInFlight   = 2000
 	maxAttempts   = 100
@@ -237,7 +238,7 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 	one.Profile.Taint = cmp.Or(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
 	one.Taint = c.taint(one.Profile.Taint, at.Child("taint"))
 	one.Wait, one.Allocatable = c.wait(profile.Wait, at.Child("wait"))
-	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, 10*time.Minute, at.Child("timeout"))
+	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, maxTimeout, at.Child("timeout"))
 	one.StartTimeout = c.duration(&one.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, at.Child("startTimeout"))
 	attempts := at.Child("attempts")
 	one.MaxAttempts = c.number(profile.Attempts.Max, 5, 1, maxAttempts, attempts.Child("max"))
@@ -253,7 +254,10 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 		c.errs = append(c.errs, field.Forbidden(at.Child("reverify"), "onReboot needs a taint with the effect NoSchedule: the taint is added whenever a Node is not Ready, and NoExecute would evict its Pods"))
 	}
 	one.OnFailure = oneOf(c, at.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
-	one.Checks = c.checks(profile.Checks, at.Child("checks"))
+	one.Checks = c.checks(profile.Checks, one.Timeout, at.Child("checks"))
+	if profile.OnlyWaits() {
+		c.onlyWaits(one.Profile, at)
+	}
 	one.Hash = hash(6, "%s", Task{Timeout: one.Profile.Timeout, Checks: one.Checks})
 	return one
 }

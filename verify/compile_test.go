@@ -131,15 +131,31 @@ func TestTheHashNamesWhatIsAskedAndNotThePace(t *testing.T) {
 		"a default written out": "{name: a, checks: [{name: api, api: {}, required: true}], timeout: 30s}",
 		"another pace":          "{name: a, checks: [{name: api, api: {}}], attempts: {max: 9}, deadline: 1h}",
 		"another name":          "{name: b, checks: [{name: api, api: {}}]}",
+		"the same timeout":      "{name: a, checks: [{name: api, api: {}, timeout: 30s}]}",
 	} {
 		assert.Equal(t, usual, hash(text), same)
 	}
 	for other, text := range map[string]string{
 		"another timeout": "{name: a, checks: [{name: api, api: {}}], timeout: 31s}",
+		"a check's own":   "{name: a, checks: [{name: api, api: {}, timeout: 5s}]}",
 		"one more check":  "{name: a, checks: [{name: api, api: {}}, {name: t, tcp: {address: 'a:1'}}]}",
 		"not required":    "{name: a, checks: [{name: api, api: {}}, {name: t, tcp: {address: 'a:1'}, required: false}]}",
 	} {
 		assert.NotEqual(t, usual, hash(text), other)
+	}
+}
+
+func TestAProfileMayHaveNoChecksIfSomethingMustHold(t *testing.T) {
+	for name, wait := range map[string]string{
+		"a condition":              "conditions: [{type: A, status: 'True'}]",
+		"one of two conditions":    "conditions: [{type: B, status: 'True', ifMissing: pass}, {type: A, status: 'True'}]",
+		"the Pod of a DaemonSet":   "daemonSets: [kube-system/cni]",
+		"each DaemonSet's Pod":     "daemonSets: [kube-system/*]",
+		"what must be allocatable": "allocatable: {nvidia.com/gpu: 1}",
+	} {
+		profiles, errs := compile(read(t, "profiles: [{name: a, onTimeout: release, wait: {"+wait+"}}]"))
+		require.Empty(t, errs, name)
+		assert.True(t, profiles.All()[0].OnlyWaits(), name)
 	}
 }
 
@@ -213,6 +229,8 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"too many conditions":                {profile: "wait: {conditions: " + many(21, "{}") + "}", field: "verify.profiles[0].wait.conditions", says: "at most 20"},
 		"a DaemonSet without a namespace":    {profile: "wait: {daemonSets: [cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "NAMESPACE/NAME"},
 		"a DaemonSet's name that is none":    {profile: "wait: {daemonSets: [kube-system/Cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
+		"DaemonSets of every namespace":      {profile: "wait: {daemonSets: ['*/*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "namespace a lowercase RFC 1123"},
+		"some DaemonSets of a namespace":     {profile: "wait: {daemonSets: ['kube-system/cilium*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
 		"a quantity that is none":            {profile: "wait: {allocatable: {cpu: many}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be a quantity"},
 		"a quantity of nothing":              {profile: "wait: {allocatable: {cpu: 0}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be more than 0"},
 		"a quantity that is slow to read":    {profile: "wait: {allocatable: {cpu: '1e-9999999'}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be a quantity"},
@@ -237,6 +255,9 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a cooldown that is too short":       {section: "limits: {cooldown: 1s}", field: "verify.limits.cooldown", says: "must be from 1m to 24h"},
 		"reboots with an evicting taint":     {section: "profiles: [{name: a, checks: [{name: a, api: {}}], reverify: onReboot, taint: 'a:NoExecute'}]", field: "verify.profiles[0].reverify", says: "would evict its Pods"},
 		"a profile without checks":           {section: "profiles: [{name: a}]", field: "verify.profiles[0].checks", says: "at least one check"},
+		"no check and nothing to wait for":   {section: "profiles: [{name: a, wait: {conditions: [{type: A, status: 'True', ifMissing: pass}]}}]", field: "verify.profiles[0].checks", says: "ifMissing: pass is none"},
+		"no check, and a removal":            {section: "profiles: [{name: a, onFailure: node, wait: {daemonSets: [a/b]}}]", field: "verify.profiles[0].onFailure", says: "a profile that only waits fails no Node"},
+		"no check after a reboot":            {section: "profiles: [{name: a, reverify: onReboot, wait: {allocatable: {cpu: 1}}}]", field: "verify.profiles[0].reverify", says: "needs checks"},
 		"too many checks":                    {section: "profiles: [{name: a, checks: [" + strings.Join(checks, ",") + "]}]", field: "verify.profiles[0].checks", says: "at most 20"},
 		"too many containers":                {section: "profiles: [{name: a, checks: [" + strings.Join(containers[:4], ",") + "]}]", field: "verify.profiles[0].checks", says: "has 4 container checks; a profile has 3 at most"},
 		"no check that is required":          {section: "profiles: [{name: a, checks: [{name: a, api: {}, required: false}]}]", field: "verify.profiles[0].checks", says: "at least one check must be required"},
@@ -267,7 +288,20 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"an image that is none":              {check: "{name: a, container: {image: 'https://a/b'}}", field: "verify.profiles[0].checks[0].container.image", says: "must be an image"},
 		"a limit that is none":               {check: "{name: a, container: {image: a, limits: {cpu: many}}}", field: "verify.profiles[0].checks[0].container.limits[cpu]", says: "must be a quantity"},
 		"a limit of Pods":                    {check: "{name: a, container: {image: a, limits: {pods: 1}}}", field: "verify.profiles[0].checks[0].container.limits[pods]", says: "no resource of a container"},
-		"a task that has no room":            {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxTask) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
+		"a check's timeout that is none":     {check: "{name: a, api: {}, timeout: soon}", field: "verify.profiles[0].checks[0].timeout", says: "must be a duration"},
+		"a check's timeout of no time":       {check: "{name: a, api: {}, timeout: 0s}", field: "verify.profiles[0].checks[0].timeout", says: "must be from 1s to 10m"},
+		"a check that outlasts its profile":  {check: "{name: a, api: {}, timeout: 31s}", field: "verify.profiles[0].checks[0].timeout", says: "must not be longer than the timeout of the profile, 30s"},
+		"a variable without a name":          {check: "{name: a, container: {image: a, env: [{value: b}]}}", field: "verify.profiles[0].checks[0].container.env[0].name", says: "Required"},
+		"a variable's name that is none":     {check: "{name: a, container: {image: a, env: [{name: 'a=b'}]}}", field: "verify.profiles[0].checks[0].container.env[0].name", says: "variable name"},
+		"two variables of one name":          {check: "{name: a, container: {image: a, env: [{name: A}, {name: A}]}}", field: "verify.profiles[0].checks[0].container.env[1].name", says: "Duplicate"},
+		"too many variables":                 {check: "{name: a, container: {image: a, env: " + many(21, "{}") + "}}", field: "verify.profiles[0].checks[0].container.env", says: "at most 20"},
+		"a value with NUL":                   {check: `{name: a, container: {image: a, env: [{name: A, value: "\0"}]}}`, field: "verify.profiles[0].checks[0].container.env[0].value", says: "character NUL"},
+		"a RuntimeClass that is none":        {check: "{name: a, container: {image: a, runtimeClassName: A_}}", field: "verify.profiles[0].checks[0].container.runtimeClassName", says: "RFC 1123"},
+		"two RuntimeClasses": {section: "profiles: [{name: a, checks: [{name: api, api: {}}, {name: one, container: {image: a, runtimeClassName: kata}}, {name: two, container: {image: a, runtimeClassName: nvidia}}]}]",
+			field: "verify.profiles[0].checks[2].container.runtimeClassName", says: "check one has kata and check two has nvidia"},
+		"a RuntimeClass and none": {section: "profiles: [{name: a, checks: [{name: one, container: {image: a}}, {name: two, container: {image: a, runtimeClassName: nvidia}}]}]",
+			field: "verify.profiles[0].checks[1].container.runtimeClassName", says: "check one has the default class and check two has nvidia"},
+		"a task that has no room": {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxTask) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			section := one.section
@@ -337,7 +371,7 @@ func FuzzCompile(f *testing.F) {
 		for _, one := range profiles.All() {
 			require.NotEmpty(t, one.Hash)
 			require.True(t, profiles.IsTaint(one.Taint))
-			require.NotEmpty(t, one.Checks)
+			require.True(t, len(one.Checks) > 0 || one.OnFailure == verify.KeepNode && one.Reverify == verify.Never)
 			require.LessOrEqual(t, one.Backoff, one.MaxBackoff)
 			for _, check := range one.Checks {
 				require.NotEmpty(t, check.Kind())

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -45,10 +46,7 @@ func (c Check) Kind() string {
 func (c Check) IsRequired() bool { return c.Required == nil || *c.Required }
 
 // checks checks the checks of a profile, and returns them with their defaults.
-func (c *compiler) checks(of []Check, at *field.Path) []Check {
-	if len(of) == 0 {
-		c.required(at, "a profile asks at least one check")
-	}
+func (c *compiler) checks(of []Check, timeout time.Duration, at *field.Path) []Check {
 	if len(of) > MaxChecks {
 		c.errs = append(c.errs, field.TooMany(at, len(of), MaxChecks))
 		return nil
@@ -71,7 +69,7 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 			containers++
 		}
 		requires = requires || check.IsRequired()
-		checks = append(checks, c.check(check, in))
+		checks = append(checks, c.check(check, timeout, in))
 	}
 	if len(of) > 0 && !requires {
 		c.invalid(at, "required: false", "at least one check must be required: without one, every Node would pass")
@@ -79,6 +77,7 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 	if containers > MaxContainers {
 		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("has %d container checks; a profile has %d at most", containers, MaxContainers)))
 	}
+	c.runtimeClasses(of, at)
 	if text, err := json.Marshal(checks); err != nil || len(text) > MaxTask {
 		c.errs = append(c.errs, field.TooLong(at, "", MaxTask))
 	}
@@ -86,8 +85,9 @@ func (c *compiler) checks(of []Check, at *field.Path) []Check {
 }
 
 // check checks one check, and returns it with its defaults.
-func (c *compiler) check(check Check, at *field.Path) Check {
+func (c *compiler) check(check Check, timeout time.Duration, at *field.Path) Check {
 	check.Required = new(check.IsRequired())
+	check.Timeout = c.checkTimeout(check.Timeout, timeout, at.Child("timeout"))
 	if check.DNS != nil {
 		check.DNS = c.dns(*check.DNS, at.Child("dns"))
 	}
@@ -104,6 +104,20 @@ func (c *compiler) check(check Check, at *field.Path) Check {
 		c.container(*check.Container, at.Child("container"))
 	}
 	return check
+}
+
+// checkTimeout checks the timeout of a check. One that is the profile's is written as none, so that the hash of the checks is the same.
+func (c *compiler) checkTimeout(text string, ofProfile time.Duration, at *field.Path) string {
+	if text == "" {
+		return ""
+	}
+	switch timeout := c.duration(&text, "5s", time.Second, maxTimeout, at); {
+	case timeout > ofProfile && timeout <= maxTimeout && ofProfile >= time.Second:
+		c.invalid(at, text, "must not be longer than the timeout of the profile, "+written(ofProfile))
+	case timeout == ofProfile:
+		return ""
+	}
+	return text
 }
 
 func (c *compiler) dns(dns DNS, at *field.Path) *DNS {
@@ -256,8 +270,44 @@ func (c *compiler) container(container Container, at *field.Path) {
 			c.invalid(at.Child(list.name).Index(i), list.words[i], "must not hold the character NUL")
 		}
 	}
+	c.env(container.Env, at.Child("env"))
+	if class := container.RuntimeClassName; class != "" {
+		c.invalid(at.Child("runtimeClassName"), class, validation.IsDNS1123Subdomain(class)...)
+	}
 	c.resources(container.Limits, at.Child("limits"))
 	if _, pods := container.Limits["pods"]; pods {
 		c.invalid(at.Child("limits").Key("pods"), "pods", "is no resource of a container")
 	}
 }
+
+func (c *compiler) env(env []EnvVar, at *field.Path) {
+	if c.tooMany(len(env), at) {
+		return
+	}
+	names := sets.New[string]()
+	for i, one := range env {
+		c.unique(one.Name, names, at.Index(i).Child("name"), "of the variable", validation.IsEnvVarName)
+		if strings.ContainsRune(one.Value, 0) {
+			c.invalid(at.Index(i).Child("value"), one.Value, "must not hold the character NUL")
+		}
+	}
+}
+
+// runtimeClasses checks that the containers of a Pod name one class: Kubernetes runs all of them with it, and the worker, too.
+func (c *compiler) runtimeClasses(checks []Check, at *field.Path) {
+	first := ""
+	for i, check := range checks {
+		if check.Container == nil {
+			continue
+		}
+		if first == "" {
+			first = check.Name
+		}
+		if class, common := check.Container.RuntimeClassName, RuntimeClass(checks); class != common {
+			c.errs = append(c.errs, field.Forbidden(at.Index(i).Child("container", "runtimeClassName"), fmt.Sprintf(
+				"check %s has %s and check %s has %s, and all containers of the worker Pod have the same", first, orDefault(common), check.Name, orDefault(class))))
+		}
+	}
+}
+
+func orDefault(class string) string { return cmp.Or(class, "the default class") }

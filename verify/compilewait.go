@@ -24,10 +24,34 @@ func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
 	}
 	if !c.tooMany(len(wait.DaemonSets), at.Child("daemonSets")) {
 		for i, name := range wait.DaemonSets {
-			c.namespaced(name, validation.IsDNS1123Subdomain, at.Child("daemonSets").Index(i))
+			c.namespaced(name, func(name string) []string {
+				if name == "*" {
+					return nil
+				}
+				return validation.IsDNS1123Subdomain(name)
+			}, at.Child("daemonSets").Index(i))
 		}
 	}
 	return wait, c.resources(wait.Allocatable, at.Child("allocatable"))
+}
+
+// onlyWaits checks a profile without checks.
+func (c *compiler) onlyWaits(profile Profile, at *field.Path) {
+	if !profile.Wait.holdsBack() {
+		c.required(at.Child("checks"), "a profile asks at least one check, or has an item in wait that must hold; a condition with ifMissing: pass is none")
+	}
+	if profile.OnFailure != KeepNode {
+		c.errs = append(c.errs, field.Forbidden(at.Child("onFailure"), "needs checks: a profile that only waits fails no Node"))
+	}
+	if profile.Reverify != Never {
+		c.errs = append(c.errs, field.Forbidden(at.Child("reverify"), "needs checks: conditions from before a reboot stay on the Node until their component writes them again"))
+	}
+}
+
+// holdsBack reports whether every new Node waits: not only for conditions that it may lack.
+func (w Wait) holdsBack() bool {
+	return len(w.DaemonSets) > 0 || len(w.Allocatable) > 0 ||
+		slices.ContainsFunc(w.Conditions, func(condition WaitCondition) bool { return condition.IfMissing != PassIfMissing })
 }
 
 func (c *compiler) condition(condition *WaitCondition, before sets.Set[string], at *field.Path) {

@@ -8,7 +8,7 @@
 // Invariants:
 //   - Only the taint decides. A label, a condition or an annotation never makes a Node count as checked: a kubelet can forge those.
 //   - A Node is opened only by a worker Pod that passed, of this Node object, this round and these checks. The Pod's name, which nobody can change,
-//     encodes all of this. A round ends when the Node is opened; if the taint is added again, the next round begins.
+//     encodes all of this. Only a profile without checks opens its Nodes without a Pod. A round ends when the Node is opened; if the taint is added again, the next round begins.
 //   - A failure that a verified Node has, too ([Control]), counts no attempt. Control never opens a Node and never fails one.
 //   - A Node is removed ([Action.Decide]) only for a check that failed on it and that verified Nodes pass. It must be in its first round, and the
 //     removal within the budget of the [Ledger]. Brakes hold removals and nothing else.

@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,17 +39,17 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 		containers[container.Name] = container
 	}
 	expected := slices.DeleteFunc(slices.Clone(profile.Checks), func(check Check) bool { return slices.Contains(pod.Skipped, check.Name) })
-	if judged, ok := judgeRunning(pod, containers, containerNames(expected), profile, now); ok {
+	if judged, ok := judgeRunning(pod, containers, expected, profile, now); ok {
 		return judged
 	}
-	judged := judgeEnded(pod, containers, expected)
+	judged := judgeEnded(pod, containers, expected, profile)
 	if judged.Verdict == VerdictInconclusive || !slices.ContainsFunc(expected, func(check Check) bool { return check.Kubelet != nil }) {
 		return judged
 	}
 	if !pod.Log.Asked {
 		return Judged{Again: now, NeedsLog: true, Why: Why{CauseAsksKubelet, "it was not asked yet"}}
 	}
-	if until := askUntil(pod, containers[Worker], profile, now); pod.Log.Reason != "" && now.Before(until) {
+	if until := askUntil(pod, containers[Worker], kubeletTimeout(expected, profile), now); pod.Log.Reason != "" && now.Before(until) {
 		return Judged{Again: earliest(now.Add(askEvery), until), NeedsLog: true, Why: Why{CauseAsksKubelet, Clean(pod.Log.Message)}}
 	}
 	return judged
@@ -58,12 +59,30 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 const askEvery = time.Second
 
 // askUntil is the deadline for the kubelet's answer. The timeout counts from the start of the worker, which its kubelet reports.
-func askUntil(pod Pod, worker ContainerState, profile CompiledProfile, now time.Time) time.Time {
+func askUntil(pod Pod, worker ContainerState, timeout time.Duration, now time.Time) time.Time {
 	started := latest(pod.Created, worker.Started)
 	if started.After(now) {
 		started = pod.Created
 	}
-	return started.Add(profile.Timeout)
+	return started.Add(timeout)
+}
+
+// TimeoutOf is how long a check takes at most.
+func (p CompiledProfile) TimeoutOf(check Check) time.Duration {
+	if timeout, err := time.ParseDuration(check.Timeout); err == nil && timeout > 0 {
+		return min(timeout, p.Timeout)
+	}
+	return p.Timeout
+}
+
+// kubeletTimeout is how long the kubelet is asked. One answer counts for all checks of that kind, so the longest timeout does.
+func kubeletTimeout(checks []Check, profile CompiledProfile) (longest time.Duration) {
+	for _, check := range checks {
+		if check.Kubelet != nil {
+			longest = max(longest, profile.TimeoutOf(check))
+		}
+	}
+	return longest
 }
 
 // judgeKubelet is the result of a kubelet check.
@@ -76,12 +95,14 @@ func judgeKubelet(check Check, log Log) Result {
 }
 
 // judgeRunning judges a Pod that may still run, or did not start in time. If the Pod has ended or its time is over, ok is false.
-func judgeRunning(pod Pod, containers map[string]ContainerState, names []string, profile CompiledProfile, now time.Time) (judged Judged, ok bool) {
+func judgeRunning(pod Pod, containers map[string]ContainerState, expected []Check, profile CompiledProfile, now time.Time) (judged Judged, ok bool) {
+	timeouts := containerTimeouts(expected, profile)
+	names := slices.Sorted(maps.Keys(timeouts))
 	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
 	if ended || pod.Over() {
 		return Judged{}, false
 	}
-	started := pod.Created
+	started, until := pod.Created, time.Time{} // when the last container that runs must have ended
 	for _, name := range names {
 		container := containers[name]
 		if container.Started.IsZero() && !container.Ended {
@@ -89,13 +110,24 @@ func judgeRunning(pod Pod, containers map[string]ContainerState, names []string,
 			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
 				return Judged{Again: until, Why: Why{CauseWorkerStarts, detail}}, true
 			}
+			if class := RuntimeClass(expected); class != "" {
+				detail += "; RuntimeClass " + class
+			}
 			return inconclusive(cause, detail), true
 		}
 		if !container.Started.After(now) {
 			started = latest(started, container.Started)
 		}
 	}
-	until := started.Add(profile.Timeout + grace)
+	for _, name := range names {
+		switch container := containers[name]; {
+		case container.Ended:
+		case timeouts[name] == profile.Timeout || container.Started.After(now):
+			until = latest(until, started.Add(timeouts[name]+grace))
+		default:
+			until = latest(until, container.Started.Add(timeouts[name]+grace))
+		}
+	}
 	return Judged{Again: until, Why: Why{Cause: CauseWorkerRuns}}, now.Before(until)
 }
 
@@ -108,19 +140,19 @@ func (c ContainerState) notStarted(name string) (cause Cause, detail string) {
 	return CauseNotStarted, fmt.Sprintf("container %s: %s", name, says)
 }
 
-// containerNames are the containers of a worker Pod.
-func containerNames(checks []Check) []string {
-	names := []string{Worker}
+// containerTimeouts are the containers of a worker Pod, and how long each may run.
+func containerTimeouts(checks []Check, profile CompiledProfile) map[string]time.Duration {
+	timeouts := map[string]time.Duration{Worker: profile.Timeout}
 	for _, check := range checks {
 		if check.Container != nil {
-			names = append(names, check.Name)
+			timeouts[check.Name] = profile.TimeoutOf(check)
 		}
 	}
-	return names
+	return timeouts
 }
 
 // judgeEnded judges a Pod that will report no more.
-func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check) Judged {
+func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check, profile CompiledProfile) Judged {
 	worker := containers[Worker]
 	if !worker.Ended && !pod.Over() {
 		return inconclusive(CauseHung, "it has run longer than the profile's timeout")
@@ -140,7 +172,7 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 			results = append(results, judgeKubelet(check, pod.Log))
 		}
 		if check.Container != nil {
-			results = append(results, judgeContainer(check, containers[check.Name], pod))
+			results = append(results, judgeContainer(check, containers[check.Name], pod, profile.TimeoutOf(check)))
 		}
 	}
 	slices.SortStableFunc(results, func(a, b Result) int { return a.rank() - b.rank() })
@@ -163,18 +195,30 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check)
 }
 
 // judgeContainer is the result of a container check.
-func judgeContainer(check Check, container ContainerState, pod Pod) Result {
-	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
+func judgeContainer(check Check, container ContainerState, pod Pod, timeout time.Duration) Result {
+	took := ran(container)
+	late := check.Timeout != "" && took > timeout+time.Second // times of kubelets are whole seconds
+	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed, Millis: int(took.Milliseconds())}
 	switch {
-	case container.Ended && container.ExitCode == 0:
+	case container.Ended && container.ExitCode == 0 && !late:
 	case pod.Reason != "", pod.Over() && !container.Ended: // evicted, or the Node shut down
 		result.Outcome, result.Reason, result.Message = Skipped, "CutOff", "the container did not run to its end"
 	case !container.Ended:
 		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, "the container did not end in time"
+	case late:
+		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, fmt.Sprintf("the container ran for %s, longer than %s", took, timeout)
 	default:
 		result.Outcome, result.Reason, result.Message = Failed, "ExitCode", fmt.Sprintf("the container ended with exit code %d", container.ExitCode)
 	}
 	return result
+}
+
+// ran is how long a container ran, as its kubelet says; 0 where that is not known.
+func ran(container ContainerState) time.Duration {
+	if !container.Ended || container.Started.IsZero() || container.Finished.Before(container.Started) {
+		return 0
+	}
+	return container.Finished.Sub(container.Started)
 }
 
 func inconclusive(cause Cause, message string) Judged {

@@ -10,6 +10,77 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
+func TestACheckMayHaveATimeoutOfItsOwn(t *testing.T) {
+	profiles := planProfile(t, func(profile *verify.Profile) {
+		profile.Checks = append(profile.Checks,
+			verify.Check{Name: "smi", Timeout: "20s", Container: &verify.Container{Image: "smi"}},
+			verify.Check{Name: "burn", Container: &verify.Container{Image: "burn"}})
+		profile.Timeout = "1m"
+	})
+	profile := profiles.All()[0]
+	const done = -1
+	for name, one := range map[string]struct {
+		smi, burn int // seconds that they ran; done: they run
+		exit      int // of smi
+		evicted   string
+		after     time.Duration // the start of the containers
+		verdict   verify.Verdict
+		check     string
+		message   string
+	}{
+		"all pass in time":                           {smi: 20, burn: 50, after: 50 * time.Second, verdict: verify.VerdictPassed},
+		"one without a timeout has the profile's":    {smi: 20, burn: done, after: 69 * time.Second},
+		"it does not end by that":                    {smi: 20, burn: done, after: 70 * time.Second, verdict: verify.VerdictFailed, check: "burn", message: "did not end in time"},
+		"one with a timeout is late, and ends well":  {smi: 22, burn: 30, after: 30 * time.Second, verdict: verify.VerdictFailed, check: "smi", message: "ran for 22s, longer than 20s"},
+		"it does not end, and the others have ended": {smi: done, burn: 10, after: 30 * time.Second, verdict: verify.VerdictFailed, check: "smi", message: "did not end in time"},
+		"it may still be reported":                   {smi: done, burn: 10, after: 29 * time.Second},
+		"it does not end, and another runs":          {smi: done, burn: done, after: 31 * time.Second},
+		"it was cut off late":                        {smi: 25, exit: 137, burn: 25, evicted: "Evicted", after: 30 * time.Second, verdict: verify.VerdictInconclusive, check: "smi", message: "did not run to its end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := born.Add(2 * time.Second)
+			pod := workerPod(readyNode(), profiles, ended(corev1.PodRunning, 0, passes))
+			pod.Reason = one.evicted
+			for name, ran := range map[string]int{"smi": one.smi, "burn": one.burn} {
+				state := verify.ContainerState{Name: name, Started: start}
+				if ran != done {
+					state.Ended, state.Finished = true, start.Add(time.Duration(ran)*time.Second)
+				}
+				if name == "smi" {
+					state.ExitCode = one.exit
+				}
+				pod.Containers = append(pod.Containers, state)
+			}
+			judged := verify.Judge(pod, profile, start.Add(one.after))
+			assert.Equal(t, one.verdict, judged.Verdict, judged.Message)
+			assert.Equal(t, one.check, judged.Check)
+			assert.Contains(t, judged.Message, one.message)
+		})
+	}
+}
+
+func TestAPodThatDoesNotStartNamesItsRuntimeClass(t *testing.T) {
+	profiles := planProfile(t, func(profile *verify.Profile) {
+		profile.Checks = append(profile.Checks, verify.Check{Name: "smi", Container: &verify.Container{Image: "smi", RuntimeClassName: "nvidia"}})
+	})
+	pod := workerPod(readyNode(), profiles, nil)
+	pod.Containers = []verify.ContainerState{{Name: verify.Worker, Reason: "ContainerCreating"}, {Name: "smi", Reason: "ContainerCreating"}}
+	judged := verify.Judge(pod, profiles.All()[0], pod.Created.Add(2*time.Minute))
+	assert.Equal(t, verify.VerdictInconclusive, judged.Verdict, "a handler that is not there says nothing about the Node")
+	assert.Equal(t, "container nodekeep-check: ContainerCreating; RuntimeClass nvidia", judged.Message)
+}
+
+func TestTheKubeletIsAskedForTheLongestTimeoutOfItsChecks(t *testing.T) {
+	profiles := planProfile(t, func(profile *verify.Profile) {
+		profile.Checks = append(profile.Checks, verify.Check{Name: "a", Timeout: "3s", Kubelet: &verify.Kubelet{}}, verify.Check{Name: "b", Timeout: "5s", Kubelet: &verify.Kubelet{}})
+	})
+	pod := workerPod(readyNode(), profiles, ended(corev1.PodSucceeded, 0, passes))
+	pod.Log = verify.Log{Asked: true, Reason: verify.ReasonRefused}
+	started := pod.Containers[0].Started
+	assert.True(t, verify.Judge(pod, profiles.All()[0], started.Add(4*time.Second)).NeedsLog)
+	assert.Equal(t, verify.VerdictFailed, verify.Judge(pod, profiles.All()[0], started.Add(5*time.Second)).Verdict)
+}
+
 func TestACheckOfTheKubeletNeedsTheLogOfAWorkerThatIsDone(t *testing.T) {
 	profiles := planProfile(t, func(profile *verify.Profile) {
 		profile.Checks = append(profile.Checks, verify.Check{Name: "kubelet", Kubelet: &verify.Kubelet{}})

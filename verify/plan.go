@@ -81,7 +81,7 @@ const forceAfter = 10 * time.Second
 const daemonSetInterval = 3 * time.Second
 
 // Plan decides the next step for one Node. It depends only on its arguments. The taint alone decides whether a Node must be checked. Only a worker
-// Pod that passed, of this Node object, this round and these checks, opens it.
+// Pod that passed, of this Node object, this round and these checks, opens it. A profile without checks opens it when what it waits for holds.
 func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	action := next(seen, profiles, cluster, now)
 	if seen.Refused != "" && action.State != StateOpen {
@@ -263,6 +263,11 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 		if len(profile.Wait.DaemonSets) > 0 { // nothing watches their Pods: there may be a million in the cluster
 			action.Again = earliest(action.Again, now.Add(daemonSetInterval))
 		}
+		return action
+	}
+	if profile.OnlyWaits() {
+		action.Do, action.Why, action.Judged = DoOpen, Why{Cause: CauseAllPassed}, Judged{Verdict: VerdictPassed}
+		action.Progress = progress.closed(Last{Result: VerdictPassed, Time: now})
 		return action
 	}
 	if at := latest(progress.next(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {

@@ -69,6 +69,17 @@ func progressed(profiles verify.Profiles, attempts int, at time.Time) string {
 	}.String()
 }
 
+// onlyWarm is a profile that only waits for the condition Warm.
+func onlyWarm(p *verify.Profile) {
+	p.Checks, p.Wait.Conditions = nil, []verify.WaitCondition{{Type: "Warm", Status: "True"}}
+}
+
+func everyDaemonSet(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/*"} }
+
+func warmed(n *verify.Node) {
+	n.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionTrue}
+}
+
 func TestPlan(t *testing.T) {
 	now := born.Add(5 * time.Second)
 	withTaint := func(key string) func(*verify.Node) {
@@ -117,9 +128,32 @@ func TestPlan(t *testing.T) {
 		"a DaemonSet that the profile waits for": {profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/cilium"} }, want: verify.DoWait, reason: "kube-system/cilium"},
 		"a DaemonSet whose Pod is Ready": {profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/cilium"} },
 			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"kube-system/cilium": true} }, want: verify.DoStart},
+		"a namespace whose DaemonSets were not looked up": {profile: everyDaemonSet, want: verify.DoWait, reason: "kube-system/*"},
+		"a DaemonSet of the namespace whose Pod is not Ready": {profile: everyDaemonSet, want: verify.DoWait, reason: "DaemonSet kube-system/cni is",
+			seen: func(o *verify.Observed) {
+				o.DaemonSets = map[string]bool{"kube-system/*": true, "kube-system/a": true, "kube-system/cni": false, "kube-system2/b": false}
+			}},
+		"each DaemonSet of the namespace is Ready": {profile: everyDaemonSet, want: verify.DoStart,
+			seen: func(o *verify.Observed) {
+				o.DaemonSets = map[string]bool{"kube-system/*": true, "kube-system/cni": true, "kube-system2/b": false}
+			}},
+		"no DaemonSet of the namespace has a Pod on the Node": {profile: everyDaemonSet, want: verify.DoStart,
+			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"kube-system/*": true} }},
 		"devices that are not allocatable yet": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} }, want: verify.DoWait, reason: "nvidia.com/gpu"},
 		"devices that are allocatable": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} },
 			node: func(n *verify.Node) { n.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")} }, want: verify.DoStart},
+
+		"without checks, the Node opens when what is waited for holds": {profile: onlyWarm, node: warmed, want: verify.DoOpen, reason: "holds"},
+		"without checks, the Node waits for what does not hold":        {profile: onlyWarm, want: verify.DoWait, reason: "no condition Warm", state: verify.StateWaiting},
+		"without checks, the Node must be Ready":                       {profile: onlyWarm, node: func(n *verify.Node) { warmed(n); n.Ready = false }, want: verify.DoWait, reason: "not Ready"},
+		"without checks, the Node is not opened behind the gate":       {profile: onlyWarm, node: func(n *verify.Node) { warmed(n); withTaint(gate)(n) }, want: verify.DoWait, reason: gate},
+		"without checks, a Node is released at the deadline": {profile: func(p *verify.Profile) { onlyWarm(p); p.OnTimeout, p.Deadline = verify.Release, "1m" }, after: time.Minute,
+			want: verify.DoFree, reason: "was not verified within 1m"},
+		"without checks, a worker Pod from before is deleted": {profile: onlyWarm, node: warmed, pod: func(p *verify.Pod) { p.Name = "check-other" }, want: verify.DoDelete},
+		"without checks, a taint that another client adds each time is removed after pauses": {profile: onlyWarm, node: func(n *verify.Node) {
+			warmed(n)
+			n.Annotation = verify.Progress{Round: 4, Returns: 4, Last: &verify.Last{Result: verify.VerdictPassed, Time: born.Add(4 * time.Second)}}.String()
+		}, want: verify.DoWait, reason: "adds the taint again", again: 14 * time.Second},
 
 		"a worker Pod that has not started is waited for":       {pod: func(*verify.Pod) {}, want: verify.DoWait, state: verify.StateChecking, again: 121 * time.Second},
 		"a Pod that passed opens the Node":                      {pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoOpen},

@@ -62,9 +62,7 @@ type Profile struct {
 	Taint string `json:"taint"`
 	// What the controller waits for before it starts a worker Pod.
 	Wait Wait `json:"wait"`
-	// What is asked of the Node.
-	// +required
-	// +kubebuilder:validation:MinItems=1
+	// What is asked of the Node. Without checks, the Node opens when what wait names holds.
 	// +kubebuilder:validation:MaxItems=20
 	Checks []Check `json:"checks"`
 	// How long all checks of an attempt take at most, from the start of the worker's container; 30s by default.
@@ -86,14 +84,17 @@ type Profile struct {
 	OnFailure RemovalKind `json:"onFailure"`
 }
 
+// OnlyWaits reports whether the profile has no checks. Then no worker Pod runs, and the Node opens when what wait names holds.
+func (p Profile) OnlyWaits() bool { return len(p.Checks) == 0 }
+
 // Wait is what the controller waits for before it starts a worker Pod. All of it must hold.
 type Wait struct {
 	// Conditions of the Node.
 	// +kubebuilder:validation:MaxItems=20
 	Conditions []WaitCondition `json:"conditions"`
-	// NAMESPACE/NAME of DaemonSets whose Pod on the Node must be Ready.
+	// NAMESPACE/NAME of DaemonSets whose Pod on the Node must be Ready. NAMESPACE/* means each DaemonSet of the namespace that has a Pod on the Node.
 	// +kubebuilder:validation:MaxItems=20
-	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/([*]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)$`
 	DaemonSets []string `json:"daemonSets"`
 	// Resources, and how much of each the Node must have at least.
 	Allocatable map[string]Quantity `json:"allocatable"`
@@ -182,6 +183,9 @@ type Check struct {
 	Name string `json:"name"`
 	// Whether the Node must pass it; true by default. The result of another check is reported only.
 	Required *bool `json:"required,omitempty"`
+	// How long it takes at most; the profile's timeout by default, which is the longest.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Timeout string `json:"timeout,omitempty"`
 
 	// Resolves names.
 	DNS *DNS `json:"dns,omitempty"`
@@ -281,6 +285,31 @@ type Container struct {
 	Command []string `json:"command,omitempty"`
 	// Its arguments.
 	Args []string `json:"args,omitempty"`
+	// Environment variables. They are no place for secrets.
+	// +kubebuilder:validation:MaxItems=20
+	Env []EnvVar `json:"env,omitempty"`
 	// Resources, and how much of each the container may use.
 	Limits map[string]Quantity `json:"limits,omitempty"`
+	// The RuntimeClass of the whole worker Pod. All container checks of a profile name the same one, or none.
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+}
+
+// EnvVar is an environment variable of a container.
+type EnvVar struct {
+	// The name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// The value.
+	Value string `json:"value,omitempty"`
+}
+
+// RuntimeClass is the name of the RuntimeClass of a Pod with these checks; empty: the default one of the Node.
+func RuntimeClass(checks []Check) string {
+	for i := range checks {
+		if checks[i].Container != nil {
+			return checks[i].Container.RuntimeClassName // all have the same one
+		}
+	}
+	return ""
 }

@@ -56,7 +56,7 @@ func TestSimulationOfThePlan(t *testing.T) {
 		return
 	}
 	for _, what := range []string{
-		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Shared", "Controls", "Removed", "HeldRemovals", "Noted", "Forged",
+		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Shared", "Controls", "Removed", "HeldRemovals", "Noted", "Forged", "Waited",
 	} {
 		assert.Positive(t, totals[what], "the scenarios must reach everything, also %s", what)
 	}
@@ -152,8 +152,10 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 		Limits: verify.Limits{StopAbove: &stopAbove, DeletionsPerHour: new(1 + rng.IntN(3)), OrPercent: new([]int{20, 50, 100}[rng.IntN(3)]), Cooldown: []string{"1m", "2m", "10m"}[rng.IntN(3)]},
 		Start:  verify.Start{PerSecond: new(1 + rng.IntN(5)), InFlight: new(1 + rng.IntN(4))},
 		Profiles: []verify.Profile{{
-			Name: "all", NodeSelector: "pool!=none", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
+			Name: "all", NodeSelector: "pool notin (none,waits)", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}},
 			Timeout: timeout, StartTimeout: "20s", Attempts: verify.Attempts{Max: new(1 + rng.IntN(3)), Backoff: "5s", MaxBackoff: "20s"}, Deadline: "2m", OnTimeout: onTimeout, Reverify: reverify, OnFailure: onFailure,
+		}, {
+			Name: "waits", NodeSelector: "pool=waits", Deadline: "2m", OnTimeout: onTimeout, Wait: verify.Wait{Conditions: []verify.WaitCondition{{Type: "Warm", Status: "True"}}},
 		}},
 	}, field.NewPath("verify"))
 	if len(errs) > 0 {
@@ -201,6 +203,9 @@ func (m *model) register(name string) {
 	}
 	if node.hostile && m.rng.IntN(2) == 0 { // a kubelet may register its Node with taints
 		node.Taints[0].Value = "reboot-0123456789abcdef-0123456789abcdef"
+	}
+	if m.chance(6) {
+		node.Labels["pool"] = "waits"
 	}
 	if m.rng.IntN(3) == 0 {
 		node.Taints = append(node.Taints, corev1.Taint{Key: gate, Effect: corev1.TaintEffectNoSchedule})
@@ -317,7 +322,9 @@ func (m *model) disturb() {
 	}
 	node := m.nodes[name]
 	held := slices.ContainsFunc(node.Taints, isOurs)
-	switch m.rng.IntN(20) {
+	switch m.rng.IntN(21) {
+	case 20: // the component that writes the condition Warm
+		node.Conditions = map[string]corev1.ConditionStatus{"Warm": []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[m.rng.IntN(2)]}
 	case 19: // a client that may create Pods in the namespace of the checks
 		m.forge(name)
 		return
@@ -372,6 +379,9 @@ func (m *model) disturb() {
 			node.Labels = map[string]string{"pool": "none"}
 		} else {
 			node.Labels = map[string]string{}
+			if m.chance(6) {
+				node.Labels["pool"] = "waits"
+			}
 		}
 	case 12: // a process is killed
 		m.totals["Crashes"]++
@@ -813,6 +823,14 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 	case verify.DoOpen:
 		c.totals["Opened"]++
 		live.Taints = profiles.Opened(live.Taints)
+		if slices.ContainsFunc(live.Taints, isGate) {
+			c.fail("node %s was opened behind the gate", live.Name)
+		}
+		if profile, _ := profiles.For(live.Labels); profile.OnlyWaits() {
+			c.totals["Waited"]++
+			c.checkWaited(live, action)
+			break
+		}
 		c.checkOpened(live, action.Pod)
 	case verify.DoFree:
 		c.totals["Freed"]++
@@ -865,6 +883,13 @@ func (c *modelController) checkUnheld(live *modelNode, profiles verify.Profiles)
 	}
 }
 
+// checkWaited: a profile without checks opens a Node only while what it waits for holds, and by no Pod.
+func (c *modelController) checkWaited(live *modelNode, action verify.Action) {
+	if action.Pod.UID != "" || !live.Ready || live.Conditions["Warm"] != corev1.ConditionTrue {
+		c.fail("node %s was opened by Pod %q while it was Ready: %t, Warm: %q", live.Name, action.Pod.UID, live.Ready, live.Conditions["Warm"])
+	}
+}
+
 // checkOpened is the promise: a Node is opened only after a worker Pod passed that ran on this Node object, since the taint was last added.
 func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
 	report := by.Containers[0].Message
@@ -873,8 +898,6 @@ func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
 		c.fail("node %s was opened by a Pod of another Node object", live.Name)
 	case by.Phase != corev1.PodSucceeded || report != passes:
 		c.fail("node %s was opened by a Pod that did not pass: %s %s", live.Name, by.Phase, report)
-	case slices.ContainsFunc(live.Taints, isGate):
-		c.fail("node %s was opened behind the gate", live.Name)
 	}
 	for _, event := range c.log {
 		if event.pod != nil && event.pod.UID == by.UID {
@@ -896,6 +919,7 @@ func (m *model) settle() {
 	for _, name := range m.nodesByName() {
 		node := m.nodes[name]
 		node.hostile, node.Ready = false, true
+		node.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionTrue}
 		node.Taints = slices.DeleteFunc(node.Taints, isGate)
 		if node.broken = m.chance(4); node.broken && len(m.profiles[0].HeldBy(node.Taints)) > 0 {
 			node.faked = true

@@ -63,6 +63,9 @@ func ParseTask(text string) (Task, error) {
 		if kinds := check.kinds(); len(kinds) != 1 {
 			return Task{}, fmt.Errorf("read task: check %q has %d kinds, must have one", check.Name, len(kinds))
 		}
+		if timeout, err := time.ParseDuration(check.Timeout); check.Timeout != "" && (err != nil || timeout <= 0) {
+			return Task{}, fmt.Errorf("read task: timeout %q of check %q: must be a duration greater than 0", check.Timeout, check.Name)
+		}
 	}
 	return task, nil
 }

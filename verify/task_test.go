@@ -27,18 +27,19 @@ func TestATaskSurvivesEncodingAndParsing(t *testing.T) {
 
 func TestATaskThatCannotBeReadIsAnError(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":                     ``,
-		"text":                        `checks`,
-		"cut":                         `{"timeout":"30s"`,
-		"an unknown field":            `{"timeout":"30s","checks":[],"dns":{},"newer":1}`,
-		"a check of an unknown kind":  `{"timeout":"30s","checks":[{"name":"a","icmp":{}}],"dns":{}}`,
-		"a check without a kind":      `{"timeout":"30s","checks":[{"name":"a"}],"dns":{}}`,
-		"a check of two kinds":        `{"timeout":"30s","checks":[{"name":"a","api":{},"tcp":{"address":"a:1"}}],"dns":{}}`,
-		"two checks of one name":      `{"timeout":"30s","checks":[{"name":"a","api":{}},{"name":"a","api":{}}],"dns":{}}`,
-		"no timeout":                  `{"checks":[],"dns":{}}`,
-		"a timeout of nothing":        `{"timeout":"0s","checks":[],"dns":{}}`,
-		"a timeout without a unit":    `{"timeout":"30","checks":[],"dns":{}}`,
-		"more than a variable can be": `{"timeout":"30s","checks":[],"dns":{}}` + strings.Repeat(" ", 200_000),
+		"nothing":                      ``,
+		"text":                         `checks`,
+		"cut":                          `{"timeout":"30s"`,
+		"an unknown field":             `{"timeout":"30s","checks":[],"dns":{},"newer":1}`,
+		"a check of an unknown kind":   `{"timeout":"30s","checks":[{"name":"a","icmp":{}}],"dns":{}}`,
+		"a check without a kind":       `{"timeout":"30s","checks":[{"name":"a"}],"dns":{}}`,
+		"a check of two kinds":         `{"timeout":"30s","checks":[{"name":"a","api":{},"tcp":{"address":"a:1"}}],"dns":{}}`,
+		"two checks of one name":       `{"timeout":"30s","checks":[{"name":"a","api":{}},{"name":"a","api":{}}],"dns":{}}`,
+		"no timeout":                   `{"checks":[],"dns":{}}`,
+		"a timeout of nothing":         `{"timeout":"0s","checks":[],"dns":{}}`,
+		"a timeout without a unit":     `{"timeout":"30","checks":[],"dns":{}}`,
+		"a check's timeout of nothing": `{"timeout":"30s","checks":[{"name":"a","api":{},"timeout":"0s"}],"dns":{}}`,
+		"more than a variable can be":  `{"timeout":"30s","checks":[],"dns":{}}` + strings.Repeat(" ", 200_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verify.ParseTask(text)

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // LookupRole lets the verification controller look into a namespace that profiles name. Its RoleBinding has that name, too.
@@ -31,6 +33,9 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	for _, profile := range s.Profiles().All() {
 		for _, daemonSet := range profile.Wait.DaemonSets {
 			need(daemonSet, "list", "", "pods")
+			if _, every := verify.EveryOf(daemonSet); every {
+				need(daemonSet, "list", "apps", "daemonsets")
+			}
 		}
 		for _, service := range profile.Services(dns) {
 			need(service, "get", "", "services")

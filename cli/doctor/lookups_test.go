@@ -50,4 +50,12 @@ func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 	assert.Equal(t, map[string][]rbacv1.PolicyRule{
 		"gpu-operator": {{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
 	}, seen.lookupRights())
+
+	seen.setPolicy(profilesOf("name: gpu, wait: {daemonSets: [gpu-operator/*]}"))
+	assert.Equal(t, map[string][]rbacv1.PolicyRule{
+		"gpu-operator": {
+			{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+			{Verbs: []string{"list"}, APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}},
+		},
+	}, seen.lookupRights())
 }

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"

@@ -19,6 +19,9 @@ func runDryCheck(ctx context.Context, o *checkOptions, out io.Writer) error {
 	if err != nil {
 		return usageError{[]error{err}}
 	}
+	if profile.OnlyWaits() {
+		return usageError{[]error{fmt.Errorf("profile %s has no checks: its Nodes open when what it waits for holds", profile.Name)}}
+	}
 	pod := worker.ThisPod(os.Getenv)
 	task, skipped := dryTask(profile, pod)
 	report := pod.Run(ctx, task)

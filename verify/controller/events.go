@@ -55,6 +55,10 @@ func (c *Controller) reportVerified(n *node, action verify.Action) {
 	if c.reportReturns(n, action) {
 		return
 	}
+	if action.Profile.OnlyWaits() {
+		c.event(n, corev1.EventTypeNormal, Verified, "What profile %s waits for holds: the taint was removed", action.Profile.Name)
+		return
+	}
 	c.event(n, corev1.EventTypeNormal, Verified, "The checks of profile %s passed: the taint was removed%s", action.Profile.Name, skipped)
 }
 
@@ -138,6 +142,9 @@ func (c *Controller) count(action verify.Action) {
 	c.Metrics.attempts.WithLabelValues(profile, string(action.Judged.Verdict)).Inc()
 	for _, result := range action.Judged.Results {
 		c.Metrics.results.WithLabelValues(profile, result.Check, string(result.Outcome)).Inc()
+		if took, ok := action.Profile.Took(result); ok {
+			c.Metrics.took.WithLabelValues(profile, result.Check, string(result.Outcome)).Observe(took.Seconds())
+		}
 	}
 	for _, name := range action.Pod.Skipped {
 		c.Metrics.results.WithLabelValues(profile, name, string(verify.Skipped)).Inc()

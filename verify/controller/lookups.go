@@ -15,7 +15,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -40,6 +39,8 @@ type lookups struct {
 
 	mu       sync.Mutex
 	services map[string]*lookup // by NAMESPACE/NAME
+
+	daemons daemonLookups
 }
 
 // lookup is what was found some moments ago.
@@ -240,38 +241,4 @@ func (l *lookups) backings(ctx context.Context, profile verify.CompiledProfile, 
 		backings[name] = verify.Backing{Ready: len(service.endpoints), Placed: placed}
 	}
 	return backings, nil
-}
-
-// daemonSets reports for each DaemonSet, named NAMESPACE/NAME, whether its Pod on a Node is Ready.
-func (l *lookups) daemonSets(ctx context.Context, names []string, on string) (map[string]bool, error) {
-	ready := map[string]bool{}
-	pods := map[string]*corev1.PodList{} // by namespace
-	for _, full := range names {
-		namespace, name, _ := strings.Cut(full, "/")
-		if _, ok := pods[namespace]; !ok {
-			options := metav1.ListOptions{ResourceVersion: fromCache}
-			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", on).String()
-			list, err := l.client.CoreV1().Pods(namespace).List(ctx, options)
-			if err != nil {
-				return nil, fmt.Errorf("look up Pods of DaemonSet %s: %w", full, err)
-			}
-			pods[namespace] = list
-		}
-		for _, pod := range pods[namespace].Items {
-			owner := metav1.GetControllerOf(&pod)
-			if pod.Spec.NodeName == on && owner != nil && owner.Kind == "DaemonSet" && owner.Name == name && isReady(&pod) {
-				ready[full] = true
-			}
-		}
-	}
-	return ready, nil
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
-		}
-	}
-	return false
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,7 +56,7 @@ func TestADaemonSetIsReadyOnANodeOnlyByItsOwnReadyPodThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lookups{client: fake.NewSimpleClientset(daemonPod(one.change)), now: time.Now, services: map[string]*lookup{}}
-			ready, err := l.daemonSets(t.Context(), []string{cni}, "n1")
+			ready, err := l.daemonSets(t.Context(), []string{cni}, &verify.Node{Name: "n1"})
 			require.NoError(t, err)
 			assert.Equal(t, one.ready, ready[cni])
 		})
@@ -75,14 +76,55 @@ func TestDaemonSetsOfTwoNamespacesAreReadWithOneListEach(t *testing.T) {
 		return false, nil, nil
 	})
 	l := &lookups{client: client, now: time.Now, services: map[string]*lookup{}}
-	ready, err := l.daemonSets(t.Context(), []string{"kube-system/cni", "kube-system/proxy", "gpu/driver", "gpu/cni"}, "n1")
+	ready, err := l.daemonSets(t.Context(), []string{"kube-system/cni", "kube-system/proxy", "gpu/driver", "gpu/cni"}, &verify.Node{Name: "n1"})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]bool{"kube-system/cni": true, "kube-system/proxy": true, "gpu/driver": true}, ready)
 	assert.Equal(t, []string{"kube-system spec.nodeName=n1", "gpu spec.nodeName=n1"}, asked)
 
 	client.PrependReactor("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
-	_, err = l.daemonSets(t.Context(), []string{"kube-system/cni"}, "n1")
+	_, err = l.daemonSets(t.Context(), []string{"kube-system/cni"}, &verify.Node{Name: "n1"})
 	assert.ErrorContains(t, err, "kube-system/cni")
+}
+
+func TestEachDaemonSetOfANamespaceThatRunsOnTheNodeIsLookedUp(t *testing.T) {
+	daemonSet := func(name string, change func(*appsv1.DaemonSet)) *appsv1.DaemonSet {
+		one := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		one.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		if change != nil {
+			change(one)
+		}
+		return one
+	}
+	client := fake.NewSimpleClientset(
+		daemonPod(nil),
+		daemonSet("cni", nil),
+		daemonSet("proxy", nil),
+		daemonSet("windows", func(d *appsv1.DaemonSet) {
+			d.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"}
+		}),
+		daemonSet("workload", func(d *appsv1.DaemonSet) { d.Spec.Template.Spec.Tolerations = nil }),
+		daemonSet("deleted", func(d *appsv1.DaemonSet) { d.DeletionTimestamp, d.Finalizers = new(metav1.Now()), []string{"x/y"} }),
+		daemonSet("elsewhere", func(d *appsv1.DaemonSet) { d.Namespace = "default" }),
+	)
+	lists := 0
+	client.PrependReactor("list", "daemonsets", func(k8stesting.Action) (bool, runtime.Object, error) { lists++; return false, nil, nil })
+	now := time.Now()
+	l := &lookups{client: client, now: func() time.Time { return now }, services: map[string]*lookup{}}
+	closed := []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
+	for range 2 {
+		ready, err := l.daemonSets(t.Context(), []string{"kube-system/*"}, &verify.Node{Name: "n1", Taints: closed})
+		require.NoError(t, err)
+		assert.Equal(t, map[string]bool{"kube-system/*": true, "kube-system/cni": true, "kube-system/proxy": false}, ready)
+	}
+	ready, err := l.daemonSets(t.Context(), []string{"kube-system/*"}, &verify.Node{Name: "n2", Labels: map[string]string{"kubernetes.io/os": "windows"}, Taints: closed})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]bool{"kube-system/*": true, "kube-system/cni": false, "kube-system/proxy": false, "kube-system/windows": false}, ready)
+	assert.Equal(t, 1, lists, "Nodes share a lookup")
+
+	now = now.Add(lookupLasts)
+	client.PrependReactor("list", "daemonsets", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
+	_, err = l.daemonSets(t.Context(), []string{"kube-system/*"}, &verify.Node{Name: "n1"})
+	assert.ErrorContains(t, err, "look up DaemonSets of namespace kube-system: no answer")
 }
 
 func TestANodeStartsItsWorkerPodOnceThePodOfTheDaemonSetIsReady(t *testing.T) {
@@ -112,6 +154,37 @@ func TestANodeStartsItsWorkerPodOnceThePodOfTheDaemonSetIsReady(t *testing.T) {
 
 	require.NoError(t, b.client.Tracker().Update(pods, daemonPod(nil), "kube-system"))
 	b.waitFor("the Node must open by itself", func() bool { return isOpen(b.node("n1")) })
+}
+
+func TestANodeOfAProfileWithoutChecksOpensWithoutAWorkerPod(t *testing.T) {
+	b := newBed(t)
+	b.use(func(profile *verify.Profile) {
+		profile.Checks, profile.Wait.DaemonSets = nil, []string{"kube-system/cni"}
+	})
+	notReady := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
+	require.NoError(t, b.client.Tracker().Add(daemonPod(notReady)))
+	b.register("n1", passes)
+	asked := make(chan struct{}, 1000)
+	b.client.PrependReactor("list", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		if action.(k8stesting.ListAction).GetListRestrictions().Fields.String() == "spec.nodeName=n1" {
+			asked <- struct{}{}
+		}
+		return false, nil, nil
+	})
+	_, stop := b.process()
+	defer stop()
+	<-asked
+	<-asked // the first decision is over
+	assert.False(t, isOpen(b.node("n1")))
+
+	require.NoError(t, b.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), daemonPod(nil), "kube-system"))
+	b.waitFor("the Node must open", func() bool { return isOpen(b.node("n1")) })
+	assert.Equal(t, "true", b.node("n1").Labels[verify.Label])
+	assert.Equal(t, verify.VerdictPassed, verify.ParseProgress(b.node("n1").Annotations[verify.Annotation]).Last.Result)
+	assert.Contains(t, <-b.events.Events, "What profile all waits for holds")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	assert.Empty(t, b.pods)
 }
 
 // servedBy is the Service kube-system/kube-dns with one endpoint for each Pod, and one without a Pod.

@@ -21,6 +21,7 @@ type Metrics struct {
 	removals  *prometheus.CounterVec
 	verified  *prometheus.HistogramVec
 	podStart  *prometheus.HistogramVec
+	took      *prometheus.HistogramVec
 	garbage   prometheus.Counter
 	conflicts prometheus.Counter
 	failures  prometheus.Counter
@@ -36,8 +37,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
+	histogram := func(name, help string, labels []string, buckets ...float64) *prometheus.HistogramVec {
+		return register.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
 	seconds := func(name, help string, buckets ...float64) *prometheus.HistogramVec {
-		return register.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"profile"})
+		return histogram(name, help, []string{"profile"}, buckets...)
 	}
 	m := &Metrics{
 		registry: registry,
@@ -49,6 +53,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 900, 3600),
 		podStart: seconds("nodekeep_verify_pod_start_seconds", "Time from the creation of a worker Pod to the start of its worker.",
 			0.25, 0.5, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120),
+		took: histogram("nodekeep_verify_check_seconds", "Time of a check with all its tries, as the Node reports it, up to the timeout. Checks of kind kubelet are left out.",
+			[]string{"profile", "check", "outcome"}, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
 		garbage:   counter("nodekeep_verify_bad_reports_total", "Reports of workers that could not be used; each counts as inconclusive."),
 		conflicts: counter("nodekeep_verify_conflicts_total", "Optimistic writes that another client was faster than, and that were planned again."),
 		failures:  counter("nodekeep_verify_failures_total", "Times that a Node could not be worked on and was put off."),
@@ -81,6 +87,9 @@ func (m *Metrics) profiles(profiles verify.Profiles) {
 		for _, check := range profile.Checks {
 			for _, outcome := range []verify.Outcome{verify.Passed, verify.Failed, verify.Skipped} {
 				m.results.WithLabelValues(profile.Name, check.Name, string(outcome))
+				if outcome != verify.Skipped && check.Kubelet == nil {
+					m.took.WithLabelValues(profile.Name, check.Name, string(outcome))
+				}
 			}
 		}
 		m.verified.WithLabelValues(profile.Name)

@@ -202,7 +202,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		return n, seen, nil
 	}
 	if len(profile.Wait.DaemonSets) > 0 {
-		if seen.DaemonSets, err = c.lookups.daemonSets(ctx, profile.Wait.DaemonSets, name); err != nil {
+		if seen.DaemonSets, err = c.lookups.daemonSets(ctx, profile.Wait.DaemonSets, seen.Node); err != nil {
 			return n, verify.Observed{}, err
 		}
 	}

@@ -65,6 +65,9 @@ func workerPod(options Options, name string, node *verify.Node, action verify.Ac
 			pod.Spec.Containers = append(pod.Spec.Containers, containerCheck(check))
 		}
 	}
+	if class := verify.RuntimeClass(task.Checks); class != "" {
+		pod.Spec.RuntimeClassName = &class
+	}
 	if slices.ContainsFunc(task.Checks, func(check verify.Check) bool { return check.API != nil }) {
 		addToken(&pod.Spec)
 	}
@@ -81,6 +84,9 @@ func restricted(readOnly bool) *corev1.SecurityContext {
 func containerCheck(check verify.Check) corev1.Container {
 	container := corev1.Container{
 		Name: check.Name, Image: check.Container.Image, Command: check.Container.Command, Args: check.Container.Args, SecurityContext: restricted(false),
+	}
+	for _, one := range check.Container.Env {
+		container.Env = append(container.Env, corev1.EnvVar{Name: one.Name, Value: one.Value})
 	}
 	for name, limit := range check.Container.Limits {
 		if container.Resources.Limits == nil {

@@ -112,12 +112,16 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 */}}
 {{- define "nodekeep.verifyNamespaces" -}}
 {{- $daemonSets := list -}}
+{{- $every := list -}}
 {{- $services := list -}}
 {{- $logs := false -}}
 {{- $dns := splitList "/" .Values.verify.dnsService | first -}}
 {{- range ((.Values.policy).verify).profiles -}}
 {{- range dig "wait" "daemonSets" list . -}}
 {{- $daemonSets = append $daemonSets (splitList "/" . | first) -}}
+{{- if hasSuffix "/*" . -}}
+{{- $every = append $every (splitList "/" . | first) -}}
+{{- end -}}
 {{- end -}}
 {{- range .checks -}}
 {{- $logs = or $logs (hasKey . "kubelet") -}}
@@ -142,7 +146,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- dict "daemonSets" ($daemonSets | uniq | sortAlpha) "services" ($services | uniq | sortAlpha) "logs" $logs | toJson -}}
+{{- dict "daemonSets" ($daemonSets | uniq | sortAlpha) "every" ($every | uniq | sortAlpha) "services" ($services | uniq | sortAlpha) "logs" $logs | toJson -}}
 {{- end }}
 
 {{/* The kinds of removal that profiles of the policy use, as JSON. */}}

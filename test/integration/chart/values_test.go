@@ -55,7 +55,7 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"priorityClassQuota=true":                               "at '/priorityClassQuota'",
 		"webhook.clientAuthority.names={kube-apiserver}":        "at '/webhook/clientAuthority/names'",
 		"webhook.clientAuthority.configMap=one,webhook.clientAuthority.secret=another": "at '/webhook/clientAuthority/secret'",
-		"policy.verify.profiles[0].name=a":                                             "at '/policy/verify/profiles/0'",       // no checks
+		"policy.verify.profiles[0].wait.daemonSets[0]=a/b*":                            "at '/policy/verify/profiles/0/wait/daemonSets/0'",
 		"policy.verify.profiles[0].taint=it's:NoSchedule":                              "at '/policy/verify/profiles/0/taint'", // it goes into an expression
 		"policy.verify.profiles[0].taint=a:PreferNoSchedule":                           "at '/policy/verify/profiles/0/taint'",
 		"policy.verify.label=it's":                                                     "at '/policy/verify/label'",

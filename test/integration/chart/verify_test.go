@@ -78,7 +78,7 @@ func verification() map[string]variant {
 		"verification with everything": {profiles(`[
 			{"name": "gpu", "nodeSelector": "gpu=yes", "taint": "example.com/unverified=gpu:NoExecute", "timeout": "1m", "startTimeout": "3m", "deadline": "30m", "onTimeout": "release",
 				"attempts": {"max": 3, "backoff": "5s", "maxBackoff": "1m"},
-				"wait": {"conditions": [{"type": "KernelDeadlock", "status": "False", "ifMissing": "pass"}], "daemonSets": ["kube-system/cilium", "gpu-operator/driver"], "allocatable": {"nvidia.com/gpu": "1", "cpu": 2}},
+				"wait": {"conditions": [{"type": "KernelDeadlock", "status": "False", "ifMissing": "pass"}], "daemonSets": ["kube-system/cilium", "gpu-operator/driver", "storage/*"], "allocatable": {"nvidia.com/gpu": "1", "cpu": 2}},
 				"checks": [
 					{"name": "dns", "dns": {"names": ["kubernetes.default.svc", "shop.front.svc.cluster.local.", "example.com"], "servers": "each"}},
 					{"name": "api", "api": {}},
@@ -95,7 +95,7 @@ func verification() map[string]variant {
 			assert.Equal(t, []string{"pods", "pods/log", "configmaps"}, checksRights(t, r))
 			services := []string{"endpointslices", "pods", "services"}
 			assert.Equal(t, map[string][]string{
-				"kube-system": {"endpointslices", "pods", "services"}, "gpu-operator": {"pods"},
+				"kube-system": {"endpointslices", "pods", "services"}, "gpu-operator": {"pods"}, "storage": {"daemonsets", "pods"},
 				"default": services, "front": services, "monitoring": services, "web": services,
 			}, lookups(t, r))
 		}},

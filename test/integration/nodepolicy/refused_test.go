@@ -47,7 +47,7 @@ var wrong = map[string]struct{ sections, path string }{
 	"a governed key with values and a pattern":   {"governance: {keys: [{key: a, values: [b], pattern: b}]}", "spec.governance.keys[0]"},
 	"an owner that is none":                      {"governance: {keys: [{key: a, owners: [alice]}]}", "spec.governance.keys[0].owners[0]"},
 	"a check of two kinds":                       {profile("checks: [{name: a, api: {}, kubelet: {}}]"), "spec.verify.profiles[0].checks[0]"},
-	"a profile without checks":                   {"verify: {profiles: [{name: a}]}", "spec.verify.profiles[0].checks"},
+	"some DaemonSets of a namespace":             {profile("wait: {daemonSets: [\"a/b*\"]}"), "spec.verify.profiles[0].wait.daemonSets[0]"},
 	"a number of removals that is none":          {"verify: {limits: {deletionsPerHour: -1}}", "spec.verify.limits.deletionsPerHour"},
 	"a quantity that is none":                    {profile("wait: {allocatable: {memory: 64GB}}, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].wait.allocatable"},
 	// What the webhook refuses.
@@ -66,6 +66,8 @@ var wrong = map[string]struct{ sections, path string }{
 	"a rule about an inventory that is none": {"labels: {rules: [{name: a, set: {a: \"{inventory.cmdb.rack}\"}}]}", "spec.labels.rules[0].set[a]"},
 	"a rule against governance":              {"labels: {rules: [{name: a, set: {tier: gold}}]}\ngovernance: {keys: [{key: tier, values: [silver], mode: deny}]}", "spec.labels.rules[0].set[tier]"},
 	"an address that is to be resolved":      {profile("checks: [{name: a, dns: {names: [8.8.8.8]}}]"), "spec.verify.profiles[0].checks[0].dns.names[0]"},
+	"a profile that asks and awaits nothing": {"verify: {profiles: [{name: a}]}", "spec.verify.profiles[0].checks"},
+	"a removal after no check":               {profile("onFailure: node, wait: {daemonSets: [a/b]}"), "spec.verify.profiles[0].onFailure"},
 	"two profiles of one name":               {"verify: {profiles: [{name: a, checks: [{name: api, api: {}}]}, {name: a, checks: [{name: api, api: {}}]}]}", "spec.verify.profiles[1].name"},
 }
 

@@ -46,6 +46,15 @@ spec:
       - {name: kubelet, kubelet: {}}
       timeout: 2s
       attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: waits
+      nodeSelector: pool=waits
+      wait: {conditions: [{type: example.com/Warm, status: "True"}]}
+    - name: runtime
+      nodeSelector: pool=runtime
+      checks: [{name: smi, container: {image: none, env: [{name: DEVICES, value: "8"}], runtimeClassName: late-class}}]
+    - name: agents
+      nodeSelector: pool=agents
+      wait: {daemonSets: [agents/*]}
 `
 
 func TestMain(m *testing.M) {

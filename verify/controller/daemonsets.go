@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// daemonLookups are the DaemonSets of namespaces as they were some moments ago.
+type daemonLookups struct {
+	mu          sync.Mutex
+	byNamespace map[string]*daemonLookup
+}
+
+type daemonLookup struct {
+	mu  sync.Mutex // held while they are looked up, so that a burst looks up once
+	at  time.Time
+	all []verify.DaemonSet
+}
+
+// daemonSets reports for each entry of wait.daemonSets whether the Pod on a Node is Ready; see [verify.Observed].
+func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.Node) (map[string]bool, error) {
+	ready := map[string]bool{}
+	pods := map[string]map[string]bool{} // by namespace: the DaemonSets with a Ready Pod on the Node
+	for _, entry := range entries {
+		namespace, _, _ := strings.Cut(entry, "/")
+		if _, ok := pods[namespace]; !ok {
+			found, err := l.readyDaemons(ctx, namespace, on.Name)
+			if err != nil {
+				return nil, fmt.Errorf("look up Pods of DaemonSet %s: %w", entry, err)
+			}
+			pods[namespace] = found
+		}
+		if _, every := verify.EveryOf(entry); !every {
+			if pods[namespace][entry] {
+				ready[entry] = true
+			}
+			continue
+		}
+		all, err := l.daemonSetsIn(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		ready[entry] = true
+		for _, daemonSet := range all {
+			if daemonSet.RunsOn(on) {
+				ready[daemonSet.Name] = pods[namespace][daemonSet.Name]
+			}
+		}
+	}
+	return ready, nil
+}
+
+// readyDaemons are the DaemonSets of a namespace, as NAMESPACE/NAME, that have a Ready Pod on a Node.
+func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[string]bool, error) {
+	options := metav1.ListOptions{ResourceVersion: fromCache}
+	options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", on).String()
+	list, err := l.client.CoreV1().Pods(namespace).List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	ready := map[string]bool{}
+	for _, pod := range list.Items {
+		owner := metav1.GetControllerOf(&pod)
+		if pod.Spec.NodeName == on && owner != nil && owner.Kind == "DaemonSet" && isReady(&pod) {
+			ready[namespace+"/"+owner.Name] = true
+		}
+	}
+	return ready, nil
+}
+
+// daemonSetsIn are the DaemonSets of a namespace. Nodes that wait at one time share a lookup.
+func (l *lookups) daemonSetsIn(ctx context.Context, namespace string) ([]verify.DaemonSet, error) {
+	entry := l.daemons.of(namespace)
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if l.now().Sub(entry.at) < lookupLasts {
+		return entry.all, nil
+	}
+	list, err := l.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
+	if err != nil {
+		return nil, fmt.Errorf("look up DaemonSets of namespace %s: %w", namespace, err)
+	}
+	entry.at, entry.all = l.now(), nil
+	for i := range list.Items {
+		if one := &list.Items[i]; one.DeletionTimestamp == nil {
+			entry.all = append(entry.all, verify.DaemonSet{Name: namespace + "/" + one.Name, Pod: one.Spec.Template.Spec})
+		}
+	}
+	return entry.all, nil
+}
+
+func (l *daemonLookups) of(namespace string) *daemonLookup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byNamespace == nil {
+		l.byNamespace = map[string]*daemonLookup{}
+	}
+	if l.byNamespace[namespace] == nil {
+		l.byNamespace[namespace] = &daemonLookup{}
+	}
+	return l.byNamespace[namespace]
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
+		}
+	}
+	return false
+}
