@@ -167,18 +167,28 @@ func matches(trace *trace, fact, pattern, reported string) (holds truth) {
 	return trace.test(fact, pattern, reported, holds)
 }
 
+// selects reports whether a device counts.
+func (d *DeviceCondition) selects(device *Device) bool {
+	return device.Driver == d.Driver && (d.Glob == "" || Match(d.Glob, device.Attributes[d.Attribute]))
+}
+
+// devicesKnown reports whether all devices of a driver are known.
+func (f *Facts) devicesKnown(driver string) bool {
+	return f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, driver)
+}
+
 // has counts devices.
 func (f *Facts) has(c *condition, trace *trace) truth {
 	if c.devices == nil {
 		return yes
 	}
 	found := 0
-	for _, device := range f.Devices {
-		if device.Driver == c.devices.Driver && (c.devices.Glob == "" || Match(c.devices.Glob, device.Attributes[c.devices.Attribute])) {
+	for i := range f.Devices {
+		if c.devices.selects(&f.Devices[i]) {
 			found++
 		}
 	}
-	known := f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, c.devices.Driver)
+	known := f.devicesKnown(c.devices.Driver)
 	holds := truthOf(found >= *c.devices.Min)
 	if found < *c.devices.Min && !known {
 		holds = unknown

@@ -124,7 +124,7 @@ func (r Rules) Keyed() (all []RuleKeys) {
 		if rule.sources != nil { // no rule of the policy
 			continue
 		}
-		of := RuleKeys{Rule: rule.name, Selects: rule.when.selects(nil)}
+		of := RuleKeys{Rule: rule.name, Selects: rule.selects()}
 		slices.Sort(of.Selects)
 		of.Selects = slices.Compact(of.Selects)
 		for _, key := range rule.keys {
@@ -139,6 +139,14 @@ func (r Rules) Keyed() (all []RuleKeys) {
 		all = append(all, of)
 	}
 	return all
+}
+
+// selects are the labels that the rule uses, some more than once.
+func (r *compiled) selects() (keys []string) {
+	for _, value := range r.set {
+		keys = append(keys, value.labels()...)
+	}
+	return r.when.selects(keys)
 }
 
 // selects adds the labels that the condition uses.
