@@ -56,6 +56,7 @@ type condition struct {
 	kubelet     *versioned
 	providerID  string
 	devices     *DeviceCondition
+	features    []featured
 	inventory   []attributed
 	any         []condition
 }
@@ -248,6 +249,7 @@ func (c *compiler) clause(of Clause, at *field.Path, groups bool) condition {
 		c.uses.devices.add(of.Devices.Driver, of.Devices.Attribute)
 		compiled.devices = c.devices(*of.Devices, at.Child("devices"))
 	}
+	compiled.features = c.features(of.Features, at.Child("features"))
 	compiled.inventory = c.attributes(of.Inventory, at.Child("inventory"))
 	return compiled
 }
@@ -356,6 +358,25 @@ func (c *compiler) devices(of DeviceCondition, at *field.Path) *DeviceCondition 
 		c.errs = append(c.errs, field.Invalid(at.Child("min"), *of.Min, "must be at least 1"))
 	}
 	return &of
+}
+
+func (c *compiler) features(of map[string]string, at *field.Path) (compiled []featured) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		_, element := CutFeature(name)
+		switch {
+		case name == "" || !IsDeclared(name) && element == "":
+			c.errs = append(c.errs, field.Invalid(at, name, "must be DOMAIN.FEATURE.ELEMENT of a NodeFeature, such as cpu.cpuid.AVX512F, or a declared feature of the Node, which has no dot"))
+		case of[name] == "":
+			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
+		case IsDeclared(name):
+			c.uses.declared.add(name)
+		default:
+			c.plugins = true
+			c.uses.features.add(name)
+		}
+		compiled = append(compiled, featured{name: name, pattern: of[name]})
+	}
+	return compiled
 }
 
 func (c *compiler) attributes(of map[string]string, at *field.Path) (compiled []attributed) {

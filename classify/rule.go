@@ -93,6 +93,9 @@ type Clause struct {
 	ProviderID string `json:"providerID"`
 	// Devices of the Node's ResourceSlices.
 	Devices *DeviceCondition `json:"devices"`
+	// Features of the Node, and a pattern with * for the value of each. A name with dots is that of a NodeFeature object. Another one is in
+	// status.declaredFeatures.
+	Features map[string]string `json:"features,omitempty"`
 	// What an inventory says: SOURCE.ATTRIBUTE and a pattern with *.
 	Inventory map[string]string `json:"inventory,omitempty"`
 }
@@ -144,7 +147,7 @@ func (c Condition) reported() bool {
 }
 
 func (c Clause) reported() bool {
-	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil
+	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil || len(c.Features) > 0
 }
 
 // InventoryFact is a fact of an inventory that a rule uses, and where the rule names it.

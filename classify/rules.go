@@ -18,6 +18,7 @@ type uses struct {
 	capacity, allocatable map[string]bool
 	system                bool
 	devices               Drivers
+	declared, features    Features
 	inventory             bool
 }
 
@@ -29,6 +30,9 @@ type Drivers map[string][]string
 
 // Same reports whether rules use the same.
 func (d Drivers) Same(other Drivers) bool { return maps.EqualFunc(d, other, slices.Equal) }
+
+// None reports whether rules use none.
+func (d Drivers) None() bool { return len(d) == 0 }
 
 // add notes an attribute; empty: only how many devices there are.
 func (d *Drivers) add(driver, attribute string) {

@@ -133,7 +133,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
-	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))
+	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err
