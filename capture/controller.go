@@ -11,12 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	eventrecord "k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/keymutex"
 
+	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
@@ -53,7 +55,7 @@ func (noObject) UID() types.UID   { return "" }
 func (noObject) Accepted() []byte { return nil }
 func (noObject) Err() error       { return nil }
 
-// Options are what a Controller works with. All fields are required but Object, Cluster, Resync and Now.
+// Options are what a Controller works with. All fields are required but Object, Cluster, Resync, Now and Objects.
 type Options struct {
 	Client    kubernetes.Interface
 	Records   Records
@@ -72,6 +74,8 @@ type Options struct {
 	LabelPatches int
 	// InventoryFiles is the folder of the files that the policy names below [inventory.Mounts].
 	InventoryFiles string
+	// Objects reads NodeFeature objects; nil: none are read.
+	Objects dynamic.Interface
 }
 
 // Controller reconciles each Node that was observed, and each Node whose record changed. While it does not lead, it leaves that to the
@@ -88,7 +92,8 @@ type Controller struct {
 	standby      *standby
 	rollout      rollout
 	brake        brake
-	devices      *devices
+	devices      *published[classify.Drivers, observe.Devices]
+	features     *published[classify.Features, observe.Features]
 	inventories  *inventories
 	labelPace    *labelPace
 	compliance   *compliance
@@ -149,7 +154,7 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
 		brake:  brake{held: map[string]time.Time{}},
 		fights: newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
-		newPolicy: make(chan struct{}, 1), devices: newDevices(), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
+		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
 	}
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
 	c.observations = newObservations(gated, func(after time.Duration) {
@@ -181,6 +186,7 @@ func (c *Controller) EnqueueAll() {
 	c.countByLabel()
 	c.lookAtRules()
 	signal(c.devices.newPolicy)
+	signal(c.features.newPolicy)
 	signal(c.inventories.newPolicy)
 	c.enqueueAll()
 }
@@ -249,7 +255,10 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	c.Guard.Check(ctx) // before the first decision
 	c.checkRules(ctx)
 	done.Go(func() { c.rollOut(ctx) })
-	done.Go(func() { c.followDevices(ctx) })
+	done.Go(func() { c.devices.follow(ctx, c) })
+	if c.Objects != nil {
+		done.Go(func() { c.features.follow(ctx, c) })
+	}
 	done.Go(func() { c.followInventories(ctx) })
 	done.Go(func() { c.Guard.Run(ctx) })
 	if c.Resync > 0 { // a safety net: where nothing differs, nothing is written

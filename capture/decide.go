@@ -75,6 +75,8 @@ type Circumstances struct {
 	Ambiguous bool
 	// Devices are those of a Node, as far as rules use them; nil: they are not known.
 	Devices func(node string) observe.Devices
+	// Features are those of a Node's NodeFeature objects, as far as rules use them; nil: they are not known.
+	Features func(node string) observe.Features
 	// Follows is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
 	Follows *record.Record
 	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.

@@ -84,7 +84,7 @@ func newDevicesCluster(t *testing.T, sections string, denied error) *devicesClus
 	})
 	var done sync.WaitGroup
 	t.Cleanup(done.Wait)
-	done.Go(func() { w.leader.followDevices(t.Context()) })
+	done.Go(func() { w.leader.devices.follow(t.Context(), w.leader.Controller) })
 	return w
 }
 
@@ -210,28 +210,28 @@ func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *test
 				}
 			}
 			assert.Equal(t, 1, reported)
-			assert.False(t, w.leader.devices.known(w.leader.Policy().LabelRules().Drivers()))
+			assert.False(t, w.leader.devices.known(w.leader.Policy()))
 
 			w.mu.Lock()
 			w.denied = nil
 			w.mu.Unlock()
 			_, err := w.slices.ResourceV1().ResourceSlices().Create(t.Context(), gpuSlice("s1", "n1", "RTX"), metav1.CreateOptions{})
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return w.leader.devices.known(w.leader.Policy().LabelRules().Drivers()) }, 3*time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return w.leader.devices.known(w.leader.Policy()) }, 3*time.Minute, time.Millisecond)
 			w.becomes(labels{"gpu": "rtx"})
 		})
 	}
 }
 
 func TestDevicesOfNewRulesAreNotThoseOfTheOldOnes(t *testing.T) {
-	d := newDevices()
-	rtx, nic := loadPolicy(t, rtxRule).LabelRules().Drivers(), loadPolicy(t, nicRule).LabelRules().Drivers()
+	d := newPublished(deviceKind())
+	rtx, nic := loadPolicy(t, rtxRule), loadPolicy(t, nicRule)
 	unknown := observe.Devices{}
-	assert.True(t, d.known(nil), "nothing is looked at")
-	assert.Equal(t, unknown, d.of("n1", nil))
-	d.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), rtx)})
+	assert.True(t, d.known(loadPolicy(t, "")), "nothing is looked at")
+	assert.Equal(t, unknown, d.of("n1", loadPolicy(t, "")))
+	d.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), rtx.LabelRules().Drivers())})
 	assert.Equal(t, unknown, d.of("n1", rtx), "not all slices were read")
-	d.read(rtx)
+	d.allRead(rtx.LabelRules().Drivers())
 	assert.NotEqual(t, unknown, d.of("n1", rtx))
 	assert.Equal(t, observe.DevicesOf(nil), d.of("n2", rtx), "a Node without devices")
 	assert.Equal(t, unknown, d.of("n1", nic))
@@ -242,7 +242,9 @@ func TestDevicesOfNewRulesAreNotThoseOfTheOldOnes(t *testing.T) {
 
 func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	r := newCluster(t, rtxRule).leader()
-	slim := r.slimSlice(func(*resourcev1.ResourceSlice, classify.Drivers) *observe.Slice { panic("cannot read") }, gpuSlice("s", "n1", "RTX"), nil)
+	r.devices.slim = func(any, classify.Drivers) publication { panic("cannot read") }
+	slim, ok := r.devices.slimmed(r.Controller, gpuSlice("s", "n1", "RTX"), nil).(*observe.Slice)
+	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, []string{"gpu.nvidia.com"}, observe.DevicesOf([]*observe.Slice{slim}).Join(classify.Facts{}).Incomplete)
 	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))

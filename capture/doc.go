@@ -19,7 +19,7 @@
 //   - An item that another client keeps undoing waits longer each time before it is set again. A gate stays as long as such an item waits.
 //   - If a live Node without a gate changes all the time, its record is written at most once a second. First records, registrations, gates
 //     and deletions never wait, and the last state is always recorded.
-//   - ResourceSlices are read only while rules use devices. Slices that cannot be read are not known, and decide nothing.
+//   - ResourceSlices and NodeFeature objects are read only while rules use them. Those that cannot be read are not known, and decide nothing.
 //   - Only the leader reads inventories. A source that cannot be read, is stale or waits for an operator changes no label.
 //   - No single object stops the process. A panic in the work on one is logged and counted, and the Node is tried again.
 package capture

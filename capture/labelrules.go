@@ -46,7 +46,7 @@ func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in 
 
 // classify is what the rules say of a Node after the change. The labels in own are those that rules have set on it.
 func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
-	facts := in.devicesOf(node.Name).Join(node.Facts(c.labelsOfOthers(r, node, own, in.Policy), in.Policy.LabelRules(), in.Now))
+	facts := in.published(node.Name, node.Facts(c.labelsOfOthers(r, node, own, in.Policy), in.Policy.LabelRules(), in.Now))
 	if in.Inventory != nil {
 		facts.Inventory = in.Inventory(node)
 	}
@@ -124,11 +124,15 @@ func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumst
 	}
 }
 
-func (in Circumstances) devicesOf(node string) observe.Devices {
-	if in.Devices == nil {
-		return observe.Devices{}
+// published adds the devices and features of a Node to what else is known of it.
+func (in Circumstances) published(node string, facts classify.Facts) classify.Facts {
+	if in.Devices != nil {
+		facts = in.Devices(node).Join(facts)
 	}
-	return in.Devices(node)
+	if in.Features != nil {
+		facts = in.Features(node).Join(facts)
+	}
+	return facts
 }
 
 // withoutMarks are labels as records have them: without Adopted, Brought and Since. A change that lists them is made once the record has

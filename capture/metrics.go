@@ -143,7 +143,9 @@ func (m *Metrics) watch(c *Controller) {
 				return 0
 			}),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
-			func() float64 { return oneIf(!c.devices.known(c.Policy().LabelRules().Drivers())) }),
+			func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
+		gauge("nodekeep_rules_features_unknown", "1 while rules look at features of NodeFeature objects, and these have not been read; 0 otherwise.",
+			func() float64 { return oneIf(!c.features.known(c.Policy())) }),
 		gauge("nodekeep_migrations_open", "Migrations of labels in the policy.", func() float64 { return float64(len(c.Policy().Migrations())) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)

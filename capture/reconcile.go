@@ -196,7 +196,7 @@ func (a *attempt) decide() Action {
 	}
 	in := Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
-		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p),
+		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: a.features.under(p),
 		Inventory: a.inventories.under(p, a.Now(), nil),
 	}
 	var violations []governance.Violation

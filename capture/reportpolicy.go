@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/inventory/fetch"
@@ -35,13 +36,30 @@ func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
 
 // reportDevices reports once why rules about devices decide nothing.
 func (c *Controller) reportDevices(err error) {
-	log, event := c.devices.news(err.Error(), c.leading.Load())
+	log, event := c.devices.news(err, c.leading.Load())
 	if log {
 		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
 	if event {
 		c.warnOfPolicy(DevicesUnknown,
 			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
+			err)
+	}
+}
+
+// reportFeatures reports once why rules about features decide nothing. That NFD is not installed is no error.
+func (c *Controller) reportFeatures(err error) {
+	log, event := c.features.news(err, c.leading.Load())
+	switch {
+	case apierrors.IsNotFound(err) && log:
+		c.Logger.Info("rules look at features of node feature discovery, which is not installed; until it is, these rules decide nothing")
+	case apierrors.IsNotFound(err):
+	case log:
+		c.Logger.Warn("rules look at features, and the node feature objects cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
+	}
+	if event && !apierrors.IsNotFound(err) {
+		c.warnOfPolicy(FeaturesUnknown,
+			"Rules look at features, and the NodeFeature objects cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.features=true. (%v)",
 			err)
 	}
 }

@@ -32,6 +32,7 @@ const decisionsAnew = 12
 type inputs struct {
 	record      string // version of the ConfigMap; empty: there is no record
 	devices     observe.Devices
+	features    observe.Features
 	annotations int // bytes, of other clients
 	shared      unique.Handle[sharedInputs]
 }
@@ -52,7 +53,7 @@ func (c *Controller) inputsOf(name string) inputs {
 		return inputs{}
 	}
 	return inputs{
-		record: entry.Version, devices: c.devices.of(name, p.LabelRules().Drivers()), annotations: c.observations.annotationBytes(name),
+		record: entry.Version, devices: c.devices.of(name, p), features: c.features.of(name, p), annotations: c.observations.annotationBytes(name),
 		shared: unique.Make(sharedInputs{
 			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.rollout.holds(p.RulesHash()), inventory: c.inventories.inForce(p, c.Now()),
 		}),

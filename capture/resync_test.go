@@ -23,6 +23,7 @@ const everyInput = `labels:
   rules:
   - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
   - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX*"}}, set: {gpu: rtx}}
+  - {name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "yes"}}
 inventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]
 governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}
 `
@@ -53,7 +54,8 @@ func settles(t *testing.T, w *cluster) *replica {
 	r := w.leader()
 	if w.policy.LabelRules().LooksAtInventory() {
 		r.lists("n1")
-		r.devices.read(w.policy.LabelRules().Drivers())
+		r.devices.allRead(w.policy.LabelRules().Drivers())
+		r.features.allRead(w.policy.LabelRules().NodeFeatures())
 	}
 	r.rollout.release(w.policy.RulesHash())
 	require.Empty(t, r.works())
@@ -72,6 +74,9 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		"Cluster": func(_ *cluster, r *replica) { r.Cluster = func() string { return "other" } },
 		"Devices": func(_ *cluster, r *replica) {
 			r.devices.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), classify.Drivers{"gpu.nvidia.com": {"productName"}})})
+		},
+		"Features": func(_ *cluster, r *replica) {
+			r.features.set("n1", []any{observe.NodeFeatureOf(avxOf("n1"), classify.Features{"cpu.cpuid.AVX512F"})})
 		},
 		"Inventory": func(w *cluster, _ *replica) { w.passes(w.policy.Inventory()[0].StaleAfter + time.Second) },
 		"Overdue":   nil, // see TestANodeForWhichSomethingIsDueLaterIsNotSkipped

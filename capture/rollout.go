@@ -119,7 +119,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	}
 	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
 	if (rules != inForce || !noted) && accepted != rules && !p.AcceptsRules() {
-		if !c.devices.known(p.LabelRules().Drivers()) || !c.inventories.known(p, c.Now()) {
+		if !c.devices.settled(p) || !c.features.settled(p) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
 		changed, renamed, of := c.alteredNodes(p, nil)
@@ -159,7 +159,7 @@ func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 // from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
 func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
 	in := Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
 	}
 	for _, name := range c.observations.names() {
 		_, node := c.observations.look(name)

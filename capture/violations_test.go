@@ -114,3 +114,24 @@ func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
 		assert.Zero(t, nodes)
 	})
 }
+
+func TestAValueOfFactsThatGovernanceForbidsIsReportedAndMarksTheNode(t *testing.T) {
+	const byFact = `
+labels: {rules: [{name: tier, set: {tier: "{labels.class}"}}]}
+governance:
+  keys: [{key: tier, values: [gold], mode: deny}]
+  noncompliant: {taint: "example.com/noncompliant:NoExecute"}
+`
+	w := newCluster(t, byFact, node("a", "10", labels{"class": "iron"}, owned("kubectl-label", "class")))
+	r := w.leader()
+	r.rollout.release(w.policy.RulesHash())
+	require.Empty(t, r.works())
+	r.reconciles()
+	assert.Equal(t, "iron", w.shows()["tier"], "the rule is in force")
+	assert.Contains(t, w.shows(), "example.com/noncompliant:NoExecute")
+	assert.Contains(t, r.reported(), GovernanceViolated)
+	w.edit(func(n *corev1.Node) { n.Labels["class"] = "gold" })
+	require.Empty(t, r.works())
+	assert.Equal(t, "gold", w.shows()["tier"])
+	assert.NotContains(t, w.shows(), "example.com/noncompliant:NoExecute")
+}

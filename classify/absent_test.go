@@ -12,7 +12,6 @@ import (
 )
 
 func TestEvaluateWhatRulesRemove(t *testing.T) {
-	type labels = map[string]string
 	type derived = map[string]record.Derived
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	absent := func(rule string) record.Derived { return record.Derived{Rule: rule, Absent: true} }

@@ -23,6 +23,7 @@ import (
 const (
 	maxRules        = 200
 	maxAlternatives = 100 // of any
+	maxValues       = 200
 )
 
 // compiled is a rule that was checked.
@@ -31,7 +32,8 @@ type compiled struct {
 	when   condition
 	keys   []string // sorted
 	set    map[string]template
-	absent map[string]bool // those of keys that are removed
+	values map[string]string // what stands in place of a fact's text
+	absent map[string]bool   // those of keys that are removed
 	// sources are the labels that the keys follow; nil but in the rule of [Rules.Copying].
 	sources map[string]string
 	hold    time.Duration
@@ -54,6 +56,7 @@ type condition struct {
 	kubelet     *versioned
 	providerID  string
 	devices     *DeviceCondition
+	features    []featured
 	inventory   []attributed
 	any         []condition
 }
@@ -125,8 +128,9 @@ func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) {
 func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 	one := compiled{
 		name: rule.Name, keys: slices.Sorted(maps.Keys(rule.Set)), set: map[string]template{}, hold: c.hold(rule.Hold, at.Child("hold")),
-		force: rule.Precedence == RuleWins, audit: rule.Mode == Audit,
+		force: rule.Precedence == RuleWins, audit: rule.Mode == Audit, values: rule.Values,
 	}
+	facts := false
 	one.when = c.condition(rule.When, at.Child("when"))
 	if one.when.nameRegex != nil {
 		c.groups = one.when.nameRegex.SubexpNames()[1:]
@@ -155,10 +159,15 @@ func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 				c.errs = append(c.errs, field.Invalid(in, literal, wrong))
 			}
 		}
-		one.set[key] = value
+		for _, copied := range value.labels() {
+			c.earlierOnly(copied, in)
+		}
+		c.devicesOf(one.when.devices, value, rule.Set[key], in)
+		one.set[key], facts = value, facts || len(value.facts) > 0
 		value.note(c.uses)
 		c.inventory = c.inventory || value.inventory()
 	}
+	c.table(rule.Values, facts, at.Child("values"))
 	one.absent = c.absent(rule, at.Child("ensureAbsent"))
 	one.keys = slices.Sorted(slices.Values(slices.Concat(one.keys, slices.Collect(maps.Keys(one.absent)))))
 	one.inventory = c.inventory
@@ -240,6 +249,7 @@ func (c *compiler) clause(of Clause, at *field.Path, groups bool) condition {
 		c.uses.devices.add(of.Devices.Driver, of.Devices.Attribute)
 		compiled.devices = c.devices(*of.Devices, at.Child("devices"))
 	}
+	compiled.features = c.features(of.Features, at.Child("features"))
 	compiled.inventory = c.attributes(of.Inventory, at.Child("inventory"))
 	return compiled
 }
@@ -253,11 +263,48 @@ func (c *compiler) selector(text string, at *field.Path) labels.Requirements {
 	}
 	requirements, _ := selector.Requirements()
 	for _, requirement := range requirements {
-		if last, set := c.later[requirement.Key()]; set && last >= c.rule {
-			c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("%s is set by this rule or a later one: a rule selects on labels of earlier rules only", requirement.Key())))
-		}
+		c.earlierOnly(requirement.Key(), at)
 	}
 	return requirements
+}
+
+// earlierOnly allows labels that no rule sets, or that only earlier rules set.
+func (c *compiler) earlierOnly(key string, at *field.Path) {
+	if last, set := c.later[key]; set && last >= c.rule {
+		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("%s is set by this rule or a later one: a rule uses labels of earlier rules only", key)))
+	}
+}
+
+// devicesOf notes the attributes of devices that a value is made of.
+func (c *compiler) devicesOf(devices *DeviceCondition, value template, text string, at *field.Path) {
+	for _, fact := range value.facts {
+		switch {
+		case fact.group != devicesGroup:
+		case devices == nil:
+			c.errs = append(c.errs, field.Invalid(at, text, "{devices."+fact.name+"} needs when.devices, which says of which driver"))
+		default:
+			c.uses.devices.add(devices.Driver, fact.name)
+		}
+	}
+}
+
+// table checks what stands in place of texts.
+func (c *compiler) table(values map[string]string, facts bool, at *field.Path) {
+	if len(values) > maxValues {
+		c.errs = append(c.errs, field.TooMany(at, len(values), maxValues))
+		return
+	}
+	if len(values) > 0 && !facts {
+		c.errs = append(c.errs, field.Forbidden(at, "no value in set has a fact, such as {devices.productName}, whose text the table could replace"))
+	}
+	for _, text := range slices.Sorted(maps.Keys(values)) {
+		if text == "" {
+			c.errs = append(c.errs, field.Invalid(at, text, "must be a text that a Node can have"))
+		}
+		for _, wrong := range validation.IsValidLabelValue(values[text]) {
+			c.errs = append(c.errs, field.Invalid(at.Key(text), values[text], wrong))
+		}
+	}
 }
 
 func (c *compiler) nameRegex(text string, at *field.Path) *regexp.Regexp {
@@ -311,6 +358,25 @@ func (c *compiler) devices(of DeviceCondition, at *field.Path) *DeviceCondition 
 		c.errs = append(c.errs, field.Invalid(at.Child("min"), *of.Min, "must be at least 1"))
 	}
 	return &of
+}
+
+func (c *compiler) features(of map[string]string, at *field.Path) (compiled []featured) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		_, element := CutFeature(name)
+		switch {
+		case name == "" || !IsDeclared(name) && element == "":
+			c.errs = append(c.errs, field.Invalid(at, name, "must be DOMAIN.FEATURE.ELEMENT of a NodeFeature, such as cpu.cpuid.AVX512F, or a declared feature of the Node, which has no dot"))
+		case of[name] == "":
+			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
+		case IsDeclared(name):
+			c.uses.declared.add(name)
+		default:
+			c.plugins = true
+			c.uses.features.add(name)
+		}
+		compiled = append(compiled, featured{name: name, pattern: of[name]})
+	}
+	return compiled
 }
 
 func (c *compiler) attributes(of map[string]string, at *field.Path) (compiled []attributed) {

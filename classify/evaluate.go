@@ -146,25 +146,35 @@ func (e *evaluation) set(at int, key string) Outcome {
 	value, literal := rule.set[key].literal()
 	if !literal { // a literal was validated when the rules were compiled
 		var err error
-		switch value, err = rule.set[key].render(&e.facts, rule.when.nameRegex); {
+		switch value, err = e.render(rule.set[key], rule); {
 		case errors.Is(err, errUnknown):
 			return e.block(at, key)
 		case errors.Is(err, errAbsent) && rule.hold > 0 && !rule.audit:
 			return e.held(at, key)
 		case errors.Is(err, errAbsent):
 			return False
+		case err != nil:
+			return e.problem(rule, key, "", err.Error())
 		}
 		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
 			if rule.set[key].inventory() { // an error of the inventory removes no label
 				e.block(at, key)
-			} else if !rule.audit {
-				put(&e.invalid, key, true)
+				e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: strings.Join(wrong, "; ")})
+				return Invalid
 			}
-			e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: strings.Join(wrong, "; ")})
-			return Invalid
+			return e.problem(rule, key, value, strings.Join(wrong, "; "))
 		}
 	}
 	return e.give(rule, key, derivedBy(rule, value))
+}
+
+// problem decides a key to no value.
+func (e *evaluation) problem(rule *compiled, key, value, why string) Outcome {
+	if !rule.audit {
+		put(&e.invalid, key, true)
+	}
+	e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: why})
+	return Invalid
 }
 
 // block keeps later rules from the key. The value from before stays if this rule or a later one made it and still sets the key. An earlier

@@ -81,7 +81,6 @@ func with(labels, over map[string]string) map[string]string {
 }
 
 func TestEvaluate(t *testing.T) {
-	type labels = map[string]string
 	gpuBefore := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu"}, "gpu.count": {Value: "2", Rule: "gpu"}, "tier": {Value: "dual-gpu", Rule: "dual-gpu"}}
 	one := func(when classify.Condition) []classify.Rule {
 		return []classify.Rule{{Name: "one", When: when, Set: map[string]string{"hit": "true"}}, {Name: "default", Set: map[string]string{"hit": "false"}}}

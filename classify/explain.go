@@ -140,11 +140,11 @@ func (t *trace) step(e *evaluation, rule *compiled, key string, outcome Outcome)
 	}
 	tests := slices.Clone(t.tests)
 	for _, fact := range rule.set[key].facts {
-		text, known := fact.of(&e.facts, rule.when.nameRegex)
+		text, known, _ := e.fact(fact, rule)
 		test := Test{Fact: fact.group + "." + fact.name, Value: text, Known: known, Plugin: !known && isExtended(fact.name), holds: yes}
 		if !known {
 			test.holds = unknown
-		} else if fact.group == inventoryGroup && text == "" {
+		} else if fact.mayLack() && text == "" {
 			test.holds = no
 		}
 		if outcome != False && outcome != Held || test.holds == no {

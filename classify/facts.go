@@ -30,6 +30,13 @@ type Facts struct {
 	DevicesKnown bool
 	Incomplete   []string
 
+	// Declared are the features that the kubelet declares in the Node's status (KEP-5328).
+	Declared []string
+	// Features are those of the Node's NodeFeature objects, with their values, as far as rules use them. FeaturesKnown says that the objects
+	// were read.
+	Features      map[string][]string
+	FeaturesKnown bool
+
 	// Inventory is what the sources of the policy's inventory say of the Node, by source and attribute. A value is empty if the Node does
 	// not have the attribute. A source or attribute that is missing here is not known.
 	Inventory map[string]map[string]string
@@ -79,7 +86,7 @@ func (r Rules) Same(a, b Facts) bool {
 		return true
 	}
 	return equal(a.Capacity, b.Capacity, r.uses.capacity) && equal(a.Allocatable, b.Allocatable, r.uses.allocatable) &&
-		(!r.uses.system || a.System == b.System && a.ProviderID == b.ProviderID) && a.PluginsRegistered == b.PluginsRegistered
+		(!r.uses.system || a.System == b.System && a.ProviderID == b.ProviderID) && r.uses.declared.sameDeclared(a, b) && a.PluginsRegistered == b.PluginsRegistered
 }
 
 // satisfy is whether the facts satisfy a condition, without its labels and alternatives. If there is a trace, it notes each fact.
@@ -110,6 +117,9 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 		holds = trace.test("providerID", c.providerID, "", no)
 	} else {
 		holds = holds.and(matches(trace, "providerID", c.providerID, f.ProviderID))
+	}
+	for _, of := range c.features {
+		holds = holds.and(f.provides(of, trace))
 	}
 	for _, of := range c.inventory {
 		holds = holds.and(f.lists(of, trace))
@@ -167,18 +177,28 @@ func matches(trace *trace, fact, pattern, reported string) (holds truth) {
 	return trace.test(fact, pattern, reported, holds)
 }
 
+// selects reports whether a device counts.
+func (d *DeviceCondition) selects(device *Device) bool {
+	return device.Driver == d.Driver && (d.Glob == "" || Match(d.Glob, device.Attributes[d.Attribute]))
+}
+
+// devicesKnown reports whether all devices of a driver are known.
+func (f *Facts) devicesKnown(driver string) bool {
+	return f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, driver)
+}
+
 // has counts devices.
 func (f *Facts) has(c *condition, trace *trace) truth {
 	if c.devices == nil {
 		return yes
 	}
 	found := 0
-	for _, device := range f.Devices {
-		if device.Driver == c.devices.Driver && (c.devices.Glob == "" || Match(c.devices.Glob, device.Attributes[c.devices.Attribute])) {
+	for i := range f.Devices {
+		if c.devices.selects(&f.Devices[i]) {
 			found++
 		}
 	}
-	known := f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, c.devices.Driver)
+	known := f.devicesKnown(c.devices.Driver)
 	holds := truthOf(found >= *c.devices.Min)
 	if found < *c.devices.Min && !known {
 		holds = unknown

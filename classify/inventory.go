@@ -36,7 +36,7 @@ func (r Rules) markInventory() {
 	keys := sets.New[string]()
 	for i := range r.all {
 		rule := &r.all[i]
-		rule.inventory = rule.inventory || keys.HasAny(rule.when.selects(nil)...)
+		rule.inventory = rule.inventory || keys.HasAny(rule.selects()...)
 		if rule.inventory {
 			keys.Insert(rule.keys...)
 		}

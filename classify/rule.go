@@ -20,9 +20,11 @@ type Rule struct {
 	Name string `json:"name"`
 	// What must hold of a Node. Without it, the rule is for every Node.
 	When Condition `json:"when"`
-	// The labels that the rule sets. Values may contain {name.GROUP}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD} and
-	// {inventory.SOURCE.ATTRIBUTE}.
+	// The labels that the rule sets. A value may contain facts, such as {capacity.RESOURCE}; docs/rules.md lists them.
 	Set map[string]string `json:"set"`
+	// A table of texts that a Node reports, and what each becomes in the value of a label.
+	// +kubebuilder:validation:MaxProperties=200
+	Values map[string]string `json:"values,omitempty"`
 	// Labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
 	EnsureAbsent []string `json:"ensureAbsent,omitempty"`
 	// How long a label stays after the rule became false, such as 15m. A rule about extended resources or devices holds its labels for 10m
@@ -91,6 +93,9 @@ type Clause struct {
 	ProviderID string `json:"providerID"`
 	// Devices of the Node's ResourceSlices.
 	Devices *DeviceCondition `json:"devices"`
+	// Features of the Node, and a pattern with * for the value of each. A name with dots is that of a NodeFeature object. Another one is in
+	// status.declaredFeatures.
+	Features map[string]string `json:"features,omitempty"`
 	// What an inventory says: SOURCE.ATTRIBUTE and a pattern with *.
 	Inventory map[string]string `json:"inventory,omitempty"`
 }
@@ -142,7 +147,7 @@ func (c Condition) reported() bool {
 }
 
 func (c Clause) reported() bool {
-	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil
+	return len(c.Capacity)+len(c.Allocatable) > 0 || c.Node != (NodeCondition{}) || c.ProviderID != "" || c.Devices != nil || len(c.Features) > 0
 }
 
 // InventoryFact is a fact of an inventory that a rule uses, and where the rule names it.
@@ -178,6 +183,30 @@ func (c Clause) inventoryFacts(at *field.Path) (facts []InventoryFact) {
 		facts = append(facts, inventoryFact(name, at.Child("inventory").Key(name)))
 	}
 	return facts
+}
+
+// LabelFacts are the labels whose values the rule copies.
+func (r Rule) LabelFacts() (keys []string) {
+	for _, key := range slices.Sorted(maps.Keys(r.Set)) {
+		value, _ := parseTemplate(r.Set[key], nil) // an error is reported elsewhere
+		keys = append(keys, value.labels()...)
+	}
+	return keys
+}
+
+// Listed is the rule's table if each of its texts can become the value of the label. Then the value is one fact, and no other value has another.
+func (r Rule) Listed(key string) map[string]string {
+	facts := map[factName]bool{}
+	for _, text := range r.Set {
+		value, _ := parseTemplate(text, nil)
+		for _, fact := range value.facts {
+			facts[fact] = true
+		}
+	}
+	if value := r.Set[key]; len(facts) != 1 || !strings.HasPrefix(value, "{") || strings.Index(value, "}") != len(value)-1 {
+		return nil // the table is for other facts, too
+	}
+	return r.Values
 }
 
 func inventoryFact(name string, at *field.Path) InventoryFact {

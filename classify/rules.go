@@ -18,6 +18,7 @@ type uses struct {
 	capacity, allocatable map[string]bool
 	system                bool
 	devices               Drivers
+	declared, features    Features
 	inventory             bool
 }
 
@@ -29,6 +30,9 @@ type Drivers map[string][]string
 
 // Same reports whether rules use the same.
 func (d Drivers) Same(other Drivers) bool { return maps.EqualFunc(d, other, slices.Equal) }
+
+// None reports whether rules use none.
+func (d Drivers) None() bool { return len(d) == 0 }
 
 // add notes an attribute; empty: only how many devices there are.
 func (d *Drivers) add(driver, attribute string) {
@@ -124,7 +128,7 @@ func (r Rules) Keyed() (all []RuleKeys) {
 		if rule.sources != nil { // no rule of the policy
 			continue
 		}
-		of := RuleKeys{Rule: rule.name, Selects: rule.when.selects(nil)}
+		of := RuleKeys{Rule: rule.name, Selects: rule.selects()}
 		slices.Sort(of.Selects)
 		of.Selects = slices.Compact(of.Selects)
 		for _, key := range rule.keys {
@@ -139,6 +143,14 @@ func (r Rules) Keyed() (all []RuleKeys) {
 		all = append(all, of)
 	}
 	return all
+}
+
+// selects are the labels that the rule uses, some more than once.
+func (r *compiled) selects() (keys []string) {
+	for _, value := range r.set {
+		keys = append(keys, value.labels()...)
+	}
+	return r.when.selects(keys)
 }
 
 // selects adds the labels that the condition uses.

@@ -3,11 +3,11 @@ package classify
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // A template is literal text, and facts between it.
@@ -19,9 +19,15 @@ type template struct {
 // factName is a placeholder: {group.name}.
 type factName struct{ group, name string }
 
+// Groups of facts.
+const (
+	labelsGroup  = "labels"
+	devicesGroup = "devices"
+)
+
 var (
 	errUnknown = errors.New("the fact is not known")
-	errAbsent  = errors.New("the inventory does not have the attribute of this Node")
+	errAbsent  = errors.New("this Node does not have what the value is made of")
 )
 
 // parseTemplate takes a value apart. groups are the named groups of the rule's nameRegex.
@@ -61,6 +67,16 @@ func (f factName) check(groups []string) error {
 			return nil
 		}
 		return fmt.Errorf("{node.%s} is not a fact: use node.arch, node.os, node.kernel, node.runtime or node.kubelet", f.name)
+	case labelsGroup:
+		if len(validation.IsQualifiedName(f.name)) == 0 {
+			return nil
+		}
+		return fmt.Errorf("{labels.%s} is not a fact: write {labels.KEY} with the key of a label", f.name)
+	case devicesGroup:
+		if f.name != "" {
+			return nil
+		}
+		return errors.New("{devices.} is not a fact: write {devices.ATTRIBUTE}")
 	case inventoryGroup:
 		if source, attribute, _ := strings.Cut(f.name, "."); source != "" && attribute != "" {
 			return nil
@@ -72,7 +88,7 @@ func (f factName) check(groups []string) error {
 		}
 		return fmt.Errorf("{name.%s} is not a named group of nameRegex: write (?P<%s>...) there", f.name, f.name)
 	}
-	return fmt.Errorf("{%s.%s} is not a fact: use {name.GROUP}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD} or {inventory.SOURCE.ATTRIBUTE}", f.group, f.name)
+	return fmt.Errorf("{%s.%s} is not a fact: use {name.GROUP}, {labels.KEY}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD}, {devices.ATTRIBUTE} or {inventory.SOURCE.ATTRIBUTE}", f.group, f.name)
 }
 
 // literal is the value of a template without facts.
@@ -94,18 +110,35 @@ func (t template) note(uses *uses) {
 	}
 }
 
-// render is the value with the facts of a Node. The error is errUnknown if one is not known, and errAbsent if an inventory does not have it.
-func (t template) render(facts *Facts, name *regexp.Regexp) (string, error) {
+// labels are the keys of labels that the template copies.
+func (t template) labels() (keys []string) {
+	for _, fact := range t.facts {
+		if fact.group == labelsGroup {
+			keys = append(keys, fact.name)
+		}
+	}
+	return keys
+}
+
+// render is the value with the facts of a Node. The error is errUnknown if one is not known, and errAbsent if the Node does not have it. Another error
+// says why there is no one value.
+func (e *evaluation) render(t template, rule *compiled) (string, error) {
 	var value strings.Builder
 	value.WriteString(t.literals[0])
 	absent := false
 	for i, fact := range t.facts {
-		text, known := fact.of(facts, name)
+		text, known, err := e.fact(fact, rule)
+		if err != nil {
+			return "", err
+		}
 		if !known {
 			return "", errUnknown
 		}
-		if fact.group == inventoryGroup && text == "" {
-			absent = true
+		absent = absent || text == "" && fact.mayLack()
+		if as, listed := rule.values[text]; listed {
+			text = as
+		} else if fact.group == devicesGroup {
+			text = asValue(text)
 		}
 		value.WriteString(text)
 		value.WriteString(t.literals[i+1])
@@ -116,28 +149,69 @@ func (t template) render(facts *Facts, name *regexp.Regexp) (string, error) {
 	return value.String(), nil
 }
 
-func (f factName) of(facts *Facts, name *regexp.Regexp) (text string, known bool) {
+// mayLack reports whether a Node may not have the fact. There is no label then.
+func (f factName) mayLack() bool {
+	return f.group == inventoryGroup || f.group == labelsGroup || f.group == devicesGroup
+}
+
+// asValue is a text as the value of a label: in lower case, and no longer than one. A hyphen replaces each other character, also a dot.
+func asValue(text string) string {
+	mapped := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(text))
+	for strings.Contains(mapped, "--") {
+		mapped = strings.ReplaceAll(mapped, "--", "-")
+	}
+	return strings.Trim(mapped[:min(len(mapped), validation.LabelValueMaxLength)], "-_")
+}
+
+// fact is the text of a fact. It is empty if the Node does not have it.
+func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, err error) {
+	facts, name := &e.facts, rule.when.nameRegex
 	switch f.group {
 	case "capacity":
 		amount, known := facts.quantity(facts.Capacity, corev1.ResourceName(f.name))
-		return amount.String(), known
+		return amount.String(), known, nil
 	case "allocatable":
 		amount, known := facts.quantity(facts.Allocatable, corev1.ResourceName(f.name))
-		return amount.String(), known
+		return amount.String(), known, nil
+	case labelsGroup:
+		_, blocked := e.result.Blocked[f.name]
+		return e.Get(f.name), !blocked, nil
+	case devicesGroup:
+		return facts.attribute(rule.when.devices, f.name)
 	case inventoryGroup:
 		source, attribute, _ := strings.Cut(f.name, ".")
 		value, known := facts.Inventory[source][attribute]
-		return value, known
+		return value, known, nil
 	case "name":
 		found := name.FindStringSubmatch(facts.Name)
 		if found == nil { // the condition holds by another name
-			return "", true
+			return "", true, nil
 		}
-		return found[name.SubexpIndex(f.name)], true
+		return found[name.SubexpIndex(f.name)], true, nil
 	default:
 		text := facts.System.field(f.name)
-		return text, text != ""
+		return text, text != "", nil
 	}
+}
+
+// attribute is the value that all devices of a condition have of an attribute, as far as they have it.
+func (f *Facts) attribute(of *DeviceCondition, name string) (text string, known bool, err error) {
+	for i := range f.Devices {
+		value := f.Devices[i].Attributes[name]
+		if value == "" || !of.selects(&f.Devices[i]) {
+			continue
+		}
+		if text != "" && text != value {
+			return "", true, fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", of.Driver, name, text, value)
+		}
+		text = value
+	}
+	return text, f.devicesKnown(of.Driver), nil
 }
 
 func (s System) field(name string) string {

@@ -11,6 +11,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -129,15 +130,19 @@ func (c *cluster) done(format string, args ...any) error {
 	return err
 }
 
-// under returns the circumstances that decisions under a policy depend on. It reads the guard policies, the identity of the cluster, and the devices
-// that rules use, as capture does.
+// under returns the circumstances that decisions under a policy depend on. As capture, it reads the guard policies,
+// the identity of the cluster, and the devices and features that rules use.
 //
-// A caller may lack the right to read them. Then the guard policies are not in force, no record is of another cluster, and the devices are not known.
+// A caller may lack the right to read them. Then the guard policies are not in force, and no record is of another cluster. Devices and features are
+// not known.
 func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstances {
 	guards, of := guard.New(c.client, quiet()), store.NewCluster(c.client, quiet())
 	guards.Check(ctx)
 	_ = of.Read(ctx)
-	return capture.Circumstances{Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now(), Devices: c.devices(ctx, p.LabelRules().Drivers())}
+	return capture.Circumstances{
+		Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now(),
+		Devices: c.devices(ctx, p.LabelRules().Drivers()), Features: c.features(ctx, p.LabelRules().NodeFeatures()),
+	}
 }
 
 // decideUnder has a command decide by a policy.
@@ -161,6 +166,33 @@ func (c *cluster) devices(ctx context.Context, drivers classify.Drivers) func(no
 		}
 	}
 	return func(node string) observe.Devices { return observe.DevicesOf(byNode[node]) }
+}
+
+// features returns the features of each Node that rules use. It is nil if rules use none, or the NodeFeature objects cannot be read.
+func (c *cluster) features(ctx context.Context, used classify.Features) func(node string) observe.Features {
+	if used.None() {
+		return nil
+	}
+	byNode := map[string][]*observe.NodeFeature{}
+	resource := observe.NodeFeatureResource()
+	to := access{verb: "list", group: resource.Group, resource: resource.Resource}
+	client := smallPages{c.dynamic.Resource(resource)}
+	for object, err := range every[*unstructured.Unstructured](ctx, c, to, client, metav1.ListOptions{LabelSelector: observe.NodeFeatureLabel}) {
+		if err != nil {
+			return nil
+		}
+		of := observe.NodeFeatureOf(object, used)
+		byNode[of.Node()] = append(byNode[of.Node()], of)
+	}
+	return func(node string) observe.Features { return observe.FeaturesOf(byNode[node]) }
+}
+
+// smallPages lists objects that can be large.
+type smallPages struct{ dynamic.ResourceInterface }
+
+func (s smallPages) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	options.Limit = 10
+	return s.ResourceInterface.List(ctx, options)
 }
 
 // configMap reads a ConfigMap of a namespace; nil: there is none.

@@ -137,7 +137,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
-	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()))
+	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, then.Verify())
 	selected := view.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.allStates(ctx) {

@@ -53,7 +53,7 @@ render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl 
 	--set monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true \
 	--show-only templates/podmonitor.yaml --show-only templates/prometheusrule.yaml
 [[ $kubernetes < 1.36 ]] || render complete.yaml "What \`nodekeep doctor\` compares a cluster with: webhooks, policies, Deployments and rights with every option. Not for installing." \
-	--set crd.create=true,policy.labels.protected=inline,metrics.secure=true,rules.devices=true,verify.enabled=true --set-json policy.verify="$removals" \
+	--set crd.create=true,policy.labels.protected=inline,metrics.secure=true,rules.devices=true,rules.features=true,verify.enabled=true --set-json policy.verify="$removals" \
 	--show-only templates/access.yaml --show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
 	--show-only templates/capture.yaml --show-only templates/webhook.yaml --show-only templates/webhook-configurations.yaml \
 	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/governance.yaml --show-only templates/policy.yaml --show-only templates/crd.yaml \

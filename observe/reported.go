@@ -38,6 +38,7 @@ func reportedBy(node *corev1.Node) (r Reported) {
 			amounts.Text(amount.String())
 		}
 	}
+	shape.Texts(declaredBy(node.Status.DeclaredFeatures))
 	r.shape, r.amounts = unique.Make(string(shape)), string(amounts)
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue && hasTime(condition.LastTransitionTime) {
@@ -61,6 +62,24 @@ func resourcesOf(list corev1.ResourceList) []string {
 	return names[:min(len(names), mostResources)]
 }
 
+// Declared features of a Node that are known: so many at most, and names of at most so many bytes. A kubelet can report as many as an object has
+// room for.
+const (
+	mostDeclared    = 256
+	longestDeclared = 128
+)
+
+// declaredBy are the names that are known of the features that a kubelet declares.
+func declaredBy(features []string) []string {
+	names := make([]string, 0, min(len(features), mostDeclared))
+	for _, name := range features {
+		if len(names) < mostDeclared && len(name) <= longestDeclared && classify.IsDeclared(name) && policy.Text(name) == name {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // facts are what rules use, the Node itself aside.
 func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	if r.shape == (unique.Handle[string]{}) {
@@ -69,11 +88,13 @@ func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	shape, amounts := packing.Reader(r.shape.Value()), packing.Reader(r.amounts)
 	system := shape.Texts()
 	capacity, allocatable := rules.Resources()
-	return classify.Facts{
+	facts := classify.Facts{
 		System:   classify.System{Arch: system[0], OS: system[1], Kernel: system[2], Runtime: system[3], Kubelet: system[4]},
 		Capacity: unpackList(&shape, &amounts, capacity), Allocatable: unpackList(&shape, &amounts, allocatable),
 		PluginsRegistered: r.Ready != 0 && !now.Before(time.Unix(r.Ready, 0).Add(classify.PluginGrace)),
 	}
+	facts.Declared = shape.Texts()
+	return facts
 }
 
 // unpackList reads the next list of resources, and keeps those that are used.

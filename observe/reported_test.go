@@ -30,7 +30,7 @@ func reporting(ready time.Duration, resources map[string]string) *corev1.Node {
 
 // FuzzReported makes statuses of bytes as the API server's protobuf does: what a kubelet reports is read from memory, within bounds.
 func FuzzReported(f *testing.F) {
-	for _, node := range append(hostileNodes(), reporting(time.Hour, map[string]string{"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"}), crowded(), misnamed()) {
+	for _, node := range append(hostileNodes(), reporting(time.Hour, map[string]string{"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"}), crowded(), misnamed(), declaring()) {
 		data, err := node.Status.Marshal()
 		require.NoError(f, err)
 		f.Add(data)
@@ -62,6 +62,11 @@ func FuzzReported(f *testing.F) {
 			require.True(t, utf8.ValidString(text))
 			require.LessOrEqual(t, len(text), 1024)
 		}
+		require.LessOrEqual(t, len(facts.Declared), mostDeclared)
+		for _, name := range facts.Declared {
+			require.Contains(t, object.Status.DeclaredFeatures, name)
+			require.LessOrEqual(t, len(name), longestDeclared)
+		}
 		require.True(t, got.Reported.SameFacts(want.Reported, classify.Rules{}))
 	})
 }
@@ -71,6 +76,33 @@ func misnamed() *corev1.Node {
 	n := reporting(time.Hour, map[string]string{"cpu": "8"})
 	n.Status.Capacity["a\xff/b"] = resource.MustParse("1")
 	return n
+}
+
+// declaring declares more features than are kept, and some that are none.
+func declaring() *corev1.Node {
+	n := reporting(time.Hour, nil)
+	n.Status.DeclaredFeatures = []string{"GuaranteedQoSPodCPUResize", "a.b.c", "a\xff", strings.Repeat("x", longestDeclared+1)}
+	for i := range mostDeclared + 1 {
+		n.Status.DeclaredFeatures = append(n.Status.DeclaredFeatures, fmt.Sprintf("Feature%03d", i))
+	}
+	return n
+}
+
+func TestDeclaredFeaturesAreRead(t *testing.T) {
+	rules, errs := classify.Compile([]classify.Rule{{
+		Name: "a", When: classify.Condition{Clause: classify.Clause{Features: map[string]string{"GuaranteedQoSPodCPUResize": "*"}}}, Set: map[string]string{"a": "b"},
+	}}, nil)
+	require.Empty(t, errs)
+	n := SlimOf(Of(declaring()))
+	facts := n.Node().Facts(nil, rules, now)
+	assert.Len(t, facts.Declared, mostDeclared)
+	assert.Equal(t, []string{"GuaranteedQoSPodCPUResize", "Feature000"}, facts.Declared[:2])
+	other := declaring()
+	other.Status.DeclaredFeatures = other.Status.DeclaredFeatures[:3]
+	assert.True(t, n.SameFacts(SlimOf(Of(other)), rules), "rules use no other")
+	other.Status.DeclaredFeatures = nil
+	assert.False(t, n.SameFacts(SlimOf(Of(other)), rules))
+	assert.Empty(t, SlimOf(Of(other)).Node().Facts(nil, rules, now).Declared, "an older API server has no such field")
 }
 
 // crowded reports more resources than are kept.

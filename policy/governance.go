@@ -47,19 +47,30 @@ func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, 
 	return errs
 }
 
-// breaks is where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it.
+// breaks is where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it. Values that facts make are
+// not known here, but for those that the rule's table lists.
 func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
 		value := rule.Set[key]
-		for _, v := range governed.Violations(map[string]string{key: value}) {
-			varies := v.Kind != governance.Reserved && strings.Contains(value, "{")
-			if v.Key == key && v.Kind != governance.Requires && v.Mode != governance.Audit && !varies {
-				errs = append(errs, field.Invalid(at.Child("set").Key(key), value, "is against governance: "+v.String()))
-			}
+		errs = append(errs, against(governed, key, value, at.Child("set").Key(key))...)
+		listed := rule.Listed(key)
+		for _, text := range slices.Sorted(maps.Keys(listed)) {
+			errs = append(errs, against(governed, key, listed[text], at.Child("values").Key(text))...)
 		}
 	}
 	for i, item := range rule.EnsureAbsent {
 		errs = append(errs, removesRequired(governed, item, at.Child("ensureAbsent").Index(i))...)
+	}
+	return errs
+}
+
+// against is why a label must not have a value that is set there.
+func against(governed governance.Rules, key, value string, at *field.Path) (errs field.ErrorList) {
+	for _, v := range governed.Violations(map[string]string{key: value}) {
+		varies := v.Kind != governance.Reserved && strings.Contains(value, "{")
+		if v.Key == key && v.Kind != governance.Requires && v.Mode != governance.Audit && !varies {
+			errs = append(errs, field.Invalid(at, value, "is against governance: "+v.String()))
+		}
 	}
 	return errs
 }

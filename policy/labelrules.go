@@ -101,7 +101,7 @@ func (p *Policy) readLabelRules(rules []classify.Rule, path *field.Path) field.E
 	known := map[string]origin{} // of the keys that earlier rules decide
 	for i, rule := range rules {
 		from := origin{kubelet: rule.Reported(), inventory: len(rule.InventoryFacts(nil)) > 0, trust: rule.Trust}
-		for _, key := range selectedKeys(rule.When) {
+		for _, key := range slices.Concat(selectedKeys(rule.When), rule.LabelFacts()) {
 			earlier, derived := known[key]
 			from.kubelet = from.kubelet || earlier.kubelet || !derived && AllowedForKubelet(key)
 			from.inventory = from.inventory || earlier.inventory

@@ -25,6 +25,9 @@ func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
   - name: rtx5070
     when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX 5070*", min: 1}}
     set: {gpu.rtx5070: "true"}
+  - name: avx512
+    when: {features: {cpu.cpuid.AVX512F: "*", GuaranteedQoSPodCPUResize: "*"}}
+    set: {cpu.vector: avx512}
   - name: high
     when: {any: [{names: [pgbee, "pgmac*"]}, {capacity: {cpu: ">=16", memory: ">=64Gi"}}]}
     set: {hardware.tier: high-performance, voice-pipeline: enabled}
@@ -37,8 +40,10 @@ func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
     mode: enforce
 `, "")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"accelerator", "example.com/rack", "gpu.count", "gpu.rtx5070", "hardware.tier", "node-role.kubernetes.io/gpu-worker", "voice-pipeline"}, p.LabelRules().Keys())
+	assert.Equal(t, []string{"accelerator", "cpu.vector", "example.com/rack", "gpu.count", "gpu.rtx5070", "hardware.tier", "node-role.kubernetes.io/gpu-worker", "voice-pipeline"}, p.LabelRules().Keys())
 	assert.Equal(t, classify.Drivers{"gpu.nvidia.com": {"productName"}}, p.LabelRules().Drivers())
+	assert.Equal(t, classify.Features{"cpu.cpuid.AVX512F"}, p.LabelRules().NodeFeatures())
+	assert.Equal(t, classify.Features{"GuaranteedQoSPodCPUResize"}, p.LabelRules().Declared())
 }
 
 func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
@@ -60,6 +65,11 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		"a protected label by a label of the kubelet":         {"  - {name: a, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
 		"the same by way of an earlier rule":                  {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 8: spec.labels.rules[1].set[node-role.kubernetes.io/x]: Forbidden`},
 		"the same, if a later rule sets it, too":              {"  - {name: a, when: {node: {arch: amd64}}, set: {tier: gold}}\n  - {name: b, set: {tier: iron}}\n  - {name: c, when: {labels: tier=gold}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `line 9: spec.labels.rules[2].set[node-role.kubernetes.io/x]: Forbidden`},
+		"a protected label that copies one of the kubelet":    {"  - {name: a, set: {node-role.kubernetes.io/x: \"{labels.tier}\"}}\n", "", `say trust: kubelet`},
+		"a protected label by a feature":                      {"  - {name: a, when: {features: {cpu.cpuid.AVX: \"*\"}}, set: {node-role.kubernetes.io/x: \"\"}}\n", "", `say trust: kubelet`},
+		"an isolation label by a declared feature":            {"  - {name: a, trust: kubelet, when: {features: {Resize: \"*\"}}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
+		"a feature without an element":                        {"  - {name: a, when: {features: {cpu.cpuid: \"*\"}}, set: {k: v}}\n", "", `line 7: spec.labels.rules[0].when.features: Invalid value: "cpu.cpuid": must be DOMAIN.FEATURE.ELEMENT`},
+		"a feature with a number":                             {"  - {name: a, when: {features: {kernel.version.major: 6}}, set: {k: v}}\n", "", `must be a string; put it in`},
 		"a value that a kubelet fills in":                     {"  - {name: a, set: {node-role.kubernetes.io/x: \"{node.arch}\"}}\n", "", `say trust: kubelet`},
 		"a label of another component, to be absent":          {"  - {name: a, ensureAbsent: [topology.kubernetes.io/zone]}\n", "  keep: [topology.kubernetes.io/zone]\n", `line 8: spec.labels.rules[0].ensureAbsent[0]: Forbidden: it belongs to the cloud controller manager, which would add it again`},
 		"a label of nodekeep's, to be absent":                 {"  - {name: a, ensureAbsent: [nodekeep.dev/x]}\n", "", `it belongs to nodekeep itself`},

@@ -136,7 +136,7 @@ func decode(request *admissionv1.AdmissionRequest, p policy.Policy) (incoming, e
 		in.machine = policy.MachineOf(providerID, info.SystemUUID, info.MachineID)
 		in.facts = classify.Facts{
 			Name: policy.Text(in.node), ProviderID: policy.Text(providerID), Uninitialized: classify.Uninitialized(in.taints),
-			Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, System: policy.SystemOf(info),
+			Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, System: policy.SystemOf(info), Declared: node.Status.DeclaredFeatures,
 		}
 	}
 	return in, nil

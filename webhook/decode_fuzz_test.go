@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,6 +40,9 @@ func FuzzDecode(f *testing.F) {
 		`{"metadata":{"name":"n"},"spec":{},"status":{"capacity":["nodeInfo",{"machineID":"m"}],"allocatable":{"memory":["1"]},"nodeInfo":{"machineID":{},"systemUUID":["s"],"kubeletVersion":"v1"}}}`,
 		`{"metadata":{"name":"n"},"spec":{},"status":[{"nodeInfo":{"machineID":"m"}}]}`,
 		`{"metadata":{"Name":"n","LABELS":{"a":"1"}},"Spec":{}}`,
+		`{"metadata":{"name":"n"},"spec":{},"status":{"declaredFeatures":["Resize","Other","Resize"],"nodeInfo":{"kubeletVersion":"v1"},"capacity":{"cpu":"1"},"allocatable":{}}}`,
+		`{"metadata":{"name":"n"},"spec":{},"status":{"declaredFeatures":[7,null,["Resize"],{"Resize":[]},"Resize"],"images":[]}}`,
+		`{"metadata":{"name":"n"},"spec":{},"status":{"declaredFeatures":{"Resize":"Resize"}}}`,
 		`{"metadata":{"name":"n"},"status":{"images":[{"names":["a"],"sizeBytes":1e3}],"capacity":{"cpu":"16"}}}`,
 		`{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-1","labels":{"kubernetes.io/hostname":"worker-1"},"annotations":{"nodekeep.dev/restored":"{\"restored\":[],\"pending\":[]}"}},"spec":{"providerID":"aws:///eu-1a/i-0","taints":[{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"},{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}]}}`,
 	} {
@@ -75,6 +79,8 @@ func FuzzDecode(f *testing.F) {
 			assert.Contains(t, []corev1.ResourceName{"cpu", "nvidia.com/gpu"}, name, "no rule looks at others")
 			assert.Zero(t, amount.Cmp(node.Status.Capacity[name]), name)
 		}
+		assert.Equal(t, slices.Contains(node.Status.DeclaredFeatures, "Resize"), slices.Contains(in.facts.Declared, "Resize"))
+		assert.LessOrEqual(t, len(in.facts.Declared), 1, "no rule looks at others")
 		assert.Zero(t, in.facts.Allocatable.Memory().Cmp(*node.Status.Allocatable.Memory()))
 	})
 }
@@ -153,5 +159,5 @@ func looking(t testing.TB) policy.Policy {
 	t.Helper()
 	return load(t, `machine: {onMismatch: quarantine}
 labels: {rules: [
-  {name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, allocatable: {memory: ">=1Gi"}, node: {arch: amd64}}, set: {size: large}}]}`)
+  {name: one, when: {capacity: {cpu: ">=16", nvidia.com/gpu: ">=1"}, allocatable: {memory: ">=1Gi"}, node: {arch: amd64}, features: {Resize: "*"}}, set: {size: large}}]}`)
 }

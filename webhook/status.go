@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -10,20 +11,25 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// readStatus reads what machines and rules use: nodeInfo, and the capacity and allocatable of resources in rules. A value of another type than the API's is not known. The API server writes images, most
+// readStatus reads what machines and rules use: nodeInfo, the capacity and allocatable of resources in rules, and declared features. A value of another type than the API's is not known. The API server writes images, most
 // of a Node, after that. If the status is the last part that is needed, images are not read.
 func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status corev1.NodeStatus, err error) {
 	capacity, allocatable := rules.Resources()
-	left := 3
+	left, declared := 3, rules.Declared()
+	if !declared.None() {
+		left++
+	}
 	err = members(decoder, func(name string) (more bool, err error) {
 		left--
-		switch name {
-		case "capacity":
+		switch {
+		case name == "capacity":
 			status.Capacity, err = readResources(decoder, capacity)
-		case "allocatable":
+		case name == "allocatable":
 			status.Allocatable, err = readResources(decoder, allocatable)
-		case "nodeInfo":
+		case name == "nodeInfo":
 			err = readInfo(decoder, &status.NodeInfo)
+		case name == "declaredFeatures" && !declared.None():
+			status.DeclaredFeatures, err = readDeclared(decoder, declared)
 		default:
 			left++
 			err = decoder.SkipValue()
@@ -111,4 +117,31 @@ func members(decoder *jsontext.Decoder, read func(name string) (more bool, err e
 	}
 	_, err := decoder.ReadToken()
 	return err
+}
+
+// readDeclared reads the declared features that are used.
+func readDeclared(decoder *jsontext.Decoder, used classify.Features) (declared []string, err error) {
+	if decoder.PeekKind() != '[' {
+		return nil, decoder.SkipValue()
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, err
+	}
+	for decoder.PeekKind() != ']' {
+		if decoder.PeekKind() != '"' {
+			if err := decoder.SkipValue(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		if text := name.String(); slices.Contains(used, text) && !slices.Contains(declared, text) {
+			declared = append(declared, text)
+		}
+	}
+	_, err = decoder.ReadToken()
+	return declared, err
 }

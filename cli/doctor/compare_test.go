@@ -230,6 +230,12 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 		"rules about devices need the right to read ResourceSlices": {func(s *Seen) {
 			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {gpu: "true"}}]}`))
 		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get resourceslices.resource.k8s.io, list resourceslices.resource.k8s.io, watch resourceslices.resource.k8s.io: "}, nil},
+		"rules about features need the right to read NodeFeatures": {func(s *Seen) {
+			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "true"}}]}`))
+		}, []string{"account-rights: error: clusterrole/nodekeep-capture: it does not grant get nodefeatures.nfd.k8s-sigs.io, list nodefeatures.nfd.k8s-sigs.io, watch nodefeatures.nfd.k8s-sigs.io: "}, nil},
+		"declared features need no right": {func(s *Seen) {
+			s.setPolicy(policytest.Manifest(`labels: {rules: [{name: resize, when: {features: {PodResize: "*"}}, set: {resize: "true"}}]}`))
+		}, nil, []string{"account-rights"}},
 		"metrics of a ServiceAccount need the binding": {func(s *Seen) { s.arg(webhookObject, "--metrics-secure") }, []string{"account-rights: warning: " + metricsObject + ": it does not exist: nobody can read the metrics"}, nil},
 		"another certificate needs no right to Secrets": {func(s *Seen) {
 			byFiles(s)

@@ -142,6 +142,9 @@ func (s Seen) needsRight(role string, right Right) bool {
 	case right.Resource == "resourceslices":
 		inForce, err := s.InForce()
 		return err == nil && len(inForce.LabelRules().Drivers()) > 0
+	case right.Resource == "nodefeatures":
+		inForce, err := s.InForce()
+		return err == nil && !inForce.LabelRules().NodeFeatures().None()
 	case role == removalName:
 		return s.needsRemoval(right)
 	case role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap:

@@ -30,10 +30,10 @@ type Comparison struct {
 }
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
-// of the other policy use devices.
-func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices) *Comparison {
+// of the other policy use devices and features.
+func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
-	c.then.Policy, c.then.Devices = then.After(now.Policy), devices
+	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
 	before := now.Policy.Settings()
 	for i, setting := range then.Settings() {
 		if setting != before[i] {

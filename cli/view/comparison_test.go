@@ -127,7 +127,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewComparison(under(load(t, test.now)), load(t, test.then), policy.NoRules, nil)
+			c := NewComparison(under(load(t, test.now)), load(t, test.then), policy.NoRules, nil, nil)
 			for _, s := range test.states {
 				require.NoError(t, c.See(s))
 			}
@@ -148,13 +148,13 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 func TestComparisonLeavesInputsAlone(t *testing.T) {
 	worker := present("worker-1", map[string]string{"example.com/a": "1"})
 	before := worker.Record.Items()
-	c := NewComparison(under(load(t, "labels: {keep: [b]}")), load(t, ""), policy.NoRules, nil)
+	c := NewComparison(under(load(t, "labels: {keep: [b]}")), load(t, ""), policy.NoRules, nil, nil)
 	require.NoError(t, c.See(worker))
 	assert.Equal(t, before, worker.Record.Items())
 }
 
 func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
-	c := NewComparison(under(load(t, "")), load(t, "labels: {keep: [none]}"), policy.NoRules, nil)
+	c := NewComparison(under(load(t, "")), load(t, "labels: {keep: [none]}"), policy.NoRules, nil, nil)
 	const nodes = mostChanges + 10
 	for i := range nodes {
 		require.NoError(t, c.See(present(fmt.Sprintf("worker-%d", i), map[string]string{fmt.Sprintf("example.com/key-%d", i): "1", "pool": "a"})))
@@ -168,7 +168,7 @@ func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 }
 
 func TestOneSweepCollectsAFractionOfAllRecords(t *testing.T) {
-	c := NewComparison(under(load(t, "")), load(t, "retention: 1h"), policy.NoRules, nil)
+	c := NewComparison(under(load(t, "")), load(t, "retention: 1h"), policy.NoRules, nil, nil)
 	for i := range 30 {
 		require.NoError(t, c.See(past(fmt.Sprintf("worker-%02d", i), 5*time.Hour, map[string]string{"a": "1"})))
 	}

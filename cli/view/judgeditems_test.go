@@ -160,7 +160,7 @@ func TestTaintsAreListedOneByOneAndNobodyIsKnownToHaveSetThem(t *testing.T) {
 }
 
 func TestWhatIsListedIsBoundedHoweverManyKeysThereAre(t *testing.T) {
-	c := NewComparison(under(load(t, "")), load(t, ""), policy.NoRules, nil)
+	c := NewComparison(under(load(t, "")), load(t, ""), policy.NoRules, nil, nil)
 	for i := range mostItems + 7 {
 		require.NoError(t, c.See(present("worker-1", map[string]string{fmt.Sprintf("d-%d.example-%d.com/a", i, i): "1"})))
 	}

@@ -84,6 +84,8 @@ func factsText(tests []classify.Test, plugins string) string {
 			value = "not known " + plugins
 		case !test.Known && strings.HasPrefix(test.Fact, classify.DevicesFact):
 			value = "not known: the ResourceSlices cannot be read, or lack some of a pool"
+		case !test.Known && strings.HasPrefix(test.Fact, classify.FeatureFact):
+			value = unknownFeature(strings.TrimPrefix(test.Fact, classify.FeatureFact))
 		case !test.Known && strings.HasPrefix(test.Fact, classify.InventoryFactPrefix):
 			value = "not known here: only capture reads inventories, and the label stays as capture has set it"
 		case !test.Known:
@@ -97,6 +99,14 @@ func factsText(tests []classify.Test, plugins string) string {
 		}
 	}
 	return strings.Join(texts, ", ")
+}
+
+// unknownFeature is why a feature is not known.
+func unknownFeature(name string) string {
+	if classify.IsDeclared(name) {
+		return "not known: the kubelet has not reported its version and features"
+	}
+	return "not known: the NodeFeature objects cannot be read, or NFD is not installed"
 }
 
 func rulesTable(rules []ExplainedRule) *metav1.Table {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -41,6 +42,19 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 		"taken mine": "the Node has the label from an operator or its kubelet, which stays; the rule is true: it is for every Node",
 	}, got)
 	assert.Len(t, e.Document(now).Tables, 2, "the text shows the rules, too")
+}
+
+func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
+	in := under(load(t, `labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "yes"}}, {name: resize, when: {features: {Resize: "*"}}, set: {resize: "yes"}}]}`))
+	why := func() string {
+		rules := explained(t, state(live(nil, small), recorded(nil)), in).Rules
+		require.Len(t, rules, 2)
+		assert.Contains(t, rules[1].Why, "feature Resize is not known: the kubelet has not reported")
+		return rules[0].Why
+	}
+	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: the NodeFeature objects cannot be read, or NFD is not installed (wanted: *)")
+	in.Features = func(string) observe.Features { return observe.FeaturesOf(nil) }
+	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known until 2026-05-04T03:06:01Z")
 }
 
 func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {

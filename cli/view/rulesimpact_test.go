@@ -54,7 +54,7 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 			if c.inForce == "" {
 				c.inForce = policy.NoRules
 			}
-			comparison := NewComparison(now, load(t, c.then), c.inForce, nil)
+			comparison := NewComparison(now, load(t, c.then), c.inForce, nil, nil)
 			for _, s := range c.states {
 				require.NoError(t, comparison.See(s))
 			}

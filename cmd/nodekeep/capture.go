@@ -36,6 +36,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 
 		LabelPatches:   o.patches,
 		InventoryFiles: o.inventoryDir,
+		Objects:        p.objects,
 	})
 	if err != nil {
 		return err

@@ -253,6 +253,7 @@ func deeds() []deed {
 		{"read a Machine, and have it remediated", append(get(machines+"/machine"), patch(machines+"/machine", object{"metadata": object{"annotations": object{"cluster.x-k8s.io/remediate-machine": ""}}}))},
 		{"change a Machine in another way", []request{patch(machines+"/machine", object{"metadata": object{"annotations": object{"a": "b"}}})}},
 		{"read ResourceSlices", get("/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1/resourceslices/slice")},
+		{"read NodeFeature objects", get("/apis/nfd.k8s-sigs.io/v1alpha1/nodefeatures", "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures/node")},
 
 		{"ask the API server who has a token, and what a user may", []request{
 			post("/apis/authentication.k8s.io/v1/tokenreviews", with(named("authentication.k8s.io/v1", "TokenReview", ""), "spec", object{"token": "a"})),
@@ -289,6 +290,7 @@ func fixtures() []any {
 		plain("shop", "shop"), plain("kube-system", "dns"), plain("default", "foreign"),
 		in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-capture")), in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-verify")),
 		in("shop", with(named("v1", "Service", "shop"), "spec", object{"ports": []object{{"port": 80}}})), in("kube-system", with(named("v1", "Service", "kube-dns"), "spec", object{"ports": []object{{"port": 53}}})),
+		in("default", named("nfd.k8s-sigs.io/v1alpha1", "NodeFeature", "node")),
 		with(named("resource.k8s.io/v1", "ResourceSlice", "slice"), "spec", object{"driver": "a.example.com", "nodeName": busy, "pool": object{"name": "a", "generation": 1, "resourceSliceCount": 1}}),
 		claim("new", "False"), claim("old", "True"),
 		in("default", with(named("cluster.x-k8s.io/v1beta2", "Machine", "machine"), "spec", object{

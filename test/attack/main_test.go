@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 		if err := nodekeep.ApplyCRDs(ctx, harness.KarpenterCRDs, harness.ClusterAPICRDs); err != nil {
 			return err
 		}
+		if err := nodekeep.ApplyNodeFeatures(ctx); err != nil {
+			return err
+		}
 		for _, name := range []string{"agents", "shop"} { // the profiles name them
 			if out, err := nodekeep.Kubectl(ctx, "create", "namespace", name); err != nil {
 				return fmt.Errorf("create namespace: %w: %s", err, out)

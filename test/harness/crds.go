@@ -2,8 +2,10 @@ package harness
 
 import (
 	"context"
+	_ "embed" // a kind of another project
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -17,6 +19,23 @@ var (
 // ApplyCRD applies nodekeep's own CustomResourceDefinition, and waits until it is served.
 func (i *Installation) ApplyCRD(ctx context.Context) error {
 	return i.applyCRDs(ctx, filepath.Join(i.manifests, crdManifest))
+}
+
+// NodeFeatureCRD names the CustomResourceDefinition of NodeFeature objects.
+const NodeFeatureCRD = "nodefeatures.nfd.k8s-sigs.io"
+
+// nodeFeatures is the kind NodeFeature of Node Feature Discovery, as far as tests need it.
+//
+//go:embed nodefeatures.yaml
+var nodeFeatures []byte
+
+// ApplyNodeFeatures applies [NodeFeatureCRD], and waits until it is served.
+func (i *Installation) ApplyNodeFeatures(ctx context.Context) error {
+	path := filepath.Join(i.Cluster.Dir(), "nodefeatures.yaml")
+	if err := os.WriteFile(path, nodeFeatures, 0o600); err != nil {
+		return err
+	}
+	return i.applyCRDs(ctx, path)
 }
 
 // CRDs are a file of a Go module.

@@ -54,6 +54,7 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"read Events of the release":  {Verb: "list", Resource: "events", Namespace: harness.Namespace},
 		"delete Events":               {Verb: "delete", Resource: "events", Namespace: harness.Namespace},
 		"write Events elsewhere":      {Verb: "create", Resource: "events", Namespace: "kube-system"},
+		"read NodeFeature objects":    {Verb: "list", Group: "nfd.k8s-sigs.io", Resource: "nodefeatures"},
 		"read ResourceSlices":         {Verb: "list", Group: "resource.k8s.io", Resource: "resourceslices"},
 		"change the policy":           {Verb: "patch", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},
 		"replace the policy":          {Verb: "update", Group: "nodekeep.dev", Resource: "nodepolicies", Name: harness.PolicyName},

@@ -68,6 +68,7 @@ func variants(t *testing.T) map[string]variant {
 			assert.Empty(t, impersonation(get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules), "only where protected labels are inline")
 			for _, rule := range r.rules(t) {
 				assert.NotContains(t, rule.Resources, "resourceslices", "only with rules.devices")
+				assert.NotContains(t, rule.Resources, "nodefeatures", "only with rules.features")
 			}
 			webhook, capture := r.pods(t)["nodekeep-webhook"], r.pods(t)["nodekeep-capture"]
 			assert.False(t, webhook.Spec.HostNetwork)
@@ -127,6 +128,11 @@ func variants(t *testing.T) map[string]variant {
 			slices := rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"get", "list", "watch"}}
 			assert.Contains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-capture").Rules, slices)
 			assert.NotContains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules, slices)
+		}},
+		"rules about features": {set("rules.features=true"), func(t *testing.T, r rendered) {
+			features := rbacv1.PolicyRule{APIGroups: []string{"nfd.k8s-sigs.io"}, Resources: []string{"nodefeatures"}, Verbs: []string{"get", "list", "watch"}}
+			assert.Contains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-capture").Rules, features)
+			assert.NotContains(t, get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules, features)
 		}},
 		"protected labels never": {set("policy.labels.protected=never"), func(t *testing.T, r rendered) {
 			mutating, _ := r.hooks(t)

@@ -17,7 +17,7 @@ func TestAMissingRuntimeClassIsAnEventThatNamesItAndNoAttempt(t *testing.T) {
 	warm(t)
 	k := registerWith(t, "runtime-class", map[string]string{selected: "runtime"}, nil)
 	require.Eventually(t, func() bool {
-		events, err := nodekeep.Admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=VerificationFailed,involvedObject.name=" + k.name})
+		events, err := nodekeep.Admin.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=VerificationWaits,involvedObject.name=" + k.name})
 		return err == nil && slices.ContainsFunc(events.Items, func(event corev1.Event) bool {
 			return strings.Contains(event.Message, `RuntimeClass "late-class" not found`)
 		})

@@ -1,0 +1,73 @@
+package capture
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// featureKind are NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+func featureKind() kind[classify.Features, observe.Features] {
+	return kind[classify.Features, observe.Features]{
+		resource: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",
+		optional: true,
+		uses:     classify.Rules.NodeFeatures,
+		watch: func(c *Controller, uses classify.Features) cache.ListerWatcher {
+			return store.ListWatch(c.Objects, nodeFeatures{c.Objects.Resource(observe.NodeFeatureResource()), uses}, observe.NodeFeatureLabel, nil)
+		},
+		object: &unstructured.Unstructured{},
+		slim: func(object any, uses classify.Features) publication {
+			if feature, ok := object.(*unstructured.Unstructured); ok {
+				return observe.NodeFeatureOf(feature, uses)
+			}
+			return nil
+		},
+		unreadable: func(object any) publication {
+			return observe.UnreadableNodeFeature(object.(*unstructured.Unstructured))
+		},
+		facts:  func(of []any) observe.Features { return observe.FeaturesOf(typed[*observe.NodeFeature](of)) },
+		report: (*Controller).reportFeatures,
+	}
+}
+
+// nodeFeaturePage is how many NodeFeature objects are read at a time. One may have 1.5 MB, and take some twenty times that in memory.
+const nodeFeaturePage = 10
+
+// nodeFeatures is a client whose lists need little memory. An API server that cannot stream lists needs them.
+type nodeFeatures struct {
+	dynamic.ResourceInterface
+	uses classify.Features
+}
+
+// List reads page by page, and keeps only what rules use. A list without a version has pages.
+func (n nodeFeatures) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	options.ResourceVersion, options.ResourceVersionMatch, options.Limit = "", "", nodeFeaturePage
+	var all *unstructured.UnstructuredList
+	for {
+		page, err := n.ResourceInterface.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			// An object that panics stays as it is, and the informer reports it.
+			_ = contain.Call(func() error { observe.PruneNodeFeature(&page.Items[i], n.uses); return nil })
+		}
+		if options.Continue = page.GetContinue(); all == nil {
+			all = page
+		} else {
+			all.Items = append(all.Items, page.Items...)
+		}
+		if options.Continue == "" {
+			all.SetContinue("")
+			return all, nil
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+const avxRule = "labels:\n  rules:\n" +
+	"  - {name: avx, when: {features: {cpu.cpuid.AVX512F: \"*\"}}, set: {avx: \"yes\"}}\n" +
+	"  - {name: none, set: {avx: \"no\"}}\n"
+
+// avxOf is what NFD found on a Node: a CPU with AVX-512.
+func avxOf(node string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"features": map[string]any{
+		"flags": map[string]any{"cpu.cpuid": map[string]any{"elements": map[string]any{"AVX512F": map[string]any{}}}},
+	}}}}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "nfd.k8s-sigs.io", Version: "v1alpha1", Kind: "NodeFeature"})
+	object.SetNamespace("nfd")
+	object.SetName(node)
+	object.SetLabels(map[string]string{observe.NodeFeatureLabel: node})
+	return object
+}
+
+// featuresCluster is a cluster with a Node n1 that has been ready for an hour, and a leader that follows features.
+type featuresCluster struct {
+	*cluster
+	t        *testing.T
+	leader   *replica
+	features dynamic.ResourceInterface
+	log      lockedBuffer
+
+	mu     sync.Mutex
+	now    policy.Policy
+	denied error
+	lists  int
+}
+
+func newFeaturesCluster(t *testing.T, sections string, denied error) *featuresCluster {
+	w := &featuresCluster{cluster: newCluster(t, ""), t: t, now: loadPolicy(t, sections), denied: denied}
+	w.register(node("a", "10", nil, gpus("0", time.Hour)))
+	w.leader = w.cluster.leader(func(o *Options) {
+		o.Policy = func() policy.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.now }
+		o.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
+		objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{observe.NodeFeatureResource(): "NodeFeatureList"})
+		objects.PrependReactor("list", "nodefeatures", func(clienttesting.Action) (bool, runtime.Object, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.lists++
+			return w.denied != nil, nil, w.denied
+		})
+		o.Objects, w.features = objects, objects.Resource(observe.NodeFeatureResource()).Namespace("nfd")
+	})
+	var done sync.WaitGroup
+	t.Cleanup(done.Wait)
+	done.Go(func() { w.leader.features.follow(t.Context(), w.leader.Controller) })
+	return w
+}
+
+// follows has the policy replaced.
+func (w *featuresCluster) follows(sections string) {
+	p := loadPolicy(w.t, sections)
+	w.mu.Lock()
+	w.now = p
+	w.mu.Unlock()
+	w.leader.EnqueueAll()
+}
+
+func (w *featuresCluster) reads() int { w.mu.Lock(); defer w.mu.Unlock(); return w.lists }
+
+// becomes works until n1 shows the labels.
+func (w *featuresCluster) becomes(want labels) {
+	w.t.Helper()
+	assert.Eventually(w.t, func() bool {
+		w.leader.checkRules(w.t.Context()) // as every ten seconds
+		require.Empty(w.t, w.leader.works())
+		return assert.ObjectsAreEqual(want, w.shows())
+	}, 3*time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
+}
+
+func TestNodeFeaturesAreReadWhileRulesLookAtThem(t *testing.T) {
+	w := newFeaturesCluster(t, tierRule, nil)
+	_, err := w.features.Create(t.Context(), avxOf("n1"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.becomes(labels{"tier": "gold"})
+	assert.Zero(t, w.reads(), "no rule looks at features")
+
+	w.follows(avxRule)
+	w.becomes(labels{"avx": "yes"})
+	assert.Equal(t, 1, w.reads())
+	require.NoError(t, w.features.Delete(t.Context(), "n1", metav1.DeleteOptions{}))
+	known := func() bool {
+		return w.leader.features.of("n1", w.leader.Policy()) != observe.FeaturesOf(nil)
+	}
+	require.Eventually(t, func() bool { return !known() }, 3*time.Minute, time.Millisecond)
+	w.becomes(labels{"avx": "yes"}) // held
+	w.passes(classify.PluginGrace + time.Second)
+	w.leader.Enqueue("n1")
+	w.becomes(labels{"avx": "no"})
+
+	w.follows("labels: {rules: [{name: resize, when: {features: {Resize: \"*\"}}, set: {resize: \"yes\"}}]}\n")
+	require.Eventually(t, func() bool { return w.leader.features.of("n1", loadPolicy(t, avxRule)) == observe.Features{} }, 3*time.Minute, time.Millisecond)
+	assert.Equal(t, 1, w.reads(), "declared features are in the Node")
+}
+
+func TestWithoutNFDOrTheRightRulesAboutFeaturesDecideNothing(t *testing.T) {
+	resource := observe.NodeFeatureResource().GroupResource()
+	for name, c := range map[string]struct {
+		denied    error
+		installed bool // rules that are new come into force, because there is nothing that they could wait for
+	}{
+		"the right is missing": {apierrors.NewForbidden(resource, "", nil), false},
+		"NFD is not installed": {apierrors.NewNotFound(resource, ""), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFeaturesCluster(t, tierRule, c.denied)
+			w.becomes(labels{"tier": "gold"})
+			w.follows(avxRule)
+			require.Eventually(t, func() bool { return w.reads() > 2 }, 3*time.Minute, time.Millisecond, "it is tried again")
+			want := labels{"tier": "gold"}
+			if c.installed {
+				want = nil
+			}
+			assert.Eventually(t, func() bool {
+				w.leader.checkRules(t.Context())
+				require.Empty(t, w.leader.works())
+				return len(want) == len(w.shows())
+			}, 3*time.Minute, 5*time.Millisecond)
+			assert.NotContains(t, w.shows(), "avx")
+			assert.Equal(t, !c.installed, w.log.count("level=WARN") > 0)
+			reported := 0
+			for len(w.leader.events.Events) > 0 {
+				if strings.Contains(<-w.leader.events.Events, FeaturesUnknown) {
+					reported++
+				}
+			}
+			assert.Equal(t, !c.installed, reported == 1)
+			assert.False(t, w.leader.features.known(w.leader.Policy()))
+
+			w.mu.Lock()
+			w.denied = nil
+			w.mu.Unlock()
+			_, err := w.features.Create(t.Context(), avxOf("n1"), metav1.CreateOptions{})
+			require.NoError(t, err)
+			w.becomes(labels{"avx": "yes"})
+			assert.True(t, w.leader.features.known(w.leader.Policy()))
+		})
+	}
+}
+
+func TestANodeFeatureThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
+	r := newCluster(t, avxRule).leader()
+	r.features.slim = func(any, classify.Features) publication { panic("cannot read") }
+	slim, ok := r.features.slimmed(r.Controller, avxOf("n1"), nil).(*observe.NodeFeature)
+	require.True(t, ok)
+	assert.Equal(t, "n1", slim.Node())
+	assert.Equal(t, observe.Features{}, observe.FeaturesOf([]*observe.NodeFeature{slim}))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))
+}
+
+// listedPages answers lists with three pages of one object.
+type listedPages struct {
+	dynamic.ResourceInterface
+	asked []metav1.ListOptions
+}
+
+func (l *listedPages) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	l.asked = append(l.asked, options)
+	page := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*avxOf(strings.Repeat("n", len(l.asked)))}}
+	page.SetResourceVersion("7")
+	if len(l.asked) < 3 {
+		page.SetContinue("more")
+	}
+	return page, nil
+}
+
+func TestNodeFeaturesAreListedPageByPageWithoutWhatRulesDoNotUse(t *testing.T) {
+	pages := &listedPages{}
+	list, err := nodeFeatures{pages, classify.Features{"cpu.cpuid.SSE4"}}.List(t.Context(), metav1.ListOptions{ResourceVersion: "0", LabelSelector: "a"})
+	require.NoError(t, err)
+	first, next := metav1.ListOptions{Limit: nodeFeaturePage, LabelSelector: "a"}, metav1.ListOptions{Limit: nodeFeaturePage, LabelSelector: "a", Continue: "more"}
+	assert.Equal(t, []metav1.ListOptions{first, next, next}, pages.asked, "with version 0, the API server would send all at once")
+	assert.Len(t, list.Items, 3)
+	assert.Empty(t, list.GetContinue())
+	assert.Equal(t, "7", list.GetResourceVersion())
+	assert.NotContains(t, fmt.Sprint(list.Items[2].Object), "AVX512F")
+	assert.Equal(t, "nnn", list.Items[2].GetLabels()[observe.NodeFeatureLabel])
+}

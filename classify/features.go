@@ -1,0 +1,83 @@
+package classify
+
+import (
+	"slices"
+	"strings"
+)
+
+// FeatureFact begins [Test.Fact] of a condition about a feature; its name follows.
+const FeatureFact = "feature "
+
+// FeaturePresent is the value of a feature that has no value of its own: a flag, or a declared feature.
+const FeaturePresent = "true"
+
+// Features are names of features, sorted.
+type Features []string
+
+// Same reports whether rules use the same.
+func (f Features) Same(other Features) bool { return slices.Equal(f, other) }
+
+// None reports whether rules use none.
+func (f Features) None() bool { return len(f) == 0 }
+
+func (f *Features) add(name string) {
+	if at, known := slices.BinarySearch(*f, name); !known {
+		*f = slices.Insert(*f, at, name)
+	}
+}
+
+// sameDeclared reports whether two states of a Node declare the same of these.
+func (f Features) sameDeclared(a, b Facts) bool {
+	return !slices.ContainsFunc(f, func(name string) bool {
+		was, wasKnown := a.feature(name)
+		is, isKnown := b.feature(name)
+		return len(was) != len(is) || wasKnown != isKnown
+	})
+}
+
+// NodeFeatures are the features of NodeFeature objects that rules use; none: rules use no such objects.
+func (r Rules) NodeFeatures() Features { return r.uses.features }
+
+// Declared are the features in the status of a Node that rules use.
+func (r Rules) Declared() Features { return r.uses.declared }
+
+// IsDeclared reports whether a feature is one that kubelets declare in the status of their Node. Such a name has no dot.
+func IsDeclared(name string) bool { return !strings.Contains(name, ".") }
+
+// CutFeature splits the name of a feature of a NodeFeature. DOMAIN.FEATURE names a set, and what follows is an element of it. A name that
+// has no such parts has no element.
+func CutFeature(name string) (set, element string) {
+	parts := strings.SplitN(name, ".", 3)
+	if len(parts) < 3 || parts[0] == "" || parts[1] == "" {
+		return "", ""
+	}
+	return parts[0] + "." + parts[1], parts[2]
+}
+
+// featured compares a feature with a pattern.
+type featured struct{ name, pattern string }
+
+// feature is what is known of a feature. NFD's worker starts late on a Node, as device plugins do.
+func (f *Facts) feature(name string) (values []string, known bool) {
+	if !IsDeclared(name) {
+		return f.Features[name], f.FeaturesKnown && f.PluginsRegistered
+	}
+	if slices.Contains(f.Declared, name) {
+		values = []string{FeaturePresent}
+	}
+	return values, f.System.Kubelet != "" // the kubelet reports both at once
+}
+
+// provides is whether the Node has a feature with such a value.
+func (f *Facts) provides(of featured, trace *trace) truth {
+	values, known := f.feature(of.name)
+	holds := truthOf(slices.ContainsFunc(values, func(value string) bool { return Match(of.pattern, value) }))
+	if holds == no && !known {
+		holds = unknown
+	}
+	if trace != nil {
+		trace.test(FeatureFact+of.name, of.pattern, strings.Join(values, ", "), holds)
+		trace.tests[len(trace.tests)-1].Plugin = holds == unknown && f.FeaturesKnown && !IsDeclared(of.name)
+	}
+	return holds
+}

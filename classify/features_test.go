@@ -1,0 +1,102 @@
+package classify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// featureRules set hit to true if a Node has the features, and to false if not.
+func featureRules(t *testing.T, features labels) classify.Rules {
+	t.Helper()
+	rules, errs := classify.Compile([]classify.Rule{
+		{Name: "has", When: classify.Condition{Clause: classify.Clause{Features: features}}, Set: labels{"hit": "true"}},
+		{Name: "lacks", Set: labels{"hit": "false"}},
+	}, nil)
+	require.Empty(t, errs)
+	return rules
+}
+
+func TestARuleLooksAtFeatures(t *testing.T) {
+	const avx, vendor, resize = "cpu.cpuid.AVX512F", "pci.device.vendor", "GuaranteedQoSPodCPUResize"
+	kubelet := classify.System{Kubelet: "v1.36.0"}
+	found := classify.Facts{FeaturesKnown: true, PluginsRegistered: true, System: kubelet, Declared: []string{resize}, Features: map[string][]string{
+		avx: {"true"}, vendor: {"10de", "8086"}, "kernel.version.major": {"6"}, "local.feature.example.com/a.b": {""},
+	}}
+	starting, unread, unreported := found, found, found
+	starting.PluginsRegistered, unread.FeaturesKnown, unread.Features = false, false, nil
+	unreported.System, unreported.Declared = classify.System{}, nil
+	for name, c := range map[string]struct {
+		features labels
+		facts    classify.Facts
+		want     string // empty: unknown
+	}{
+		"a flag":                                       {labels{avx: "*"}, found, "true"},
+		"a flag is true":                               {labels{avx: "true"}, found, "true"},
+		"a flag that the Node lacks":                   {labels{"cpu.cpuid.AMXTILE": "*"}, found, "false"},
+		"an attribute":                                 {labels{"kernel.version.major": "6"}, found, "true"},
+		"an attribute with another value":              {labels{"kernel.version.major": "5"}, found, "false"},
+		"a value of one of several instances":          {labels{vendor: "10d*"}, found, "true"},
+		"a value of no instance":                       {labels{vendor: "1002"}, found, "false"},
+		"an element whose name has dots":               {labels{"local.feature.example.com/a.b": "*"}, found, "true"},
+		"two features":                                 {labels{avx: "*", resize: "*"}, found, "true"},
+		"one of two":                                   {labels{avx: "*", vendor: "1002"}, found, "false"},
+		"a declared feature":                           {labels{resize: "*"}, found, "true"},
+		"a feature that the kubelet does not declare":  {labels{"Other": "*"}, found, "false"},
+		"before the kubelet has reported":              {labels{resize: "*"}, unreported, ""},
+		"a declared feature needs no NodeFeature":      {labels{resize: "true"}, unread, "true"},
+		"before the NodeFeatures are read":             {labels{avx: "*"}, unread, ""},
+		"a feature that is there, before NFD was read": {labels{avx: "*"}, starting, "true"},
+		"a missing one, while NFD may still start":     {labels{"cpu.cpuid.AMXTILE": "*"}, starting, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := featureRules(t, c.features)
+			result, steps := rules.Explain(c.facts, nil, time.Unix(1, 0))
+			assert.Equal(t, c.want, result.Labels["hit"].Value)
+			assert.Equal(t, c.want == "", result.Unknown)
+			assert.Equal(t, result, rules.Evaluate(c.facts, nil, time.Unix(1, 0)))
+			require.NotEmpty(t, steps)
+			assert.Contains(t, steps[0].Tests[0].Fact, classify.FeatureFact)
+		})
+	}
+}
+
+func TestAFeatureThatDisappearsIsHeldLikeADevice(t *testing.T) {
+	gone := classify.Facts{FeaturesKnown: true, PluginsRegistered: true, System: classify.System{Kubelet: "v1"}}
+	before := map[string]record.Derived{"hit": {Value: "true", Rule: "has"}}
+	now := time.Unix(1000, 0)
+	result := featureRules(t, labels{"cpu.cpuid.AVX512F": "*"}).Evaluate(gone, before, now)
+	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "NFD's worker may restart")
+	result = featureRules(t, labels{"Resize": "*"}).Evaluate(gone, before, now)
+	assert.Equal(t, "false", result.Labels["hit"].Value, "the kubelet says so")
+}
+
+func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
+	rules := featureRules(t, labels{"pci.device.vendor": "*", "Resize": "*", "cpu.cpuid.AVX": "*"})
+	assert.Equal(t, classify.Features{"cpu.cpuid.AVX", "pci.device.vendor"}, rules.NodeFeatures())
+	assert.Equal(t, classify.Features{"Resize"}, rules.Declared())
+	a := classify.Facts{System: classify.System{Kubelet: "v1"}, Declared: []string{"Resize"}}
+	b := a
+	b.Declared = []string{"Other", "Resize"}
+	assert.True(t, rules.Same(a, b))
+	b.Declared = []string{"Other"}
+	assert.False(t, rules.Same(a, b))
+	b = classify.Facts{Declared: a.Declared}
+	assert.False(t, rules.Same(a, b), "what the kubelet has not reported is not known")
+	assert.True(t, classify.Rule{When: classify.Condition{Any: []classify.Clause{{Features: labels{"Resize": "*"}}}}}.Reported())
+}
+
+func TestANameOfAFeatureHasOnePartOrThree(t *testing.T) {
+	for name, pattern := range map[string]string{"cpu.cpuid": "*", "cpu.": "*", ".cpuid.A": "*", "cpu..A": "*", "cpu.cpuid.": "*", "": "*", "Resize": "", "cpu.cpuid.A": ""} {
+		_, errs := classify.Compile([]classify.Rule{{Name: "r", When: classify.Condition{Clause: classify.Clause{Features: labels{name: pattern}}}, Set: labels{"a": "b"}}}, field.NewPath("rules"))
+		if assert.Len(t, errs, 1, "%q", name) {
+			assert.Contains(t, errs[0].Field, "rules[0].when.features")
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package classify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/classify"
+)
+
+type labels = map[string]string
+
+// gpus are the rule that names the model of a GPU, and a Node with such devices.
+func gpus(products ...string) (classify.Rule, classify.Facts) {
+	facts := classify.Facts{PluginsRegistered: true, DevicesKnown: true, Labels: labels{"zone": "B.1"}}
+	for _, product := range products {
+		facts.Devices = append(facts.Devices, classify.Device{Driver: "gpu.nvidia.com", Attributes: labels{"productName": product}})
+	}
+	return classify.Rule{
+		Name: "gpu", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}},
+		Set: labels{"gpu.model": "{devices.productName}", "gpu.place": "{labels.zone}-{devices.productName}"},
+	}, facts
+}
+
+func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
+	const rtx = "NVIDIA GeForce RTX 5070 Ti"
+	for name, c := range map[string]struct {
+		products []string
+		rule     func(*classify.Rule)
+		facts    func(*classify.Facts)
+		want     labels
+		blocked  bool
+		problem  string
+	}{
+		"a name of a product becomes a value": {products: []string{rtx, rtx}, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti", "gpu.place": "B.1-nvidia-geforce-rtx-5070-ti"}},
+		"dots, slashes and brackets, too":     {products: []string{"A100-SXM4/80.0 (MIG)"}, want: labels{"gpu.model": "a100-sxm4-80-0-mig", "gpu.place": "B.1-a100-sxm4-80-0-mig"}},
+		"a table comes first": {
+			products: []string{rtx}, rule: func(r *classify.Rule) { r.Values = labels{rtx: "RTX5070Ti", "B.1": "b"} }, want: labels{"gpu.model": "RTX5070Ti", "gpu.place": "b-RTX5070Ti"},
+		},
+		"no longer than a value may be": {
+			products: []string{"x 23456789 23456789 23456789 23456789 23456789 23456789 2345678 90123"}, rule: func(r *classify.Rule) { delete(r.Set, "gpu.place") },
+			want: labels{"gpu.model": "x-23456789-23456789-23456789-23456789-23456789-23456789-2345678"},
+		},
+		"none without the label":      {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
+		"none without the attribute":  {products: []string{""}, want: nil},
+		"unknown until all are read":  {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
+		"none of devices that differ": {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"of those that the rule counts": {
+			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) { r.When.Devices.Attribute, r.When.Devices.Glob = "productName", "*H100" },
+			want: labels{"gpu.model": "nvidia-h100", "gpu.place": "B.1-nvidia-h100"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule, facts := gpus(c.products...)
+			if c.rule != nil {
+				c.rule(&rule)
+			}
+			if c.facts != nil {
+				c.facts(&facts)
+			}
+			rules, errs := classify.Compile([]classify.Rule{rule}, field.NewPath("rules"))
+			require.Empty(t, errs)
+			result := rules.Evaluate(facts, nil, time.Unix(1, 0))
+			var got labels
+			for key, label := range result.Labels {
+				if got == nil {
+					got = labels{}
+				}
+				got[key] = label.Value
+			}
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.blocked, len(result.Blocked) > 0)
+			if c.problem == "" {
+				assert.Empty(t, result.Problems)
+			} else if assert.NotEmpty(t, result.Problems) {
+				assert.Contains(t, result.Problems[0].Why, c.problem)
+			}
+			_, steps := rules.Explain(facts, nil, time.Unix(1, 0))
+			assert.NotEmpty(t, steps)
+		})
+	}
+}
+
+func TestAValueUsesLabelsOfEarlierRulesOnly(t *testing.T) {
+	first := classify.Rule{Name: "first", Set: labels{"a": "1"}}
+	copies := classify.Rule{Name: "copies", Set: labels{"b": "{labels.a}"}}
+	rules, errs := classify.Compile([]classify.Rule{first, copies}, nil)
+	require.Empty(t, errs)
+	assert.Equal(t, "1", rules.Evaluate(classify.Facts{}, nil, time.Unix(1, 0)).Labels["b"].Value)
+	assert.Equal(t, []string{"a"}, rules.Keyed()[1].Selects)
+	_, errs = classify.Compile([]classify.Rule{copies, first}, nil)
+	require.Len(t, errs, 1)
+	assert.Contains(t, errs[0].Error(), "a rule uses labels of earlier rules only")
+
+	for name, rule := range map[string]classify.Rule{
+		"itself":                     {Name: "r", Set: labels{"a": "{labels.a}"}},
+		"with the key of a label":    {Name: "r", Set: labels{"a": "{labels.}"}},
+		"needs when.devices":         {Name: "r", Set: labels{"a": "{devices.productName}"}},
+		"write {devices.ATTRIBUTE}":  {Name: "r", Set: labels{"a": "{devices.}"}},
+		"whose text the table could": {Name: "r", Set: labels{"a": "b"}, Values: labels{"x": "y"}},
+		"a valid label must be":      {Name: "r", Set: labels{"a": "{labels.b}"}, Values: labels{"x": "no value"}},
+		"a text that a Node can":     {Name: "r", Set: labels{"a": "{labels.b}"}, Values: labels{"": "y"}},
+	} {
+		_, errs := classify.Compile([]classify.Rule{rule}, nil)
+		if assert.NotEmpty(t, errs, name) && name != "itself" {
+			assert.Contains(t, errs[0].Error(), name)
+		}
+	}
+}
