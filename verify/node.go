@@ -23,6 +23,7 @@ type Node struct {
 	Conditions  map[string]corev1.ConditionStatus // by type
 	Allocatable corev1.ResourceList
 	Annotation  string     // [Annotation]; untrusted
+	Request     string     // the value of [RequestAnnotation] as a hash; empty: the Node has none
 	Verified    Projection // the condition [Condition]; zero where the Node has none
 }
 
@@ -31,7 +32,7 @@ func NodeOf(object *corev1.Node) Node {
 	n := Node{
 		Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time, Deleting: object.DeletionTimestamp != nil,
 		Labels: object.Labels, Taints: object.Spec.Taints, BootID: object.Status.NodeInfo.BootID, Allocatable: object.Status.Allocatable,
-		Annotation: object.Annotations[Annotation], Conditions: map[string]corev1.ConditionStatus{},
+		Annotation: object.Annotations[Annotation], Request: requestOf(object.Annotations), Conditions: map[string]corev1.ConditionStatus{},
 	}
 	for _, condition := range object.Status.Conditions {
 		n.Conditions[string(condition.Type)] = condition.Status
@@ -98,6 +99,8 @@ type Observed struct {
 	Cold bool
 	// Control is that of the profile.
 	Control Control
+	// Room is for an open Node that is to be checked again. If it is nil, whether the Node may be closed is not known.
+	Room *Room
 	// Own is the worker Pod that this process created last for the Node, since it observed the taint. No other Pod counts. Its name, account and owner
 	// prove nothing: any client that may create Pods in the namespace can set them. It is empty after a restart.
 	Own OwnPod

@@ -25,7 +25,8 @@ const (
 	DoClose   Do = "close"   // write the annotation: another client removed the taint
 	DoHold    Do = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
 	DoUnhold  Do = "unhold"  // one PATCH: remove what DoHold added, write the annotation; nothing else changes
-	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed
+	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed; or a request
+	DoRecheck Do = "recheck" // one PATCH: add the taint [Action.Hold], remove the label, write the annotation; the Node is checked again
 	DoShow    Do = "show"    // write the condition
 )
 
@@ -68,8 +69,10 @@ type Action struct {
 	Judged       Judged       // DoOpen, DoRecord, DoRemove
 	Progress     Progress     // the annotation to write; what is known, where none is written
 	Show         Projection   // DoShow
-	Hold         corev1.Taint // DoHold
+	Hold         corev1.Taint // DoHold, DoRecheck
 	Removal      Removal      // DoRemove
+	Recheck      string       // why an open Node is to be checked again; empty: it is not
+	Braked       bool         // DoWait with Recheck: see [Room]
 
 	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }
@@ -104,6 +107,9 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		action := opened(profile, progress, now)
 		if action.Do == DoNothing {
 			action = watchReboot(node, cluster, action, now)
+		}
+		if action.Do == DoNothing {
+			action = recheck(seen, profiles, cluster, action, now)
 		}
 		return deleteAll(seen.Pods, "the Node has no taint of verification", action, now)
 	}
@@ -154,6 +160,10 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	progress = progress.of(profile, node.BootID)
 	if progress.Round == 0 && (seen.Opened || node.Labels[profiles.Label] == "true") { // what shows it does not last
 		action.Do, action.Reason, action.Progress = DoNote, "the Node was open before its taint was added", progress.Opened()
+		return action
+	}
+	if asked := progress.requested(node.Request); asked.Request != progress.Request {
+		action.Do, action.Reason, action.Progress = DoNote, "the annotation "+RequestAnnotation+" asks for a check: attempts begin anew", asked
 		return action
 	}
 	action.Progress, action.Due = progress, deadlineOf(seen, profile)
@@ -208,6 +218,7 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	switch {
 	case judged.Verdict == VerdictPassed:
 		action.Do, action.Reason, action.Progress = DoOpen, "all required checks passed", progress.closed(last)
+		action.Progress.Label = profiles.Label
 		return action, true
 	case judged.Verdict == VerdictRunning:
 		action.State, action.Reason = StateChecking, "the worker Pod runs"

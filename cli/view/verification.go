@@ -23,7 +23,7 @@ type Verification struct {
 	// Attempts are those of this round that did not pass, of MaxAttempts until it counts as stuck.
 	Attempts    int          `json:"attempts"`
 	MaxAttempts int          `json:"maxAttempts,omitempty"`
-	Why         string       `json:"why,omitempty"` // of a Node with the taint: what comes next
+	Why         string       `json:"why,omitempty"` // what comes next; of an open Node, only if it is to be checked again
 	Due         time.Time    `json:"due,omitzero"`  // the deadline, of a Node with the taint
 	OnTimeout   string       `json:"onTimeout,omitempty"`
 	Worker      string       `json:"worker,omitempty"` // the worker Pod that runs
@@ -70,6 +70,9 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 		if v.Last = verify.ParseProgress(seen.Node.Annotation).Last; v.Last != nil && v.Last.Result == verify.VerdictPassed {
 			v.State = StateVerified
 		}
+		if next.Recheck != "" {
+			v.Why = next.Reason
+		}
 		return v
 	}
 	v.Removing, v.RemovalHeld = next.Progress.Removing, next.Progress.RemovalHeld
@@ -89,6 +92,9 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 
 // Closed reports whether the Node waits for verification.
 func (v Verification) Closed() bool { return len(v.Taints) > 0 }
+
+// Waits reports whether the Node is closed, or is to be checked again.
+func (v Verification) Waits() bool { return v.Closed() || v.Why != "" }
 
 // lastText is how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {

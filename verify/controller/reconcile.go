@@ -56,6 +56,8 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 		return c.record(ctx, n, action, profiles)
 	case verify.DoRemove:
 		return c.remove(ctx, n, action, profiles)
+	case verify.DoRecheck:
+		return c.recheck(ctx, n, action, profiles)
 	case verify.DoOpen, verify.DoFree, verify.DoClose, verify.DoHold, verify.DoUnhold, verify.DoNote:
 		if err := c.patchNode(ctx, n, action, profiles); err != nil {
 			return err
@@ -64,6 +66,9 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	case verify.DoShow:
 		return c.patchStatus(ctx, n, action.Show)
 	case verify.DoNothing, verify.DoWait:
+		if action.Braked {
+			c.reportBraked(n, action)
+		}
 		return err
 	}
 	return nil
@@ -80,7 +85,7 @@ func (c *Controller) report(n *node, action verify.Action) {
 		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Reason)
 	case verify.DoNote:
 		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
-		c.Logger.Info("the taint was added to a node that was open; it is never removed", "node", n.name)
+		c.Logger.Info("noted on the node", "node", n.name, "reason", action.Reason)
 	}
 }
 
@@ -123,6 +128,9 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		c.memory.settled(n.uid)
 	}
 	if seen.Node = n.planned(); !held {
+		if profile, selected := profiles.For(seen.Node.Labels); selected && n.full != nil {
+			seen.Room = new(c.standing.room(n, profile.Name, c.Now()))
+		}
 		return n, seen, nil
 	}
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
