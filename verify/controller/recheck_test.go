@@ -152,3 +152,30 @@ func TestAnAnnotationHasANodeCheckedAgainAndIsLeftAlone(t *testing.T) {
 		assert.Equal(t, 1, b.progress(name).Round)
 	}
 }
+
+func TestAProcessThatIsKilledAfterAnyWriteOfACheckThatWasAskedForLosesNothing(t *testing.T) {
+	for name, ask := range map[string]func(*corev1.Node){
+		"label":      unlabel,
+		"annotation": func(node *corev1.Node) { node.Annotations[verify.RequestAnnotation] = "now" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prepare := func() *bed {
+				b := newBed(t)
+				b.verifiedNodes(2)
+				b.change("n0", ask)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.writes = nil
+				return b
+			}
+			decided := func(b *bed) bool {
+				node := b.node("n0")
+				return b.progress("n0").Round == 2 && node.Labels[verify.Label] == "true" && len(node.Spec.Taints) == 0 && len(b.podList()) == 0
+			}
+			killed := killedAfterEachWrite(prepare, decided, decided, func(b *bed, killAt int) {
+				assert.Equal(t, 1, b.progress("n1").Round, "killed after write %d: %s", killAt, b.writes)
+			})
+			assert.GreaterOrEqual(t, killed, 3, "closed, Pod, opened, deletion")
+		})
+	}
+}

@@ -3,6 +3,7 @@ package verification
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -189,4 +190,34 @@ func TestAClientThatMayPatchNodesHasANodeCheckedAgainByAnAnnotationAndItsKubelet
 	nodekeep.DeleteNode(t, names[0])
 	nodekeep.RegisterNode(t, harness.RegistrationWith(names[0], map[string]string{selected: "checked"}))
 	assert.NotContains(t, waitOpen(t, names[0], 1).Annotations, verify.RequestAnnotation)
+}
+
+// The shipped policies know one label, so under another one no Node can be opened. That shows when the controller goes by it.
+func TestAnotherLabelInThePolicyClosesNoNode(t *testing.T) {
+	warm(t)
+	names := fleet(t, "relabelled", 3)
+	seen := watchFrom(t)
+	before := harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total")
+	require.NoError(t, nodekeep.WritePolicy(t.Context(), strings.Replace(verifying, "verify:\n", "verify:\n    label: example.com/checked\n", 1)))
+	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(background(), verifying)) })
+	register(t, "relabelled-new", honest)
+	require.Eventually(t, func() bool {
+		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total") > before
+	}, settles, 50*time.Millisecond, "it must try to open the Node with the other label")
+	for _, name := range names { // the controller looks at each of them
+		nodekeep.MustKubectl(t, "annotate", "node", name, "example.com/note=a")
+	}
+	require.NoError(t, nodekeep.StopVerify())
+	require.NoError(t, nodekeep.StartVerify(background()))
+	failures := func() float64 {
+		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total")
+	}
+	require.Eventually(t, func() bool { return failures() > 0 }, settles, 50*time.Millisecond, "also after a restart")
+	assert.Zero(t, seen.closed(t, names))
+	require.NoError(t, nodekeep.WritePolicy(t.Context(), verifying))
+	waitOpen(t, "relabelled-new", 1)
+	for _, name := range names {
+		assert.Equal(t, 1, progress(nodekeep.Node(t, name)).Round)
+	}
+	assert.Zero(t, seen.closed(t, names), "nor does the change back")
 }
