@@ -98,7 +98,9 @@ func (c *Controller) recheck(ctx context.Context, n *node, action verify.Action,
 		return err
 	}
 	c.Logger.Info("node is verified again", "node", n.name, "profile", action.Profile.Name, "reason", action.Recheck)
-	c.event(n, corev1.EventTypeNormal, VerificationAgain, "The Node is checked again: %s", action.Recheck)
+	if action.Progress.Returns <= verify.FreeReturns { // see reportReturns
+		c.event(n, corev1.EventTypeNormal, VerificationAgain, "The Node is checked again: %s", action.Recheck)
+	}
 	return nil
 }
 
