@@ -72,8 +72,8 @@ func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Which Nodes wait until they are checked, and for what",
-		Long: `List shows the Nodes that have a taint of verification. With --all it also shows those that a profile selects
-and that are open.
+		Long: `List shows the Nodes that have a taint of verification, and those that wait to be checked again. With --all it
+also shows those that a profile selects and that are open.
 
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.

@@ -22,45 +22,6 @@ func toVerified(c *cluster, args []string) []access {
 	return []access{c.toNode("get", args[0]), c.toNode("patch", args[0])}
 }
 
-func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.rights = toVerified
-	return o.changing(&cobra.Command{
-		Use:   "run NODE [flags]",
-		Short: "Check a Node again",
-		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
-change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
-taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.`,
-		Example: `
-			# After a repair
-			nodekeep verify run worker-1`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
-		node, err := c.liveNode(ctx, args[0])
-		if err != nil {
-			return nil, err
-		}
-		taint, err := view.TaintToRun(node, c.in.Policy)
-		if err != nil {
-			return nil, err
-		}
-		profiles := c.in.Policy.Verify()
-		if len(profiles.HeldBy(node.Spec.Taints)) > 0 {
-			return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", args[0], args[0])
-		}
-		progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened()
-		change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
-		if _, labelled := node.Labels[profiles.Label]; labelled {
-			change.Remove = []string{profiles.Label}
-		}
-		return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
-				return err
-			}
-			return c.done("node/%s: taint %s added; the controller verifies the Node", args[0], taint.ToString())
-		}}, nil
-	})
-}
-
 func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	o.rights = toVerified

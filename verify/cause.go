@@ -58,6 +58,7 @@ const (
 	CauseTaintRemoved Cause = "TaintRemoved"
 	CauseKeyChanged   Cause = "TaintKeyChanged"
 	CauseNotVerified  Cause = "NotVerified"
+	CauseRecheck      Cause = "RecheckWaits"
 )
 
 // Explained is what a cause means, and what follows. Means has one %s where the cause has a detail of the Node.
@@ -97,7 +98,7 @@ func Causes() []Explained {
 		waits(CauseResource, "the profile waits for a resource: %s", "look at the device plugin, or change `wait.allocatable`"),
 		acts(CauseOldWorker, "an old worker Pod is on the Node: %s", "it is deleted, then the next attempt starts"),
 		waits(CauseTaintReturns, "another client adds the taint again each time, %s times now", "find the client, often an admission policy or webhook; nodekeep pauses"),
-		waits(CauseRefused, "the controller cannot go on: %s", "correct what the message names; `nodekeep doctor` compares the rights"),
+		{CauseRefused, []State{StateWaiting, StateChecking, StateRetrying, StateStuck}, corev1.ConditionUnknown, "the controller cannot go on: %s", "correct what the message names; `nodekeep doctor` compares the rights", true},
 		acts(CauseMayReboot, "the Node was not Ready, and may have rebooted: %s", "with another boot it is checked again, else the taint is removed"),
 		acts(CauseDue, "attempt %s is due", "the controller starts a worker Pod; `verify.start` limits how many"),
 		acts(CauseOpenBefore, "the Node was open before its taint was added", "it is checked, and never removed"),
@@ -121,6 +122,7 @@ func Causes() []Explained {
 		open(CauseRebooted, corev1.ConditionUnknown, "the Node has rebooted, and was not checked again: %s", checkIt),
 		open(CauseTaintRemoved, corev1.ConditionUnknown, "another client removed the taint before the checks passed", checkIt),
 		open(CauseKeyChanged, corev1.ConditionUnknown, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
+		open(CauseRecheck, corev1.ConditionUnknown, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
 		open(CauseNotVerified, corev1.ConditionUnknown, "the Node was not checked", checkIt),
 	}
 }
@@ -154,7 +156,7 @@ func (w Why) Sentence(node string) string {
 // String is the cause.
 func (w Why) String() string {
 	row, _ := w.Cause.Explain()
-	return strings.Replace(row.Means, "%s", cmp.Or(w.Detail, "nothing more is known"), 1)
+	return strings.Replace(row.Means, "%s", cmp.Or(Shorten(w.Detail), "nothing more is known"), 1)
 }
 
 // Shown is what the condition of a Node says about a cause, and whether it says something else now. On a Node on which an attempt has failed, it is

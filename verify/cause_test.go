@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -39,6 +40,10 @@ func ends(result verify.Verdict, message string) stood {
 // hashOf stands for the hash of the profile until it is known.
 const hashOf = "HASH"
 
+func asksKubelet(p *verify.Profile) {
+	p.Checks = append(p.Checks, verify.Check{Name: "kubelet", Kubelet: &verify.Kubelet{}})
+}
+
 func reboots(p *verify.Profile) { p.Reverify = verify.OnReboot }
 
 // standings are all causes, and how a Node comes to each.
@@ -58,7 +63,7 @@ var standings = map[verify.Cause]stood{
 	verify.CauseTaintReturns: {node: func(n *verify.Node) {
 		n.Annotation = verify.Progress{Round: 9, Returns: 7, Last: &verify.Last{Result: verify.VerdictPassed, Time: born}}.String()
 	}, after: time.Second, detail: "7 times"},
-	verify.CauseRefused: {node: func(n *verify.Node) { n.Ready = false }, seen: func(o *verify.Observed) { o.Refused = "patch node: denied" }, detail: "patch node: denied"},
+	verify.CauseRefused: {profile: asksKubelet, pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Refused = "get pods/log: denied" }, detail: "get pods/log: denied"},
 	verify.CauseMayReboot: {profile: reboots, node: func(n *verify.Node) {
 		n.Ready, n.Taints, n.Annotation = false, nil, verify.Progress{Round: 1, BootID: "b1", OnReboot: true, Last: &verify.Last{Result: verify.VerdictPassed}}.String()
 	}, detail: "it is not Ready"},
@@ -75,9 +80,7 @@ var standings = map[verify.Cause]stood{
 	verify.CauseWorkerRuns: {pod: func(p *verify.Pod) {
 		p.Containers = []verify.ContainerState{{Name: verify.Worker, Started: born.Add(time.Second)}}
 	}, after: 2 * time.Second},
-	verify.CauseAsksKubelet: {profile: func(p *verify.Profile) {
-		p.Checks = append(p.Checks, verify.Check{Name: "kubelet", Kubelet: &verify.Kubelet{}})
-	}, pod: func(p *verify.Pod) {
+	verify.CauseAsksKubelet: {profile: asksKubelet, pod: func(p *verify.Pod) {
 		ended(corev1.PodSucceeded, 0, passes)(p)
 		p.Log = verify.Log{Asked: true, Reason: verify.ReasonRefused, Message: "connection refused"}
 	}, after: 3 * time.Second, detail: "connection refused"},
@@ -102,6 +105,9 @@ var standings = map[verify.Cause]stood{
 		n.Taints[0].Key = "example.com/old"
 		n.Annotation = verify.Progress{Attempts: 1, Taint: "example.com/old", Last: &verify.Last{Result: verify.VerdictFailed, Time: born}}.String()
 	}, detail: "example.com/old"},
+	verify.CauseRecheck: {node: func(n *verify.Node) {
+		n.Taints, n.Annotation = nil, verify.Progress{Round: 1, Label: verify.Label, Last: &verify.Last{Result: verify.VerdictPassed, Time: born}}.String()
+	}, detail: "the label nodekeep.dev/verified was removed"},
 	verify.CauseNotVerified: {node: func(n *verify.Node) { n.Taints = nil }},
 }
 
@@ -141,9 +147,6 @@ func TestEachCauseHasASentenceWithTheNextStepAndANodeCanStandThere(t *testing.T)
 			require.True(t, ok, "no Node of this test stands there")
 			node, action := stand.plan(t)
 			why := action.Why
-			if action.Do == verify.DoShow && verify.Cause(action.Show.Reason) != why.Cause {
-				why = verify.Why{Cause: verify.Cause(action.Show.Reason), Detail: stand.detail}
-			}
 			require.Equal(t, row.Cause, why.Cause, why.String())
 			sentence := why.Sentence(node.Name)
 			assert.Contains(t, sentence, stand.detail)
@@ -160,7 +163,7 @@ func TestEachCauseHasASentenceWithTheNextStepAndANodeCanStandThere(t *testing.T)
 			if row.Lasts {
 				require.Equal(t, verify.DoShow, action.Do, "what lasts is shown")
 			}
-			if action.Do == verify.DoShow {
+			if action.Do == verify.DoShow && row.Cause != verify.CauseRecheck { // until then, the Node is verified
 				assert.Equal(t, verify.Projection{Status: row.Status, Reason: string(row.Cause), Message: sentence}, action.Show)
 			}
 		})
@@ -191,6 +194,50 @@ func TestAWaitIsShownOnlyOnceItLasts(t *testing.T) {
 	action = verify.Plan(since(verify.CauseNotReady), profiles, modelCluster, later)
 	assert.Equal(t, corev1.ConditionFalse, action.Show.Status, "an attempt has failed")
 	assert.Equal(t, string(verify.CauseNotReady), action.Show.Reason)
+}
+
+func TestADetailThatChangesAllTheTimeIsWrittenOnceAMinute(t *testing.T) {
+	profiles, node := planProfile(t, func(p *verify.Profile) {
+		p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "9"}
+	}), readyNode()
+	seen := verify.Observed{Node: node, Waits: verify.Waits{Cause: verify.CauseResource, Since: born.Add(-time.Hour)}}
+	writes := 0
+	for second := range 600 {
+		now := born.Add(time.Duration(second) * time.Second)
+		node.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(int64(second%2), resource.DecimalSI)}
+		if action := verify.Plan(seen, profiles, modelCluster, now); action.Do == verify.DoShow {
+			writes++
+			node.Verified, seen.Shown = action.Show, now
+		}
+	}
+	assert.LessOrEqual(t, writes, 10)
+	assert.Positive(t, writes)
+}
+
+func TestAVerifiedNodeThatIsClosedIsShownOnceUntilItsWaitLasts(t *testing.T) {
+	profiles, node := planProfile(t, nil), readyNode()
+	node.Verified, _ = verify.Why{Cause: verify.CauseChecksPassed}.Shown(node, false)
+	node.Ready = false
+	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born)
+	require.Equal(t, verify.DoShow, action.Do, "it is verified no more")
+	assert.Equal(t, string(verify.CauseDue), action.Show.Reason, "that it is not Ready may end in a moment")
+	node.Verified = action.Show
+	pod := workerPod(node, profiles, func(*verify.Pod) {})
+	node.Ready = true
+	running := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles, modelCluster, born.Add(2*time.Second))
+	assert.Equal(t, verify.DoWait, running.Do, "nor is each step a write")
+}
+
+func TestWhatAKubeletWritesIsShownCleanAndShort(t *testing.T) {
+	profiles, node := planProfile(t, func(p *verify.Profile) {
+		p.Wait.Conditions = []verify.WaitCondition{{Type: "Warm", Status: "True"}}
+	}), readyNode()
+	node.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionStatus(strings.Repeat("\x1b[31m", 100_000))}
+	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born)
+	assert.Equal(t, "the profile waits for a condition: Warm is something else, and must be True", action.Why.String())
+	long := verify.Why{Cause: verify.CauseCondition, Detail: strings.Repeat("\x1b[31m", 100_000)}.Sentence("n")
+	assert.Less(t, len(long), 1000)
+	assert.NotContains(t, long, "\x1b")
 }
 
 func TestTheTaintOfAKeyThatThePolicyNamesNoMoreIsNotTakenForRemoved(t *testing.T) {

@@ -23,6 +23,7 @@ type Node struct {
 	Conditions  map[string]corev1.ConditionStatus // by type
 	Allocatable corev1.ResourceList
 	Annotation  string     // [Annotation]; untrusted
+	Request     string     // the value of [RequestAnnotation] as a hash; empty: the Node has none
 	Verified    Projection // the condition [Condition]; zero where the Node has none
 }
 
@@ -31,7 +32,7 @@ func NodeOf(object *corev1.Node) Node {
 	n := Node{
 		Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time, Deleting: object.DeletionTimestamp != nil,
 		Labels: object.Labels, Taints: object.Spec.Taints, BootID: object.Status.NodeInfo.BootID, Allocatable: object.Status.Allocatable,
-		Annotation: object.Annotations[Annotation], Conditions: map[string]corev1.ConditionStatus{},
+		Annotation: object.Annotations[Annotation], Request: requestOf(object.Annotations), Conditions: map[string]corev1.ConditionStatus{},
 	}
 	for _, condition := range object.Status.Conditions {
 		n.Conditions[string(condition.Type)] = condition.Status
@@ -100,6 +101,8 @@ type Observed struct {
 	Cold bool
 	// Control is that of the profile.
 	Control Control
+	// Room is for an open Node that is to be checked again. If it is nil, whether the Node may be closed is not known.
+	Room *Room
 	// Own is the worker Pod that this process created last for the Node, since it observed the taint. No other Pod counts. Its name, account and owner
 	// prove nothing: any client that may create Pods in the namespace can set them. It is empty after a restart.
 	Own OwnPod
@@ -113,6 +116,8 @@ type Observed struct {
 	// Refused is what the API server answers again and again to a step that this process takes for the Node. It is empty if none
 	// is refused.
 	Refused string
+	// Shown is when this process last wrote the condition; zero after a restart.
+	Shown time.Time
 }
 
 // Waits is what a Node waits for, without a break, as one process observed it.
@@ -188,6 +193,14 @@ func (n *Node) notReady() (why Why, not bool) {
 	return Why{}, false
 }
 
+// known is a status as text. Its kubelet may write anything there.
+func known(status corev1.ConditionStatus) string {
+	if slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, status) {
+		return string(status)
+	}
+	return "something else"
+}
+
 // waits reports what the section wait of a profile still waits for.
 func (o Observed) waits(profile CompiledProfile) (why Why, yes bool) {
 	for _, wanted := range profile.Wait.Conditions {
@@ -196,7 +209,7 @@ func (o Observed) waits(profile CompiledProfile) (why Why, yes bool) {
 			return Why{CauseCondition, "the Node has no condition " + wanted.Type}, true
 		}
 		if ok && string(status) != wanted.Status {
-			return Why{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", wanted.Type, status, wanted.Status)}, true
+			return Why{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", wanted.Type, known(status), wanted.Status)}, true
 		}
 	}
 	for _, name := range profile.Wait.DaemonSets {

@@ -25,7 +25,8 @@ const (
 	DoClose   Do = "close"   // write the annotation: another client removed the taint
 	DoHold    Do = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
 	DoUnhold  Do = "unhold"  // one PATCH: remove what DoHold added, write the annotation; nothing else changes
-	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed
+	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed; or a request
+	DoRecheck Do = "recheck" // one PATCH: add the taint [Action.Hold], remove the label, write the annotation; the Node is checked again
 	DoShow    Do = "show"    // write the condition
 )
 
@@ -68,8 +69,10 @@ type Action struct {
 	Judged       Judged       // DoOpen, DoRecord, DoRemove
 	Progress     Progress     // the annotation to write; what is known, where none is written
 	Show         Projection   // DoShow
-	Hold         corev1.Taint // DoHold
+	Hold         corev1.Taint // DoHold, DoRecheck
 	Removal      Removal      // DoRemove
+	Recheck      string       // why an open Node is to be checked again; empty: it is not
+	Braked       bool         // DoWait with Recheck: see [Room]
 
 	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }
@@ -84,14 +87,18 @@ const daemonSetInterval = 3 * time.Second
 // Pod that passed, of this Node object, this round and these checks, opens it. A profile without checks opens it when what it waits for holds.
 func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	action := next(seen, profiles, cluster, now)
-	if seen.Refused != "" && action.State != StateOpen {
+	if seen.Refused != "" && action.Why.Cause == CauseAsksKubelet {
 		action.Why = Why{CauseRefused, seen.Refused}
 	}
 	if action.Do == DoNothing || action.Do == DoWait {
 		lasts, at := seen.lasts(action.Why, now)
-		if show, ok := seen.projection(action, lasts); ok { // it never delays anything else
+		show, differs := seen.projection(action, lasts)
+		if differs && show.Reason == seen.Node.Verified.Reason && show.Status == seen.Node.Verified.Status {
+			differs, at = !now.Before(seen.Shown.Add(lasting)), seen.Shown.Add(lasting) // a detail that changes all the time is not a write each time
+		}
+		if differs { // it never delays anything else
 			action.Do, action.Show = DoShow, show
-		} else if !lasts && !at.IsZero() {
+		} else if at.After(now) {
 			action.Again = earliest(action.Again, at)
 		}
 	}
@@ -127,6 +134,9 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		action := opened(node, profile, progress, now)
 		if action.Do == DoNothing {
 			action = watchReboot(node, cluster, action, now)
+		}
+		if action.Do == DoNothing {
+			action = recheck(seen, profiles, cluster, action, now)
 		}
 		return deleteAll(seen.Pods, "the Node has no taint of verification", action, now)
 	}
@@ -176,6 +186,10 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	progress = progress.of(profile, node.BootID)
 	if progress.Round == 0 && (seen.Opened || node.Labels[profiles.Label] == "true") { // what shows it does not last
 		action.Do, action.Why, action.Progress = DoNote, Why{Cause: CauseOpenBefore}, progress.Opened()
+		return action
+	}
+	if asked := progress.requested(node.Request); asked.Request != progress.Request {
+		action.Do, action.Why, action.Progress = DoNote, Why{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it, so attempts begin anew"}, asked
 		return action
 	}
 	action.Progress, action.Due = progress, deadlineOf(seen, profile)
@@ -230,6 +244,7 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	switch {
 	case judged.Verdict == VerdictPassed:
 		action.Do, action.Why, action.Progress = DoOpen, Why{Cause: CauseAllPassed}, progress.closed(last)
+		action.Progress.Label = profiles.Label
 		return action, true
 	case judged.Verdict == VerdictRunning:
 		action.State, action.Why = StateChecking, judged.Why
@@ -278,7 +293,7 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 		return action
 	}
 	action.Do, action.Why = DoStart, Why{CauseDue, strconv.Itoa(progress.Attempts + 1)}
-	action.First = progress.tried() == 0 && seen.Started.IsZero()
+	action.First = progress.tried() == 0 && seen.Started.IsZero() && seen.Refused == ""
 	action.Skip = skipped(seen, profiles, profile, cluster)
 	return action
 }
@@ -357,9 +372,13 @@ func (seen Observed) projection(action Action, lasts bool) (show Projection, dif
 	if node == nil || node.Deleting {
 		return Projection{}, false
 	}
-	why, tried := action.Why, action.State != StateOpen && action.Progress.Tried()
-	if tried && !lasts {
+	why, held := action.Why, action.State != StateOpen
+	tried := held && action.Progress.Tried()
+	switch {
+	case tried && !lasts, why.Cause == CauseRecheck && action.Progress.Last != nil:
 		why = action.Progress.Last.Why()
+	case held && !lasts:
+		why = Why{CauseDue, "1"}
 	}
 	show, differs = why.Shown(node, tried)
 	if node.Verified.Status == "" && show.Status == corev1.ConditionUnknown && !lasts {

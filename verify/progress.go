@@ -18,7 +18,10 @@ type Progress struct {
 	Taint    string `json:"taint,omitempty"`    // key of the taint of these attempts
 	Hash     string `json:"hash,omitempty"`     // of the profile's checks
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
-	Last     *Last  `json:"last,omitempty"`
+	// Label is the key of the label that the Node got when it passed, until it is closed again.
+	Label   string `json:"label,omitempty"`
+	Request string `json:"request,omitempty"` // the [RequestAnnotation] that was noted last, as a hash
+	Last    *Last  `json:"last,omitempty"`
 	// FailingSince is when the worker Pod of the first of the failed attempts was created.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	// Removing is what nodekeep has removed to have this Node removed: its NodeClaim, its Machine. The Node goes with it.
@@ -79,6 +82,7 @@ func ParseProgress(annotation string) Progress {
 	if p.RemovalHeld != nil {
 		p.RemovalHeld.Message = Shorten(p.RemovalHeld.Message)
 	}
+	p.Label, p.Request = Shorten(p.Label), Shorten(p.Request)
 	if !slices.Contains(RemovalKinds(), p.Removing) {
 		p.Removing = ""
 	}
@@ -141,7 +145,7 @@ func (p Progress) closed(last Last) Progress {
 		p.Returns = 0
 	}
 	p = p.untried()
-	p.Round, p.Last, p.Removing = p.Round+1, &last, ""
+	p.Round, p.Last, p.Removing, p.Label = p.Round+1, &last, "", ""
 	return p
 }
 
@@ -150,9 +154,9 @@ func (p Progress) ReleasedBy(message string, now time.Time) Progress {
 	return p.closed(Last{Result: VerdictReleased, Message: Clean(message), Time: now})
 }
 
-// Opened is the progress of a Node that was open before, whatever the annotation says. Verification may have been off, or the annotation was deleted.
+// Opened is the progress of a Node that was open before and is closed now, whatever the annotation says. Verification may have been off, or the annotation was deleted.
 func (p Progress) Opened() Progress {
-	p.Round = max(p.Round, 1)
+	p.Round, p.Label = max(p.Round, 1), ""
 	return p
 }
 
@@ -244,7 +248,7 @@ func (p CompiledProfile) NextAttempt(node *Node) string {
 	return AttemptOf(node.UID, ParseProgress(node.Annotation).of(p, node.BootID))
 }
 
-// AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks.
+// AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks, the request.
 func AttemptOf(nodeUID string, p Progress) string {
-	return hash(16, "%q %d %d %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID)
+	return hash(16, "%q %d %d %q %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID, p.Request)
 }

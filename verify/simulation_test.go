@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,7 @@ func TestSimulationOfThePlan(t *testing.T) {
 	}
 	for _, what := range []string{
 		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Shared", "Controls", "Removed", "HeldRemovals", "Noted", "Forged", "Waited",
+		"Rechecks", "Stripped", "Requests", "Braked",
 	} {
 		assert.Positive(t, totals[what], "the scenarios must reach everything, also %s", what)
 	}
@@ -122,16 +124,17 @@ type logged struct {
 // modelController is one process: what it has observed, and its memory.
 type modelController struct {
 	*model
-	policy int
-	read   int // entries of the log
-	nodes  map[string]modelNode
-	pods   map[string]modelPod
-	memory map[string]*verify.Observed // by uid: Held, Started, Own, Opened
-	own    map[string]modelPod         // control Pods that the process created, as they were created
-	starts *verify.Starts
-	outage verify.Outage
-	brakes map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
-	nested bool                                        // this work came between two writes of another process
+	policy  int
+	read    int // entries of the log
+	nodes   map[string]modelNode
+	pods    map[string]modelPod
+	memory  map[string]*verify.Observed // by uid: Held, Started, Own, Opened
+	own     map[string]modelPod         // control Pods that the process created, as they were created
+	starts  *verify.Starts
+	outage  verify.Outage
+	brakes  map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
+	nested  bool                                        // this work came between two writes of another process
+	closing map[string]bool                             // uids of Nodes that it closed to check them again, until it observes that
 }
 
 func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
@@ -322,9 +325,23 @@ func (m *model) disturb() {
 	}
 	node := m.nodes[name]
 	held := slices.ContainsFunc(node.Taints, isOurs)
-	switch m.rng.IntN(21) {
-	case 20: // the component that writes the condition Warm
+	switch m.rng.IntN(24) {
+	case 23: // the component that writes the condition Warm
 		node.Conditions = map[string]corev1.ConditionStatus{"Warm": []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[m.rng.IntN(2)]}
+	case 22: // another client asks for a check
+		node.Request = fmt.Sprint("request-", m.rng.IntN(3))
+		m.totals["Requests"]++
+	case 20, 21: // another client removes the labels of all Nodes, or of one
+		all := m.chance(4)
+		for _, other := range m.nodesByName() {
+			if one := m.nodes[other]; (all || other == name) && one.Labels[verify.Label] != "" {
+				one.Labels = maps.Clone(one.Labels)
+				delete(one.Labels, verify.Label)
+				m.totals["Stripped"]++
+				m.wrote(other)
+			}
+		}
+		return
 	case 19: // a client that may create Pods in the namespace of the checks
 		m.forge(name)
 		return
@@ -495,7 +512,7 @@ func (m *model) goOn(name string) {
 func (c *modelController) restart() {
 	c.nodes, c.pods, c.memory = map[string]modelNode{}, map[string]modelPod{}, map[string]*verify.Observed{}
 	c.starts, c.own = verify.NewStarts(c.profiles[0].Start), map[string]modelPod{}
-	c.outage, c.brakes = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}
+	c.outage, c.brakes, c.closing = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}, map[string]bool{}
 	c.read = len(c.log)
 	for name := range c.model.nodes {
 		c.take(logged{name: name, node: c.model.nodes[name]})
@@ -552,6 +569,9 @@ func (c *modelController) take(event logged) {
 			c.of(node.UID).Opened = true
 		}
 		c.nodes[event.name] = node
+		if c.closing[node.UID] && len(held(node.Taints)) > 0 {
+			delete(c.closing, node.UID)
+		}
 		if own := c.of(node.UID); len(held(node.Taints)) == 0 {
 			own.Held, own.Own = time.Time{}, verify.OwnPod{}
 		} else if own.Held.IsZero() {
@@ -610,12 +630,15 @@ func (c *modelController) work(name string) (action verify.Action) {
 	profiles := c.profiles[c.policy]
 	if ok {
 		if profile, selected := profiles.For(node.Labels); selected {
-			observed.Control = c.control(profile)
+			observed.Control, observed.Room = c.control(profile), c.room(&node.Node, profiles)
 		}
 	}
 	cluster := modelCluster
 	cluster.OutageUntil = c.outage.Until(c.now)
 	action = verify.Plan(observed, profiles, cluster, c.now)
+	if action.Braked {
+		c.totals["Braked"]++
+	}
 	if action.Do != verify.DoStart {
 		c.starts.Leave(name)
 	}
@@ -649,7 +672,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		c.wrotePod(action.Pod.Name)
 	case verify.DoRemove:
 		c.remove(name, node, action, observed.Control, profiles)
-	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoNote, verify.DoShow, verify.DoHold, verify.DoUnhold:
+	case verify.DoOpen, verify.DoFree, verify.DoRecord, verify.DoClose, verify.DoNote, verify.DoShow, verify.DoHold, verify.DoUnhold, verify.DoRecheck:
 		live, ok := c.model.nodes[name]
 		if !ok || live.UID != node.UID || live.version != node.version {
 			c.totals["Conflicts"]++
@@ -800,6 +823,9 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		c.wrote(live.Name)
 		return
 	}
+	if action.Do == verify.DoRecheck {
+		c.checkRecheck(live, profiles)
+	}
 	live.Annotation = action.Progress.String()
 	live.Labels = maps.Clone(live.Labels)
 	if action.Do == verify.DoOpen {
@@ -808,6 +834,11 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		delete(live.Labels, verify.Label)
 	}
 	switch action.Do {
+	case verify.DoRecheck:
+		live.Taints = append(slices.Clone(live.Taints), action.Hold)
+		live.epoch++
+		c.closing[live.UID] = true
+		c.totals["Rechecks"]++
 	case verify.DoNote:
 		c.totals["Noted"]++
 		c.of(live.UID).Opened = false
@@ -843,6 +874,47 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 	c.wrote(live.Name)
 }
 
+// room is how many Nodes may be closed to check them again, as the process sees it.
+func (c *modelController) room(of *verify.Node, profiles verify.Profiles) *verify.Room {
+	takes := func(node *verify.Node) bool {
+		return verify.TakesWorkloads(node.Ready, false, node.Taints) && (node.UID == of.UID || !c.closing[node.UID])
+	}
+	room := &verify.Room{Takes: takes(of)}
+	for _, node := range c.nodes {
+		if takes(&node.Node) {
+			room.Takers++
+		}
+		if _, selected := profiles.For(node.Labels); selected {
+			room.Selected++
+			if node.UID != of.UID && c.closing[node.UID] || profiles.Rechecked(node.Taints) {
+				room.Closed++
+			}
+		}
+	}
+	return room
+}
+
+// checkRecheck: each process closes at most one Node at a time, since there are few, and not the last one that takes Pods.
+func (c *modelController) checkRecheck(live *modelNode, profiles verify.Profiles) {
+	closed, takers := 0, 0
+	for _, node := range c.model.nodes {
+		if _, selected := profiles.For(node.Labels); selected && profiles.Rechecked(node.Taints) {
+			closed++
+		}
+		if node != live && verify.TakesWorkloads(node.Ready, false, node.Taints) {
+			takers++
+		}
+	}
+	switch {
+	case live.Request == "" && live.Labels[verify.Label] != "":
+		c.fail("node %s was closed although it is verified, and nothing asks for a check", live.Name)
+	case closed >= c.leaders && !c.lags:
+		c.fail("node %s was closed while %d others were", live.Name, closed)
+	case takers == 0 && !c.lags && verify.TakesWorkloads(live.Ready, false, live.Taints):
+		c.fail("node %s was closed, the last one that takes Pods", live.Name)
+	}
+}
+
 // checkHeld: the taint is added to a Node that may be rebooting, and not to many at once.
 func (c *modelController) checkHeld(live *modelNode, profiles verify.Profiles) {
 	profile, selected := profiles.For(live.Labels)
@@ -854,7 +926,9 @@ func (c *modelController) checkHeld(live *modelNode, profiles verify.Profiles) {
 	}
 	others := 0
 	for _, node := range c.model.nodes {
-		if node != live && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint && node.wasOpen && taint.Value != "" }) {
+		if node != live && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == verify.Taint && node.wasOpen && strings.HasPrefix(taint.Value, "reboot-")
+		}) {
 			others++
 		}
 	}

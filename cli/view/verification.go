@@ -95,8 +95,10 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 // Closed reports whether the Node waits for verification.
 func (v Verification) Closed() bool { return len(v.Taints) > 0 }
 
-// Waits reports whether the Node takes no workloads because of verification. It waits, or has a taint that the policy names no more.
-func (v Verification) Waits() bool { return v.Closed() || v.Cause == verify.CauseKeyChanged }
+// Waits reports whether the Node is closed, is to be checked again, or has a taint that the policy names no more.
+func (v Verification) Waits() bool {
+	return v.Closed() || v.Cause == verify.CauseKeyChanged || v.Cause == verify.CauseRecheck
+}
 
 // lastText is how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {

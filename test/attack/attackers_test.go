@@ -105,6 +105,7 @@ func (d dice) annotations() object {
 		object{"nodekeep.dev/taints": `["dedicated:NoExecute","` + key + `:NoSchedule"]`},
 		object{"nodekeep.dev/labels": is},
 		object{verify.Annotation: verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed}}.String()},
+		object{verify.RequestAnnotation: key},
 		object{"nodekeep.dev/" + key: key},
 		object{"nodekeep.dev/restored": nil, "nodekeep.dev/taints": nil, verify.Annotation: nil},
 		object{"example.com/note": strings.Repeat(key, 1+d.IntN(2000))},
@@ -120,7 +121,7 @@ func (d dice) labels() object {
 // taints are a list of some that Nodes here have, and others.
 func (d dice) taints() (all []object) {
 	for range d.IntN(4) {
-		all = append(all, object{"key": pick(d, "nodekeep.dev/restoring", verify.Taint, "dedicated", "accelerator", d.text()), "value": pick(d, "", "a", d.text()), "effect": pick(d, "NoSchedule", "NoExecute")})
+		all = append(all, object{"key": pick(d, "nodekeep.dev/restoring", verify.Taint, "dedicated", "accelerator", d.text()), "value": pick(d, "", "a", "recheck", d.text()), "effect": pick(d, "NoSchedule", "NoExecute")})
 	}
 	return all
 }

@@ -133,6 +133,7 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			"merge patch, changed":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}}}`},
 			"merge patch, emptied":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/taints":""}}}`},
 			"merge patch, removed":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":null}}}`},
+			"merge patch, a check asked for":              {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/check-request":"now"}}}`},
 			"merge patch, another one added":              {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/x.Y_z-1":"x"}}}`},
 			"merge patch, annotations: null":              {types.MergePatchType, `{"metadata":{"annotations":null}}`},
 			"merge patch, with managedFields emptied":     {types.MergePatchType, `{"metadata":{"managedFields":[{}],"annotations":{"nodekeep.dev/restored":"{}"}}}`},

@@ -57,11 +57,12 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 		require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'nodekeep-verify-removal' with binding 'nodekeep-verify-removal' denied request: nodekeep-verify can "+says)
 	}
 
-	const reboots = verification.Taint + "=reboot-1-2:NoSchedule"
+	const reboots, again = verification.Taint + "=reboot-1-2:NoSchedule", verification.Taint + "=recheck:NoSchedule"
 	for name, taints := range map[string][]string{
 		"removed-open":    nil,
 		"removed-tenant":  {"tenant:NoSchedule"},
 		"removed-reboots": {reboots},
+		"removed-again":   {again},
 		"removed-new":     {verification.Taint + ":NoSchedule"},
 		"removed-both":    {reboots, verification.Taint + ":NoExecute"},
 	} {
@@ -70,7 +71,7 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 	require.Eventually(t, func() bool {
 		return apierrors.IsInvalid(client.CoreV1().Nodes().Delete(t.Context(), "removed-open", dry))
 	}, settles, 50*time.Millisecond)
-	for _, name := range []string{"removed-open", "removed-tenant", "removed-reboots"} {
+	for _, name := range []string{"removed-open", "removed-tenant", "removed-reboots", "removed-again"} {
 		denied(t, client.CoreV1().Nodes().Delete(t.Context(), name, dry), "delete only Nodes that wait for their first verification")
 		require.NoError(t, nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, dry), "the policy concerns nobody else")
 	}

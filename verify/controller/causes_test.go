@@ -24,7 +24,11 @@ func (b *bed) deny(verb, resource, in string) (allow func()) {
 		if !denies || action.GetSubresource() != "" || in != "" && action.GetNamespace() != in {
 			return false, nil, nil
 		}
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "x", errors.New("a policy says no"))
+		name := "x"
+		if create, ok := action.(k8stesting.CreateAction); ok && resource == "pods" {
+			name = create.GetObject().(*corev1.Pod).Name // the API server names it in its answer
+		}
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New("a policy says no"))
 	})
 	return func() {
 		b.mu.Lock()
@@ -52,7 +56,7 @@ func TestConditionEventAndMetricOfANodeThatWaitsSayTheSame(t *testing.T) {
 		},
 		"since worker Pods are denied": {
 			report: passes, denied: denied{verb: "create", resource: "pods"}, cause: verify.CauseRefused,
-			says: `the controller cannot go on: create worker Pod of node "n1": pods "x" is forbidden: a policy says no; correct what the message names`,
+			says: `the controller cannot go on: create worker Pod of node "n1": pods "check-" is forbidden: a policy says no; correct what the message names`,
 		},
 		"since Pods cannot be listed": {
 			profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"other/cni"} }, report: passes, denied: denied{"list", "pods", "other"}, cause: verify.CauseRefused,
@@ -88,6 +92,13 @@ func TestConditionEventAndMetricOfANodeThatWaitsSayTheSame(t *testing.T) {
 			b.waitFor("the metric must have the cause", func() bool {
 				return series(t, newStandingCollector(c), "nodekeep_verify_causes", string(test.cause), "all") == 1
 			})
+			before := b.wroteTimes("patch nodes/status")
+			for range 20 {
+				b.pass(time.Second)
+				c.queue.Add("n1")
+				time.Sleep(20 * time.Millisecond)
+			}
+			assert.LessOrEqual(t, b.wroteTimes("patch nodes/status"), before+1, "the same answer is no write again")
 			allow()
 			if test.report == passes && test.denied.verb != "" && test.profile == nil {
 				b.waitFor("it must be verified once nothing is denied", func() bool {

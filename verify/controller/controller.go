@@ -91,8 +91,8 @@ func New(options Options) (*Controller, error) {
 		remover: remove.New(options.Client, options.Objects), ledger: remove.NewStore(options.Client, options.Namespace),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
-	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
-	c.standing.controls, c.controls.pods = map[string]int{}, map[string]control{}
+	c.standing.begin()
+	c.memory.nodes, c.controls.pods = map[string]remembered{}, map[string]control{}
 	c.controls.since = map[string]time.Time{}
 	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
@@ -183,6 +183,11 @@ func (c *Controller) nodeChanged(before, after *node) {
 			if n.away {
 				c.queue.Add(n.name)
 			}
+		}
+	}
+	if before != nil && before.rechecked && (after == nil || !after.rechecked) {
+		for _, name := range c.standing.next() {
+			c.queue.Add(name)
 		}
 	}
 	if same && wasHeld != isHeld {

@@ -23,6 +23,8 @@ const (
 	SharedFailure        = "SharedFailure"      // Nodes of a profile fail a check that a verified Node fails, too; once while it lasts
 	NodeRemoved          = "NodeRemoved"        // the profile's onFailure was carried out: the Node, or what stands for it, was removed
 	RemovalHeld          = "RemovalHeld"        // the Node is to be removed, and a brake holds that; once while it does
+	VerificationAgain    = "VerificationAgain"  // an open Node is closed: its label was removed, or an annotation asks for a check
+	RecheckWaits         = "RecheckWaits"       // as many Nodes as may be are closed for this; one for all Nodes that wait
 	VerificationEnded    = "VerificationEnded"  // no profile selects the Node any more, or another client removed the taint
 )
 
@@ -35,7 +37,7 @@ func (c *Controller) reportReturns(n *node, action verify.Action) bool {
 	returns := action.Progress.Returns
 	if returns == verify.FreeReturns+1 {
 		c.event(n, corev1.EventTypeWarning, VerificationUndone,
-			"Another client, often a mutating admission policy or webhook, put the taint back, %d times in a row soon after it was removed. nodekeep goes on after pauses that grow to 5 minutes", returns)
+			"Another client, often a mutating admission policy or webhook, put the taint back, or removed the label, %d times in a row soon after the Node was opened. nodekeep goes on after pauses that grow to 5 minutes", returns)
 	}
 	return returns > verify.FreeReturns
 }
@@ -133,7 +135,7 @@ func (c *Controller) reportEnded(n *node, action verify.Action) {
 		c.event(n, corev1.EventTypeWarning, VerificationReleased, "The taint was removed: %s", action.Progress.Last.Why().Sentence(n.name))
 		return
 	}
-	c.event(n, corev1.EventTypeNormal, VerificationEnded, "The Node is not verified any more: %s", action.Why)
+	c.event(n, corev1.EventTypeNormal, VerificationEnded, "The Node is not verified any more: %s", action.Progress.Last.Message)
 }
 
 // count counts what came of an attempt.

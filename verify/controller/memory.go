@@ -22,7 +22,9 @@ type remembered struct {
 	opened  bool          // the taint was added to a Node that took workloads; see [verify.DoNote]
 	garbage bool          // a bad report was logged
 	waits   verify.Waits
-	refused string // see [verify.Observed.Refused]
+	failing time.Time // since when each step was refused
+	refused string    // see [verify.Observed.Refused]
+	shown   time.Time // when the condition was written last
 }
 
 func (m *memory) of(uid string) remembered {
@@ -54,7 +56,7 @@ func (m *memory) hold(uid string, now time.Time) {
 // wait notes what a Node waits for.
 func (m *memory) wait(uid string, cause verify.Cause, now time.Time) {
 	m.change(uid, func(one *remembered) {
-		if one.waits.Cause != cause {
+		if !one.held.IsZero() && one.waits.Cause != cause {
 			one.waits = verify.Waits{Cause: cause, Since: now}
 		}
 	})
@@ -64,7 +66,7 @@ func (m *memory) wait(uid string, cause verify.Cause, now time.Time) {
 // is being created.
 func (m *memory) interrupt(uid string, opened bool) {
 	m.change(uid, func(one *remembered) {
-		one.held, one.own, one.skipped, one.waits, one.refused = time.Time{}, verify.OwnPod{}, "", verify.Waits{}, ""
+		one.held, one.own, one.skipped, one.waits, one.failing, one.refused, one.shown = time.Time{}, verify.OwnPod{}, "", verify.Waits{}, time.Time{}, "", time.Time{}
 		one.opened = one.opened || opened
 	})
 }

@@ -129,9 +129,12 @@ type standing struct {
 	held map[string]stands // by the Node's name
 	open map[string]int    // by profile
 	// controls are how many Nodes a control Pod can run on, by profile.
-	controls map[string]int
-	takers   int // Nodes on which ordinary Pods can run
-	outage   verify.Outage
+	controls  map[string]int
+	takers    int                // Nodes on which ordinary Pods can run
+	rechecked map[string]int     // Nodes that are closed to check them again, by profile
+	closing   map[string]closing // those of which the watch does not show it yet, by uid
+	waiting   map[string]bool    // names of Nodes that wait until they may be closed
+	outage    verify.Outage
 }
 
 type stands struct {
@@ -140,6 +143,12 @@ type stands struct {
 	cause   verify.Cause
 	due     time.Time
 	brake   verify.BrakeReason // that holds the removal of the Node; empty: none does
+}
+
+// begin knows of no Node.
+func (s *standing) begin() {
+	s.held, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
+	s.rechecked, s.closing, s.waiting = map[string]int{}, map[string]closing{}, map[string]bool{}
 }
 
 // changed counts an event of a Node; began is true when an outage begins with it.
@@ -154,15 +163,21 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 		s.open[n.profile] += by * oneIf(!n.held)
 		s.controls[n.profile] += by * oneIf(n.controls)
 		s.takers += by * oneIf(n.takes)
+		s.rechecked[n.profile] += by * oneIf(n.rechecked)
 		counts += by * oneIf(n.counts)
 		away += by * oneIf(n.away)
 	}
 	zero := func(_ string, count int) bool { return count == 0 } // of a profile that is deleted
 	maps.DeleteFunc(s.open, zero)
 	maps.DeleteFunc(s.controls, zero)
+	maps.DeleteFunc(s.rechecked, zero)
+	if before != nil && (after == nil || after.held || after.uid != before.uid) {
+		delete(s.closing, before.uid)
+	}
 	switch {
 	case after == nil:
 		delete(s.held, before.name)
+		delete(s.waiting, before.name)
 	case !after.held:
 		delete(s.held, after.name)
 	case s.held[after.name] == stands{}:
@@ -185,12 +200,15 @@ func (s *standing) isCold() bool {
 	return s.takers == 0
 }
 
-// set notes what is planned for a Node with the taint.
-func (s *standing) set(name string, n *node, action verify.Action) {
+// set notes what is planned for a Node with the taint; refused: the API server refuses it.
+func (s *standing) set(name string, n *node, action verify.Action, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.held[name]; ok && n != nil && action.State != verify.StateOpen && action.State != "" {
 		one := stands{profile: action.Profile.Name, state: action.State, cause: action.Why.Cause, due: action.Due}
+		if refused {
+			one.cause = verify.CauseRefused
+		}
 		if held := action.Progress.RemovalHeld; held != nil {
 			one.brake = held.Reason
 		}

@@ -18,6 +18,7 @@ type node struct {
 	profile            string // that selects the Node
 	taints             []corev1.Taint
 	held               bool         // it has a taint of verification, by the policy when the watch brought it
+	rechecked          bool         // it was closed to check it again
 	takes              bool         // ordinary Pods can run on it
 	ready              bool         // as the Node says
 	controls           bool         // a control Pod can run on it: it is verified, and Ready
@@ -42,7 +43,7 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim 
 		slim.controls = profiles.Controls(&full) && !object.Spec.Unschedulable
 		slim.counts, slim.away = profiles.Away(&full)
 		profile, _ := profiles.For(object.Labels)
-		slim.profile = profile.Name
+		slim.profile, slim.rechecked = profile.Name, profiles.Rechecked(slim.taints)
 		slim.fails, slim.passed = profiles.Fails(&full), profiles.PassedAt(&full)
 		if slim.held = len(profiles.HeldBy(slim.taints)) > 0; slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {
 			slim.full = &full

@@ -33,6 +33,9 @@ func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Actio
 	case verify.DoHold:
 		body["spec"] = map[string]any{"taints": append(slices.Clone(n.taints), action.Hold)}
 		metadata.Annotations = nil
+	case verify.DoRecheck:
+		body["spec"] = map[string]any{"taints": append(slices.Clone(n.taints), action.Hold)}
+		metadata.Labels = unlabelled(n, profiles)
 	case verify.DoUnhold:
 		body["spec"] = opened
 	case verify.DoOpen:
@@ -42,12 +45,18 @@ func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Actio
 		body["spec"] = opened
 		fallthrough
 	default:
-		if _, labelled := n.full.Labels[profiles.Label]; labelled {
-			metadata.Labels = map[string]*string{profiles.Label: nil}
-		}
+		metadata.Labels = unlabelled(n, profiles)
 	}
 	body["metadata"] = metadata
 	return c.patch(ctx, n, types.MergePatchType, body)
+}
+
+// unlabelled removes the label of verified Nodes, if the Node has it.
+func unlabelled(n *node, profiles verify.Profiles) map[string]*string {
+	if _, labelled := n.full.Labels[profiles.Label]; labelled {
+		return map[string]*string{profiles.Label: nil}
+	}
+	return nil
 }
 
 // patchStatus writes the condition of a Node for [verify.DoShow].
@@ -58,6 +67,11 @@ func (c *Controller) patchStatus(ctx context.Context, n *node, show verify.Proje
 	if n.full.Verified.Status != show.Status {
 		condition["lastTransitionTime"] = metav1.NewTime(c.Now())
 	}
+	c.memory.change(n.uid, func(one *remembered) {
+		if !one.held.IsZero() {
+			one.shown = c.Now()
+		}
+	})
 	return c.patch(ctx, n, types.StrategicMergePatchType, map[string]any{
 		"metadata": preconditions{UID: n.uid, ResourceVersion: n.version}, "status": map[string]any{"conditions": []any{condition}},
 	}, "status")

@@ -6,14 +6,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/verify/remove"
 )
 
 // errNoTurn is returned for a Node that waits for its turn to start a worker Pod. [Controller.grantTurns] queues it then.
@@ -29,7 +33,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	cluster := c.Cluster
 	cluster.OutageUntil = c.standing.outageUntil(c.Now())
 	action := verify.Plan(seen, profiles, cluster, c.Now())
-	c.standing.set(name, n, action)
+	c.standing.set(name, n, action, seen.Refused != "" && action.Acts())
 	if n != nil && c.standing.isHeld(name) {
 		c.memory.wait(n.uid, action.Why.Cause, c.Now())
 	}
@@ -66,6 +70,8 @@ func (c *Controller) act(ctx context.Context, n *node, action verify.Action, pro
 		return c.record(ctx, n, action, profiles)
 	case verify.DoRemove:
 		return c.remove(ctx, n, action, profiles)
+	case verify.DoRecheck:
+		return c.recheck(ctx, n, action, profiles)
 	case verify.DoOpen, verify.DoFree, verify.DoClose, verify.DoHold, verify.DoUnhold, verify.DoNote:
 		if err := c.patchNode(ctx, n, action, profiles); err != nil {
 			return err
@@ -77,12 +83,18 @@ func (c *Controller) act(ctx context.Context, n *node, action verify.Action, pro
 		}
 		c.reportWaits(n, action.Profile, action.Show)
 	case verify.DoNothing, verify.DoWait:
+		if action.Braked {
+			c.reportBraked(n, action)
+		}
 	}
 	return nil
 }
 
-// refusedAfter is how often the API server must have refused a step in a row before it is shown.
-const refusedAfter = 5
+// A refusal is shown once the API server has refused a step so often in a row, or for so long where it may only be in trouble itself.
+const (
+	refusedAfter = 5
+	troubled     = time.Minute
+)
 
 // shown returns the error of a step. Where the API server refuses it again and again, the Node shows it. Without that, nothing would be seen of a
 // missing right, a quota, or an admission policy or webhook that denies.
@@ -91,32 +103,50 @@ func (c *Controller) shown(ctx context.Context, n *node, err error) error {
 		return err
 	}
 	if err == nil {
-		c.memory.change(n.uid, func(one *remembered) { one.refused = "" })
+		c.memory.change(n.uid, func(one *remembered) { one.failing, one.refused = time.Time{}, "" })
 		return nil
 	}
-	if !isRefusal(err) || c.queue.NumRequeues(n.name)+1 < refusedAfter {
+	final, ok := refusal(err)
+	if !ok {
 		return err
 	}
-	why := verify.Why{Cause: verify.CauseRefused, Detail: verify.Shorten(err.Error())}
+	now := c.Now()
+	c.memory.change(n.uid, func(one *remembered) {
+		if one.failing.IsZero() {
+			one.failing = now
+		}
+	})
+	own := c.memory.of(n.uid)
+	if lasts := now.Sub(own.failing) >= troubled; !lasts && (!final || c.queue.NumRequeues(n.name)+1 < refusedAfter) {
+		return err
+	}
+	why := verify.Why{Cause: verify.CauseRefused, Detail: verify.Shorten(podNames.ReplaceAllString(err.Error(), "$1"))}
 	c.memory.change(n.uid, func(one *remembered) { one.refused = why.Detail })
 	c.standing.because(n.name, why.Cause)
 	show, differs := why.Shown(n.full, verify.ParseProgress(n.full.Annotation).Tried())
-	if !differs {
+	if same := show.Reason == n.full.Verified.Reason; !differs || same && now.Before(own.shown.Add(troubled)) {
 		return err
 	}
-	if denied := c.patchStatus(ctx, n, show); denied != nil {
+	if denied := c.patchStatus(ctx, n, show); denied == nil {
+		profile, _ := c.Profiles().For(n.full.Labels)
+		c.reportWaits(n, profile, show)
+	} else if !errors.Is(denied, remove.ErrChanged) {
 		c.Logger.Warn("the condition of a node cannot be written", "node", n.name, "error", denied)
 	}
-	profile, _ := c.Profiles().For(n.full.Labels)
-	c.reportWaits(n, profile, show)
 	return err
 }
 
-// isRefusal reports whether the API server answered that a step cannot be taken. Other errors end by themselves, or nothing can be shown.
-func isRefusal(err error) bool {
+// podNames are the names that this process makes up, of which each try has another one.
+var podNames = regexp.MustCompile("(" + verify.PodPrefix + "|" + verify.ControlPrefix + ")[a-z0-9]{26}")
+
+// refusal reports whether the API server answered that a step cannot be taken. The answer is not final where the server may only be in trouble. Other
+// errors end by themselves, or nothing can be shown.
+func refusal(err error) (final, ok bool) {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) &&
-		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
+	if !errors.As(err, &status) || apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) {
+		return false, false
+	}
+	return status.Status().Code < http.StatusInternalServerError, true
 }
 
 // report shows what was written to a Node.
@@ -130,7 +160,7 @@ func (c *Controller) report(n *node, action verify.Action) {
 		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Why.Detail)
 	case verify.DoNote:
 		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
-		c.Logger.Info("the taint was added to a node that was open; it is never removed", "node", n.name)
+		c.Logger.Info("noted on the node", "node", n.name, "reason", action.Why.String())
 	}
 }
 
@@ -173,12 +203,15 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		c.memory.settled(n.uid)
 	}
 	if seen.Node = n.planned(); !held {
+		if profile, selected := profiles.For(seen.Node.Labels); selected && n.full != nil {
+			seen.Room = new(c.standing.room(n, profile.Name, c.Now()))
+		}
 		return n, seen, nil
 	}
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
 	own := c.memory.of(n.uid)
 	seen.Held, seen.Started, seen.Own, seen.Opened, seen.Cold = own.held, own.started, own.own, own.opened, c.standing.isCold()
-	seen.Waits, seen.Refused = own.waits, own.refused
+	seen.Waits, seen.Refused, seen.Shown = own.waits, own.refused, own.shown
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// versions are those of a Node that a watch has shown, but for deletions.
+// versions are those of Nodes that a watch has shown, but for deletions.
 type versions struct {
 	mu    sync.Mutex
 	nodes []*corev1.Node
@@ -22,8 +22,13 @@ type versions struct {
 // watchesNode keeps every version of a Node until the test ends, from the one that is there now.
 func (c *cluster) watchesNode(t *testing.T, name string) *versions {
 	t.Helper()
+	return c.watches(t, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+}
+
+// watches is [cluster.watchesNode] for the Nodes that the options select.
+func (c *cluster) watches(t *testing.T, options metav1.ListOptions) *versions {
+	t.Helper()
 	nodes := c.Admin.CoreV1().Nodes()
-	options := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
 	list, err := nodes.List(t.Context(), options)
 	require.NoError(t, err)
 	v := &versions{}

@@ -101,7 +101,7 @@ func TestANodeWaitsForEachDaemonSetOfANamespaceThatHasAPodOnIt(t *testing.T) {
 	ready("cni")
 	require.Eventually(t, func() bool { // the commands decide it as the controller does
 		shown := nodekeep.Command(t, "", "", "verify", "show", k.name)
-		return strings.Contains(shown.Out, "the Pod of DaemonSet agents/csi is not Ready on the Node")
+		return strings.Contains(shown.Out, "no Pod of DaemonSet agents/csi is Ready on the Node")
 	}, settles, time.Second)
 	assert.True(t, held(nodekeep.Node(t, k.name)))
 	ready("csi")

@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newOptions(streams)
+	var many rollout
+	command := o.command(&cobra.Command{
+		Use:   "run (NODE | -l SELECTOR | --all) [flags]",
+		Short: "Check a Node again, or take the Nodes of a cluster into verification",
+		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
+change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
+taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.
+
+With -l or --all it does so with each open Node that a profile selects, a few at a time. --max says how many of them
+are closed at one time, also counting Nodes that are closed already. A percentage is of all Nodes that are selected,
+rounded down, and one Node at least. The next Node is closed once another one is open. The last Node that takes Pods
+is never closed.
+
+Nodes that have passed the checks of their profile as it is now are left out, unless --again is given. So if the
+command was interrupted, it goes on when it is run again. It stops at the first Node that does not pass. Nodes that
+are closed then open by themselves once they pass.`,
+		Example: `
+			# After a repair
+			nodekeep verify run worker-1
+
+			# Which Nodes of the cluster were not checked yet
+			nodekeep verify run --all --dry-run
+
+			# Check them, one in ten at a time
+			nodekeep verify run --all --yes
+
+			# The Nodes of a pool, two at a time, also those that passed before
+			nodekeep verify run -l pool=gpu --max 2 --again`,
+		Args: many.args,
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
+		if len(args) == 0 {
+			return many.run(ctx, o, c)
+		}
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.runPlan(ctx, args[0]) })
+	})
+	many.addTo(command)
+	o.rights = func(c *cluster, args []string) []access {
+		if len(args) > 0 {
+			return toVerified(c, args)
+		}
+		needed := []access{c.toNodes("list")}
+		if !many.dryRun {
+			needed = append(needed, c.toNodes("get"), c.toNodes("patch"))
+		}
+		return needed
+	}
+	o.validate = many.validate
+	return command
+}
+
+// runPlan is the plan to check one Node again.
+func (c *cluster) runPlan(ctx context.Context, name string) (*plan, error) {
+	node, err := c.liveNode(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	taint, err := view.TaintToRun(node, c.in.Policy)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
+		return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", name, name)
+	}
+	return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
+		if err := c.closeNode(ctx, node, taint); err != nil {
+			return err
+		}
+		return c.done("node/%s: taint %s added; the controller verifies the Node", name, taint.ToString())
+	}}, nil
+}
+
+// closeNode has the controller check a Node, of exactly this state.
+func (c *cluster) closeNode(ctx context.Context, node *corev1.Node, taint corev1.Taint) error {
+	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened(), c.in.Policy.Verify().Label
+	change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
+	if _, labelled := node.Labels[label]; labelled {
+		change.Remove = []string{label}
+	}
+	return c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager})
+}
+
+// rollout are the flags by which many Nodes are taken into verification.
+type rollout struct {
+	all, again, dryRun bool
+	selects, max       string
+
+	selector labels.Selector
+	most     intstr.IntOrString
+}
+
+func (r *rollout) addTo(command *cobra.Command) {
+	flags := command.Flags()
+	flags.BoolVar(&r.all, "all", false, "all Nodes that a profile selects, and that have not passed its present checks")
+	flags.StringVarP(&r.selects, "selector", "l", "", "label selector; of these Nodes, those that --all means")
+	flags.StringVar(&r.max, "max", "10%", "how many of these Nodes are closed at one time: a number or a percentage")
+	flags.BoolVar(&r.again, "again", false, "also Nodes that have passed the present checks; with -l or --all")
+	flags.BoolVar(&r.dryRun, "dry-run", false, "only show which Nodes would be checked; with -l or --all")
+}
+
+func (r *rollout) args(command *cobra.Command, args []string) error {
+	flags := command.Flags()
+	switch many := r.all || flags.Changed("selector"); {
+	case r.all && flags.Changed("selector"), many && len(args) > 0:
+		return errors.New("NODE, --selector and --all exclude each other")
+	case many:
+		return nil
+	}
+	for _, name := range []string{"max", "again", "dry-run"} {
+		if flags.Changed(name) {
+			return fmt.Errorf("--%s needs --selector or --all", name)
+		}
+	}
+	return oneNode(command, args)
+}
+
+func (r *rollout) validate() (err error) {
+	if r.selector, err = labels.Parse(r.selects); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	wrong := fmt.Errorf("--max %q: must be a number of Nodes, or a percentage from 1%% to 100%%", r.max)
+	if r.most = intstr.Parse(r.max); r.most.Type == intstr.Int {
+		if r.most.IntVal < 1 {
+			return wrong
+		}
+		return nil
+	}
+	if percent, err := intstr.GetScaledValueFromIntOrPercent(&r.most, 100, false); err != nil || percent < 1 || percent > 100 {
+		return wrong
+	}
+	return nil
+}
+
+// How often the state of the Nodes is read: each second, and less often where that takes long. What is waited for is said each sayWaiting.
+const (
+	rolloutInterval = time.Second
+	rolloutShare    = 5 // of the time passes between two reads, for one that reads
+	sayWaiting      = 30 * time.Second
+)
+
+// state reads all Nodes.
+func (r *rollout) state(ctx context.Context, c *cluster) (view.Rollout, error) {
+	var nodes []*corev1.Node
+	for node, err := range c.allNodes(ctx) {
+		if err != nil {
+			return view.Rollout{}, err
+		}
+		node.Status.Images = nil // the larger part
+		nodes = append(nodes, node)
+	}
+	return view.RolloutOf(nodes, r.selector, c.in.Policy, c.now()), nil
+}
+
+// run shows, asks, and takes the Nodes into verification.
+func (r *rollout) run(ctx context.Context, o *options, c *cluster) error {
+	if c.in.Policy.Verify().Empty() {
+		return errors.New("nothing was changed: the policy has no profiles in its section verify")
+	}
+	state, err := r.state(ctx, c)
+	if err != nil {
+		return err
+	}
+	most, due, printer := state.Most(r.most), state.Due(r.again, nil), (&output{}).tablePrinter()
+	if len(due) == 0 || r.dryRun || !o.yes {
+		c.say("%s", state.Summary(most, r.again))
+	}
+	switch {
+	case len(due) == 0:
+		return nil
+	case r.dryRun:
+		return printer.PrintObj(state.Table(r.again, 0), c.Out)
+	case !o.yes:
+		if err := printer.PrintObj(state.Table(r.again, shownOfMany), c.ErrOut); err != nil {
+			return err
+		}
+		if more := len(due) - shownOfMany; more > 0 {
+			c.say("... and %d more; --dry-run shows all", more)
+		}
+	}
+	if err := o.ask(ctx, c, state.Question(r.again)); err != nil {
+		return err
+	}
+	return r.waves(ctx, c, most)
+}
+
+// waves closes Nodes as others open, until all are verified or one does not pass.
+func (r *rollout) waves(ctx context.Context, c *cluster, most int) error {
+	var taken []view.Taken
+	said, verified, remain := time.Now(), 0, 0
+	for {
+		began := time.Now()
+		state, err := r.state(ctx, c)
+		if ctx.Err() != nil {
+			return exitError{exitInterrupted, fmt.Errorf("interrupted: %s", left(verified, len(taken)-verified, remain))}
+		}
+		if err != nil {
+			return findings(fmt.Errorf("%w\n  until then: %s", err, left(verified, len(taken)-verified, remain)))
+		}
+		step := state.Next(most, r.again, taken)
+		remain = len(state.Due(r.again, taken))
+		if step.Verified > verified {
+			verified, said = step.Verified, time.Now()
+			c.say("%s verified, %d closed, %d remain", view.Counted(verified, "Node"), step.InFlight, remain)
+		}
+		switch {
+		case step.Stop != "":
+			return findings(fmt.Errorf("%s\n  %s", step.Stop, left(verified, step.InFlight, remain)))
+		case step.Over:
+			return c.done("%s verified", view.Counted(verified, "Node"))
+		case len(step.Close) == 0 && time.Since(said) > sayWaiting:
+			said = time.Now()
+			c.say("waiting for %s", step.Waiting)
+		}
+		closed, err := r.wave(ctx, c, step.Close)
+		taken, remain = append(taken, closed...), remain-len(closed)
+		if err != nil && ctx.Err() == nil {
+			return findings(fmt.Errorf("%w\n  %s", err, left(verified, step.InFlight+len(closed), remain)))
+		}
+		pause(ctx, max(rolloutInterval, rolloutShare*time.Since(began)))
+	}
+}
+
+// left says what is left of the Nodes, and how to go on.
+func left(verified, closed, remain int) string {
+	parts := []string{view.Counted(verified, "Node") + " verified"}
+	if closed > 0 {
+		parts = append(parts, fmt.Sprintf("%d closed, which open by themselves once they pass (nodekeep verify list)", closed))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d remain; run it again to go on", remain)), "; ")
+}
+
+// wave closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
+func (r *rollout) wave(ctx context.Context, c *cluster, nodes []view.RolloutNode) (taken []view.Taken, err error) {
+	err = changeEach(ctx, nodes, func(one view.RolloutNode) (view.Taken, error) {
+		var closed view.Taken
+		err := change(ctx, func(ctx context.Context) (*plan, error) {
+			node, err := c.node(ctx, one.Name)
+			if err != nil || node == nil || string(node.UID) != one.UID || len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
+				return nil, err
+			}
+			profile, selected := c.in.Policy.Verify().For(node.Labels)
+			if !selected { // its labels have changed
+				return nil, nil
+			}
+			return &plan{do: func(ctx context.Context) error {
+				err := c.closeNode(ctx, node, profile.Taint)
+				if err == nil {
+					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
+					closed = view.Taken{Name: one.Name, UID: one.UID, Round: round}
+				}
+				return err
+			}}, nil
+		}, nil)
+		return closed, err
+	}, func(closed view.Taken, _ error) {
+		if closed.UID != "" {
+			taken = append(taken, closed)
+			_ = c.done("node/%s: taint added; the controller verifies the Node", closed.Name)
+		}
+	})
+	return taken, err
+}
