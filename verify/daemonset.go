@@ -21,8 +21,8 @@ type DaemonSet struct {
 // AutoDaemonSets is the entry of wait.daemonSets that means every DaemonSet of the cluster.
 const AutoDaemonSets = "auto"
 
-// DaemonSetsOf is the namespace where the DaemonSets of an entry of wait.daemonSets are. It is empty for all namespaces. The result every reports
-// whether the entry means each DaemonSet there that runs on the Node, and not one by its name.
+// DaemonSetsOf is the namespace where the DaemonSets of an entry of wait.daemonSets are. It is empty for all namespaces. The result every
+// reports whether the entry means each DaemonSet there that runs on the Node. Otherwise it names one.
 func DaemonSetsOf(entry string) (namespace string, every bool) {
 	if entry == AutoDaemonSets {
 		return metav1.NamespaceAll, true

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// LookupRole lets the verification controller look into a namespace that profiles name. Where a profile waits for all DaemonSets of the cluster, a
+// LookupRole lets the verification controller look into a namespace that profiles name. Where a profile waits for all DaemonSets, a
 // ClusterRole of that name lets it look into all namespaces. Their bindings have that name, too.
 const LookupRole = "nodekeep-verify-lookup"
 

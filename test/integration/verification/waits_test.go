@@ -125,7 +125,7 @@ func showsWhy(t *testing.T, node, daemonSet string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		shown := nodekeep.Command(t, "", "", "verify", "show", node)
-		return strings.Contains(shown.Out, "the Pod of DaemonSet "+daemonSet+" is not Ready on the Node")
+		return strings.Contains(shown.Out, "no Pod of DaemonSet "+daemonSet+" is Ready on the Node")
 	}, settles, time.Second)
 }
 
