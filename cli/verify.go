@@ -277,13 +277,12 @@ func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[s
 	profile, _ := c.in.Policy.Verify().For(node.Labels)
 	ready := map[string]bool{}
 	for _, entry := range profile.Wait.DaemonSets {
-		namespace, _, _ := strings.Cut(entry, "/")
+		namespace, every := verify.DaemonSetsOf(entry)
 		options := metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node.Name}.String()}
 		pods, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
 		if err != nil {
 			return nil, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
 		}
-		_, every := verify.EveryOf(entry)
 		if every {
 			if err := c.expectDaemonSets(ctx, namespace, node, ready); err != nil {
 				return nil, err
@@ -297,7 +296,7 @@ func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[s
 			}) {
 				continue
 			}
-			if name := namespace + "/" + owner.Name; every || name == entry {
+			if name := pod.Namespace + "/" + owner.Name; every || name == entry {
 				ready[name] = true
 			}
 		}
@@ -305,7 +304,7 @@ func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[s
 	return ready, nil
 }
 
-// expectDaemonSets adds the DaemonSets of a namespace that have a Pod on a Node, as not ready.
+// expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready.
 func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) error {
 	all, err := c.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -313,7 +312,7 @@ func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *
 	}
 	of := verify.NodeOf(node)
 	for _, one := range all.Items {
-		daemonSet := verify.DaemonSet{Name: namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
+		daemonSet := verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
 		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) && !ready[daemonSet.Name] {
 			ready[daemonSet.Name] = false
 		}

@@ -151,6 +151,7 @@ func TestAProfileMayHaveNoChecksIfSomethingMustHold(t *testing.T) {
 		"one of two conditions":    "conditions: [{type: B, status: 'True', ifMissing: pass}, {type: A, status: 'True'}]",
 		"the Pod of a DaemonSet":   "daemonSets: [kube-system/cni]",
 		"each DaemonSet's Pod":     "daemonSets: [kube-system/*]",
+		"all DaemonSets' Pods":     "daemonSets: [auto, kube-system/cni]",
 		"what must be allocatable": "allocatable: {nvidia.com/gpu: 1}",
 	} {
 		profiles, errs := compile(read(t, "profiles: [{name: a, onTimeout: release, wait: {"+wait+"}}]"))
@@ -230,6 +231,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a DaemonSet without a namespace":    {profile: "wait: {daemonSets: [cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "NAMESPACE/NAME"},
 		"a DaemonSet's name that is none":    {profile: "wait: {daemonSets: [kube-system/Cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
 		"DaemonSets of every namespace":      {profile: "wait: {daemonSets: ['*/*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "namespace a lowercase RFC 1123"},
+		"a word that is not auto":            {profile: "wait: {daemonSets: [Auto]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "NAMESPACE/NAME"},
 		"some DaemonSets of a namespace":     {profile: "wait: {daemonSets: ['kube-system/cilium*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
 		"a quantity that is none":            {profile: "wait: {allocatable: {cpu: many}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be a quantity"},
 		"a quantity of nothing":              {profile: "wait: {allocatable: {cpu: 0}}", field: "verify.profiles[0].wait.allocatable[cpu]", says: "must be more than 0"},

@@ -24,6 +24,9 @@ func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
 	}
 	if !c.tooMany(len(wait.DaemonSets), at.Child("daemonSets")) {
 		for i, name := range wait.DaemonSets {
+			if name == AutoDaemonSets {
+				continue
+			}
 			c.namespaced(name, func(name string) []string {
 				if name == "*" {
 					return nil

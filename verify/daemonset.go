@@ -18,11 +18,18 @@ type DaemonSet struct {
 	Pod  corev1.PodSpec // of its template
 }
 
-// everyOf ends an entry of wait.daemonSets that means every DaemonSet of a namespace.
-const everyOf = "/*"
+// AutoDaemonSets is the entry of wait.daemonSets that means every DaemonSet of the cluster.
+const AutoDaemonSets = "auto"
 
-// EveryOf is the namespace whose DaemonSets an entry NAMESPACE/* of wait.daemonSets means. For the name of one DaemonSet, ok is false.
-func EveryOf(entry string) (namespace string, ok bool) { return strings.CutSuffix(entry, everyOf) }
+// DaemonSetsOf is the namespace where the DaemonSets of an entry of wait.daemonSets are. It is empty for all namespaces. The result every
+// reports whether the entry means each DaemonSet there that runs on the Node. Otherwise it names one.
+func DaemonSetsOf(entry string) (namespace string, every bool) {
+	if entry == AutoDaemonSets {
+		return metav1.NamespaceAll, true
+	}
+	namespace, name, _ := strings.Cut(entry, "/")
+	return namespace, name == "*"
+}
 
 // RunsOn reports whether the DaemonSet controller places a Pod of the DaemonSet on a Node as the Node is now. One that does not tolerate a taint of the
 // Node gets no Pod there before the taint is removed. So nothing may wait for its Pod.
@@ -64,12 +71,12 @@ func (o Observed) lacks(entry string) (daemonSet string) {
 	if !o.DaemonSets[entry] {
 		return entry
 	}
-	namespace, every := EveryOf(entry)
+	namespace, every := DaemonSetsOf(entry)
 	if !every {
 		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.DaemonSets)) {
-		if strings.HasPrefix(name, namespace+"/") && !o.DaemonSets[name] {
+		if (namespace == metav1.NamespaceAll || strings.HasPrefix(name, namespace+"/")) && !o.DaemonSets[name] {
 			return name
 		}
 	}

@@ -76,6 +76,8 @@ func onlyWarm(p *verify.Profile) {
 
 func everyDaemonSet(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/*"} }
 
+func autoDaemonSets(p *verify.Profile) { p.Wait.DaemonSets = []string{"auto"} }
+
 func warmed(n *verify.Node) {
 	n.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionTrue}
 }
@@ -139,6 +141,20 @@ func TestPlan(t *testing.T) {
 			}},
 		"no DaemonSet of the namespace has a Pod on the Node": {profile: everyDaemonSet, want: verify.DoStart,
 			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"kube-system/*": true} }},
+		"all DaemonSets, and they were not looked up": {profile: autoDaemonSets, want: verify.DoWait, reason: "auto"},
+		"one of all DaemonSets whose Pod is not Ready": {profile: autoDaemonSets, want: verify.DoWait, reason: "DaemonSet storage/csi is",
+			seen: func(o *verify.Observed) {
+				o.DaemonSets = map[string]bool{"auto": true, "kube-system/cni": true, "storage/csi": false}
+			}},
+		"all DaemonSets are Ready": {profile: autoDaemonSets, want: verify.DoStart,
+			seen: func(o *verify.Observed) {
+				o.DaemonSets = map[string]bool{"auto": true, "kube-system/cni": true, "storage/csi": true}
+			}},
+		"all DaemonSets are Ready, but one that is named has no Pod on the Node": {
+			profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"auto", "gpu/driver"} }, want: verify.DoWait, reason: "gpu/driver",
+			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"auto": true, "kube-system/cni": true} }},
+		"no DaemonSet at all has a Pod on the Node": {profile: autoDaemonSets, want: verify.DoStart,
+			seen: func(o *verify.Observed) { o.DaemonSets = map[string]bool{"auto": true} }},
 		"devices that are not allocatable yet": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} }, want: verify.DoWait, reason: "nvidia.com/gpu"},
 		"devices that are allocatable": {profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} },
 			node: func(n *verify.Node) { n.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")} }, want: verify.DoStart},

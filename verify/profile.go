@@ -93,8 +93,9 @@ type Wait struct {
 	// +kubebuilder:validation:MaxItems=20
 	Conditions []WaitCondition `json:"conditions"`
 	// NAMESPACE/NAME of DaemonSets whose Pod on the Node must be Ready. NAMESPACE/* means each DaemonSet of the namespace that has a Pod on the Node.
+	// The entry auto means each one of the cluster.
 	// +kubebuilder:validation:MaxItems=20
-	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/([*]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?)$`
+	// +kubebuilder:validation:items:Pattern=`^(auto|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/([*]|[a-z0-9]([a-z0-9.-]*[a-z0-9])?))$`
 	DaemonSets []string `json:"daemonSets"`
 	// Resources, and how much of each the Node must have at least.
 	Allocatable map[string]Quantity `json:"allocatable"`

@@ -54,7 +54,7 @@ func TestEachObjectThatDoesNotExistIsFoundAndEachThatCouldNotBeReadIsUnknown(t *
 		t.Run(expected.object, func(t *testing.T) {
 			seen := healthy(t)
 			removing(t, verify.RemovalKinds()...)(&seen)
-			seen.setPolicy(profilesOf("name: removes, nodeSelector: a, onFailure: node", "name: waits, wait: {daemonSets: [apps/driver]}"))
+			seen.setPolicy(profilesOf("name: removes, nodeSelector: a, onFailure: node", "name: waits, wait: {daemonSets: [apps/driver, auto]}"))
 			seen.grantLookups()
 			seen.arg(captureObject, "--metrics-secure")
 			seen.arg(verifyObject, "--metrics-secure")

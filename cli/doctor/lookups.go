@@ -13,18 +13,18 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// LookupRole lets the verification controller look into a namespace that profiles name. Its RoleBinding has that name, too.
+// LookupRole lets the verification controller look into a namespace that profiles name. Where a profile waits for all DaemonSets, a
+// ClusterRole of that name lets it look into all namespaces. Their bindings have that name, too.
 const LookupRole = "nodekeep-verify-lookup"
 
 // defaultDNS is the DNS Service of the cluster where the Deployment does not name one.
 const defaultDNS = "kube-system/kube-dns"
 
-// lookupRights are what the profiles in force make the controller look at, by namespace.
+// lookupRights are what the profiles in force make the controller look at, by namespace. Those under the empty name are for all namespaces.
 func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	dns := DNSServiceOf(s.verify())
 	rights := map[string][]rbacv1.PolicyRule{}
-	need := func(object, verb, group, resource string) {
-		namespace, _, _ := strings.Cut(object, "/")
+	need := func(namespace, verb, group, resource string) {
 		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
 		if !slices.ContainsFunc(rights[namespace], func(one rbacv1.PolicyRule) bool { return one.Resources[0] == resource && one.Verbs[0] == verb }) {
 			rights[namespace] = append(rights[namespace], rule)
@@ -32,33 +32,36 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	}
 	for _, profile := range s.Profiles().All() {
 		for _, daemonSet := range profile.Wait.DaemonSets {
-			need(daemonSet, "list", "", "pods")
-			if _, every := verify.EveryOf(daemonSet); every {
-				need(daemonSet, "list", "apps", "daemonsets")
+			namespace, every := verify.DaemonSetsOf(daemonSet)
+			need(namespace, "list", "", "pods")
+			if every {
+				need(namespace, "list", "apps", "daemonsets")
 			}
 		}
 		for _, service := range profile.Services(dns) {
-			need(service, "get", "", "services")
-			need(service, "list", "discovery.k8s.io", "endpointslices")
-			need(service, "get", "", "pods")
+			namespace, _, _ := strings.Cut(service, "/")
+			need(namespace, "get", "", "services")
+			need(namespace, "list", "discovery.k8s.io", "endpointslices")
+			need(namespace, "get", "", "pods")
 		}
 	}
 	return rights
 }
 
-func (s Seen) lookupNamespaces() []string { return slices.Sorted(maps.Keys(s.lookupRights())) }
-
-// Lookups are the Roles that the profiles in force need, and their RoleBindings, by namespace. The manifests cannot hold them, so they are made here as
+// Lookups are the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The manifests cannot hold them, so they are made here as
 // the chart renders them.
 func (s Seen) Lookups() (objects []Object) {
 	rights := s.lookupRights()
-	for _, namespace := range s.lookupNamespaces() {
-		of := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}
-		for _, object := range []any{
-			&rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: of, Rules: rights[namespace]},
+	for _, namespace := range slices.Sorted(maps.Keys(rights)) {
+		of, kind := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}, "Role"
+		if namespace == metav1.NamespaceAll {
+			kind = "ClusterRole"
+		}
+		for _, object := range []any{ // both kinds have the same fields
+			&rbacv1.Role{TypeMeta: rbacType(kind), ObjectMeta: of, Rules: rights[namespace]},
 			&rbacv1.RoleBinding{
-				TypeMeta: rbacType("RoleBinding"), ObjectMeta: of,
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: LookupRole},
+				TypeMeta: rbacType(kind + "Binding"), ObjectMeta: of,
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: LookupRole},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: VerifyDeployment, Namespace: s.Namespace}},
 			},
 		} {
@@ -76,7 +79,7 @@ func rbacType(kind string) metav1.TypeMeta {
 
 // where shows which of the objects of one name it is.
 func (o Object) where() string {
-	if o.Shipped.GetName() != LookupRole {
+	if o.Shipped.GetName() != LookupRole || o.Shipped.GetNamespace() == "" {
 		return ""
 	}
 	return "in namespace " + o.Shipped.GetNamespace() + " "

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +17,8 @@ func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 		begin   = "verification: error: "
 		so      = ": checks of profiles that look there do not pass, and Nodes with a verification taint keep it and take no workloads"
 	)
-	assert.Equal(t, []string{"default", "kube-system"}, healthy(t).lookupNamespaces(), "the Service that a check names, and the DNS Service")
+	namespaces := slices.Sorted(maps.Keys(healthy(t).lookupRights()))
+	assert.Equal(t, []string{"default", "kube-system"}, namespaces, "the Service that a check names, and the DNS Service")
 	in := func(namespace, object string, change func(*Object)) func(*Seen) {
 		return func(s *Seen) {
 			for i := range s.Objects {
@@ -58,4 +61,45 @@ func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 			{Verbs: []string{"list"}, APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}},
 		},
 	}, seen.lookupRights())
+}
+
+func TestFindingsOfAllNamespacesWhereAProfileWaitsForAllDaemonSets(t *testing.T) {
+	const (
+		role    = "clusterrole/" + LookupRole
+		binding = "clusterrolebinding/" + LookupRole
+		begin   = "verification: error: "
+		so      = ": the controller lacks rights: Nodes with a verification taint keep it and take no workloads"
+	)
+	list := []rbacv1.PolicyRule{
+		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+		{Verbs: []string{"list"}, APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}},
+	}
+	waits := func(s *Seen) {
+		s.setPolicy(profilesOf("name: gpu, wait: {daemonSets: [auto, gpu-operator/driver]}"))
+		s.grantLookups()
+	}
+	seen := healthy(t)
+	waits(&seen)
+	assert.Equal(t, map[string][]rbacv1.PolicyRule{"": list, "gpu-operator": list[:1]}, seen.lookupRights(), "what is named is granted as ever")
+
+	change := func(object string, change func(*Object)) func(*Seen) {
+		return func(s *Seen) {
+			waits(s)
+			for i := range s.Objects {
+				if s.Objects[i].Name() == object {
+					change(&s.Objects[i])
+				}
+			}
+		}
+	}
+	gone := func(o *Object) { o.Found = Absent[*unstructured.Unstructured]() }
+	requireFindings(t, map[string]breakage{
+		"all is granted":           {waits, nil},
+		"the role is not there":    {change(role, gone), []string{begin + role + ": it does not exist" + so}},
+		"the binding is not there": {change(binding, gone), []string{begin + binding + ": it does not exist" + so}},
+		"the role grants less": {
+			change(role, func(o *Object) { o.Found.Value.Object["rules"] = o.Found.Value.Object["rules"].([]any)[:1] }),
+			[]string{begin + role + ": it does not grant list daemonsets.apps" + so},
+		},
+	})
 }

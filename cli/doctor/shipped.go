@@ -103,6 +103,7 @@ func expectations() (all []expectation) {
 		{checkVerification, "clusterrole,clusterrolebinding/" + removalName, Error, lacksRights + unremoved},
 		{checkVerification, confined + removalName, Warning, "a thief of the controller's token can remove Nodes that take workloads"},
 		{checkVerification, account + VerifyDeployment, Error, lacksRights + unverified},
+		{checkVerification, "clusterrole,clusterrolebinding/" + LookupRole, Error, lacksRights + unverified},
 		{checkVerification, granted + LookupRole, Error, "checks of profiles that look there do not pass, and " + unverified},
 	} {
 		kinds, name, _ := strings.Cut(row.object, "/")
@@ -175,7 +176,7 @@ func (s Seen) needed(object string) bool {
 	case strings.HasSuffix(object, "/"+removalName):
 		return s.Removes()
 	case strings.HasSuffix(object, "/"+LookupRole):
-		return len(s.lookupNamespaces()) > 0
+		return slices.ContainsFunc(s.Lookups(), func(lookup Object) bool { return lookup.Name() == object })
 	case strings.HasPrefix(object, "mutatingadmissionpolicy"):
 		return !s.lacksMutatingPolicies()
 	}

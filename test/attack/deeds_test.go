@@ -242,6 +242,7 @@ func deeds() []deed {
 		{"run Pods elsewhere", []request{post(core+"/namespaces/default/pods", pod("default", "thief"))}},
 		{"list the Pods of the release namespace", get(release + "/pods")},
 		{"read the Pods of all namespaces", get(core+"/pods", core+"/namespaces/agents/pods")},
+		{"read the DaemonSets of all namespaces", get("/apis/apps/v1/daemonsets", "/apis/apps/v1/namespaces/agents/daemonsets")},
 		{"forge reports of failed checks", append(append(get(checks+"/configmaps"), remove(checks+"/configmaps/report")...), post(checks+"/configmaps", named("v1", "ConfigMap", "thief")),
 			put(checks+"/configmaps/report"))},
 		{"read the ledger of removals", get(checks + "/configmaps/nodekeep-verify")},

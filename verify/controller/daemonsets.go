@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // daemonLookups are the DaemonSets of namespaces as they were some moments ago.
 type daemonLookups struct {
 	mu          sync.Mutex
-	byNamespace map[string]*daemonLookup
+	byNamespace map[string]*daemonLookup // empty: all namespaces
 }
 
 type daemonLookup struct {
@@ -31,15 +30,15 @@ func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.N
 	ready := map[string]bool{}
 	pods := map[string]map[string]bool{} // by namespace: the DaemonSets with a Ready Pod on the Node
 	for _, entry := range entries {
-		namespace, _, _ := strings.Cut(entry, "/")
+		namespace, every := verify.DaemonSetsOf(entry)
 		if _, ok := pods[namespace]; !ok {
 			found, err := l.readyDaemons(ctx, namespace, on.Name)
 			if err != nil {
-				return nil, fmt.Errorf("look up Pods of DaemonSet %s: %w", entry, err)
+				return nil, fmt.Errorf("look up Pods for %s of wait.daemonSets: %w", entry, err)
 			}
 			pods[namespace] = found
 		}
-		if _, every := verify.EveryOf(entry); !every {
+		if !every {
 			if pods[namespace][entry] {
 				ready[entry] = true
 			}
@@ -59,7 +58,8 @@ func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.N
 	return ready, nil
 }
 
-// readyDaemons are the DaemonSets of a namespace, as NAMESPACE/NAME, that have a Ready Pod on a Node.
+// readyDaemons are the DaemonSets of a namespace, or of all, as NAMESPACE/NAME, that have a Ready Pod on a Node. The API server has an index of Pods by
+// their Node. So the answer costs it the Pods of one Node, even for all namespaces.
 func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[string]bool, error) {
 	options := metav1.ListOptions{ResourceVersion: fromCache}
 	options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", on).String()
@@ -71,13 +71,13 @@ func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[s
 	for _, pod := range list.Items {
 		owner := metav1.GetControllerOf(&pod)
 		if pod.Spec.NodeName == on && owner != nil && owner.Kind == "DaemonSet" && isReady(&pod) {
-			ready[namespace+"/"+owner.Name] = true
+			ready[pod.Namespace+"/"+owner.Name] = true
 		}
 	}
 	return ready, nil
 }
 
-// daemonSetsIn are the DaemonSets of a namespace. Nodes that wait at one time share a lookup.
+// daemonSetsIn are the DaemonSets of a namespace, or of all. Nodes that wait at one time share a lookup.
 func (l *lookups) daemonSetsIn(ctx context.Context, namespace string) ([]verify.DaemonSet, error) {
 	entry := l.daemons.of(namespace)
 	entry.mu.Lock()
@@ -87,12 +87,16 @@ func (l *lookups) daemonSetsIn(ctx context.Context, namespace string) ([]verify.
 	}
 	list, err := l.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
 	if err != nil {
-		return nil, fmt.Errorf("look up DaemonSets of namespace %s: %w", namespace, err)
+		where := "namespace " + namespace
+		if namespace == metav1.NamespaceAll {
+			where = "all namespaces"
+		}
+		return nil, fmt.Errorf("look up DaemonSets of %s: %w", where, err)
 	}
 	entry.at, entry.all = l.now(), nil
 	for i := range list.Items {
 		if one := &list.Items[i]; one.DeletionTimestamp == nil {
-			entry.all = append(entry.all, verify.DaemonSet{Name: namespace + "/" + one.Name, Pod: one.Spec.Template.Spec})
+			entry.all = append(entry.all, verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec})
 		}
 	}
 	return entry.all, nil

@@ -127,6 +127,52 @@ func TestEachDaemonSetOfANamespaceThatRunsOnTheNodeIsLookedUp(t *testing.T) {
 	assert.ErrorContains(t, err, "look up DaemonSets of namespace kube-system: no answer")
 }
 
+func TestEachDaemonSetOfTheClusterThatRunsOnTheNodeIsLookedUpWithOneListOfEachKind(t *testing.T) {
+	daemonSet := func(namespace, name string, tolerations ...corev1.Toleration) *appsv1.DaemonSet {
+		one := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		one.Spec.Template.Spec.Tolerations = tolerations
+		return one
+	}
+	all := corev1.Toleration{Operator: corev1.TolerationOpExists}
+	client := fake.NewSimpleClientset(
+		daemonPod(nil),
+		daemonPod(func(p *corev1.Pod) { p.Name, p.Spec.NodeName, p.OwnerReferences[0].Name = "proxy-2", "n2", "proxy" }),
+		daemonPod(func(p *corev1.Pod) { p.Namespace, p.OwnerReferences[0].Name = "storage", "csi" }),
+		daemonSet("kube-system", "cni", all), daemonSet("kube-system", "proxy", all),
+		daemonSet("storage", "csi", all), daemonSet("storage", "cni", all), // another one of that name
+		daemonSet("default", "workload"),
+	)
+	asked := map[string]int{}
+	client.PrependReactor("list", "*", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		list := action.(k8stesting.ListActionImpl)
+		asked[action.GetResource().Resource+" in "+action.GetNamespace()+" of "+list.GetListRestrictions().Fields.String()+" from "+list.ListOptions.ResourceVersion]++
+		return false, nil, nil
+	})
+	now := time.Now()
+	l := &lookups{client: client, now: func() time.Time { return now }, services: map[string]*lookup{}}
+	closed := []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
+	for name, want := range map[string]map[string]bool{
+		"n1": {"auto": true, "kube-system/cni": true, "kube-system/proxy": false, "storage/csi": true, "storage/cni": false},
+		"n2": {"auto": true, "kube-system/cni": false, "kube-system/proxy": true, "storage/csi": false, "storage/cni": false},
+	} {
+		ready, err := l.daemonSets(t.Context(), []string{"auto"}, &verify.Node{Name: name, Taints: closed})
+		require.NoError(t, err)
+		assert.Equal(t, want, ready, name)
+	}
+	assert.Equal(t, map[string]int{"daemonsets in  of  from 0": 1, "pods in  of spec.nodeName=n1 from 0": 1, "pods in  of spec.nodeName=n2 from 0": 1}, asked,
+		"Nodes share the list of DaemonSets, and only Pods of one Node are read")
+
+	ready, err := l.daemonSets(t.Context(), []string{"default/workload", "auto"}, &verify.Node{Name: "n1", Taints: closed})
+	require.NoError(t, err)
+	assert.False(t, ready["default/workload"], "it is named, so the Node waits for it")
+	assert.True(t, ready["auto"])
+
+	now = now.Add(lookupLasts)
+	client.PrependReactor("list", "daemonsets", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("no answer") })
+	_, err = l.daemonSets(t.Context(), []string{"auto"}, &verify.Node{Name: "n1"})
+	assert.ErrorContains(t, err, "look up DaemonSets of all namespaces: no answer")
+}
+
 func TestANodeStartsItsWorkerPodOnceThePodOfTheDaemonSetIsReady(t *testing.T) {
 	b := newBed(t)
 	b.use(func(profile *verify.Profile) { profile.Wait.DaemonSets = []string{"kube-system/cni"} })

@@ -107,20 +107,26 @@ controller can remove its taint after the last profile has left the policy.
 {{- end }}
 
 {{/*
-Namespaces in which the controller looks things up for the profiles, as a JSON object: "daemonSets", those of wait.daemonSets, and
+Namespaces in which the controller looks things up for the profiles, as a JSON object: "daemonSets", those of wait.daemonSets,
+"every", those of its entries NAMESPACE/*, "all", whether it has the entry auto, and
 "services", those of Services on which checks depend: the DNS Service, and Services that a check names, also as NAME.NAMESPACE.svc.
 */}}
 {{- define "nodekeep.verifyNamespaces" -}}
 {{- $daemonSets := list -}}
 {{- $every := list -}}
+{{- $all := false -}}
 {{- $services := list -}}
 {{- $logs := false -}}
 {{- $dns := splitList "/" .Values.verify.dnsService | first -}}
 {{- range ((.Values.policy).verify).profiles -}}
 {{- range dig "wait" "daemonSets" list . -}}
+{{- if eq . "auto" -}}
+{{- $all = true -}}
+{{- else -}}
 {{- $daemonSets = append $daemonSets (splitList "/" . | first) -}}
 {{- if hasSuffix "/*" . -}}
 {{- $every = append $every (splitList "/" . | first) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range .checks -}}
@@ -146,7 +152,7 @@ Namespaces in which the controller looks things up for the profiles, as a JSON o
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- dict "daemonSets" ($daemonSets | uniq | sortAlpha) "every" ($every | uniq | sortAlpha) "services" ($services | uniq | sortAlpha) "logs" $logs | toJson -}}
+{{- dict "daemonSets" ($daemonSets | uniq | sortAlpha) "every" ($every | uniq | sortAlpha) "all" $all "services" ($services | uniq | sortAlpha) "logs" $logs | toJson -}}
 {{- end }}
 
 {{/* The kinds of removal that profiles of the policy use, as JSON. */}}

@@ -111,7 +111,7 @@ machine: {onMismatch: quarantine, follow: true}
 retention: 1h30m
 verify: {label: example.com/ok, start: {perSecond: 1, inFlight: 2000}, limits: {stopAbove: 3, deletionsPerHour: 50, orPercent: 100, cooldown: 1m},
   profiles: [{name: a, nodeSelector: "a=b", taint: "example.com/new=a:NoExecute", timeout: 1m, startTimeout: 1m, deadline: 1h, onTimeout: release, reverify: onReboot, onFailure: node, attempts: {max: 1, backoff: 1s, maxBackoff: 1m},
-    wait: {conditions: [{type: Ready, status: "True", ifMissing: pass}], daemonSets: [kube-system/cni, "storage/*"], allocatable: {cpu: 1, memory: 64Gi}},
+    wait: {conditions: [{type: Ready, status: "True", ifMissing: pass}], daemonSets: [kube-system/cni, "storage/*", auto], allocatable: {cpu: 1, memory: 64Gi}},
     checks: [{name: a, dns: {names: [a.], servers: each}}, {name: b, api: {}}, {name: c, required: false, service: {name: a/b, port: 1, endpoints: 0}}, {name: d, tcp: {address: "a:1"}},
       {name: e, http: {url: "https://a", status: 204, ca: x}}, {name: f, container: {image: a, command: [b], args: [""], limits: {cpu: 500m}, env: [{name: A, value: b}, {name: C}], runtimeClassName: kata}}, {name: g, timeout: 5s, kubelet: {}}]}]}
 governance: {keys: [{key: a, description: b, values: ["", c], required: true, immutable: true, requires: [d], owners: ["user:a", "group:b*", "serviceaccount:a/*"], mode: deny}, {key: e, pattern: "a+"}], reserved: ["*.example.com/*"], noncompliant: {taint: "a:NoSchedule", after: 1h}}

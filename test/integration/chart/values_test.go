@@ -56,6 +56,8 @@ func TestValuesThatCannotBeAreRefusedWithTheirPath(t *testing.T) {
 		"webhook.clientAuthority.names={kube-apiserver}":        "at '/webhook/clientAuthority/names'",
 		"webhook.clientAuthority.configMap=one,webhook.clientAuthority.secret=another": "at '/webhook/clientAuthority/secret'",
 		"policy.verify.profiles[0].wait.daemonSets[0]=a/b*":                            "at '/policy/verify/profiles/0/wait/daemonSets/0'",
+		"policy.verify.profiles[0].wait.daemonSets[0]=autos":                           "at '/policy/verify/profiles/0/wait/daemonSets/0'",
+		"policy.verify.profiles[0].wait.daemonSets=auto":                               "at '/policy/verify/profiles/0/wait/daemonSets'",
 		"policy.verify.profiles[0].taint=it's:NoSchedule":                              "at '/policy/verify/profiles/0/taint'", // it goes into an expression
 		"policy.verify.profiles[0].taint=a:PreferNoSchedule":                           "at '/policy/verify/profiles/0/taint'",
 		"policy.verify.label=it's":                                                     "at '/policy/verify/label'",

@@ -98,6 +98,7 @@ func verification() map[string]variant {
 				"kube-system": {"endpointslices", "pods", "services"}, "gpu-operator": {"pods"}, "storage": {"daemonsets", "pods"},
 				"default": services, "front": services, "monitoring": services, "web": services,
 			}, lookups(t, r))
+			assert.False(t, r.has("ClusterRole", "nodekeep-verify-lookup") || r.has("ClusterRoleBinding", "nodekeep-verify-lookup"), "no profile says auto")
 		}},
 		// So that the taints of the last profile can be removed before verification is switched off.
 		"verification without a profile any more": {set("verify.enabled=true"), func(t *testing.T, r rendered) {
@@ -121,6 +122,17 @@ func verification() map[string]variant {
 			assert.Equal(t, []string{"nodekeep-verify"}, subjectsOf(t, r, "nodekeep-verify-metrics"))
 			assert.Equal(t, map[string][]string{"openshift-dns": {"endpointslices", "pods", "services"}}, lookups(t, r))
 			assert.EqualValues(t, -10, get[schedulingv1.PriorityClass](t, r, "PriorityClass", "nodekeep-check").Value)
+		}},
+		"verification that waits for all DaemonSets": {profiles(`[{"name": "all", "wait": {"daemonSets": ["auto", "gpu/driver"]}}]`), func(t *testing.T, r rendered) {
+			list := func(group, resource string) rbacv1.PolicyRule {
+				return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"list"}}
+			}
+			rules := get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-verify-lookup").Rules
+			assert.Equal(t, []rbacv1.PolicyRule{list("", "pods"), list("apps", "daemonsets")}, rules)
+			bound := get[rbacv1.ClusterRoleBinding](t, r, "ClusterRoleBinding", "nodekeep-verify-lookup")
+			assert.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "nodekeep-verify-lookup"}, bound.RoleRef)
+			assert.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Name: "nodekeep-verify", Namespace: namespace}}, bound.Subjects)
+			assert.Equal(t, map[string][]string{"gpu": {"pods"}}, lookups(t, r), "no Role in a namespace auto")
 		}},
 		"verification that removes Nodes": {profiles(`[
 			{"name": "karpenter", "nodeSelector": "a=b", "taint": "example.com/new:NoSchedule", "onFailure": "nodeClaim", "checks": [{"name": "api", "api": {}}]},

@@ -47,6 +47,7 @@ var wrong = map[string]struct{ sections, path string }{
 	"a governed key with values and a pattern":   {"governance: {keys: [{key: a, values: [b], pattern: b}]}", "spec.governance.keys[0]"},
 	"an owner that is none":                      {"governance: {keys: [{key: a, owners: [alice]}]}", "spec.governance.keys[0].owners[0]"},
 	"a check of two kinds":                       {profile("checks: [{name: a, api: {}, kubelet: {}}]"), "spec.verify.profiles[0].checks[0]"},
+	"a word that is not the entry auto":          {profile("wait: {daemonSets: [\"autos\"]}"), "spec.verify.profiles[0].wait.daemonSets[0]"},
 	"some DaemonSets of a namespace":             {profile("wait: {daemonSets: [\"a/b*\"]}"), "spec.verify.profiles[0].wait.daemonSets[0]"},
 	"a number of removals that is none":          {"verify: {limits: {deletionsPerHour: -1}}", "spec.verify.limits.deletionsPerHour"},
 	"a quantity that is none":                    {profile("wait: {allocatable: {memory: 64GB}}, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].wait.allocatable"},

@@ -55,6 +55,9 @@ spec:
     - name: agents
       nodeSelector: pool=agents
       wait: {daemonSets: [agents/*]}
+    - name: all-agents
+      nodeSelector: pool=all-agents
+      wait: {daemonSets: [auto]}
 `
 
 func TestMain(m *testing.M) {

@@ -134,6 +134,16 @@ func TestADaemonSetAndAProfileThatWaitForEachOtherAreFoundAndTheTolerationIsEnou
 	assert.Empty(t, obstacle())
 }
 
+// A DaemonSet that does not tolerate the taint gets no Pod on the Node. So nothing waits for it.
+func TestAProfileThatWaitsForEachDaemonSetHasNoObstacleByThat(t *testing.T) {
+	for _, entry := range []string{"auto", "nobody/*"} {
+		file := profileFile(t, "{name: every, nodeSelector: pool=nowhere, wait: {daemonSets: ["+entry+"]}, checks: [{name: api, api: {}}]}")
+		for _, sentence := range checkObstacles(t, file) {
+			assert.NotContains(t, sentence, "DaemonSet", entry)
+		}
+	}
+}
+
 // What a user may not read is named, and no finding. The shipped role is enough.
 func TestWhatMayNotBeReadOfProfilesIsNamedAndTheRoleOfViewersIsEnough(t *testing.T) {
 	file := profileFile(t, "{name: web, nodeSelector: pool=nowhere, wait: {daemonSets: [default/none]}, checks: [{name: web, service: {name: default/none, port: 80}}]}")
