@@ -146,6 +146,7 @@ func (v Verification) deadline(now time.Time) string {
 type VerificationList struct {
 	Items    []Verification `json:"items"`
 	Removals *Removals      `json:"removals,omitempty"` // nil: no profile removes Nodes, or they are not known
+	Unproved []Unproved     `json:"unproved,omitempty"` // profiles whose checks have not passed yet
 }
 
 // Names are those of the Nodes.

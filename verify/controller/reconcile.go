@@ -287,6 +287,9 @@ func (c *Controller) createPod(ctx context.Context, name string, on *verify.Node
 	if action.Do == verify.DoControl {
 		message = "control pod created"
 	}
+	if strings.HasPrefix(name, verify.TrialPrefix) {
+		message = "trial pod created"
+	}
 	c.Logger.Info(message, "node", on.Name, "pod", name, "profile", action.Profile.Name,
 		"attempt", action.Progress.Attempts+1, "skipped", action.Skip)
 	return string(created.UID), nil
