@@ -78,8 +78,8 @@ and that are open.
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.
 
-A profile is proved once a Node, or a trial on an open Node, has passed the checks that it has now. A line above the
-table names each profile that selects Nodes and is not proved yet.
+A profile is proved once its checks have passed on a Node, or in a trial on an open Node. A line above the table names
+each profile that selects Nodes and is not proved yet.
 
 STATE is one of these:
 

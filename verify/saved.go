@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Names of the ConfigMaps, in the namespace of worker Pods, that keep the last failed report of each Node, and the last trial of each profile.
+// Names of ConfigMaps in the namespace of worker Pods. They keep the last failed report of each Node, and the last trial of each profile.
 const (
 	ReportLabel  = "nodekeep.dev/check-report" // its value is "true"
 	ReportKey    = "report.json"               // of the data

@@ -60,7 +60,7 @@ func (p Profiles) Shows(object *corev1.Node, gate string) Shows {
 	}
 }
 
-// TrialReport is what is kept of a trial that has ended; tries is how many trials of these checks there were, this one included.
+// TrialReport is what is kept of a trial that has ended. It was one of so many tries of these checks, the last one.
 func (p CompiledProfile) TrialReport(judged Judged, on string, uid string, tries int, now time.Time) SavedReport {
 	return SavedReport{
 		Node: on, UID: uid, Profile: p.Name, Hash: p.Hash, Attempt: tries, Time: now,

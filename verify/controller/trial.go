@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// trialWork is how the key in the queue begins of the work on the trial of a profile, whose name follows. No Node can have such a name.
+// trialWork begins the key in the queue of the work on the trial of a profile; its name follows. No Node can have such a name.
 const trialWork = "/trial/"
 
 // Bounds of what is read to find out whether a profile is proved, and where to try it.

@@ -65,7 +65,7 @@ func TestAProfileIsTriedOnceOnAnOpenNodeAndIsProvedWhenThatPasses(t *testing.T) 
 	assert.Zero(t, count(b.drainEvents(), ProfileNotProved))
 }
 
-func TestATrialThatFailsIsToldOnceAndRepeatedUntilItPasses(t *testing.T) {
+func TestATrialThatFailsIsOneEventAndIsRepeatedUntilItPasses(t *testing.T) {
 	b := newBed(t)
 	b.opens("n1", refuses)
 	_, stop := b.process()
