@@ -148,6 +148,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	var recordsErr error
 	var items view.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
+	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
 	nodes.Selected = view.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
 		if err != nil {
@@ -162,6 +163,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		}
 		nodes.SeeVerification(node, keys, profiles, e.serverTime())
 		nodes.Selected.See(node)
+		proofs.See(node)
 		judged := state.Judge(in)
 		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
 			nodes.SeeClaims(node.Name, claims, judged.Items(), in.Policy)
@@ -170,6 +172,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 			items.See(node.Name, judged)
 		}
 	}
+	nodes.Unproved = e.unproved(ctx, proofs)
 	if recordsErr != nil {
 		nodes.NotKept = doctor.NotKnown[[]doctor.NotKept](e.unknown(e.toRecords("list"), recordsErr))
 		return nodes, nil
@@ -205,4 +208,14 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in capture.Circums
 	in = e.under(ctx, inForce)
 	in.Now = e.serverTime()
 	return in, true
+}
+
+// unproved are the profiles whose checks neither a Node nor a trial has passed.
+func (e *examination) unproved(ctx context.Context, proofs *view.Proofs) doctor.Read[[]view.Unproved] {
+	namespace := e.seen.ChecksNamespace()
+	trials, err := e.trials(ctx, namespace, proofs.Profiles())
+	if err != nil {
+		return doctor.NotKnown[[]view.Unproved](e.unknown(access{verb: "get", resource: "configmaps", namespace: namespace}, err))
+	}
+	return doctor.Found(proofs.Unproved(trials))
 }

@@ -78,6 +78,9 @@ also shows those that a profile selects and that are open.
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.
 
+A profile is proved once its checks have passed on a Node, or in a trial on an open Node. A line above the table names
+each profile that selects Nodes and is not proved yet.
+
 STATE is one of these:
 
   waiting    not tried yet
@@ -103,10 +106,12 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 		workers, err := c.workers(ctx, string(namespace))
 		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
+		proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
 		for node, err := range c.allNodes(ctx) {
 			if err != nil {
 				return err
 			}
+			proofs.See(node)
 			v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.now())
 			if v.Profile != "" {
 				selected++
@@ -117,6 +122,16 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 		}
 		if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
 			list.Removals = c.removals(ctx, string(namespace), selected)
+		}
+		trials, err := c.trials(ctx, string(namespace), proofs.Profiles())
+		c.sayUnknown("What came of trials of profiles", err)
+		if err == nil {
+			list.Unproved = proofs.Unproved(trials)
+		}
+		if o.table() {
+			for _, one := range list.Unproved {
+				c.say("%s", one.Line())
+			}
 		}
 		if o.table() && list.Removals != nil {
 			for _, line := range list.Removals.Lines(c.now()) {
@@ -219,6 +234,26 @@ func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*veri
 		return nil, fmt.Errorf("ConfigMap %s in namespace %s: %w", name, namespace, err)
 	}
 	return &report, nil
+}
+
+// trials are the last ones of these profiles, by name. A profile of which none is kept has no entry.
+func (c *cluster) trials(ctx context.Context, namespace string, profiles []string) (map[string]verify.SavedReport, error) {
+	trials := map[string]verify.SavedReport{}
+	for _, profile := range profiles {
+		kept, err := c.configMap(ctx, namespace, verify.TrialName(profile))
+		if err != nil {
+			return nil, err
+		}
+		if kept == nil {
+			continue
+		}
+		trial, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
+		if err != nil {
+			return nil, fmt.Errorf("ConfigMap %s in namespace %s: %w", kept.Name, namespace, err)
+		}
+		trials[profile] = trial
+	}
+	return trials, nil
 }
 
 // ledger is what was removed lately.

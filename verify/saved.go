@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Names of the ConfigMaps, in the namespace of worker Pods, that keep the last failed report of each Node.
+// Names of ConfigMaps in the namespace of worker Pods. They keep the last failed report of each Node, and the last trial of each profile.
 const (
 	ReportLabel  = "nodekeep.dev/check-report" // its value is "true"
 	ReportKey    = "report.json"               // of the data
@@ -17,11 +17,13 @@ const (
 	reportHash   = 8 // bytes
 )
 
-// SavedReport is the last attempt that did not pass, of a Node that may be deleted by now. What the worker said in it is untrusted.
+// SavedReport is the last attempt that did not pass, of a Node that may be deleted by now. Or it is the last trial of a profile, which may have passed.
+// What the worker said in it is untrusted.
 type SavedReport struct {
 	Node    string    `json:"node"`
 	UID     string    `json:"uid"`
 	Profile string    `json:"profile"`
+	Hash    string    `json:"hash,omitempty"` // of a trial: that of the profile's checks
 	Round   int       `json:"round"`
 	Attempt int       `json:"attempt"` // 1 is the first one of the round
 	Time    time.Time `json:"time"`
@@ -40,6 +42,14 @@ func (a Action) Report(node *Node) SavedReport {
 		Node: node.Name, UID: node.UID, Profile: a.Profile.Name, Round: a.Progress.Round, Attempt: a.Progress.Attempts, Time: last.Time,
 		Result: last.Result, Check: last.Check, Reason: last.Reason, Message: a.Judged.Message, Skipped: last.Skipped, Results: a.Judged.Results,
 	}
+}
+
+// Name is the name of the ConfigMap that keeps the report.
+func (r SavedReport) Name() string {
+	if r.Hash != "" {
+		return TrialName(r.Profile)
+	}
+	return ReportName(r.Node)
 }
 
 // String is the report as JSON.

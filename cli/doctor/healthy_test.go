@@ -79,7 +79,7 @@ func healthy(t *testing.T) Seen {
 	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*typed[admissionregistrationv1.MutatingWebhookConfiguration](seen, mutatingObject).Value})
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
-	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil)})
+	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]view.Unproved](nil)})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*view.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))

@@ -57,3 +57,18 @@ func ending(commands []string) string {
 	}
 	return "."
 }
+
+// judgeProofs judges whether the checks of profiles have passed anywhere.
+func (s Seen) judgeProofs(a *answer) {
+	if !s.Nodes.Found {
+		return
+	}
+	lacks(a, policyObject, s.Nodes.Value.Unproved)
+	for _, one := range s.Nodes.Value.Unproved.Value {
+		severity := Note
+		if one.Trial != nil {
+			severity = Warning
+		}
+		a.find(severity, policyObject, advice("See all profiles that are not proved:", "nodekeep verify list"), "%s", one.Line())
+	}
+}

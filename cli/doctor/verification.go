@@ -80,6 +80,7 @@ func judgeVerification(seen Seen) answer {
 	seen.judgeWorkerImage(&a)
 	seen.judgePullSecrets(&a)
 	seen.judgeObstacles(&a)
+	seen.judgeProofs(&a)
 	lacks(&a, "", seen.Nodes)
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {

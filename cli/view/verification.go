@@ -95,7 +95,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 // Closed reports whether the Node waits for verification.
 func (v Verification) Closed() bool { return len(v.Taints) > 0 }
 
-// Waits reports whether the Node is closed, is to be checked again, or has a taint that the policy names no more.
+// Waits reports whether the Node is closed or is to be checked again. It also waits if it has a taint that the policy names no more.
 func (v Verification) Waits() bool {
 	return v.Closed() || v.Cause == verify.CauseKeyChanged || v.Cause == verify.CauseRecheck
 }
@@ -148,6 +148,7 @@ func (v Verification) deadline(now time.Time) string {
 type VerificationList struct {
 	Items    []Verification `json:"items"`
 	Removals *Removals      `json:"removals,omitempty"` // nil: no profile removes Nodes, or they are not known
+	Unproved []Unproved     `json:"unproved,omitempty"` // profiles whose checks have not passed yet
 }
 
 // Names are those of the Nodes.

@@ -76,7 +76,9 @@ func newBed(t *testing.T) *bed {
 	b := &bed{t: t, client: fake.NewSimpleClientset(), events: eventrecord.NewFakeRecorder(1000), report: map[string]string{}, serial: 100, kill: func() {}}
 	b.use(nil)
 	b.register("old", "")
-	b.change("old", func(node *corev1.Node) { node.Spec.Taints = nil }) // the cluster is not cold
+	b.change("old", func(node *corev1.Node) { // the cluster is not cold, and no profile is tried on it
+		node.Spec.Taints, node.Labels = nil, map[string]string{"pool": "none"}
+	})
 	b.client.PrependReactor("*", "*", b.react)
 	b.client.PrependWatchReactor("*", func(action k8stesting.Action) (bool, watch.Interface, error) {
 		begun, err := b.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(k8stesting.WatchActionImpl).ListOptions)

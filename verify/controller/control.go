@@ -25,7 +25,7 @@ func (c *Controller) isShared(profile string) bool {
 	return c.told.lasts(verify.ReasonShared, profile, c.Now()) && c.standing.holds(profile)
 }
 
-// controls are the control Pods that this process created, by name. No other one counts: what a Pod says of itself proves nothing.
+// controls are the control Pods and trial Pods that this process created, by name. No other one counts: what a Pod says of itself proves nothing.
 type controls struct {
 	mu    sync.Mutex
 	pods  map[string]control
@@ -35,7 +35,7 @@ type controls struct {
 // control is a control Pod as it was created.
 type control struct {
 	verify.ControlPod        // without a UID: it is being created
-	key               string // what it is for ([verify.CompiledProfile.ControlKey])
+	key               string // what it is for ([verify.CompiledProfile.ControlKey], [verify.CompiledProfile.TrialKey])
 }
 
 // wants notes that no control Pod of a profile answers that was created before.
@@ -108,6 +108,7 @@ func (c *Controller) controlChanged(before, after *pod) {
 	}
 	c.queue.Add(controlWork)
 	c.enqueueWorkers()
+	c.enqueueTrials()
 }
 
 // controlOf is what is known of the control of a profile.
@@ -150,7 +151,7 @@ func (c *Controller) workControls(ctx context.Context, name string) error {
 		if profile.Name == name {
 			return c.startControl(ctx, profile)
 		}
-		profiles[profile.ControlKey()] = profile
+		profiles[profile.ControlKey()], profiles[profile.TrialKey()] = profile, profile
 	}
 	var errs []error
 	for p := range all[pod](c.pods) {
@@ -220,14 +221,19 @@ func (c *Controller) startControl(ctx context.Context, profile verify.CompiledPr
 		return nil
 	}
 	on := able[rand.IntN(len(able))]
-	name, action := podName(verify.ControlPrefix), verify.Action{Do: verify.DoControl, Profile: profile.Network()}
-	one := control{key: profile.ControlKey(), ControlPod: verify.ControlPod{On: on.name, Pod: verify.Pod{Name: name, NodeUID: on.uid, Created: c.Now()}}}
-	c.starting(func(starts *verify.Starts) { starts.Control(name, c.Now()) })
-	uid, err := c.controls.creates(one, func() (string, error) { return c.createPod(ctx, name, on.planned(), action) })
-	c.starting(func(starts *verify.Starts) { starts.Created(name, uid, c.Now()) })
-	if err != nil {
+	one := control{key: profile.ControlKey(), ControlPod: verify.ControlPod{On: on.name, Pod: verify.Pod{Name: podName(verify.ControlPrefix), NodeUID: on.uid, Created: c.Now()}}}
+	if err := c.createControl(ctx, one, on.planned(), profile); err != nil {
 		return fmt.Errorf("create control Pod of profile %q on node %q: %w", profile.Name, on.name, err)
 	}
 	c.enqueueWorkers() // the watch may have brought the Pod before its uid was known
 	return nil
+}
+
+// createControl creates a control Pod or a trial Pod with the network checks of a profile.
+func (c *Controller) createControl(ctx context.Context, one control, on *verify.Node, profile verify.CompiledProfile) error {
+	action := verify.Action{Do: verify.DoControl, Profile: profile.Network()}
+	c.starting(func(starts *verify.Starts) { starts.Control(one.Name, c.Now()) })
+	uid, err := c.controls.creates(one, func() (string, error) { return c.createPod(ctx, one.Name, on, action) })
+	c.starting(func(starts *verify.Starts) { starts.Created(one.Name, uid, c.Now()) })
+	return err
 }

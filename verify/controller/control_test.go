@@ -20,15 +20,17 @@ import (
 func (b *bed) verified(report string) {
 	b.t.Helper()
 	b.change("old", func(node *corev1.Node) {
-		hasPassed(node)
+		b.hasPassed(node)
+		node.Labels = nil
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	})
 	b.say("old", report)
 }
 
-// hasPassed has a Node say that it passed its checks.
-func hasPassed(node *corev1.Node) {
-	node.Annotations = map[string]string{verify.Annotation: verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed}}.String()}
+// hasPassed has a Node say that it passed the checks of the policy.
+func (b *bed) hasPassed(node *corev1.Node) {
+	passed := verify.Progress{Round: 1, Hash: b.profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictPassed}}
+	node.Annotations = map[string]string{verify.Annotation: passed.String()}
 }
 
 // say changes what the workers of a Node report.
@@ -254,7 +256,7 @@ func TestOneNodeWhoseKubeletLiesHasNoFailureOfAllNodesCountAgainstAnother(t *tes
 	b.register("liar", passes)
 	b.change("liar", func(node *corev1.Node) {
 		node.Spec.Taints = nil
-		hasPassed(node)
+		b.hasPassed(node)
 	})
 	b.register("n1", refuses)
 	_, stop := b.process()

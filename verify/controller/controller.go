@@ -58,6 +58,7 @@ type Controller struct {
 	memory      memory
 	standing    standing
 	controls    controls
+	trials      trials
 	brakes      brakes
 	told        told
 	remover     *remove.Remover
@@ -93,7 +94,7 @@ func New(options Options) (*Controller, error) {
 	}
 	c.standing.begin()
 	c.memory.nodes, c.controls.pods = map[string]remembered{}, map[string]control{}
-	c.controls.since = map[string]time.Time{}
+	c.controls.since, c.trials.known = map[string]time.Time{}, map[string]trial{}
 	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
@@ -246,6 +247,7 @@ func (c *Controller) EnqueueAll() {
 	}
 	c.enqueueWorkers()
 	c.queue.Add(controlWork)
+	c.enqueueTrials()
 }
 
 // enqueueWorkers has every Node looked at that has a worker Pod.
@@ -330,6 +332,9 @@ func (c *Controller) work(ctx context.Context) {
 			defer cancel()
 			if profile, ok := strings.CutPrefix(name, controlWork); ok {
 				return c.workControls(ctx, profile)
+			}
+			if profile, ok := strings.CutPrefix(name, trialWork); ok {
+				return c.workTrial(ctx, profile)
 			}
 			return c.reconcile(ctx, name)
 		})

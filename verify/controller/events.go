@@ -25,6 +25,7 @@ const (
 	RemovalHeld          = "RemovalHeld"        // the Node is to be removed, and a brake holds that; once while it does
 	VerificationAgain    = "VerificationAgain"  // an open Node is closed: its label was removed, or an annotation asks for a check
 	RecheckWaits         = "RecheckWaits"       // as many Nodes as may be are closed for this; one for all Nodes that wait
+	ProfileNotProved     = "ProfileNotProved"   // a trial of a profile's new checks did not pass on this open Node; once while that lasts
 	VerificationEnded    = "VerificationEnded"  // no profile selects the Node any more, or another client removed the taint
 )
 
@@ -121,6 +122,16 @@ func (c *Controller) reportShared(failing *node, action verify.Action) {
 		c.event(n, corev1.EventTypeWarning, SharedFailure, "Check %s of profile %s fails on new Nodes and on this verified Node: %s. What it asks is broken, not the new Nodes: their attempts are not counted, "+
 			"and they are tried again each minute", last.Check, action.Profile.Name, last.Message)
 	}
+}
+
+// reportTrial shows a trial that did not pass, on the open Node that it ran on.
+func (c *Controller) reportTrial(n *node, profile verify.CompiledProfile, report verify.SavedReport) {
+	c.Logger.Info("trial of a profile has ended", "node", n.name, "profile", profile.Name, "verdict", report.Result, "check", report.Check, "reason", report.Reason)
+	action := verify.Action{Profile: profile, Progress: verify.Progress{Attempts: report.Attempt}}
+	if report.Result == verify.VerdictPassed || !c.told.due(ProfileNotProved+"/"+profile.Hash, n.uid, action, c.Now()) {
+		return
+	}
+	c.event(n, corev1.EventTypeWarning, ProfileNotProved, "Profile %s: not yet proved: %s. This Node stays open", profile.Name, report.TrialWhy())
 }
 
 // reportEnded shows a Node whose verification ended without a passed attempt.

@@ -106,7 +106,7 @@ func isUIDMismatch(err error) bool {
 func reportMap(namespace string, report verify.SavedReport) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: verify.ReportName(report.Node),
+			Namespace: namespace, Name: report.Name(),
 			Labels: map[string]string{verify.ReportLabel: "true", "app.kubernetes.io/managed-by": "nodekeep"},
 		},
 		Data: map[string]string{verify.ReportKey: report.String()},

@@ -16,10 +16,10 @@ type pod struct {
 	verify.Pod
 	namespace string
 	node      string // of what looks like a worker Pod; empty: it does not
-	on        string // of what looks like a control Pod: its Node; empty: it does not
+	on        string // of what looks like a control Pod or a trial Pod: its Node; empty: it does not
 }
 
-// counts reports whether it looks like a worker Pod or a control Pod.
+// counts reports whether it looks like a worker Pod, a control Pod or a trial Pod.
 func (p *pod) counts() bool { return p != nil && (p.node != "" || p.on != "") }
 
 // GetObjectMeta is for the informer.
@@ -42,7 +42,7 @@ func podOf(object *corev1.Pod) *pod {
 	switch {
 	case strings.HasPrefix(object.Name, verify.PodPrefix):
 		p.node = object.Spec.NodeName
-	case strings.HasPrefix(object.Name, verify.ControlPrefix):
+	case strings.HasPrefix(object.Name, verify.ControlPrefix), strings.HasPrefix(object.Name, verify.TrialPrefix):
 		p.on = object.Spec.NodeName
 	default:
 		return p

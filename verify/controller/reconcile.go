@@ -90,7 +90,7 @@ func (c *Controller) act(ctx context.Context, n *node, action verify.Action, pro
 	return nil
 }
 
-// A refusal is shown once the API server has refused a step so often in a row, or for so long where it may only be in trouble itself.
+// A refusal is shown once the API server has refused a step so often in a row. Where it may only be in trouble itself, it is shown after this time.
 const (
 	refusedAfter = 5
 	troubled     = time.Minute
@@ -319,6 +319,9 @@ func (c *Controller) createPod(ctx context.Context, name string, on *verify.Node
 	message := "worker pod created"
 	if action.Do == verify.DoControl {
 		message = "control pod created"
+	}
+	if strings.HasPrefix(name, verify.TrialPrefix) {
+		message = "trial pod created"
 	}
 	c.Logger.Info(message, "node", on.Name, "pod", name, "profile", action.Profile.Name,
 		"attempt", action.Progress.Attempts+1, "skipped", action.Skip)

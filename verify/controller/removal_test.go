@@ -35,7 +35,7 @@ func fleet(t *testing.T, nodes int) *bed {
 		b.register(name, passes)
 		b.change(name, func(node *corev1.Node) {
 			node.Spec.Taints = nil
-			hasPassed(node)
+			b.hasPassed(node)
 		})
 	}
 	return b

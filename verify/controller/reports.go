@@ -30,7 +30,8 @@ const reportsAtOnce = 200
 // refusalsAtOnce ends a sweep: an admission policy may keep single reports, and an API server that is down keeps all.
 const refusalsAtOnce = 10
 
-// sweepReports removes reports that are older than the retention, unless their Node still waits to be verified.
+// sweepReports removes reports that are older than the retention, unless their Node still waits to be verified. Trials of the
+// checks in force stay.
 func (c *Controller) sweepReports(ctx context.Context) {
 	if !c.Leading() {
 		return
@@ -66,7 +67,7 @@ func (c *Controller) sweepReport(ctx context.Context, object *corev1.ConfigMap) 
 	if report.Time.After(at) {
 		at = report.Time
 	}
-	if c.Now().Sub(at) < c.Retention() || c.standing.isHeld(report.Node) {
+	if c.Now().Sub(at) < c.Retention() || c.standing.isHeld(report.Node) || c.isOfTrial(report) {
 		return nil
 	}
 	err := c.Client.CoreV1().ConfigMaps(c.Namespace).Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
@@ -74,4 +75,10 @@ func (c *Controller) sweepReport(ctx context.Context, object *corev1.ConfigMap) 
 		return nil
 	}
 	return err
+}
+
+// isOfTrial reports whether a report is of a trial of checks in force. There is one for each profile at most.
+func (c *Controller) isOfTrial(report verify.SavedReport) bool {
+	profile, ok := c.Profiles().Named(report.Profile)
+	return ok && report.TrialOf(profile)
 }

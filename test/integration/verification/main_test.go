@@ -46,6 +46,10 @@ spec:
       - {name: kubelet, kubelet: {}}
       timeout: 2s
       attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: tried
+      nodeSelector: pool=tried
+      checks: [{name: dns, timeout: 29s, dns: {names: [kubernetes.default.svc]}}]
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: waits
       nodeSelector: pool=waits
       wait: {conditions: [{type: example.com/Warm, status: "True"}]}

@@ -1,0 +1,74 @@
+package view
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Proofs sum up what the Nodes of a cluster show of the checks of profiles. They keep no Nodes.
+type Proofs struct {
+	profiles verify.Profiles
+	gate     string
+	seen     map[string]proof // by the profile's name
+}
+
+// proof is what the Nodes of one profile show.
+type proof struct {
+	selects, proved, open bool
+}
+
+// NewProofs begins with no Node; gate is the key of the gate's taint.
+func NewProofs(profiles verify.Profiles, gate string) *Proofs {
+	return &Proofs{profiles: profiles, gate: gate, seen: map[string]proof{}}
+}
+
+// See looks at one Node.
+func (p *Proofs) See(node *corev1.Node) {
+	shows := p.profiles.Shows(node, p.gate)
+	seen := p.seen[shows.Profile]
+	p.seen[shows.Profile] = proof{selects: true, proved: seen.proved || shows.Proves, open: seen.open || shows.Open}
+}
+
+// Unproved is a profile that selects Nodes, and whose checks no Node and no trial has passed.
+type Unproved struct {
+	Profile string              `json:"profile"`
+	Why     string              `json:"why"`
+	Trial   *verify.SavedReport `json:"trial,omitempty"` // the last one, which did not pass; nil: none has ended
+}
+
+// Line says it to operators.
+func (u Unproved) Line() string { return "profile " + u.Profile + ": not yet proved: " + u.Why }
+
+// Profiles are the names of those that the Nodes do not prove. Only trials can.
+func (p *Proofs) Profiles() (names []string) {
+	for _, profile := range p.profiles.All() {
+		if seen := p.seen[profile.Name]; seen.selects && !seen.proved && !profile.OnlyWaits() {
+			names = append(names, profile.Name)
+		}
+	}
+	return names
+}
+
+// Unproved are the profiles that neither a Node nor a trial proves, in the order of the policy. Trials are the last ones of profiles, by name.
+func (p *Proofs) Unproved(trials map[string]verify.SavedReport) (all []Unproved) {
+	for _, name := range p.Profiles() {
+		profile, _ := p.profiles.Named(name)
+		one := Unproved{Profile: name}
+		trial := trials[name]
+		switch ended := trial.TrialOf(profile); {
+		case !profile.Triable():
+			one.Why = "it requires checks of kind container and kubelet alone, which are tried on no open Node; the first new Node that passes proves it"
+		case ended && trial.Result == verify.VerdictPassed:
+			continue
+		case ended:
+			one.Why, one.Trial = trial.TrialWhy(), &trial
+		case !p.seen[name].open:
+			one.Why = "no open Node of it to try on"
+		default:
+			one.Why = "the controller has not finished its trial on an open Node yet"
+		}
+		all = append(all, one)
+	}
+	return all
+}

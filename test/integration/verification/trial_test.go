@@ -1,0 +1,47 @@
+package verification
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func TestChecksThatAPolicyChangesAreTriedOnAnOpenNodeAndShownUntilTheyPass(t *testing.T) {
+	warm(t)
+	k := registerWith(t, "tried", map[string]string{selected: "tried"}, honest)
+	node := waitOpen(t, k.name, 1)
+	const line = "profile tried: not yet proved: "
+	says := func(text string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			list := nodekeep.Command(t, "", "", "verify", "list")
+			if text == "" {
+				return !strings.Contains(list.Out+list.ErrOut, line)
+			}
+			return strings.Contains(list.Out+list.ErrOut, line+text)
+		}, settles, 500*time.Millisecond, "verify list must say %q", text)
+	}
+	says("")
+
+	k.will(failing)
+	nodekeep.SetPolicy(t, strings.ReplaceAll(verifying, "timeout: 29s", "timeout: 28s"))
+	const failed = "check dns failed on open Node tried (Timeout)"
+	says(failed)
+	nodekeep.WaitEvent(t, k.name, "ProfileNotProved")
+	assert.Contains(t, nodekeep.Command(t, "", "", "doctor").Out, line+failed)
+	after := nodekeep.Node(t, k.name)
+	assert.Equal(t, []any{node.Spec.Taints, node.Annotations[verify.Annotation], "true"}, []any{after.Spec.Taints, after.Annotations[verify.Annotation], after.Labels[verify.Label]}, "nothing of the Node changes")
+
+	k.will(honest)
+	says("")
+	require.Eventually(t, func() bool { return len(workers(t, k.name)) == 0 }, settles, 50*time.Millisecond, "its trial Pods are deleted")
+	kept := verify.TrialName("tried")
+	assert.Contains(t, nodekeep.MustKubectl(t, "-n", verify.Namespace, "get", "configmap", kept, "-o", "yaml"), `"result":"passed"`)
+	_, err := nodekeep.Kubectl(background(), "-n", verify.Namespace, "annotate", "configmap", kept, "a=b")
+	assert.ErrorContains(t, err, "only nodekeep-verify can write reports")
+}
