@@ -319,10 +319,11 @@ func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[s
 			return nil, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
 		}
 		if every {
-			if err := c.expectDaemonSets(ctx, namespace, node, ready); err != nil {
+			some, err := c.expectDaemonSets(ctx, namespace, node, ready)
+			if err != nil {
 				return nil, err
 			}
-			ready[entry] = true
+			ready[entry] = some
 		}
 		for _, pod := range pods.Items {
 			owner := metav1.GetControllerOf(&pod)
@@ -339,20 +340,20 @@ func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[s
 	return ready, nil
 }
 
-// expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready.
-func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) error {
+// expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready, and reports whether there is one.
+func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) (some bool, err error) {
 	all, err := c.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return c.failed(access{verb: "list", group: appsv1.GroupName, resource: "daemonsets", namespace: namespace}, err)
+		return false, c.failed(access{verb: "list", group: appsv1.GroupName, resource: "daemonsets", namespace: namespace}, err)
 	}
 	of := verify.NodeOf(node)
 	for _, one := range all.Items {
 		daemonSet := verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
-		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) && !ready[daemonSet.Name] {
-			ready[daemonSet.Name] = false
+		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) {
+			some, ready[daemonSet.Name] = true, ready[daemonSet.Name]
 		}
 	}
-	return nil
+	return some, nil
 }
 
 // liveNode is a Node that must be there.

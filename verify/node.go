@@ -93,7 +93,7 @@ type Observed struct {
 	Node *Node // nil: there is none of that name
 	Pods []Pod // what looks like worker Pods on the Node of that name
 	// DaemonSets are those that the profile waits for, by NAMESPACE/NAME, and whether their Pod on the Node is Ready. An entry NAMESPACE/* or auto is
-	// true once its DaemonSets were looked up. Those of them that run on the Node are there, too.
+	// true if one of its DaemonSets runs on the Node. Those that do are there, too.
 	DaemonSets map[string]bool
 	// Services are what is behind Services, by NAMESPACE/NAME. A Service that is missing here counts as ready.
 	Services map[string]Backing

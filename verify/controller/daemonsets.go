@@ -48,9 +48,9 @@ func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.N
 		if err != nil {
 			return nil, err
 		}
-		ready[entry] = true
 		for _, daemonSet := range all {
 			if daemonSet.RunsOn(on) {
+				ready[entry] = true // that none runs there proves nothing: they may be deleted, or not created yet
 				ready[daemonSet.Name] = pods[namespace][daemonSet.Name]
 			}
 		}
