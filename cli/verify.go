@@ -340,7 +340,7 @@ func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[s
 	return ready, nil
 }
 
-// expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready, and reports whether there is one.
+// expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready. It reports whether there is one.
 func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) (some bool, err error) {
 	all, err := c.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

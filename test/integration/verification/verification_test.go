@@ -264,7 +264,7 @@ func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *te
 	file := filepath.Join(t.TempDir(), "frozen.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(denied), 0o600))
 	k := register(t, "frozen", nil)
-	thaw := sync.OnceFunc(func() { nodekeep.MustKubectl(t, "delete", "--ignore-not-found", "-f", file) })
+	thaw := sync.OnceFunc(func() { nodekeepKubectl("delete", "--ignore-not-found", "-f", file) })
 	t.Cleanup(thaw)
 	nodekeep.MustKubectl(t, "apply", "-f", file)
 	waitFor(t, "frozen", "checked", func(*corev1.Node) bool { return len(workers(t, "frozen")) == 1 })
@@ -291,8 +291,7 @@ func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *te
 		if command == "show" {
 			args = append(args, "frozen")
 		}
-		out := nodekeep.Command(t, "", "", args...).RequireDone(t).Out
-		assert.Contains(t, out, said, command)
+		assert.Contains(t, nodekeep.Command(t, "", "", args...).Out, said, command)
 	}
 	thaw()
 	waitOpen(t, "frozen", 1)
