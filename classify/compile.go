@@ -149,7 +149,10 @@ func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 		for _, wrong := range validation.IsQualifiedName(key) {
 			c.errs = append(c.errs, field.Invalid(in, key, wrong))
 		}
-		value, err := parseTemplate(rule.Set[key], c.groups)
+		value, err := parseTemplate(rule.Set[key])
+		if err == nil {
+			err = value.check(c.groups)
+		}
 		if err != nil {
 			c.invalid(in, rule.Set[key], err)
 			continue

@@ -110,3 +110,15 @@ func TestAValueUsesLabelsOfEarlierRulesOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestFactsOfARuleAreKnownWhateverElseItsValuesHave(t *testing.T) {
+	rule := classify.Rule{Set: labels{"a": "{name.rack}-{labels.tier}-{inventory.cmdb.hall}", "b": "{wrong.}-{labels.zone}", "c": "{labels.open}-{"}}
+	assert.Equal(t, []string{"tier", "zone", "open"}, rule.LabelFacts())
+	facts := rule.InventoryFacts(field.NewPath("rule"))
+	require.Len(t, facts, 1)
+	assert.Equal(t, "cmdb hall rule.set[a]", facts[0].Source+" "+facts[0].Attribute+" "+facts[0].At.String())
+	rule = classify.Rule{Set: labels{"a": "{labels.place}", "b": "{name.rack}"}, Values: labels{"Hall 1": "h1"}}
+	assert.Nil(t, rule.Listed("a"), "the table may be for the name")
+	delete(rule.Set, "b")
+	assert.Equal(t, labels{"Hall 1": "h1"}, rule.Listed("a"))
+}
