@@ -32,10 +32,9 @@ type Facts struct {
 
 	// Declared are the features that the kubelet declares in the Node's status (KEP-5328).
 	Declared []string
-	// Features are those of the Node's NodeFeature objects, with their values, as far as rules use them. FeaturesKnown says that the objects
-	// were read.
-	Features      map[string][]string
-	FeaturesKnown bool
+	// Features are those of the Node's NodeFeature objects, with their values, as far as rules use them. A feature has no values if the Node
+	// does not have it. One that is missing here is not known.
+	Features map[string][]string
 
 	// Inventory is what the sources of the policy's inventory say of the Node, by source and attribute. A value is empty if the Node does
 	// not have the attribute. A source or attribute that is missing here is not known.

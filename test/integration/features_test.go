@@ -152,7 +152,9 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 		}
 		t.Cleanup(uninstall)
 		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 0 }, 5*settles, 50*time.Millisecond, "without a restart")
-		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "none"}) // ready for long, and NFD found nothing
+		hasOfFeatures(t, name, labels{"features-test": "true"}) // NFD has not said what it found
+		discovers(t, name, withAVX512("5"))
+		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "none", "gpu.vendor": "nvidia"})
 		discovers(t, name, withAVX512("6"))
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 
@@ -167,13 +169,20 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 		})
 		hasOfFeatures(t, hostile, labels{"features-test": "true", "cpu.vector": "avx512"})
 		discovers(t, name, withAVX512("5"))
-		require.Eventually(t, func() bool {
-			return strings.Contains(nodekeep.Node(t, name).Annotations["nodekeep.dev/labels"], "until")
-		}, settles, 50*time.Millisecond, "held")
+		held := func(node string) func() bool {
+			return func() bool { return strings.Contains(nodekeep.Node(t, node).Annotations["nodekeep.dev/labels"], "until") }
+		}
+		require.Eventually(t, held(name), settles, 50*time.Millisecond)
 		discovers(t, name, withAVX512("6"))
-		require.Eventually(t, func() bool {
-			return !strings.Contains(nodekeep.Node(t, name).Annotations["nodekeep.dev/labels"], "until")
-		}, settles, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return !held(name)() }, settles, 50*time.Millisecond)
+
+		// NFD is uninstalled as Helm does it: the objects are deleted, and their kind stays. What capture reads after that shows that it knows.
+		out, err := nodekeep.Kubectl(t.Context(), "delete", "nodefeatures", "--all", "--namespace", "default")
+		require.NoError(t, err, out)
+		discovers(t, hostile, withAVX512("5"))
+		require.Eventually(t, held(hostile), settles, 50*time.Millisecond)
+		require.False(t, held(name)(), "that an object is deleted is no evidence: %s", nodekeep.Node(t, name).Annotations["nodekeep.dev/labels"])
+		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 
 		// NFD's kind is deleted, and with it all objects: what they said is not known, and labels stay.
 		uninstall()
