@@ -154,7 +154,7 @@ func (e *evaluation) set(at int, key string) Outcome {
 		case errors.Is(err, errAbsent):
 			return False
 		case err != nil:
-			return e.problem(rule, key, "", err.Error())
+			return e.problem(at, key, "", err.Error())
 		}
 		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
 			if rule.set[key].inventory() { // an error of the inventory removes no label
@@ -162,18 +162,25 @@ func (e *evaluation) set(at int, key string) Outcome {
 				e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: strings.Join(wrong, "; ")})
 				return Invalid
 			}
-			return e.problem(rule, key, value, strings.Join(wrong, "; "))
+			return e.problem(at, key, value, strings.Join(wrong, "; "))
 		}
 	}
 	return e.give(rule, key, derivedBy(rule, value))
 }
 
-// problem decides a key to no value.
-func (e *evaluation) problem(rule *compiled, key, value, why string) Outcome {
-	if !rule.audit {
-		put(&e.invalid, key, true)
-	}
+// problem decides a key to no value. The rule holds its label first, since an update of a driver may pass through such a state.
+func (e *evaluation) problem(at int, key, value, why string) Outcome {
+	rule := &e.rules.all[at]
 	e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: why})
+	if rule.audit {
+		return Invalid
+	}
+	if rule.hold > 0 {
+		if outcome := e.held(at, key); outcome != False {
+			return outcome
+		}
+	}
+	put(&e.invalid, key, true)
 	return Invalid
 }
 

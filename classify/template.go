@@ -142,11 +142,11 @@ func (e *evaluation) render(t template, rule *compiled) (string, error) {
 	absent := false
 	for i, fact := range t.facts {
 		text, known, err := e.fact(fact, rule)
+		if !known { // what is not known yet may also end an error
+			return "", errUnknown
+		}
 		if err != nil {
 			return "", err
-		}
-		if !known {
-			return "", errUnknown
 		}
 		absent = absent || text == "" && fact.mayLack()
 		if as, listed := rule.values[text]; listed {
@@ -226,7 +226,7 @@ func (f *Facts) attribute(of *DeviceCondition, name string) (text string, known 
 			continue
 		}
 		if text != "" && text != value {
-			return "", true, fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", of.Driver, name, text, value)
+			return "", f.devicesKnown(of.Driver), fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", of.Driver, name, text, value)
 		}
 		text = value
 	}

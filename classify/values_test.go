@@ -1,6 +1,8 @@
 package classify_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/record"
 )
 
 type labels = map[string]string
@@ -44,10 +47,11 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 			products: []string{"x 23456789 23456789 23456789 23456789 23456789 23456789 2345678 90123"}, rule: func(r *classify.Rule) { delete(r.Set, "gpu.place") },
 			want: labels{"gpu.model": "x-23456789-23456789-23456789-23456789-23456789-23456789-2345678"},
 		},
-		"none without the label":      {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
-		"none without the attribute":  {products: []string{""}, want: nil},
-		"unknown until all are read":  {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
-		"none of devices that differ": {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"none without the label":                     {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
+		"none without the attribute":                 {products: []string{""}, want: nil},
+		"unknown until all are read":                 {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
+		"none of devices that differ":                {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"unknown, though those that are read differ": {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
 		"of those that the rule counts": {
 			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) { r.When.Devices.Attribute, r.When.Devices.Glob = "productName", "*H100" },
 			want: labels{"gpu.model": "nvidia-h100", "gpu.place": "B.1-nvidia-h100"},
@@ -80,6 +84,46 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 			}
 			_, steps := rules.Explain(facts, nil, time.Unix(1, 0))
 			assert.NotEmpty(t, steps)
+		})
+	}
+}
+
+func TestAValueThatCanNoLongerBeMadeStaysForTheHold(t *testing.T) {
+	rule, differ := gpus("NVIDIA H100", "NVIDIA H100 SXM")
+	rules, errs := classify.Compile([]classify.Rule{rule}, nil)
+	require.Empty(t, errs)
+	_, long := gpus("NVIDIA H100")
+	long.Labels = labels{"zone": strings.Repeat("z", 60)}
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		facts  classify.Facts
+		key    string
+		others labels
+		held   bool
+	}{
+		"a driver renames a product, pool by pool": {differ, "gpu.model", nil, true},
+		"a value that is too long":                 {long, "gpu.place", nil, true},
+		"not where an operator has set the label":  {differ, "gpu.model", labels{"gpu.model": "mine"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := map[string]record.Derived{c.key: {Value: "old", Rule: "gpu"}}
+			if c.others != nil {
+				c.facts.Labels = c.others
+			}
+			result := rules.Evaluate(c.facts, before, now)
+			require.NotEmpty(t, result.Problems, "it is reported at once")
+			label, held := result.Labels[c.key]
+			require.Equal(t, c.held, held)
+			if !held {
+				return
+			}
+			assert.Equal(t, "old", label.Value)
+			assert.Equal(t, now.Add(classify.PluginGrace).UTC(), label.Until.UTC())
+			_, steps := rules.Explain(c.facts, before, now)
+			assert.True(t, slices.ContainsFunc(steps, func(step classify.Step) bool { return step.Key == c.key && step.Outcome == classify.Held }))
+			result = rules.Evaluate(c.facts, result.Labels, now.Add(classify.PluginGrace))
+			assert.NotContains(t, result.Labels, c.key)
+			assert.NotEmpty(t, result.Problems)
 		})
 	}
 }
