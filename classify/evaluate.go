@@ -269,6 +269,12 @@ func put[V any](into *map[string]V, key string, value V) {
 	(*into)[key] = value
 }
 
+// awaitsCloud reports whether a cloud controller has yet to set a label. A selector on another label that is absent does not wait: such rules
+// decide labels of Nodes without a cloud's facts, too.
+func (e *evaluation) awaitsCloud(key string) bool {
+	return e.facts.Uninitialized && slices.Contains(cloudLabels(), key) && !e.Has(key)
+}
+
 // holds is whether a condition is true of the Node.
 func (e *evaluation) holds(c *condition) truth {
 	holds := e.facts.satisfy(c, e.trace)
@@ -278,7 +284,7 @@ func (e *evaluation) holds(c *condition) truth {
 	for i := range c.labels {
 		requirement := &c.labels[i]
 		one := truthOf(requirement.Matches(e))
-		if _, blocked := e.result.Blocked[requirement.Key()]; blocked {
+		if _, blocked := e.result.Blocked[requirement.Key()]; blocked || e.awaitsCloud(requirement.Key()) {
 			one = unknown
 		}
 		if e.trace != nil {

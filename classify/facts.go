@@ -13,7 +13,7 @@ import (
 type Facts struct {
 	Name       string
 	ProviderID string
-	// Uninitialized says that a cloud controller has yet to set the provider ID.
+	// Uninitialized says that a cloud controller has yet to set the provider ID and labels.
 	Uninitialized bool
 
 	Labels      map[string]string // but for those that rules have set
@@ -54,6 +54,14 @@ type System struct {
 
 // uninitializedTaint is the taint of a Node that its cloud controller has not initialized yet (k8s.io/cloud-provider/api).
 const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// cloudLabels are those that each cloud controller sets on a Node before it removes the taint (k8s.io/cloud-provider).
+func cloudLabels() []string {
+	return []string{
+		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
+		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType,
+	}
+}
 
 // PluginGrace is how long a Node must be Ready before a missing extended resource counts as absent. The kubelet's device manager waits as
 // long for a plugin that was there before.

@@ -199,7 +199,7 @@ func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, 
 		return amount.String(), known, nil
 	case labelsGroup:
 		_, blocked := e.result.Blocked[f.name]
-		return e.Get(f.name), !blocked, nil
+		return e.Get(f.name), !blocked && (e.Has(f.name) || !e.facts.Uninitialized), nil // a cloud controller may set any label
 	case devicesGroup:
 		return facts.attribute(rule.when.devices, f.name)
 	case inventoryGroup:

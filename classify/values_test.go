@@ -47,11 +47,13 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 			products: []string{"x 23456789 23456789 23456789 23456789 23456789 23456789 2345678 90123"}, rule: func(r *classify.Rule) { delete(r.Set, "gpu.place") },
 			want: labels{"gpu.model": "x-23456789-23456789-23456789-23456789-23456789-23456789-2345678"},
 		},
-		"none without the label":                     {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
-		"none without the attribute":                 {products: []string{""}, want: nil},
-		"unknown until all are read":                 {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
-		"none of devices that differ":                {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
-		"unknown, though those that are read differ": {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
+		"none without the label":                              {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
+		"unknown while a cloud controller may set the label":  {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels, f.Uninitialized = nil, true }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}, blocked: true},
+		"a label that is there before the cloud controller's": {products: []string{rtx}, facts: func(f *classify.Facts) { f.Uninitialized = true }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti", "gpu.place": "B.1-nvidia-geforce-rtx-5070-ti"}},
+		"none without the attribute":                          {products: []string{""}, want: nil},
+		"unknown until all are read":                          {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
+		"none of devices that differ":                         {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"unknown, though those that are read differ":          {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
 		"of those that the rule counts": {
 			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) { r.When.Devices.Attribute, r.When.Devices.Glob = "productName", "*H100" },
 			want: labels{"gpu.model": "nvidia-h100", "gpu.place": "B.1-nvidia-h100"},
@@ -124,6 +126,30 @@ func TestAValueThatCanNoLongerBeMadeStaysForTheHold(t *testing.T) {
 			result = rules.Evaluate(c.facts, result.Labels, now.Add(classify.PluginGrace))
 			assert.NotContains(t, result.Labels, c.key)
 			assert.NotEmpty(t, result.Problems)
+		})
+	}
+}
+
+func TestALabelThatACloudControllerSetsLaterIsUnknown(t *testing.T) {
+	for name, c := range map[string]struct {
+		selector, want string
+		labels         labels
+		initialized    bool
+	}{
+		"a zone":                      {selector: "topology.kubernetes.io/zone=a"},
+		"none":                        {selector: "!node.kubernetes.io/instance-type"},
+		"a zone that is there":        {selector: "topology.kubernetes.io/zone=a", want: "yes", labels: labels{"topology.kubernetes.io/zone": "a"}},
+		"no cloud is going to set it": {selector: "topology.kubernetes.io/zone=a", want: "no", initialized: true},
+		"another label":               {selector: "!tier", want: "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, errs := classify.Compile([]classify.Rule{
+				{Name: "is", When: classify.Condition{Clause: classify.Clause{Labels: c.selector}}, Set: labels{"hit": "yes"}}, {Name: "rest", Set: labels{"hit": "no"}},
+			}, nil)
+			require.Empty(t, errs)
+			result := rules.Evaluate(classify.Facts{Uninitialized: !c.initialized, Labels: c.labels}, nil, time.Unix(1, 0))
+			assert.Equal(t, c.want, result.Labels["hit"].Value)
+			assert.Equal(t, c.want == "", result.Unknown)
 		})
 	}
 }
