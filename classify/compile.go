@@ -111,7 +111,7 @@ type compiler struct {
 	rule      int
 	groups    []string // of the rule's nameRegex
 	uses      *uses    // of all rules
-	plugins   bool     // the rule is about what a device plugin or driver reports
+	plugins   bool     // the rule is about devices or features, which a restart or an update may hide for minutes
 	inventory bool     // the rule uses an inventory
 }
 
@@ -372,6 +372,7 @@ func (c *compiler) features(of map[string]string, at *field.Path) (compiled []fe
 		case of[name] == "":
 			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
 		case IsDeclared(name):
+			c.plugins = true
 			c.uses.declared.add(name)
 		default:
 			c.plugins = true

@@ -30,7 +30,7 @@ type Facts struct {
 	DevicesKnown bool
 	Incomplete   []string
 
-	// Declared are the features that the kubelet declares in the Node's status (KEP-5328).
+	// Declared are the features that the kubelet declares in the Node's status (KEP-5328). If there are none, nothing is known of them.
 	Declared []string
 	// Features are those of the Node's NodeFeature objects, with their values, as far as rules use them. A feature has no values if the Node
 	// does not have it. One that is missing here is not known.

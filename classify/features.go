@@ -66,7 +66,7 @@ func (f *Facts) feature(name string) (values []string, known bool) {
 	if slices.Contains(f.Declared, name) {
 		values = []string{FeaturePresent}
 	}
-	return values, f.System.Kubelet != "" // the kubelet reports both at once
+	return values, len(f.Declared) > 0 // an API server without the field drops the list
 }
 
 // provides is whether the Node has a feature with such a value.

@@ -31,7 +31,7 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 	}}
 	starting, unread, unreported := found, found, found
 	starting.PluginsRegistered, unread.Features = false, nil
-	unreported.System, unreported.Declared = classify.System{}, nil
+	unreported.Declared = nil
 	for name, c := range map[string]struct {
 		features labels
 		facts    classify.Facts
@@ -49,7 +49,7 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 		"one of two":                                   {labels{avx: "*", vendor: "1002"}, found, "false"},
 		"a declared feature":                           {labels{resize: "*"}, found, "true"},
 		"a feature that the kubelet does not declare":  {labels{"Other": "*"}, found, "false"},
-		"before the kubelet has reported":              {labels{resize: "*"}, unreported, ""},
+		"while the Node declares nothing at all":       {labels{resize: "*"}, unreported, ""},
 		"a declared feature needs no NodeFeature":      {labels{resize: "true"}, unread, "true"},
 		"before the NodeFeatures are read":             {labels{avx: "*"}, unread, ""},
 		"one of a set that no NodeFeature has":         {labels{"usb.device.vendor": "*"}, found, ""},
@@ -74,8 +74,15 @@ func TestAFeatureThatDisappearsIsHeldLikeADevice(t *testing.T) {
 	now := time.Unix(1000, 0)
 	result := featureRules(t, labels{"cpu.cpuid.AVX512F": "*"}).Evaluate(gone, before, now)
 	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "NFD's worker may restart")
-	result = featureRules(t, labels{"Resize": "*"}).Evaluate(gone, before, now)
-	assert.Equal(t, "false", result.Labels["hit"].Value, "the kubelet says so")
+	declared := featureRules(t, labels{"Resize": "*"})
+	result = declared.Evaluate(gone, before, now)
+	assert.Equal(t, record.Derived{Value: "true", Rule: "has"}, result.Labels["hit"], "an API server without the field drops the list")
+	assert.Contains(t, result.Blocked, "hit")
+	gone.Declared = []string{"Other"}
+	result = declared.Evaluate(gone, before, now)
+	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "an older kubelet may have run for a moment")
+	result = declared.Evaluate(gone, result.Labels, now.Add(classify.PluginGrace))
+	assert.Equal(t, "false", result.Labels["hit"].Value)
 }
 
 func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
@@ -88,8 +95,10 @@ func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
 	assert.True(t, rules.Same(a, b))
 	b.Declared = []string{"Other"}
 	assert.False(t, rules.Same(a, b))
-	b = classify.Facts{Declared: a.Declared}
-	assert.False(t, rules.Same(a, b), "what the kubelet has not reported is not known")
+	b.Declared = nil
+	assert.False(t, rules.Same(a, b))
+	a.Declared = []string{"Other"}
+	assert.False(t, rules.Same(a, b), "of a Node that declares nothing, nothing is known")
 	assert.True(t, classify.Rule{When: classify.Condition{Any: []classify.Clause{{Features: labels{"Resize": "*"}}}}}.Reported())
 }
 

@@ -27,8 +27,8 @@ type Rule struct {
 	Values map[string]string `json:"values,omitempty"`
 	// Labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
 	EnsureAbsent []string `json:"ensureAbsent,omitempty"`
-	// How long a label stays after the rule became false, such as 15m. A rule about extended resources or devices holds its labels for 10m
-	// at least; 0 by default.
+	// How long a label stays after the rule became false, such as 15m. A rule about extended resources, devices or features holds its labels
+	// for 5m at least; 0 by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Hold string `json:"hold"`
 	// Whose value counts where an operator has set the label, too: operator (the default) or rule.

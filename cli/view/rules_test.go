@@ -50,7 +50,7 @@ func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
 	why := func() string {
 		rules := explained(t, state(live(nil, small), recorded(nil)), in).Rules
 		require.Len(t, rules, 2)
-		assert.Contains(t, rules[1].Why, "feature Resize is not known: the kubelet has not reported")
+		assert.Contains(t, rules[1].Why, "feature Resize is not known: status.declaredFeatures of the Node is empty")
 		return rules[0].Why
 	}
 	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid, or the objects cannot be read (wanted: *)")

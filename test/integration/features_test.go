@@ -127,8 +127,8 @@ func declares(t *testing.T, name string, features ...string) (kept bool) {
 
 func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T) {
 	type labels = map[string]string
-	const name, hostile = "features-1", "features-2"
-	for _, node := range []string{name, hostile} {
+	const name, hostile, declaring = "features-1", "features-2", "features-3"
+	for _, node := range []string{name, hostile, declaring} {
 		nodekeep.Register(t, node)
 		reports(t, node, "", longReady())
 	}
@@ -136,9 +136,19 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 	withPolicy(t, featuresPolicy, func() {
 		// Without NFD, rules about its features decide nothing, and others do. That is no error.
 		hasOfFeatures(t, name, labels{"features-test": "true"})
-		if declares(t, name, "GuaranteedQoSPodCPUResize") {
-			hasOfFeatures(t, name, labels{"features-test": "true", "pod.resize": "true"})
-			require.True(t, declares(t, name))
+		held := func(node string) func() bool {
+			return func() bool {
+				return strings.Contains(nodekeep.Node(t, node).Annotations["nodekeep.dev/labels"], "until")
+			}
+		}
+		if declares(t, declaring, "GuaranteedQoSPodCPUResize") {
+			resizable := labels{"features-test": "true", "pod.resize": "true"}
+			hasOfFeatures(t, declaring, resizable)
+			require.True(t, declares(t, declaring, "Other"))
+			require.Eventually(t, held(declaring), settles, 50*time.Millisecond)
+			require.True(t, declares(t, declaring))
+			require.Eventually(t, func() bool { return !held(declaring)() }, settles, 50*time.Millisecond, "an empty list proves nothing")
+			hasOfFeatures(t, declaring, resizable)
 		} else {
 			t.Log("this API server drops status.declaredFeatures, so declared features are not tested")
 		}
@@ -169,9 +179,6 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 		})
 		hasOfFeatures(t, hostile, labels{"features-test": "true", "cpu.vector": "avx512"})
 		discovers(t, name, withAVX512("5"))
-		held := func(node string) func() bool {
-			return func() bool { return strings.Contains(nodekeep.Node(t, node).Annotations["nodekeep.dev/labels"], "until") }
-		}
 		require.Eventually(t, held(name), settles, 50*time.Millisecond)
 		discovers(t, name, withAVX512("6"))
 		require.Eventually(t, func() bool { return !held(name)() }, settles, 50*time.Millisecond)
@@ -189,6 +196,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, 5*settles, 50*time.Millisecond)
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 	})
+	nodekeep.DeleteNode(t, declaring)
 	nodekeep.DeleteNode(t, hostile)
 	nodekeep.DeleteNode(t, name)
 }
