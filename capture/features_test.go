@@ -107,15 +107,32 @@ func TestNodeFeaturesAreReadWhileRulesLookAtThem(t *testing.T) {
 	w.follows(avxRule)
 	w.becomes(labels{"avx": "yes"})
 	assert.Equal(t, 1, w.reads())
-	require.NoError(t, w.features.Delete(t.Context(), "n1", metav1.DeleteOptions{}))
-	known := func() bool {
-		return w.leader.features.of("n1", w.leader.Policy()) != observe.FeaturesOf(nil)
+	without := avxOf("n1")
+	require.NoError(t, unstructured.SetNestedMap(without.Object, map[string]any{}, "spec", "features", "flags", "cpu.cpuid", "elements"))
+	_, err = w.features.Update(t.Context(), without, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	known := func() bool { return w.leader.features.of("n1", w.leader.Policy()) != observe.FeaturesOf(nil) }
+	held := func() bool {
+		require.Empty(t, w.leader.works())
+		return strings.Contains(w.node().Annotations[policy.LabelsAnnotation], "until")
 	}
-	require.Eventually(t, func() bool { return !known() }, 3*time.Minute, time.Millisecond)
-	w.becomes(labels{"avx": "yes"}) // held
+	require.Eventually(t, held, 3*time.Minute, time.Millisecond)
+	w.becomes(labels{"avx": "yes"})
 	w.passes(classify.PluginGrace + time.Second)
 	w.leader.Enqueue("n1")
 	w.becomes(labels{"avx": "no"})
+
+	_, err = w.features.Update(t.Context(), avxOf("n1"), metav1.UpdateOptions{})
+	require.NoError(t, err)
+	w.becomes(labels{"avx": "yes"})
+	require.NoError(t, w.features.Delete(t.Context(), "n1", metav1.DeleteOptions{}))
+	require.Eventually(t, func() bool { return !known() }, 3*time.Minute, time.Millisecond, "NFD is uninstalled, and its kind stays")
+	for range 2 {
+		require.Empty(t, w.leader.works())
+		w.passes(classify.PluginGrace + time.Second)
+		w.leader.Enqueue("n1")
+	}
+	w.becomes(labels{"avx": "yes"}) // that no object has it is no evidence
 
 	w.follows("labels: {rules: [{name: resize, when: {features: {Resize: \"*\"}}, set: {resize: \"yes\"}}]}\n")
 	require.Eventually(t, func() bool { return w.leader.features.of("n1", loadPolicy(t, avxRule)) == observe.Features{} }, 3*time.Minute, time.Millisecond)

@@ -111,7 +111,7 @@ type compiler struct {
 	rule      int
 	groups    []string // of the rule's nameRegex
 	uses      *uses    // of all rules
-	plugins   bool     // the rule is about what a device plugin or driver reports
+	plugins   bool     // the rule is about devices or features, which a restart or an update may hide for minutes
 	inventory bool     // the rule uses an inventory
 }
 
@@ -149,7 +149,10 @@ func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 		for _, wrong := range validation.IsQualifiedName(key) {
 			c.errs = append(c.errs, field.Invalid(in, key, wrong))
 		}
-		value, err := parseTemplate(rule.Set[key], c.groups)
+		value, err := parseTemplate(rule.Set[key])
+		if err == nil {
+			err = value.check(c.groups)
+		}
 		if err != nil {
 			c.invalid(in, rule.Set[key], err)
 			continue
@@ -369,6 +372,7 @@ func (c *compiler) features(of map[string]string, at *field.Path) (compiled []fe
 		case of[name] == "":
 			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
 		case IsDeclared(name):
+			c.plugins = true
 			c.uses.declared.add(name)
 		default:
 			c.plugins = true

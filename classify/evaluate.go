@@ -154,7 +154,7 @@ func (e *evaluation) set(at int, key string) Outcome {
 		case errors.Is(err, errAbsent):
 			return False
 		case err != nil:
-			return e.problem(rule, key, "", err.Error())
+			return e.problem(at, key, "", err.Error())
 		}
 		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
 			if rule.set[key].inventory() { // an error of the inventory removes no label
@@ -162,18 +162,25 @@ func (e *evaluation) set(at int, key string) Outcome {
 				e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: strings.Join(wrong, "; ")})
 				return Invalid
 			}
-			return e.problem(rule, key, value, strings.Join(wrong, "; "))
+			return e.problem(at, key, value, strings.Join(wrong, "; "))
 		}
 	}
 	return e.give(rule, key, derivedBy(rule, value))
 }
 
-// problem decides a key to no value.
-func (e *evaluation) problem(rule *compiled, key, value, why string) Outcome {
-	if !rule.audit {
-		put(&e.invalid, key, true)
-	}
+// problem decides a key to no value. The rule holds its label first, since an update of a driver may pass through such a state.
+func (e *evaluation) problem(at int, key, value, why string) Outcome {
+	rule := &e.rules.all[at]
 	e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: why})
+	if rule.audit {
+		return Invalid
+	}
+	if rule.hold > 0 {
+		if outcome := e.held(at, key); outcome != False {
+			return outcome
+		}
+	}
+	put(&e.invalid, key, true)
 	return Invalid
 }
 
@@ -262,6 +269,12 @@ func put[V any](into *map[string]V, key string, value V) {
 	(*into)[key] = value
 }
 
+// awaitsCloud reports whether a cloud controller has yet to set a label. A selector on another label that is absent does not wait: such rules
+// decide labels of Nodes without a cloud's facts, too.
+func (e *evaluation) awaitsCloud(key string) bool {
+	return e.facts.Uninitialized && slices.Contains(cloudLabels(), key) && !e.Has(key)
+}
+
 // holds is whether a condition is true of the Node.
 func (e *evaluation) holds(c *condition) truth {
 	holds := e.facts.satisfy(c, e.trace)
@@ -271,7 +284,7 @@ func (e *evaluation) holds(c *condition) truth {
 	for i := range c.labels {
 		requirement := &c.labels[i]
 		one := truthOf(requirement.Matches(e))
-		if _, blocked := e.result.Blocked[requirement.Key()]; blocked {
+		if _, blocked := e.result.Blocked[requirement.Key()]; blocked || e.awaitsCloud(requirement.Key()) {
 			one = unknown
 		}
 		if e.trace != nil {

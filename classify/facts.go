@@ -13,7 +13,7 @@ import (
 type Facts struct {
 	Name       string
 	ProviderID string
-	// Uninitialized says that a cloud controller has yet to set the provider ID.
+	// Uninitialized says that a cloud controller has yet to set the provider ID and labels.
 	Uninitialized bool
 
 	Labels      map[string]string // but for those that rules have set
@@ -30,12 +30,11 @@ type Facts struct {
 	DevicesKnown bool
 	Incomplete   []string
 
-	// Declared are the features that the kubelet declares in the Node's status (KEP-5328).
+	// Declared are the features that the kubelet declares in the Node's status (KEP-5328). If there are none, nothing is known of them.
 	Declared []string
-	// Features are those of the Node's NodeFeature objects, with their values, as far as rules use them. FeaturesKnown says that the objects
-	// were read.
-	Features      map[string][]string
-	FeaturesKnown bool
+	// Features are those of the Node's NodeFeature objects, with their values, as far as rules use them. A feature has no values if the Node
+	// does not have it. One that is missing here is not known.
+	Features map[string][]string
 
 	// Inventory is what the sources of the policy's inventory say of the Node, by source and attribute. A value is empty if the Node does
 	// not have the attribute. A source or attribute that is missing here is not known.
@@ -55,6 +54,14 @@ type System struct {
 
 // uninitializedTaint is the taint of a Node that its cloud controller has not initialized yet (k8s.io/cloud-provider/api).
 const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// cloudLabels are those that each cloud controller sets on a Node before it removes the taint (k8s.io/cloud-provider).
+func cloudLabels() []string {
+	return []string{
+		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
+		corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType,
+	}
+}
 
 // PluginGrace is how long a Node must be Ready before a missing extended resource counts as absent. The kubelet's device manager waits as
 // long for a plugin that was there before.

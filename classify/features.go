@@ -60,12 +60,13 @@ type featured struct{ name, pattern string }
 // feature is what is known of a feature. NFD's worker starts late on a Node, as device plugins do.
 func (f *Facts) feature(name string) (values []string, known bool) {
 	if !IsDeclared(name) {
-		return f.Features[name], f.FeaturesKnown && f.PluginsRegistered
+		values, known = f.Features[name]
+		return values, known && f.PluginsRegistered
 	}
 	if slices.Contains(f.Declared, name) {
 		values = []string{FeaturePresent}
 	}
-	return values, f.System.Kubelet != "" // the kubelet reports both at once
+	return values, len(f.Declared) > 0 // an API server without the field drops the list
 }
 
 // provides is whether the Node has a feature with such a value.
@@ -77,7 +78,8 @@ func (f *Facts) provides(of featured, trace *trace) truth {
 	}
 	if trace != nil {
 		trace.test(FeatureFact+of.name, of.pattern, strings.Join(values, ", "), holds)
-		trace.tests[len(trace.tests)-1].Plugin = holds == unknown && f.FeaturesKnown && !IsDeclared(of.name)
+		_, published := f.Features[of.name]
+		trace.tests[len(trace.tests)-1].Plugin = holds == unknown && published
 	}
 	return holds
 }

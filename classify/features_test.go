@@ -24,14 +24,14 @@ func featureRules(t *testing.T, features labels) classify.Rules {
 }
 
 func TestARuleLooksAtFeatures(t *testing.T) {
-	const avx, vendor, resize = "cpu.cpuid.AVX512F", "pci.device.vendor", "GuaranteedQoSPodCPUResize"
+	const avx, amx, vendor, resize = "cpu.cpuid.AVX512F", "cpu.cpuid.AMXTILE", "pci.device.vendor", "GuaranteedQoSPodCPUResize"
 	kubelet := classify.System{Kubelet: "v1.36.0"}
-	found := classify.Facts{FeaturesKnown: true, PluginsRegistered: true, System: kubelet, Declared: []string{resize}, Features: map[string][]string{
-		avx: {"true"}, vendor: {"10de", "8086"}, "kernel.version.major": {"6"}, "local.feature.example.com/a.b": {""},
+	found := classify.Facts{PluginsRegistered: true, System: kubelet, Declared: []string{resize}, Features: map[string][]string{
+		avx: {"true"}, amx: nil, vendor: {"10de", "8086"}, "kernel.version.major": {"6"}, "local.feature.example.com/a.b": {""},
 	}}
 	starting, unread, unreported := found, found, found
-	starting.PluginsRegistered, unread.FeaturesKnown, unread.Features = false, false, nil
-	unreported.System, unreported.Declared = classify.System{}, nil
+	starting.PluginsRegistered, unread.Features = false, nil
+	unreported.Declared = nil
 	for name, c := range map[string]struct {
 		features labels
 		facts    classify.Facts
@@ -39,7 +39,7 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 	}{
 		"a flag":                                       {labels{avx: "*"}, found, "true"},
 		"a flag is true":                               {labels{avx: "true"}, found, "true"},
-		"a flag that the Node lacks":                   {labels{"cpu.cpuid.AMXTILE": "*"}, found, "false"},
+		"a flag that the Node lacks":                   {labels{amx: "*"}, found, "false"},
 		"an attribute":                                 {labels{"kernel.version.major": "6"}, found, "true"},
 		"an attribute with another value":              {labels{"kernel.version.major": "5"}, found, "false"},
 		"a value of one of several instances":          {labels{vendor: "10d*"}, found, "true"},
@@ -49,11 +49,12 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 		"one of two":                                   {labels{avx: "*", vendor: "1002"}, found, "false"},
 		"a declared feature":                           {labels{resize: "*"}, found, "true"},
 		"a feature that the kubelet does not declare":  {labels{"Other": "*"}, found, "false"},
-		"before the kubelet has reported":              {labels{resize: "*"}, unreported, ""},
+		"while the Node declares nothing at all":       {labels{resize: "*"}, unreported, ""},
 		"a declared feature needs no NodeFeature":      {labels{resize: "true"}, unread, "true"},
 		"before the NodeFeatures are read":             {labels{avx: "*"}, unread, ""},
+		"one of a set that no NodeFeature has":         {labels{"usb.device.vendor": "*"}, found, ""},
 		"a feature that is there, before NFD was read": {labels{avx: "*"}, starting, "true"},
-		"a missing one, while NFD may still start":     {labels{"cpu.cpuid.AMXTILE": "*"}, starting, ""},
+		"a missing one, while NFD may still start":     {labels{amx: "*"}, starting, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := featureRules(t, c.features)
@@ -68,13 +69,20 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 }
 
 func TestAFeatureThatDisappearsIsHeldLikeADevice(t *testing.T) {
-	gone := classify.Facts{FeaturesKnown: true, PluginsRegistered: true, System: classify.System{Kubelet: "v1"}}
+	gone := classify.Facts{PluginsRegistered: true, Features: map[string][]string{"cpu.cpuid.AVX512F": nil}, System: classify.System{Kubelet: "v1"}}
 	before := map[string]record.Derived{"hit": {Value: "true", Rule: "has"}}
 	now := time.Unix(1000, 0)
 	result := featureRules(t, labels{"cpu.cpuid.AVX512F": "*"}).Evaluate(gone, before, now)
 	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "NFD's worker may restart")
-	result = featureRules(t, labels{"Resize": "*"}).Evaluate(gone, before, now)
-	assert.Equal(t, "false", result.Labels["hit"].Value, "the kubelet says so")
+	declared := featureRules(t, labels{"Resize": "*"})
+	result = declared.Evaluate(gone, before, now)
+	assert.Equal(t, record.Derived{Value: "true", Rule: "has"}, result.Labels["hit"], "an API server without the field drops the list")
+	assert.Contains(t, result.Blocked, "hit")
+	gone.Declared = []string{"Other"}
+	result = declared.Evaluate(gone, before, now)
+	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "an older kubelet may have run for a moment")
+	result = declared.Evaluate(gone, result.Labels, now.Add(classify.PluginGrace))
+	assert.Equal(t, "false", result.Labels["hit"].Value)
 }
 
 func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
@@ -87,8 +95,10 @@ func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
 	assert.True(t, rules.Same(a, b))
 	b.Declared = []string{"Other"}
 	assert.False(t, rules.Same(a, b))
-	b = classify.Facts{Declared: a.Declared}
-	assert.False(t, rules.Same(a, b), "what the kubelet has not reported is not known")
+	b.Declared = nil
+	assert.False(t, rules.Same(a, b))
+	a.Declared = []string{"Other"}
+	assert.False(t, rules.Same(a, b), "of a Node that declares nothing, nothing is known")
 	assert.True(t, classify.Rule{When: classify.Condition{Any: []classify.Clause{{Features: labels{"Resize": "*"}}}}}.Reported())
 }
 

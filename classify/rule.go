@@ -27,8 +27,8 @@ type Rule struct {
 	Values map[string]string `json:"values,omitempty"`
 	// Labels, and taints as KEY:EFFECT, that are removed from the Node, by any client set, and not restored.
 	EnsureAbsent []string `json:"ensureAbsent,omitempty"`
-	// How long a label stays after the rule became false, such as 15m. A rule about extended resources or devices holds its labels for 10m
-	// at least; 0 by default.
+	// How long a label stays after the rule became false, such as 15m. A rule about extended resources, devices or features holds its labels
+	// for 5m at least; 0 by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
 	Hold string `json:"hold"`
 	// Whose value counts where an operator has set the label, too: operator (the default) or rule.
@@ -133,10 +133,8 @@ type DeviceCondition struct {
 // among that, since not all are the kubelet's.
 func (r Rule) Reported() bool {
 	for _, value := range r.Set {
-		for _, group := range []string{"{capacity.", "{allocatable.", "{node."} {
-			if strings.Contains(value, group) {
-				return true
-			}
+		if slices.ContainsFunc(factsOf(value), factName.reported) {
+			return true
 		}
 	}
 	return r.When.reported()
@@ -160,9 +158,8 @@ type InventoryFact struct {
 func (r Rule) InventoryFacts(at *field.Path) (facts []InventoryFact) {
 	facts = r.When.inventoryFacts(at.Child("when"))
 	for _, key := range slices.Sorted(maps.Keys(r.Set)) {
-		value, err := parseTemplate(r.Set[key], nil)
-		for _, fact := range value.facts {
-			if fact.group == inventoryGroup && err == nil {
+		for _, fact := range factsOf(r.Set[key]) {
+			if fact.group == inventoryGroup {
 				facts = append(facts, inventoryFact(fact.name, at.Child("set").Key(key)))
 			}
 		}
@@ -188,8 +185,7 @@ func (c Clause) inventoryFacts(at *field.Path) (facts []InventoryFact) {
 // LabelFacts are the labels whose values the rule copies.
 func (r Rule) LabelFacts() (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(r.Set)) {
-		value, _ := parseTemplate(r.Set[key], nil) // an error is reported elsewhere
-		keys = append(keys, value.labels()...)
+		keys = append(keys, labelsOf(factsOf(r.Set[key]))...)
 	}
 	return keys
 }
@@ -198,8 +194,7 @@ func (r Rule) LabelFacts() (keys []string) {
 func (r Rule) Listed(key string) map[string]string {
 	facts := map[factName]bool{}
 	for _, text := range r.Set {
-		value, _ := parseTemplate(text, nil)
-		for _, fact := range value.facts {
+		for _, fact := range factsOf(text) {
 			facts[fact] = true
 		}
 	}

@@ -30,13 +30,12 @@ var (
 	errAbsent  = errors.New("this Node does not have what the value is made of")
 )
 
-// parseTemplate takes a value apart. groups are the named groups of the rule's nameRegex.
-func parseTemplate(text string, groups []string) (template, error) {
-	var t template
+// parseTemplate takes a value apart. With an error, it has the facts before that. It does not check that they are facts: see [template.check].
+func parseTemplate(text string) (t template, err error) {
 	for {
 		before, rest, found := strings.Cut(text, "{")
 		if strings.Contains(before, "}") {
-			return template{}, fmt.Errorf("has a } without a {")
+			return t, errors.New("has a } without a {")
 		}
 		t.literals = append(t.literals, before)
 		if !found {
@@ -44,16 +43,28 @@ func parseTemplate(text string, groups []string) (template, error) {
 		}
 		placeholder, after, closed := strings.Cut(rest, "}")
 		if !closed {
-			return template{}, fmt.Errorf("has a { without a }")
+			return t, errors.New("has a { without a }")
 		}
 		group, name, _ := strings.Cut(placeholder, ".")
-		fact := factName{group, name}
-		if err := fact.check(groups); err != nil {
-			return template{}, err
-		}
-		t.facts = append(t.facts, fact)
+		t.facts = append(t.facts, factName{group, name})
 		text = after
 	}
+}
+
+// factsOf are the facts of a value. An error in it is reported elsewhere, and hides none of the others.
+func factsOf(text string) []factName {
+	t, _ := parseTemplate(text)
+	return t.facts
+}
+
+// check is why the value cannot be made. The parameter groups has the named groups of the rule's nameRegex.
+func (t template) check(groups []string) error {
+	for _, fact := range t.facts {
+		if err := fact.check(groups); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f factName) check(groups []string) error {
@@ -111,8 +122,11 @@ func (t template) note(uses *uses) {
 }
 
 // labels are the keys of labels that the template copies.
-func (t template) labels() (keys []string) {
-	for _, fact := range t.facts {
+func (t template) labels() (keys []string) { return labelsOf(t.facts) }
+
+// labelsOf are the keys of labels among facts.
+func labelsOf(facts []factName) (keys []string) {
+	for _, fact := range facts {
 		if fact.group == labelsGroup {
 			keys = append(keys, fact.name)
 		}
@@ -128,11 +142,11 @@ func (e *evaluation) render(t template, rule *compiled) (string, error) {
 	absent := false
 	for i, fact := range t.facts {
 		text, known, err := e.fact(fact, rule)
+		if !known { // what is not known yet may also end an error
+			return "", errUnknown
+		}
 		if err != nil {
 			return "", err
-		}
-		if !known {
-			return "", errUnknown
 		}
 		absent = absent || text == "" && fact.mayLack()
 		if as, listed := rule.values[text]; listed {
@@ -147,6 +161,11 @@ func (e *evaluation) render(t template, rule *compiled) (string, error) {
 		return "", errAbsent
 	}
 	return value.String(), nil
+}
+
+// reported reports whether the Node's kubelet or its drivers report the fact.
+func (f factName) reported() bool {
+	return slices.Contains([]string{"capacity", "allocatable", "node", devicesGroup}, f.group)
 }
 
 // mayLack reports whether a Node may not have the fact. There is no label then.
@@ -180,7 +199,7 @@ func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, 
 		return amount.String(), known, nil
 	case labelsGroup:
 		_, blocked := e.result.Blocked[f.name]
-		return e.Get(f.name), !blocked, nil
+		return e.Get(f.name), !blocked && (e.Has(f.name) || !e.facts.Uninitialized), nil // a cloud controller may set any label
 	case devicesGroup:
 		return facts.attribute(rule.when.devices, f.name)
 	case inventoryGroup:
@@ -207,7 +226,7 @@ func (f *Facts) attribute(of *DeviceCondition, name string) (text string, known 
 			continue
 		}
 		if text != "" && text != value {
-			return "", true, fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", of.Driver, name, text, value)
+			return "", f.devicesKnown(of.Driver), fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", of.Driver, name, text, value)
 		}
 		text = value
 	}

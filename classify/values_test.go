@@ -1,6 +1,8 @@
 package classify_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/record"
 )
 
 type labels = map[string]string
@@ -44,10 +47,13 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 			products: []string{"x 23456789 23456789 23456789 23456789 23456789 23456789 2345678 90123"}, rule: func(r *classify.Rule) { delete(r.Set, "gpu.place") },
 			want: labels{"gpu.model": "x-23456789-23456789-23456789-23456789-23456789-23456789-2345678"},
 		},
-		"none without the label":      {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
-		"none without the attribute":  {products: []string{""}, want: nil},
-		"unknown until all are read":  {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
-		"none of devices that differ": {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"none without the label":                              {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels = nil }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}},
+		"unknown while a cloud controller may set the label":  {products: []string{rtx}, facts: func(f *classify.Facts) { f.Labels, f.Uninitialized = nil, true }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti"}, blocked: true},
+		"a label that is there before the cloud controller's": {products: []string{rtx}, facts: func(f *classify.Facts) { f.Uninitialized = true }, want: labels{"gpu.model": "nvidia-geforce-rtx-5070-ti", "gpu.place": "B.1-nvidia-geforce-rtx-5070-ti"}},
+		"none without the attribute":                          {products: []string{""}, want: nil},
+		"unknown until all are read":                          {products: []string{rtx}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
+		"none of devices that differ":                         {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
+		"unknown, though those that are read differ":          {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
 		"of those that the rule counts": {
 			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) { r.When.Devices.Attribute, r.When.Devices.Glob = "productName", "*H100" },
 			want: labels{"gpu.model": "nvidia-h100", "gpu.place": "B.1-nvidia-h100"},
@@ -84,6 +90,70 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 	}
 }
 
+func TestAValueThatCanNoLongerBeMadeStaysForTheHold(t *testing.T) {
+	rule, differ := gpus("NVIDIA H100", "NVIDIA H100 SXM")
+	rules, errs := classify.Compile([]classify.Rule{rule}, nil)
+	require.Empty(t, errs)
+	_, long := gpus("NVIDIA H100")
+	long.Labels = labels{"zone": strings.Repeat("z", 60)}
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		facts  classify.Facts
+		key    string
+		others labels
+		held   bool
+	}{
+		"a driver renames a product, pool by pool": {differ, "gpu.model", nil, true},
+		"a value that is too long":                 {long, "gpu.place", nil, true},
+		"not where an operator has set the label":  {differ, "gpu.model", labels{"gpu.model": "mine"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := map[string]record.Derived{c.key: {Value: "old", Rule: "gpu"}}
+			if c.others != nil {
+				c.facts.Labels = c.others
+			}
+			result := rules.Evaluate(c.facts, before, now)
+			require.NotEmpty(t, result.Problems, "it is reported at once")
+			label, held := result.Labels[c.key]
+			require.Equal(t, c.held, held)
+			if !held {
+				return
+			}
+			assert.Equal(t, "old", label.Value)
+			assert.Equal(t, now.Add(classify.PluginGrace).UTC(), label.Until.UTC())
+			_, steps := rules.Explain(c.facts, before, now)
+			assert.True(t, slices.ContainsFunc(steps, func(step classify.Step) bool { return step.Key == c.key && step.Outcome == classify.Held }))
+			result = rules.Evaluate(c.facts, result.Labels, now.Add(classify.PluginGrace))
+			assert.NotContains(t, result.Labels, c.key)
+			assert.NotEmpty(t, result.Problems)
+		})
+	}
+}
+
+func TestALabelThatACloudControllerSetsLaterIsUnknown(t *testing.T) {
+	for name, c := range map[string]struct {
+		selector, want string
+		labels         labels
+		initialized    bool
+	}{
+		"a zone":                      {selector: "topology.kubernetes.io/zone=a"},
+		"none":                        {selector: "!node.kubernetes.io/instance-type"},
+		"a zone that is there":        {selector: "topology.kubernetes.io/zone=a", want: "yes", labels: labels{"topology.kubernetes.io/zone": "a"}},
+		"no cloud is going to set it": {selector: "topology.kubernetes.io/zone=a", want: "no", initialized: true},
+		"another label":               {selector: "!tier", want: "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, errs := classify.Compile([]classify.Rule{
+				{Name: "is", When: classify.Condition{Clause: classify.Clause{Labels: c.selector}}, Set: labels{"hit": "yes"}}, {Name: "rest", Set: labels{"hit": "no"}},
+			}, nil)
+			require.Empty(t, errs)
+			result := rules.Evaluate(classify.Facts{Uninitialized: !c.initialized, Labels: c.labels}, nil, time.Unix(1, 0))
+			assert.Equal(t, c.want, result.Labels["hit"].Value)
+			assert.Equal(t, c.want == "", result.Unknown)
+		})
+	}
+}
+
 func TestAValueUsesLabelsOfEarlierRulesOnly(t *testing.T) {
 	first := classify.Rule{Name: "first", Set: labels{"a": "1"}}
 	copies := classify.Rule{Name: "copies", Set: labels{"b": "{labels.a}"}}
@@ -109,4 +179,16 @@ func TestAValueUsesLabelsOfEarlierRulesOnly(t *testing.T) {
 			assert.Contains(t, errs[0].Error(), name)
 		}
 	}
+}
+
+func TestFactsOfARuleAreKnownWhateverElseItsValuesHave(t *testing.T) {
+	rule := classify.Rule{Set: labels{"a": "{name.rack}-{labels.tier}-{inventory.cmdb.hall}", "b": "{wrong.}-{labels.zone}", "c": "{labels.open}-{"}}
+	assert.Equal(t, []string{"tier", "zone", "open"}, rule.LabelFacts())
+	facts := rule.InventoryFacts(field.NewPath("rule"))
+	require.Len(t, facts, 1)
+	assert.Equal(t, "cmdb hall rule.set[a]", facts[0].Source+" "+facts[0].Attribute+" "+facts[0].At.String())
+	rule = classify.Rule{Set: labels{"a": "{labels.place}", "b": "{name.rack}"}, Values: labels{"Hall 1": "h1"}}
+	assert.Nil(t, rule.Listed("a"), "the table may be for the name")
+	delete(rule.Set, "b")
+	assert.Equal(t, labels{"Hall 1": "h1"}, rule.Listed("a"))
 }

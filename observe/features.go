@@ -38,7 +38,7 @@ type NodeFeature struct {
 	namespace, name, version string
 	uid                      types.UID
 	node                     string                // empty: rules do not use it
-	values                   unique.Handle[string] // packed: for each feature its name and values; zero: they could not be read
+	values                   unique.Handle[string] // packed: for each feature of a set that the object has, its name and values; zero: they could not be read
 }
 
 // NodeFeatureOf keeps only the features that rules use.
@@ -46,9 +46,9 @@ func NodeFeatureOf(object *unstructured.Unstructured, used classify.Features) *N
 	f := UnreadableNodeFeature(object)
 	var packed packing.Writer
 	for _, name := range used {
-		if values := valuesOf(object, name); len(values) > 0 {
+		if hasSetOf(object, name) {
 			packed.Text(name)
-			packed.Texts(values)
+			packed.Texts(valuesOf(object, name))
 		}
 	}
 	f.values = unique.Make(string(packed))
@@ -86,6 +86,15 @@ func valuesOf(object *unstructured.Unstructured, name string) (values []string) 
 	return values
 }
 
+// hasSetOf reports whether an object has the set of a feature, also if that is empty. An object without the set does not know the feature.
+func hasSetOf(object *unstructured.Unstructured, name string) bool {
+	set, _ := classify.CutFeature(name)
+	return slices.ContainsFunc([]string{"flags", "attributes", "instances"}, func(kind string) bool {
+		_, has := member(object.Object, "spec", "features", kind, set).(map[string]any)
+		return has
+	})
+}
+
 // member is what objects within objects have under these names; nil: nothing.
 func member(of any, names ...string) any {
 	for _, name := range names {
@@ -99,6 +108,9 @@ func member(of any, names ...string) any {
 func PruneNodeFeature(object *unstructured.Unstructured, used classify.Features) {
 	instances := map[string]any{}
 	for _, name := range used {
+		if !hasSetOf(object, name) {
+			continue
+		}
 		set, element := classify.CutFeature(name)
 		elements, _ := member(instances, set, "elements").([]any)
 		for _, value := range valuesOf(object, name) {
@@ -129,7 +141,8 @@ type Features struct {
 	packed unique.Handle[string]
 }
 
-// FeaturesOf are the features that the NodeFeature objects of one Node have, in any order. A feature has the values of all of them.
+// FeaturesOf are the features that the NodeFeature objects of one Node have, in any order. A feature has the values of all of them. That no
+// object has its set proves nothing: NFD may be uninstalled, or its worker may not have published yet.
 func FeaturesOf(listed []*NodeFeature) Features {
 	if len(listed) > mostNodeFeatures {
 		return Features{}
@@ -158,7 +171,7 @@ func (f Features) Join(facts classify.Facts) classify.Facts {
 	if f == (Features{}) {
 		return facts
 	}
-	facts.FeaturesKnown, facts.Features = true, map[string][]string{}
+	facts.Features = map[string][]string{}
 	for packed := packing.Reader(f.packed.Value()); len(packed) > 0; {
 		name := packed.Text()
 		facts.Features[name] = packed.Texts()

@@ -65,17 +65,18 @@ func TestGovernanceOfWhatOthersOwnIsAnError(t *testing.T) {
 
 func TestARuleAgainstGovernanceIsAnError(t *testing.T) {
 	for name, tt := range map[string]struct{ rule, wrong string }{
-		"a value that is not listed":             {"set: {hardware.tier: gpu}", "spec.labels.rules[0].set[hardware.tier]"},
-		"a value that does not match":            {"set: {rack: a1}", "spec.labels.rules[0].set[rack]"},
-		"a reserved key":                         {"set: {a.example.com/b: c}", "spec.labels.rules[0].set[a.example.com/b]"},
-		"a reserved key with a value of facts":   {"set: {a.example.com/b: \"{node.arch}\"}", "spec.labels.rules[0].set[a.example.com/b]"},
-		"the removal of a required label":        {"ensureAbsent: [hardware.tier]", "spec.labels.rules[0].ensureAbsent[0]"},
-		"a table with such a value":              {"set: {rack: \"{labels.place}\"}, values: {Hall 1: r1, Hall 2: hall}", "spec.labels.rules[0].values[Hall 2]"},
-		"a table that other facts use, too":      {"set: {rack: \"{labels.place}\", x: \"{node.arch}\"}, values: {Hall 1: r1, amd64: x86}", ""},
-		"a table of a part of a value":           {"set: {rack: \"r{labels.place}\"}, values: {Hall 1: \"1\"}", ""},
-		"a listed value":                         {"set: {hardware.tier: standard}", ""},
-		"a value that facts decide":              {"set: {rack: \"{node.arch}\"}", ""},
-		"the removal of a label that may be had": {"ensureAbsent: [rack]", ""},
+		"a value that is not listed":                {"set: {hardware.tier: gpu}", "spec.labels.rules[0].set[hardware.tier]"},
+		"a value that does not match":               {"set: {rack: a1}", "spec.labels.rules[0].set[rack]"},
+		"a reserved key":                            {"set: {a.example.com/b: c}", "spec.labels.rules[0].set[a.example.com/b]"},
+		"a reserved key with a value of facts":      {"set: {a.example.com/b: \"{node.arch}\"}", "spec.labels.rules[0].set[a.example.com/b]"},
+		"the removal of a required label":           {"ensureAbsent: [hardware.tier]", "spec.labels.rules[0].ensureAbsent[0]"},
+		"a table with such a value":                 {"set: {rack: \"{labels.place}\"}, values: {Hall 1: r1, Hall 2: hall}", "spec.labels.rules[0].values[Hall 2]"},
+		"a table that other facts use, too":         {"set: {rack: \"{labels.place}\", x: \"{node.arch}\"}, values: {Hall 1: r1, amd64: x86}", ""},
+		"a table that a part of the name uses, too": {"when: {nameRegex: \"^(?P<g>.)\"}, set: {rack: \"{labels.place}\", y: \"{name.g}\"}, values: {a: x}", ""},
+		"a table of a part of a value":              {"set: {rack: \"r{labels.place}\"}, values: {Hall 1: \"1\"}", ""},
+		"a listed value":                            {"set: {hardware.tier: standard}", ""},
+		"a value that facts decide":                 {"set: {rack: \"{node.arch}\"}", ""},
+		"the removal of a label that may be had":    {"ensureAbsent: [rack]", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest := governed + "  labels: {rules: [{name: a, " + tt.rule + "}]}\n"

@@ -119,7 +119,7 @@ func members(decoder *jsontext.Decoder, read func(name string) (more bool, err e
 	return err
 }
 
-// readDeclared reads the declared features that are used.
+// readDeclared reads the declared features that are used. The first other one shows that the kubelet declares some.
 func readDeclared(decoder *jsontext.Decoder, used classify.Features) (declared []string, err error) {
 	if decoder.PeekKind() != '[' {
 		return nil, decoder.SkipValue()
@@ -138,7 +138,7 @@ func readDeclared(decoder *jsontext.Decoder, used classify.Features) (declared [
 		if err != nil {
 			return nil, err
 		}
-		if text := name.String(); slices.Contains(used, text) && !slices.Contains(declared, text) {
+		if text := name.String(); (len(declared) == 0 || slices.Contains(used, text)) && !slices.Contains(declared, text) {
 			declared = append(declared, text)
 		}
 	}

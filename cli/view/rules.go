@@ -104,9 +104,10 @@ func factsText(tests []classify.Test, plugins string) string {
 // unknownFeature is why a feature is not known.
 func unknownFeature(name string) string {
 	if classify.IsDeclared(name) {
-		return "not known: the kubelet has not reported its version and features"
+		return "not known: status.declaredFeatures of the Node is empty"
 	}
-	return "not known: the NodeFeature objects cannot be read, or NFD is not installed"
+	set, _ := classify.CutFeature(name)
+	return "not known: no NodeFeature object of the Node has " + set + ", or the objects cannot be read"
 }
 
 func rulesTable(rules []ExplainedRule) *metav1.Table {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -49,11 +50,16 @@ func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
 	why := func() string {
 		rules := explained(t, state(live(nil, small), recorded(nil)), in).Rules
 		require.Len(t, rules, 2)
-		assert.Contains(t, rules[1].Why, "feature Resize is not known: the kubelet has not reported")
+		assert.Contains(t, rules[1].Why, "feature Resize is not known: status.declaredFeatures of the Node is empty")
 		return rules[0].Why
 	}
-	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: the NodeFeature objects cannot be read, or NFD is not installed (wanted: *)")
+	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid, or the objects cannot be read (wanted: *)")
 	in.Features = func(string) observe.Features { return observe.FeaturesOf(nil) }
+	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid")
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"features": map[string]any{"flags": map[string]any{"cpu.cpuid": map[string]any{}}}}}}
+	in.Features = func(string) observe.Features {
+		return observe.FeaturesOf([]*observe.NodeFeature{observe.NodeFeatureOf(object, in.Policy.LabelRules().NodeFeatures())})
+	}
 	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known until 2026-05-04T03:06:01Z")
 }
 

@@ -127,8 +127,8 @@ func declares(t *testing.T, name string, features ...string) (kept bool) {
 
 func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T) {
 	type labels = map[string]string
-	const name, hostile = "features-1", "features-2"
-	for _, node := range []string{name, hostile} {
+	const name, hostile, declaring = "features-1", "features-2", "features-3"
+	for _, node := range []string{name, hostile, declaring} {
 		nodekeep.Register(t, node)
 		reports(t, node, "", longReady())
 	}
@@ -136,9 +136,19 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 	withPolicy(t, featuresPolicy, func() {
 		// Without NFD, rules about its features decide nothing, and others do. That is no error.
 		hasOfFeatures(t, name, labels{"features-test": "true"})
-		if declares(t, name, "GuaranteedQoSPodCPUResize") {
-			hasOfFeatures(t, name, labels{"features-test": "true", "pod.resize": "true"})
-			require.True(t, declares(t, name))
+		held := func(node string) func() bool {
+			return func() bool {
+				return strings.Contains(nodekeep.Node(t, node).Annotations["nodekeep.dev/labels"], "until")
+			}
+		}
+		if declares(t, declaring, "GuaranteedQoSPodCPUResize") {
+			resizable := labels{"features-test": "true", "pod.resize": "true"}
+			hasOfFeatures(t, declaring, resizable)
+			require.True(t, declares(t, declaring, "Other"))
+			require.Eventually(t, held(declaring), settles, 50*time.Millisecond)
+			require.True(t, declares(t, declaring))
+			require.Eventually(t, func() bool { return !held(declaring)() }, settles, 50*time.Millisecond, "an empty list proves nothing")
+			hasOfFeatures(t, declaring, resizable)
 		} else {
 			t.Log("this API server drops status.declaredFeatures, so declared features are not tested")
 		}
@@ -152,7 +162,9 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 		}
 		t.Cleanup(uninstall)
 		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 0 }, 5*settles, 50*time.Millisecond, "without a restart")
-		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "none"}) // ready for long, and NFD found nothing
+		hasOfFeatures(t, name, labels{"features-test": "true"}) // NFD has not said what it found
+		discovers(t, name, withAVX512("5"))
+		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "none", "gpu.vendor": "nvidia"})
 		discovers(t, name, withAVX512("6"))
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 
@@ -167,19 +179,24 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 		})
 		hasOfFeatures(t, hostile, labels{"features-test": "true", "cpu.vector": "avx512"})
 		discovers(t, name, withAVX512("5"))
-		require.Eventually(t, func() bool {
-			return strings.Contains(nodekeep.Node(t, name).Annotations["nodekeep.dev/labels"], "until")
-		}, settles, 50*time.Millisecond, "held")
+		require.Eventually(t, held(name), settles, 50*time.Millisecond)
 		discovers(t, name, withAVX512("6"))
-		require.Eventually(t, func() bool {
-			return !strings.Contains(nodekeep.Node(t, name).Annotations["nodekeep.dev/labels"], "until")
-		}, settles, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return !held(name)() }, settles, 50*time.Millisecond)
+
+		// NFD is uninstalled as Helm does it: the objects are deleted, and their kind stays. What capture reads after that shows that it knows.
+		out, err := nodekeep.Kubectl(t.Context(), "delete", "nodefeatures", "--all", "--namespace", "default")
+		require.NoError(t, err, out)
+		discovers(t, hostile, withAVX512("5"))
+		require.Eventually(t, held(hostile), settles, 50*time.Millisecond)
+		require.False(t, held(name)(), "that an object is deleted is no evidence: %s", nodekeep.Node(t, name).Annotations["nodekeep.dev/labels"])
+		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 
 		// NFD's kind is deleted, and with it all objects: what they said is not known, and labels stay.
 		uninstall()
 		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, 5*settles, 50*time.Millisecond)
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 	})
+	nodekeep.DeleteNode(t, declaring)
 	nodekeep.DeleteNode(t, hostile)
 	nodekeep.DeleteNode(t, name)
 }
