@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -23,6 +24,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
 )
 
 const avxRule = "labels:\n  rules:\n" +
@@ -180,6 +182,62 @@ func TestWithoutNFDOrTheRightRulesAboutFeaturesDecideNothing(t *testing.T) {
 			require.NoError(t, err)
 			w.becomes(labels{"avx": "yes"})
 			assert.True(t, w.leader.features.known(w.leader.Policy()))
+		})
+	}
+}
+
+func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
+	missing := apierrors.NewNotFound(observe.NodeFeatureResource().GroupResource(), "")
+	const replacing = "labels:\n  rules:\n  - {name: avx, precedence: rule, when: {features: {cpu.cpuid.AVX512F: \"*\"}}, set: {tier: fast, team: a}}\n"
+	for name, restarted := range map[string]bool{"while capture runs": false, "after capture has restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newFeaturesCluster(t, "{}", missing)
+			rules := func() string { return w.leader.Policy().RulesHash() }
+			data := func() labels {
+				state, err := w.leader.configMap(t.Context(), store.AcceptedName)
+				require.NoError(t, err)
+				if state == nil {
+					return nil
+				}
+				return state.Data
+			}
+			w.follows(replacing)
+			require.Eventually(t, func() bool {
+				w.leader.checkRules(t.Context())
+				return !w.leader.holdsRules(w.leader.Policy())
+			}, 3*time.Minute, time.Millisecond, "rules do not wait for what is not installed")
+			assert.Equal(t, []string{rules(), rules()}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
+
+			if restarted {
+				w.leader.rollout = rollout{}
+			}
+			for i := range 9 {
+				_, err := w.features.Create(t.Context(), avxOf(fmt.Sprintf("other-%d", i)), metav1.CreateOptions{})
+				require.NoError(t, err)
+			}
+			w.mu.Lock()
+			w.denied = nil
+			w.mu.Unlock()
+			require.Eventually(t, func() bool { return w.leader.features.known(w.leader.Policy()) }, 3*time.Minute, time.Millisecond)
+			for i := range 9 {
+				n := w.node().DeepCopy()
+				n.Name, n.UID, n.ResourceVersion = fmt.Sprintf("other-%d", i), types.UID(fmt.Sprintf("o%d", i)), "10"
+				n.Labels = labels{"tier": "slow"}
+				w.leader.observations.lives(observe.SlimOf(observe.Of(n)))
+			}
+			assert.True(t, w.leader.holdsRules(w.leader.Policy()), "what they change is known only now")
+			w.leader.checkRules(t.Context())
+			held, known := w.leader.HeldRules()
+			require.True(t, known)
+			assert.Equal(t, &HeldRules{Rules: rules(), Nodes: 9}, held)
+			assert.NotEqual(t, rules(), data()[store.RulesInForce], "the webhook and operators see that they wait")
+			w.leader.checkRules(t.Context())
+			assert.True(t, w.leader.holdsRules(w.leader.Policy()))
+
+			require.NoError(t, w.leader.writeConfigMap(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
+			w.leader.checkRules(t.Context())
+			assert.False(t, w.leader.holdsRules(w.leader.Policy()))
+			assert.Equal(t, []string{rules(), ""}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
 		})
 	}
 }

@@ -173,7 +173,11 @@ func (a *attempt) readLive(ctx context.Context) (result, error) {
 
 func (a *attempt) decide() Action {
 	p, ambiguous := a.Policy(), false
-	p = p.Holding(a.rollout.holds(p.RulesHash()))
+	var features observe.Features
+	if a.node != nil { // before the next line: rules that were judged without features wait as soon as these are known
+		features = a.features.of(a.node.Name, p)
+	}
+	p = p.Holding(a.holdsRules(p))
 	if a.event == Absent {
 		return DecideAbsent(a.entry, a.found, Circumstances{Policy: p, Now: a.Now()})
 	}
@@ -196,7 +200,7 @@ func (a *attempt) decide() Action {
 	}
 	in := Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
-		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: a.features.under(p),
+		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: func(string) observe.Features { return features },
 		Inventory: a.inventories.under(p, a.Now(), nil),
 	}
 	var violations []governance.Violation
@@ -244,7 +248,7 @@ func (a *attempt) mayAct(next Action) bool {
 	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
 		return true
 	}
-	if next.Write == nil && (next.changesLabels() || next.WriteLabelList) && !a.leading.Load() && a.rollout.holds(a.Policy().RulesHash()) && next.Step == FollowRules {
+	if next.Write == nil && (next.changesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holdsRules(a.Policy()) && next.Step == FollowRules {
 		a.standby.forget(a.node.Name) // the leader has put other rules in force
 		return false
 	}

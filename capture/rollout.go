@@ -34,6 +34,16 @@ type rollout struct {
 	held     atomic.Pointer[HeldRules] // nil: none
 }
 
+// withoutFeatures ends the name of rules that were judged while features were not known. They act until these are known, and are judged again
+// then: only then is it known what they change.
+const withoutFeatures = "-without-features"
+
+// holdsRules reports whether the rules of a policy must only add labels.
+func (c *Controller) holdsRules(p policy.Policy) bool {
+	rules := p.RulesHash()
+	return c.rollout.holds(rules) && (c.features.known(p) || c.rollout.holds(rules+withoutFeatures))
+}
+
 // HeldRules are rules for labels that wait for an operator.
 type HeldRules struct {
 	Rules string // their hash
@@ -57,12 +67,12 @@ func (r *rollout) hold(rules string, nodes int) (news bool) {
 
 // HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
 func (c *Controller) HeldRules() (held *HeldRules, known bool) {
-	rules := c.Policy().RulesHash()
-	if !c.rollout.holds(rules) {
+	p := c.Policy()
+	if !c.holdsRules(p) {
 		return nil, true
 	}
 	held = c.rollout.held.Load()
-	return held, held != nil && held.Rules == rules
+	return held, held != nil && held.Rules == p.RulesHash()
 }
 
 // rollOut looks after the rules of the policy until ctx is done.
@@ -88,7 +98,7 @@ func (c *Controller) rollOut(ctx context.Context) {
 func (c *Controller) checkRules(ctx context.Context) {
 	p := c.Policy()
 	rules := p.RulesHash()
-	if c.leading.Load() && !c.rollout.holds(rules) {
+	if c.leading.Load() && !c.holdsRules(p) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, turn)
@@ -103,22 +113,20 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	if err != nil {
 		return err
 	}
-	inForce, accepted, noted := policy.NoRules, "", false
-	if state != nil {
-		accepted = state.Data[store.RulesAccepted]
-		if value, ok := state.Data[store.RulesInForce]; ok {
-			inForce, noted = value, true
-		}
-	}
+	note := noteOf(state)
 	if !c.leading.Load() { // the leader puts rules in force: a replica with another policy must not undo what it does
-		if c.rollout.holds(inForce) {
-			c.rollout.release(inForce)
+		if c.rollout.holds(note.judged()) {
+			c.rollout.release(note.judged())
 			c.enqueueAll()
 		}
 		return nil
 	}
+	next := rulesNote{inForce: rules, noted: true}
+	if note.judged() != rules && !c.features.known(p) && !p.AcceptsRules() {
+		next.withoutFeatures = true
+	}
 	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
-	if (rules != inForce || !noted) && accepted != rules && !p.AcceptsRules() {
+	if (next.judged() != note.judged() || !note.noted) && note.accepted != rules && !p.AcceptsRules() {
 		if !c.devices.settled(p) || !c.features.settled(p) || !c.inventories.known(p, c.Now()) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
@@ -127,19 +135,64 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 			if c.rollout.hold(rules, changed) {
 				c.reportHeld(p, changed, renamed, of)
 			}
-			return nil
+			if note.inForce != rules {
+				return nil
+			}
+			return c.noteRules(ctx, state, rulesNote{inForce: note.judged()}) // the webhook and operators see that the rules wait
 		}
 	}
-	if rules != inForce {
+	if next.judged() != note.judged() || next.inForce != note.inForce {
 		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
-		err := c.writeConfigMap(ctx, store.AcceptedName, state != nil, map[string]*string{store.RulesInForce: &rules, store.RulesAccepted: nil})
-		if err != nil && !apierrors.IsAlreadyExists(err) { // another replica may have done so
+		if err := c.noteRules(ctx, state, next); err != nil {
 			return err
 		}
 	}
-	c.rollout.release(rules)
+	c.rollout.release(next.judged())
 	c.enqueueAll()
 	return nil
+}
+
+// rulesNote is what the ConfigMap notes of rules.
+type rulesNote struct {
+	inForce, accepted string
+	withoutFeatures   bool // they were judged without features
+	noted             bool
+}
+
+func noteOf(state *corev1.ConfigMap) rulesNote {
+	note := rulesNote{inForce: policy.NoRules}
+	if state == nil {
+		return note
+	}
+	note.accepted = state.Data[store.RulesAccepted]
+	if value, ok := state.Data[store.RulesInForce]; ok {
+		note.inForce, note.noted = value, true
+		note.withoutFeatures = state.Data[store.RulesWithoutFeatures] == value
+	}
+	return note
+}
+
+// judged names the rules, and what they were judged by.
+func (n rulesNote) judged() string {
+	if n.withoutFeatures {
+		return n.inForce + withoutFeatures
+	}
+	return n.inForce
+}
+
+// noteRules notes which rules are in force.
+func (c *Controller) noteRules(ctx context.Context, state *corev1.ConfigMap, note rulesNote) error {
+	data := map[string]*string{store.RulesInForce: &note.inForce, store.RulesAccepted: nil}
+	if note.withoutFeatures {
+		data[store.RulesWithoutFeatures] = &note.inForce
+	} else if state != nil && state.Data[store.RulesWithoutFeatures] != "" {
+		data[store.RulesWithoutFeatures] = nil
+	}
+	err := c.writeConfigMap(ctx, store.AcceptedName, state != nil, data)
+	if apierrors.IsAlreadyExists(err) { // another replica may have done so
+		return nil
+	}
+	return err
 }
 
 // RulesPatch sets a key of the ConfigMap in exactly the state that was read. It is a patch, because capture and operators need no right to

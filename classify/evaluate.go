@@ -269,8 +269,8 @@ func put[V any](into *map[string]V, key string, value V) {
 	(*into)[key] = value
 }
 
-// awaitsCloud reports whether a cloud controller has yet to set a label. A selector on another label that is absent does not wait: such rules
-// decide labels of Nodes without a cloud's facts, too.
+// awaitsCloud reports whether a cloud controller has yet to set a label. A selector on another label does not wait: a role must be in
+// the CREATE.
 func (e *evaluation) awaitsCloud(key string) bool {
 	return e.facts.Uninitialized && slices.Contains(cloudLabels(), key) && !e.Has(key)
 }

@@ -38,7 +38,7 @@ type NodeFeature struct {
 	namespace, name, version string
 	uid                      types.UID
 	node                     string                // empty: rules do not use it
-	values                   unique.Handle[string] // packed: for each feature of a set that the object has, its name and values; zero: they could not be read
+	values                   unique.Handle[string] // packed: name and values of each feature whose set the object has; zero: could not be read
 }
 
 // NodeFeatureOf keeps only the features that rules use.

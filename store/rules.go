@@ -21,6 +21,8 @@ const (
 	RulesInForce  = "inForce"  // rules that may remove and change labels, by their hash
 	RulesAccepted = "accepted" // rules that an operator has accepted: nodekeep policy accept HASH
 
+	RulesWithoutFeatures = "withoutFeatures" // the rules in force, if they were judged while no NodeFeature object could be read
+
 	Corrected           = "corrected"           // on how many Nodes records removed or reverted items in the last hour, by minute
 	CorrectionsAccepted = "correctionsAccepted" // when an operator has accepted that for any number of Nodes, for an hour: nodekeep policy accept corrections
 
