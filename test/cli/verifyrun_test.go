@@ -66,6 +66,6 @@ func TestAnOperatorSeesWhichNodesWaitToBeCheckedAgain(t *testing.T) {
 	becomesReady(t, "recheck-a")
 	nodekeep.MustKubectl(t, "label", "node", "recheck-a", "rolled=yes")
 	nodekeep.MustKubectl(t, "annotate", "node", "recheck-a", verify.RequestAnnotation+"=now")
-	out := run(t, "verify", "list", "-l", "rolled=yes").RequireDone(t).Out
+	out := tableOfWaiting(t, "-l", "rolled=yes")
 	assert.Regexp(t, `recheck-a +open .*the annotation nodekeep.dev/check-request asks for a check; one in ten Nodes of its profile is checked again at a time`, out)
 }
