@@ -350,7 +350,10 @@ func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *
 	for _, one := range all.Items {
 		daemonSet := verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
 		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) {
-			some, ready[daemonSet.Name] = true, ready[daemonSet.Name]
+			some = true
+			if _, known := ready[daemonSet.Name]; !known {
+				ready[daemonSet.Name] = false
+			}
 		}
 	}
 	return some, nil

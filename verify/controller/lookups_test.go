@@ -120,7 +120,7 @@ func TestEachDaemonSetOfANamespaceThatRunsOnTheNodeIsLookedUp(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]bool{"kube-system/*": true, "kube-system/cni": false, "kube-system/proxy": false, "kube-system/windows": false}, ready)
 	assert.Equal(t, 1, lists, "Nodes share a lookup")
-	ready, err = l.daemonSets(t.Context(), []string{"kube-sytem/*"}, &verify.Node{Name: "n1", Taints: closed})
+	ready, err = l.daemonSets(t.Context(), []string{"kube-systems/*"}, &verify.Node{Name: "n1", Taints: closed})
 	require.NoError(t, err)
 	assert.Empty(t, ready, "a namespace without DaemonSets, or one that is spelt otherwise, proves nothing")
 

@@ -68,7 +68,7 @@ func (c *Controller) enqueueTrials() {
 	profiles := c.Profiles()
 	c.trials.keep(profiles)
 	for _, profile := range profiles.All() {
-		if known, ok := c.trials.of(profile); profile.Triable() && !(ok && known.proved) {
+		if known, ok := c.trials.of(profile); profile.Triable() && (!ok || !known.proved) {
 			c.queue.Add(trialWork + profile.Name)
 		}
 	}
