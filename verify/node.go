@@ -24,6 +24,7 @@ type Node struct {
 	Allocatable corev1.ResourceList
 	Annotation  string     // [Annotation]; untrusted
 	Verified    Projection // the condition [Condition]; zero where the Node has none
+	ShownAt     time.Time  // the heartbeat of that condition
 }
 
 // NodeOf is what the plan reads of a Node.
@@ -40,6 +41,7 @@ func NodeOf(object *corev1.Node) Node {
 			n.Ready, n.ReadySince = condition.Status == corev1.ConditionTrue, condition.LastTransitionTime.Time
 		case Condition:
 			n.Verified = Projection{Status: condition.Status, Reason: condition.Reason, Message: condition.Message}
+			n.ShownAt = condition.LastHeartbeatTime.Time
 		}
 	}
 	return n

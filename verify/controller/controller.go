@@ -92,7 +92,7 @@ func New(options Options) (*Controller, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 	}
 	c.memory.nodes, c.standing.held, c.standing.open = map[string]remembered{}, map[string]stands{}, map[string]int{}
-	c.standing.controls, c.controls.pods = map[string]int{}, map[string]control{}
+	c.standing.controls, c.standing.failing, c.controls.pods = map[string]int{}, map[string]int{}, map[string]control{}
 	c.controls.since = map[string]time.Time{}
 	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
@@ -111,7 +111,7 @@ func New(options Options) (*Controller, error) {
 		keep     cache.TransformFunc
 		handlers cache.ResourceEventHandlerFuncs
 	}{
-		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.Profiles(), c.Now()) }), handlers(c.nodeChanged)},
+		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.Profiles(), c.Cluster.Gate, c.Now()) }), handlers(c.nodeChanged)},
 		{c.pods, kept(func(p *corev1.Pod) any { return podOf(p) }), handlers(c.podChanged)},
 	} {
 		if err := watched.informer.SetTransform(watched.keep); err != nil {
@@ -194,8 +194,10 @@ func (c *Controller) nodeChanged(before, after *node) {
 	switch {
 	case after == nil:
 		c.queue.Add(before.name)
-	case isHeld, wasHeld, after.full != nil, before != nil && !same:
+	case isHeld, wasHeld, after.full != nil, before != nil && (!same || before.reports && after.due.IsZero()):
 		c.queue.Add(after.name)
+	case !after.due.IsZero():
+		c.queue.AddAfter(after.name, after.due.Sub(c.Now()))
 	}
 }
 

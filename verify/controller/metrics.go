@@ -130,7 +130,8 @@ type standing struct {
 	open map[string]int    // by profile
 	// controls are how many Nodes a control Pod can run on, by profile.
 	controls map[string]int
-	takers   int // Nodes on which ordinary Pods can run
+	failing  map[string]int // of those in open, on which the last attempt did not pass, by profile
+	takers   int            // Nodes on which ordinary Pods can run
 	outage   verify.Outage
 }
 
@@ -153,6 +154,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 		}
 		s.open[n.profile] += by * oneIf(!n.held)
 		s.controls[n.profile] += by * oneIf(n.controls)
+		s.failing[n.profile] += by * oneIf(n.failing)
 		s.takers += by * oneIf(n.takes)
 		counts += by * oneIf(n.counts)
 		away += by * oneIf(n.away)
@@ -160,6 +162,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 	zero := func(_ string, count int) bool { return count == 0 } // of a profile that is deleted
 	maps.DeleteFunc(s.open, zero)
 	maps.DeleteFunc(s.controls, zero)
+	maps.DeleteFunc(s.failing, zero)
 	switch {
 	case after == nil:
 		delete(s.held, before.name)
@@ -222,7 +225,7 @@ func (s *standing) able(profile string) int {
 	return s.controls[profile]
 }
 
-// holds reports whether a Node of a profile waits.
+// holds reports whether a Node of a profile waits, or fails.
 func (s *standing) holds(profile string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +234,7 @@ func (s *standing) holds(profile string) bool {
 			return true
 		}
 	}
-	return false
+	return s.failing[profile] > 0
 }
 
 // standingCollector counts Nodes at each scrape.
@@ -279,11 +282,12 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		overdue[profile.Name] = 0
 		for _, row := range verify.Causes() {
-			if !slices.Contains(row.States, verify.StateOpen) {
+			if slices.Contains(row.States, verify.StateStuck) || slices.Contains(row.States, verify.StateChecking) {
 				causes[because{profile.Name, row.Cause}] = 0
 			}
 		}
-		nodes[series{profile.Name, verify.StateOpen}] = c.standing.open[profile.Name]
+		failing := c.standing.failing[profile.Name]
+		nodes[series{profile.Name, verify.StateOpen}], nodes[series{profile.Name, verify.StateFailing}] = c.standing.open[profile.Name]-failing, failing
 	}
 	for _, one := range c.standing.held {
 		if _, ok := overdue[one.profile]; !ok {
