@@ -30,7 +30,9 @@ func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Check a Node again",
 		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
 change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
-taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.`,
+taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.
+
+A Node whose profile has mode report gets no taint. It is checked at once, and stays open.`,
 		Example: `
 			# After a repair
 			nodekeep verify run worker-1`,
@@ -39,26 +41,41 @@ taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they
 		if err != nil {
 			return nil, err
 		}
-		taint, err := view.TaintToRun(node, c.in.Policy)
+		profile, err := view.ProfileToRun(node, c.in.Policy)
 		if err != nil {
 			return nil, err
 		}
-		profiles := c.in.Policy.Verify()
+		taint, profiles := profile.Taint, c.in.Policy.Verify()
 		if len(profiles.HeldBy(node.Spec.Taints)) > 0 {
 			return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", args[0], args[0])
+		}
+		if profile.Reports() {
+			return c.checkNow(node, profile), nil
 		}
 		progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened()
 		change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
 		if _, labelled := node.Labels[profiles.Label]; labelled {
 			change.Remove = []string{profiles.Label}
 		}
-		return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
+		return &plan{question: view.RunQuestion(node, profile), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
 			if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
 				return err
 			}
 			return c.done("node/%s: taint %s added; the controller verifies the Node", args[0], taint.ToString())
 		}}, nil
 	})
+}
+
+// checkNow has an open Node checked at once whose profile only reports: the annotation names no last result any more.
+func (c *cluster) checkNow(node *corev1.Node, profile verify.CompiledProfile) *plan {
+	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Anew()
+	change := capture.Change{Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
+	return &plan{question: view.RunQuestion(node, profile), same: [2]string{string(node.UID), profile.Name}, do: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
+			return err
+		}
+		return c.done("node/%s: the controller checks the Node now; it stays open", node.Name)
+	}}
 }
 
 func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {

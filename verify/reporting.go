@@ -100,6 +100,12 @@ func (p Progress) passed(last Last) Progress {
 	return p
 }
 
+// Anew is the progress of an open Node that is to be checked at once. The condition stays until the check has ended.
+func (p Progress) Anew() Progress {
+	p.Round, p.Last = p.Round+1, nil
+	return p
+}
+
 // forgotten is the progress of a Node that a profile which only reports selects no more. What its checks said counts no more.
 func (p Progress) forgotten(now time.Time) Progress {
 	p = p.passed(Last{Result: VerdictNotSelected, Message: "the profile that reported selects the Node no more", Time: now})
@@ -118,11 +124,11 @@ func (c Control) confirms(record Action, now time.Time) Action {
 	return cleared
 }
 
-// shown is the action, or [DoShow] if nothing else is to be done and the condition must be written. The condition shows how the last attempt ended. A
-// Node that waits for the next one keeps it as it is.
+// shown is the action, or [DoShow] if the condition must be written before the next check starts, which can take long. The condition shows how the last
+// attempt ended. A Node that waits for the next one keeps it as it is.
 func (seen Observed) shown(action Action, now time.Time) Action {
 	progress := ParseProgress(seen.Node.Annotation)
-	if action.Acts() || !progress.Reports || !progress.Last.ofChecks() {
+	if action.Acts() && action.Do != DoStart || !progress.Reports || !progress.Last.ofChecks() {
 		return action
 	}
 	node, last := seen.Node, progress.Last

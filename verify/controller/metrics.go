@@ -249,7 +249,7 @@ func newStandingCollector(c *Controller) *standingCollector {
 	}
 	return &standingCollector{
 		Controller: c,
-		nodes:      series("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state.", "profile", "state"),
+		nodes:      series("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state. failing: open, and the last attempt did not pass (mode report).", "profile", "state"),
 		causes:     series("nodekeep_verify_causes", "Nodes with the taint, by profile and by the cause that commands and the condition show.", "profile", "cause"),
 		overdue:    series("nodekeep_verify_overdue_nodes", "Nodes with the taint that are past the deadline of their profile.", "profile"),
 		shared:     series("nodekeep_verify_shared_failure", "1 while Nodes of a profile fail a check that verified Nodes fail, too. Their attempts are not counted.", "profile"),

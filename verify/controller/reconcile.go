@@ -210,7 +210,7 @@ func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Ob
 			}
 		}
 	}
-	if !selected || len(seen.Pods) > 0 || !c.Leading() || !seen.Node.NeedsLookups(c.Cluster.Gate) {
+	if !selected || len(seen.Pods) > 0 || !c.Leading() || !seen.Node.NeedsLookups(c.Cluster.Gate) || profile.Reports() && !c.isTurn(n.name) {
 		return n, seen, nil
 	}
 	if len(profile.Wait.DaemonSets) > 0 {

@@ -49,6 +49,13 @@ func (c *Controller) hasTurn(name string) (has bool) {
 	return has
 }
 
+// isTurn is hasTurn for a Node that need not wait in line.
+func (c *Controller) isTurn(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.starts.Has(name)
+}
+
 // reportPassed shows that the checks of an open Node have passed. Only one that failed before gets an Event: each passes again and again.
 func (c *Controller) reportPassed(n *node, action verify.Action) {
 	c.count(action)
