@@ -54,10 +54,8 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 		action.Again = at
 		return action.due(Why{Cause: CauseDue})
 	}
-	if action = seen.attempt(action, profiles, cluster, now); action.Do != DoWait {
-		return action
-	}
-	if !action.Again.IsZero() {
+	action = seen.attempt(action, profiles, cluster, now)
+	if action.Do == DoWait && !action.Again.IsZero() {
 		action.Again = now.Add(profile.MaxBackoff) // the Node takes workloads: nothing waits for this
 	}
 	return action.due(action.Why)

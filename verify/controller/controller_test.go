@@ -278,7 +278,7 @@ func TestTheChecksOfAServiceThatCouldBeThereAreSkippedOnNoNode(t *testing.T) {
 
 func TestCountsOfNodesSurviveAChangeOfThePolicy(t *testing.T) {
 	var s standing
-	s.held, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
+	s.held, s.open, s.controls, s.failing = map[string]stands{}, map[string]int{}, map[string]int{}, map[string]int{}
 	open := func(profile string) *node { return &node{name: "n1", uid: "u1", profile: profile} }
 	held := &node{name: "n1", uid: "u1", profile: "b", held: true}
 	s.changed(nil, open("a"), time.Now())
