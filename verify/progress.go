@@ -36,7 +36,7 @@ type Last struct {
 	Message string    `json:"message,omitempty"`
 	Time    time.Time `json:"time"`
 	Skipped []string  `json:"skipped,omitempty"` // checks that were left out at a cold start
-	// Unconfirmed is true of a failure under a profile that only reports, if no other Node is known to pass what failed.
+	// Unconfirmed is true of a failure if no other Node is known to pass what failed; see [ModeReport].
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reported is the next step for an open Node of a profile that only reports: the Node is checked when that is due, and stays open.
+// reported is the next step for an open Node of a profile that only reports. The Node is checked when that is due, and stays open.
 func (seen Observed) reported(profile CompiledProfile, progress Progress, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node := seen.Node
 	action := Action{Do: DoWait, State: StateOpen, Profile: profile, Progress: progress.of(profile, node.BootID), reports: true}
@@ -61,7 +61,7 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 	return action.due(action.Why)
 }
 
-// due is the action with the reason that is shown: how the last attempt ended, else what the first one waits for.
+// due is the action with the reason that is shown. That is how the last attempt ended, or what the first one waits for.
 func (a Action) due(why Why) Action {
 	a.Why = Why{CauseCheckDue, why.String()}
 	if last := a.Progress.Last; last.ofChecks() {
@@ -111,7 +111,7 @@ func (p Progress) forgotten(now time.Time) Progress {
 	return p
 }
 
-// confirms decides whether an attempt failed for a fault of this Node. Other tools may delete a Node because of that, so other Nodes must pass what
+// confirms decides whether an attempt failed for a fault of this Node. Other tools may delete a Node because of that. So other Nodes must pass what
 // failed, as before a removal; see [Control.clears].
 func (c Control) confirms(record Action, now time.Time) Action {
 	cleared, held := c.clears(record, now)
@@ -122,7 +122,7 @@ func (c Control) confirms(record Action, now time.Time) Action {
 	return cleared
 }
 
-// shown is the action, or [DoShow] if the condition must be written before the next check starts, which can take long. The condition shows how the last
+// shown is the action, or [DoShow] if the condition must be written. That goes before the next check, which can wait for long. The condition shows how the last
 // attempt ended. A Node that waits for the next one keeps it as it is.
 func (seen Observed) shown(action Action, now time.Time) Action {
 	progress := ParseProgress(seen.Node.Annotation)
@@ -140,7 +140,7 @@ func (seen Observed) shown(action Action, now time.Time) Action {
 }
 
 // status is that of the condition after an attempt under a profile that only reports. It is False only for a fault of this Node. A failure that
-// verified Nodes share keeps the status from before, so that no other tool acts on all Nodes at once.
+// verified Nodes share keeps the status from before. So no other tool acts on all Nodes at once.
 func (l *Last) status(before corev1.ConditionStatus) corev1.ConditionStatus {
 	switch {
 	case l.Result == VerdictPassed:

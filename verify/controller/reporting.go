@@ -12,7 +12,7 @@ import (
 // remembers is how long what this process started on an open Node stays in memory. The watch has brought the worker Pod by then.
 const remembers = 2 * time.Minute
 
-// observeOpen is observe for an open Node of a profile that only reports. Memory holds little of the many such Nodes, so the Node is read live when
+// observeOpen is observe for an open Node of a profile that only reports. Memory holds little of the many such Nodes. So the Node is read live when
 // something is to be done about it. Of those that are due, only the Node whose turn it is costs API calls.
 func (c *Controller) observeOpen(ctx context.Context, n *node, seen verify.Observed, profiles verify.Profiles) (*node, verify.Observed, error) {
 	now, idle := c.Now(), len(seen.Pods) == 0

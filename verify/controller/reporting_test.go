@@ -167,7 +167,7 @@ func TestAProcessThatIsKilledAfterAnyWriteReportsAllTheSame(t *testing.T) {
 	assert.GreaterOrEqual(t, killed, 3)
 }
 
-func TestWhatAProfileReportedIsTakenBackOnceItIsGone(t *testing.T) {
+func TestWhatAProfileReportedCountsNoMoreOnceItSelectsTheNodeNoMore(t *testing.T) {
 	b := reporting(t, passes, "n1", "n2", "n3")
 	b.say("n3", refuses)
 	c, stop := b.process()
