@@ -267,7 +267,7 @@ func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *te
 	thaw := sync.OnceFunc(func() { nodekeep.MustKubectl(t, "delete", "--ignore-not-found", "-f", file) })
 	t.Cleanup(thaw)
 	nodekeep.MustKubectl(t, "apply", "-f", file)
-	waitFor(t, "frozen", "checked", func(node *corev1.Node) bool { return len(workers(t, "frozen")) == 1 })
+	waitFor(t, "frozen", "checked", func(*corev1.Node) bool { return len(workers(t, "frozen")) == 1 })
 	require.Eventually(t, func() bool { // the policy is in force
 		_, err := nodekeep.As(t, "nodekeep-verify").CoreV1().Nodes().Patch(t.Context(), "frozen", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"nodekeep.dev/check":"{}"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
