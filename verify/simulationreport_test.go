@@ -17,8 +17,8 @@ import (
 // reportedNode is an open Node, what is true of it, and what the process remembers.
 type reportedNode struct {
 	verify.Node
-	broken      bool      // its checks fail, and those of other Nodes do not
-	brokenSince time.Time // or since when all fail
+	broken      bool          // its checks fail, and those of other Nodes do not
+	brokenSince time.Time     // or since when all fail
 	workers     []*verify.Pod // also those of processes before
 	own         verify.OwnPod
 	started     time.Time
