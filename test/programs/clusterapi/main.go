@@ -9,7 +9,7 @@ import (
 	"os"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/api/core/v1beta1"
+	"sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // deprecated, and still served: the docs have an example of it
 	"sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/yaml"
 )
@@ -80,6 +80,6 @@ func readBeta1(text []byte) (says read, err error) {
 	for _, one := range check.Spec.UnhealthyConditions {
 		says.Conditions = append(says.Conditions, unhealthy{string(one.Type), string(one.Status), int(one.Timeout.Seconds())})
 	}
-	says.Brake = check.Spec.MaxUnhealthy.String()
+	says.Brake = check.Spec.MaxUnhealthy.String() //nolint:staticcheck // as above
 	return says, nil
 }
