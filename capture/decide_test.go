@@ -596,6 +596,10 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 			policy: register, node: node("a", "10", nil, gated),
 			want: outcome{step: Complete, register: unverified, lift: true},
 		},
+		"a profile that only reports adds none": {
+			policy: "verify: {profiles: [{name: a, mode: report, checks: [{name: api, api: {}}]}]}", node: node("a", "10", nil, gated),
+			want: outcome{step: Lift, lift: true},
+		},
 		"a restored label selects one: both": {
 			policy: register, record: remembered("a", 10, labels{"gpu": "yes"}), node: node("b", "20", nil, gated),
 			want: outcome{step: Complete, give: labels{"gpu": "yes"}, register: unverified + ",gpu/unverified:NoExecute", lift: true},

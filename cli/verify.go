@@ -72,8 +72,8 @@ func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:     "list [flags]",
 		Aliases: []string{"ls"},
 		Short:   "Which Nodes wait until they are checked, and for what",
-		Long: `List shows the Nodes that have a taint of verification, and those that wait to be checked again. With --all it
-also shows those that a profile selects and that are open.
+		Long: `List shows the Nodes that have a taint of verification, and those that wait to be checked again. It also shows open
+Nodes whose checks fail (mode report). With --all it adds all other open Nodes that a profile selects.
 
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.
@@ -87,6 +87,7 @@ STATE is one of these:
   checking   a worker Pod exists
   retrying   an attempt did not pass
   stuck      all attempts of the profile did not pass; it is tried on
+  failing    open, and the last attempt did not pass: the profile only reports
   verified   open, the checks passed
   open       nobody has checked it
 
@@ -116,7 +117,7 @@ taint. The Pods of DaemonSets that a profile waits for are looked at by show onl
 			if v.Profile != "" {
 				selected++
 			}
-			if selector.Matches(labels.Set(node.Labels)) && (v.Waits() || everyNode && v.Profile != "") {
+			if selector.Matches(labels.Set(node.Labels)) && (v.Waits() || v.Fails() || everyNode && v.Profile != "") {
 				list.Items = append(list.Items, v)
 			}
 		}

@@ -29,9 +29,10 @@ func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Check a Node again, or take the Nodes of a cluster into verification",
 		Long: `Run adds the taint of the Node's profile, and removes the label that says the Node is verified. Both are one
 change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
-taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted.
+taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted. A Node whose profile has
+mode report gets no taint. It is checked at once, and stays open.
 
-With -l or --all it does so with each open Node that a profile selects, a few at a time. --max says how many of them
+With -l or --all it does so with each open Node that a profile of mode enforce selects, a few at a time. --max says how many of them
 are closed at one time, also counting Nodes that are closed already. A percentage is of all Nodes that are selected,
 rounded down, and one Node at least. The next Node is closed once another one is open. The last Node that takes Pods
 is never closed.
@@ -79,19 +80,35 @@ func (c *cluster) runPlan(ctx context.Context, name string) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	taint, err := view.TaintToRun(node, c.in.Policy)
+	profile, err := view.ProfileToRun(node, c.in.Policy)
 	if err != nil {
 		return nil, err
 	}
+	taint := profile.Taint
 	if len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
 		return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", name, name)
 	}
-	return &plan{question: view.RunQuestion(node, taint), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
+	if profile.Reports() {
+		return c.checkNow(node, profile), nil
+	}
+	return &plan{question: view.RunQuestion(node, profile), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
 		if err := c.closeNode(ctx, node, taint); err != nil {
 			return err
 		}
 		return c.done("node/%s: taint %s added; the controller verifies the Node", name, taint.ToString())
 	}}, nil
+}
+
+// checkNow has an open Node checked at once whose profile only reports: the annotation names no last result any more.
+func (c *cluster) checkNow(node *corev1.Node, profile verify.CompiledProfile) *plan {
+	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Anew()
+	change := capture.Change{Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
+	return &plan{question: view.RunQuestion(node, profile), same: [2]string{string(node.UID), profile.Name}, do: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
+			return err
+		}
+		return c.done("node/%s: the controller checks the Node now; it stays open", node.Name)
+	}}
 }
 
 // closeNode has the controller check a Node, of exactly this state.

@@ -31,7 +31,7 @@ func TestThePoliciesOfTheDocsLoad(t *testing.T) {
 			policies[page]++
 		}
 	}
-	assert.Equal(t, 3, policies["verification.md"])
+	assert.Equal(t, 4, policies["verification.md"])
 	assert.Positive(t, policies["labels-in-git.md"])
 }
 
@@ -63,7 +63,7 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
 	}
 	for name, value := range map[string]string{
-		"taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
+		"mode": string(defaults.Mode), "taint": defaults.Taint, "timeout": defaults.Timeout, "startTimeout": defaults.StartTimeout, "deadline": defaults.Deadline, "onTimeout": string(defaults.OnTimeout),
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | `"+value+"` |")
 	}

@@ -20,7 +20,7 @@ func (p Policy) Registers(item string) bool {
 // RegistrationTaints are what a new Node with these labels gets once. They are sorted, valid, and unique by key and effect.
 func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 	taints := taintsFor(p.register, labels)
-	if profile, ok := p.verify.For(labels); ok {
+	if profile, ok := p.verify.For(labels); ok && !profile.Reports() {
 		taints = append(taints, FreeOf([]corev1.Taint{profile.Taint}, taints)...)
 		record.SortTaints(taints)
 	}

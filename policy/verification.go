@@ -126,7 +126,7 @@ func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
 func (p Policy) writtenProfiles() string {
 	var profiles []string
 	for _, profile := range p.verify.All() {
-		asks := []string{profile.Profile.Taint, "checks " + profile.Hash}
+		asks := []string{cmp.Or(profile.Profile.Taint, "mode report, every "+profile.Profile.Every), "checks " + profile.Hash}
 		if profile.OnlyWaits() {
 			asks[1] = "no checks"
 		}

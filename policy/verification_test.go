@@ -41,6 +41,16 @@ func TestAProfilesTaintIsARegistrationTaint(t *testing.T) {
 	assert.False(t, p.Registers("nodekeep.dev/unverified"), "a label of that name")
 }
 
+func TestAProfileThatOnlyReportsAddsNoTaint(t *testing.T) {
+	p := loadPolicy(t, strings.Replace(gpuProfile, "    wait:", "    mode: report\n    wait:", 1))
+	assert.Empty(t, p.RegistrationTaints(map[string]string{"gpu": "yes"}), "nor that of a profile after it")
+	other := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
+	assert.Equal(t, []corev1.Taint{other}, p.RegistrationTaints(nil))
+	assert.Equal(t, []corev1.Taint{other}, p.AllRegistrationTaints())
+	assert.False(t, p.Registers("nodekeep.dev/unverified:NoSchedule"))
+	assert.Contains(t, p.writtenProfiles(), "gpu (gpu=yes, mode report, every 1h, checks ")
+}
+
 func TestTheLabelAndTaintOfVerificationAreNeverRemembered(t *testing.T) {
 	custom := loadPolicy(t, strings.Replace(gpuProfile, "verify:\n", "verify:\n  label: example.com/ok\n", 1)+
 		"labels: {keep: ['*', example.com/ok, nodekeep.dev/verified]}\ntaints: {keep: ['*', example.com/new, nodekeep.dev/unverified]}\n")

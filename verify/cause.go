@@ -28,6 +28,7 @@ const (
 	CauseAllPassed    Cause = "AllPassed"
 	CauseDeadline     Cause = "DeadlinePassed"
 	CauseNotSelected  Cause = "NotSelected"
+	CauseReportsOnly  Cause = "ReportsOnly"
 )
 
 // The causes while a worker Pod exists.
@@ -41,6 +42,7 @@ const (
 // The causes after an attempt that did not pass.
 const (
 	CauseChecksFailed Cause = "ChecksFailed"
+	CauseUnconfirmed  Cause = "FailureUnconfirmed"
 	CauseShared       Cause = "SharedFailure"
 	CauseImage        Cause = "ImageNotPulled"
 	CauseNotStarted   Cause = "WorkerNotStarted"
@@ -59,6 +61,7 @@ const (
 	CauseKeyChanged   Cause = "TaintKeyChanged"
 	CauseNotVerified  Cause = "NotVerified"
 	CauseRecheck      Cause = "RecheckWaits"
+	CauseCheckDue     Cause = "CheckDue"
 )
 
 // Explained is what a cause means, and what follows. Means has one %s where the cause has a detail of the Node.
@@ -84,7 +87,7 @@ func Causes() []Explained {
 		return Explained{cause, []State{StateChecking}, corev1.ConditionUnknown, means, next, false}
 	}
 	tried := func(cause Cause, means, next string) Explained {
-		return Explained{cause, []State{StateRetrying, StateStuck}, corev1.ConditionFalse, means, next, false}
+		return Explained{cause, []State{StateRetrying, StateStuck, StateFailing}, corev1.ConditionFalse, means, next, false}
 	}
 	open := func(cause Cause, status corev1.ConditionStatus, means, next string) Explained {
 		return Explained{cause, []State{StateOpen}, status, means, next, false}
@@ -105,11 +108,14 @@ func Causes() []Explained {
 		acts(CauseAllPassed, "all that is required holds", "the controller removes the taint"),
 		acts(CauseDeadline, "the Node was not verified within %s, and onTimeout is release", "the controller removes the taint"),
 		acts(CauseNotSelected, "no profile selects the Node", "the controller removes the taint"),
+		acts(CauseReportsOnly, "the profile of the Node only reports", "the controller removes the taint"),
 		checks(CauseWorkerStarts, "the worker Pod has not started: %s", "the attempt ends after `startTimeout`"),
 		checks(CauseWorkerRuns, "the worker Pod runs the checks", "they end within the profile's `timeout`"),
 		checks(CauseAsksKubelet, "the kubelet is asked for the worker's log: %s", "the check fails after the profile's `timeout`"),
 		checks(CauseAsksVerified, "a check failed, and verified Nodes are asked the same", "the attempt counts if they pass"),
 		tried(CauseChecksFailed, "a required check failed: %s", again+"; `nodekeep verify show NODE` has the report"),
+		{CauseUnconfirmed, []State{StateFailing}, corev1.ConditionUnknown, "a required check failed, and no other Node shows that the fault is of this one: %s",
+			again + "; the condition is False once other Nodes pass the check", false},
 		tried(CauseShared, "a check fails on verified Nodes, too: %s", "correct what the check asks for; such attempts do not count"),
 		tried(CauseImage, "an image cannot be pulled: %s", "look at the image's name, the registry, and the pull Secret in the namespace of worker Pods"),
 		tried(CauseNotStarted, "the worker Pod did not start: %s", "`kubectl describe` the next worker Pod; "+again),
@@ -124,6 +130,7 @@ func Causes() []Explained {
 		open(CauseKeyChanged, corev1.ConditionUnknown, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
 		open(CauseRecheck, corev1.ConditionUnknown, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
 		open(CauseNotVerified, corev1.ConditionUnknown, "the Node was not checked", checkIt),
+		open(CauseCheckDue, corev1.ConditionUnknown, "the Node takes workloads, and is to be checked: %s", "the controller checks it; `verify.start` limits how many"),
 	}
 }
 
@@ -186,7 +193,11 @@ func (l Last) Why() Why {
 	case VerdictPassed:
 		return Why{Cause: CauseChecksPassed}
 	case VerdictFailed:
-		return Why{CauseChecksFailed, strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", l.Check, cmp.Or(l.Reason, string(ReasonError)), l.Message), ": ")}
+		cause := CauseChecksFailed
+		if l.Unconfirmed {
+			cause = CauseUnconfirmed
+		}
+		return Why{cause, strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", l.Check, cmp.Or(l.Reason, string(ReasonError)), l.Message), ": ")}
 	case VerdictShared:
 		return Why{CauseShared, detail}
 	case VerdictReleased:

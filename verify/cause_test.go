@@ -74,6 +74,14 @@ var standings = map[verify.Cause]stood{
 		p.OnTimeout, p.Deadline = verify.Release, "5m"
 	}, after: time.Hour, detail: "5m0s"},
 	verify.CauseNotSelected: {node: func(n *verify.Node) { n.Labels = nil }},
+	verify.CauseReportsOnly: {profile: onlyReports},
+	verify.CauseCheckDue:    {profile: onlyReports, node: func(n *verify.Node) { n.Taints, n.Ready = nil, false }, detail: "the Node is not Ready"},
+	verify.CauseUnconfirmed: {profile: onlyReports, node: func(n *verify.Node) {
+		n.Taints = nil
+		n.Annotation = verify.Progress{Attempts: 1, Failed: 1, BootID: "b1", Hash: hashOf, Reports: true, Last: &verify.Last{
+			Result: verify.VerdictFailed, Check: "dns", Reason: "Timeout", Message: "no answer", Time: born, Unconfirmed: true,
+		}}.String()
+	}, after: time.Second, detail: "dns (Timeout): no answer"},
 	verify.CauseWorkerStarts: {pod: func(p *verify.Pod) {
 		p.Containers = []verify.ContainerState{{Name: verify.Worker, Image: "example.com/nodekeep:1", Reason: "ErrImagePull", Message: "not found"}}
 	}, after: time.Second, detail: "example.com/nodekeep:1 of container nodekeep-check: ErrImagePull: not found"},

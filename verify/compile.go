@@ -31,7 +31,8 @@ const (
 // CompiledProfile is a profile that was checked. Its fields stand before those of the embedded Profile, which has the defaults filled in.
 type CompiledProfile struct {
 	Profile
-	Taint        corev1.Taint
+	Taint        corev1.Taint  // none with mode report
+	Every        time.Duration // 0 but with mode report
 	Selector     labels.Selector
 	Timeout      time.Duration
 	StartTimeout time.Duration
@@ -74,7 +75,7 @@ func (p Profiles) For(nodeLabels map[string]string) (profile CompiledProfile, ok
 // Taints are those of all profiles, each key, value and effect once.
 func (p Profiles) Taints() (taints []corev1.Taint) {
 	for _, profile := range p.all {
-		if !slices.Contains(taints, profile.Taint) {
+		if !profile.Reports() && !slices.Contains(taints, profile.Taint) {
 			taints = append(taints, profile.Taint)
 		}
 	}
@@ -235,8 +236,14 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 		selector = labels.Nothing()
 	}
 	one.Selector = selector
-	one.Profile.Taint = cmp.Or(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
-	one.Taint = c.taint(one.Profile.Taint, at.Child("taint"))
+	one.Mode = oneOf(c, at.Child("mode"), cmp.Or(profile.Mode, ModeEnforce), ModeEnforce, ModeReport)
+	if one.Reports() {
+		one.Every = c.reports(&one.Profile, at)
+	} else {
+		c.enforces(profile, at)
+		one.Profile.Taint = cmp.Or(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
+		one.Taint = c.taint(one.Profile.Taint, at.Child("taint"))
+	}
 	one.Wait, one.Allocatable = c.wait(profile.Wait, at.Child("wait"))
 	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, maxTimeout, at.Child("timeout"))
 	one.StartTimeout = c.duration(&one.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, at.Child("startTimeout"))
@@ -255,7 +262,7 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 	}
 	one.OnFailure = oneOf(c, at.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
 	one.Checks = c.checks(profile.Checks, one.Timeout, at.Child("checks"))
-	if profile.OnlyWaits() {
+	if profile.OnlyWaits() && !profile.Reports() {
 		c.onlyWaits(one.Profile, at)
 	}
 	one.Hash = hash(6, "%s", Task{Timeout: one.Profile.Timeout, Checks: one.Checks})

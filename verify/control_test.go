@@ -186,7 +186,7 @@ func TestAControlPodTakesATurnFromWorkerPodsAndNeverWaits(t *testing.T) {
 	assert.Equal(t, 2, starts.InFlight())
 	starts.Created("control-1", "c1", born)
 	starts.Gone("p1")
-	starts.Want("n1", true)
+	starts.Want("n1", verify.TurnFirst)
 	node, _ := starts.Next(born)
 	assert.Empty(t, node, "the control Pod is in flight")
 	starts.Gone("c1")

@@ -25,6 +25,7 @@ type Node struct {
 	Annotation  string     // [Annotation]; untrusted
 	Request     string     // the value of [RequestAnnotation] as a hash; empty: the Node has none
 	Verified    Projection // the condition [Condition]; zero where the Node has none
+	ShownAt     time.Time  // the heartbeat of that condition
 }
 
 // NodeOf is what the plan reads of a Node.
@@ -41,6 +42,7 @@ func NodeOf(object *corev1.Node) Node {
 			n.Ready, n.ReadySince = condition.Status == corev1.ConditionTrue, condition.LastTransitionTime.Time
 		case Condition:
 			n.Verified = Projection{Status: condition.Status, Reason: condition.Reason, Message: condition.Message}
+			n.ShownAt = condition.LastHeartbeatTime.Time
 		}
 	}
 	return n

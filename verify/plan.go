@@ -28,6 +28,8 @@ const (
 	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed; or a request
 	DoRecheck Do = "recheck" // one PATCH: add the taint [Action.Hold], remove the label, write the annotation; the Node is checked again
 	DoShow    Do = "show"    // write the condition
+	DoReport  Do = "report"  // write the annotation: the checks passed on a Node whose profile only reports
+	DoForget  Do = "forget"  // write the annotation: the profile that only reported selects the Node no more
 )
 
 // State is where a Node stands, for metrics and for display.
@@ -40,11 +42,12 @@ const (
 	StateChecking State = "checking" // a worker Pod exists
 	StateRetrying State = "retrying" // an attempt did not pass
 	StateStuck    State = "stuck"    // attempts.max attempts did not pass; it is tried on
+	StateFailing  State = "failing"  // no taint of verification, and the last attempt did not pass; see [ModeReport]
 )
 
 // States are all states.
 func States() []State {
-	return []State{StateOpen, StateWaiting, StateChecking, StateRetrying, StateStuck}
+	return []State{StateOpen, StateWaiting, StateChecking, StateRetrying, StateStuck, StateFailing}
 }
 
 // Action is the next thing to do about a Node.
@@ -74,6 +77,7 @@ type Action struct {
 	Recheck      string       // why an open Node is to be checked again; empty: it is not
 	Braked       bool         // DoWait with Recheck: see [Room]
 
+	reports    bool   // of an open Node whose profile only reports
 	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }
 
@@ -87,6 +91,9 @@ const daemonSetInterval = 3 * time.Second
 // Pod that passed, of this Node object, this round and these checks, opens it. A profile without checks opens it when what it waits for holds.
 func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	action := next(seen, profiles, cluster, now)
+	if action.reports {
+		return seen.shown(action, now)
+	}
 	if seen.Refused != "" && action.Why.Cause == CauseAsksKubelet {
 		action.Why = Why{CauseRefused, seen.Refused}
 	}
@@ -130,6 +137,9 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	profile, selected := profiles.For(node.Labels)
 	progress := ParseProgress(node.Annotation)
 	held := profiles.HeldBy(node.Taints)
+	if len(held) == 0 && profile.Reports() {
+		return seen.reported(profile, progress, profiles, cluster, now)
+	}
 	if len(held) == 0 {
 		action := opened(node, profile, progress, now)
 		if action.Do == DoNothing {
@@ -149,19 +159,11 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	if !selected && len(seen.Pods) > 0 {
 		return deleteAll(seen.Pods, "no profile selects the Node", action, now)
 	}
-	all, until := seen.Pods, time.Time{}
-	seen.Pods = nil
-	for _, pod := range all {
-		if pod.UID == seen.Own.UID {
-			seen.Pods = append(seen.Pods, pod)
-			continue
-		}
-		ends := pod.Created.Add(profile.longest())
-		if pod.Over() || !pod.Deleted.IsZero() || !now.Before(ends) { // else another process may lead, too: it waits for this Pod
-			return deletePod(pod, "this process did not create the worker Pod", action, now)
-		}
-		until = earliest(until, ends)
+	stranger, until, over := seen.strangers(profile, now)
+	if over {
+		return deletePod(stranger, "this process did not create the worker Pod", action, now)
 	}
+	seen.Pods = seen.own()
 	action = seen.verify(action, held, profiles, cluster, now)
 	if action.Do == DoWait && !until.IsZero() {
 		action.Again = earliest(action.Again, until)
@@ -175,8 +177,11 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
 		return action.next(DoWait, Why{CauseTaintReturns, strconv.Itoa(progress.Returns)}, at)
 	}
-	if profile.Name == "" {
+	if profile.Name == "" || profile.Reports() {
 		action.Do, action.Why = DoFree, Why{Cause: CauseNotSelected}
+		if profile.Reports() {
+			action.Why.Cause = CauseReportsOnly
+		}
 		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Why.String(), Time: now})
 		return action
 	}
@@ -302,6 +307,8 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 func opened(node *Node, profile CompiledProfile, progress Progress, now time.Time) Action {
 	action := Action{Do: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Why: Why{Cause: CauseNotVerified}}
 	switch {
+	case progress.Reports:
+		action.Do, action.Progress = DoForget, progress.forgotten(now)
 	case progress.tried() > 0 && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == progress.Taint }):
 		action.Why = Why{CauseKeyChanged, progress.Taint} // else it would have been held
 	case progress.tried() > 0:

@@ -464,9 +464,9 @@ func TestProjection(t *testing.T) {
 
 func TestFirstAttemptsGoBeforeRetries(t *testing.T) {
 	starts := verify.NewStarts(verify.CompiledStart{PerSecond: 1, InFlight: 2})
-	starts.Want("retry", false)
-	starts.Want("first", true)
-	starts.Want("last", true)
+	starts.Want("retry", verify.TurnRetry)
+	starts.Want("first", verify.TurnFirst)
+	starts.Want("last", verify.TurnFirst)
 	now := born
 	node, _ := starts.Next(now)
 	assert.Equal(t, "first", node)

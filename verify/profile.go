@@ -56,6 +56,11 @@ type Profile struct {
 	Name string `json:"name"`
 	// Which Nodes are checked, as kubectl -l takes it. Without one, all.
 	NodeSelector string `json:"nodeSelector"`
+	// What a failed check means: enforce (the default) keeps the Node closed, report only says it in the condition nodekeep.dev/Verified.
+	Mode Mode `json:"mode"`
+	// How long after a passed check the Node is checked again, with mode report; 1h by default.
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
+	Every string `json:"every"`
 	// What keeps workloads away until the Node is verified, as KEY:EFFECT or KEY=VALUE:EFFECT with NoSchedule or NoExecute. A new Node
 	// registers with it. nodekeep.dev/unverified:NoSchedule by default.
 	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(=[^:]*)?:(NoSchedule|NoExecute))?$`

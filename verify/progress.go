@@ -17,6 +17,7 @@ type Progress struct {
 	Profile  string `json:"profile,omitempty"`
 	Taint    string `json:"taint,omitempty"`    // key of the taint of these attempts
 	Hash     string `json:"hash,omitempty"`     // of the profile's checks
+	Reports  bool   `json:"reports,omitempty"`  // the profile only reports: see [ModeReport]
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
 	// Label is the key of the label that the Node got when it passed, until it is closed again.
 	Label   string `json:"label,omitempty"`
@@ -38,6 +39,8 @@ type Last struct {
 	Message string    `json:"message,omitempty"`
 	Time    time.Time `json:"time"`
 	Skipped []string  `json:"skipped,omitempty"` // checks that were left out at a cold start
+	// Unconfirmed is true of a failure if no other Node is known to pass what failed; see [ModeReport].
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 // Verdict is what came of an attempt, or of a round that ended otherwise.
@@ -99,6 +102,7 @@ func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 		p.Last = nil
 	}
 	p.Profile, p.Taint, p.Hash, p.BootID, p.OnReboot = profile.Name, profile.Taint.Key, profile.Hash, bootID, profile.Reverify == OnReboot
+	p.Reports = profile.Reports()
 	return p
 }
 
@@ -204,6 +208,9 @@ func (p Progress) resumes(now time.Time) time.Time {
 
 // next is when the next attempt may start. A time in the future, which only a kubelet writes, counts as now.
 func (p Progress) next(profile CompiledProfile, now time.Time) time.Time {
+	if profile.Reports() {
+		return p.due(profile, now)
+	}
 	if p.tried() == 0 || p.Last == nil {
 		return now
 	}

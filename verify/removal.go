@@ -59,6 +59,9 @@ func (p Profiles) MayRemove(node *Node) bool {
 // and verified Nodes must pass what fails here.
 func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {
 	profile, progress := record.Profile, record.Progress
+	if profile.Reports() {
+		return o.Control.confirms(record, now)
+	}
 	if !profiles.MayRemove(o.Node) || progress.Failed < profile.MaxAttempts || progress.Removing != "" {
 		return record
 	}

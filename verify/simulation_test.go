@@ -652,7 +652,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		c.serial++
 		pod := fmt.Sprint(verify.PodPrefix, c.serial)
 		if !c.starts.Take(name, pod) {
-			c.starts.Want(name, action.First)
+			c.starts.Want(name, action.Turn())
 			return action
 		}
 		c.of(node.UID).Started = c.now

@@ -7,17 +7,39 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
+// Turn is in which line a Node waits for its worker Pod. A line waits until those before it are empty.
+type Turn int
+
+// The lines.
+const (
+	TurnFirst  Turn = iota // the first attempt on a Node that takes no workloads
+	TurnRetry              // a later one
+	TurnReport             // a Node that takes workloads
+	turns
+)
+
+// Turn is in which line the Node of an action waits to start a worker Pod.
+func (a Action) Turn() Turn {
+	switch {
+	case a.Profile.Reports():
+		return TurnReport
+	case a.First:
+		return TurnFirst
+	}
+	return TurnRetry
+}
+
 // Starts decides which Node gets its worker Pod next: so many a second, and so many Pods at once. First attempts go before retries, so that Nodes which keep
-// failing do not keep new ones waiting. It is not safe for concurrent use.
+// failing do not keep new ones waiting. Nodes that take workloads go last. It is not safe for concurrent use.
 type Starts struct {
 	limit    *rate.Limiter
 	inFlight int
 
-	first, retries []string             // names of Nodes, the oldest first
-	waiting        map[string]bool      // those in first and retries; true: in first
-	granted        sets.Set[string]     // Nodes that may start a Pod now
-	creating       sets.Set[string]     // names of worker Pods that are being created
-	pods           map[string]time.Time // worker Pods that exist, by uid: when they were created here; zero: the watch has brought them
+	lines    [turns][]string      // names of Nodes, the oldest first
+	waiting  map[string]Turn      // those in lines, and in which
+	granted  sets.Set[string]     // Nodes that may start a Pod now
+	creating sets.Set[string]     // names of worker Pods that are being created
+	pods     map[string]time.Time // worker Pods that exist, by uid: when they were created here; zero: the watch has brought them
 }
 
 // unseen is how long a created Pod may be missing from the watch until it no longer counts.
@@ -26,7 +48,7 @@ const unseen = 2 * time.Minute
 // NewStarts is a Starts in which nothing waits and no Pod exists.
 func NewStarts(start CompiledStart) *Starts {
 	s := &Starts{
-		limit: rate.NewLimiter(0, 1), waiting: map[string]bool{}, pods: map[string]time.Time{},
+		limit: rate.NewLimiter(0, 1), waiting: map[string]Turn{}, pods: map[string]time.Time{},
 		granted: sets.New[string](), creating: sets.New[string](),
 	}
 	s.Limit(start, time.Time{})
@@ -43,17 +65,16 @@ func (s *Starts) Limit(start CompiledStart, now time.Time) {
 }
 
 // Want has a Node wait for its turn, unless it waits already or has it.
-func (s *Starts) Want(node string, first bool) {
-	if before, ok := s.waiting[node]; s.granted.Has(node) || ok && before == first {
+func (s *Starts) Want(node string, turn Turn) {
+	if before, ok := s.waiting[node]; s.granted.Has(node) || ok && before == turn {
 		return
 	}
-	s.waiting[node] = first
-	if first {
-		s.first = append(s.first, node)
-	} else {
-		s.retries = append(s.retries, node)
-	}
+	s.waiting[node] = turn
+	s.lines[turn] = append(s.lines[turn], node)
 }
+
+// Has reports whether it is a Node's turn.
+func (s *Starts) Has(node string) bool { return s.granted.Has(node) }
 
 // Next grants the next Node its turn. Without one, again shows when to ask once more; zero: after Want or Gone.
 func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
@@ -70,10 +91,10 @@ func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
 		turn.CancelAt(now)
 		return "", delay
 	}
-	for _, queue := range []*[]string{&s.first, &s.retries} {
-		for len(*queue) > 0 {
-			node, *queue = (*queue)[0], (*queue)[1:]
-			if first, ok := s.waiting[node]; ok && first == (queue == &s.first) { // else it changed queues, or waits no more
+	for turn := range turns {
+		for line := &s.lines[turn]; len(*line) > 0; {
+			node, *line = (*line)[0], (*line)[1:]
+			if in, ok := s.waiting[node]; ok && in == turn { // else it changed lines, or waits no more
 				delete(s.waiting, node)
 				s.granted.Insert(node)
 				return node, 0

@@ -64,7 +64,7 @@ func (p *judgedProfile) judgeDaemonSet(name string) {
 	case !known:
 	case daemonSet == nil:
 		p.find("", HindersAll, "Correct wait.daemonSets, or create it", nil, "it waits for DaemonSet %s, which does not exist: its Nodes wait for ever", name)
-	case !tolerates(daemonSet, p.Taint):
+	case !p.Reports() && !tolerates(daemonSet, p.Taint):
 		p.find("", HindersAll, "Add the toleration to its Pods. They have:", []string{kubectlGet("daemonset", name) + " -o jsonpath='{.spec.template.spec.tolerations}'"},
 			"it waits for DaemonSet %s, whose Pods do not tolerate its taint %s: each waits for the other for ever", name, p.Taint.ToString())
 	case p.nodes != nil && p.nodes.excluded[name].count > 0:

@@ -51,7 +51,7 @@ func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, 
 			r.Takers++
 		}
 		profile, selected := p.Verify().For(node.Labels)
-		if !selected || !selector.Matches(labels.Set(node.Labels)) {
+		if !selected || profile.Reports() || !selector.Matches(labels.Set(node.Labels)) { // a Node that is only reported is never closed
 			continue
 		}
 		progress := verify.ParseProgress(of.Annotation)

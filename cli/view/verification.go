@@ -18,6 +18,7 @@ type Verification struct {
 	Name    string       `json:"name"`
 	State   verify.State `json:"state"`
 	Profile string       `json:"profile,omitempty"` // the first that selects it
+	Mode    verify.Mode  `json:"mode,omitempty"`    // of the profile
 	Taints  []string     `json:"taints,omitempty"`  // of verification, that the Node has
 	Since   time.Time    `json:"since,omitzero"`    // when the Node was created
 	// Attempts are those of this round that did not pass, of MaxAttempts until it counts as stuck.
@@ -26,7 +27,8 @@ type Verification struct {
 	// Cause is why, in a word, and Why is the sentence that the condition and Events have, too; see [verify.Causes].
 	Cause     verify.Cause `json:"cause"`
 	Why       string       `json:"why"`
-	Due       time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
+	Due       time.Time    `json:"due,omitzero"`  // the deadline, of a Node with the taint
+	Next      time.Time    `json:"next,omitzero"` // when the Node is looked at next, of a profile that only reports
 	OnTimeout string       `json:"onTimeout,omitempty"`
 	Worker    string       `json:"worker,omitempty"` // the worker Pod that runs
 	Last      *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
@@ -48,7 +50,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	of := verify.NodeOf(node)
 	seen := verify.Observed{Node: &of, DaemonSets: ready}
 	if profile, ok := profiles.For(node.Labels); ok {
-		v.Profile, v.MaxAttempts, v.OnTimeout = profile.Name, profile.MaxAttempts, string(profile.OnTimeout)
+		v.Profile, v.MaxAttempts, v.OnTimeout, v.Mode = profile.Name, profile.MaxAttempts, string(profile.OnTimeout), profile.Mode
 		if profile.OnlyWaits() {
 			v.MaxAttempts = 0
 		}
@@ -76,7 +78,16 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 		v.Taints = append(v.Taints, taint.ToString())
 	}
 	if len(v.Taints) == 0 {
-		v.State, v.MaxAttempts, v.OnTimeout, v.OnFailure = verify.StateOpen, 0, "", ""
+		v.MaxAttempts, v.OnTimeout, v.OnFailure = 0, "", ""
+		if v.State != verify.StateFailing {
+			v.State = verify.StateOpen
+		}
+		if v.Mode == verify.ModeReport && !next.Again.IsZero() {
+			v.Next = next.Again.UTC()
+		}
+		if v.Mode == verify.ModeReport && worker != nil {
+			v.Worker = worker.Name
+		}
 		if v.Cause == verify.CauseChecksPassed {
 			v.State = StateVerified
 		}
@@ -99,6 +110,9 @@ func (v Verification) Closed() bool { return len(v.Taints) > 0 }
 func (v Verification) Waits() bool {
 	return v.Closed() || v.Cause == verify.CauseKeyChanged || v.Cause == verify.CauseRecheck
 }
+
+// Fails reports whether the Node takes workloads although its last attempt did not pass: its profile only reports.
+func (v Verification) Fails() bool { return v.State == verify.StateFailing }
 
 // lastText is how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {
@@ -200,6 +214,10 @@ func (v VerifiedNode) Document(now time.Time) Document {
 		d.with("Age", ago(one.Since, now))
 		d.with("Attempts", one.attempts())
 		d.with("Deadline", one.deadline(now))
+		d.with("Mode", one.mode())
+		if !one.Next.IsZero() {
+			d.with("Next check", "in "+ago(now, one.Next))
+		}
 		d.with("Worker Pod", one.Worker)
 		d.with("Last", lastText(one.Last, now))
 		d.with("On failure", one.onFailure())
@@ -235,27 +253,6 @@ func (v VerifiedNode) reported(now time.Time) string {
 		text += ": " + r.Message
 	}
 	return text
-}
-
-// TaintToRun is the taint that makes a Node be verified again. It is an error where no profile selects the Node.
-func TaintToRun(node *corev1.Node, p policy.Policy) (corev1.Taint, error) {
-	profile, ok := p.Verify().For(node.Labels)
-	if !ok {
-		if p.Verify().Empty() {
-			return corev1.Taint{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
-		}
-		return corev1.Taint{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
-	}
-	return profile.Taint, nil
-}
-
-// RunQuestion explains what another verification means.
-func RunQuestion(node *corev1.Node, taint corev1.Taint) string {
-	means := "Pods that run on it stay; no others are scheduled onto it until it has passed."
-	if taint.Effect == corev1.TaintEffectNoExecute {
-		means = "The effect NoExecute evicts the Pods that run on it, but for those that tolerate the taint."
-	}
-	return fmt.Sprintf("Taint %s is added to node %q. %s\nVerify it again?", taint.ToString(), node.Name, means)
 }
 
 // ReleaseQuestion explains what it means to release a Node.

@@ -134,17 +134,62 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	p := load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
-	taint, err := TaintToRun(node, p)
+	profile, err := ProfileToRun(node, p)
 	require.NoError(t, err)
-	assert.Equal(t, "example.com/new:NoExecute", taint.ToString())
-	assert.Contains(t, RunQuestion(node, taint), "evicts the Pods")
-	taint.Effect = corev1.TaintEffectNoSchedule
-	assert.Contains(t, RunQuestion(node, taint), "Pods that run on it stay")
-	_, err = TaintToRun(nodeToVerify(map[string]string{"control": ""}), p)
+	assert.Equal(t, "example.com/new:NoExecute", profile.Taint.ToString())
+	assert.Contains(t, RunQuestion(node, profile), "evicts the Pods")
+	profile.Taint.Effect = corev1.TaintEffectNoSchedule
+	assert.Contains(t, RunQuestion(node, profile), "Pods that run on it stay")
+	_, err = ProfileToRun(nodeToVerify(map[string]string{"control": ""}), p)
 	require.ErrorContains(t, err, `no profile of the policy selects node "a"`)
-	_, err = TaintToRun(node, policy.Default())
+	_, err = ProfileToRun(node, policy.Default())
 	require.ErrorContains(t, err, "no profiles")
 
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "It has not been checked yet.")
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
+}
+
+const reporting = `verify:
+  profiles:
+  - name: gpu
+    nodeSelector: gpu=yes
+    mode: report
+    checks: [{name: dns, dns: {names: [a]}}]
+`
+
+func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
+	p := load(t, reporting)
+	last := func(result verify.Verdict, attempts int) *corev1.Node {
+		return annotated(nodeToVerify(map[string]string{"gpu": "yes"}), verify.Progress{
+			Attempts: attempts, Hash: p.Verify().All()[0].Hash, Reports: true, Last: &verify.Last{Result: result, Check: "dns", Reason: "Timeout", Message: "no answer", Time: noon.Add(-time.Minute)},
+		})
+	}
+	for name, one := range map[string]struct {
+		node  *corev1.Node
+		state verify.State
+		why   string
+		fails bool
+		next  string
+	}{
+		"never checked": {node: nodeToVerify(map[string]string{"gpu": "yes"}), state: verify.StateOpen, why: "the Node takes workloads, and is to be checked: attempt 1 is due"},
+		"passed":        {node: last(verify.VerdictPassed, 0), state: StateVerified, why: "the Node was verified", next: "in 59m"},
+		"failed":        {node: last(verify.VerdictFailed, 9), state: verify.StateFailing, why: "a required check failed: dns (Timeout): no answer", fails: true, next: "in 4m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := VerificationOf(one.node, nil, nil, p, noon)
+			assert.Equal(t, one.state, v.State)
+			assert.Contains(t, v.Why, one.why)
+			assert.Equal(t, one.fails, v.Fails())
+			assert.False(t, v.Waits())
+			assert.Empty(t, NotVerified(one.node, p))
+			facts := VerifiedNode{Verification: &v}.Document(noon).Facts
+			assert.Contains(t, facts, Fact{"Mode", "report: the Node takes workloads whatever its checks say"})
+			if one.next != "" {
+				assert.Contains(t, facts, Fact{"Next check", one.next})
+			}
+		})
+	}
+	profile, err := ProfileToRun(nodeToVerify(map[string]string{"gpu": "yes"}), p)
+	require.NoError(t, err)
+	assert.Contains(t, RunQuestion(nodeToVerify(nil), profile), "takes workloads meanwhile, and gets no taint")
 }

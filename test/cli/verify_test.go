@@ -172,6 +172,37 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
 }
 
+func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testing.T) {
+	defer under(t, policytest.Manifest("verify: {profiles: [{name: health, nodeSelector: health=yes, mode: report, checks: [{name: api, api: {}}]}]}\n"))() // no controller runs
+	registerWith(t, "verify-health", map[string]string{"health": "yes"})
+	assert.Empty(t, taintsOf(t, "verify-health"))
+	becomesReady(t, "verify-health")
+	last := verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: time.Now()}
+	hash := loadedProfile(t, "verify: {profiles: [{name: health, mode: report, checks: [{name: api, api: {}}]}]}\n").Hash
+	progress := verify.Progress{Round: 7, Attempts: 2, Failed: 2, Hash: hash, Reports: true, BootID: nodekeep.Node(t, "verify-health").Status.NodeInfo.BootID, Last: &last}
+	nodekeep.MustKubectl(t, "annotate", "node", "verify-health", verify.Annotation+"="+progress.String())
+	assert.Regexp(t, `verify-health +failing +health .*a required check failed: api \(Timeout\): no answer in time`, run(t, "verify", "list").RequireDone(t).Out)
+	assert.Contains(t, run(t, "verify", "show", "verify-health").RequireDone(t).Out, "report: the Node takes workloads whatever its checks say")
+
+	a := answering(t, "\n", "verify", "run", "verify-health")
+	assert.Equal(t, 3, a.Code)
+	assert.Contains(t, a.ErrOut, `Profile health only reports: node "verify-health" takes workloads meanwhile, and gets no taint.`)
+	assert.Equal(t, "node/verify-health: the controller checks the Node now; it stays open\n", run(t, "verify", "run", "verify-health", "--yes").RequireDone(t).Out)
+	assert.Empty(t, taintsOf(t, "verify-health"))
+	now := verify.ParseProgress(nodekeep.Node(t, "verify-health").Annotations[verify.Annotation])
+	assert.Nil(t, now.Last, "so it is due")
+	assert.Equal(t, 8, now.Round)
+	assert.Equal(t, "node/verify-health has no taint of verification\n", run(t, "verify", "release", "verify-health", "--yes").RequireDone(t).Out)
+}
+
+// loadedProfile is the only profile of a policy with these sections.
+func loadedProfile(t *testing.T, sections string) verify.CompiledProfile {
+	t.Helper()
+	loaded, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
+	require.NoError(t, err)
+	return loaded.Verify().All()[0]
+}
+
 var removing = policytest.Manifest(`verify:
   profiles:
   - name: gpu

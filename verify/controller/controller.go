@@ -112,7 +112,7 @@ func New(options Options) (*Controller, error) {
 		keep     cache.TransformFunc
 		handlers cache.ResourceEventHandlerFuncs
 	}{
-		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.Profiles(), c.Now()) }), handlers(c.nodeChanged)},
+		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.Profiles(), c.Cluster.Gate, c.Now()) }), handlers(c.nodeChanged)},
 		{c.pods, kept(func(p *corev1.Pod) any { return podOf(p) }), handlers(c.podChanged)},
 	} {
 		if err := watched.informer.SetTransform(watched.keep); err != nil {
@@ -200,8 +200,10 @@ func (c *Controller) nodeChanged(before, after *node) {
 	switch {
 	case after == nil:
 		c.queue.Add(before.name)
-	case isHeld, wasHeld, after.full != nil, before != nil && !same:
+	case isHeld, wasHeld, after.full != nil, before != nil && (!same || before.reports && after.due.IsZero()):
 		c.queue.Add(after.name)
+	case !after.due.IsZero():
+		c.queue.AddAfter(after.name, after.due.Sub(c.Now()))
 	}
 }
 

@@ -130,6 +130,7 @@ type standing struct {
 	open map[string]int    // by profile
 	// controls are how many Nodes a control Pod can run on, by profile.
 	controls  map[string]int
+	failing   map[string]int     // of those in open, on which the last attempt did not pass, by profile
 	takers    int                // Nodes on which ordinary Pods can run
 	rechecked map[string]int     // Nodes that are closed to check them again, by profile
 	closing   map[string]closing // those of which the watch does not show it yet, by uid
@@ -148,6 +149,7 @@ type stands struct {
 // begin knows of no Node.
 func (s *standing) begin() {
 	s.held, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
+	s.failing = map[string]int{}
 	s.rechecked, s.closing, s.waiting = map[string]int{}, map[string]closing{}, map[string]bool{}
 }
 
@@ -162,6 +164,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 		}
 		s.open[n.profile] += by * oneIf(!n.held)
 		s.controls[n.profile] += by * oneIf(n.controls)
+		s.failing[n.profile] += by * oneIf(n.failing)
 		s.takers += by * oneIf(n.takes)
 		s.rechecked[n.profile] += by * oneIf(n.rechecked)
 		counts += by * oneIf(n.counts)
@@ -170,6 +173,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 	zero := func(_ string, count int) bool { return count == 0 } // of a profile that is deleted
 	maps.DeleteFunc(s.open, zero)
 	maps.DeleteFunc(s.controls, zero)
+	maps.DeleteFunc(s.failing, zero)
 	maps.DeleteFunc(s.rechecked, zero)
 	if before != nil && (after == nil || after.held || after.uid != before.uid) {
 		delete(s.closing, before.uid)
@@ -240,7 +244,7 @@ func (s *standing) able(profile string) int {
 	return s.controls[profile]
 }
 
-// holds reports whether a Node of a profile waits.
+// holds reports whether a Node of a profile waits, or fails.
 func (s *standing) holds(profile string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +253,7 @@ func (s *standing) holds(profile string) bool {
 			return true
 		}
 	}
-	return false
+	return s.failing[profile] > 0
 }
 
 // standingCollector counts Nodes at each scrape.
@@ -264,7 +268,7 @@ func newStandingCollector(c *Controller) *standingCollector {
 	}
 	return &standingCollector{
 		Controller: c,
-		nodes:      series("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state.", "profile", "state"),
+		nodes:      series("nodekeep_verify_nodes", "Nodes that a profile selects, by profile and state. failing: open, and the last attempt did not pass (mode report).", "profile", "state"),
 		causes:     series("nodekeep_verify_causes", "Nodes with the taint, by profile and by the cause that commands and the condition show.", "profile", "cause"),
 		overdue:    series("nodekeep_verify_overdue_nodes", "Nodes with the taint that are past the deadline of their profile.", "profile"),
 		shared:     series("nodekeep_verify_shared_failure", "1 while Nodes of a profile fail a check that verified Nodes fail, too. Their attempts are not counted.", "profile"),
@@ -297,11 +301,12 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		overdue[profile.Name] = 0
 		for _, row := range verify.Causes() {
-			if !slices.Contains(row.States, verify.StateOpen) {
+			if slices.Contains(row.States, verify.StateStuck) || slices.Contains(row.States, verify.StateChecking) {
 				causes[because{profile.Name, row.Cause}] = 0
 			}
 		}
-		nodes[series{profile.Name, verify.StateOpen}] = c.standing.open[profile.Name]
+		failing := c.standing.failing[profile.Name]
+		nodes[series{profile.Name, verify.StateOpen}], nodes[series{profile.Name, verify.StateFailing}] = c.standing.open[profile.Name]-failing, failing
 	}
 	for _, one := range c.standing.held {
 		if _, ok := overdue[one.profile]; !ok {

@@ -26,6 +26,9 @@ type node struct {
 	fails              bool         // see [verify.Profiles.Fails]
 	passed             time.Time    // see [verify.Profiles.PassedAt]
 	full               *verify.Node // nil: the plan has nothing to do
+	// Of an open Node whose profile only reports; see [verify.Profiles.LookAt]. It is read live then.
+	reports, turn, failing bool
+	due                    time.Time
 }
 
 // GetObjectMeta is for the informer.
@@ -34,7 +37,7 @@ func (n *node) GetObjectMeta() metav1.Object {
 }
 
 // nodeOf is a Node as memory holds it. It never panics: a panic in an informer would end the process.
-func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim *node) {
+func nodeOf(object *corev1.Node, profiles verify.Profiles, gate string, now time.Time) (slim *node) {
 	slim = &node{name: strings.Clone(object.Name), uid: strings.Clone(string(object.UID)), version: strings.Clone(object.ResourceVersion), taints: object.Spec.Taints}
 	_ = contain.Call(func() error { // what panics here panics again when the Node is read live, and is reported there
 		full := verify.NodeOf(object)
@@ -45,7 +48,12 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, now time.Time) (slim 
 		profile, _ := profiles.For(object.Labels)
 		slim.profile, slim.rechecked = profile.Name, profiles.Rechecked(slim.taints)
 		slim.fails, slim.passed = profiles.Fails(&full), profiles.PassedAt(&full)
-		if slim.held = len(profiles.HeldBy(slim.taints)) > 0; slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {
+		slim.held = len(profiles.HeldBy(slim.taints)) > 0
+		if slim.reports = !slim.held && !full.Deleting && profile.Reports(); slim.reports {
+			slim.due, slim.turn, slim.failing = profiles.LookAt(&full, gate, now)
+			return nil
+		}
+		if slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {
 			slim.full = &full
 		}
 		return nil

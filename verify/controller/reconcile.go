@@ -72,7 +72,7 @@ func (c *Controller) act(ctx context.Context, n *node, action verify.Action, pro
 		return c.remove(ctx, n, action, profiles)
 	case verify.DoRecheck:
 		return c.recheck(ctx, n, action, profiles)
-	case verify.DoOpen, verify.DoFree, verify.DoClose, verify.DoHold, verify.DoUnhold, verify.DoNote:
+	case verify.DoOpen, verify.DoFree, verify.DoClose, verify.DoHold, verify.DoUnhold, verify.DoNote, verify.DoReport, verify.DoForget:
 		if err := c.patchNode(ctx, n, action, profiles); err != nil {
 			return err
 		}
@@ -156,6 +156,10 @@ func (c *Controller) report(n *node, action verify.Action) {
 		c.reportVerified(n, action)
 	case verify.DoFree, verify.DoClose:
 		c.reportEnded(n, action)
+	case verify.DoReport:
+		c.reportPassed(n, action)
+	case verify.DoForget:
+		c.Logger.Info("the profile of a node no longer reports", "node", n.name)
 	case verify.DoHold, verify.DoUnhold:
 		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Why.Detail)
 	case verify.DoNote:
@@ -199,6 +203,9 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		}
 		held = len(profiles.HeldBy(n.taints)) > 0
 	}
+	if !held && n.reports {
+		return c.observeOpen(ctx, n, seen, profiles)
+	}
 	if len(seen.Pods) == 0 && !held {
 		c.memory.settled(n.uid)
 	}
@@ -209,6 +216,11 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		return n, seen, nil
 	}
 	c.memory.hold(n.uid, c.Now()) // the policy may have changed since the watch brought the Node
+	return c.observeAttempt(ctx, n, seen, profiles)
+}
+
+// observeAttempt is observe for a Node that may be checked.
+func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Observed, profiles verify.Profiles) (_ *node, _ verify.Observed, err error) {
 	own := c.memory.of(n.uid)
 	seen.Held, seen.Started, seen.Own, seen.Opened, seen.Cold = own.held, own.started, own.own, own.opened, c.standing.isCold()
 	seen.Waits, seen.Refused, seen.Shown = own.waits, own.refused, own.shown
@@ -216,7 +228,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	if selected {
 		seen.Control = c.controlOf(profile)
 	}
-	if profile.Removes() && len(seen.Pods) > 0 {
+	if (profile.Removes() || profile.Reports()) && len(seen.Pods) > 0 {
 		seen.Control.Passed = c.lastPassed(profile.Name)
 	}
 	for i := range seen.Pods {
@@ -231,7 +243,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 			}
 		}
 	}
-	if !selected || len(seen.Pods) > 0 || !c.Leading() || !seen.Node.NeedsLookups(c.Cluster.Gate) {
+	if !selected || len(seen.Pods) > 0 || !c.Leading() || !seen.Node.NeedsLookups(c.Cluster.Gate) || profile.Reports() && !c.isTurn(n.name) {
 		return n, seen, nil
 	}
 	if len(profile.Wait.DaemonSets) > 0 {
@@ -288,7 +300,7 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	name, turn := podName(verify.PodPrefix), false
 	c.starting(func(starts *verify.Starts) {
 		if turn = starts.Take(n.name, name); !turn {
-			starts.Want(n.name, action.First)
+			starts.Want(n.name, action.Turn())
 		}
 	})
 	if !turn {

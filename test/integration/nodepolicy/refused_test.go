@@ -50,6 +50,8 @@ var wrong = map[string]struct{ sections, path string }{
 	"a word that is not the entry auto":          {profile("wait: {daemonSets: [\"autos\"]}"), "spec.verify.profiles[0].wait.daemonSets[0]"},
 	"some DaemonSets of a namespace":             {profile("wait: {daemonSets: [\"a/b*\"]}"), "spec.verify.profiles[0].wait.daemonSets[0]"},
 	"a number of removals that is none":          {"verify: {limits: {deletionsPerHour: -1}}", "spec.verify.limits.deletionsPerHour"},
+	"a mode that is none":                        {profile("mode: observe, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].mode"},
+	"a check again that is no duration":          {profile("mode: report, every: daily, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].every"},
 	"a quantity that is none":                    {profile("wait: {allocatable: {memory: 64GB}}, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].wait.allocatable"},
 	// What the webhook refuses.
 	"a pattern that matches no key":          {"labels: {keep: [a b]}", "spec.labels.keep[0]"},
@@ -69,6 +71,9 @@ var wrong = map[string]struct{ sections, path string }{
 	"an address that is to be resolved":      {profile("checks: [{name: a, dns: {names: [8.8.8.8]}}]"), "spec.verify.profiles[0].checks[0].dns.names[0]"},
 	"a profile that asks and awaits nothing": {"verify: {profiles: [{name: a}]}", "spec.verify.profiles[0].checks"},
 	"a removal after no check":               {profile("onFailure: node, wait: {daemonSets: [a/b]}"), "spec.verify.profiles[0].onFailure"},
+	"a report with a taint":                  {profile("mode: report, taint: \"a:NoSchedule\", checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].taint"},
+	"a check again that no one asked for":    {profile("every: 1h, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].every"},
+	"a report too often":                     {profile("mode: report, every: 1s, checks: [{name: a, api: {}}]"), "spec.verify.profiles[0].every"},
 	"two profiles of one name":               {"verify: {profiles: [{name: a, checks: [{name: api, api: {}}]}, {name: a, checks: [{name: api, api: {}}]}]}", "spec.verify.profiles[1].name"},
 }
 

@@ -56,6 +56,12 @@ spec:
     - name: runtime
       nodeSelector: pool=runtime
       checks: [{name: smi, container: {image: none, env: [{name: DEVICES, value: "8"}], runtimeClassName: late-class}}]
+    - name: reports
+      nodeSelector: pool=reports
+      mode: report
+      every: 1h
+      checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
+      attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
     - name: agents
       nodeSelector: pool=agents
       wait: {daemonSets: [agents/*]}

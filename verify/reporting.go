@@ -1,0 +1,199 @@
+package verify
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// reported is the next step for an open Node of a profile that only reports. The Node is checked when that is due, and stays open.
+func (seen Observed) reported(profile CompiledProfile, progress Progress, profiles Profiles, cluster Cluster, now time.Time) Action {
+	node := seen.Node
+	action := Action{Do: DoWait, State: StateOpen, Profile: profile, Progress: progress.of(profile, node.BootID), reports: true}
+	if action.Progress.tried() > 0 {
+		action.State = StateFailing
+	}
+	if key := Incomplete(node.Taints, cluster.Gate); key != "" { // its labels may change, and so its profile
+		return action.due(Why{CauseOtherTaint, key})
+	}
+	stranger, until, over := seen.strangers(profile, now)
+	if over {
+		return deletePod(stranger, "this process did not create the worker Pod", action, now)
+	}
+	seen.Pods = seen.own()
+	action = seen.check(action, profiles, cluster, now)
+	if action.Do == DoWait && !until.IsZero() {
+		action.Again = earliest(action.Again, until)
+	}
+	return action
+}
+
+// check is the next step about the checks of an open Node. Pods are those that this process created.
+func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
+	node, profile, progress, state := seen.Node, action.Profile, action.Progress, action.State
+	if node.Request != "" && node.Request != progress.Request {
+		action.Do, action.Why = DoNote, Why{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it"}
+		action.Progress = progress.Anew().requested(node.Request)
+		return action
+	}
+	action.Attempt = AttemptOf(node.UID, progress)
+	for _, pod := range seen.Pods {
+		if seen.Own.Attempt != action.Attempt || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
+			return deletePod(pod, "the worker Pod is not of this attempt", action, now)
+		}
+	}
+	if len(seen.Pods) > 0 {
+		action, ok := seen.ended(action, profiles, now)
+		action.State = state
+		switch {
+		case action.Do == DoOpen:
+			action.Do, action.Progress = DoReport, progress.passed(*action.Progress.Last)
+		case !ok:
+			return action.due(action.Why)
+		}
+		return action
+	}
+	if at := latest(progress.due(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {
+		action.Again = at
+		return action.due(Why{Cause: CauseDue})
+	}
+	action = seen.attempt(action, profiles, cluster, now)
+	if action.Do == DoWait && !action.Again.IsZero() {
+		action.Again = now.Add(profile.MaxBackoff) // the Node takes workloads: nothing waits for this
+	}
+	return action.due(action.Why)
+}
+
+// due is the action with the reason that is shown. That is how the last attempt ended, or what the first one waits for.
+func (a Action) due(why Why) Action {
+	a.Why = Why{CauseCheckDue, why.String()}
+	if last := a.Progress.Last; last.ofChecks() {
+		a.Why = last.Why()
+	}
+	return a
+}
+
+// ofChecks reports whether something came of an attempt.
+func (l *Last) ofChecks() bool {
+	return l != nil && slices.Contains([]Verdict{VerdictPassed, VerdictFailed, VerdictShared, VerdictInconclusive}, l.Result)
+}
+
+// due is when the Node of a profile that only reports is to be checked next. A time that lies further ahead than a pause is one that only a kubelet
+// writes. It counts as none.
+func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
+	if !p.Last.ofChecks() {
+		return now
+	}
+	pause := profile.Every
+	if p.tried() > 0 {
+		pause = p.Pause(profile)
+	}
+	if p.Last.Time.After(now.Add(pause)) {
+		return now
+	}
+	return p.Last.Time.Add(pause)
+}
+
+// passed is the progress once the checks of an open Node have passed. The round ends, so that its worker Pods count no more.
+func (p Progress) passed(last Last) Progress {
+	p = p.untried()
+	p.Round, p.Last = p.Round+1, &last
+	return p
+}
+
+// Anew is the progress of an open Node that is to be checked at once. The condition stays until the check has ended.
+func (p Progress) Anew() Progress {
+	p.Round, p.Last = p.Round+1, nil
+	return p
+}
+
+// forgotten is the progress of a Node that a profile which only reports selects no more. What its checks said counts no more.
+func (p Progress) forgotten(now time.Time) Progress {
+	p = p.passed(Last{Result: VerdictNotSelected, Message: "the profile that reported selects the Node no more", Time: now})
+	p.Reports = false
+	return p
+}
+
+// confirms decides whether an attempt failed for a fault of this Node. Other tools may delete a Node because of that. So other Nodes must pass what
+// failed, as before a removal; see [Control.clears].
+func (c Control) confirms(record Action, now time.Time) Action {
+	cleared, held := c.clears(record, now)
+	if held != nil {
+		record.Progress.Last.Unconfirmed = true
+		return record
+	}
+	return cleared
+}
+
+// shown is the action, or [DoShow] if the condition must be written. That goes before the next check, which can wait for long. The condition shows how the last
+// attempt ended. A Node that waits for the next one keeps it as it is.
+func (seen Observed) shown(action Action, now time.Time) Action {
+	progress := ParseProgress(seen.Node.Annotation)
+	if action.Acts() && action.Do != DoStart || !progress.Reports || !progress.Last.ofChecks() {
+		return action
+	}
+	node, last := seen.Node, progress.Last
+	why := last.Why()
+	show := Projection{Status: last.status(node.Verified.Status), Reason: string(why.Cause), Message: why.Sentence(node.Name)}
+	later := !last.Time.After(now) && node.ShownAt.Before(last.Time.Truncate(time.Second))
+	if show != node.Verified || later {
+		action.Do, action.Show = DoShow, show
+	}
+	return action
+}
+
+// status is that of the condition after an attempt under a profile that only reports. It is False only for a fault of this Node. A failure that
+// verified Nodes share keeps the status from before. So no other tool acts on all Nodes at once.
+func (l *Last) status(before corev1.ConditionStatus) corev1.ConditionStatus {
+	switch {
+	case l.Result == VerdictPassed:
+		return corev1.ConditionTrue
+	case l.Result == VerdictFailed && !l.Unconfirmed:
+		return corev1.ConditionFalse
+	case l.Result == VerdictShared:
+		return cmp.Or(before, corev1.ConditionUnknown)
+	}
+	return corev1.ConditionUnknown
+}
+
+// own are the worker Pods that this process created.
+func (seen Observed) own() (own []Pod) {
+	return slices.DeleteFunc(slices.Clone(seen.Pods), func(pod Pod) bool { return pod.UID != seen.Own.UID })
+}
+
+// strangers looks at worker Pods that this process did not create. If one of them is over, it is returned. Another process may lead, too, and wait for
+// the others. Then until is when the first of them has taken too long.
+func (seen Observed) strangers(profile CompiledProfile, now time.Time) (pod Pod, until time.Time, over bool) {
+	for _, pod := range seen.Pods {
+		if pod.UID == seen.Own.UID {
+			continue
+		}
+		ends := pod.Created.Add(profile.longest())
+		if pod.Over() || !pod.Deleted.IsZero() || !now.Before(ends) {
+			return pod, time.Time{}, true
+		}
+		until = earliest(until, ends)
+	}
+	return Pod{}, until, false
+}
+
+// LookAt is when a Node is to be looked at again that is open, and whose profile only reports. If it can only be to start a worker Pod, turn is true.
+// DaemonSets are taken to be ready: they are looked up when the Node's turn comes.
+func (p Profiles) LookAt(node *Node, gate string, now time.Time) (at time.Time, turn, fails bool) {
+	profile, _ := p.For(node.Labels)
+	seen := Observed{Node: node, DaemonSets: map[string]bool{}}
+	for _, name := range profile.Wait.DaemonSets {
+		seen.DaemonSets[name] = true
+	}
+	action := Plan(seen, p, Cluster{Gate: gate}, now)
+	fails = action.State == StateFailing
+	switch action.Do {
+	case DoNothing, DoWait:
+		return action.Again, true, fails
+	case DoStart:
+		return now, true, fails
+	}
+	return now, false, fails
+}
