@@ -67,7 +67,6 @@ func TestTheAPIServerItselfRefusesWhatIsMisspeltOrCannotBe(t *testing.T) {
 		"retention: 30d":                                                "spec.retention: Invalid value",
 		"retention: 30":                                                 "spec.retention: Invalid value: 30: must be a duration",
 		"machine: {onMismatch: refuse}":                                 "spec.machine.onMismatch: Unsupported value",
-		profile("checks: []"):                                           "spec.verify.profiles[0].checks: Invalid value",
 		profile("checks: [{name: a}]"):                                  "spec.verify.profiles[0].checks[0]: Invalid value: exactly one of the fields",
 		profile("checks: [{name: a, api: {}, kubelet: {}}]"):            "spec.verify.profiles[0].checks[0]: Invalid value: exactly one of the fields",
 		profile("checks: [{name: a, service: {name: a, port: 1}}]"):     "spec.verify.profiles[0].checks[0].service.name: Invalid value",
