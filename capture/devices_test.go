@@ -1,10 +1,7 @@
 package capture
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,9 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
@@ -37,87 +32,20 @@ func gpuSlice(name, node, model string) *resourcev1.ResourceSlice {
 	}}
 }
 
-// devicesCluster is a cluster with a Node n1 that has been ready for an hour, and a leader that follows devices.
+// devicesCluster is a cluster whose leader follows devices.
 type devicesCluster struct {
-	*cluster
-	t      *testing.T
-	leader *replica
+	*publishedCluster
 	slices *fake.Clientset
-	log    lockedBuffer
-
-	mu     sync.Mutex
-	now    policy.Policy
-	denied error
-	lists  int
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.String(), text)
 }
 
 func newDevicesCluster(t *testing.T, sections string, denied error) *devicesCluster {
-	w := &devicesCluster{cluster: newCluster(t, ""), t: t, now: loadPolicy(t, sections), denied: denied}
-	w.register(node("a", "10", nil, gpus("0", time.Hour)))
-	w.leader = w.cluster.leader(func(o *Options) {
-		o.Policy = func() policy.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.now }
-		o.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
+	w := &devicesCluster{publishedCluster: newPublishedCluster(t, sections, denied)}
+	w.leads(func(o *Options) {
 		w.slices = o.Client.(*fake.Clientset)
-		w.slices.PrependReactor("list", "resourceslices", func(clienttesting.Action) (bool, runtime.Object, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.lists++
-			return w.denied != nil, nil, w.denied
-		})
+		w.slices.PrependReactor("list", "resourceslices", w.list)
 	})
-	var done sync.WaitGroup
-	t.Cleanup(done.Wait)
-	done.Go(func() { w.leader.devices.follow(t.Context(), w.leader.Controller) })
+	w.runs(w.leader.devices.follow)
 	return w
-}
-
-// follows has the policy replaced.
-func (w *devicesCluster) follows(sections string) {
-	p := loadPolicy(w.t, sections)
-	w.mu.Lock()
-	w.now = p
-	w.mu.Unlock()
-	w.leader.EnqueueAll()
-}
-
-func (w *devicesCluster) reads() int { w.mu.Lock(); defer w.mu.Unlock(); return w.lists }
-
-// becomes works until n1 shows the labels.
-func (w *devicesCluster) becomes(want labels) {
-	w.t.Helper()
-	assert.Eventually(w.t, func() bool {
-		w.leader.checkRules(w.t.Context()) // as every ten seconds
-		require.Empty(w.t, w.leader.works())
-		return assert.ObjectsAreEqual(want, w.shows())
-	}, 3*time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
-}
-
-// stays works for a while, in which n1 must not change.
-func (w *devicesCluster) stays(want labels) {
-	w.t.Helper()
-	for range 20 {
-		w.leader.checkRules(w.t.Context()) // as every ten seconds
-		require.Empty(w.t, w.leader.works())
-		require.Equal(w.t, want, w.shows())
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 func TestSlicesAreReadWhileRulesLookAtDevices(t *testing.T) {

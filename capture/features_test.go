@@ -3,9 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
@@ -43,60 +40,21 @@ func avxOf(node string) *unstructured.Unstructured {
 	return object
 }
 
-// featuresCluster is a cluster with a Node n1 that has been ready for an hour, and a leader that follows features.
+// featuresCluster is a cluster whose leader follows features.
 type featuresCluster struct {
-	*cluster
-	t        *testing.T
-	leader   *replica
+	*publishedCluster
 	features dynamic.ResourceInterface
-	log      lockedBuffer
-
-	mu     sync.Mutex
-	now    policy.Policy
-	denied error
-	lists  int
 }
 
 func newFeaturesCluster(t *testing.T, sections string, denied error) *featuresCluster {
-	w := &featuresCluster{cluster: newCluster(t, ""), t: t, now: loadPolicy(t, sections), denied: denied}
-	w.register(node("a", "10", nil, gpus("0", time.Hour)))
-	w.leader = w.cluster.leader(func(o *Options) {
-		o.Policy = func() policy.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.now }
-		o.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
+	w := &featuresCluster{publishedCluster: newPublishedCluster(t, sections, denied)}
+	w.leads(func(o *Options) {
 		objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{observe.NodeFeatureResource(): "NodeFeatureList"})
-		objects.PrependReactor("list", "nodefeatures", func(clienttesting.Action) (bool, runtime.Object, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.lists++
-			return w.denied != nil, nil, w.denied
-		})
+		objects.PrependReactor("list", "nodefeatures", w.list)
 		o.Objects, w.features = objects, objects.Resource(observe.NodeFeatureResource()).Namespace("nfd")
 	})
-	var done sync.WaitGroup
-	t.Cleanup(done.Wait)
-	done.Go(func() { w.leader.features.follow(t.Context(), w.leader.Controller) })
+	w.runs(w.leader.features.follow)
 	return w
-}
-
-// follows has the policy replaced.
-func (w *featuresCluster) follows(sections string) {
-	p := loadPolicy(w.t, sections)
-	w.mu.Lock()
-	w.now = p
-	w.mu.Unlock()
-	w.leader.EnqueueAll()
-}
-
-func (w *featuresCluster) reads() int { w.mu.Lock(); defer w.mu.Unlock(); return w.lists }
-
-// becomes works until n1 shows the labels.
-func (w *featuresCluster) becomes(want labels) {
-	w.t.Helper()
-	assert.Eventually(w.t, func() bool {
-		w.leader.checkRules(w.t.Context()) // as every ten seconds
-		require.Empty(w.t, w.leader.works())
-		return assert.ObjectsAreEqual(want, w.shows())
-	}, 3*time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
 }
 
 func TestNodeFeaturesAreReadWhileRulesLookAtThem(t *testing.T) {

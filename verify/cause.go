@@ -77,21 +77,18 @@ type Explained struct {
 // Causes are all causes. It is the one place that says what an operator reads: commands, Events, the condition and docs/verification.md show these
 // sentences.
 func Causes() []Explained {
-	waits := func(cause Cause, means, next string) Explained {
-		return Explained{cause, []State{StateWaiting, StateRetrying, StateStuck}, corev1.ConditionUnknown, means, next, true}
+	rows := func(status corev1.ConditionStatus, lasts bool, states ...State) func(cause Cause, means, next string) Explained {
+		return func(cause Cause, means, next string) Explained {
+			return Explained{cause, states, status, means, next, lasts}
+		}
 	}
-	acts := func(cause Cause, means, next string) Explained {
-		return Explained{cause, []State{StateWaiting, StateRetrying, StateStuck}, corev1.ConditionUnknown, means, next, false}
-	}
-	checks := func(cause Cause, means, next string) Explained {
-		return Explained{cause, []State{StateChecking}, corev1.ConditionUnknown, means, next, false}
-	}
-	tried := func(cause Cause, means, next string) Explained {
-		return Explained{cause, []State{StateRetrying, StateStuck, StateFailing}, corev1.ConditionFalse, means, next, false}
-	}
-	open := func(cause Cause, status corev1.ConditionStatus, means, next string) Explained {
-		return Explained{cause, []State{StateOpen}, status, means, next, false}
-	}
+	waits := rows(corev1.ConditionUnknown, true, StateWaiting, StateRetrying, StateStuck)
+	refused := rows(corev1.ConditionUnknown, true, StateWaiting, StateChecking, StateRetrying, StateStuck)
+	acts := rows(corev1.ConditionUnknown, false, StateWaiting, StateRetrying, StateStuck)
+	checks := rows(corev1.ConditionUnknown, false, StateChecking)
+	tried := rows(corev1.ConditionFalse, false, StateRetrying, StateStuck, StateFailing)
+	open := rows(corev1.ConditionUnknown, false, StateOpen)
+	passed, released := rows(corev1.ConditionTrue, false, StateOpen), rows(corev1.ConditionFalse, false, StateOpen)
 	const again, checkIt = "nodekeep tries again by itself", "`nodekeep verify run NODE` checks it"
 	return []Explained{
 		waits(CauseOtherTaint, "the taint %s is on the Node", "the component that added it must remove it first"),
@@ -101,7 +98,7 @@ func Causes() []Explained {
 		waits(CauseResource, "the profile waits for a resource: %s", "look at the device plugin, or change `wait.allocatable`"),
 		acts(CauseOldWorker, "an old worker Pod is on the Node: %s", "it is deleted, then the next attempt starts"),
 		waits(CauseTaintReturns, "another client adds the taint again each time, %s times now", "find the client, often an admission policy or webhook; nodekeep pauses"),
-		{CauseRefused, []State{StateWaiting, StateChecking, StateRetrying, StateStuck}, corev1.ConditionUnknown, "the controller cannot go on: %s", "correct what the message names; `nodekeep doctor` compares the rights", true},
+		refused(CauseRefused, "the controller cannot go on: %s", "correct what the message names; `nodekeep doctor` compares the rights"),
 		acts(CauseMayReboot, "the Node was not Ready, and may have rebooted: %s", "with another boot it is checked again, else the taint is removed"),
 		acts(CauseDue, "attempt %s is due", "the controller starts a worker Pod; `verify.start` limits how many"),
 		acts(CauseOpenBefore, "the Node was open before its taint was added", "it is checked, and never removed"),
@@ -123,14 +120,14 @@ func Causes() []Explained {
 		tried(CauseNoReport, "the worker ended without a report: %s", "look for memory pressure or a shutdown of the Node; "+again),
 		tried(CauseBadReport, "the worker's report cannot be used: %s", "worker and controller must be of one version; "+again),
 		tried(CauseWorkerFailed, "the checks did not run to their end: %s", "`nodekeep verify show NODE` has the report; "+again),
-		open(CauseChecksPassed, corev1.ConditionTrue, "the Node was verified", ""),
-		open(CauseReleased, corev1.ConditionFalse, "the Node was opened without passed checks: %s", checkIt),
-		open(CauseRebooted, corev1.ConditionUnknown, "the Node has rebooted, and was not checked again: %s", checkIt),
-		open(CauseTaintRemoved, corev1.ConditionUnknown, "another client removed the taint before the checks passed", checkIt),
-		open(CauseKeyChanged, corev1.ConditionUnknown, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
-		open(CauseRecheck, corev1.ConditionUnknown, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
-		open(CauseNotVerified, corev1.ConditionUnknown, "the Node was not checked", checkIt),
-		open(CauseCheckDue, corev1.ConditionUnknown, "the Node takes workloads, and is to be checked: %s", "the controller checks it; `verify.start` limits how many"),
+		passed(CauseChecksPassed, "the Node was verified", ""),
+		released(CauseReleased, "the Node was opened without passed checks: %s", checkIt),
+		open(CauseRebooted, "the Node has rebooted, and was not checked again: %s", checkIt),
+		open(CauseTaintRemoved, "another client removed the taint before the checks passed", checkIt),
+		open(CauseKeyChanged, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
+		open(CauseRecheck, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
+		open(CauseNotVerified, "the Node was not checked", checkIt),
+		open(CauseCheckDue, "the Node takes workloads, and is to be checked: %s", "the controller checks it; `verify.start` limits how many"),
 	}
 }
 

@@ -193,7 +193,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 		action.Do, action.Why, action.Progress = DoNote, Why{Cause: CauseOpenBefore}, progress.Opened()
 		return action
 	}
-	if asked := progress.requested(node.Request); asked.Request != progress.Request {
+	if asked := progress.requested(node.Request); asked.Request != progress.Request && asked.Request != seen.Served {
 		action.Do, action.Why, action.Progress = DoNote, Why{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it, so attempts begin anew"}, asked
 		return action
 	}

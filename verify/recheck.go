@@ -44,10 +44,10 @@ func (p Profiles) Rechecked(taints []corev1.Taint) bool {
 
 // wantsCheck says why an open Node is to be checked again; empty: it is not. The label counts as removed only if the Node got the very label that the
 // policy names now. So another label in the policy closes no Node.
-func (n *Node) wantsCheck(profiles Profiles, progress Progress) (cause string) {
+func (n *Node) wantsCheck(profiles Profiles, progress Progress, served string) (cause string) {
 	labelled := n.Labels[profiles.Label] == "true"
 	switch passed := progress.Last != nil && progress.Last.Result == VerdictPassed; {
-	case n.Request != "" && n.Request != progress.Request:
+	case n.Request != "" && n.Request != progress.Request && n.Request != served:
 		return "the annotation " + RequestAnnotation + " asks for a check"
 	case passed && !labelled && progress.Label != "" && progress.Label == profiles.Label:
 		return "the label " + profiles.Label + " was removed"
@@ -58,7 +58,7 @@ func (n *Node) wantsCheck(profiles Profiles, progress Progress) (cause string) {
 // recheck is the next step for an open Node that has nothing else to wait for.
 func recheck(seen Observed, profiles Profiles, cluster Cluster, action Action, now time.Time) Action {
 	node, profile, progress := seen.Node, action.Profile, action.Progress
-	cause := node.wantsCheck(profiles, progress)
+	cause := node.wantsCheck(profiles, progress, seen.Served)
 	if cause == "" || profile.Name == "" || Incomplete(node.Taints, cluster.Gate) != "" {
 		return action
 	}

@@ -33,7 +33,7 @@ func (seen Observed) reported(profile CompiledProfile, progress Progress, profil
 // check is the next step about the checks of an open Node. Pods are those that this process created.
 func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node, profile, progress, state := seen.Node, action.Profile, action.Progress, action.State
-	if node.Request != "" && node.Request != progress.Request {
+	if node.Request != "" && node.Request != progress.Request && node.Request != seen.Served {
 		action.Do, action.Why = DoNote, Why{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it"}
 		action.Progress = progress.Anew().requested(node.Request)
 		return action

@@ -21,6 +21,7 @@ type remembered struct {
 	skipped string        // checks that this Pod leaves out
 	opened  bool          // the taint was added to a Node that took workloads; see [verify.DoNote]
 	garbage bool          // a bad report was logged
+	served  string        // see [verify.Observed.Served]
 	waits   verify.Waits
 	failing time.Time // since when each step was refused
 	refused string    // see [verify.Observed.Refused]
@@ -90,5 +91,5 @@ func (m *memory) forget(uid string) { m.change(uid, func(one *remembered) { *one
 
 // settled gets a Node without worker Pods that no longer has the taint.
 func (m *memory) settled(uid string) {
-	m.change(uid, func(one *remembered) { *one = remembered{opened: one.opened} }) // the watch may have brought the taint by now
+	m.change(uid, func(one *remembered) { *one = remembered{opened: one.opened, served: one.served} }) // the watch may have brought the taint by now
 }

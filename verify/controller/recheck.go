@@ -97,6 +97,7 @@ func (c *Controller) recheck(ctx context.Context, n *node, action verify.Action,
 	if err != nil {
 		return err
 	}
+	c.memory.change(n.uid, func(one *remembered) { one.served = n.full.Request })
 	c.Logger.Info("node is verified again", "node", n.name, "profile", action.Profile.Name, "reason", action.Recheck)
 	if action.Progress.Returns <= verify.FreeReturns { // see reportReturns
 		c.event(n, corev1.EventTypeNormal, VerificationAgain, "The Node is checked again: %s", action.Recheck)

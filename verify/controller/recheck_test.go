@@ -179,3 +179,30 @@ func TestAProcessThatIsKilledAfterAnyWriteOfACheckThatWasAskedForLosesNothing(t 
 		})
 	}
 }
+
+func TestARequestIsServedOnceThoughAnAdmissionPolicyDropsTheNoteOfIt(t *testing.T) {
+	b := newBed(t)
+	b.strips = true
+	b.register("n1", passes)
+	asks := func(value string) {
+		b.change("n1", func(node *corev1.Node) { node.Annotations = map[string]string{verify.RequestAnnotation: value} })
+	}
+	asks("before it is open")
+	c, stop := b.process()
+	defer stop()
+	open := func() bool { return isOpen(b.node("n1")) }
+	b.waitFor("the request must not keep the Node closed", open)
+	for _, value := range []string{"a", "b"} {
+		before := b.wroteTimes("create pods")
+		asks(value)
+		b.waitFor("the Node must be checked", func() bool { return b.wroteTimes("create pods") == before+1 })
+		b.waitFor("the Node must be open again", open)
+		for range 20 {
+			b.pass(time.Minute)
+			c.queue.Add("n1")
+			time.Sleep(5 * time.Millisecond)
+		}
+		assert.True(t, open(), "the request was served")
+		assert.Equal(t, before+1, b.wroteTimes("create pods"))
+	}
+}

@@ -163,7 +163,8 @@ func (c *Controller) report(n *node, action verify.Action) {
 	case verify.DoHold, verify.DoUnhold:
 		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Why.Detail)
 	case verify.DoNote:
-		c.memory.change(n.uid, func(one *remembered) { one.opened = false }) // else a policy that drops the annotation would keep the Node from being checked
+		// Else a policy that drops the annotation would keep the Node from being checked.
+		c.memory.change(n.uid, func(one *remembered) { one.opened, one.served = false, n.full.Request })
 		c.Logger.Info("noted on the node", "node", n.name, "reason", action.Why.String())
 	}
 }
@@ -209,6 +210,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 	if len(seen.Pods) == 0 && !held {
 		c.memory.settled(n.uid)
 	}
+	seen.Served = c.memory.of(n.uid).served
 	if seen.Node = n.planned(); !held {
 		if profile, selected := profiles.For(seen.Node.Labels); selected && n.full != nil {
 			seen.Room = new(c.standing.room(n, profile.Name, c.Now()))
