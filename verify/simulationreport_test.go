@@ -53,12 +53,16 @@ func (m *reportModel) ends(pod *verify.Pod, fails bool) {
 	pod.Containers = []verify.ContainerState{worker}
 }
 
+// able are the Nodes that can answer for others. One that is itself being checked cannot.
+func (m *reportModel) able() []*reportedNode {
+	return slices.DeleteFunc(slices.Clone(m.nodes), func(node *reportedNode) bool { return !m.profiles.Controls(&node.Node) || len(node.workers) > 0 })
+}
+
 func (m *reportModel) control() verify.Control {
-	control := verify.Control{Pods: m.controls}
+	control := verify.Control{Able: len(m.able()), Pods: slices.DeleteFunc(slices.Clone(m.controls), func(pod verify.ControlPod) bool {
+		return slices.ContainsFunc(m.nodes, func(node *reportedNode) bool { return node.Name == pod.On && len(node.workers) > 0 })
+	})}
 	for _, node := range m.nodes {
-		if m.profiles.Controls(&node.Node) {
-			control.Able++
-		}
 		if at := m.profiles.PassedAt(&node.Node); at.After(control.Passed) && !at.After(m.now) {
 			control.Passed = at
 		}
@@ -91,8 +95,7 @@ func (m *reportModel) work(node *reportedNode) {
 	case verify.DoDelete:
 		node.workers = slices.DeleteFunc(node.workers, func(pod *verify.Pod) bool { return pod.UID == action.Pod.UID })
 	case verify.DoControl:
-		able := slices.DeleteFunc(slices.Clone(m.nodes), func(node *reportedNode) bool { return !m.profiles.Controls(&node.Node) })
-		if len(able) > 0 {
+		if able := m.able(); len(able) > 0 {
 			on, pod := able[m.rng.IntN(len(able))], m.pod()
 			m.ends(&pod, m.fails(on))
 			m.controls = append(m.controls, verify.ControlPod{Pod: pod, On: on.Name})

@@ -111,16 +111,31 @@ func (c *Controller) controlChanged(before, after *pod) {
 	c.enqueueTrials()
 }
 
-// controlOf is what is known of the control of a profile.
+// controlOf is what is known of the control of a profile. An open Node that is itself being checked answers for no other one, and not for itself.
 func (c *Controller) controlOf(profile verify.CompiledProfile) verify.Control {
-	known := verify.Control{Able: c.standing.able(profile.Name)}
+	checked := c.checkedOpen(profile.Name)
+	known := verify.Control{Able: c.standing.able(profile.Name) - checked.Len()}
 	for _, one := range c.controls.all() {
-		if one = c.observed(one); one.key == profile.ControlKey() && one.Deleted.IsZero() {
+		if one = c.observed(one); one.key == profile.ControlKey() && one.Deleted.IsZero() && !checked.Has(one.On) {
 			known.Pods = append(known.Pods, one.ControlPod)
 		}
 	}
 	return known
 }
+
+// checkedOpen are the Nodes of a profile that could answer for others, and have a worker Pod themselves.
+func (c *Controller) checkedOpen(profile string) sets.Set[string] {
+	checked := sets.New[string]()
+	for _, name := range c.pods.GetIndexer().ListIndexFuncValues(byNode) {
+		if object, ok, err := c.nodes.GetStore().GetByKey(name); err == nil && ok && object.(*node).answers(profile) {
+			checked.Insert(name)
+		}
+	}
+	return checked
+}
+
+// answers reports whether a control Pod of a profile can run on a Node.
+func (n *node) answers(profile string) bool { return n.controls && n.profile == profile }
 
 // observed is a control Pod as the watch shows it; as it was created, until the watch does.
 func (c *Controller) observed(one control) control {
@@ -207,13 +222,13 @@ func (c *Controller) startControl(ctx context.Context, profile verify.CompiledPr
 	if !known.Due(profile, since, c.Now()) {
 		return nil
 	}
-	asked := sets.New[string]()
+	asked := c.checkedOpen(profile.Name)
 	for _, pod := range known.Asked(profile, since, c.Now()) {
 		asked.Insert(pod.On)
 	}
 	var able []*node
 	for n := range all[node](c.nodes) {
-		if n.controls && n.profile == profile.Name && !asked.Has(n.name) {
+		if n.answers(profile.Name) && !asked.Has(n.name) {
 			able = append(able, n)
 		}
 	}

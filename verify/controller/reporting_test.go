@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,22 @@ func TestAnOpenNodeIsCheckedAndItsConditionKeptCurrent(t *testing.T) {
 	})
 	assert.Contains(t, b.told(Verified), "pass again")
 	assert.Equal(t, []corev1.Taint{{Key: "other", Effect: corev1.TaintEffectNoSchedule}}, b.node("n1").Spec.Taints)
+}
+
+// A Node that fails passed its checks an hour ago. So it looks like one that can answer for others.
+func TestANodeThatIsCheckedDoesNotAnswerForItself(t *testing.T) {
+	b := reporting(t, passes, "n1", "n2")
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("both must pass", b.each([]string{"n1", "n2"}, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
+	b.waitFor("their worker Pods go", func() bool { return len(b.podList()) == 0 })
+	b.say("n1", refuses)
+	b.pass(time.Hour)
+	c.queue.Add("n1")
+	b.waitFor("n1 must be False, since n2 passes", b.stands("n1", corev1.ConditionFalse, verify.CauseChecksFailed))
+	for _, pod := range b.podList() {
+		assert.False(t, strings.HasPrefix(pod.Name, verify.ControlPrefix) && pod.Spec.NodeName == "n1", "a Pod on n1 asks for n1")
+	}
 }
 
 // Else a tool that acts on False would remove the whole cluster.
