@@ -32,10 +32,10 @@ change of exactly the state that was read. The controller then checks the Node a
 taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted. A Node whose profile has
 mode report gets no taint. It is checked at once, and stays open.
 
-With -l or --all it does so with each open Node that a profile of mode enforce selects, a few at a time. --max says
-how many of them are closed at one time, also counting Nodes that are closed already. A percentage is of all Nodes
-that are selected, rounded down, and one Node at least. The next Node is closed once another one is open. The last
-Node that takes Pods is never closed.
+With -l or --all it does so with each open Node, a few at a time. Nodes of profiles with mode report are left out.
+--max says how many Nodes are closed at one time, also counting those that are closed already. A percentage is of all
+Nodes that are selected, rounded down, and one Node at least. The next Node is closed once another one is open. The
+last Node that takes Pods is never closed.
 
 Nodes that have passed the checks of their profile as it is now are left out, unless --again is given. So if the
 command was interrupted, it goes on when it is run again. It stops at the first Node that does not pass. Nodes that

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -144,16 +143,14 @@ func (seen Observed) shown(action Action, now time.Time) Action {
 	return action
 }
 
-// status is that of the condition after an attempt under a profile that only reports. It is False only for a fault of this Node. A failure that
-// verified Nodes share keeps the status from before. So no other tool acts on all Nodes at once.
+// status is that of the condition after an attempt under a profile that only reports. Only a fault of this Node makes it False, and ends True. So no
+// other tool acts on all Nodes at once for a fault that they share.
 func (l *Last) status(before corev1.ConditionStatus) corev1.ConditionStatus {
 	switch {
-	case l.Result == VerdictPassed:
-		return corev1.ConditionTrue
 	case l.Result == VerdictFailed && !l.Unconfirmed:
 		return corev1.ConditionFalse
-	case l.Result == VerdictShared:
-		return cmp.Or(before, corev1.ConditionUnknown)
+	case l.Result == VerdictPassed, before == corev1.ConditionTrue:
+		return corev1.ConditionTrue
 	}
 	return corev1.ConditionUnknown
 }

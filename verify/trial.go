@@ -21,10 +21,12 @@ func TrialName(profile string) string { return trialPrefix + profile }
 // TrialKey names a trial of what the profile asks, as [CompiledProfile.ControlKey] names controls.
 func (p CompiledProfile) TrialKey() string { return TrialPrefix + p.ControlKey() }
 
-// Triable reports whether a trial can show anything: the profile requires a check that another Node can answer as well. A profile that only reports
-// keeps no Node waiting, and checks open Nodes anyway.
+// CanBeProved reports whether Nodes wait for checks of the profile. They wait for none of a profile without checks, nor of one that only reports.
+func (p CompiledProfile) CanBeProved() bool { return !p.OnlyWaits() && !p.Reports() }
+
+// Triable reports whether a trial can show anything: the profile requires a check that another Node can answer as well.
 func (p CompiledProfile) Triable() bool {
-	return !p.Reports() && slices.ContainsFunc(p.Checks, func(check Check) bool { return check.ByWorker() && check.IsRequired() })
+	return p.CanBeProved() && slices.ContainsFunc(p.Checks, func(check Check) bool { return check.ByWorker() && check.IsRequired() })
 }
 
 // Named is the profile of a name.

@@ -43,7 +43,7 @@ func (u Unproved) Line() string { return "profile " + u.Profile + ": not yet pro
 // Profiles are the names of those that the Nodes do not prove. Only trials can.
 func (p *Proofs) Profiles() (names []string) {
 	for _, profile := range p.profiles.All() {
-		if seen := p.seen[profile.Name]; seen.selects && !seen.proved && !profile.OnlyWaits() {
+		if seen := p.seen[profile.Name]; seen.selects && !seen.proved && profile.CanBeProved() {
 			names = append(names, profile.Name)
 		}
 	}

@@ -17,6 +17,7 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
   profiles:
   - {name: waits, nodeSelector: waits=yes, wait: {conditions: [{type: A, status: "True"}]}}
   - {name: machine, nodeSelector: gpu=yes, checks: [{name: smi, container: {image: a}}, {name: net, dns: {names: [a]}, required: false}]}
+  - {name: report, nodeSelector: report, mode: report, checks: [{name: api, api: {}}]}
   - {name: rest, nodeSelector: "!control", checks: [{name: api, api: {}}]}
 `).Verify()
 	rest, _ := p.Named("rest")
@@ -49,6 +50,7 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 		"the open Node is behind the gate":               {nodes: []*corev1.Node{nodeToVerify(nil, gate+":NoSchedule")}, want: "profile rest: not yet proved: no open Node of it to try on"},
 		"only checks of the machine are required":        {nodes: []*corev1.Node{nodeToVerify(map[string]string{"gpu": "yes"})}, want: "profile machine: not yet proved: it requires checks of kind container and kubelet alone, which are tried on no open Node; the first new Node that passes proves it"},
 		"without checks there is nothing to be proved":   {nodes: []*corev1.Node{nodeToVerify(map[string]string{"waits": "yes"})}},
+		"Nodes that are only reported wait for nothing":  {nodes: []*corev1.Node{nodeToVerify(map[string]string{"report": "yes"})}},
 		"a trial has failed, also while no Node is open": {nodes: []*corev1.Node{nodeToVerify(nil, byDefault)}, trials: trial(verify.VerdictFailed, rest.Hash), want: "profile rest: not yet proved: check api failed on open Node n (Timeout): no answer; correct the profile before Nodes wait"},
 		"a trial gave no result": {nodes: []*corev1.Node{nodeToVerify(nil)}, trials: map[string]verify.SavedReport{
 			"rest": {Node: "n", Profile: "rest", Hash: rest.Hash, Result: verify.VerdictInconclusive, Reason: string(verify.CauseImage), Message: "x:1 of container c"},

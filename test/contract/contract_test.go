@@ -133,15 +133,17 @@ func TestOtherToolsActOnANodeThatFailsForLongAndOnNoOther(t *testing.T) {
 		acts  bool
 		ready bool // for a rule that requires True
 	}{
-		"it fails for eight minutes":           {lasts: []verify.Last{passed, failed, failed, failed}},
-		"it fails for twelve minutes":          {lasts: []verify.Last{passed, failed, failed, failed, failed}, acts: true},
-		"it passes between":                    {lasts: []verify.Last{failed, failed, passed, failed, failed}},
-		"it passes":                            {lasts: []verify.Last{passed, passed, passed, passed, passed}, ready: true},
-		"a fault that all share":               {lasts: []verify.Last{passed, shared, shared, shared, shared}, ready: true},
-		"a fault that all share, on a new one": {lasts: []verify.Last{shared, shared, shared, shared, shared}},
-		"a fault that all share does not heal": {lasts: []verify.Last{failed, shared, shared, shared}, acts: true},
-		"no other Node is verified":            {lasts: []verify.Last{alone, alone, alone, alone, alone}},
-		"an image cannot be pulled":            {lasts: []verify.Last{passed, image, image, image, image}},
+		"it fails for eight minutes":              {lasts: []verify.Last{passed, failed, failed, failed}},
+		"it fails for twelve minutes":             {lasts: []verify.Last{passed, failed, failed, failed, failed}, acts: true},
+		"it passes between":                       {lasts: []verify.Last{failed, failed, passed, failed, failed}},
+		"it passes":                               {lasts: []verify.Last{passed, passed, passed, passed, passed}, ready: true},
+		"a fault that all share":                  {lasts: []verify.Last{passed, shared, shared, shared, shared}, ready: true},
+		"a fault that all share, on a new one":    {lasts: []verify.Last{shared, shared, shared, shared, shared}},
+		"a fault that all share, after its own":   {lasts: []verify.Last{failed, shared, shared, shared}},
+		"no other Node is verified":               {lasts: []verify.Last{alone, alone, alone, alone, alone}},
+		"none any more":                           {lasts: []verify.Last{passed, alone, alone, alone, alone}, ready: true},
+		"an image cannot be pulled":               {lasts: []verify.Last{passed, image, image, image, image}, ready: true},
+		"an image cannot be pulled, on a new one": {lasts: []verify.Last{image, image, image, image}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &life{t: t, profiles: loaded.Verify(), now: time.Unix(1_700_000_000, 0), node: verify.Node{Name: "n1", UID: "u1", Ready: true, BootID: "b1"}}
