@@ -18,7 +18,7 @@ type Node struct {
 	Labels      map[string]string
 	Taints      []corev1.Taint
 	Ready       bool
-	ReadySince  time.Time // as its kubelet says; for metrics
+	ReadySince  time.Time // the time of the condition Ready, as its kubelet says
 	BootID      string
 	Conditions  map[string]corev1.ConditionStatus // by type
 	Allocatable corev1.ResourceList

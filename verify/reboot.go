@@ -35,14 +35,27 @@ func (o *Outage) Until(now time.Time) time.Time {
 }
 
 // Away reports whether a Node counts for [Outage], and whether it is away. A Node is away if it is not Ready, or not yet checked again since. A new
-// Node that waits to be verified does not count.
+// Node does not count, whether it waits to be verified or has never been Ready.
 func (p Profiles) Away(node *Node) (counts, away bool) {
 	held := p.HeldBy(node.Taints)
 	if node.Deleting || len(held) > 0 && !node.rebootMarks(held) {
 		return false, false
 	}
 	profile, _ := p.For(node.Labels)
-	return true, !node.Ready || len(held) > 0 || node.rebooted(profile, ParseProgress(node.Annotation))
+	progress := ParseProgress(node.Annotation)
+	if len(held) == 0 && node.isNew(progress) {
+		return false, false
+	}
+	return true, !node.Ready || len(held) > 0 || node.rebooted(profile, progress)
+}
+
+// registers is how far a kubelet's clock may be ahead of the API server's for [Node.isNew].
+const registers = 10 * time.Second
+
+// isNew reports whether an open Node has not been Ready since its kubelet registered it. The kubelet writes the condition into the object that it
+// creates, and changes its time only with its status (pkg/kubelet/nodestatus/setters.go).
+func (n *Node) isNew(progress Progress) bool {
+	return !n.Ready && progress.Round == 0 && !n.ReadySince.After(n.Created.Add(registers))
 }
 
 // rebootOwner is how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint
@@ -69,7 +82,7 @@ func (n *Node) rebooted(profile CompiledProfile, progress Progress) bool {
 func watchReboot(node *Node, cluster Cluster, action Action, now time.Time) Action {
 	profile, progress := action.Profile, action.Progress
 	rebooted := node.rebooted(profile, progress)
-	if profile.Reverify != OnReboot || node.BootID == "" || Incomplete(node.Taints, cluster.Gate) != "" || node.Ready && !rebooted {
+	if profile.Reverify != OnReboot || node.BootID == "" || Incomplete(node.Taints, cluster.Gate) != "" || node.Ready && !rebooted || node.isNew(progress) {
 		return action
 	}
 	if outage := cluster.OutageUntil.After(now); outage && rebooted {

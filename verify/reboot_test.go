@@ -18,7 +18,7 @@ func onReboot(profile *verify.Profile) { profile.Reverify = verify.OnReboot }
 func heldForReboot(t *testing.T, profiles verify.Profiles) *verify.Node {
 	t.Helper()
 	node := readyNode()
-	node.Taints, node.Ready = nil, false
+	node.Taints, node.Ready, node.ReadySince = nil, false, born.Add(time.Minute)
 	action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
 	require.Equal(t, verify.DoHold, action.Do)
 	require.Empty(t, validation.IsValidLabelValue(action.Hold.Value), "the value of a taint")
@@ -75,17 +75,44 @@ func TestWhoIsNotWatchedForReboots(t *testing.T) {
 	for name, change := range map[string]func(*verify.Node){
 		"a Node that no profile selects":        func(node *verify.Node) { node.Labels = nil },
 		"a Node whose bootID is not known":      func(node *verify.Node) { node.BootID = "" },
+		"a Node that has never been Ready":      func(node *verify.Node) { node.ReadySince = born },
 		"a Node that is Ready":                  func(node *verify.Node) { node.Ready = true },
 		"a Node that other components complete": func(node *verify.Node) { node.Taints = []corev1.Taint{{Key: gate}} },
 	} {
 		node := readyNode()
-		node.Taints, node.Ready = nil, false
+		node.Taints, node.Ready, node.ReadySince = nil, false, born.Add(time.Minute)
 		change(node)
 		assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do, name)
 	}
 	node := readyNode()
-	node.Taints, node.Ready = nil, false
+	node.Taints, node.Ready, node.ReadySince = nil, false, born.Add(time.Minute)
 	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, planProfile(t, nil), modelCluster, born).Do, "a profile without reverify")
+}
+
+// Else many new Nodes that no profile closes would be taken for a power cut, and no Node would be checked again.
+func TestANodeThatHasNeverBeenReadyIsNoOutage(t *testing.T) {
+	profiles := planProfile(t, onReboot)
+	later := born.Add(time.Minute)
+	for name, test := range map[string]struct {
+		change       func(*verify.Node)
+		counts, away bool
+	}{
+		"it registers":                            {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, born }},
+		"it registers by a clock that is ahead":   {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, born.Add(5*time.Second) }},
+		"it has no condition yet":                 {change: func(n *verify.Node) { n.Ready = false }},
+		"it waits to be verified":                 {change: func(n *verify.Node) { n.Taints = readyNode().Taints }},
+		"it is Ready":                             {change: func(n *verify.Node) { n.ReadySince = later }, counts: true},
+		"it is no longer Ready":                   {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, later }, counts: true, away: true},
+		"it is no longer Ready soon after it was": {change: func(n *verify.Node) { n.Ready, n.ReadySince, n.Annotation = false, born, `{"round":1}` }, counts: true, away: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := readyNode()
+			node.Taints = nil
+			test.change(node)
+			counts, away := profiles.Away(node)
+			assert.Equal(t, [2]bool{test.counts, test.away}, [2]bool{counts, away})
+		})
+	}
 }
 
 func TestAnOutageIsMoreThanATenthOfTheNodesAndLastsBeyondIt(t *testing.T) {

@@ -201,7 +201,7 @@ func (m *model) register(name string) {
 	m.serial++
 	node := &modelNode{version: m.serial, epoch: 1, broken: m.rng.IntN(3) == 0, hostile: m.rng.IntN(4) == 0}
 	node.Node = verify.Node{
-		Name: name, UID: fmt.Sprint("uid-", m.serial), Created: m.now, Ready: m.rng.IntN(2) == 0, BootID: "b1", Labels: map[string]string{},
+		Name: name, UID: fmt.Sprint("uid-", m.serial), Created: m.now, ReadySince: m.now, Ready: m.rng.IntN(2) == 0, BootID: "b1", Labels: map[string]string{},
 		Taints: []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}},
 	}
 	if node.hostile && m.rng.IntN(2) == 0 { // a kubelet may register its Node with taints
@@ -359,7 +359,7 @@ func (m *model) disturb() {
 		}
 		return
 	case 1, 2:
-		node.Ready = !node.Ready
+		node.turns(!node.Ready, m.now)
 	case 3:
 		node.broken = !node.broken
 		return
@@ -407,18 +407,18 @@ func (m *model) disturb() {
 	case 13: // power is cut, and returns
 		if m.chance(8) {
 			for _, name := range m.nodesByName() {
-				if one := m.nodes[name]; one.Ready {
-					one.Ready = false
+				one := m.nodes[name]
+				if one.Ready {
 					one.BootID += "!"
-				} else {
-					one.Ready = true
 				}
+				one.turns(!one.Ready, m.now)
 				m.wrote(name)
 			}
 		}
 		return
 	case 14: // a reboot that is over before anybody has observed that the Node was not Ready
-		node.BootID, node.Ready = node.BootID+"+", true
+		node.BootID += "+"
+		node.turns(true, m.now)
 	default: // a heartbeat
 	}
 	m.wrote(name)
@@ -987,12 +987,20 @@ func (c *modelController) checkOpened(live *modelNode, by verify.Pod) {
 	c.fail("node %s was opened by a Pod that never existed", live.Name)
 }
 
+// turns has a kubelet say whether its Node is Ready, and since when.
+func (n *modelNode) turns(ready bool, now time.Time) {
+	if n.Ready != ready {
+		n.Ready, n.ReadySince = ready, now
+	}
+}
+
 // settle ends what disturbs, and lets time pass until every Node is decided. A Node that stays broken must stay tainted, and show why.
 func (m *model) settle() {
 	m.fault = false
 	for _, name := range m.nodesByName() {
 		node := m.nodes[name]
-		node.hostile, node.Ready = false, true
+		node.hostile = false
+		node.turns(true, m.now)
 		node.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionTrue}
 		node.Taints = slices.DeleteFunc(node.Taints, isGate)
 		if node.broken = m.chance(4); node.broken && len(m.profiles[0].HeldBy(node.Taints)) > 0 {

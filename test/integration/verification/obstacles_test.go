@@ -86,11 +86,11 @@ func TestADNSServiceUnderAnotherNameIsFoundByBothCommandsAndSettingItIsEnough(t 
 	found := checkObstacles(t, file)
 	require.NotEmpty(t, found)
 	assert.Equal(t, "all: rke2: it asks each server of the DNS Service kube-system/kube-dns, which does not exist: no Node passes"+next, found[0])
-	const skipped = "warning: profiles pool, shared, tried, check dns: the DNS Service kube-system/kube-dns does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it" + next + "."
+	const skipped = "warning: profiles pool, shared, tried, reports, check dns: the DNS Service kube-system/kube-dns does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it" + next + "."
 	assert.Equal(t, []string{skipped}, doctorObstacles(t), "of the policy in force")
 	nodekeep.SetPolicy(t, strings.ReplaceAll(verifying, "[kubernetes.default.svc]}", "[kubernetes.default.svc], servers: each}"))
 	defer nodekeep.SetPolicy(t, verifying)
-	assert.Equal(t, []string{"error: profiles pool, shared, tried, check dns: it asks each server of the DNS Service kube-system/kube-dns, which does not exist: no Node passes" + next + "."}, doctorObstacles(t))
+	assert.Equal(t, []string{"error: profiles pool, shared, tried, reports, check dns: it asks each server of the DNS Service kube-system/kube-dns, which does not exist: no Node passes" + next + "."}, doctorObstacles(t))
 
 	uses := func(dns string) {
 		t.Helper()
