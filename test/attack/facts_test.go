@@ -16,6 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // facts are what no attacker may change, by what they are about.
@@ -36,21 +37,28 @@ func ownOf(node, key string) bool {
 	return attackers(node) && key != "example.com/denied"
 }
 
+// taintsOf are the taints that no attacker may change. A kubelet may remove the label that says verified. Then its own Node is checked again.
+func taintsOf(node *corev1.Node) []string {
+	return slices.DeleteFunc(harness.TaintsOf(node), func(taint string) bool {
+		return node.Name == evil && strings.HasPrefix(taint, verify.Taint+"=recheck:")
+	})
+}
+
 // factOf is what of a Node may not change. Inventories change the labels that rules make of them: that is what they are for.
 func factOf(node *corev1.Node) string {
 	labels := maps.Clone(node.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "example.com/rack-") || ownOf(node.Name, key) })
 	if attackers(node.Name) {
-		return fmt.Sprint(node.UID, labels, harness.TaintsOf(node), node.Spec.Unschedulable)
+		return fmt.Sprint(node.UID, labels, taintsOf(node), node.Spec.Unschedulable)
 	}
 	if changing(node.Name) {
-		return fmt.Sprint(labels, harness.TaintsOf(node))
+		return fmt.Sprint(labels, taintsOf(node))
 	}
 	var says []string
 	for _, key := range []string{"nodekeep.dev/restored", "nodekeep.dev/taints", "example.com/note"} {
 		says = append(says, node.Annotations[key])
 	}
-	return fmt.Sprint(node.UID, labels, harness.TaintsOf(node), node.Spec.Unschedulable, node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, says, node.DeletionTimestamp)
+	return fmt.Sprint(node.UID, labels, taintsOf(node), node.Spec.Unschedulable, node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, says, node.DeletionTimestamp)
 }
 
 // recordFact is what of a record may not change. A kubelet's own labels are in the record of its Node.
