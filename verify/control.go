@@ -28,9 +28,12 @@ const controlsWanted = 2
 type Control struct {
 	Able int          // how many Nodes of the profile can run a control Pod
 	Pods []ControlPod // that this process created for these checks, and that are not being deleted; each on another Node
-	// Passed is when a verified Node of the profile last passed the checks that it has now.
+	// Passed is when so many other Nodes of the profile as are asked ([Control.Witnesses]) last passed the checks that it has now.
 	Passed time.Time
 }
+
+// Witnesses is how many other Nodes must pass what a Node fails, where so many can be asked. The kubelet of one alone can lie.
+func (c Control) Witnesses() int { return max(1, min(controlsWanted, c.Able)) }
 
 // ControlPod is a control Pod and its Node.
 type ControlPod struct {

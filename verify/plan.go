@@ -78,6 +78,7 @@ type Action struct {
 	Braked       bool         // DoWait with Recheck: see [Room]
 
 	reports    bool   // of an open Node whose profile only reports
+	asked      bool   // it is to be checked now, on request
 	heldBefore *Brake // DoRemove: what held the removal after the attempt before
 }
 
@@ -309,7 +310,7 @@ func opened(node *Node, profile CompiledProfile, progress Progress, now time.Tim
 	switch {
 	case progress.Reports:
 		action.Do, action.Progress = DoForget, progress.forgotten(now)
-	case progress.tried() > 0 && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == progress.Taint }):
+	case progress.tried() > 0 && hasTaint(node, progress.Taint):
 		action.Why = Why{CauseKeyChanged, progress.Taint} // else it would have been held
 	case progress.tried() > 0:
 		action.Do, action.Why = DoClose, Why{Cause: CauseTaintRemoved}
@@ -318,6 +319,11 @@ func opened(node *Node, profile CompiledProfile, progress Progress, now time.Tim
 		action.Why = progress.Last.Why()
 	}
 	return action
+}
+
+// hasTaint reports whether a Node has a taint of this key.
+func hasTaint(node *Node, key string) bool {
+	return slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool { return taint.Key == key })
 }
 
 // deleteAll deletes worker Pods one after another, then continues with the action.

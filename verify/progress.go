@@ -23,7 +23,7 @@ type Progress struct {
 	Label   string `json:"label,omitempty"`
 	Request string `json:"request,omitempty"` // the [RequestAnnotation] that was noted last, as a hash
 	Last    *Last  `json:"last,omitempty"`
-	// FailingSince is when the worker Pod of the first of the failed attempts was created.
+	// FailingSince is when the first of the failed attempts ended.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	// Removing is what nodekeep has removed to have this Node removed: its NodeClaim, its Machine. The Node goes with it.
 	Removing RemovalKind `json:"removing,omitempty"`
@@ -126,7 +126,7 @@ func (p Progress) after(last Last, created time.Time) Progress {
 		return p
 	}
 	if p.Failed++; p.Failed == 1 {
-		p.FailingSince = created
+		p.FailingSince = last.Time
 	}
 	p.RemovalHeld = nil
 	return p

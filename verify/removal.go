@@ -83,13 +83,14 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 // Some checks another Node can answer. For these, control Pods must have passed that were not started before the worker Pod. Two are asked, where so
 // many Nodes can be. An earlier result is not enough: the check may fail by now, too.
 //
-// For checks of the machine itself, another Node must have passed the same checks since this one fails.
+// For checks of the machine itself, other Nodes must have passed the same checks since this one fails: their worker Pods were created after its first
+// failed attempt had ended. A fault that began between would otherwise be taken for one of this Node.
 func (c Control) clears(record Action, now time.Time) (next Action, held *Brake) {
 	profile, asked := record.Profile, false
 	for _, name := range failedChecks(record.Judged) {
 		if profile.isNetwork(name) {
 			asked = true
-		} else if !c.Passed.After(record.Progress.FailingSince) || c.Passed.After(now) {
+		} else if !c.Passed.Add(-profile.longest()).After(record.Progress.FailingSince) || c.Passed.After(now) {
 			return record, noControl("no other Node of the profile has passed check %s since this one fails", name)
 		}
 	}

@@ -11,8 +11,12 @@ import (
 func (seen Observed) reported(profile CompiledProfile, progress Progress, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node := seen.Node
 	action := Action{Do: DoWait, State: StateOpen, Profile: profile, Progress: progress.of(profile, node.BootID), reports: true}
+	action.asked = progress.Last == nil && progress.Hash == profile.Hash && progress.BootID == node.BootID
 	if action.Progress.tried() > 0 {
 		action.State = StateFailing
+	}
+	if before := ParseProgress(node.Annotation); before.tried() > 0 && hasTaint(node, before.Taint) { // no profile has this key any more
+		return action.next(DoWait, Why{CauseKeyChanged, before.Taint}, time.Time{})
 	}
 	if key := Incomplete(node.Taints, cluster.Gate); key != "" { // its labels may change, and so its profile
 		return action.due(Why{CauseOtherTaint, key})
@@ -115,9 +119,13 @@ func (p Progress) forgotten(now time.Time) Progress {
 	return p
 }
 
-// confirms decides whether an attempt failed for a fault of this Node. Other tools may delete a Node because of that. So other Nodes must pass what
-// failed, as before a removal; see [Control.clears].
+// confirms decides whether an attempt failed for a fault of this Node. Other tools may delete a Node because of that. So it must fail twice in a row.
+// Other Nodes must pass what failed, as before a removal; see [Control.clears]. A fault that all shared and that has just ended is none of this Node.
 func (c Control) confirms(record Action, now time.Time) Action {
+	if record.Progress.Failed < 2 {
+		record.Progress.Last.Unconfirmed = true
+		return record
+	}
 	cleared, held := c.clears(record, now)
 	if held != nil {
 		record.Progress.Last.Unconfirmed = true
@@ -127,13 +135,21 @@ func (c Control) confirms(record Action, now time.Time) Action {
 }
 
 // shown is the action, or [DoShow] if the condition must be written. That goes before the next check, which can wait for long. The condition shows how the last
-// attempt ended. A Node that waits for the next one keeps it as it is.
+// attempt ended. A Node that waits for the next one keeps it as it is. Only False needs an attempt with these checks, on this boot.
 func (seen Observed) shown(action Action, now time.Time) Action {
-	progress := ParseProgress(seen.Node.Annotation)
-	if action.Acts() && action.Do != DoStart || !progress.Reports || !progress.Last.ofChecks() {
+	node := seen.Node
+	progress := ParseProgress(node.Annotation)
+	last := progress.of(action.Profile, node.BootID).Last
+	switch {
+	case action.Acts() && action.Do != DoStart:
+		return action
+	case !progress.Reports || !last.ofChecks():
+		if node.Verified.Status == corev1.ConditionFalse { // of another profile, other checks, or another boot
+			why := Why{Cause: CauseNotVerified}
+			action.Do, action.Show = DoShow, Projection{Status: corev1.ConditionUnknown, Reason: string(why.Cause), Message: why.Sentence(node.Name)}
+		}
 		return action
 	}
-	node, last := seen.Node, progress.Last
 	why := last.Why()
 	show := Projection{Status: last.status(node.Verified.Status), Reason: string(why.Cause), Message: why.Sentence(node.Name)}
 	later := !last.Time.After(now) && node.ShownAt.Before(last.Time.Truncate(time.Second))
@@ -176,21 +192,28 @@ func (seen Observed) strangers(profile CompiledProfile, now time.Time) (pod Pod,
 	return Pod{}, until, false
 }
 
-// LookAt is when a Node is to be looked at again that is open, and whose profile only reports. If it can only be to start a worker Pod, turn is true.
-// DaemonSets are taken to be ready: they are looked up when the Node's turn comes.
-func (p Profiles) LookAt(node *Node, gate string, now time.Time) (at time.Time, turn, fails bool) {
+// Look is when a Node is to be looked at again that is open, and whose profile only reports.
+type Look struct {
+	At    time.Time // zero: when the Node changes
+	Waits bool      // it can only be to start a worker Pod, so the Node waits in the line Turn first
+	Turn  Turn
+	Fails bool // its last attempt did not pass
+}
+
+// LookAt is when an open Node is to be looked at. DaemonSets are taken to be ready: they are looked up when the Node's turn comes.
+func (p Profiles) LookAt(node *Node, gate string, now time.Time) Look {
 	profile, _ := p.For(node.Labels)
 	seen := Observed{Node: node, DaemonSets: map[string]bool{}}
 	for _, name := range profile.Wait.DaemonSets {
 		seen.DaemonSets[name] = true
 	}
 	action := Plan(seen, p, Cluster{Gate: gate}, now)
-	fails = action.State == StateFailing
+	look := Look{At: now, Turn: action.Turn(), Fails: action.State == StateFailing}
 	switch action.Do {
 	case DoNothing, DoWait:
-		return action.Again, true, fails
+		look.At, look.Waits = action.Again, true
 	case DoStart:
-		return now, true, fails
+		look.Waits = true
 	}
-	return now, false, fails
+	return look
 }

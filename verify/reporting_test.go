@@ -27,6 +27,13 @@ func checked(profiles verify.Profiles, at time.Time, result verify.Verdict, atte
 	}.String()
 }
 
+// failedBefore is the annotation after failed attempts, of which the first was an hour ago.
+func failedBefore(profiles verify.Profiles, attempts int) string {
+	progress := verify.ParseProgress(checked(profiles, born.Add(-time.Minute), verify.VerdictFailed, attempts))
+	progress.Failed, progress.FailingSince = attempts, born.Add(-time.Hour)
+	return progress.String()
+}
+
 // says is a condition that says what the annotation of the Node says.
 func says(node *verify.Node, status corev1.ConditionStatus) {
 	last := verify.ParseProgress(node.Annotation).Last
@@ -153,6 +160,7 @@ func TestWhatCameOfTheChecksOfAnOpenNodeIsRecordedAndNothingElseChanges(t *testi
 		pod     func(*verify.Pod)
 		control verify.Control
 		before  corev1.ConditionStatus
+		failed  int // attempts before
 		want    verify.Do
 		result  verify.Verdict
 		status  corev1.ConditionStatus
@@ -160,7 +168,8 @@ func TestWhatCameOfTheChecksOfAnOpenNodeIsRecordedAndNothingElseChanges(t *testi
 		again   time.Duration // of the next check
 	}{
 		"passed":                                         {pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoReport, result: verify.VerdictPassed, status: corev1.ConditionTrue, cause: verify.CauseChecksPassed, again: time.Hour},
-		"failed, and verified Nodes pass":                {pod: ended(corev1.PodFailed, 1, refuses), control: verify.Control{Able: 2, Pods: []verify.ControlPod{passedOn("a"), passedOn("b")}}, before: corev1.ConditionTrue, want: verify.DoRecord, result: verify.VerdictFailed, status: corev1.ConditionFalse, cause: verify.CauseChecksFailed, again: 10 * time.Second},
+		"failed, and verified Nodes pass":                {failed: 1, pod: ended(corev1.PodFailed, 1, refuses), control: verify.Control{Able: 2, Pods: []verify.ControlPod{passedOn("a"), passedOn("b")}}, before: corev1.ConditionTrue, want: verify.DoRecord, result: verify.VerdictFailed, status: corev1.ConditionFalse, cause: verify.CauseChecksFailed, again: 20 * time.Second},
+		"failed once, and verified Nodes pass":           {pod: ended(corev1.PodFailed, 1, refuses), control: verify.Control{Able: 2, Pods: []verify.ControlPod{passedOn("a"), passedOn("b")}}, before: corev1.ConditionTrue, want: verify.DoRecord, result: verify.VerdictFailed, status: corev1.ConditionTrue, cause: verify.CauseUnconfirmed, again: 10 * time.Second},
 		"failed, and verified Nodes, too":                {pod: ended(corev1.PodFailed, 1, refuses), control: verify.Control{Able: 2, Pods: []verify.ControlPod{failedOn("a")}}, before: corev1.ConditionTrue, want: verify.DoRecord, result: verify.VerdictShared, status: corev1.ConditionTrue, cause: verify.CauseShared, again: time.Minute},
 		"the same, after a failure":                      {pod: ended(corev1.PodFailed, 1, refuses), control: verify.Control{Able: 2, Pods: []verify.ControlPod{failedOn("a")}}, before: corev1.ConditionFalse, want: verify.DoRecord, result: verify.VerdictShared, status: corev1.ConditionUnknown, cause: verify.CauseShared, again: time.Minute},
 		"the same, on a Node that is new":                {pod: ended(corev1.PodFailed, 1, refuses), control: verify.Control{Able: 2, Pods: []verify.ControlPod{failedOn("a")}}, want: verify.DoRecord, result: verify.VerdictShared, status: corev1.ConditionUnknown, cause: verify.CauseShared, again: time.Minute},
@@ -174,6 +183,9 @@ func TestWhatCameOfTheChecksOfAnOpenNodeIsRecordedAndNothingElseChanges(t *testi
 			profiles, node := planProfile(t, onlyReports), openNode()
 			if test.before != "" {
 				node.Verified = verify.Projection{Status: test.before, Reason: "x"}
+			}
+			if test.failed > 0 {
+				node.Annotation = failedBefore(profiles, test.failed)
 			}
 			pod, now := workerPod(node, profiles, test.pod), born.Add(5*time.Second)
 			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: test.control}, profiles, modelCluster, now)
@@ -204,14 +216,20 @@ func TestACheckOfTheMachineFailsANodeOnlyOnceAnotherNodeHasPassedItSince(t *test
 	})
 	for name, test := range map[string]struct {
 		passed time.Time
+		failed int
 		cause  verify.Cause
 	}{
-		"none has passed":           {cause: verify.CauseUnconfirmed},
-		"one has passed before":     {passed: born, cause: verify.CauseUnconfirmed},
-		"one has passed since then": {passed: born.Add(2 * time.Second), cause: verify.CauseChecksFailed},
+		"none has passed":                   {failed: 1, cause: verify.CauseUnconfirmed},
+		"others have passed before":         {failed: 1, passed: born.Add(-time.Hour), cause: verify.CauseUnconfirmed},
+		"others were asked before":          {failed: 1, passed: born.Add(-time.Hour + time.Minute), cause: verify.CauseUnconfirmed},
+		"others have passed since then":     {failed: 1, passed: born.Add(2 * time.Second), cause: verify.CauseChecksFailed},
+		"they have, and it has failed once": {passed: born.Add(2 * time.Second), cause: verify.CauseUnconfirmed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := openNode()
+			if test.failed > 0 {
+				node.Annotation = failedBefore(profiles, test.failed)
+			}
 			pod := workerPod(node, profiles, func(p *verify.Pod) {
 				ended(corev1.PodFailed, 0, `{"results":[]}`)(p)
 				p.Containers = append(p.Containers, verify.ContainerState{Name: "smi", Started: born.Add(2 * time.Second), Ended: true, ExitCode: 1})
@@ -251,6 +269,40 @@ func TestWhatAProfileReportedCountsNoMoreOnceItDoesNotSelectTheNode(t *testing.T
 			assert.Equal(t, string(verify.CauseNotVerified), action.Show.Reason)
 		})
 	}
+}
+
+// Other tools would act at once on a condition that a profile wrote which enforces, or that other checks have set.
+func TestFalseOfOtherChecksOrOfAnotherBootIsShownNoMore(t *testing.T) {
+	profiles := planProfile(t, onlyReports)
+	for name, change := range map[string]func(*verify.Progress){
+		"an enforcing profile wrote it": func(p *verify.Progress) { p.Reports = false },
+		"of other checks":               func(p *verify.Progress) { p.Hash = "other" },
+		"of an earlier boot":            func(p *verify.Progress) { p.BootID = "b0" },
+		"a check was asked for":         func(p *verify.Progress) { *p = p.Anew() },
+		"the annotation was removed":    func(p *verify.Progress) { *p = verify.Progress{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := openNode()
+			node.Annotation = failedBefore(profiles, 2)
+			says(node, corev1.ConditionFalse)
+			require.NotEqual(t, verify.DoShow, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do, "it is of these checks")
+			progress := verify.ParseProgress(node.Annotation)
+			change(&progress)
+			node.Annotation, node.Ready = progress.String(), false // so no check brings the next status
+			action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born)
+			require.Equal(t, verify.DoShow, action.Do)
+			assert.Equal(t, corev1.ConditionUnknown, action.Show.Status)
+			node.Verified = action.Show
+			assert.Equal(t, verify.DoWait, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do, "it is written once")
+		})
+	}
+}
+
+func TestATaintWhoseKeyNoProfileHasIsNamed(t *testing.T) {
+	profiles, node := planProfile(t, onlyReports), openNode()
+	node.Taints = []corev1.Taint{{Key: "former", Effect: corev1.TaintEffectNoSchedule}}
+	node.Annotation = verify.Progress{Attempts: 1, Taint: "former", Hash: "other", Last: &verify.Last{Result: verify.VerdictFailed}}.String()
+	assert.Equal(t, verify.CauseKeyChanged, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Why.Cause)
 }
 
 func TestAnOpenNodeThatPassedCanBeAskedByOthers(t *testing.T) {
@@ -300,17 +352,22 @@ func TestWhenAnOpenNodeIsLookedAt(t *testing.T) {
 	profiles := planProfile(t, func(p *verify.Profile) { onlyReports(p); p.Wait.DaemonSets = []string{"kube-system/cni"} })
 	now := born.Add(time.Minute)
 	node := openNode()
-	at, turn, fails := profiles.LookAt(node, gate, now)
-	assert.Equal(t, []any{now, true, false}, []any{at, turn, fails}, "DaemonSets are looked up once it is the Node's turn")
+	assert.Equal(t, verify.Look{At: now, Waits: true, Turn: verify.TurnReport}, profiles.LookAt(node, gate, now), "DaemonSets are looked up once it is the Node's turn")
 	node.Annotation = checked(profiles, born, verify.VerdictFailed, 3)
-	at, turn, fails = profiles.LookAt(node, gate, now)
-	assert.Equal(t, []any{now, false, true}, []any{at, turn, fails}, "its condition must be written")
+	assert.Equal(t, verify.Look{At: now, Turn: verify.TurnAgain, Fails: true}, profiles.LookAt(node, gate, now), "its condition must be written")
 	says(node, corev1.ConditionFalse)
 	node.Annotation = checked(profiles, now, verify.VerdictFailed, 3)
 	node.ShownAt = now
-	at, turn, _ = profiles.LookAt(node, gate, now)
-	assert.Equal(t, []any{now.Add(time.Minute).UTC(), true}, []any{at.UTC(), turn})
+	look := profiles.LookAt(node, gate, now)
+	assert.Equal(t, now.Add(time.Minute).UTC(), look.At.UTC())
+	assert.True(t, look.Waits)
+	assert.Equal(t, verify.TurnAgain, look.Turn, "a Node that fails does not wait for all that pass")
 	node.Ready = false
-	at, turn, _ = profiles.LookAt(node, gate, now.Add(time.Hour))
-	assert.Equal(t, []any{true, true}, []any{at.IsZero(), turn}, "the watch brings that it is Ready")
+	look = profiles.LookAt(node, gate, now.Add(time.Hour))
+	assert.True(t, look.At.IsZero())
+	node.Ready = true
+	node.Annotation = checked(profiles, born, verify.VerdictPassed, 0)
+	says(node, corev1.ConditionTrue)
+	node.Annotation = verify.ParseProgress(node.Annotation).Anew().String()
+	assert.Equal(t, verify.Look{At: now, Waits: true, Turn: verify.TurnAgain}, profiles.LookAt(node, gate, now), "asked for")
 }

@@ -14,13 +14,16 @@ type Turn int
 const (
 	TurnFirst  Turn = iota // the first attempt on a Node that takes no workloads
 	TurnRetry              // a later one
-	TurnReport             // a Node that takes workloads
+	TurnAgain              // a Node that takes workloads, and fails, or is to be checked now
+	TurnReport             // any other Node that takes workloads
 	turns
 )
 
 // Turn is in which line the Node of an action waits to start a worker Pod.
 func (a Action) Turn() Turn {
 	switch {
+	case a.Profile.Reports() && (a.asked || a.Progress.tried() > 0):
+		return TurnAgain
 	case a.Profile.Reports():
 		return TurnReport
 	case a.First:

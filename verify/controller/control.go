@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -111,12 +112,13 @@ func (c *Controller) controlChanged(before, after *pod) {
 	c.enqueueTrials()
 }
 
-// controlOf is what is known of the control of a profile. An open Node that is itself being checked answers for no other one, and not for itself.
-func (c *Controller) controlOf(profile verify.CompiledProfile) verify.Control {
+// controlOf is what is known of the control of a profile for a Node; empty: for none. An open Node that is itself being checked answers for no other
+// one, and not for itself.
+func (c *Controller) controlOf(profile verify.CompiledProfile, about string) verify.Control {
 	checked := c.checkedOpen(profile.Name)
 	known := verify.Control{Able: c.standing.able(profile.Name) - checked.Len()}
 	for _, one := range c.controls.all() {
-		if one = c.observed(one); one.key == profile.ControlKey() && one.Deleted.IsZero() && !checked.Has(one.On) {
+		if one = c.observed(one); one.key == profile.ControlKey() && one.Deleted.IsZero() && one.On != about && !checked.Has(one.On) {
 			known.Pods = append(known.Pods, one.ControlPod)
 		}
 	}
@@ -146,14 +148,54 @@ func (c *Controller) observed(one control) control {
 	return one
 }
 
-// lastPassed is when a verified Node of a profile last passed its checks.
-func (c *Controller) lastPassed(profile string) (last time.Time) {
-	for n := range all[node](c.nodes) {
-		if n.profile == profile && n.passed.After(last) && !n.passed.After(c.Now()) {
-			last = n.passed
+// witnesses are the last Nodes that passed the checks of each profile. They are looked for once a second at most: there may be 100,000 Nodes.
+type witnesses struct {
+	mu     sync.Mutex
+	at     time.Time
+	latest map[string][]pass // by profile, the latest first
+}
+
+// pass is when a Node passed.
+type pass struct {
+	node string
+	at   time.Time
+}
+
+// last is when so many Nodes of a profile, without one, last passed its checks; zero: so many have not.
+func (w *witnesses) last(c *Controller, profile, without string, wanted int) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := c.Now(); now.Sub(w.at) >= time.Second || now.Before(w.at) {
+		w.at, w.latest = now, latestPasses(all[node](c.nodes), now)
+	}
+	for _, one := range w.latest[profile] {
+		if one.node == without {
+			continue
+		}
+		if wanted--; wanted == 0 {
+			return one.at
 		}
 	}
-	return last
+	return time.Time{}
+}
+
+// latestPasses are the three latest of each profile: two are asked for, without one.
+func latestPasses(nodes iter.Seq[*node], now time.Time) map[string][]pass {
+	const wanted = 3
+	latest := map[string][]pass{}
+	for n := range nodes {
+		if n.passed.IsZero() || n.passed.After(now) {
+			continue
+		}
+		of := latest[n.profile]
+		if len(of) == wanted && !n.passed.After(of[wanted-1].at) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(of, n.passed, func(one pass, at time.Time) int { return at.Compare(one.at) })
+		of = slices.Insert(of, at, pass{n.name, n.passed})
+		latest[n.profile] = of[:min(len(of), wanted)]
+	}
+	return latest
 }
 
 // workControls starts a control Pod of a profile. Without a profile it deletes the control Pods whose time is over, and those of others.
@@ -218,7 +260,7 @@ func (c *Controller) sweepControl(ctx context.Context, one control, known map[st
 
 // startControl starts a control Pod of a profile on one of its verified Nodes that has none, whichever.
 func (c *Controller) startControl(ctx context.Context, profile verify.CompiledProfile) error {
-	known, since := c.controlOf(profile), c.controls.wanted(profile.Name)
+	known, since := c.controlOf(profile, ""), c.controls.wanted(profile.Name)
 	if !known.Due(profile, since, c.Now()) {
 		return nil
 	}

@@ -58,6 +58,7 @@ type Controller struct {
 	memory      memory
 	standing    standing
 	controls    controls
+	witnesses   witnesses
 	trials      trials
 	brakes      brakes
 	told        told
@@ -200,10 +201,10 @@ func (c *Controller) nodeChanged(before, after *node) {
 	switch {
 	case after == nil:
 		c.queue.Add(before.name)
-	case isHeld, wasHeld, after.full != nil, before != nil && (!same || before.reports && after.due.IsZero()):
+	case isHeld, wasHeld, after.full != nil, before != nil && (!same || before.reports && after.look.At.IsZero()):
 		c.queue.Add(after.name)
-	case !after.due.IsZero():
-		c.queue.AddAfter(after.name, after.due.Sub(c.Now()))
+	case !after.look.At.IsZero():
+		c.queue.AddAfter(after.name, after.look.At.Sub(c.Now()))
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 		}
 		s.open[n.profile] += by * oneIf(!n.held)
 		s.controls[n.profile] += by * oneIf(n.controls)
-		s.failing[n.profile] += by * oneIf(n.failing)
+		s.failing[n.profile] += by * oneIf(n.look.Fails)
 		s.takers += by * oneIf(n.takes)
 		s.rechecked[n.profile] += by * oneIf(n.rechecked)
 		counts += by * oneIf(n.counts)

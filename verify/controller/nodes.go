@@ -26,9 +26,8 @@ type node struct {
 	fails              bool         // see [verify.Profiles.Fails]
 	passed             time.Time    // see [verify.Profiles.PassedAt]
 	full               *verify.Node // nil: the plan has nothing to do
-	// Of an open Node whose profile only reports; see [verify.Profiles.LookAt]. It is read live then.
-	reports, turn, failing bool
-	due                    time.Time
+	reports            bool         // it is open, and its profile only reports: it is read live when look says so
+	look               verify.Look
 }
 
 // GetObjectMeta is for the informer.
@@ -50,7 +49,7 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, gate string, now time
 		slim.fails, slim.passed = profiles.Fails(&full), profiles.PassedAt(&full)
 		slim.held = len(profiles.HeldBy(slim.taints)) > 0
 		if slim.reports = !slim.held && !full.Deleting && profile.Reports(); slim.reports {
-			slim.due, slim.turn, slim.failing = profiles.LookAt(&full, gate, now)
+			slim.look = profiles.LookAt(&full, gate, now)
 			return nil
 		}
 		if slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {

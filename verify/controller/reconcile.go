@@ -77,6 +77,9 @@ func (c *Controller) act(ctx context.Context, n *node, action verify.Action, pro
 			return err
 		}
 		c.report(n, action)
+		if action.Do == verify.DoReport { // also if an admission policy drops the annotation that ends the attempt
+			return c.deletePod(ctx, action)
+		}
 	case verify.DoShow:
 		if err := c.patchStatus(ctx, n, action.Show); err != nil {
 			return err
@@ -182,6 +185,9 @@ func (c *Controller) record(ctx context.Context, n *node, action verify.Action, 
 		return err
 	}
 	c.reportAttempt(n, action)
+	if action.Profile.Reports() { // as above
+		return c.deletePod(ctx, action)
+	}
 	if held != nil && action.Judged.Verdict == verify.VerdictFailed {
 		c.reportHeld(n, action)
 	}
@@ -204,15 +210,17 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		}
 		held = len(profiles.HeldBy(n.taints)) > 0
 	}
-	if !held && n.reports {
+	seen.Served = c.memory.of(n.uid).served
+	seen.Node = n.planned()
+	profile, selected := profiles.For(seen.Node.Labels)
+	if !held && (n.reports || profile.Reports()) {
 		return c.observeOpen(ctx, n, seen, profiles)
 	}
 	if len(seen.Pods) == 0 && !held {
 		c.memory.settled(n.uid)
 	}
-	seen.Served = c.memory.of(n.uid).served
-	if seen.Node = n.planned(); !held {
-		if profile, selected := profiles.For(seen.Node.Labels); selected && n.full != nil {
+	if !held {
+		if selected && n.full != nil {
 			seen.Room = new(c.standing.room(n, profile.Name, c.Now()))
 		}
 		return n, seen, nil
@@ -228,10 +236,10 @@ func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Ob
 	seen.Waits, seen.Refused, seen.Shown = own.waits, own.refused, own.shown
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
-		seen.Control = c.controlOf(profile)
+		seen.Control = c.controlOf(profile, n.name)
 	}
 	if (profile.Removes() || profile.Reports()) && len(seen.Pods) > 0 {
-		seen.Control.Passed = c.lastPassed(profile.Name)
+		seen.Control.Passed = c.witnesses.last(c, profile.Name, n.name, seen.Control.Witnesses())
 	}
 	for i := range seen.Pods {
 		if seen.Pods[i].UID == own.own.UID && own.skipped != "" {

@@ -63,10 +63,12 @@ func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, 
 // removals reads live what the decision depends on. An error is that something has changed: decide again. What cannot be read holds the removal.
 func (c *Controller) removals(ctx context.Context, n *node, action verify.Action) (remove.Stored, verify.Removals, remove.Target, error) {
 	seen := verify.Removals{Nodes: map[string]bool{}}
+	closes := map[string]bool{}
+	for _, profile := range c.Profiles().All() {
+		closes[profile.Name] = !profile.Reports()
+	}
 	for one := range all[node](c.nodes) {
-		if one.profile != "" {
-			seen.Selected++
-		}
+		seen.Selected += oneIf(closes[one.profile])
 		if one.profile == action.Profile.Name {
 			seen.Nodes[one.uid] = one.fails
 		}

@@ -21,14 +21,14 @@ func (c *Controller) observeOpen(ctx context.Context, n *node, seen verify.Obser
 	} else if idle {
 		c.queue.AddAfter(n.name, forgotten.Sub(now))
 	}
-	due := !n.due.IsZero() && !now.Before(n.due)
+	due := !n.look.At.IsZero() && !now.Before(n.look.At)
 	switch {
-	case !c.Leading() || idle && n.due.IsZero():
+	case !c.Leading() || idle && n.look.At.IsZero():
 		return n, verify.Observed{}, nil
 	case idle && !due:
-		c.queue.AddAfter(n.name, n.due.Sub(now))
+		c.queue.AddAfter(n.name, n.look.At.Sub(now))
 		return n, verify.Observed{}, nil
-	case idle && n.turn && !c.hasTurn(n.name):
+	case idle && n.look.Waits && !c.hasTurn(n):
 		return n, verify.Observed{}, errNoTurn
 	}
 	live, err := c.readNode(ctx, n)
@@ -40,10 +40,10 @@ func (c *Controller) observeOpen(ctx context.Context, n *node, seen verify.Obser
 }
 
 // hasTurn reports whether it is a Node's turn to be checked. Until then it waits in line, after all Nodes that take no workloads.
-func (c *Controller) hasTurn(name string) (has bool) {
+func (c *Controller) hasTurn(n *node) (has bool) {
 	c.starting(func(starts *verify.Starts) {
-		if has = starts.Has(name); !has {
-			starts.Want(name, verify.TurnReport)
+		if has = starts.Has(n.name); !has {
+			starts.Want(n.name, n.look.Turn)
 		}
 	})
 	return has

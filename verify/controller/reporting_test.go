@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,41 @@ func TestARestartChecksNoNodeAgainBeforeItIsDue(t *testing.T) {
 	assert.Less(t, b.gets()-gets, len(names), "those that are not due are not read")
 }
 
+// Else the worker Pods of such Nodes would take the places of all others.
+func TestAnAdmissionPolicyThatDropsTheAnnotationLeavesNoWorkerPod(t *testing.T) {
+	b := reporting(t, passes)
+	b.mu.Lock()
+	b.strips = true
+	b.mu.Unlock()
+	b.open("n1", passes)
+	c, stop := b.process()
+	defer stop()
+	b.waitFor("it must be checked", func() bool { return b.wroteTimes("create pods") > 0 })
+	b.waitFor("its worker Pod goes", func() bool { return len(b.podList()) == 0 && c.queue.Len() == 0 })
+}
+
+// A kubelet can have its own Node pass whatever is asked.
+func TestTheNodesThatPassedLastAreKnownWithoutTheNodeInQuestion(t *testing.T) {
+	now := time.Now()
+	var nodes []*node
+	for i, ago := range []time.Duration{time.Hour, time.Minute, time.Second, 2 * time.Second, -time.Hour} {
+		nodes = append(nodes, &node{name: fmt.Sprint("n", i), profile: "p", passed: now.Add(-ago)})
+	}
+	nodes = append(nodes, &node{name: "never", profile: "p"}, &node{name: "other", profile: "q", passed: now})
+	w := witnesses{at: now, latest: latestPasses(slices.Values(nodes), now)}
+	c := &Controller{Options: Options{Now: func() time.Time { return now }}}
+	for _, test := range []struct {
+		without string
+		wanted  int
+		want    time.Time
+	}{
+		{"", 1, now.Add(-time.Second)}, {"", 2, now.Add(-2 * time.Second)}, {"n2", 1, now.Add(-2 * time.Second)}, {"n2", 2, now.Add(-time.Minute)}, {"n2", 3, time.Time{}},
+	} {
+		assert.Equal(t, test.want, w.last(c, "p", test.without, test.wanted), "%+v", test)
+	}
+	assert.Zero(t, w.last(c, "q", "other", 1))
+}
+
 // gets is how often a Node was read live.
 func (b *bed) gets() (gets int) {
 	for _, action := range b.client.Actions() {
@@ -223,7 +259,7 @@ func TestManyNodesThatAreDueTakeLittleMemoryAndNoCallsWhileTheyWait(t *testing.T
 	for i := range many {
 		slim := nodeOf(object(i), profiles, "", b.now())
 		require.Nil(t, slim.full)
-		require.True(t, slim.reports && slim.turn && !slim.due.IsZero())
+		require.True(t, slim.reports && slim.look.Waits && !slim.look.At.IsZero())
 		starts.Want(slim.name, verify.TurnReport)
 		held = append(held, slim)
 	}
