@@ -258,7 +258,7 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	case notReady:
 		return deletePod(pod, "the Node is not ready for Pods; this attempt does not count", action, now), true
 	}
-	action.Do, action.Why, action.Progress = DoRecord, last.Why(), progress.after(last, pod.Created)
+	action.Do, action.Why, action.Progress = DoRecord, last.Why(), progress.after(last)
 	switch {
 	case judged.Verdict == VerdictFailed:
 		action = seen.removal(action, progress, profiles, now)

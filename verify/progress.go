@@ -112,9 +112,9 @@ func (p Progress) untried() Progress {
 	return p
 }
 
-// after is the progress once an attempt did not pass whose worker Pod was created at this time. A failure that a verified Node has, too, is no attempt
-// of this Node. An attempt that was inconclusive says nothing about brakes.
-func (p Progress) after(last Last, created time.Time) Progress {
+// after is the progress once an attempt did not pass. A failure that a verified Node has, too, is no attempt of this Node. An attempt
+// that was inconclusive says nothing about brakes.
+func (p Progress) after(last Last) Progress {
 	last.Message = cut(last.Message, maxMessage)
 	p.Last = &last
 	if last.Result == VerdictShared {

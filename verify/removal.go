@@ -83,7 +83,7 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 // Some checks another Node can answer. For these, control Pods must have passed that were not started before the worker Pod. Two are asked, where so
 // many Nodes can be. An earlier result is not enough: the check may fail by now, too.
 //
-// For checks of the machine itself, other Nodes must have passed the same checks since this one fails: their worker Pods were created after its first
+// For checks of the machine itself, other Nodes must have passed the same checks since this one fails. Their worker Pods were created after its first
 // failed attempt had ended. A fault that began between would otherwise be taken for one of this Node.
 func (c Control) clears(record Action, now time.Time) (next Action, held *Brake) {
 	profile, asked := record.Profile, false
