@@ -28,7 +28,7 @@ const controlsWanted = 2
 type Control struct {
 	Able int          // how many Nodes of the profile can run a control Pod
 	Pods []ControlPod // that this process created for these checks, and that are not being deleted; each on another Node
-	// Passed is when so many other Nodes of the profile as are asked ([Control.Witnesses]) last passed the checks that it has now.
+	// Passed is when other Nodes of the profile last passed the checks that it has now: so many as [Control.Witnesses].
 	Passed time.Time
 }
 
