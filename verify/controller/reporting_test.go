@@ -153,6 +153,24 @@ func TestARestartChecksNoNodeAgainBeforeItIsDue(t *testing.T) {
 	assert.Less(t, b.gets()-gets, len(names), "those that are not due are not read")
 }
 
+// A kubelet may write any condition of its own Node, and deny that it was checked. It harms no other Node.
+func TestAConditionThatAKubeletWritesIsCorrectedAndNoOtherNodeIsTouched(t *testing.T) {
+	b := reporting(t, passes, "evil", "n1")
+	_, stop := b.process()
+	defer stop()
+	b.waitFor("both must pass", b.each([]string{"evil", "n1"}, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
+	other := b.node("n1")
+	b.change("evil", func(n *corev1.Node) {
+		for i := range n.Status.Conditions {
+			if n.Status.Conditions[i].Type == verify.Condition {
+				n.Status.Conditions[i].Status, n.Status.Conditions[i].Reason = corev1.ConditionFalse, "Forged"
+			}
+		}
+	})
+	b.waitFor("the condition says again what its checks said", b.stands("evil", corev1.ConditionTrue, verify.CauseChecksPassed))
+	assert.Equal(t, other, b.node("n1"))
+}
+
 // Else the worker Pods of such Nodes would take the places of all others.
 func TestAnAdmissionPolicyThatDropsTheAnnotationLeavesNoWorkerPod(t *testing.T) {
 	b := reporting(t, passes)
