@@ -55,7 +55,10 @@ More than three labels of one domain are one line if the same clients set them. 
 This works before nodekeep is installed, too. It does not read devices: for it, they are not known. Changes are
 counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
-A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.`,
+A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.
+
+With Helm, let the chart make the manifest of the values that you install: helm template with --values and
+--show-only templates/policy.yaml. Check it once more after the upgrade: it prints "Changes: none".`,
 		Example: `
 			# Errors in a file
 			nodekeep policy check policy.yaml

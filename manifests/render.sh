@@ -56,7 +56,7 @@ render nodekeep-monitoring.yaml "what Prometheus reads by its operator: kubectl 
 	--set crd.create=true,policy.labels.protected=inline,metrics.secure=true,rules.devices=true,rules.features=true,verify.enabled=true --set-json policy.verify="$removals" \
 	--show-only templates/access.yaml --show-only templates/capture-rbac.yaml --show-only templates/webhook-rbac.yaml --show-only templates/metrics-rbac.yaml \
 	--show-only templates/capture.yaml --show-only templates/webhook.yaml --show-only templates/webhook-configurations.yaml \
-	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/governance.yaml --show-only templates/policy.yaml --show-only templates/crd.yaml \
+	--show-only templates/gate.yaml --show-only templates/guards.yaml --show-only templates/governance.yaml --show-only templates/gatekey.yaml --show-only templates/policy.yaml --show-only templates/crd.yaml \
 	--show-only templates/verify-checks.yaml --show-only templates/verify-rbac.yaml --show-only templates/verify-guard.yaml --show-only templates/verify.yaml
 
 if [[ $check ]]; then

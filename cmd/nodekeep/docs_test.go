@@ -102,6 +102,42 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 	}
 }
 
+// Values of the last release, or of a command, are in no file that an operator checks. Those that a file lost would stay in force silently.
+func TestEveryUpgradeThatIsShownTakesAllItsValuesFromTheFile(t *testing.T) {
+	shown := map[string]string{}
+	for page, content := range pages(t) {
+		for n, block := range regexp.MustCompile("(?ms)^ *```\\w*\n(.*?)^ *```").FindAllStringSubmatch(content, -1) {
+			shown[fmt.Sprintf("%s, block %d", page, n)] = block[1]
+		}
+		for n, code := range regexp.MustCompile("`helm [^`]*`").FindAllString(content, -1) {
+			shown[fmt.Sprintf("%s, command %d", page, n)] = strings.Trim(code, "`")
+		}
+	}
+	for _, folder := range []string{"../../cli", "../../manifests/chart"} {
+		require.NoError(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			shown[path] = string(content)
+			return err
+		}))
+	}
+	upgrades := 0
+	for where, text := range shown {
+		assert.NotRegexp(t, `--(reuse|reset-then-reuse)-values`, text, where)
+		for _, command := range regexp.MustCompile(`helm (?:install|upgrade) \w+ manifests/chart(?:.*\\\n)*.*`).FindAllString(text, -1) {
+			assert.Contains(t, command, "--values values.yaml", where)
+			assert.NotContains(t, command, "--set", where)
+			if strings.HasPrefix(command, "helm upgrade") {
+				upgrades++
+				assert.Contains(t, command, "--reset-values", where)
+			}
+		}
+	}
+	assert.Greater(t, upgrades, 5, "the pages must have been read")
+}
+
 // Rows of tables and blocks of code cannot be broken.
 func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
 	for page, content := range pages(t) {
