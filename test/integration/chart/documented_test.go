@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,21 +20,44 @@ import (
 // documented are the commands of the console blocks under a heading of docs/operating.md, block by block, comments left out.
 func documented(t *testing.T, heading string) (blocks []string) {
 	t.Helper()
+	for _, block := range blocksOf(t, heading, "console") {
+		blocks = append(blocks, regexp.MustCompile(`(?m)^ *\$ `).ReplaceAllString(block, ""))
+	}
+	return blocks
+}
+
+// containing is the first block that has a text.
+func containing(t *testing.T, blocks []string, text string) string {
+	t.Helper()
+	n := slices.IndexFunc(blocks, func(block string) bool { return strings.Contains(block, text) })
+	require.GreaterOrEqual(t, n, 0, "no block has %q", text)
+	return blocks[n]
+}
+
+// blocksOf are the blocks of a language under a heading of docs/operating.md.
+func blocksOf(t *testing.T, heading, language string) (blocks []string) {
+	t.Helper()
 	content, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(content), "\n"+heading+"\n")
 	require.True(t, found, "the page has no heading %q", heading)
 	level, _, _ := strings.Cut(heading, " ")
 	section = regexp.MustCompile(`\n#{2,`+fmt.Sprint(len(level))+`} `).Split(section, 2)[0]
-	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		blocks = append(blocks, regexp.MustCompile(`(?m)^ *\$ `).ReplaceAllString(block[1], ""))
+	for _, block := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		blocks = append(blocks, block[1])
 	}
 	require.NotEmpty(t, blocks)
 	return blocks
 }
 
-// typed runs commands as an admin types them in a checkout.
+// typed runs commands as an admin types them in a checkout, with the values that the page shows.
 func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
+	t.Helper()
+	return typedWith(t, own.Binary(), own.AdminKubeconfig(), containing(t, blocksOf(t, "## Install", "yaml"), "repository:"), commands)
+}
+
+// typedWith runs commands in a checkout with a file of values.
+func typedWith(t *testing.T, nodekeep, kubeconfig, values, commands string) *exec.Cmd {
 	t.Helper()
 	programs := t.TempDir()
 	helmBinary, err := harness.Helm()
@@ -42,7 +66,7 @@ func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
 		require.NoError(t, os.Symlink(path, filepath.Join(programs, name)))
 	}
 	// capture does not run in these tests, so nothing is gained by waiting for it.
-	impatient := "#!/bin/sh\nexec '" + own.Binary() + "' \"$@\" --settle 1s --patience 1s\n"
+	impatient := "#!/bin/sh\ncase $1 in uninstall) set -- \"$@\" --settle 1s --patience 1s;; esac\nexec '" + nodekeep + "' \"$@\"\n"
 	require.NoError(t, os.WriteFile(filepath.Join(programs, "nodekeep"), []byte(impatient), 0o755))
 	// make builds the program that the tests have built already.
 	commands = strings.ReplaceAll(commands, "make uninstall", "make uninstall --old-file=build BIN="+programs)
@@ -52,10 +76,11 @@ func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
 	for _, entry := range entries {
 		require.NoError(t, os.Symlink(filepath.Join(harness.Root(), entry.Name()), filepath.Join(checkout, entry.Name())))
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(checkout, "values.yaml"), []byte(values), 0o600))
 	command := exec.CommandContext(t.Context(), "bash", "-e", "-c", commands)
 	command.Dir = checkout
 	command.Stdin = strings.NewReader("y\n") // the answer to uninstall's question
-	command.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+own.AdminKubeconfig(), "HOME="+programs)
+	command.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig, "HOME="+programs)
 	return command
 }
 
@@ -64,9 +89,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	own.TimeoutSeconds = harness.Patient
 	installs := documented(t, "## Install")
-	byHelm, byKubectl := installs[0], installs[1]
-	require.Contains(t, byHelm, "helm install")
-	require.Contains(t, byKubectl, "kubectl apply")
+	byHelm, byKubectl := containing(t, installs, "helm install"), containing(t, installs, "kubectl apply")
 	run := func(t *testing.T, commands string) {
 		t.Helper()
 		out, err := typed(t, own, commands).CombinedOutput()
@@ -89,7 +112,7 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 			}
 			if strings.Contains(commands, "helm") {
 				for _, upgrade := range documented(t, "## Upgrade") {
-					run(t, upgrade)
+					run(t, strings.ReplaceAll(upgrade, "REVISION", "1"))
 				}
 			}
 			own.WaitGating(t, true)
