@@ -60,6 +60,15 @@ func TestThePolicyThatWasCheckedIsTheOneThatHelmInstallsAndARollbackReturnsToThe
 	_, after, _ = strings.Cut(r.types(t, second, change), "Release \"nodekeep\" has been upgraded")
 	assert.NotRegexp(t, none, after)
 	assert.Regexp(t, `labels.onConflict +restoreStored +keepNode`, after, "what kubectl has set stays, and the second check names it")
+
+	out, err = kubectl(t.Context(), "patch", "nodepolicy", "default", "--type=merge", "--field-manager=kubectl-edit", "-p", `{"spec": {"cordon": "ignore"}}`)
+	require.NoError(t, err, out)
+	_, err = r.tryHelm(t, "rollback", "nodekeep", "1")
+	require.ErrorContains(t, err, `conflict with "kubectl-edit"`, "a hook takes no field from another owner")
+	r.helm(t, "rollback", "nodekeep", "8")
+	values := append(set("policy.cordon=keep", "policy.retention=240h"), "--force-conflicts")
+	r.upgrade(t, values...)
+	assert.JSONEq(t, `{"cordon": "keep", "retention": "240h", "labels": {"onConflict": "restoreStored"}}`, r.policyField(t, "{.spec}"))
 }
 
 // The pages say so.
@@ -80,8 +89,7 @@ func TestWithoutServerSideApplyNoRollbackReturnsToTheFirstRevisionAndItFails(t *
 
 	require.ErrorContains(t, err, `nodepolicies.nodekeep.dev "default" already exists`)
 	assert.JSONEq(t, `{"retention": "2h"}`, r.policyField(t, "{.spec}"))
-	r.upgrade(t, revision("4h")...) // takes the object over again, as it is
-	r.upgrade(t, revision("4h")...)
+	r.helm(t, "rollback", "nodekeep", "3") // the one that failed is pending, and nothing else would end that
 	r.upgrade(t, revision("1h")...)
 	assert.JSONEq(t, `{"retention": "1h"}`, r.policyField(t, "{.spec}"), "an upgrade with the old values does")
 }
