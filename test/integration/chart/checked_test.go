@@ -89,7 +89,10 @@ func TestWithoutServerSideApplyNoRollbackReturnsToTheFirstRevisionAndItFails(t *
 
 	require.ErrorContains(t, err, `nodepolicies.nodekeep.dev "default" already exists`)
 	assert.JSONEq(t, `{"retention": "2h"}`, r.policyField(t, "{.spec}"))
-	r.helm(t, "rollback", "nodekeep", "3") // the one that failed is pending, and nothing else would end that
+	_, err = r.tryHelm(t, append([]string{"upgrade", "nodekeep", harness.Chart(), "--reset-values"}, revision("1h")...)...)
+	require.ErrorContains(t, err, "another operation (install/upgrade/rollback) is in progress")
+	_, err = r.tryHelm(t, "rollback", "nodekeep", "5")
+	require.ErrorContains(t, err, `cannot patch "default" with kind NodePolicy`, "but nothing is pending any more")
 	r.upgrade(t, revision("1h")...)
 	assert.JSONEq(t, `{"retention": "1h"}`, r.policyField(t, "{.spec}"), "an upgrade with the old values does")
 }
