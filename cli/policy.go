@@ -57,8 +57,8 @@ counted; the first of the Nodes are named with -o wide. Nothing is changed.
 
 A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.
 
-With Helm, let the chart make the manifest of the values that you install. That is helm template with --values and
---show-only templates/policy.yaml. Check it once more after the upgrade: it prints "Changes: none".`,
+With Helm, check what the chart's template policy.yaml makes of the values that you install (docs/operating.md).
+Check it once more after the upgrade: it prints "Changes: none".`,
 		Example: `
 			# Errors in a file
 			nodekeep policy check policy.yaml

@@ -90,7 +90,8 @@ func TestPolicyCheckShowsWhatIsKeptAndFirstWhatNoOperatorSet(t *testing.T) {
 	requireGolden(t, "policy-kept", a.RequireDone(t).Out)
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))
 	require.NoError(t, err)
-	_, documented, _ := strings.Cut(string(page), "$ nodekeep policy check policy.yaml --against-cluster\n")
+	_, section, _ := strings.Cut(string(page), "\n## What would be kept\n")
+	_, documented, _ := strings.Cut(section, "$ nodekeep policy check policy.yaml --against-cluster\n")
 	documented, _, _ = strings.Cut(documented, "```")
 	require.Contains(t, documented, "vendor-agent")
 	for line := range strings.Lines(documented) {
