@@ -17,7 +17,7 @@ type said struct{ field, value string }
 func contentChanges(now, then []policy.Line) []SettingChange {
 	before, after := newSide(now), newSide(then)
 	nowOnly, thenOnly := before.without(after), after.without(before)
-	var changes []SettingChange
+	changes := []SettingChange{}
 	for _, field := range slices.Sorted(maps.Keys(union(nowOnly, thenOnly))) {
 		was, is := nowOnly[field], thenOnly[field]
 		for i := range max(len(was), len(is)) {
