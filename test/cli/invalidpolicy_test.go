@@ -33,7 +33,7 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 		says string
 	}{
 		"cannot be used": {func() { nodekeep.ForcePolicy(t, policytest.Manifest(refusedByNow)) }, "NodePolicy default cannot be used: "},
-		"is deleted":     {func() { nodekeep.DeletePolicy(t) }, "there is no NodePolicy default: "},
+		"is deleted":     {func() { nodekeep.DeletePolicy(t) }, "there is no NodePolicy default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodekeep.SetPolicy(t, policytest.Manifest(lastGood))
@@ -73,9 +73,9 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 				{"gate lift " + spoiled + " --yes", 0, "gate lifted", false},
 				{"verify run " + open + " --yes", 0, "taint example.com/new:NoSchedule added", false},
 				{"verify release " + held + " --yes", 0, "released without verification", false},
-				{"rollback " + open + " --to 2 --yes", 0, "node/" + open, false},
-				{"forget " + away + " --yes", 0, "node/" + away + " forgotten", false},
-				{"prune --deleted-before 20000h --yes", 0, prefix + "-old", true},
+				{"rollback " + open + " --to 2 --yes", 0, open + ": ", false},
+				{"forget " + away + " --yes", 0, "node/" + away + " forgotten", true},
+				{"prune --older-than=22000h --yes", 0, "", true},
 				{"uninstall --dry-run", 0, "", true},
 			} {
 				a := run(t, strings.Fields(one.command)...)
@@ -84,9 +84,13 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 				if one.silent {
 					continue
 				}
-				assert.Equal(t, 1, strings.Count(a.ErrOut, c.says), "%s: one sentence\n%s", one.command, a.ErrOut)
-				assert.Contains(t, a.ErrOut, instead, one.command)
+				assert.Equal(t, 1, strings.Count(a.ErrOut, c.says), "%s\n%s", one.command, a.ErrOut)
+				_, after, _ := strings.Cut(a.ErrOut, c.says)
+				sentence, _, _ := strings.Cut(after, "\n")
+				assert.True(t, strings.HasSuffix(sentence+"\n", instead), "%s: one line\n%s", one.command, a.ErrOut)
 			}
+			assert.Nil(t, recordOf(t, prefix+"-old"), "pruned")
+			assert.Equal(t, "a", labelsOf(t, open)["team"], "rolled back")
 			if name == "cannot be used" {
 				for _, err := range []string{"spec.retention", "spec.labels.keep[0]"} {
 					assert.Contains(t, run(t, "doctor").Out, err, "doctor names all errors")
