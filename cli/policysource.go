@@ -127,7 +127,7 @@ var errNotServed = errors.New("this cluster has no CustomResourceDefinition " + 
 // incident may be due to it.
 func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
 	found, err := c.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
-	spoiled := apierrors.IsInternalError(err) // so it answers if it cannot decode what is stored
+	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
 	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
 		return in, c.failed(c.toPolicy(), err)
 	}

@@ -79,7 +79,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		},
 		"it cannot be used": {
 			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
-			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"boolean\": must be a string; put it in quotes (and 1 more error, which nodekeep policy check names): " + last + ".\n",
+			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"false\": must be a string; put it in quotes (and 1 more error, which nodekeep policy check names): " + last + ".\n",
 		},
 		"the API server knows none": {
 			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, false,

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -105,15 +107,18 @@ func orderChanges(now, then []policy.Line) (changes []SettingChange) {
 	}
 	for _, line := range then {
 		was, is := orders[line.Field], line.Order
-		in := func(list []string) func(string) bool {
-			return func(name string) bool { return !slices.Contains(list, name) }
-		}
-		was, is = slices.DeleteFunc(slices.Clone(was), in(is)), slices.DeleteFunc(slices.Clone(is), in(was))
+		was, is = inBoth(was, is), inBoth(is, was)
 		if !slices.Equal(was, is) {
 			changes = append(changes, SettingChange{Field: line.Field + " (order)", Now: strings.Join(was, ", "), Then: strings.Join(is, ", ")})
 		}
 	}
 	return changes
+}
+
+// inBoth is a list without what the other one does not have.
+func inBoth(list, other []string) []string {
+	others := sets.New(other...)
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !others.Has(name) })
 }
 
 // longestSetting bounds what a table shows of a value; the other formats have it all.

@@ -17,6 +17,8 @@ type PolicyInForce struct {
 	Wrong error
 	// Copy is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
 	Copy string
+	// Spoiled reports that there are copies, and none of them can be used. The default is in force.
+	Spoiled bool
 }
 
 // ErrNoNodePolicy reports that there is no NodePolicy.
@@ -33,14 +35,16 @@ func PolicyInForceOf(object []byte, accepted map[string]string, gate policy.Gate
 		}
 		wrong = err
 	}
+	spoiled := false
 	for _, key := range []string{store.AcceptedPolicy, store.AcceptedBefore} {
 		if text, ok := accepted[key]; ok {
+			spoiled = true
 			if p, err := loaded([]byte(text), gate); err == nil {
 				return PolicyInForce{Policy: p, Wrong: wrong, Copy: key}
 			}
 		}
 	}
-	return PolicyInForce{Policy: policy.Default().WithGate(gate), Wrong: wrong}
+	return PolicyInForce{Policy: policy.Default().WithGate(gate), Wrong: wrong, Spoiled: spoiled}
 }
 
 func loaded(manifest []byte, gate policy.Gate) (p policy.Policy, err error) {
@@ -75,11 +79,16 @@ func oneLine(text string) string {
 }
 
 // Default reports that there is no NodePolicy and none was accepted: all is as at first.
-func (in PolicyInForce) Default() bool { return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" }
+func (in PolicyInForce) Default() bool {
+	return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" && !in.Spoiled
+}
 
 // Instead is what is in force where the NodePolicy does not count.
 func (in PolicyInForce) Instead() string {
-	if in.Copy == "" {
+	switch {
+	case in.Spoiled:
+		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedName + ")"
+	case in.Copy == "":
 		return "none was accepted before, so the default policy is in force"
 	}
 	return "what was accepted last stays in force (key " + in.Copy + " of ConfigMap " + store.AcceptedName + ")"
