@@ -33,6 +33,7 @@ error with its line and field; with one, the exit code is 2.
 With --against-cluster it also looks at every Node and every record. It shows what this policy would change compared
 with the one in force:
 
+  - each field, and each entry of a list, that the two policies do not share, also where no Node shows a difference
   - which labels and taints would be kept or no longer kept
   - what would become of recorded ones when their Nodes register again: restored in the CREATE, behind the gate, or not
   - which taints rules would add and remove
@@ -40,6 +41,7 @@ with the one in force:
   - which labels the rules in labels.rules would add, change and remove on the Nodes as they are now
   - which labels stay because an operator set them, and which are blocked because a fact is not known
   - whether the rules would be held until an operator accepts them
+  - which rules of governance Nodes would break, and which of these Nodes do not break them now
 
 For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
 profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none

@@ -123,10 +123,12 @@ func (c *cluster) toPolicyInForce() []access {
 // errNotServed reports that the API server knows no NodePolicies.
 var errNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
 
-// policyInForce is the policy of the NodePolicy, or what is in force where it does not count.
+// policyInForce is the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
+// incident may be due to it.
 func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
 	found, err := c.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
+	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
 		return in, c.failed(c.toPolicy(), err)
 	}
 	var object []byte
@@ -145,7 +147,11 @@ func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.
 	in = view.PolicyInForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
 	switch {
 	case object != nil:
-		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + strings.TrimPrefix(in.Wrong.Error(), "read policy: "))
+		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(in.Wrong))
+	case spoiled && in.Copy == "": // it may be any policy
+		return in, c.failed(c.toPolicy(), err)
+	case spoiled:
+		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.Briefly(err))
 	case !store.SaysGone(err):
 		in.Wrong = errNotServed
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -78,7 +79,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		},
 		"it cannot be used": {
 			policytest.Manifest("retention: 5s\ncordon: no"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
-			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: ",
+			"2h0m0s", last, "NodePolicy default cannot be used: spec.cordon: Invalid value: \"false\": must be a string; put it in quotes (and 1 more error, which nodekeep policy check names): " + last + ".\n",
 		},
 		"the API server knows none": {
 			"", map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, false,
@@ -141,6 +142,34 @@ func TestADenialToReadTheNodePolicyNamesTheRight(t *testing.T) {
 	})
 	_, err := (&policySource{}).read(t.Context(), cluster)
 	require.ErrorContains(t, err, "you may not get nodepolicies.nodekeep.dev in the whole cluster")
+}
+
+func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBefore(t *testing.T) {
+	spoiled := func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInternalError(errors.New("unable to decode: " + strings.Repeat("a\n", 1000)))
+	}
+	cluster, client, said := clusterWith(t, "", map[string]map[string]string{gateName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
+	client.PrependReactor("get", "nodepolicies", spoiled)
+	p, err := (&policySource{}).read(t.Context(), cluster)
+	require.NoError(t, err)
+	assert.Equal(t, "2h0m0s", p.Retention().String())
+	assert.Regexp(t, `^NodePolicy default cannot be read: .* a\.\.\.: what was accepted last stays in force \(.*\)\.\n$`, said.String(), "one line, of bounded length")
+	assert.Less(t, said.Len(), 600)
+
+	cluster, client, _ = clusterWith(t, "", map[string]map[string]string{gateName: {}})
+	client.PrependReactor("get", "nodepolicies", spoiled)
+	_, err = (&policySource{}).read(t.Context(), cluster)
+	require.ErrorContains(t, err, "unable to decode", "it may be any policy, so the default must not stand for it")
+}
+
+func TestTheErrorsOfAHugeNodePolicyAreOneSentence(t *testing.T) {
+	patterns := strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x y\\n", 200)+`",`, 500), ",")
+	cluster, _, said := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateName: {}})
+	_, err := (&policySource{}).read(t.Context(), cluster)
+	require.NoError(t, err)
+	assert.Equal(t, 1, strings.Count(said.String(), "\n"))
+	assert.Contains(t, said.String(), "(and 499 more errors, which nodekeep policy check names): none was accepted before")
+	assert.Less(t, said.Len(), 600)
 }
 
 // inJSON is a manifest in JSON.

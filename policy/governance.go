@@ -135,16 +135,3 @@ func (p Policy) TaintsWith(noncompliant bool, labels map[string]string) []corev1
 	}
 	return taints
 }
-
-// writtenGovernance counts what is governed, for operators who compare two policies.
-func (p Policy) writtenGovernance() string {
-	if p.governance.Empty() {
-		return "none"
-	}
-	modes := map[governance.Mode]int{}
-	for _, key := range p.governance.Settings().Keys {
-		modes[key.Mode]++
-	}
-	return fmt.Sprintf("%d denied, %d warned about, %d audited; %d reserved patterns",
-		modes[governance.Deny], modes[governance.Warn], modes[governance.Audit], len(p.governance.Settings().Reserved))
-}

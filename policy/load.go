@@ -84,6 +84,7 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		onMismatch:     f.Machine.OnMismatch,
 		follow:         f.Machine.Follow,
 		gate:           gate,
+		spec:           &f,
 	}
 	errs = slices.Concat(
 		p.labels.keep.validate(labels.Child("keep")),

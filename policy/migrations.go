@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,15 +75,6 @@ func copies(migrations []Migration) map[string]string {
 		sources[m.To] = m.From
 	}
 	return sources
-}
-
-// writtenMigrations are the migrations as users compare them.
-func (p Policy) writtenMigrations() string {
-	var written []string
-	for _, m := range p.migrations {
-		written = append(written, fmt.Sprintf("%s=%s (%s)", m.From, m.To, m.Phase))
-	}
-	return cmp.Or(strings.Join(written, ", "), "none")
 }
 
 // CheckMigration says why the policy could not have one more migration.

@@ -45,6 +45,7 @@ type Policy struct {
 	retention      time.Duration    // 0: for ever
 	governance     governance.Rules
 	gate           Gate
+	spec           *Spec // what all of this was made of; nil: the zero value
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.

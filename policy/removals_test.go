@@ -33,8 +33,3 @@ func TestAProfileThatRemovesNoNodeOrLeavesItsMachineIsAWarning(t *testing.T) {
 		})
 	}
 }
-
-func TestWhatAProfileRemovesIsShownWherePoliciesAreCompared(t *testing.T) {
-	p := loadPolicy(t, "verify: {profiles: [{name: gpu, onFailure: nodeClaim, checks: [{name: a, api: {}}]}]}\n")
-	assert.Regexp(t, `^gpu \(nodekeep.dev/unverified:NoSchedule, checks [0-9a-f]+, onFailure nodeClaim\)$`, p.writtenProfiles())
-}

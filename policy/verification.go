@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,28 +119,6 @@ func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
 		return "labels.rules remove it: no Node would be checked"
 	}
 	return ""
-}
-
-// writtenProfiles are the profiles in their order, and what each of them asks, for operators who compare two policies.
-func (p Policy) writtenProfiles() string {
-	var profiles []string
-	for _, profile := range p.verify.All() {
-		asks := []string{cmp.Or(profile.Profile.Taint, "mode report, every "+profile.Profile.Every), "checks " + profile.Hash}
-		if profile.OnlyWaits() {
-			asks[1] = "no checks"
-		}
-		if profile.NodeSelector != "" {
-			asks = slices.Insert(asks, 0, profile.NodeSelector)
-		}
-		if profile.Reverify != verify.Never {
-			asks = append(asks, "reverify "+string(profile.Reverify))
-		}
-		if profile.OnFailure != verify.KeepNode {
-			asks = append(asks, "onFailure "+string(profile.OnFailure))
-		}
-		profiles = append(profiles, profile.Name+" ("+strings.Join(asks, ", ")+")")
-	}
-	return cmp.Or(strings.Join(profiles, "; "), "none")
 }
 
 // Warnings are about what is valid and may not be meant.

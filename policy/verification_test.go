@@ -48,7 +48,6 @@ func TestAProfileThatOnlyReportsAddsNoTaint(t *testing.T) {
 	assert.Equal(t, []corev1.Taint{other}, p.RegistrationTaints(nil))
 	assert.Equal(t, []corev1.Taint{other}, p.AllRegistrationTaints())
 	assert.False(t, p.Registers("nodekeep.dev/unverified:NoSchedule"))
-	assert.Contains(t, p.writtenProfiles(), "gpu (gpu=yes, mode report, every 1h, checks ")
 }
 
 func TestTheLabelAndTaintOfVerificationAreNeverRemembered(t *testing.T) {

@@ -27,6 +27,7 @@ type Comparison struct {
 	records int
 	changes tally[changed, Change]
 	items   JudgedItems // under the other policy
+	broken  tally[brokenRule, BrokenRule]
 }
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
@@ -34,12 +35,7 @@ type Comparison struct {
 func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
-	before := now.Policy.Settings()
-	for i, setting := range then.Settings() {
-		if setting != before[i] {
-			c.impact.Settings = append(c.impact.Settings, SettingChange{Field: setting.Field, Now: before[i].Value, Then: setting.Value})
-		}
-	}
+	c.impact.Settings = contentChanges(now.Policy.Content(), then.Content())
 	return c
 }
 
@@ -62,6 +58,7 @@ func (c *Comparison) See(s NodeState) error {
 		c.impact.Due.see(due(c.now.Policy), due(c.then.Policy))
 		return c.seeRegistration(s, s.Record, s.Record, nil)
 	}
+	c.seeViolations(s)
 	_, now, done := s.settled(c.now)
 	_, then, next := s.settled(c.then)
 	c.countNew(PutOn, done.AddTaints, next.AddTaints, s.Name)
@@ -76,6 +73,7 @@ func (c *Comparison) Impact() Impact {
 	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more
 	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.more
 	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.more
+	impact.Broken, impact.MoreBroken = c.broken.sorted(compareBroken), c.broken.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact

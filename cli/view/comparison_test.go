@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 
@@ -37,7 +39,6 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		want      []string
 		waiting   Count
 		due       Count
-		settings  []SettingChange
 	}{
 		"the same policy": {states: []NodeState{worker, gone, ruled, foreign, byKubelet, held}, waiting: Count{3, 3}},
 		"a key that is ignored from now on": {
@@ -58,15 +59,13 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 		"protected labels that are no longer restored": {
 			then: "labels: {protected: never}", states: []NodeState{worker, gone},
-			want:     []string{"notGiven node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
-			waiting:  Count{2, 0},
-			settings: []SettingChange{{"labels.protected", "deferred", "never"}},
+			want:    []string{"notGiven node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
+			waiting: Count{2, 0},
 		},
 		"protected labels in the CREATE itself": {
 			then: "labels: {protected: inline}", states: []NodeState{worker},
-			want:     []string{"inlined node-role.kubernetes.io/worker () 1 [worker-1]"},
-			waiting:  Count{1, 0},
-			settings: []SettingChange{{"labels.protected", "deferred", "inline"}},
+			want:    []string{"inlined node-role.kubernetes.io/worker () 1 [worker-1]"},
+			waiting: Count{1, 0},
 		},
 		"a label that waits for capture when a kubelet registers": {
 			then: "labels: {defer: ['example.com/*']}", states: []NodeState{worker},
@@ -78,9 +77,8 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 		"protected labels behind the gate again": {
 			now: "labels: {protected: never}", states: []NodeState{gone},
-			want:     []string{"deferred node-role.kubernetes.io/worker () 1 [worker-2]"},
-			waiting:  Count{0, 1},
-			settings: []SettingChange{{"labels.protected", "never", "deferred"}},
+			want:    []string{"deferred node-role.kubernetes.io/worker () 1 [worker-2]"},
+			waiting: Count{0, 1},
 		},
 		"a taint that is no longer kept": {
 			then: "taints: {keep: [maintenance]}", states: []NodeState{worker},
@@ -113,17 +111,12 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 		},
 		"a shorter retention": {
 			then: "retention: 2h", states: []NodeState{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
-			settings: []SettingChange{{"retention", "720h", "2h"}},
 		},
 		"what is not restored on another machine until an operator decides": {
 			then: "labels: {ignore: ['example.com/*']}", states: []NodeState{held}, waiting: Count{1, 1},
 		},
 		"a record that cannot be read": {
 			then: "labels: {ignore: ['example.com/*']}", states: []NodeState{{Name: "worker-1", Node: worker.Node, Unreadable: errors.New("torn")}},
-		},
-		"settings that no Node shows today": {
-			then: "labels: {onConflict: restoreStored}\nmachine: {onMismatch: quarantine}", states: []NodeState{ruled},
-			settings: []SettingChange{{"labels.onConflict", "keepNode", "restoreStored"}, {"machine.onMismatch", "restore", "quarantine"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,10 +132,80 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			assert.Equal(t, test.want, got)
 			assert.Equal(t, test.waiting, impact.Waiting, "waiting")
 			assert.Equal(t, test.due, impact.Due, "due")
-			assert.Equal(t, test.settings, impact.Settings)
-			assert.Equal(t, len(test.want)+len(test.settings) > 0, impact.Changed())
+			assert.Equal(t, contentChanges(load(t, test.now).Content(), load(t, test.then).Content()), impact.Settings)
+			assert.Equal(t, test.now != test.then, impact.Changed())
 		})
 	}
+}
+
+// changesOf are the changes of two policies as text.
+func changesOf(now, then []policy.Line) (texts []string) {
+	for _, c := range contentChanges(now, then) {
+		texts = append(texts, c.Field+": "+orNone(c.Now)+" -> "+orNone(c.Then))
+	}
+	return texts
+}
+
+func TestAComparisonShowsWhatIsSaidDifferentlyWhetherANodeShowsItOrNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		now, then string
+		want      []string
+	}{
+		"the same":                       {"labels: {ignore: [a, b]}", "labels: {ignore: [b, a]}", nil},
+		"governance of another key":      {"governance: {keys: [{key: a, mode: deny, values: [one, two]}]}", "governance: {keys: [{key: b, mode: deny}]}", []string{`governance.keys[a]: values: "one", "two"; mode: deny -> -`, "governance.keys[b]: - -> mode: deny"}},
+		"one value more":                 {"governance: {keys: [{key: a, values: [one]}]}", "governance: {keys: [{key: a, values: [two, one], mode: warn}]}", []string{"governance.keys[a].mode: audit -> warn", `governance.keys[a].values: - -> "two"`}},
+		"an entry that says no more":     {"", "governance: {keys: [{key: a}]}", []string{"governance.keys[a]: - -> {}"}},
+		"another pattern":                {"labels: {ignore: [a]}", "labels: {ignore: [b]}", []string{`labels.ignore: "a" -> "b"`}},
+		"one of two rules of one taint":  {"taints: {rules: [{selector: a, taint: 't:NoSchedule'}, {selector: b, taint: 't:NoSchedule'}]}", "taints: {rules: [{selector: a, taint: 't:NoSchedule'}]}", []string{"taints.rules[t:NoSchedule (2)]: selector: b -> -"}},
+		"a label without a value":        {"", "labels: {rules: [{name: r, set: {a: ''}}]}", []string{`labels.rules[r]: - -> set[a]: ""`}},
+		"the order of rules":             {"labels: {rules: [{name: r, set: {a: x}}, {name: s, set: {a: w}}]}", "labels: {rules: [{name: s, set: {a: w}}, {name: new, set: {b: x}}, {name: r, set: {a: x}}]}", []string{"labels.rules[new]: - -> set[b]: x", "labels.rules (order): r, s -> s, r"}},
+		"a check, and one of a profile":  {"verify: {profiles: [{name: p, checks: [{name: c, api: {}}]}]}", "verify: {profiles: [{name: p, checks: [{name: c, kubelet: {}}, {name: d, dns: {names: [a.example]}}]}]}", []string{"verify.profiles[p].checks[c].api: {} -> -", "verify.profiles[p].checks[c].kubelet: - -> {}", `verify.profiles[p].checks[d]: - -> dns.names: "a.example"`}},
+		"the phase of a migration":       {"labels: {migrations: [{from: a, to: b, phase: both}]}", "labels: {migrations: [{from: a, to: b, phase: new}]}", []string{"labels.migrations[a].phase: both -> new"}},
+		"a source of an inventory":       {"inventory: [{name: i, configMap: c, attributes: [x]}]", "inventory: [{name: i, configMap: d, attributes: [x]}]", []string{"inventory[i].configMap: c -> d"}},
+		"what it accepts, and retention": {"accept: 0123456789ab\nretention: 0", "", []string{"accept: 0123456789ab -> -", "retention: 0s -> 720h"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, changesOf(load(t, c.now).Content(), load(t, c.then).Content()))
+		})
+	}
+}
+
+func TestAComparisonShowsTheChangeOfEachFieldOfAPolicy(t *testing.T) {
+	before := policytest.Filled[policy.Spec]().Content()
+	assert.Empty(t, changesOf(before, before))
+	policytest.EachChange(func(path string, changed policy.Spec) {
+		assert.NotEmpty(t, changesOf(before, changed.Content()), path)
+		assert.NotEmpty(t, changesOf(changed.Content(), before), path)
+	})
+}
+
+func TestATableShowsWhereLongValuesDiffer(t *testing.T) {
+	same := strings.Repeat("x", 1000)
+	now, then := SettingChange{Now: same + "one", Then: same + "two" + same}.excerpts()
+	assert.Equal(t, "..."+same[:50]+"one", now)
+	assert.True(t, strings.HasPrefix(then, "..."+same[:50]+"twox"), then)
+	assert.Len(t, then, 3+longestSetting+3)
+	now, then = SettingChange{Then: "b"}.excerpts()
+	assert.Equal(t, []string{"-", "b"}, []string{now, then})
+}
+
+func TestComparisonNamesTheNodesThatWouldBreakGovernance(t *testing.T) {
+	c := NewComparison(under(load(t, "governance: {keys: [{key: tier, values: [gold]}]}")), load(t, "governance: {keys: [{key: tier, values: [silver], mode: deny}, {key: owner, required: true, mode: warn}]}"), policy.NoRules, nil, nil)
+	for i := range 7 {
+		require.NoError(t, c.See(present(fmt.Sprintf("gold-%d", i), map[string]string{"tier": "gold", "owner": "me"})))
+	}
+	require.NoError(t, c.See(present("silver", map[string]string{"tier": "silver"})))
+	require.NoError(t, c.See(past("gone", time.Hour, map[string]string{"tier": "iron"})))
+	first := []string{"gold-0", "gold-1", "gold-2", "gold-3", "gold-4"}
+	assert.Equal(t, []BrokenRule{
+		{brokenRule{"tier", governance.Value, governance.Deny}, NodeCount{7, first}, 7, first},
+		{brokenRule{"owner", governance.Required, governance.Warn}, NodeCount{1, []string{"silver"}}, 1, []string{"silver"}},
+	}, c.Impact().Broken)
+
+	c = NewComparison(c.then, c.then.Policy, policy.NoRules, nil, nil)
+	require.NoError(t, c.See(present("gold", map[string]string{"tier": "gold", "owner": "me"})))
+	assert.Equal(t, []BrokenRule{{brokenRule{"tier", governance.Value, governance.Deny}, NodeCount{1, []string{"gold"}}, 0, nil}}, c.Impact().Broken, "it breaks the rule already")
+	assert.False(t, c.Impact().Changed())
 }
 
 func TestComparisonLeavesInputsAlone(t *testing.T) {

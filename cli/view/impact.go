@@ -38,9 +38,10 @@ func (c PolicyCheck) Document(time.Time) Document {
 
 // Impact is what a policy would change for the Nodes of a cluster, compared with the policy in force.
 type Impact struct {
-	Nodes    int             `json:"nodes"`    // that are there
-	Gone     int             `json:"gone"`     // records of deleted Nodes
-	Settings []SettingChange `json:"settings"` // that differ
+	Nodes int `json:"nodes"` // that are there
+	Gone  int `json:"gone"`  // records of deleted Nodes
+	// Settings are all that the two policies say differently, whether a Node shows it or not.
+	Settings []SettingChange `json:"settings"`
 	Changes  []Change        `json:"changes"`
 	// Kept is what Nodes show and this policy keeps. It begins with what no known client of operators has set.
 	Kept []JudgedItem `json:"kept"`
@@ -50,6 +51,10 @@ type Impact struct {
 	NotKept []JudgedItem `json:"notKept"`
 	// MoreNotKept counts what is left out because so much is listed already.
 	MoreNotKept int `json:"moreNotKept,omitempty"`
+	// Broken are the rules of governance that Nodes would break.
+	Broken []BrokenRule `json:"broken,omitempty"`
+	// MoreBroken counts what is left out because so much is listed already.
+	MoreBroken int `json:"moreBroken,omitempty"`
 	// LabelRules is what labels.rules change.
 	LabelRules RulesImpact `json:"labelRules"`
 	// More counts what is left out because so many changes are listed already, each Node by itself.
@@ -72,7 +77,7 @@ type Count struct {
 	Then int `json:"then"`
 }
 
-// SettingChange is a setting of which the two policies say different things.
+// SettingChange is a field, or an entry of a list, of which the two policies say different things. What one of them does not say is empty.
 type SettingChange struct {
 	Field string `json:"field"`
 	Now   string `json:"now"`
@@ -153,18 +158,22 @@ func (i Impact) document(d *Document) {
 	}
 	settings := tableOf("Setting", "Now", "Then")
 	for _, setting := range i.Settings {
-		add(settings, setting.Field, setting.Now, setting.Then)
+		now, then := setting.excerpts()
+		add(settings, setting.Field, now, then)
 	}
 	changes := tableOf("Change", "Item", "Key", "Nodes", "Why", "+Such as")
 	for _, change := range i.Changes {
 		add(changes, kinds()[change.Kind.order()].text, kindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ","))
 	}
-	d.Tables = append(d.Tables, settings, changes, keptTable(i.Kept), notKeptTable(i.NotKept))
+	d.Tables = append(d.Tables, settings, changes, i.brokenTable(), keptTable(i.Kept), notKeptTable(i.NotKept))
 	if i.MoreKept > 0 {
 		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are kept", i.MoreKept))
 	}
 	if i.MoreNotKept > 0 {
 		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
+	}
+	if i.MoreBroken > 0 {
+		d.with("Not listed", fmt.Sprintf("%d more violations of governance", i.MoreBroken))
 	}
 	i.LabelRules.document(d)
 	if i.More > 0 {

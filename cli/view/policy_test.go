@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -23,16 +24,17 @@ func TestThePolicyInForceIsThatOfTheNodePolicyElseWhatWasAcceptedLastElseTheDefa
 		retention string
 		copy      string
 		wrong     string
+		instead   string
 	}{
-		"there is one":                             {"1h", accepted("2h", "3h"), "1h0m0s", "", ""},
-		"there is none":                            {"", accepted("2h", "3h"), "2h0m0s", "policy.json", "there is no NodePolicy default"},
-		"it cannot be used":                        {wrong, accepted("2h", "3h"), "2h0m0s", "policy.json", "spec.retention: Invalid value"},
-		"the last one cannot be used any more":     {"", accepted(wrong, "3h"), "3h0m0s", "before.json", "there is no NodePolicy"},
-		"nothing that was accepted can be used":    {"", accepted(wrong, wrong), "720h0m0s", "", "there is no NodePolicy"},
-		"nothing was accepted":                     {wrong, nil, "720h0m0s", "", "spec.retention"},
-		"there is one, and nothing was accepted":   {"1h", nil, "1h0m0s", "", ""},
-		"there is none, and nothing was accepted":  {"", nil, "720h0m0s", "", "there is no NodePolicy"},
-		"only which rules are in force, no policy": {"", map[string]string{store.RulesInForce: "none"}, "720h0m0s", "", "there is no NodePolicy"},
+		"there is one":                             {"1h", accepted("2h", "3h"), "1h0m0s", "", "", ""},
+		"there is none":                            {"", accepted("2h", "3h"), "2h0m0s", "policy.json", "there is no NodePolicy default", "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"},
+		"it cannot be used":                        {wrong, accepted("2h", "3h"), "2h0m0s", "policy.json", "spec.retention: Invalid value", "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"},
+		"the last one cannot be used any more":     {"", accepted(wrong, "3h"), "3h0m0s", "before.json", "there is no NodePolicy", "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)"},
+		"nothing that was accepted can be used":    {"", accepted(wrong, wrong), "720h0m0s", "", "there is no NodePolicy", "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)"},
+		"nothing was accepted":                     {wrong, nil, "720h0m0s", "", "spec.retention", "none was accepted before, so the default policy is in force"},
+		"there is one, and nothing was accepted":   {"1h", nil, "1h0m0s", "", "", ""},
+		"there is none, and nothing was accepted":  {"", nil, "720h0m0s", "", "there is no NodePolicy", "none was accepted before, so the default policy is in force"},
+		"only which rules are in force, no policy": {"", map[string]string{store.RulesInForce: "none"}, "720h0m0s", "", "there is no NodePolicy", "none was accepted before, so the default policy is in force"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var object []byte
@@ -46,7 +48,8 @@ func TestThePolicyInForceIsThatOfTheNodePolicyElseWhatWasAcceptedLastElseTheDefa
 			if c.wrong == "" {
 				assert.NoError(t, in.Wrong)
 			} else {
-				assert.ErrorContains(t, in.Wrong, c.wrong)
+				require.ErrorContains(t, in.Wrong, c.wrong)
+				assert.Equal(t, c.instead, in.Instead())
 			}
 		})
 	}

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
 // wrongPolicy has an error in each of five lines.
@@ -98,4 +101,19 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 	}
 	assert.Equal(t, 2, found["dropped rack"], "of the two Nodes that are there: %v", found)
 	assert.Equal(t, 2, found["putOn dedicated=ci:NoSchedule"], "%v", found)
+}
+
+func TestPolicyCheckShowsGovernanceThatMovesFromOneKeyToAnother(t *testing.T) {
+	loseEverything(t) // it counts every Node
+	register(t, "moves-1")
+	edit(t, "moves-1", map[string]string{"tier": "gold"})
+	const governs = "governance: {keys: [{key: %s, values: [silver], mode: deny}], reserved: [x.example/*]}"
+	defer goesBy(t, policytest.Manifest(fmt.Sprintf(governs, "owner")))()
+	file := policyFile(t, fmt.Sprintf(governs, "tier"))
+	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	requireGolden(t, "policy-governance", a.Out)
+	same := policyFile(t, "governance: {reserved: [x.example/*], keys: [{mode: deny, values: [silver], key: owner, required: false}]}")
+	a = shell(t, filepath.Dir(same), "nodekeep policy check policy.yaml --against-cluster")
+	assert.Regexp(t, `(?m)^Changes: +none$`, a.Out)
 }

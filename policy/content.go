@@ -1,0 +1,286 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// Line is one thing that a policy says.
+type Line struct {
+	Field string // its path, such as verify.profiles[gpu].mode. Each item of a list without an order has a line of this path
+	Value string
+	// Entries are the entries of lists that the line is part of, such as verify.profiles[gpu], the outermost first.
+	Entries []string
+	// Default reports that the policy need not say it.
+	Default bool
+	// Order are the entries of a list whose order counts; the Value has them, too.
+	Order []string
+}
+
+// Content is all that a policy says. Two policies say the same if they have the same lines. Whether a default is written out makes no difference, nor
+// does the order of what has none.
+func (p Policy) Content() []Line { return ptr.Deref(p.spec, Spec{}).Content() }
+
+// Content is that of a policy with this spec.
+func (f Spec) Content() []Line {
+	var c contentWriter
+	c.fields(reflect.ValueOf(f), at{})
+	return c.lines
+}
+
+// contentDefaults are the values of fields that are left out, by path. Fields without one have the zero value.
+func contentDefaults() map[string]string {
+	return map[string]string{
+		"labels.rules.hold":                         "0s",
+		"labels.rules.precedence":                   "operator",
+		"labels.rules.mode":                         "enforce",
+		"labels.rules.when.devices.min":             "1",
+		"labels.rules.when.any.devices.min":         "1",
+		"verify.label":                              "nodekeep.dev/verified",
+		"verify.start.perSecond":                    "10",
+		"verify.start.inFlight":                     "200",
+		"verify.limits.stopAbove":                   "20%",
+		"verify.limits.deletionsPerHour":            "3",
+		"verify.limits.orPercent":                   "10",
+		"verify.limits.cooldown":                    "15m",
+		"verify.profiles.mode":                      "enforce",
+		"verify.profiles.every":                     "1h",
+		"verify.profiles.taint":                     "nodekeep.dev/unverified:NoSchedule",
+		"verify.profiles.timeout":                   "30s",
+		"verify.profiles.startTimeout":              "2m",
+		"verify.profiles.attempts.max":              "5",
+		"verify.profiles.attempts.backoff":          "10s",
+		"verify.profiles.attempts.maxBackoff":       "5m",
+		"verify.profiles.deadline":                  "14m",
+		"verify.profiles.onTimeout":                 "keep",
+		"verify.profiles.reverify":                  "never",
+		"verify.profiles.onFailure":                 "keep",
+		"verify.profiles.wait.conditions.ifMissing": "wait",
+		"verify.profiles.checks.required":           "true",
+		"verify.profiles.checks.dns.servers":        "any",
+		"verify.profiles.checks.http.status":        "200",
+		"governance.keys.mode":                      "audit",
+		"governance.noncompliant.after":             "0s",
+		"inventory.interval":                        "5m",
+		"inventory.staleAfter":                      "24h",
+	}
+}
+
+// unordered are the paths of lists whose order has no meaning. That of rules and profiles has: the first decides. Of rules for labels and migrations it
+// is part of [Policy.RulesHash], and of checks it is part of their hash.
+func unordered() []string {
+	return []string{
+		"labels.keep", "labels.ignore", "labels.defer", "labels.ignoreManagers", "labels.operators", "taints.keep", "taints.ignore", "annotations.keep",
+		"verify.profiles.wait.conditions", "verify.profiles.wait.daemonSets",
+		"governance.keys", "governance.keys.values", "governance.keys.requires", "governance.keys.owners", "governance.reserved",
+		"inventory", "inventory.attributes",
+	}
+}
+
+// durations are the names of fields that hold one: 60s says the same as 1m.
+func durations() []string {
+	return []string{"retention", "hold", "every", "timeout", "startTimeout", "backoff", "maxBackoff", "deadline", "cooldown", "after", "interval", "staleAfter"}
+}
+
+// identities are the names of fields that name an entry of a list, the best first.
+func identities() []string { return []string{"name", "key", "from", "type", "taint"} }
+
+// at is a place in a policy.
+type at struct {
+	path    string // with the entries of lists
+	plain   string // without them
+	entries []string
+}
+
+func (a at) child(name string) at {
+	if a.path == "" {
+		return at{name, name, a.entries}
+	}
+	return at{a.path + "." + name, a.plain + "." + name, a.entries}
+}
+
+// element is an entry of a list.
+func (a at) element(name string) at {
+	path := a.path + "[" + name + "]"
+	return at{path, a.plain, append(slices.Clone(a.entries), path)}
+}
+
+// contentWriter collects lines.
+type contentWriter struct{ lines []Line }
+
+func (c *contentWriter) add(a at, value string, byDefault bool) {
+	c.lines = append(c.lines, Line{Field: a.path, Value: value, Entries: a.entries, Default: byDefault})
+}
+
+// fields adds those of a struct, but for the one that names it.
+func (c *contentWriter) fields(of reflect.Value, a at, without ...string) {
+	for i := range of.NumField() {
+		field := of.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous:
+			c.fields(of.Field(i), a)
+		case !slices.Contains(without, name):
+			c.value(of.Field(i), a.child(name), name)
+		}
+	}
+}
+
+// value adds what a field says, whatever its type.
+func (c *contentWriter) value(of reflect.Value, a at, name string) {
+	given := true
+	if of.Kind() == reflect.Pointer {
+		if given = !of.IsNil(); given {
+			of = of.Elem()
+		}
+	}
+	switch {
+	case !given && scalar(of.Type().Elem()):
+		c.scalar("", a)
+	case !given:
+	case scalar(of.Type()):
+		c.scalar(c.text(of, name), a)
+	case of.Kind() == reflect.Struct && of.NumField() == 0:
+		c.add(a, "{}", false)
+	case of.Kind() == reflect.Struct:
+		c.fields(of, a)
+	case of.Kind() == reflect.Map:
+		for _, key := range slices.SortedFunc(maps.Keys(keysOfMap(of)), strings.Compare) {
+			c.add(at{a.path + "[" + quoted(key) + "]", a.plain, a.entries}, quoted(of.MapIndex(keysOfMap(of)[key]).String()), false)
+		}
+	default:
+		c.list(of, a)
+	}
+}
+
+func keysOfMap(of reflect.Value) map[string]reflect.Value {
+	keys := make(map[string]reflect.Value, of.Len())
+	for _, key := range of.MapKeys() {
+		keys[key.String()] = key
+	}
+	return keys
+}
+
+// scalar reports whether a type has single values.
+func scalar(of reflect.Type) bool {
+	return of == reflect.TypeFor[intstr.IntOrString]() || slices.Contains([]reflect.Kind{reflect.String, reflect.Bool, reflect.Int}, of.Kind())
+}
+
+func (c *contentWriter) scalar(text string, a at) {
+	if text == "" {
+		text = contentDefaults()[a.plain]
+	}
+	if text != "" {
+		c.add(a, quoted(text), text == contentDefaults()[a.plain] || text == "false" || text == "0")
+	}
+}
+
+// text is a single value as a policy has it.
+func (c *contentWriter) text(of reflect.Value, name string) string {
+	if share, is := of.Interface().(intstr.IntOrString); is {
+		return share.String()
+	}
+	text := fmt.Sprint(of.Interface())
+	if slices.Contains(durations(), name) {
+		if duration, err := time.ParseDuration(text); err == nil {
+			text = writtenDuration(duration)
+		}
+	}
+	return text
+}
+
+// list adds the items of a list, and their order where it has a meaning.
+func (c *contentWriter) list(of reflect.Value, a at) {
+	names := make([]string, of.Len())
+	times := map[string]int{}
+	for i := range names {
+		names[i] = nameOf(of.Index(i), i)
+		if times[names[i]]++; times[names[i]] > 1 {
+			names[i] += fmt.Sprintf(" (%d)", times[names[i]])
+		}
+	}
+	places := make([]int, len(names))
+	for i := range places {
+		places[i] = i
+	}
+	ordered := !slices.Contains(unordered(), a.plain)
+	if !ordered {
+		slices.SortFunc(places, func(i, j int) int { return strings.Compare(names[i], names[j]) })
+	}
+	texts := of.Type().Elem().Kind() == reflect.String
+	if ordered && len(names) > 0 && (texts || len(names) > 1) {
+		order := Line{Field: a.path, Value: strings.Join(names, ", "), Entries: a.entries}
+		if !texts {
+			order.Order = names
+		}
+		c.lines = append(c.lines, order)
+	}
+	for _, i := range places {
+		switch {
+		case !texts:
+			in := a.element(names[i])
+			c.add(in, "{}", true)
+			c.fields(of.Index(i), in, identityOf(of.Type().Elem()))
+		case !ordered:
+			c.add(a, names[i], false)
+		}
+	}
+}
+
+// identityOf is the field that names an entry of this type; empty: it has a number.
+func identityOf(of reflect.Type) string {
+	for _, name := range identities() {
+		for i := range of.NumField() {
+			if tag, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); tag == name {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// nameOf names an item of a list.
+func nameOf(of reflect.Value, i int) string {
+	if of.Kind() == reflect.String {
+		return strconv.Quote(of.String())
+	}
+	identity := identityOf(of.Type())
+	for n := range of.NumField() {
+		if tag, _, _ := strings.Cut(of.Type().Field(n).Tag.Get("json"), ","); tag == identity && identity != "" {
+			return quoted(of.Field(n).String())
+		}
+	}
+	return strconv.Itoa(i + 1)
+}
+
+// unquotable is what needs no quotes: it cannot be taken for anything but itself.
+var unquotable = regexp.MustCompile(`^[A-Za-z0-9_./:=*{}%<>+-]+$`)
+
+// quoted is a text in quotes, where it needs them.
+func quoted(text string) string {
+	if unquotable.MatchString(text) && text != "-" && text != "{}" {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// writtenDuration leaves out the units that are 0 at the end.
+func writtenDuration(duration time.Duration) string {
+	text := duration.String() // 720h0m0s
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
