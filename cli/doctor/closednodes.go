@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// manyOf is the share of all Nodes, one in so many, from which on a state of Nodes is an outage.
+// manyOf is which share of all Nodes makes a state of Nodes an outage: one in so many.
 const manyOf = 10
 
 // share is how bad it is that so many of all Nodes have something.

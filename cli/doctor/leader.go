@@ -59,7 +59,8 @@ func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership 
 	return later
 }
 
-// fromBefore reports whether a Lease is of an earlier installation: its holder has no Pod, and renewed it last before the Deployment was created.
+// fromBefore reports whether a Lease is of an earlier installation. Then its holder has no Pod, and renewed it last before the Deployment was
+// created.
 func (s Seen) fromBefore(l Leadership, deployment Read[*appsv1.Deployment]) bool {
 	if l.Lease == nil || l.Lease.Spec.RenewTime == nil || !deployment.Found || !s.Pods.Found {
 		return false
