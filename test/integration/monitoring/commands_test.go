@@ -19,6 +19,7 @@ import (
 func remedies(t *testing.T, nodekeep *harness.Installation) {
 	nodes := nodekeep.Admin.CoreV1().Nodes()
 	require.NoError(t, nodekeep.StopCapture())
+	_ = nodekeep.StopWebhook() // an earlier test may have stopped it
 	for _, name := range []string{"gated-1", "gated-2", "free-1"} {
 		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -106,9 +107,9 @@ var shows = map[string]struct {
 	"verify list":               {0, []string{"No Node waits for verification."}},
 	"doctor":                    {1, []string{"leader ", "gated-nodes ", "closed-nodes ", "gated-1", "gated-2"}},
 	"diff ":                     {3, []string{"gated-2"}},
-	"migrate status":            {0, []string{"no migration"}},
-	"migrate new":               {2, []string{"migrate new"}},
-	"policy accept corrections": {3, []string{"correction"}},
+	"migrate status":            {0, []string{"none in the policy"}},
+	"migrate new":               {2, []string{"nodekeep migrate new"}},
+	"policy accept corrections": {3, []string{"Let them do so on any number of Nodes", "nothing was changed"}},
 	"policy accept 0123":        {3, []string{"0123456789ab"}},
 	"report compliance":         {0, []string{"Nodes"}},
 }
@@ -131,7 +132,9 @@ func showsWhatItIsAbout(t *testing.T, nodekeep *harness.Installation) {
 				for _, says := range want.says {
 					assert.Contains(t, answer.Out+answer.ErrOut, says, "%s: %s", a.Alert, line)
 				}
-				assert.NotContains(t, answer.Out, "free-1 ", "%s: %s", a.Alert, line)
+				if begins == "gate list" {
+					assert.NotContains(t, answer.Out, "free-1", a.Alert)
+				}
 			}
 			assert.True(t, known, "%s: nothing is known of what %q shows", a.Alert, line)
 		}
