@@ -56,6 +56,7 @@ func (e *examination) firstLooks() []look {
 		{read: reading(e, &seen.Policy, e.toPolicy(), e.nodePolicy)},
 		{read: getting(e, &seen.Accepted, e.toRecords("get"), configMaps, store.AcceptedName)},
 		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, capture.InventoryName), checks: []string{"inventory"}},
+		{read: reading(e, &seen.Paused, e.toEvents(), e.paused), checks: []string{"paused-items"}},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {
@@ -109,7 +110,7 @@ func (e *examination) laterLooks() []look {
 		{read: reading(e, &seen.Records, e.toRecords("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
 		{read: reading(e, &seen.Strays, e.toRecords("list"), e.strays), checks: []string{"record-labels"}},
 		{read: reading(e, &seen.Migrations, e.toNodes("list"), e.migrations), checks: []string{"migrations"}},
-		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "claimed-keys", "not-kept", "verification"}},
+		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "closed-nodes", "paused-items", "claimed-keys", "not-kept", "verification"}},
 	}...)
 }
 

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/metadata"
 
@@ -19,6 +21,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -162,6 +165,10 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 			stuck[node.Name] = state
 		}
 		nodes.SeeVerification(node, keys, profiles, e.serverTime())
+		nodes.SeeClosed(node, closing(state, keys, profiles, e.seen.Gate()), e.serverTime())
+		if e.seen.Paused.Value[node.UID] {
+			nodes.Paused.Add(node.Name)
+		}
 		nodes.Selected.See(node)
 		proofs.See(node)
 		judged := state.Judge(in)
@@ -184,6 +191,25 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		}
 	}
 	return nodes, nil
+}
+
+// closing is what may keep the Node of a state closed.
+func closing(state view.NodeState, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
+	waits := state.Record != nil && state.Record.Quarantined != nil && state.Entry.Accepted == ""
+	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
+}
+
+// paused are the Nodes on which capture has stopped correcting something, by Events of the last hour.
+func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
+	var events []corev1.Event
+	reports := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.ItemPaused}.String()}
+	for event, err := range every[*corev1.Event](ctx, e.cluster, e.toEvents(), e.client.CoreV1().Events(eventsOfNodes), reports) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, *event)
+	}
+	return doctor.PausedOf(events, e.serverTime()), nil
 }
 
 // migrations are those of the policy. What they are about is only looked at if there are any.

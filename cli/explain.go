@@ -32,8 +32,8 @@ func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 keeps one. WHY names the pattern of the policy, or the component that owns the key. It also names the managers that set
 what is kept. With -o wide it lists the managers of every label, by metadata.managedFields, else by the record.
 
-REGISTRATION says what becomes of it if the Node's kubelet registered the Node now. The machine would be the same, and
-the Node would have the labels that its kubelet has set:
+IF IT REGISTERS says what would become of it if the Node's kubelet registered the Node now. The machine would be the
+same, and the Node would have the labels that its kubelet has set. Nothing of that is done on a Node that is there:
 
   brought        the Node comes with it
   restored       in the CREATE
@@ -42,7 +42,7 @@ the Node would have the labels that its kubelet has set:
   not restored   recorded, and why not
   added          once, or by a rule
 
-"Capture now" is what capture would do about the live Node.
+"Capture now" is what capture does about the live Node. If no capture runs, it says so.
 
 If rules look at an inventory, a table shows the age of its facts. This is how long ago each source last said what is
 in force. It also shows what a source has wrong of the Node: another systemUUID, or attributes that cannot be used.
@@ -89,7 +89,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		if err != nil {
 			return err
 		}
-		explanation := view.Explain(c.following(ctx, state, request), request, c.in)
+		explanation := view.Explain(c.following(ctx, state, request), request, c.in).Under(c.leading(ctx))
 		if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
 			return err
 		}

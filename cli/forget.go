@@ -14,14 +14,17 @@ import (
 )
 
 func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
+	o, dryRun := newOptions(streams), false
 	o.rights = func(c *cluster, args []string) []access {
+		if dryRun {
+			return c.toState(args[0])
+		}
 		if len(args) > 1 {
 			return append(c.toState(args[0]), c.toRecord("patch", args[0]))
 		}
 		return append(c.toState(args[0]), c.toRecord("delete", args[0]), c.toRecords("create")) // a Node that registers meanwhile gets its record back
 	}
-	return o.changing(&cobra.Command{
+	command := o.changing(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
 		Short: "Forget the record of a Node, or some of it",
 		Long: `Forget removes labels (KEY), taints (KEY:EFFECT) and annotations (@KEY) from the record of a Node. Without
@@ -31,6 +34,9 @@ A key that a live Node shows is refused: capture would record it again at once. 
 from the Node, and nodekeep forgets it with that. Recorded values that the Node does not show can be forgotten while
 the Node lives. A record that cannot be read is removed as a whole. If the Node is live, capture writes it anew.`,
 		Example: `
+			# What would be forgotten
+			nodekeep forget worker-2 --dry-run
+
 			# The whole record of a Node that is deleted
 			nodekeep forget worker-2 --yes
 
@@ -51,7 +57,13 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 		}
 		forgetting := view.ForgettingOf(state, args[1:])
 		p := &plan{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
-		if state.Unreadable != nil && forgetting.Whole {
+		if err := forgetting.Err(); err != nil {
+			return nil, err
+		}
+		if dryRun {
+			return nil, c.wouldForget(state, forgetting)
+		}
+		if state.Unreadable != nil {
 			c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.namespace, store.Name(args[0]))
 			p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
 		}
@@ -61,8 +73,23 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			}
 			return c.done("%s", forgetting.Done())
 		}
-		return p, forgetting.Err()
+		return p, nil
 	})
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be forgotten")
+	return command
+}
+
+// wouldForget shows a plan that is not carried out.
+func (c *cluster) wouldForget(state view.NodeState, plan view.Forgetting) error {
+	if state.Unreadable != nil {
+		c.say("%v\nThe record of Node %q would be deleted as it is.", state.Unreadable, state.Name)
+		return nil
+	}
+	if err := (&output{format: formatTable}).document(c.Out, plan.Document(c.now())); err != nil {
+		return err
+	}
+	c.say("Nothing was changed (dry run).")
+	return nil
 }
 
 // forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers

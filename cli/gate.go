@@ -100,9 +100,13 @@ restore it where it can.`,
 // eventsOfNodes is the namespace of Events of objects that have none.
 const eventsOfNodes = metav1.NamespaceDefault
 
-// captures is what the Lease and Events show of captures. What the caller may not read is taken to be well, with a message for the caller.
-func (c *cluster) captures(ctx context.Context) view.Captures {
-	known := view.Captures{Refused: map[types.UID]string{}}
+// toEvents is the right to read Events about Nodes.
+func (c *cluster) toEvents() access {
+	return access{verb: "list", resource: "events", namespace: eventsOfNodes}
+}
+
+// leading is what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
+func (c *cluster) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.leadership(ctx, capture.LeaseName, c.now)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -112,10 +116,16 @@ func (c *cluster) captures(ctx context.Context) view.Captures {
 	default:
 		known.Silent = leader.Silent()
 	}
+	return known
+}
+
+// captures is what the Lease and Events show of captures.
+func (c *cluster) captures(ctx context.Context) view.Captures {
+	known := c.leading(ctx)
+	known.Refused = map[types.UID]string{}
 	last := map[types.UID]metav1.Time{}
 	refusals := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()}
-	toEvents := access{verb: "list", resource: "events", namespace: eventsOfNodes}
-	for event, err := range every[*corev1.Event](ctx, c, toEvents, c.client.CoreV1().Events(eventsOfNodes), refusals) {
+	for event, err := range every[*corev1.Event](ctx, c, c.toEvents(), c.client.CoreV1().Events(eventsOfNodes), refusals) {
 		if err != nil {
 			c.sayUnknown("What the API server has refused", err)
 			known.Refused = nil

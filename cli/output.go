@@ -120,6 +120,9 @@ func (o *output) document(w io.Writer, document view.Document) error {
 		if i > 0 || len(document.Facts) > 0 {
 			_, _ = fmt.Fprintln(w)
 		}
+		if i < len(document.Titles) && document.Titles[i] != "" && !o.noHeaders {
+			_, _ = fmt.Fprintln(w, printable(document.Titles[i], "")+":")
+		}
 		if err := o.tablePrinter().PrintObj(table, w); err != nil {
 			return err
 		}

@@ -276,12 +276,12 @@ func (r reportAnswer) Document(time.Time) view.Document {
 		if more > 0 {
 			d.Facts = append(d.Facts, view.Fact{Name: table.Title, Value: fmt.Sprintf("the first %d of %d rows (--rows)", r.rows, len(table.Rows))})
 		}
-		d.Tables = append(d.Tables, printedTable(shown))
+		d.Tables, d.Titles = append(d.Tables, printedTable(shown)), append(d.Titles, table.Title)
 	}
 	return d
 }
 
-// printedTable is a table for a terminal. The first column is named after the table, since tables follow each other.
+// printedTable is a table for a terminal.
 func printedTable(table report.Table) *metav1.Table {
 	printed := &metav1.Table{}
 	for _, column := range table.Columns {

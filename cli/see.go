@@ -83,8 +83,8 @@ func newDiffCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "diff NODE [flags]",
 		Short: "How the record of a Node differs from the live Node",
 		Long: `Diff compares the record of a Node with the live Node. It lists what capture has still to record or to restore.
-Recorded labels and taints that the Node, for a reason, does not show are listed, but are no difference. It exits with
-1 if there are differences.`,
+Recorded labels and taints that the Node, for a reason, does not show are listed, but are no difference. Without
+differences it says so. It exits with 1 if there are some.`,
 		Example: `
 			# Is everything recorded, and everything restored?
 			nodekeep diff worker-1
@@ -98,8 +98,14 @@ Recorded labels and taints that the Node, for a reason, does not show are listed
 			return err
 		}
 		difference := view.Diff(state, c.in)
-		if err := o.write(c, "NodeDifference", difference); err != nil || len(difference.Items) == 0 {
+		if err := o.write(c, "NodeDifference", difference); err != nil {
 			return err
+		}
+		if len(difference.Items) == 0 {
+			if o.table() {
+				c.say("No differences.")
+			}
+			return nil
 		}
 		return findings(fmt.Errorf("the record of Node %s differs from the Node in %d labels and taints", state.Name, len(difference.Items)))
 	})

@@ -59,7 +59,8 @@ It shows what it will delete and change, and asks. Then:
 
 It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. A later
 installation goes on with what was accepted last, if there is no NodePolicy then. NodePolicy ` + doctor.PolicyName + ` and its
-CustomResourceDefinition stay, too. At its end it says how to save and delete them.
+CustomResourceDefinition stay, too. At its end it says how to save and delete them. The Leases of the processes stay:
+a later installation takes them over.
 
 The Job of "helm uninstall" runs it with --yes.`,
 		Example: `

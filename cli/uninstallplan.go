@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
@@ -94,5 +95,22 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 		}
 		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
 	}
-	return plan, nil
+	plan.Leases, err = u.leases(ctx)
+	return plan, err
+}
+
+// leases are those of processes, which no step deletes. One that the caller may not read is named, too.
+func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
+	for _, name := range []string{capture.LeaseName, doctor.VerifyDeployment} {
+		switch _, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, name, metav1.GetOptions{}); {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			name += " (if it is there: you may not read it)"
+		case err != nil:
+			return nil, fmt.Errorf("get Lease %q: %w", name, u.failed(u.toLease(name), err))
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }

@@ -92,8 +92,9 @@ STATE is one of these:
   open       nobody has checked it
 
 WHY has the cause and the next step, in the words of the Node's Events and of its condition. docs/verification.md has
-all causes. ATTEMPTS counts those that did not pass. The wide format has the last result and the
-taint. The Pods of DaemonSets that a profile waits for are looked at by show only.`,
+all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
+starts at the earliest. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits
+for are looked at by show only.`,
 		Example: `
 			# Who waits, and for what
 			nodekeep verify list

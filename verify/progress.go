@@ -206,8 +206,8 @@ func (p Progress) resumes(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// next is when the next attempt may start. A time in the future, which only a kubelet writes, counts as now.
-func (p Progress) next(profile CompiledProfile, now time.Time) time.Time {
+// Next is when the next attempt may start at the earliest. A time in the future, which only a kubelet writes, counts as now.
+func (p Progress) Next(profile CompiledProfile, now time.Time) time.Time {
 	if profile.Reports() {
 		return p.due(profile, now)
 	}

@@ -35,7 +35,7 @@ func judgeCertificate(seen Seen) answer {
 	}
 	const disbelieved = ": the API server does not believe the webhook"
 	if seen.Certificate.Absent {
-		a.find(Error, object, reinstall(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
+		a.find(Error, object, seen.reinstall(), "it does not exist: the webhook has no certificate to serve, and the API server does not call it")
 		return a
 	}
 	serving, known, err := seen.serving()

@@ -2,6 +2,7 @@ package doctor
 
 // Names of checks that more than one file uses.
 const (
+	checkNamespace = "namespace"
 	checkRestore   = "restore-webhook"
 	checkDeletion  = "deletion-webhook"
 	checkEndpoints = "webhook-endpoints"
@@ -13,6 +14,9 @@ const (
 	checkPolicy    = "policy"
 	checkClaims    = "claimed-keys"
 	checkNotKept   = "not-kept"
+
+	checkClosedNodes = "closed-nodes"
+	checkPausedItems = "paused-items"
 
 	checkVerification = "verification"
 	checkGovernance   = "governance"
@@ -28,7 +32,7 @@ func checks() []check {
 	return []check{
 		{"api-server", judgeAPIServer},
 		{"clock", judgeClock},
-		{"namespace", judgeNamespace},
+		{checkNamespace, judgeNamespace},
 		{checkRestore, judgeRestoreWebhook},
 		{checkDeletion, asShipped(checkDeletion, "called at the DELETE of Nodes, fails open")},
 		{"certificate", judgeCertificate},
@@ -53,6 +57,8 @@ func checks() []check {
 		{"record-labels", judgeRecordLabels},
 		{"quarantine", judgeQuarantine},
 		{"gated-nodes", judgeWaitingNodes},
+		{checkClosedNodes, judgeClosedNodes},
+		{checkPausedItems, judgePausedItems},
 		{checkClaims, judgeClaims},
 		{checkNotKept, judgeNotKept},
 		{checkVerification, judgeVerification},

@@ -62,6 +62,10 @@ func direction(behind time.Duration) string {
 func judgeNamespace(seen Seen) answer {
 	a := answer{ok: seen.Namespace}
 	object := "namespace/" + seen.Namespace
+	if seen.nothingInstalled() {
+		a.find(Error, "", seen.install(), "nodekeep is not installed")
+		return a
+	}
 	lacks(&a, object, seen.InCluster)
 	switch {
 	case seen.InCluster.Absent:

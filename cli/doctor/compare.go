@@ -45,13 +45,13 @@ func (s Seen) differences(object Object) []manifests.Difference {
 const mostPatched = 100
 
 // remedy changes the one field, where that is a short command; pods are changed where they were installed from.
-func remedy(object Object, d manifests.Difference) Remedy {
+func (s Seen) remedy(object Object, d manifests.Difference) Remedy {
 	value, err := json.Marshal(d.Shipped)
 	switch {
 	case err != nil || len(value) > mostPatched || strings.Contains(string(value), "'") || object.Shipped.GetKind() == "Deployment":
-		return reapply()
+		return s.reapply()
 	case strings.HasPrefix(d.Path, "roleRef"): // no API server changes it
-		remedy := reapply()
+		remedy := s.reapply()
 		remedy.Commands = append([]string{object.kubectl("delete", "")}, remedy.Commands...)
 		return remedy
 	case d.Shipped == nil:

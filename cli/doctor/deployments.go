@@ -26,7 +26,7 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 	see := advice("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
 	switch {
 	case wanted == 0:
-		a.find(Error, object, advice("Scale it up again:", seen.kubectl("scale %s --replicas=2", object)), "it is scaled to nothing: %s", without)
+		a.find(Error, object, seen.scaleUp(component, object), "it is scaled to nothing: %s", without)
 	case available == 0:
 		a.find(Error, object, see, "none of %d replicas is available%s: %s", wanted, trouble(seen, component), without)
 	case available < wanted:

@@ -87,7 +87,7 @@ func found(t *testing.T, seen Seen) (all []string) {
 			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
 			assert.NotEmpty(t, finding.Text, "%s has no remedy", finding.What)
 			for _, command := range finding.Commands {
-				assert.Regexp(t, `^(kubectl|nodekeep) `, command)
+				assert.Regexp(t, `^(kubectl|nodekeep|helm) `, command)
 			}
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
@@ -80,6 +81,7 @@ func healthy(t *testing.T) Seen {
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]view.Unproved](nil)})
+	seen.Paused = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*view.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))

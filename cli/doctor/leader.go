@@ -3,9 +3,13 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
@@ -55,6 +59,24 @@ func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership 
 	return later
 }
 
+// fromBefore reports whether a Lease is of an earlier installation. Then its holder has no Pod, and renewed it last before the Deployment was
+// created.
+func (s Seen) fromBefore(l Leadership, deployment Read[*appsv1.Deployment]) bool {
+	if l.Lease == nil || l.Lease.Spec.RenewTime == nil || !deployment.Found || !s.Pods.Found {
+		return false
+	}
+	runs := slices.ContainsFunc(s.Pods.Value, func(pod corev1.Pod) bool { return strings.HasPrefix(l.holder(), pod.Name+"_") })
+	return !runs && l.Lease.Spec.RenewTime.Time.Before(deployment.Value.CreationTimestamp.Time)
+}
+
+// startsWithin is how long after its Deployment was created a process may take until a replica leads.
+const startsWithin = 2 * time.Minute
+
+// starts reports whether a Deployment was created so lately that no replica need lead yet.
+func (s Seen) starts(deployment Read[*appsv1.Deployment]) bool {
+	return s.Now.Sub(deployment.Value.CreationTimestamp.Time) <= startsWithin
+}
+
 // judgeLeader judges whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
 func judgeLeader(seen Seen) answer {
 	var a answer
@@ -73,6 +95,11 @@ func judgeLeader(seen Seen) answer {
 	case !seen.Leader.Found:
 	case leader.leads():
 		a.ok = leader.holder() + " leads"
+	case seen.fromBefore(leader, seen.capture()):
+		if seen.starts(seen.capture()) {
+			return answer{ok: "none yet: capture was installed moments ago"}
+		}
+		find("no capture has led since this one was installed")
 	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:
 		find("nobody leads, and nobody takes over")
 	case leader.Lease.Spec.RenewTime.After(leader.At):

@@ -8,9 +8,12 @@ type NotKept struct {
 	Items Few[string]
 }
 
-// NotKeptOf groups items, sorted by reason, by their reasons.
+// NotKeptOf groups items, sorted by reason, by their reasons. What rules of the policy decide is left out: they set it again.
 func NotKeptOf(items []view.JudgedItem) (all []NotKept) {
 	for _, of := range items {
+		if of.ByRules {
+			continue
+		}
 		if last := len(all) - 1; last < 0 || all[last].Why != of.Why {
 			all = append(all, NotKept{Why: of.Why})
 		}

@@ -20,6 +20,9 @@ func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 	for i := range 12 {
 		items = append(items, item(fmt.Sprintf("example.com/%d", i), "labels.ignore: example.com/*"))
 	}
+	byRule := item("tier", "rule gpu sets it")
+	byRule.ByRules = true
+	items = append(items, byRule)
 	seen.Nodes.Value.NotKept = Found(NotKeptOf(items))
 	assert.Equal(t, []string{
 		"note: not kept (kubelet): kubernetes.io/arch, kubernetes.io/os",

@@ -96,6 +96,9 @@ type Nodes struct {
 	Claimed []Claimed       // by annotation
 	NotKept Read[[]NotKept] // by reason; the records show which restored labels are kept
 
+	TooLong Few[string] // closed for longer than they may be, each with why
+	Paused  Few[string] // on which capture has stopped correcting something that another client undoes
+
 	Unverified Few[string]      // names of those with a verification taint
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
 

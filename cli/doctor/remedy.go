@@ -1,19 +1,153 @@
 package doctor
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/manifests"
+)
 
 func advice(text string, commands ...string) Remedy { return Remedy{Text: text, Commands: commands} }
 
+// What Helm writes on each object of a release.
+const (
+	managedBy        = "app.kubernetes.io/managed-by"
+	releaseName      = "meta.helm.sh/release-name"
+	releaseNamespace = "meta.helm.sh/release-namespace"
+)
+
+// release is the Helm release of an installation. Its fields are empty where objects name none that can exist.
+type release struct{ name, namespace string }
+
+// possible matches names that a release or a namespace can have. Other names are not shown in commands.
+var possible = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// mostRelease is how long the name of a release may be.
+const mostRelease = 53
+
+// helm is the release that objects of the installation belong to; is reports whether Helm installed them.
+func (s Seen) helm() (r release, is bool) {
+	for _, object := range s.Objects {
+		if !object.Found.Found || object.Found.Value.GetLabels()[managedBy] != "Helm" {
+			continue
+		}
+		is = true
+		if r = releaseOf(object.Found.Value); r != (release{}) {
+			return r, is
+		}
+	}
+	return r, is
+}
+
+// releaseOf is the release that an object names, if there can be such a one.
+func releaseOf(object *unstructured.Unstructured) release {
+	r := release{object.GetAnnotations()[releaseName], object.GetAnnotations()[releaseNamespace]}
+	if len(r.name) > mostRelease || !possible.MatchString(r.name) || !possible.MatchString(r.namespace) {
+		return release{}
+	}
+	return r
+}
+
+// upgrade is a command that installs the release anew with its values and with these ones. There is none where no release is known.
+func (r release) upgrade(values ...string) (commands []string) {
+	if r.name == "" {
+		return nil
+	}
+	command := "helm upgrade " + r.name + " manifests/chart --namespace " + r.namespace + " --reset-then-reuse-values"
+	for _, value := range values {
+		command += " --set " + value
+	}
+	return []string{command}
+}
+
 // reinstall puts back what the manifests hold.
-func reinstall() Remedy {
+func (s Seen) reinstall() Remedy {
+	if r, is := s.helm(); is {
+		return advice("Run helm upgrade again, in a checkout of the installed version:", r.upgrade()...)
+	}
 	return advice("Apply again what nodekeep was installed from (or run helm upgrade):",
 		"kubectl apply --server-side -f manifests/namespace.yaml -f manifests/crd.yaml", "kubectl apply --server-side -f manifests/nodekeep.yaml")
 }
 
 // reapply is for an object that was changed: the API server names a conflict with who has changed it.
-func reapply() Remedy {
+func (s Seen) reapply() Remedy {
+	if r, is := s.helm(); is {
+		return advice("Run helm upgrade again, in a checkout of the installed version. If it reports a conflict, copy the change into the values, or undo it:",
+			r.upgrade()...)
+	}
 	return advice("Apply again what nodekeep was installed from (or run helm upgrade). If kubectl reports a conflict, --force-conflicts sets the shipped values:",
-		reinstall().Commands...)
+		s.reinstall().Commands...)
+}
+
+// reinstallVerify puts back what belongs to verification. The other manifests contain nothing of it.
+func (s Seen) reinstallVerify() Remedy {
+	if _, is := s.helm(); is {
+		return advice("Run helm upgrade again, in a checkout of the installed version:", s.enableVerify()...)
+	}
+	return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
+}
+
+// enableVerify installs what verifies Nodes; there is no such command where no Helm release is known.
+func (s Seen) enableVerify() []string {
+	r, _ := s.helm()
+	return r.upgrade("verify.enabled=true")
+}
+
+// scaleUp is for a process whose Deployment is scaled to nothing. With Helm the number is a value, which the next upgrade sets again.
+func (s Seen) scaleUp(component, object string) Remedy {
+	replicas, found, err := unstructured.NestedInt64(s.object(object).Shipped.Object, "spec", "replicas")
+	if err != nil || !found {
+		replicas = 2
+	}
+	if r, is := s.helm(); is {
+		value := fmt.Sprintf("%s.replicas=%d", component, replicas)
+		return advice("Scale it up again by the value "+value+":", r.upgrade(value)...)
+	}
+	return advice("Scale it up again:", s.kubectl("scale %s --replicas=%d", object, replicas))
+}
+
+// nothingInstalled reports whether it is known that nodekeep is not installed: nothing exists but what an uninstallation leaves.
+func (s Seen) nothingInstalled() bool {
+	for _, object := range s.Objects {
+		if object.Found.Found && object.Name() != definitionObject {
+			return false
+		}
+	}
+	for _, name := range []string{mutatingObject, validatingObject, webhookObject, captureObject} {
+		if !s.object(name).Found.Absent {
+			return false
+		}
+	}
+	return true
+}
+
+// install installs nodekeep.
+func (s Seen) install() Remedy {
+	namespace := cmp.Or(s.Namespace, manifests.Namespace)
+	return advice("Install it, in a checkout, with the repository of your image. If it is installed in another namespace, --namespace says which:",
+		"helm install nodekeep manifests/chart --namespace "+namespace+" --create-namespace --set image.repository=registry.example.com/nodekeep --wait")
+}
+
+// called matches where the name of the program begins in a command line.
+var called = regexp.MustCompile(`(^|\| )nodekeep `)
+
+// inNamespace is a remedy whose commands of nodekeep are for this installation, where its namespace is not the default one.
+func (s Seen) inNamespace(remedy Remedy) Remedy {
+	if s.Namespace == "" || s.Namespace == manifests.Namespace {
+		return remedy
+	}
+	commands := remedy.Commands
+	remedy.Commands = nil
+	for _, command := range commands {
+		if called.MatchString(command) {
+			command += " -n " + s.Namespace
+		}
+		remedy.Commands = append(remedy.Commands, command)
+	}
+	return remedy
 }
 
 // first is for what cannot be told before something else is right.

@@ -119,15 +119,17 @@ func severities() []Severity { return []Severity{Error, Warning, Lacking, Note} 
 
 func rank(s Severity) int { return slices.Index(severities(), s) }
 
-// Judge answers every question but those that are to be left out.
+// Judge answers every question but those that are to be left out. Where nothing is installed, that is the whole answer.
 func Judge(seen Seen, leaveOut []string) Report {
 	report := Report{Healthy: true}
+	nothing := seen.nothingInstalled() && !slices.Contains(leaveOut, checkNamespace)
 	for _, check := range checks() {
-		if slices.Contains(leaveOut, check.name) {
+		if slices.Contains(leaveOut, check.name) || nothing && check.name != checkNamespace {
 			continue
 		}
 		result := check.judge(seen).result(check.name)
-		for _, finding := range result.Findings {
+		for i, finding := range result.Findings {
+			result.Findings[i].Remedy = seen.inNamespace(finding.Remedy)
 			switch finding.Severity {
 			case Note:
 				continue

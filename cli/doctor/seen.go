@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/cli/view"
 )
@@ -50,6 +51,8 @@ type Seen struct {
 	Records Read[Records]     // all of them
 	Strays  Read[Few[string]] // ConfigMaps that are named as records and not labelled as such
 	Nodes   Read[Nodes]
+
+	Paused Read[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
 
 	Policy     Read[*unstructured.Unstructured] // the NodePolicy
 	Accepted   Read[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted

@@ -204,11 +204,11 @@ func (s Seen) compare(a *answer, check string) {
 
 func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 	find := func(e expectation, remedy Remedy, what string) {
-		a.find(e.severity, e.object, e.remedy(remedy), "%s%s: %s", object.where(), what, e.without)
+		a.find(e.severity, e.object, remedy, "%s%s: %s", object.where(), what, e.without)
 	}
 	lacks(a, expected.object, object.Found)
 	if object.Found.Absent {
-		find(expected, reinstall(), "it does not exist")
+		find(expected, expected.reinstall(s), "it does not exist")
 	}
 	if !object.Found.Found {
 		return
@@ -218,15 +218,15 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 		if lacking.severity != "" {
 			harmed.severity, harmed.without = lacking.severity, lacking.leadsTo
 		}
-		find(harmed, reapply(), "it does not grant "+strings.Join(lacking.rights, ", "))
+		find(harmed, expected.reapply(s), "it does not grant "+strings.Join(lacking.rights, ", "))
 	}
 	for _, difference := range s.differences(object) {
 		switch {
 		case !expected.covers(difference):
 		case difference.Path == entry(deletionHook): // an option of the chart
-			find(expected, leftOut(), "it has no webhook "+deletionHook)
+			find(expected, s.leftOut(), "it has no webhook "+deletionHook)
 		default:
-			find(expected.but(difference), remedy(object, difference), difference.String())
+			find(expected.but(difference), expected.correct(s, object, difference), difference.String())
 		}
 	}
 }
@@ -288,16 +288,33 @@ func consequences() []consequence {
 }
 
 // leftOut is the remedy for the webhook that sees deletions.
-func leftOut() Remedy {
-	remedy := reinstall()
+func (s Seen) leftOut() Remedy {
+	remedy := s.reinstall()
 	remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
 	return remedy
 }
 
-// remedy is a remedy for the object of the expectation. The manifests of all other objects contain nothing of verification.
-func (e expectation) remedy(remedy Remedy) Remedy {
-	if e.check == checkVerification && slices.Equal(remedy.Commands, reinstall().Commands) {
-		return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
+// reinstall puts back the object of the expectation.
+func (e expectation) reinstall(s Seen) Remedy {
+	if e.check == checkVerification {
+		return s.reinstallVerify()
+	}
+	return s.reinstall()
+}
+
+// reapply is for the object of the expectation that was changed.
+func (e expectation) reapply(s Seen) Remedy {
+	if e.check == checkVerification {
+		return s.reinstallVerify()
+	}
+	return s.reapply()
+}
+
+// correct sets what is different in the object of the expectation.
+func (e expectation) correct(s Seen, object Object, d manifests.Difference) Remedy {
+	remedy := s.remedy(object, d)
+	if e.check == checkVerification && slices.Equal(remedy.Commands, s.reapply().Commands) {
+		return s.reinstallVerify()
 	}
 	return remedy
 }

@@ -64,7 +64,7 @@ func judgeVerification(seen Seen) answer {
 	case seen.verify().Absent && len(profiles) > 0:
 		a.find(Error, verifyObject,
 			advice("The policy has profiles, so set verify.enabled=true (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
-				seen.untaint()...), "it does not exist: "+unverified)
+				append(seen.enableVerify(), seen.untaint()...)...), "it does not exist: "+unverified)
 		return a
 	case seen.verify().Absent:
 		a.ok = "off"
@@ -118,6 +118,9 @@ func (s Seen) judgeVerifyLeader(a *answer) string {
 	if s.VerifyLeader.Found && leader.leads() {
 		return leader.holder() + " leads"
 	}
+	if s.VerifyLeader.Found && s.fromBefore(leader, s.verify()) && s.starts(s.verify()) {
+		return "none leads yet: verify was installed moments ago"
+	}
 	if s.VerifyLeader.asked() {
 		a.find(Error, object, advice("See why none does:", s.pods("verify"), s.logs(VerifyDeployment)), "no replica of nodekeep-verify leads: "+unverified)
 	}
@@ -132,10 +135,10 @@ func (s Seen) judgeChecksNamespace(a *answer) {
 	const unstarted = ", so no Pod that checks a Node starts: " + unverified
 	switch {
 	case namespace.Absent:
-		a.find(Error, object, expectation{check: checkVerification}.remedy(reinstall()), "it does not exist"+unstarted)
+		a.find(Error, object, s.reinstallVerify(), "it does not exist"+unstarted)
 	case !namespace.Found:
 	case namespace.Value.DeletionTimestamp != nil:
-		a.find(Error, object, advice("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade)."),
+		a.find(Error, object, advice("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.enableVerify()...),
 			"it is being deleted"+unstarted)
 	case namespace.Value.Labels[podSecurity] != restricted:
 		a.find(Warning, object, advice("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),
@@ -146,11 +149,11 @@ func (s Seen) judgeChecksNamespace(a *answer) {
 
 // SeeVerification takes note of a Node that waits to be verified.
 func (n *Nodes) SeeVerification(node *corev1.Node, keys []string, profiles verify.Profiles, now time.Time) {
-	if !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return slices.Contains(keys, taint.Key) }) {
+	if len(tainted(node, keys)) == 0 {
 		return
 	}
 	n.Unverified.Add(node.Name)
-	since := node.CreationTimestamp.Time
+	since := closedSince(node)
 	if profile, ok := profiles.For(node.Labels); ok && now.Sub(since) > profile.Deadline {
 		n.Overdue.Add(WaitingNode{Name: node.Name, Since: since})
 	}

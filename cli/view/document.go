@@ -25,6 +25,7 @@ type Answer interface {
 type Document struct {
 	Facts  []Fact
 	Tables []*metav1.Table // those without rows are left out
+	Titles []string        // that stand above the tables, by their order; empty: a table whose columns say what it is
 }
 
 // Fact is one line of a document.
@@ -50,7 +51,13 @@ func tableOf(columns ...string) *metav1.Table {
 	return table
 }
 
+// add adds a row. A cell that has nothing to say is none.
 func add(table *metav1.Table, cells ...any) {
+	for i, cell := range cells {
+		if cell == "" {
+			cells[i] = none
+		}
+	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
 }
 

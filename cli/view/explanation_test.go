@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/capture"
 )
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
@@ -53,4 +55,33 @@ func TestAnExplanationSaysNothingOfWhatCaptureWritesWhereTheRecordCannotBeRead(t
 	explanation := explained(t, spoiled, under(load(t, "")))
 	assert.Equal(t, "it is not JSON", explanation.Problem)
 	assert.Nil(t, explanation.Capture, "capture leaves it alone")
+}
+
+func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) {
+	s, in := state(live(set{"rack": "r1"}), recorded(set{"rack": "r1", "dedicated": "ci"})), under(load(t, ""))
+	e := explained(t, s, in)
+	factsOf := func(e Explanation) map[string]string {
+		facts := map[string]string{}
+		for _, fact := range e.Document(time.Time{}).Facts {
+			facts[fact.Name] = fact.Value
+		}
+		return facts
+	}
+	assert.Contains(t, factsOf(e)["If it registers"], "the gate would be ")
+	assert.NotContains(t, factsOf(e), "Registration")
+
+	does := factsOf(e)["Capture now"]
+	assert.Equal(t, does, factsOf(e.Under(Captures{}))["Capture now"], "one leads")
+	assert.Equal(t, "no capture has led for 5m, so this is not done: "+does, factsOf(e.Under(Captures{Silent: 5 * time.Minute}))["Capture now"])
+	e.Capture.Step = string(capture.Nothing)
+	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.Under(Captures{Never: true}))["Capture now"])
+
+	e.Status = "" // as of a review
+	assert.Contains(t, factsOf(e)["Registration"], "the gate is ")
+}
+
+func TestACellThatHasNothingToSayIsADash(t *testing.T) {
+	table := tableOf("A", "B", "C")
+	add(table, "", "x", 0)
+	assert.Equal(t, []any{"-", "x", 0}, table.Rows[0].Cells)
 }

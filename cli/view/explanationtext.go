@@ -19,7 +19,11 @@ func (e Explanation) Document(now time.Time) Document {
 	d.with("Problem", e.Problem)
 	d.with("Verification", e.Unverified)
 	d.with("Follows", e.Follows.text())
-	d.with("Registration", e.Registration.text())
+	registers := "Registration" // of a review
+	if e.Status != "" {
+		registers = "If it registers"
+	}
+	d.with(registers, e.Registration.text(e.Status != ""))
 	if e.Capture != nil {
 		d.with("Capture now", e.Capture.text())
 	}
@@ -27,7 +31,7 @@ func (e Explanation) Document(now time.Time) Document {
 	if e.RulesHeld != "" {
 		d.with("Rules held", "they only add labels, until nodekeep policy accept "+e.RulesHeld)
 	}
-	table := tableOf("Item", "Key", "Node", "Record", "Registration", "Kept", "Why", "+Managers")
+	table := tableOf("Item", "Key", "Node", "Record", registers, "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
 		add(table, item.Kind, item.Item, shown(item.OnNode), shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Why}, item.Claims...), "; "), orNone(strings.Join(item.Managers, ",")))
 	}
@@ -41,18 +45,46 @@ func (e Explanation) Document(now time.Time) Document {
 	return d
 }
 
-func (r ExplainedReview) text() string {
+// text is what becomes of a review, or what would become of it if the Node registered now.
+func (r ExplainedReview) text(now bool) string {
+	passes, outcome, gate := "passes", "", "the gate is "
+	if now {
+		passes, outcome, gate = "would pass", "outcome ", "the gate would be "
+	}
 	if r.Passes != "" {
-		return "passes as it is: " + r.Passes
+		return passes + " as it is: " + r.Passes
 	}
-	gate := "the gate is off"
 	if r.Gated {
-		gate = "the gate is on"
+		gate += "on"
+	} else {
+		gate += "off"
 	}
-	return "by " + cmp.Or(r.User, "nobody") + ": " + strings.ReplaceAll(r.Outcome, "_", " ") + "; " + gate
+	return "by " + cmp.Or(r.User, "nobody") + ": " + outcome + strings.ReplaceAll(r.Outcome, "_", " ") + "; " + gate
 }
 
+// Under is the explanation with what is known of captures: what one would do is not done while none runs.
+func (e Explanation) Under(captures Captures) Explanation {
+	if e.Capture != nil {
+		known := *e.Capture
+		known.NoneRuns = captures.down()
+		e.Capture = &known
+	}
+	return e
+}
+
+// text is what capture does, or would do if one ran.
 func (c ExplainedCapture) text() string {
+	switch {
+	case c.NoneRuns == "":
+		return c.does()
+	case c.Step == string(capture.Nothing):
+		return c.NoneRuns + "; one would have nothing to do"
+	default:
+		return c.NoneRuns + ", so this is not done: " + c.does()
+	}
+}
+
+func (c ExplainedCapture) does() string {
 	var parts []string
 	add := func(what, items string) {
 		if items != "" {

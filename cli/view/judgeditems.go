@@ -27,6 +27,8 @@ type JudgedItem struct {
 	Why string `json:"why"`
 	// Example is one of the keys with its value, as the first of the Nodes shows it.
 	Example string `json:"example"`
+	// ByRules is true of what rules of the policy set, add or remove.
+	ByRules bool `json:"-"`
 	NodeCount
 }
 
@@ -64,6 +66,7 @@ func (all *JudgedItems) See(node string, j Judgement) {
 		keeps, why := j.Keeps(item)
 		one := JudgedItem{Item: item, Why: why, Example: exampleOf(item, j.Items()[item])}
 		if !keeps {
+			one.ByRules = j.byRules(item)
 			all.notKept.see(one, node, notKept)
 			continue
 		}

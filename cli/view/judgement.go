@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -37,6 +39,14 @@ func (j Judgement) Keeps(item string) (keeps bool, why string) {
 }
 
 func (j Judgement) verdict(item string) policy.Verdict { return j.policy.Judge(j.metadata, item) }
+
+// byRules reports whether rules of the policy decide what the Node shows of an item.
+func (j Judgement) byRules(item string) bool {
+	if derived, listed := j.metadata.RuleLabels[item]; listed && derived.ShownBy(j.metadata.Items, item) {
+		return true
+	}
+	return slices.ContainsFunc(j.metadata.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })
+}
 
 // setters are the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
 // may have them. The lists of taints in managedFields do not show which client set one of them.

@@ -64,7 +64,7 @@ func TestEachBrakeIsListedWithItsReasonAndUntilWhenItIsOpen(t *testing.T) {
 		v := VerificationOf(annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), held(t, p, brake)), nil, nil, p, noon)
 		rows := (VerificationList{Items: []Verification{v}}).Document(noon).Tables[0].Rows
 		require.NotEmpty(t, reason.Means(), reason)
-		assert.Equal(t, "held: "+string(reason)+" for another 90m: "+reason.Means(), rows[0].Cells[6])
+		assert.Equal(t, "held: "+string(reason)+" for another 90m: "+reason.Means(), rows[0].Cells[8])
 		text, err := json.Marshal(v)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `"removalHeld":{"reason":"`+string(reason)+`","until":"2026-`)
@@ -118,10 +118,10 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 	}
 	waiting := VerificationOf(nodeToVerify(nil, taint), nil, nil, p, noon)
 	assert.NotContains(t, columns(waiting), "Removal")
-	assert.Equal(t, "Removal", columns(waiting, v)[6])
+	assert.Equal(t, "Removal", columns(waiting, v)[8])
 	rows := VerificationList{Items: []Verification{waiting, v, underWay}}.Document(noon).Tables[0].Rows
 	assert.Equal(t, []any{"-", "held: Pods: Pod default/web-1 runs on it", "under way, by nodeClaim"},
-		[]any{rows[0].Cells[6], rows[1].Cells[6], rows[2].Cells[6]})
+		[]any{rows[0].Cells[8], rows[1].Cells[8], rows[2].Cells[8]})
 
 	reopened := held(t, p, verify.Brake{Reason: verify.BrakePods})
 	reopened.Round = 1

@@ -13,6 +13,7 @@ type Uninstall struct {
 	Cluster, Namespace string
 	Gated, Unverified  []string // names of Nodes
 	Objects            []PlannedDeletion
+	Leases             []string // that stay
 }
 
 // PlannedDeletion is an object to delete.
@@ -26,6 +27,9 @@ func (u Uninstall) Document(time.Time) Document {
 	d.with("Unverified Nodes", firstOf(u.Unverified, ": the verification taint is removed"))
 	d.with("Stays", "the records and the processes in namespace "+u.Namespace)
 	d.with("Stays, too", "NodePolicy default and its CustomResourceDefinition")
+	if len(u.Leases) > 0 {
+		d.with("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
+	}
 	table := tableOf("Kind", "Name", "Step")
 	for _, object := range u.Objects {
 		add(table, object.Kind, object.Name, object.State)

@@ -25,10 +25,11 @@ type Verification struct {
 	Attempts    int `json:"attempts"`
 	MaxAttempts int `json:"maxAttempts,omitempty"`
 	// Cause is why, in a word, and Why is the sentence that the condition and Events have, too; see [verify.Causes].
-	Cause     verify.Cause `json:"cause"`
-	Why       string       `json:"why"`
-	Due       time.Time    `json:"due,omitzero"`  // the deadline, of a Node with the taint
-	Next      time.Time    `json:"next,omitzero"` // when the Node is looked at next, of a profile that only reports
+	Cause verify.Cause `json:"cause"`
+	Why   string       `json:"why"`
+	Due   time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
+	// Next is when the next attempt starts at the earliest, of a Node that was tried. Of a profile that only reports, it is when the next check is due.
+	Next      time.Time    `json:"next,omitzero"`
 	OnTimeout string       `json:"onTimeout,omitempty"`
 	Worker    string       `json:"worker,omitempty"` // the worker Pod that runs
 	Last      *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
@@ -99,6 +100,8 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	}
 	if worker != nil {
 		v.Worker = worker.Name
+	} else if v.MaxAttempts > 0 && next.Progress.Tried() {
+		v.Next = next.Progress.Next(next.Profile, now).UTC()
 	}
 	return v
 }
@@ -143,6 +146,26 @@ func (v Verification) attempts() string {
 	return fmt.Sprintf("%d of %d", v.Attempts, v.MaxAttempts)
 }
 
+// check is the check that failed in the last attempt, of a Node that did not pass it.
+func (v Verification) check() string {
+	if v.Last == nil || v.State == verify.StateOpen || v.State == StateVerified {
+		return ""
+	}
+	return v.Last.Check
+}
+
+// next is when the next attempt starts at the earliest.
+func (v Verification) next(now time.Time) string {
+	switch {
+	case v.Next.IsZero():
+		return ""
+	case v.Next.After(now):
+		return "in " + ago(now, v.Next)
+	default:
+		return "due"
+	}
+}
+
 // deadline shows the deadline and what happens then.
 func (v Verification) deadline(now time.Time) string {
 	if v.Due.IsZero() {
@@ -175,16 +198,16 @@ func (l VerificationList) Names() (names []string) {
 
 // Document is the answer as text.
 func (l VerificationList) Document(now time.Time) Document {
-	columns := []string{"Name", "State", "Profile", "Age", "Attempts", "Why", "+Last", "+Taint"}
+	columns := []string{"Name", "State", "Profile", "Age", "Attempts", "Check", "Next", "Why", "+Last", "+Taint"}
 	removals := slices.ContainsFunc(l.Items, func(v Verification) bool { return v.removal(now) != "" })
 	if removals {
-		columns = slices.Insert(columns, 6, "Removal")
+		columns = slices.Insert(columns, 8, "Removal")
 	}
 	table := tableOf(columns...)
 	for _, v := range l.Items {
-		cells := []any{v.Name, string(v.State), orNone(v.Profile), ago(v.Since, now), orNone(v.attempts()), orNone(v.Why), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ","))}
+		cells := []any{v.Name, string(v.State), orNone(v.Profile), ago(v.Since, now), v.attempts(), v.check(), v.next(now), orNone(v.Why), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ","))}
 		if removals {
-			cells = slices.Insert(cells, 6, any(orNone(v.removal(now))))
+			cells = slices.Insert(cells, 8, any(v.removal(now)))
 		}
 		add(table, cells...)
 	}
@@ -215,8 +238,10 @@ func (v VerifiedNode) Document(now time.Time) Document {
 		d.with("Attempts", one.attempts())
 		d.with("Deadline", one.deadline(now))
 		d.with("Mode", one.mode())
-		if !one.Next.IsZero() {
-			d.with("Next check", "in "+ago(now, one.Next))
+		if one.Closed() {
+			d.with("Next attempt", one.next(now))
+		} else {
+			d.with("Next check", one.next(now))
 		}
 		d.with("Worker Pod", one.Worker)
 		d.with("Last", lastText(one.Last, now))

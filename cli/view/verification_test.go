@@ -193,3 +193,34 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, RunQuestion(nodeToVerify(nil), profile), "takes workloads meanwhile, and gets no taint")
 }
+
+func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
+	p := load(t, verifying)
+	rest, _ := p.Verify().For(nil)
+	tried := func(attempts int, ago time.Duration) *corev1.Node {
+		return annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), verify.Progress{
+			Attempts: attempts, Profile: "rest", Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-ago)},
+		})
+	}
+	for name, one := range map[string]struct {
+		node        *corev1.Node
+		worker      *corev1.Pod
+		check, next any
+	}{
+		"not tried yet":            {nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, "-", "-"},
+		"after the first attempt":  {tried(1, time.Second), nil, "api", "in 9s"},
+		"the pause doubles":        {tried(2, time.Second), nil, "api", "in 19s"},
+		"a stuck Node: maxBackoff": {tried(5, time.Second), nil, "api", "in 4m59s"},
+		"the pause is over":        {tried(5, time.Hour), nil, "api", "due"},
+		"the next attempt is on":   {tried(2, time.Hour), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), "api", "-"},
+		"an open Node that passed": {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := VerificationOf(one.node, one.worker, nil, p, noon)
+			table := VerificationList{Items: []Verification{v}}.Document(noon).Tables[0]
+			assert.Equal(t, "Check", table.ColumnDefinitions[5].Name)
+			assert.Equal(t, "Next", table.ColumnDefinitions[6].Name)
+			assert.Equal(t, []any{one.check, one.next}, table.Rows[0].Cells[5:7])
+		})
+	}
+}

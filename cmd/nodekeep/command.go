@@ -56,6 +56,9 @@ func processCommand[O processOptions](
 		Short:   short,
 		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if command.HasSubCommands() && command.Flags().NFlag() == 0 { // an operator; a Deployment has flags
+				return command.Help()
+			}
 			parts, err := start(o.common(), o.mistakes())
 			if err != nil {
 				return err

@@ -239,8 +239,15 @@ help says that in place of ` + "`nodekeep`" + `.
 
 `
 
-// listed are the lines of a help text that are indented, up to the end of the last one: Markdown would make one paragraph of them.
-var listed = regexp.MustCompile(`(?m)^  .*(?:\n  .*)*`)
+// listed are the lines of a help text that are indented, up to the end of the last one: Markdown would make one paragraph of them. They follow an
+// empty line. Other lines that are indented go on an entry of a list.
+var listed = regexp.MustCompile(`(^|\n\n)(  .*(?:\n  .*)*)`)
+
+func TestOnlyListedLinesAreABlock(t *testing.T) {
+	assert.Equal(t, "Modes:\n\n```\n  a  one\n     more\n  b  two\n```\n\nSteps:\n\n1. It stops the\n   gate.\n2. Done.", fenced("Modes:\n\n  a  one\n     more\n  b  two\n\nSteps:\n\n1. It stops the\n   gate.\n2. Done."))
+}
+
+func fenced(text string) string { return listed.ReplaceAllString(text, "$1```\n$2\n```") }
 
 func docs(t *testing.T) string {
 	t.Helper()
@@ -251,7 +258,7 @@ func docs(t *testing.T) string {
 			continue
 		}
 		cli.HideCommonFlags(command)
-		command.Long = listed.ReplaceAllString(command.Long, "```\n$0\n```")
+		command.Long = fenced(command.Long)
 		var page bytes.Buffer
 		require.NoError(t, doc.GenMarkdownCustom(command, &page, func(file string) string {
 			return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-")

@@ -12,7 +12,10 @@ func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
 	const name = "diff-1"
 	register(t, name)
 	edit(t, name, map[string]string{"dedicated": "ci", "team": "a"}, "tenant=blue:NoSchedule")
-	assert.Empty(t, run(t, "diff", name).RequireDone(t).Out)
+	same := run(t, "diff", name)
+	assert.Equal(t, 0, same.Code)
+	assert.Empty(t, same.Out)
+	assert.Equal(t, "No differences.\n", same.ErrOut)
 
 	require.NoError(t, nodekeep.StopCapture())
 	defer func() { require.NoError(t, nodekeep.StartCapture(context.Background())) }()

@@ -26,6 +26,13 @@ func TestForgetRemovesTheRecordOfADeletedNodeOnceTheUserSaysYes(t *testing.T) {
 		require.NotNil(t, recordOf(t, "forget-gone"), what)
 	}
 
+	dry := run(t, "forget", "forget-gone", "--dry-run")
+	require.Equal(t, 0, dry.Code, dry.ErrOut)
+	assert.Regexp(t, `label +dedicated +ci +recorded`, dry.Out)
+	assert.Equal(t, "Nothing was changed (dry run).\n", dry.ErrOut)
+	require.NotNil(t, recordOf(t, "forget-gone"))
+	ends(t, 3, "it is not recorded", "forget", "forget-gone", "unknown", "--dry-run")
+
 	a := answering(t, "y\n", "forget", "forget-gone")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Equal(t, "node/forget-gone forgotten\n", a.Out)

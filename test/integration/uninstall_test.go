@@ -201,6 +201,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 		assert.Regexp(t, `Unverified Nodes: +1 \(planned\)`, plan)
 		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
 		assert.Regexp(t, `ConfigMap +nodekeep-inventory +not there\n`, plan)
+		assert.Regexp(t, `Leases that stay: +nodekeep-capture in namespace nodekeep-system;`, plan)
 		assert.Equal(t, []string{"planned"}, own.GatedNodes(t), "nothing is changed")
 		own.MustKubectl(t, "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate") // nothing is deleted
 	}

@@ -138,7 +138,8 @@ func TestACaptureThatDoesNotLeadIsFound(t *testing.T) {
 	rollAll(t)
 	require.NoError(t, nodekeep.StopCapture())
 	finds(t, "leader-left")
-	do(t, `kubectl `+ns+` patch lease nodekeep-capture --type=merge -p '{"spec":{"holderIdentity":"worker-1_00000000-0000-0000-0000-000000000000","renewTime":"2026-01-01T00:00:00.000000Z"}}'`)
+	installed := strings.TrimSuffix(do(t, "kubectl "+ns+" get deployment nodekeep-capture -o jsonpath='{.metadata.creationTimestamp}'"), "Z")
+	do(t, `kubectl `+ns+` patch lease nodekeep-capture --type=merge -p '{"spec":{"holderIdentity":"worker-1_00000000-0000-0000-0000-000000000000","renewTime":"`+installed+`.000000Z"}}'`)
 	finds(t, "leader-dead")
 	do(t, "kubectl "+ns+" delete lease nodekeep-capture")
 	finds(t, "leader-never")
@@ -236,14 +237,14 @@ func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, between.Through(config)))
 	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Hour)) // longer than any test may wait
 
-	const want = "gated-nodes unknown 1 unknown; see below\nclaimed-keys unknown 1 unknown; see below\nnot-kept unknown 1 unknown; see below\nverification unknown 1 unknown; see below\n\nunknown (gated-nodes, claimed-keys, not-kept, verification): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
+	const want = "gated-nodes unknown 1 unknown; see below\nclosed-nodes unknown 1 unknown; see below\npaused-items unknown 1 unknown; see below\nclaimed-keys unknown 1 unknown; see below\nnot-kept unknown 1 unknown; see below\nverification unknown 1 unknown; see below\n\nunknown (gated-nodes, closed-nodes, paused-items, claimed-keys, not-kept, verification): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
 	var a harness.Answer
 	eventually(t, func() bool { // the API server takes moments to follow what was granted
 		a = nodekeep.Shell(t, kubeconfig, "", "nodekeep doctor --timeout 5s")
 		return findings(a.Out) == want
 	})
 	assert.Equal(t, 1, a.Code)
-	assert.Equal(t, "0 findings, 4 unknown\n", a.ErrOut)
+	assert.Equal(t, "0 findings, 6 unknown\n", a.ErrOut)
 	assert.Equal(t, want, findings(a.Out))
 }
 

@@ -19,6 +19,7 @@ import (
 func remedies(t *testing.T, nodekeep *harness.Installation) {
 	nodes := nodekeep.Admin.CoreV1().Nodes()
 	require.NoError(t, nodekeep.StopCapture())
+	_ = nodekeep.StopWebhook() // an earlier test may have stopped it
 	for _, name := range []string{"gated-1", "gated-2", "free-1"} {
 		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -53,6 +54,7 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 		}
 		assert.Greater(t, tried, 20)
 	})
+	t.Run("every command of nodekeep in the alerts shows what it is about", func(t *testing.T) { showsWhatItIsAbout(t, nodekeep) })
 	t.Run("one of them finds the largest record", func(t *testing.T) { findsTheLargestRecord(t, nodekeep) })
 	t.Run("two of them stop gating and free the Nodes", func(t *testing.T) {
 		all := alerts(t).alerts()
@@ -85,6 +87,59 @@ func commands(a alert) (all [][]string) {
 		all = append(all, strings.Fields(command))
 	}
 	return all
+}
+
+// own are the command lines of nodekeep that an alert's description has.
+func own(a alert) (lines []string) {
+	for _, found := range regexp.MustCompile("`(nodekeep [^`]*)`").FindAllStringSubmatch(a.Annotations["description"], -1) {
+		lines = append(lines, strings.NewReplacer("NODE", "gated-2", "<hash>", "0123456789ab").Replace(filled().Replace(found[1])))
+	}
+	return lines
+}
+
+// shows are what commands of nodekeep print, by how their line begins, while webhook and capture are down and Nodes are gated. Those that ask for a
+// decision find none that is open. The exit code is 1 where a command finds something.
+var shows = map[string]struct {
+	code int
+	says []string
+}{
+	"gate list":                 {0, []string{"gated-1 ", "its record cannot be read", "gated-2 ", "no capture has led for "}},
+	"verify list":               {0, []string{"No Node waits for verification."}},
+	"doctor":                    {1, []string{"leader ", "gated-nodes ", "closed-nodes ", "gated-1", "gated-2"}},
+	"diff ":                     {3, []string{"gated-2"}},
+	"migrate status":            {0, []string{"none in the policy"}},
+	"migrate new":               {2, []string{"nodekeep migrate new"}},
+	"policy accept corrections": {3, []string{"Let them do so on any number of Nodes", "nothing was changed"}},
+	"policy accept 0123":        {3, []string{"0123456789ab"}},
+	"report compliance":         {0, []string{"Nodes"}},
+}
+
+func showsWhatItIsAbout(t *testing.T, nodekeep *harness.Installation) {
+	tried := map[string]bool{}
+	for _, a := range alerts(t).alerts() {
+		for _, line := range own(a) {
+			known := false
+			for begins, want := range shows {
+				if !strings.HasPrefix(strings.TrimPrefix(line, "nodekeep "), begins) {
+					continue
+				}
+				known, tried[begins] = true, true
+				if begins == "doctor" {
+					line += " --gate-after 0s"
+				}
+				answer := nodekeep.Shell(t, "", "", line)
+				assert.Equal(t, want.code, answer.Code, "%s: %s\n%s%s", a.Alert, line, answer.Out, answer.ErrOut)
+				for _, says := range want.says {
+					assert.Contains(t, answer.Out+answer.ErrOut, says, "%s: %s", a.Alert, line)
+				}
+				if begins == "gate list" {
+					assert.NotContains(t, answer.Out, "free-1", a.Alert)
+				}
+			}
+			assert.True(t, known, "%s: nothing is known of what %q shows", a.Alert, line)
+		}
+	}
+	assert.Len(t, tried, len(shows), "what no alert names is shown in vain")
 }
 
 // findsTheLargestRecord types a line that pipes, as it stands.

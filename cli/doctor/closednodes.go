@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// manyOf is which share of all Nodes makes a state of Nodes an outage: one in so many.
+const manyOf = 10
+
+// share is how bad it is that so many of all Nodes have something.
+func share(some, all int) Severity {
+	if some*manyOf >= all {
+		return Error
+	}
+	return Warning
+}
+
+// Closing is what keeps a Node closed, or without its labels.
+type Closing struct {
+	Gate        policy.Gate
+	Keys        []string        // of verification taints
+	Profiles    verify.Profiles // of the policy in force
+	Quarantined bool            // its record waits for an operator
+}
+
+// SeeClosed counts a Node that has been closed for longer than it may. Why is the reason, in a few words.
+func (n *Nodes) SeeClosed(node *corev1.Node, by Closing, now time.Time) {
+	if why := n.tooLong(node, by, now); why != "" {
+		n.TooLong.Add(node.Name + " (" + why + ")")
+	}
+}
+
+// tooLong says why a Node has been closed for longer than it may. It is empty for an open Node, and for one that waits as its profile documents.
+func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (why string) {
+	age := now.Sub(node.CreationTimestamp.Time)
+	held := len(tainted(node, by.Keys)) > 0
+	profile, selected := by.Profiles.For(node.Labels)
+	switch since := closedSince(node); {
+	case by.Quarantined && age > n.After:
+		return "its record waits for a decision"
+	case by.Gate.On(node.Spec.Taints) && age > n.After:
+		return "behind the gate for " + duration.HumanDuration(age)
+	case !held:
+		return ""
+	case selected && stuck(node, profile):
+		return "stuck"
+	case selected && now.Sub(since) > profile.Deadline, !selected && now.Sub(since) > n.After:
+		return "not verified for " + duration.HumanDuration(now.Sub(since))
+	}
+	return ""
+}
+
+// stuck reports whether all attempts of a profile have failed on a Node.
+func stuck(node *corev1.Node, profile verify.CompiledProfile) bool {
+	progress := verify.ParseProgress(node.Annotations[verify.Annotation])
+	return !profile.OnlyWaits() && progress.Hash == profile.Hash && progress.Stuck(profile)
+}
+
+// tainted are the taints of a Node that have one of these keys.
+func tainted(node *corev1.Node, keys []string) (held []corev1.Taint) {
+	for _, taint := range node.Spec.Taints {
+		for _, key := range keys {
+			if taint.Key == key {
+				held = append(held, taint)
+			}
+		}
+	}
+	return held
+}
+
+// closedSince is when a Node with a taint of verification was closed. A Node that was open before is checked again: its taints changed then.
+func closedSince(node *corev1.Node) time.Time {
+	since := node.CreationTimestamp.Time
+	if verify.ParseProgress(node.Annotations[verify.Annotation]).Round == 0 {
+		return since
+	}
+	if last, known := observe.LastWriter(observe.Of(node).Writers, func(w observe.Writer) bool { return w.Taints }); known && last.At > since.Unix() {
+		return time.Unix(last.At, 0)
+	}
+	return since
+}
+
+// judgeClosedNodes judges which share of the Nodes takes no workloads for longer than it may.
+func judgeClosedNodes(seen Seen) answer {
+	var a answer
+	lacks(&a, "", seen.Nodes)
+	nodes := seen.Nodes.Value
+	a.ok = fmt.Sprintf("0 of %d Nodes are closed for longer than they may be", nodes.All)
+	if closed := nodes.TooLong; closed.All > 0 {
+		a.find(share(closed.All, nodes.All), "", advice("See what each waits for:", "nodekeep gate list", "nodekeep verify list", "nodekeep list"),
+			"%d of %d Nodes are closed for longer than they may be: %s", closed.All, nodes.All, listing(closed, "Nodes"))
+	}
+	return a
+}
+
+// judgePausedItems judges on which share of the Nodes capture has stopped correcting what another client undoes.
+func judgePausedItems(seen Seen) answer {
+	a := answer{ok: "nothing that capture sets was undone again and again within the last hour"}
+	lacks(&a, "", seen.Paused)
+	lacks(&a, "", seen.Nodes)
+	if paused := seen.Nodes.Value.Paused; paused.All > 0 {
+		a.find(share(paused.All, seen.Nodes.Value.All), "",
+			advice("Stop the other client, or change the policy. The Events name the client and the label or taint:",
+				"kubectl get events -n "+eventsOfNodes+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),
+			"on %d of %d Nodes another client keeps undoing what capture sets, so capture sets it less and less often: %s",
+			paused.All, seen.Nodes.Value.All, listing(paused, "Nodes"))
+	}
+	return a
+}
+
+// eventsOfNodes is the namespace of Events about objects that have none.
+const eventsOfNodes = corev1.NamespaceDefault
+
+// pausedFor is how long an Event counts that another client undoes what capture sets.
+const pausedFor = time.Hour
+
+// PausedOf are the Nodes, by uid, about which an Event of the last hour reports that capture stopped correcting something.
+func PausedOf(events []corev1.Event, now time.Time) map[types.UID]bool {
+	paused := map[types.UID]bool{}
+	for _, event := range events {
+		at := event.LastTimestamp.Time
+		if at.IsZero() {
+			at = event.EventTime.Time
+		}
+		if event.Series != nil && event.Series.LastObservedTime.After(at) {
+			at = event.Series.LastObservedTime.Time
+		}
+		if now.Sub(at) <= pausedFor {
+			paused[event.InvolvedObject.UID] = true
+		}
+	}
+	return paused
+}

@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// closes has Nodes of this cluster seen, as the examination does.
+func (s *Seen) closes(quarantined bool, nodes ...*corev1.Node) {
+	for _, node := range nodes {
+		s.Nodes.Value.SeeClosed(node, Closing{Gate: s.Gate(), Keys: s.VerificationKeys(), Profiles: s.Profiles(), Quarantined: quarantined}, now)
+	}
+}
+
+// unverifiedNode is a Node of the shipped profile that has its taint.
+func unverifiedNode(name string, age time.Duration, progress verify.Progress) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{"kubernetes.io/os": "linux"}, CreationTimestamp: metav1.Time{Time: now.Add(-age)},
+			Annotations: map[string]string{verify.Annotation: progress.String()},
+		},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}},
+	}
+}
+
+func TestFindingsOfClosedNodes(t *testing.T) {
+	const closed = "closed-nodes: error: : "
+	stuckIn := func(s *Seen) verify.Progress {
+		profile := s.Profiles().All()[0]
+		return verify.Progress{Hash: profile.Hash, Attempts: profile.MaxAttempts, Last: &verify.Last{Result: verify.VerdictFailed, Time: now.Add(-time.Minute)}}
+	}
+	requireFindings(t, map[string]breakage{
+		"the only Node is stuck, and its deadline has not passed": {
+			func(s *Seen) {
+				s.Nodes.Value.All = 1
+				s.closes(false, unverifiedNode("worker-1", time.Minute, stuckIn(s)))
+			},
+			[]string{closed + "1 of 1 Nodes are closed for longer than they may be: worker-1 (stuck)"},
+		},
+		"one in ten is closed": {
+			func(s *Seen) {
+				for i := range 10 {
+					s.closes(false, gated(fmt.Sprintf("worker-%d", i), time.Hour))
+				}
+			},
+			[]string{closed + "10 of 100 Nodes are closed for longer than they may be: worker-0 (behind the gate for 60m), ..."},
+		},
+		"fewer are closed": {
+			func(s *Seen) {
+				s.closes(false, gated("worker-1", time.Hour))
+				s.closes(true, gated("worker-2", time.Hour))
+			},
+			[]string{"closed-nodes: warning: : 2 of 100 Nodes are closed for longer than they may be: " +
+				"worker-1 (behind the gate for 60m), worker-2 (its record waits for a decision)"},
+		},
+		"a Node waits past the deadline of its profile": {
+			func(s *Seen) { s.closes(false, unverifiedNode("worker-1", time.Hour, verify.Progress{})) },
+			[]string{"closed-nodes: warning: : 1 of 100 Nodes are closed for longer than they may be: worker-1 (not verified for 60m)"},
+		},
+		"Nodes wait within their time": {
+			func(s *Seen) {
+				s.closes(true, gated("worker-1", time.Minute))
+				s.closes(false, gated("worker-2", time.Minute), unverifiedNode("worker-3", time.Minute, verify.Progress{}), &corev1.Node{})
+			}, nil,
+		},
+		"attempts of other checks do not count": {
+			func(s *Seen) {
+				progress := stuckIn(s)
+				progress.Hash = "other"
+				s.closes(false, unverifiedNode("worker-1", time.Minute, progress))
+			}, nil,
+		},
+	})
+}
+
+// A Node that was open is closed to be checked again: it waits from then on, not from its creation.
+func TestNodesThatAreCheckedAgainAreNoOutage(t *testing.T) {
+	seen := healthy(t)
+	seen.Nodes.Value.All = 10
+	for i := range 10 {
+		node := unverifiedNode(fmt.Sprintf("worker-%d", i), 90*24*time.Hour, verify.Progress{Round: 1})
+		node.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "nodekeep-verify-run", Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: now.Add(-time.Minute)},
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+		}}
+		seen.closes(false, node)
+		seen.Nodes.Value.SeeVerification(node, seen.VerificationKeys(), seen.Profiles(), now)
+	}
+	assert.Empty(t, found(t, seen))
+	assert.Equal(t, "0 of 10 Nodes are closed for longer than they may be", resultOf(t, Judge(seen, nil), checkClosedNodes).What)
+
+	late := unverifiedNode("late", 90*24*time.Hour, verify.Progress{Round: 1})
+	seen.closes(false, late)
+	assert.Equal(t, 1, seen.Nodes.Value.TooLong.All, "when it was closed is not known")
+}
+
+func TestNodesThatWaitWhileVerificationIsOffAreClosed(t *testing.T) {
+	seen := healthy(t)
+	node := unverifiedNode("worker-1", 6*time.Minute, verify.Progress{})
+	seen.Nodes.Value.SeeClosed(node, Closing{Gate: policy.DefaultGate, Keys: []string{verify.Taint}}, now)
+	assert.Equal(t, []string{"worker-1 (not verified for 6m)"}, seen.Nodes.Value.TooLong.First)
+}
+
+func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
+	for nodes, severity := range map[int]string{100: "warning", 10: "error"} {
+		seen := healthy(t)
+		seen.Nodes.Value.All = nodes
+		seen.Nodes.Value.Paused.Add("worker-1")
+		got := found(t, seen)
+		if assert.Len(t, got, 1) {
+			assert.True(t, strings.HasPrefix(got[0], fmt.Sprintf("paused-items: %s: : on 1 of %d Nodes another client keeps undoing", severity, nodes)), got[0])
+		}
+	}
+}
+
+func TestOnlyEventsOfTheLastHourShowWhatIsPaused(t *testing.T) {
+	event := func(uid types.UID, change func(*corev1.Event)) corev1.Event {
+		e := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "Node", UID: uid}}
+		change(&e)
+		return e
+	}
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	assert.Equal(t, map[types.UID]bool{"recent": true, "new": true, "goes on": true}, PausedOf([]corev1.Event{
+		event("recent", func(e *corev1.Event) { e.LastTimestamp.Time = ago(59 * time.Minute) }),
+		event("old", func(e *corev1.Event) { e.LastTimestamp.Time = ago(61 * time.Minute) }),
+		event("new", func(e *corev1.Event) { e.EventTime.Time = ago(time.Minute) }),
+		event("goes on", func(e *corev1.Event) {
+			e.EventTime.Time = ago(2 * time.Hour)
+			e.Series = &corev1.EventSeries{LastObservedTime: metav1.MicroTime{Time: ago(time.Minute)}}
+		}),
+		event("never", func(*corev1.Event) {}),
+	}, now))
+}

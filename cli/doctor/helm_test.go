@@ -1,0 +1,137 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+)
+
+// byHelm marks the objects of the cluster as Helm does.
+func (s *Seen) byHelm(name, namespace string) {
+	for _, object := range s.Objects {
+		if object.Found.Found {
+			object.Found.Value.SetLabels(map[string]string{managedBy: "Helm"})
+			object.Found.Value.SetAnnotations(map[string]string{releaseName: name, releaseNamespace: namespace})
+		}
+	}
+}
+
+// commands are those of all remedies.
+func commands(seen Seen) (all []string) {
+	for _, told := range Judge(seen, nil).Distinct() {
+		all = append(all, told.Commands...)
+	}
+	return all
+}
+
+func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
+	const upgrade = "helm upgrade keep manifests/chart --namespace apps --reset-then-reuse-values"
+	for name, test := range map[string]struct {
+		is   func(*Seen)
+		want []string
+	}{
+		"an object is missing":      {func(s *Seen) { s.remove(mutatingObject) }, []string{upgrade}},
+		"verification is missing":   {func(s *Seen) { s.remove("priorityclass/nodekeep-check") }, []string{upgrade + " --set verify.enabled=true"}},
+		"the controller is missing": {func(s *Seen) { s.remove(verifyObject) }, []string{upgrade + " --set verify.enabled=true", "kubectl taint nodes --all nodekeep.dev/unverified-"}},
+		"pods are changed":          {func(s *Seen) { s.arg(captureObject, "--gate-key=other") }, []string{upgrade}},
+		"one is scaled to nothing": {func(s *Seen) {
+			edit(s, captureObject, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To(int32(0)) })
+		}, []string{upgrade + " --set capture.replicas=2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			seen.byHelm("keep", "apps")
+			test.is(&seen)
+			got := commands(seen)
+			for _, want := range test.want {
+				assert.Contains(t, got, want)
+			}
+			for _, command := range got {
+				assert.NotContains(t, command, "kubectl apply")
+				assert.NotContains(t, command, "kubectl scale")
+			}
+			for _, told := range Judge(seen, nil).Distinct() {
+				assert.NotContains(t, told.Text, "--force-conflicts")
+			}
+		})
+	}
+}
+
+func TestARemedyNamesNoReleaseThatCannotExist(t *testing.T) {
+	for _, name := range []string{"", "$(reboot)", "a b", "a;b", "-a", "A", "a'", "a\nb"} {
+		seen := healthy(t)
+		seen.byHelm(name, "apps")
+		seen.remove(mutatingObject)
+		assert.NotEmpty(t, found(t, seen))
+		for _, command := range commands(seen) {
+			assert.NotContains(t, command, "helm", "%q", name)
+			assert.NotContains(t, command, "kubectl apply", "%q", name)
+		}
+	}
+	r, is := Seen{Objects: []Object{{Found: Found(&unstructured.Unstructured{Object: map[string]any{}})}}}.helm()
+	assert.False(t, is)
+	assert.Empty(t, r)
+}
+
+func TestThatNothingIsInstalledIsOneSentence(t *testing.T) {
+	seen := healthy(t)
+	for i := range seen.Objects {
+		if seen.Objects[i].Name() != definitionObject { // an uninstallation leaves it
+			seen.Objects[i].Found = Absent[*unstructured.Unstructured]()
+		}
+	}
+	report := Judge(seen, nil)
+	assert.False(t, report.Healthy)
+	assert.Len(t, report.Checks, 1)
+	assert.Equal(t, []string{"namespace: error: : nodekeep is not installed"}, found(t, seen))
+	assert.Equal(t, []string{"helm install nodekeep manifests/chart --namespace nodekeep-system --create-namespace --set image.repository=registry.example.com/nodekeep --wait"}, commands(seen))
+
+	seen.Objects[0].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "no answer"})
+	for i := range seen.Objects {
+		if seen.Objects[i].Name() == captureObject {
+			seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "no answer"})
+		}
+	}
+	assert.Greater(t, len(Judge(seen, nil).Checks), 1, "what is not known may be there")
+}
+
+func TestCommandsAreForTheNamespaceOfTheInstallation(t *testing.T) {
+	seen := healthy(t)
+	seen.Namespace = "elsewhere"
+	assert.Equal(t, Remedy{Commands: []string{"nodekeep gate list -n elsewhere", "kubectl get x | nodekeep policy check - -n elsewhere", "kubectl get nodes"}},
+		seen.inNamespace(advice("", "nodekeep gate list", "kubectl get x | nodekeep policy check -", "kubectl get nodes")))
+	seen.Records.Value.Waiting.Add("worker-1")
+	assert.Contains(t, commands(seen), "nodekeep accept worker-1 --machine old -n elsewhere")
+	seen.Namespace = namespace
+	assert.Contains(t, commands(seen), "nodekeep accept worker-1 --machine old")
+}
+
+// After a reinstallation the Leases of before are still there.
+func TestALeaseOfAnEarlierInstallationIsNoFindingWhileProcessesStart(t *testing.T) {
+	seen := healthy(t)
+	created := func(ago time.Duration) {
+		for _, object := range []string{captureObject, verifyObject} {
+			edit(&seen, object, func(d *appsv1.Deployment) { d.CreationTimestamp = metav1.Time{Time: now.Add(-ago)} })
+		}
+	}
+	seen.Leader, seen.VerifyLeader = Found(lease("nodekeep-capture-0_uid", now.Add(-time.Hour))), Found(lease("nodekeep-verify-0_uid", now.Add(-time.Hour)))
+	created(time.Minute)
+	assert.Empty(t, found(t, seen))
+
+	created(3 * time.Minute)
+	assert.Equal(t, []string{
+		"leader: error: lease/nodekeep-capture: no capture has led since this one was installed: edits are not recorded, and Nodes that wait behind the gate wait on",
+		"verification: error: lease/nodekeep-verify: no replica of nodekeep-verify leads: " + unverified,
+	}, found(t, seen))
+
+	created(time.Minute)
+	seen.Leader = Found(lease("nodekeep-capture-1_uid", now.Add(-time.Hour)))
+	assert.Len(t, found(t, seen), 1, "its holder has a Pod")
+	seen.Leader = Found(lease("nodekeep-capture-0_uid", now.Add(-30*time.Second)))
+	assert.Len(t, found(t, seen), 1, "it was renewed since")
+}
