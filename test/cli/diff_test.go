@@ -25,5 +25,6 @@ func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
 	assert.Equal(t, 1, a.Code)
 	requireGolden(t, "diff", a.Out)
 	assert.Contains(t, a.ErrOut, "differs from the Node in 4 labels and taints")
+	assert.Regexp(t, `Capture now: +no capture has led for \S+, so this is not done: `, run(t, "explain", name).RequireDone(t).Out)
 	assert.Contains(t, run(t, "list", "--stale", "--no-headers").RequireDone(t).Out, name, "and list shows it as not current")
 }
