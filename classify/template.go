@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 // A template is literal text, and facts between it.
@@ -70,6 +72,9 @@ func (t template) check(groups []string) error {
 func (f factName) check(groups []string) error {
 	switch f.group {
 	case "capacity", "allocatable":
+		if wrong := quantity.WrongName(f.name); f.name != "" && wrong != "" {
+			return fmt.Errorf("{%s.%s}: %s %s", f.group, f.name, f.name, wrong)
+		}
 		if f.name != "" {
 			return nil
 		}

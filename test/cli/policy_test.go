@@ -40,6 +40,7 @@ spec:
     - {name: no-label, set: {g: "no label!"}}
     - {name: catalogued, set: {topology.kubernetes.io/zone: z}}
     - {name: protected, when: {capacity: {cpu: ">=8"}}, set: {node-role.kubernetes.io/big: ""}}
+    - {name: misspelt, when: {capacity: {memmory: "<1Gi"}}, set: {tier: tiny, free: "{allocatable.pod}"}}
 `
 
 func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
