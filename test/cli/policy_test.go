@@ -58,6 +58,16 @@ func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 	assert.Contains(t, a.Out, "stdin:")
 }
 
+func TestPolicyCheckNamesRulesThatCanNeverActAndNeedsNoCluster(t *testing.T) {
+	file := policyFile(t, `labels: {rules: [
+  {name: big, when: {node: {arch: amd46}}, set: {tier: big}},
+  {name: rest, set: {tier: standard}},
+  {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {tier: gpu}}]}`)
+	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
+	assert.Equal(t, 0, a.Code, "they are warnings: %s", a.ErrOut)
+	requireGolden(t, "policy-rule-warnings", a.Out+a.ErrOut)
+}
+
 func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t *testing.T) {
 	loseEverything(t) // it counts every Node
 	for _, name := range []string{"policy-1", "policy-2", "policy-3"} {
