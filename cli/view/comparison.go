@@ -24,6 +24,7 @@ type Comparison struct {
 
 	impact  Impact
 	rules   ruleComparison
+	asked   *AskedFacts // of the other policy
 	records int
 	changes tally[changed, Change]
 	items   JudgedItems // under the other policy
@@ -34,6 +35,7 @@ type Comparison struct {
 func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
+	c.asked = NewAskedFacts(then, devices, features, now.Now)
 	before := now.Policy.Settings()
 	for i, setting := range then.Settings() {
 		if setting != before[i] {
@@ -51,6 +53,7 @@ func (c *Comparison) See(s NodeState) error {
 	if s.Node != nil {
 		c.impact.Nodes++
 		c.rules.see(s, c.then)
+		c.asked.See(s.Node)
 	}
 	if s.presence() == Unreadable { // under both policies it is left alone
 		c.impact.Unreadable++
@@ -77,6 +80,7 @@ func (c *Comparison) Impact() Impact {
 	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.more
 	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
+	impact.Missing = c.asked.Missing()
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
 }
