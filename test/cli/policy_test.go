@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // wrongPolicy has an error in each of five lines.
@@ -66,6 +68,24 @@ func TestPolicyCheckNamesRulesThatCanNeverActAndNeedsNoCluster(t *testing.T) {
 	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
 	assert.Equal(t, 0, a.Code, "they are warnings: %s", a.ErrOut)
 	requireGolden(t, "policy-rule-warnings", a.Out+a.ErrOut)
+}
+
+func TestPolicyCheckNamesWhatRulesAskForAndNoNodeHas(t *testing.T) {
+	register(t, "asked-1")
+	file := policyFile(t, `labels: {rules: [
+  {name: gpu, when: {names: [asked-1], capacity: {asked.example.com/gpu: ">=1"}}, set: {asked: gpu}},
+  {name: old, when: {names: [asked-1], node: {arch: mips64}}, set: {asked: old}},
+  {name: known, when: {names: [asked-1], node: {os: linux}}, set: {asked: linux}}]}`)
+	reports := []byte(`{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}`)
+	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "asked-1", types.MergePatchType, reports, metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.missing[*]}{.fact}{\"\\t\"}{.rules}{\"\\n\"}{end}'")
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Equal(t, "capacity.asked.example.com/gpu\t[\"gpu\"]\nnode.arch mips64\t[\"old\"]\n", a.Out)
+	a = shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Contains(t, a.Out, "rule gpu asks for capacity.asked.example.com/gpu, which ")
+	assert.Contains(t, a.Out, "kubectl get nodes -L kubernetes.io/arch,kubernetes.io/os")
 }
 
 func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t *testing.T) {
