@@ -38,6 +38,8 @@ type InventoryNote struct {
 	Problems []inventory.Problem `json:"problems,omitempty"` // what is in force has wrong: the first of many
 	Wrong    int                 `json:"wrong,omitempty"`    // how many problems there are, most of one Node each
 
+	Missing []string `json:"missing,omitempty"` // attributes that it has of no Node
+
 	accepted string // hash of the snapshot that an operator has accepted
 }
 
@@ -77,7 +79,7 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 		inForce = &state.inForce
 	}
 	if inForce != nil {
-		note.InForce, note.Nodes = inForce.Hash(), inForce.Len()
+		note.InForce, note.Nodes, note.Missing = inForce.Hash(), inForce.Len(), inForce.Missing()
 		note.Problems, note.Wrong = inForce.Problems(c.liveMachines())
 	}
 	if next == nil && state.held != nil {
@@ -91,7 +93,8 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 		return err
 	}
 	if note.InForce == "" { // what a process before this one has read
-		note.InForce, note.Nodes, note.Confirmed, note.Problems, note.Wrong = before.InForce, before.Nodes, before.Confirmed, before.Problems, before.Wrong
+		note.InForce, note.Nodes, note.Missing, note.Confirmed = before.InForce, before.Nodes, before.Missing, before.Confirmed
+		note.Problems, note.Wrong = before.Problems, before.Wrong
 	}
 	if note.Since = before.Since; note.InForce != before.InForce {
 		note.Since = now
@@ -108,7 +111,7 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 
 // says reports whether a note says the same as the last one, but for times. A note without a snapshot says nothing about what is in force.
 func (n InventoryNote) says(last InventoryNote) bool {
-	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes && n.Wrong == last.Wrong && slices.Equal(n.Problems, last.Problems)
+	inForce := n.InForce == "" || n.InForce == last.InForce && n.Nodes == last.Nodes && n.Wrong == last.Wrong && slices.Equal(n.Missing, last.Missing) && slices.Equal(n.Problems, last.Problems)
 	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }
 

@@ -265,3 +265,20 @@ func TestANoteNamesAWrongMachineAtTheNextReadThoughTheDocumentIsTheSame(t *testi
 	assert.Equal(t, want, after.note().Problems, "what a process before this one has read is still in force")
 	assert.Equal(t, 1, after.note().Wrong)
 }
+
+func TestANoteNamesAttributesThatTheInventoryHasOfNoNode(t *testing.T) {
+	w := newCluster(t, racksOfAMap)
+	m := w.readsAMap()
+	m.has(`{"name":"n1","attributes":{"rakc":"r7"}}`)
+	m.reads()
+	assert.Equal(t, []string{"rack"}, m.note().Missing)
+
+	after := w.readsAMap()
+	after.Client = m.Client
+	after.has()
+	after.reads()
+	assert.Equal(t, []string{"rack"}, after.note().Missing, "what a process before this one has read is still in force")
+	after.says("n1")
+	after.reads()
+	assert.Empty(t, after.note().Missing)
+}

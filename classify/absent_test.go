@@ -71,7 +71,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 			want: derived{"k": {Rule: "gpu", Absent: true, Until: now.Add(classify.PluginGrace)}},
 		},
 		"held: a label that an operator has set stays absent, too": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, facts: classify.Facts{PluginsRegistered: true, Labels: labels{"k": "mine"}},
+			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"k": "mine"}},
 			before: derived{"k": absent("gpu")}, want: derived{"k": {Rule: "gpu", Absent: true, Until: now.Add(classify.PluginGrace)}},
 		},
 		"held: not a value that the rule set before": {

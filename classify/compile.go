@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/quantity"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -326,7 +327,10 @@ func (c *compiler) nameRegex(text string, at *field.Path) *regexp.Regexp {
 func (c *compiler) quantities(of map[string]string, at *field.Path, uses map[string]bool) (compiled []quantified) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		uses[name] = true
-		c.plugins = c.plugins || isExtended(name)
+		c.plugins = c.plugins || quantity.IsExtended(name)
+		if wrong := quantity.WrongName(name); wrong != "" {
+			c.errs = append(c.errs, field.Invalid(at.Key(name), name, wrong))
+		}
 		compared, err := parseQuantity(of[name])
 		if err != nil {
 			c.invalid(at.Key(name), of[name], err)

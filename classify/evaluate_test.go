@@ -129,14 +129,14 @@ func TestEvaluate(t *testing.T) {
 		},
 		"a rule that is left and sets it no more leaves nothing to another one": {
 			rules: []classify.Rule{{Name: "gpu", When: rules()[0].When, Set: map[string]string{"other": "1"}}, {Name: "second", When: rules()[0].When, Hold: "15m", Set: map[string]string{"accelerator": "nvidia-gpu"}}},
-			facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore, want: labels{},
+			facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: gpuBefore, want: labels{},
 		},
 		"a rule under another name holds what it set": {
-			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
 		"a rule under another name ends the hold that was begun": {
-			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
 			want: labels{},
 		},
 		"a rule under another name keeps off what it kept off": {
@@ -144,25 +144,25 @@ func TestEvaluate(t *testing.T) {
 			facts: classify.Facts{}, before: map[string]record.Derived{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
 		},
 		"a GPU that is missing for good is held for as long as the rule says": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
 		"a hold ends": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
 			want: labels{},
 		},
 		"a label that an operator sets ends a hold": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Labels: labels{"accelerator": "special"}}, before: gpuBefore,
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}}, before: gpuBefore,
 			want: labels{"gpu.count": "2"}, taken: labels{},
 		},
 		"a label that an operator sets ends a hold, and a later rule that wins replaces it": {
 			rules:  []classify.Rule{rules()[0], {Name: "none", Set: labels{"accelerator": "none"}, Precedence: classify.RuleWins}},
-			facts:  classify.Facts{PluginsRegistered: true, Labels: labels{"accelerator": "special"}},
+			facts:  classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}},
 			before: gpuBefore, want: labels{"accelerator": "none", "gpu.count": "2"},
 		},
 		"a rule that wins holds its label over an operator's": {
 			rules:  []classify.Rule{{Name: "gpu", When: rules()[0].When, Set: labels{"accelerator": "nvidia-gpu"}, Precedence: classify.RuleWins}},
-			facts:  classify.Facts{PluginsRegistered: true, Labels: labels{"accelerator": "special"}},
+			facts:  classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}},
 			before: gpuBefore, want: labels{"accelerator": "nvidia-gpu"},
 		},
 		"a name decides where the machine is small": {
@@ -172,6 +172,26 @@ func TestEvaluate(t *testing.T) {
 		"memory that the kubelet could not read makes the rule unknown, not false": {
 			rules: rules()[2:], facts: classify.Facts{Capacity: room("cpu", "32", "memory", "0"), PluginsRegistered: true},
 			want: labels{}, blocked: map[string]string{"tier": "high", "voice": "high"},
+		},
+		"a resource that the kubelet does not report is not 0": {
+			rules: one(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memory": "<1Gi"}}}), facts: classify.Facts{Capacity: room("cpu", "32"), PluginsRegistered: true},
+			want: labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"huge pages that the kubelet does not report are not 0": {
+			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32"), PluginsRegistered: true},
+			want: labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"huge pages that it reports as 0 are": {
+			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("hugepages-1Gi", "0"), PluginsRegistered: true},
+			want: labels{"hit": "true"},
+		},
+		"of a kubelet that has reported no resource, not even a missing GPU is known": {
+			rules: rules(), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
+			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu", "voice": "high"},
+		},
+		"an amount that is not reported makes no value": {
+			rules: []classify.Rule{{Name: "pods", Set: labels{"pods": "{capacity.pods}"}}, {Name: "default", Set: labels{"pods": "none"}}}, facts: classify.Facts{Capacity: room("cpu", "32"), PluginsRegistered: true},
+			want: labels{}, blocked: map[string]string{"pods": "pods"},
 		},
 		"unknown and false is false": {
 			rules: rules()[2:], facts: classify.Facts{Capacity: room("cpu", "8", "memory", "0"), PluginsRegistered: true},
@@ -231,7 +251,7 @@ func TestEvaluate(t *testing.T) {
 			}}, want: labels{"hit": "true"},
 		},
 		"slices that were not read are not known": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{PluginsRegistered: true},
+			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{PluginsRegistered: true, Capacity: room()},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"too few devices are not known before drivers had time to register": {
@@ -288,13 +308,17 @@ func TestCompileNamesEveryError(t *testing.T) {
 		{Name: "twice", When: classify.Condition{Clause: classify.Clause{Labels: "later=1,own=1"}}, Set: map[string]string{"own": "1"}, Precedence: "me"},
 		{Name: "twice", When: classify.Condition{Clause: classify.Clause{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
 		{Name: "empty"},
+		{Name: "resources", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memmory": ">=1", "cpus": "1", "a/b/c": "1"}}, Any: []classify.Clause{{Allocatable: map[string]string{"gpu": "1e-9999999"}}}}, Set: map[string]string{"x": "{allocatable.pod}"}},
 		{Name: "devices", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: new(-1)}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
 	}, field.NewPath("labels", "rules"))
 	for _, want := range []string{
 		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.nameRegex`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,
 		`labels.rules[1].when.labels: Forbidden: later is set by this rule or a later one`, `labels.rules[1].when.labels: Forbidden: own is set`, `labels.rules[1].precedence`,
 		`labels.rules[2].name: Duplicate`, `labels.rules[2].when.nameRegex`, `labels.rules[2].when.node.kubelet`, `labels.rules[2].set[later]`, `labels.rules[2].set[a b]`,
-		`labels.rules[3].set: Required`, `labels.rules[4].when.devices.driver: Required`, `labels.rules[4].when.devices.min`, `labels.rules[4].set[d]`,
+		`labels.rules[3].set: Required`, `labels.rules[5].when.devices.driver: Required`, `labels.rules[5].when.devices.min`, `labels.rules[5].set[d]`,
+		`labels.rules[4].when.capacity[memmory]: Invalid value: "memmory": is no resource that Kubernetes has (did you mean memory?)`, `labels.rules[4].when.capacity[cpus]`,
+		`labels.rules[4].when.capacity[a/b/c]`, `labels.rules[4].when.any[0].allocatable[gpu]: Invalid value: "gpu"`, `labels.rules[4].when.any[0].allocatable[gpu]: Invalid value: "1e-9999999"`,
+		`labels.rules[4].set[x]: Invalid value: "{allocatable.pod}": {allocatable.pod}: pod is no resource that Kubernetes has (did you mean pods?)`,
 	} {
 		assert.ErrorContains(t, errs.ToAggregate(), want)
 	}
@@ -360,7 +384,7 @@ func TestWhileAnEarlierRuleIsNotKnownAWinningRuleStillWins(t *testing.T) {
 
 func TestAHoldIsNeverLongerThanItsRuleSaysNow(t *testing.T) {
 	before := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now.Add(10 * time.Hour)}}
-	got := compiled(t, rules()[0]).Evaluate(classify.Facts{PluginsRegistered: true}, before, now)
+	got := compiled(t, rules()[0]).Evaluate(classify.Facts{PluginsRegistered: true, Capacity: room()}, before, now)
 	assert.Equal(t, now.Add(15*time.Minute), got.Labels["accelerator"].Until, "the policy was changed meanwhile")
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"nodekeep.dev/nodekeep/quantity"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -77,13 +78,18 @@ func (t *trace) test(fact, want, value string, holds truth) truth {
 	return holds
 }
 
-func (t *trace) quantity(fact string, list corev1.ResourceList, of quantified, holds truth) {
+func (t *trace) quantity(f *Facts, fact string, list corev1.ResourceList, of quantified, holds truth) {
 	value := ""
 	if amount, reported := list[of.name]; reported {
 		value = amount.String()
 	}
 	t.test(fact+string(of.name), of.operator+of.with.String(), value, holds)
-	t.tests[len(t.tests)-1].Plugin = holds == unknown && isExtended(string(of.name))
+	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.mayRegister(string(of.name))
+}
+
+// mayRegister reports whether a device plugin may still report a resource.
+func (f *Facts) mayRegister(name string) bool {
+	return quantity.IsExtended(name) && !f.PluginsRegistered
 }
 
 func (t *trace) label(e *evaluation, requirement *labels.Requirement, holds truth) {
@@ -141,7 +147,7 @@ func (t *trace) step(e *evaluation, rule *compiled, key string, outcome Outcome)
 	tests := slices.Clone(t.tests)
 	for _, fact := range rule.set[key].facts {
 		text, known, _ := e.fact(fact, rule)
-		test := Test{Fact: fact.group + "." + fact.name, Value: text, Known: known, Plugin: !known && isExtended(fact.name), holds: yes}
+		test := Test{Fact: fact.group + "." + fact.name, Value: text, Known: known, Plugin: !known && e.facts.mayRegister(fact.name), holds: yes}
 		if !known {
 			test.holds = unknown
 		} else if fact.mayLack() && text == "" {

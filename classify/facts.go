@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 // Facts is what is known of a Node.
@@ -16,7 +18,8 @@ type Facts struct {
 	// Uninitialized says that a cloud controller has yet to set the provider ID and labels.
 	Uninitialized bool
 
-	Labels      map[string]string // but for those that rules have set
+	Labels map[string]string // but for those that rules have set
+	// Capacity and Allocatable are of the resources that rules use. One that is nil was not reported at all: nothing is known of it then.
 	Capacity    corev1.ResourceList
 	Allocatable corev1.ResourceList
 	System      System
@@ -83,17 +86,23 @@ func (r Rules) Same(a, b Facts) bool {
 	if r.Empty() {
 		return true
 	}
-	equal := func(a, b corev1.ResourceList, used map[string]bool) bool {
-		for name := range used {
-			amount, other := a[corev1.ResourceName(name)], b[corev1.ResourceName(name)]
-			if amount.Cmp(other) != 0 {
-				return false
-			}
-		}
-		return true
-	}
-	return equal(a.Capacity, b.Capacity, r.uses.capacity) && equal(a.Allocatable, b.Allocatable, r.uses.allocatable) &&
+	return sameResources(a.Capacity, b.Capacity, r.uses.capacity) && sameResources(a.Allocatable, b.Allocatable, r.uses.allocatable) &&
 		(!r.uses.system || a.System == b.System && a.ProviderID == b.ProviderID) && r.uses.declared.sameDeclared(a, b) && a.PluginsRegistered == b.PluginsRegistered
+}
+
+// sameResources reports whether two lists are equal in the resources that are used. One that is not reported is not 0.
+func sameResources(a, b corev1.ResourceList, used map[string]bool) bool {
+	if (a == nil) != (b == nil) && len(used) > 0 {
+		return false
+	}
+	for name := range used {
+		amount, reported := a[corev1.ResourceName(name)]
+		other, too := b[corev1.ResourceName(name)]
+		if reported != too || amount.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // satisfy is whether the facts satisfy a condition, without its labels and alternatives. If there is a trace, it notes each fact.
@@ -136,24 +145,20 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 
 // quantity is how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
 // (kubelet, setters.go). An extended resource is absent from the CREATE. After a restart of the kubelet it is 0 until its plugin has
-// registered again (kubelet, devicemanager).
+// registered again (kubelet, devicemanager). A kubelet reports the others itself, so one that is absent is not known.
 func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (amount resource.Quantity, known bool) {
-	amount = list[name]
-	if !amount.IsZero() {
-		return amount, true
-	}
+	amount, reported := list[name]
 	switch {
+	case !amount.IsZero():
+		return amount, true
+	case quantity.IsExtended(string(name)):
+		return amount, list != nil && f.PluginsRegistered
 	case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage:
 		return amount, false
-	case isExtended(string(name)):
-		return amount, f.PluginsRegistered
-	default: // huge pages
-		return amount, true
+	default: // pods, huge pages
+		return amount, reported
 	}
 }
-
-// isExtended reports whether a device plugin reports a resource.
-func isExtended(name string) bool { return strings.Contains(name, "/") }
 
 // compare is whether a list has as much of each resource as is wanted.
 func (f *Facts) compare(fact string, list corev1.ResourceList, wanted []quantified, trace *trace) (holds truth) {
@@ -164,7 +169,7 @@ func (f *Facts) compare(fact string, list corev1.ResourceList, wanted []quantifi
 			one = truthOf(ordered(of.operator, amount.Cmp(of.with)))
 		}
 		if trace != nil {
-			trace.quantity(fact, list, of, one)
+			trace.quantity(f, fact, list, of, one)
 		}
 		holds = holds.and(one)
 	}

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 // Match reports whether the whole of a text matches a pattern, in which * stands for any run of characters. For each *, its time is linear
@@ -68,11 +70,11 @@ func split(text string) (operator, rest string, given bool) {
 
 func parseQuantity(text string) (comparison[resource.Quantity], error) {
 	operator, rest, _ := split(text)
-	quantity, err := resource.ParseQuantity(rest)
+	amount, err := quantity.Parse(rest)
 	if err != nil {
 		return comparison[resource.Quantity]{}, fmt.Errorf("must be a quantity, with >=, <=, >, <, = or != before it (%q, %q): %w", ">=1", "<64Gi", err)
 	}
-	return comparison[resource.Quantity]{operator, quantity}, nil
+	return comparison[resource.Quantity]{operator, amount}, nil
 }
 
 // quantified compares what a Node has of a resource.

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 // A template is literal text, and facts between it.
@@ -21,8 +23,10 @@ type factName struct{ group, name string }
 
 // Groups of facts.
 const (
-	labelsGroup  = "labels"
-	devicesGroup = "devices"
+	capacityGroup    = "capacity"
+	allocatableGroup = "allocatable"
+	labelsGroup      = "labels"
+	devicesGroup     = "devices"
 )
 
 var (
@@ -69,7 +73,10 @@ func (t template) check(groups []string) error {
 
 func (f factName) check(groups []string) error {
 	switch f.group {
-	case "capacity", "allocatable":
+	case capacityGroup, allocatableGroup:
+		if wrong := quantity.WrongName(f.name); f.name != "" && wrong != "" {
+			return fmt.Errorf("{%s.%s}: %s %s", f.group, f.name, f.name, wrong)
+		}
 		if f.name != "" {
 			return nil
 		}
@@ -109,9 +116,9 @@ func (t template) literal() (value string, ok bool) { return t.literals[0], len(
 func (t template) note(uses *uses) {
 	for _, fact := range t.facts {
 		switch fact.group {
-		case "capacity":
+		case capacityGroup:
 			uses.capacity[fact.name] = true
-		case "allocatable":
+		case allocatableGroup:
 			uses.allocatable[fact.name] = true
 		case "node":
 			uses.system = true
@@ -165,7 +172,7 @@ func (e *evaluation) render(t template, rule *compiled) (string, error) {
 
 // reported reports whether the Node's kubelet or its drivers report the fact.
 func (f factName) reported() bool {
-	return slices.Contains([]string{"capacity", "allocatable", "node", devicesGroup}, f.group)
+	return slices.Contains([]string{capacityGroup, allocatableGroup, "node", devicesGroup}, f.group)
 }
 
 // mayLack reports whether a Node may not have the fact. There is no label then.
@@ -191,10 +198,10 @@ func asValue(text string) string {
 func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, err error) {
 	facts, name := &e.facts, rule.when.nameRegex
 	switch f.group {
-	case "capacity":
+	case capacityGroup:
 		amount, known := facts.quantity(facts.Capacity, corev1.ResourceName(f.name))
 		return amount.String(), known, nil
-	case "allocatable":
+	case allocatableGroup:
 		amount, known := facts.quantity(facts.Allocatable, corev1.ResourceName(f.name))
 		return amount.String(), known, nil
 	case labelsGroup:

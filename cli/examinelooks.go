@@ -110,7 +110,7 @@ func (e *examination) laterLooks() []look {
 		{read: reading(e, &seen.Records, e.toRecords("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
 		{read: reading(e, &seen.Strays, e.toRecords("list"), e.strays), checks: []string{"record-labels"}},
 		{read: reading(e, &seen.Migrations, e.toNodes("list"), e.migrations), checks: []string{"migrations"}},
-		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "closed-nodes", "paused-items", "claimed-keys", "not-kept", "verification"}},
+		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "closed-nodes", "paused-items", "claimed-keys", "not-kept", "verification", "label-rules"}},
 	}...)
 }
 

@@ -151,6 +151,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	var recordsErr error
 	var items view.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
+	asked := view.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
 	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
 	nodes.Selected = view.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
@@ -171,6 +172,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 		}
 		nodes.Selected.See(node)
 		proofs.See(node)
+		asked.See(node)
 		judged := state.Judge(in)
 		if claims := policy.Claims(node.Annotations); len(claims) > 0 {
 			nodes.SeeClaims(node.Name, claims, judged.Items(), in.Policy)
@@ -179,7 +181,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 			items.See(node.Name, judged)
 		}
 	}
-	nodes.Unproved = e.unproved(ctx, proofs)
+	nodes.Unproved, nodes.Missing = e.unproved(ctx, proofs), asked.Missing()
 	if recordsErr != nil {
 		nodes.NotKept = doctor.NotKnown[[]doctor.NotKept](e.unknown(e.toRecords("list"), recordsErr))
 		return nodes, nil

@@ -43,6 +43,9 @@ with the one in force:
   - whether the rules would be held until an operator accepts them
   - which rules of governance Nodes would break, and which of these Nodes do not break them now
 
+Notes name facts that rules ask for and no Node has: a resource, an architecture, an operating system, a feature, a
+device, or an attribute of an inventory.
+
 For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
 profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none
 of the Nodes has a resource or condition. What you may not read is named, and is no warning.
@@ -158,5 +161,12 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	}
 	impact := comparison.Impact()
 	impact.Profiles = view.Obstacles(then.Verify(), facts, selected)
+	if then.LabelRules().LooksAtInventory() {
+		notes, err := c.inventoryState(ctx)
+		if err != nil {
+			c.sayUnknown("Which attributes an inventory has of no Node", err)
+		}
+		impact.Missing = append(impact.Missing, view.MissingAttributes(then, notes)...)
+	}
 	return &impact, nil
 }

@@ -24,12 +24,17 @@ const flawCost = 32
 // Decode reads a snapshot. The caller checks that nothing follows it, and bounds what is read.
 func Decode(from *json.Decoder, of Source) (Snapshot, error) {
 	from.UseNumber()
-	d := decoder{from: from, of: of, next: Snapshot{nodes: map[string]node{}, attributes: of.Attributes}}
+	d := decoder{from: from, of: of, has: make([]bool, len(of.Attributes)), next: Snapshot{nodes: map[string]node{}, attributes: of.Attributes}}
 	if err := d.document(); err != nil {
 		return Snapshot{}, err
 	}
 	slices.Sort(d.next.flawed)
 	d.next.flawed = slices.Compact(d.next.flawed)
+	for i, attribute := range of.Attributes {
+		if !d.has[i] {
+			d.next.missing = append(d.next.missing, attribute)
+		}
+	}
 	d.next.hash = d.next.digest(of.Name)
 	return d.next, nil
 }
@@ -39,6 +44,7 @@ type decoder struct {
 	from    *json.Decoder
 	of      Source
 	next    Snapshot
+	has     []bool // which attributes a Node has
 	entries int
 	kept    int // bytes
 }
@@ -301,6 +307,9 @@ func (d *decoder) keep(e entry) error {
 	}
 	if e.wrong != "" {
 		e.uuid, e.values, e.flawed = string(e.wrong), nil, true
+	}
+	for i, value := range e.values {
+		d.has[i] = d.has[i] || value != ""
 	}
 	var packed packing.Writer
 	packed.Texts(e.values)

@@ -44,6 +44,7 @@ const mostChanged = 10
 type Snapshot struct {
 	nodes      map[string]node
 	attributes []string // sorted; the others were not kept
+	missing    []string // those of attributes that no Node has, sorted
 	hash       string
 	flawed     []string // Nodes of whose entries something cannot be used, sorted
 	unnamed    int      // entries that name no Node
@@ -59,6 +60,9 @@ type node struct {
 
 // Len is how many Nodes the snapshot lists.
 func (s Snapshot) Len() int { return len(s.nodes) }
+
+// Missing are the attributes of the source that the snapshot has of no Node, sorted. One that cannot be used is there. It is not to be changed.
+func (s Snapshot) Missing() []string { return s.missing }
 
 // Hash names the content: equal snapshots of one source have equal hashes.
 func (s Snapshot) Hash() string { return s.hash }

@@ -97,10 +97,14 @@ func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	return facts
 }
 
-// unpackList reads the next list of resources, and keeps those that are used.
+// unpackList reads the next list of resources, and keeps those that are used. It is nil if the kubelet has reported none.
 func unpackList(shape, amounts *packing.Reader, used map[string]bool) corev1.ResourceList {
+	names := shape.Texts()
+	if len(names) == 0 {
+		return nil
+	}
 	list := corev1.ResourceList{}
-	for _, name := range shape.Texts() {
+	for _, name := range names {
 		text := amounts.Text()
 		if !used[name] {
 			continue

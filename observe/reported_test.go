@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 // reporting is a Node that is ready since some time and has these resources.
@@ -54,7 +55,7 @@ func FuzzReported(f *testing.F) {
 				for name, amount := range of.reported {
 					_, is := of.known[name]
 					_, err := resource.ParseQuantity(amount.String())
-					require.Equal(t, utf8.ValidString(string(name)) && err == nil, is, "%q", name)
+					require.Equal(t, quantity.WrongName(string(name)) == "" && err == nil, is, "%q", name)
 				}
 			}
 		}
@@ -120,7 +121,9 @@ func lookingAt(t *testing.T, n *corev1.Node) classify.Rules {
 	all := func(list corev1.ResourceList) map[string]string {
 		compared := map[string]string{}
 		for name := range list {
-			compared[string(name)] = ">=0"
+			if quantity.WrongName(string(name)) == "" { // no rule can look at others
+				compared[string(name)] = ">=0"
+			}
 		}
 		return compared
 	}
@@ -138,6 +141,18 @@ func TestOnlyResourcesThatRulesLookAtAreFacts(t *testing.T) {
 		assert.Equal(t, corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}, facts.Capacity, kind)
 		assert.Equal(t, corev1.ResourceList{"memory": resource.MustParse("32Gi")}, facts.Allocatable, kind)
 	}
+}
+
+func TestAKubeletThatHasReportedNoResourceIsNotOneWithoutThem(t *testing.T) {
+	p := loaded(t, "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: present}}\n")
+	nothing, other := reporting(time.Hour, nil), reporting(time.Hour, map[string]string{"cpu": "8"})
+	for kind, n := range inMemory(nothing) {
+		assert.Nil(t, n.Facts(nil, p.LabelRules(), now).Capacity, kind)
+	}
+	for kind, n := range inMemory(other) {
+		assert.Equal(t, corev1.ResourceList{}, n.Facts(nil, p.LabelRules(), now).Capacity, kind)
+	}
+	assert.False(t, Of(nothing).Reported.SameFacts(Of(other).Reported, p.LabelRules()), "one has no GPU, of the other it is not known")
 }
 
 func TestAKubeletWithThousandsOfResourcesCostsLittleAndItsOwnAreKnown(t *testing.T) {
@@ -184,7 +199,8 @@ func TestWhichReportsAreNews(t *testing.T) {
 		"less of a resource that no rule looks at":                   {reporting(time.Hour, map[string]string{"cpu": "4", "nvidia.com/gpu": "2"}), true},
 		"less of a resource that a rule looks at":                    {reporting(time.Hour, map[string]string{"cpu": "8", "nvidia.com/gpu": "1"}), false},
 		"the resource is missing that a rule looks at":               {reporting(time.Hour, map[string]string{"cpu": "8"}), false},
-		"not ready": {&corev1.Node{Status: corev1.NodeStatus{Capacity: reporting(0, map[string]string{"nvidia.com/gpu": "2"}).Status.Capacity}}, false},
+		"no resource at all":                                         {reporting(time.Hour, nil), false},
+		"not ready":                                                  {&corev1.Node{Status: corev1.NodeStatus{Capacity: reporting(0, map[string]string{"nvidia.com/gpu": "2"}).Status.Capacity}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := Of(c.node).Reported

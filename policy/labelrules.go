@@ -25,6 +25,14 @@ const maxFormerLabels = 1000
 // LabelRules are labels.rules.
 func (p Policy) LabelRules() classify.Rules { return p.labelRules }
 
+// RuleWarnings are about rules for labels that can never act.
+func (p Policy) RuleWarnings() (warnings []string) {
+	for _, warning := range p.labelRules.Never() {
+		warnings = append(warnings, "labels.rules: "+warning)
+	}
+	return warnings
+}
+
 // NoRules is the [Policy.RulesHash] of a policy without rules for labels.
 const NoRules = "none"
 

@@ -140,3 +140,10 @@ func TestAPolicyAcceptsTheRulesWhoseHashItNames(t *testing.T) {
 		assert.ErrorContains(t, err, "spec.accept", wrong)
 	}
 }
+
+func TestRulesThatCanNeverActAreWarnings(t *testing.T) {
+	p := loadPolicy(t, "labels: {rules: [{name: a, when: {node: {arch: amd46}}, set: {k: v}}]}")
+	want := "labels.rules: rule a asks for node.arch amd46, which no kubelet reports (did you mean amd64?): it never acts"
+	assert.Equal(t, []string{want}, p.RuleWarnings())
+	assert.Contains(t, p.Warnings(), want)
+}

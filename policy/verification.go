@@ -132,6 +132,7 @@ func (p Policy) Warnings() (warnings []string) {
 		}
 	}
 	warnings = append(warnings, p.managerWarnings()...)
+	warnings = append(warnings, p.RuleWarnings()...)
 	if p.accept != "" && !p.AcceptsRules() {
 		warnings = append(warnings, fmt.Sprintf("accept is %s, and accepts nothing: the rules and migrations have the hash %s", p.accept, p.RulesHash()))
 	}

@@ -58,7 +58,7 @@ var standings = map[verify.Cause]stood{
 	verify.CauseDaemonSet: {profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/cni"} }, detail: "kube-system/cni"},
 	verify.CauseResource: {profile: func(p *verify.Profile) {
 		p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"}
-	}, detail: "the Node has 0 of nvidia.com/gpu, and must have 1"},
+	}, detail: "the Node does not report nvidia.com/gpu, and must have 1"},
 	verify.CauseOldWorker: {pod: func(*verify.Pod) {}, seen: func(o *verify.Observed) { o.Own.UID = "p0" }, after: time.Hour, detail: "this process did not create"},
 	verify.CauseTaintReturns: {node: func(n *verify.Node) {
 		n.Annotation = verify.Progress{Round: 9, Returns: 7, Last: &verify.Last{Result: verify.VerdictPassed, Time: born}}.String()

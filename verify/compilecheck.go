@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 // Kinds are the names of all kinds of checks: those of the fields of [Check].
@@ -275,8 +278,10 @@ func (c *compiler) container(container Container, at *field.Path) {
 		c.invalid(at.Child("runtimeClassName"), class, validation.IsDNS1123Subdomain(class)...)
 	}
 	c.resources(container.Limits, at.Child("limits"))
-	if _, pods := container.Limits["pods"]; pods {
-		c.invalid(at.Child("limits").Key("pods"), "pods", "is no resource of a container")
+	for _, name := range slices.Sorted(maps.Keys(container.Limits)) {
+		if quantity.IsOfNode(name) {
+			c.invalid(at.Child("limits").Key(name), name, "is no resource of a container")
+		}
 	}
 }
 

@@ -3,15 +3,15 @@ package verify
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"nodekeep.dev/nodekeep/quantity"
 )
 
 func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
@@ -84,42 +84,20 @@ func (c *compiler) resources(of map[string]Quantity, at *field.Path) corev1.Reso
 	}
 	list := corev1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		c.invalid(at.Key(name), name, validation.IsQualifiedName(name)...)
-		if !strings.Contains(name, "/") && !isStandard(name) {
-			c.invalid(at.Key(name), name, "is no resource that Kubernetes knows: cpu, memory, ephemeral-storage, hugepages-SIZE, pods, or a name with a domain such as nvidia.com/gpu")
+		if wrong := quantity.WrongName(name); wrong != "" {
+			c.invalid(at.Key(name), name, wrong)
 		}
-		quantity, err := parseQuantity(string(of[name]))
+		amount, err := quantity.Parse(string(of[name]))
 		switch {
 		case err != nil:
 			c.invalid(at.Key(name), string(of[name]), `must be a quantity, such as 1, 500m or 64Gi`)
-		case quantity.Sign() <= 0:
+		case amount.Sign() <= 0:
 			c.invalid(at.Key(name), string(of[name]), "must be more than 0")
-		case strings.Contains(name, "/") && !whole(quantity):
+		case quantity.IsExtended(name) && !quantity.IsWhole(amount):
 			c.invalid(at.Key(name), string(of[name]), "must be a whole number: the resource is not one that Kubernetes divides")
 		default:
-			list[corev1.ResourceName(name)] = quantity
+			list[corev1.ResourceName(name)] = amount
 		}
 	}
 	return list
-}
-
-// amount is how a quantity looks. The parser of Kubernetes takes seconds for a number such as 1e-9999999.
-var amount = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[a-zA-Z]{0,2})$`)
-
-func parseQuantity(text string) (resource.Quantity, error) {
-	if !amount.MatchString(text) {
-		return resource.Quantity{}, resource.ErrFormatWrong
-	}
-	return resource.ParseQuantity(text)
-}
-
-func isStandard(name string) bool {
-	standard := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
-	return slices.Contains(standard, corev1.ResourceName(name)) || strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
-}
-
-func whole(quantity resource.Quantity) bool {
-	rounded := quantity.DeepCopy()
-	rounded.RoundUp(0)
-	return rounded.Cmp(quantity) == 0
 }

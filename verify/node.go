@@ -223,7 +223,11 @@ func (o Observed) waits(profile CompiledProfile) (why Why, yes bool) {
 	}
 	for _, resource := range slices.Sorted(maps.Keys(profile.Allocatable)) {
 		least := profile.Allocatable[resource]
-		if has, ok := o.Node.Allocatable[resource]; !ok || has.Cmp(least) < 0 {
+		has, reported := o.Node.Allocatable[resource]
+		if !reported {
+			return Why{CauseResource, fmt.Sprintf("the Node does not report %s, and must have %s", resource, least.String())}, true
+		}
+		if has.Cmp(least) < 0 {
 			return Why{CauseResource, fmt.Sprintf("the Node has %s of %s, and must have %s", has.String(), resource, least.String())}, true
 		}
 	}

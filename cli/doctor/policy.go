@@ -134,7 +134,21 @@ func judgeLabelRules(seen Seen) answer {
 	default:
 		a.ok = "rules " + rules + " are in force"
 	}
+	if len(inForce.LabelRules().Asks()) > 0 {
+		lacks(&a, "", seen.Nodes)
+	}
+	a.missing(seen.Nodes.Value.Missing)
 	return a
+}
+
+// missing adds notes of facts that rules ask for and no Node has.
+func (a *answer) missing(facts []view.MissingFact) {
+	for _, fact := range facts {
+		a.find(Note, "", advice(fact.Next, fact.Commands...), "%s", fact.What)
+	}
+	if len(facts) > 0 {
+		a.ok += "; see the notes below"
+	}
 }
 
 // acceptRules is how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.

@@ -102,6 +102,8 @@ type Nodes struct {
 	Unverified Few[string]      // names of those with a verification taint
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
 
+	Missing []view.MissingFact // what rules ask for and no Node has
+
 	Selected *view.SelectedNodes   // by profile; nil: not known
 	Unproved Read[[]view.Unproved] // profiles whose checks neither a Node nor a trial has passed
 }

@@ -24,6 +24,7 @@ type Comparison struct {
 
 	impact  Impact
 	rules   ruleComparison
+	asked   *AskedFacts // of the other policy
 	records int
 	changes tally[changed, Change]
 	items   JudgedItems // under the other policy
@@ -35,6 +36,7 @@ type Comparison struct {
 func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
+	c.asked = NewAskedFacts(then, devices, features, now.Now)
 	c.impact.Settings = contentChanges(now.Policy.Content(), then.Content())
 	return c
 }
@@ -47,6 +49,7 @@ func (c *Comparison) See(s NodeState) error {
 	if s.Node != nil {
 		c.impact.Nodes++
 		c.rules.see(s, c.then)
+		c.asked.See(s.Node)
 	}
 	if s.presence() == Unreadable { // under both policies it is left alone
 		c.impact.Unreadable++
@@ -75,6 +78,7 @@ func (c *Comparison) Impact() Impact {
 	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.more
 	impact.Broken, impact.MoreBroken = c.broken.sorted(compareBroken), c.broken.more
 	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
+	impact.Missing = c.asked.Missing()
 	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
 }

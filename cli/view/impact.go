@@ -65,6 +65,8 @@ type Impact struct {
 	Due Count `json:"due"`
 	// Profiles is what keeps Nodes from passing the checks of this policy.
 	Profiles []Obstacle `json:"profiles,omitempty"`
+	// Missing are facts that rules ask for and that no Node has.
+	Missing []MissingFact `json:"missing,omitempty"`
 	// SweepsAtMost is how many of them the next sweep collects at most, where capture is not told otherwise.
 	SweepsAtMost int `json:"sweepsAtMost"`
 	// Unreadable counts records that nothing is known of.
@@ -142,6 +144,9 @@ func (i Impact) document(d *Document) {
 	d.with("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
 	for _, obstacle := range i.Profiles {
 		d.with(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == HindersNone], obstacle.text())
+	}
+	for _, missing := range i.Missing {
+		d.with("Note", missing.text())
 	}
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))

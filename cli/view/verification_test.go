@@ -79,7 +79,7 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 		"no taint, and an operator released it": {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), state: verify.StateOpen},
 		"the label alone says nothing":          {node: nodeToVerify(map[string]string{verify.Label: "true"}, byDefault), state: verify.StateWaiting, why: "open before its taint was added"},
 		"the gate is still on it":               {node: nodeToVerify(nil, byDefault, "nodekeep.dev/restoring:NoSchedule"), state: verify.StateWaiting, why: "nodekeep.dev/restoring"},
-		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, why: "0 of nvidia.com/gpu, and must have 1"},
+		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, why: "does not report nvidia.com/gpu, and must have 1"},
 		"it waits for a DaemonSet":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), ready: map[string]bool{}, state: verify.StateWaiting, why: "no Pod of DaemonSet kube-system/cni is Ready"},
 		"DaemonSets are not known":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), state: verify.StateWaiting, why: "attempt 1 is due"},
 		"a worker Pod runs":                     {node: nodeToVerify(nil, byDefault), worker: worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), state: verify.StateChecking, why: "the worker Pod runs the checks"},

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -43,6 +45,7 @@ spec:
     - {name: no-label, set: {g: "no label!"}}
     - {name: catalogued, set: {topology.kubernetes.io/zone: z}}
     - {name: protected, when: {capacity: {cpu: ">=8"}}, set: {node-role.kubernetes.io/big: ""}}
+    - {name: misspelt, when: {capacity: {memmory: "<1Gi"}}, set: {tier: tiny, free: "{allocatable.pod}"}}
 `
 
 func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
@@ -58,6 +61,34 @@ func TestPolicyCheckNamesEveryErrorWithItsLineAndNeedsNoCluster(t *testing.T) {
 	a = shell(t, dir, "KUBECONFIG=/nowhere nodekeep policy check - <policy.yaml")
 	assert.Equal(t, 2, a.Code)
 	assert.Contains(t, a.Out, "stdin:")
+}
+
+func TestPolicyCheckNamesRulesThatCanNeverActAndNeedsNoCluster(t *testing.T) {
+	file := policyFile(t, `labels: {rules: [
+  {name: big, when: {node: {arch: amd46}}, set: {tier: big}},
+  {name: rest, set: {tier: standard}},
+  {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {tier: gpu}}]}`)
+	a := shell(t, filepath.Dir(file), "KUBECONFIG=/nowhere nodekeep policy check policy.yaml")
+	assert.Equal(t, 0, a.Code, "they are warnings: %s", a.ErrOut)
+	requireGolden(t, "policy-rule-warnings", a.Out+a.ErrOut)
+}
+
+func TestPolicyCheckNamesWhatRulesAskForAndNoNodeHas(t *testing.T) {
+	register(t, "asked-1")
+	file := policyFile(t, `labels: {rules: [
+  {name: gpu, when: {names: [asked-1], capacity: {asked.example.com/gpu: ">=1"}}, set: {asked: gpu}},
+  {name: old, when: {names: [asked-1], node: {arch: mips64}}, set: {asked: old}},
+  {name: known, when: {names: [asked-1], node: {os: linux}}, set: {asked: linux}}]}`)
+	reports := []byte(`{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}`)
+	_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "asked-1", types.MergePatchType, reports, metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.missing[*]}{.fact}{\"\\t\"}{.rules}{\"\\n\"}{end}'")
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Equal(t, "capacity.asked.example.com/gpu\t[\"gpu\"]\nnode.arch mips64\t[\"old\"]\n", a.Out)
+	a = shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
+	require.Equal(t, 0, a.Code, a.ErrOut)
+	assert.Contains(t, a.Out, "rule gpu asks for capacity.asked.example.com/gpu, which ")
+	assert.Contains(t, a.Out, "kubectl get nodes -L kubernetes.io/arch,kubernetes.io/os")
 }
 
 func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t *testing.T) {

@@ -48,7 +48,7 @@ func TestConditionEventAndMetricOfANodeThatWaitsSayTheSame(t *testing.T) {
 	}{
 		"for a resource": {
 			profile: func(p *verify.Profile) { p.Wait.Allocatable = map[string]verify.Quantity{"nvidia.com/gpu": "1"} }, report: passes, cause: verify.CauseResource,
-			says: "the profile waits for a resource: the Node has 0 of nvidia.com/gpu, and must have 1; look at the device plugin",
+			says: "the profile waits for a resource: the Node does not report nvidia.com/gpu, and must have 1; look at the device plugin",
 		},
 		"for a DaemonSet": {
 			profile: func(p *verify.Profile) { p.Wait.DaemonSets = []string{"kube-system/cni"} }, report: passes, cause: verify.CauseDaemonSet,

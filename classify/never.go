@@ -1,0 +1,117 @@
+package classify
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"nodekeep.dev/nodekeep/quantity"
+)
+
+// architectures are those that a kubelet can report: GOARCH, where Go builds for Linux or Windows.
+func architectures() []string {
+	return []string{"amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips", "mipsle", "mips64", "mips64le"}
+}
+
+// systems are the operating systems that a kubelet can report: GOOS, where Kubernetes has a kubelet.
+func systems() []string { return []string{"linux", "windows"} }
+
+// inGo is what Go names an architecture that has another name elsewhere.
+func inGo(arch string) string {
+	return map[string]string{
+		"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64", "armv8": "arm64", "armv7": "arm", "armv7l": "arm", "armhf": "arm",
+		"i386": "386", "i686": "386", "x86": "386", "ppc64el": "ppc64le",
+	}[strings.ToLower(arch)]
+}
+
+// Never are warnings about rules that can never act, or alternatives of them that are never true. They follow from the rules alone. They are
+// no errors, since a later version of Kubernetes may know more.
+func (r Rules) Never() (warnings []string) {
+	decided := map[string]string{} // by which rule, on every Node
+	for i := range r.all {
+		rule := &r.all[i]
+		if rule.sources != nil { // no rule of the policy
+			continue
+		}
+		dead := rule.when.never()
+		for _, why := range dead {
+			warnings = append(warnings, "rule "+rule.name+" "+why)
+		}
+		by := map[string][]string{}
+		for _, key := range rule.keys {
+			if earlier, is := decided[key]; is {
+				by[earlier] = append(by[earlier], key)
+			} else if !rule.audit && rule.when.always() && rule.always(key) {
+				decided[key] = rule.name
+			}
+		}
+		for _, earlier := range r.order(by) {
+			warnings = append(warnings, fmt.Sprintf("rule %s never decides %s: rule %s before it is for every Node, and the first rule that is true decides. Move it before %s",
+				rule.name, strings.Join(by[earlier], ", "), earlier, earlier))
+		}
+	}
+	return warnings
+}
+
+// order are the names of rules, in the order of the rules.
+func (r Rules) order(of map[string][]string) (names []string) {
+	for i := range r.all {
+		if _, is := of[r.all[i].name]; is {
+			names = append(names, r.all[i].name)
+		}
+	}
+	return names
+}
+
+// always reports whether the rule decides a key on each Node on which it is true. A value that a Node may lack leaves it to later rules.
+func (r *compiled) always(key string) bool {
+	return r.absent[key] || !slices.ContainsFunc(r.set[key].facts, factName.mayLack)
+}
+
+// always reports whether the condition is true of every Node.
+func (c *condition) always() bool {
+	every := len(c.names) == 0 || slices.Contains(c.names, "*")
+	return every && c.nameRegex == nil && len(c.labels)+len(c.capacity)+len(c.allocatable)+len(c.features)+len(c.inventory) == 0 &&
+		c.arch == "" && c.os == "" && c.runtime == "" && c.providerID == "" && c.kernel == nil && c.kubelet == nil && c.devices == nil &&
+		(len(c.any) == 0 || slices.ContainsFunc(c.any, func(one condition) bool { return one.always() }))
+}
+
+// never is why the condition, or an alternative of it, is true of no Node.
+func (c *condition) never() (all []string) {
+	for _, why := range c.unreported() {
+		all = append(all, "asks for "+why+": it never acts")
+	}
+	dead := 0
+	for i := range c.any {
+		whys := c.any[i].unreported()
+		for _, why := range whys {
+			all = append(all, fmt.Sprintf("asks in any[%d] for %s: this alternative is never true", i, why))
+		}
+		if len(whys) > 0 {
+			dead++
+		}
+	}
+	if dead > 0 && dead == len(c.any) {
+		all = append(all, "has no other alternative: it never acts")
+	}
+	return all
+}
+
+// unreported is what the condition itself asks for and no kubelet reports.
+func (c *condition) unreported() (all []string) {
+	for _, of := range []struct {
+		field, pattern, meant string
+		known                 []string
+	}{{"arch", c.arch, inGo(c.arch), architectures()}, {"os", c.os, "", systems()}} {
+		if of.pattern == "" || slices.ContainsFunc(of.known, func(one string) bool { return Match(of.pattern, one) }) {
+			continue
+		}
+		text := fmt.Sprintf("node.%s %s, which no kubelet reports", of.field, of.pattern)
+		if meant := cmp.Or(of.meant, quantity.Nearest(of.pattern, of.known)); meant != "" {
+			text += fmt.Sprintf(" (did you mean %s?)", meant)
+		}
+		all = append(all, text)
+	}
+	return all
+}

@@ -1,0 +1,33 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// MissingAttributes are the attributes of inventories that rules ask for and that a source has of no Node, as capture has noted it. If notes is nil,
+// capture has noted nothing yet. A source without a snapshot in force is not known.
+func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingFact) {
+	for _, ask := range p.LabelRules().Asks() {
+		if ask.Kind != classify.AskInventory {
+			continue
+		}
+		source, attribute := ask.InventoryFact()
+		note, readable := capture.InventoryNoteOf(notes, source)
+		if !readable || note.InForce == "" || !slices.Contains(note.Missing, attribute) {
+			continue
+		}
+		all = append(all, MissingFact{
+			Rules: ask.Rules, Fact: ask.Fact,
+			What: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", asking(ask.Rules), ask.Fact, source, note.Nodes),
+			Next: "Correct the name of the attribute in the rule and in attributes of the source, or have the inventory list it.",
+		})
+	}
+	return all
+}

@@ -1,0 +1,59 @@
+package quantity
+
+import "strings"
+
+// Nearest is the one of these names that a misspelt one is close to; empty: none is. One letter in three differs at most, or the misspelt
+// name begins or ends the other one. Case does not matter. The first letter of a short name must be right: gpu is not cpu.
+func Nearest(name string, names []string) (near string) {
+	const shortest, short, oneIn = 3, 4, 3
+	is := strings.ToLower(name)
+	if len(is) > longest {
+		return ""
+	}
+	least := max(1, len(is)/oneIn) + 1
+	for _, other := range names {
+		to := strings.ToLower(other)
+		if len(is) <= short && !strings.HasPrefix(to, is[:min(1, len(is))]) {
+			continue
+		}
+		if differ := distance(is, to); differ < least {
+			least, near = differ, other
+		}
+	}
+	if near != "" || len(is) < shortest {
+		return near
+	}
+	for _, other := range names {
+		if to := strings.ToLower(other); strings.HasPrefix(to, is) || strings.HasSuffix(to, is) {
+			return other
+		}
+	}
+	return ""
+}
+
+// longest bounds, in bytes, what is compared.
+const longest = 63
+
+// distance is how many bytes must be added, removed, replaced, or swapped with their neighbour to make one text of another.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
