@@ -174,12 +174,10 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 			}
 			return c.done("inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)
 		}
-		if note.Accepted() {
-			do = func(context.Context) error {
-				return c.done("inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
-			}
-		}
-		if dryRun {
+		switch {
+		case note.Accepted():
+			return nil, true, c.done("inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
+		case dryRun:
 			return nil, true, c.done("%s Nothing was changed (dry run).", what)
 		}
 		return &plan{question: what + "\nAccept it?", same: note, do: do}, true, nil

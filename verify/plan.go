@@ -291,7 +291,7 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 		action.Progress = progress.closed(Last{Result: VerdictPassed, Time: now})
 		return action
 	}
-	if at := latest(progress.next(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {
+	if at := latest(progress.next(profile, now), seen.pauses(profile, progress)); at.After(now) {
 		action.Why, action.Again = Why{CauseDue, strconv.Itoa(progress.Attempts + 1)}, earliest(action.Again, at)
 		if progress.Tried() {
 			action.Why = progress.Last.Why()

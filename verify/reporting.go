@@ -58,7 +58,7 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 		}
 		return action
 	}
-	if at := latest(progress.due(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {
+	if at := latest(progress.due(profile, now), seen.pauses(profile, progress)); at.After(now) {
 		action.Again = at
 		return action.due(Why{Cause: CauseDue})
 	}
@@ -102,7 +102,7 @@ func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
 // passed is the progress once the checks of an open Node have passed. The round ends, so that its worker Pods count no more.
 func (p Progress) passed(last Last) Progress {
 	p = p.untried()
-	p.Round, p.Last = p.Round+1, &last
+	p.Round, p.Last, p.Asked = p.Round+1, &last, time.Time{}
 	return p
 }
 
