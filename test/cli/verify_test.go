@@ -169,7 +169,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 
 	nodekeep.MustKubectl(t, "annotate", "node", "verify-again", verify.Annotation+"-")
 	failedOften(t, "verify-again", profiles, "rest", time.Now(), nil)
-	assert.Regexp(t, `verify-again +stuck`, run(t, "verify", "list").RequireDone(t).Out)
+	assert.Regexp(t, `verify-again +stuck`, tableOfWaiting(t))
 	a = answering(t, "\n", "verify", "run", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `Node "verify-again" is closed, and 5 attempts did not pass. Attempts begin anew`)
@@ -177,7 +177,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	asked := verify.ParseProgress(nodekeep.Node(t, "verify-again").Annotations[verify.Annotation])
 	assert.Zero(t, asked.Attempts)
 	assert.NotZero(t, asked.Asked)
-	assert.Regexp(t, `verify-again +waiting .*attempt 1 is due`, run(t, "verify", "list").RequireDone(t).Out)
+	assert.Regexp(t, `verify-again +waiting .*attempt 1 is due`, tableOfWaiting(t))
 
 	registerWith(t, "verify-unselected", nil)
 	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
