@@ -98,11 +98,16 @@ func (in PolicyInForce) Behind(pods []corev1.Pod) []string {
 		isReady := func(condition corev1.PodCondition) bool {
 			return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
 		}
-		if pods[i].DeletionTimestamp == nil && slices.ContainsFunc(pods[i].Status.Conditions, isReady) {
+		if follows(&pods[i]) && pods[i].DeletionTimestamp == nil && slices.ContainsFunc(pods[i].Status.Conditions, isReady) {
 			ready = append(ready, pods[i].Name)
 		}
 	}
 	return in.status.Behind(in.Generation, ready)
+}
+
+// follows reports whether a Pod is one of a process that follows the NodePolicy.
+func follows(pod *corev1.Pod) bool {
+	return slices.Contains([]string{"webhook", "capture", "verify"}, pod.Labels["app.kubernetes.io/component"])
 }
 
 // Doubtful reports whether the status says of any Pod, which may be deleted by now, that it follows another generation.
