@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -40,10 +41,13 @@ verified Node. It is not checked again before it registers again, or before node
 			return nil, err
 		}
 		held := c.in.Policy.Verify().HeldBy(node.Spec.Taints)
-		if len(held) == 0 {
+		v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
+		switch {
+		case len(held) == 0 && v.Cause == verify.CauseKeyChanged:
+			return nil, fmt.Errorf("nothing was changed: %s", v.Why)
+		case len(held) == 0:
 			return nil, c.done("node/%s has no taint of verification", args[0])
 		}
-		v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
 		return &plan{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
 			if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 				return err

@@ -14,10 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -31,6 +29,12 @@ func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 change of exactly the state that was read. The controller then checks the Node as it checks a new one. Where the
 taint's effect is NoSchedule, Pods on the Node go on to run. With NoExecute they are evicted. A Node whose profile has
 mode report gets no taint. It is checked at once, and stays open.
+
+On a Node that is closed already, stuck or not, attempts begin anew, and one starts at once. A worker Pod that runs is
+replaced. Where no attempt can start yet, the answer says for what the Node waits.
+
+It waits up to 30 seconds until verification controllers have read the policy. It warns if they do not read it, or if
+none runs.
 
 With -l or --all it does so with each open Node, a few at a time. Nodes of profiles with mode report are left out.
 --max says how many Nodes are closed at one time, also counting those that are closed already. A percentage is of all
@@ -57,6 +61,9 @@ are closed then open by themselves once they pass.`,
 		if len(args) == 0 {
 			return many.run(ctx, o, c)
 		}
+		if err := c.awaitControllers(ctx, controllersRead); err != nil {
+			return err
+		}
 		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.runPlan(ctx, args[0]) })
 	})
 	many.addTo(command)
@@ -74,51 +81,25 @@ are closed then open by themselves once they pass.`,
 	return command
 }
 
-// runPlan is the plan to check one Node again.
+// runPlan is the plan to check one Node at once.
 func (c *cluster) runPlan(ctx context.Context, name string) (*plan, error) {
 	node, err := c.liveNode(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	profile, err := view.ProfileToRun(node, c.in.Policy)
-	if err != nil {
+	run, err := view.RunOf(node, c.in.Policy, c.now())
+	switch {
+	case err != nil:
 		return nil, err
+	case !run.Writes():
+		return nil, c.done("node/%s: %s", name, run.Done)
 	}
-	taint := profile.Taint
-	if len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
-		return nil, c.done("node/%s is being verified already; nodekeep verify show %s says how far it is", name, name)
-	}
-	if profile.Reports() {
-		return c.checkNow(node, profile), nil
-	}
-	return &plan{question: view.RunQuestion(node, profile), same: [2]string{string(node.UID), taint.ToString()}, do: func(ctx context.Context) error {
-		if err := c.closeNode(ctx, node, taint); err != nil {
+	return &plan{question: run.Question, same: [2]string{string(node.UID), run.Same}, do: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.Of(node), run.Change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
 			return err
 		}
-		return c.done("node/%s: taint %s added; the controller verifies the Node", name, taint.ToString())
+		return c.done("node/%s: %s", name, run.Done)
 	}}, nil
-}
-
-// checkNow has an open Node checked at once whose profile only reports: the annotation names no last result any more.
-func (c *cluster) checkNow(node *corev1.Node, profile verify.CompiledProfile) *plan {
-	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).Anew()
-	change := capture.Change{Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
-	return &plan{question: view.RunQuestion(node, profile), same: [2]string{string(node.UID), profile.Name}, do: func(ctx context.Context) error {
-		if err := c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
-			return err
-		}
-		return c.done("node/%s: the controller checks the Node now; it stays open", node.Name)
-	}}
-}
-
-// closeNode has the controller check a Node, of exactly this state.
-func (c *cluster) closeNode(ctx context.Context, node *corev1.Node, taint corev1.Taint) error {
-	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened(), c.in.Policy.Verify().Label
-	change := capture.Change{AddTaints: []corev1.Taint{taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
-	if _, labelled := node.Labels[label]; labelled {
-		change.Remove = []string{label}
-	}
-	return c.patchNode(ctx, observe.Of(node), change, metav1.PatchOptions{FieldManager: runManager})
 }
 
 // rollout are the flags by which many Nodes are taken into verification.
@@ -221,6 +202,9 @@ func (r *rollout) run(ctx context.Context, o *options, c *cluster) error {
 	if err := o.ask(ctx, c, state.Question(r.again)); err != nil {
 		return err
 	}
+	if err := c.awaitControllers(ctx, controllersRead); err != nil {
+		return err
+	}
 	return r.waves(ctx, c, most)
 }
 
@@ -280,11 +264,11 @@ func (r *rollout) wave(ctx context.Context, c *cluster, nodes []view.RolloutNode
 				return nil, err
 			}
 			profile, selected := c.in.Policy.Verify().For(node.Labels)
-			if !selected { // its labels have changed
+			if !selected || profile.Reports() { // its labels have changed
 				return nil, nil
 			}
 			return &plan{do: func(ctx context.Context) error {
-				err := c.closeNode(ctx, node, profile.Taint)
+				err := c.patchNode(ctx, observe.Of(node), view.CloseFor(node, c.in.Policy, profile, c.now()), metav1.PatchOptions{FieldManager: runManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
 					closed = view.Taken{Name: one.Name, UID: one.UID, Round: round}

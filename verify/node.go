@@ -113,6 +113,8 @@ type Observed struct {
 	// Held is when this process first observed the taint on this Node object without a break. Started is when it last started a worker Pod for the
 	// Node. Both are this process's own memory, so no kubelet can change them; zero after a restart.
 	Held, Started time.Time
+	// Answers is the request of [Progress.Asked] that the worker Pod answers which this process started last.
+	Answers time.Time
 	// Served is the request for a check that this process noted last. Another admission policy may drop the note that is on the Node.
 	Served string
 	// Waits is what the Node waited for when this process last looked at it, and since when.

@@ -20,9 +20,14 @@ type Progress struct {
 	Reports  bool   `json:"reports,omitempty"`  // the profile only reports: see [ModeReport]
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
 	// Label is the key of the label that the Node got when it passed, until it is closed again.
-	Label   string `json:"label,omitempty"`
+	Label string `json:"label,omitempty"`
+	// Generation is that of the policy by which the Node passed last; 0: it is not known.
+	Generation int64 `json:"generation,omitempty"`
+
 	Request string `json:"request,omitempty"` // the [RequestAnnotation] that was noted last, as a hash
-	Last    *Last  `json:"last,omitempty"`
+	// Asked is when an operator last asked for an attempt at once ([Progress.BeginAnew]), in the round that is not over.
+	Asked time.Time `json:"asked,omitzero"`
+	Last  *Last     `json:"last,omitempty"`
 	// FailingSince is when the first of the failed attempts ended.
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	// Removing is what nodekeep has removed to have this Node removed: its NodeClaim, its Machine. The Node goes with it.
@@ -149,7 +154,15 @@ func (p Progress) closed(last Last) Progress {
 		p.Returns = 0
 	}
 	p = p.untried()
-	p.Round, p.Last, p.Removing, p.Label = p.Round+1, &last, "", ""
+	p.Round, p.Last, p.Removing, p.Label, p.Asked, p.Generation = p.Round+1, &last, "", "", time.Time{}, 0
+	return p
+}
+
+// BeginAnew is the progress of a closed Node that an operator has checked at once. Attempts of before count no more, nor a pause after them. A worker
+// Pod that runs is replaced. The round stays, so that a Node which was never open may still be removed.
+func (p Progress) BeginAnew(asked time.Time) Progress {
+	p = p.untried()
+	p.Last, p.Asked = nil, asked.UTC()
 	return p
 }
 
@@ -255,7 +268,19 @@ func (p CompiledProfile) NextAttempt(node *Node) string {
 	return AttemptOf(node.UID, ParseProgress(node.Annotation).of(p, node.BootID))
 }
 
-// AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks, the request.
+// AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks, the requests.
 func AttemptOf(nodeUID string, p Progress) string {
-	return hash(16, "%q %d %d %q %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID, p.Request)
+	return hash(16, "%q %d %d %q %q %q %q", nodeUID, p.Round, p.tried()+1, p.Hash, p.BootID, p.Request, p.Asked.UTC().Format(time.RFC3339Nano))
+}
+
+// askedPause is how long after the start of a worker Pod a request starts no further one. So many requests start no Pods one after the other.
+const askedPause = 2 * time.Second
+
+// pauses is until when this process starts no further worker Pod for the Node, whatever the annotation says. A request that no worker Pod answers yet
+// makes that short.
+func (seen Observed) pauses(profile CompiledProfile, progress Progress) time.Time {
+	if !progress.Asked.IsZero() && !progress.Asked.Equal(seen.Answers) {
+		return seen.Started.Add(min(askedPause, profile.Backoff))
+	}
+	return seen.Started.Add(profile.Backoff)
 }

@@ -208,6 +208,66 @@ func TestARequestOnAClosedNodeBeginsItsAttemptsAnew(t *testing.T) {
 	assert.Equal(t, verify.DoDelete, action.Do, "an attempt that was begun before does not answer the request")
 }
 
+func TestAnOperatorHasAnAttemptStartedAtOnceWhateverTheStateOfAClosedNode(t *testing.T) {
+	profiles, at := planProfile(t, func(p *verify.Profile) { p.OnFailure = verify.RemoveNode }), born.Add(time.Minute)
+	for name, test := range map[string]struct {
+		annotation func() verify.Progress
+		started    time.Duration // before the request
+		state      verify.State  // before the request
+		want       verify.Do
+		again      time.Duration // after the request
+	}{
+		"it is stuck":                          {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 3, at)) }, started: 5 * time.Second, state: verify.StateStuck, want: verify.DoStart},
+		"it waits for its next attempt":        {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 1, at)) }, started: 5 * time.Second, state: verify.StateRetrying, want: verify.DoStart},
+		"it was not tried yet":                 {annotation: func() verify.Progress { return verify.Progress{} }, started: time.Hour, state: verify.StateWaiting, want: verify.DoStart},
+		"a worker Pod was started just before": {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 3, at)) }, started: time.Second, state: verify.StateStuck, want: verify.DoWait, again: time.Second},
+		"another client adds the taint again each time": {annotation: func() verify.Progress {
+			return verify.Progress{Round: 9, Returns: 9, Last: &verify.Last{Result: verify.VerdictPassed, Time: at}}
+		}, started: time.Hour, state: verify.StateWaiting, want: verify.DoStart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := readyNode()
+			node.Annotation = test.annotation().String()
+			seen := verify.Observed{Node: node, Started: at.Add(-test.started)}
+			before := verify.Plan(seen, profiles, modelCluster, at)
+			assert.Equal(t, test.state, before.State)
+
+			node.Annotation = test.annotation().BeginAnew(at).String()
+			action := verify.Plan(seen, profiles, modelCluster, at)
+			require.Equal(t, test.want, action.Do, action.Why.String())
+			assert.Equal(t, verify.StateWaiting, action.State)
+			assert.Zero(t, action.Progress.Attempts)
+			assert.Equal(t, test.annotation().Round, action.Progress.Round, "a Node that was never open may still be removed")
+			assert.Equal(t, test.annotation().Round == 0, profiles.MayRemove(node))
+			if test.want == verify.DoWait {
+				assert.Equal(t, at.Add(test.again), action.Again)
+				return
+			}
+			seen.Started, seen.Answers = at, action.Progress.Asked
+			again := verify.Plan(seen, profiles, modelCluster, at)
+			assert.Equal(t, verify.DoWait, again.Do, "the request is answered once")
+			assert.Equal(t, at.Add(10*time.Second), again.Again)
+		})
+	}
+}
+
+func TestARequestOfAnOperatorReplacesTheWorkerPodOfAnEarlierAttempt(t *testing.T) {
+	profiles, at := planProfile(t, nil), born.Add(5*time.Second)
+	node := readyNode()
+	node.Annotation = progressed(profiles, 1, born)
+	pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
+	seen := verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}
+	require.Equal(t, verify.DoOpen, verify.Plan(seen, profiles, modelCluster, at).Do)
+	node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(at).String()
+	assert.Equal(t, verify.DoDelete, verify.Plan(seen, profiles, modelCluster, at).Do)
+	pod = workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
+	opens := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles.Of(4), modelCluster, at)
+	require.Equal(t, verify.DoOpen, opens.Do)
+	assert.Zero(t, opens.Progress.Asked, "the request ends with its round")
+	assert.EqualValues(t, 4, opens.Progress.Generation, "the Node says by which policy it passed")
+	assert.Zero(t, opens.Progress.ReleasedBy("by me", at).Generation)
+}
+
 func TestARequestIsServedOnceAlsoIfItIsRemovedOrWrittenAgain(t *testing.T) {
 	profiles, at := planProfile(t, nil), born.Add(5*time.Second)
 	room := &verify.Room{Selected: 3, Takers: 3, Takes: true}

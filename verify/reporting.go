@@ -53,12 +53,13 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 		switch {
 		case action.Do == DoOpen:
 			action.Do, action.Progress = DoReport, progress.passed(*action.Progress.Last)
+			action.Progress.Generation = profiles.generation
 		case !ok:
 			return action.due(action.Why)
 		}
 		return action
 	}
-	if at := latest(progress.due(profile, now), seen.Started.Add(profile.Backoff)); at.After(now) {
+	if at := latest(progress.due(profile, now), seen.pauses(profile, progress)); at.After(now) {
 		action.Again = at
 		return action.due(Why{Cause: CauseDue})
 	}
@@ -102,7 +103,7 @@ func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
 // passed is the progress once the checks of an open Node have passed. The round ends, so that its worker Pods count no more.
 func (p Progress) passed(last Last) Progress {
 	p = p.untried()
-	p.Round, p.Last = p.Round+1, &last
+	p.Round, p.Last, p.Asked, p.Generation = p.Round+1, &last, time.Time{}, 0
 	return p
 }
 

@@ -58,7 +58,7 @@ func TestSimulationOfThePlan(t *testing.T) {
 	}
 	for _, what := range []string{
 		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Shared", "Controls", "Removed", "HeldRemovals", "Noted", "Forged", "Waited",
-		"Rechecks", "Stripped", "Requests", "Braked",
+		"Rechecks", "Stripped", "Requests", "Asked", "Braked",
 	} {
 		assert.Positive(t, totals[what], "the scenarios must reach everything, also %s", what)
 	}
@@ -325,7 +325,12 @@ func (m *model) disturb() {
 	}
 	node := m.nodes[name]
 	held := slices.ContainsFunc(node.Taints, isOurs)
-	switch m.rng.IntN(24) {
+	switch m.rng.IntN(25) {
+	case 24: // an operator has the Node checked at once
+		if held {
+			node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(m.now).String()
+			m.totals["Asked"]++
+		}
 	case 23: // the component that writes the condition Warm
 		node.Conditions = map[string]corev1.ConditionStatus{"Warm": []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[m.rng.IntN(2)]}
 	case 22: // another client asks for a check
@@ -655,7 +660,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 			c.starts.Want(name, action.Turn())
 			return action
 		}
-		c.of(node.UID).Started = c.now
+		c.of(node.UID).Started, c.of(node.UID).Answers = c.now, action.Progress.Asked
 		c.of(node.UID).Own = verify.OwnPod{UID: c.create(pod, name, ""), Attempt: action.Attempt}
 	case verify.DoControl:
 		c.startControl(action.Profile, action.ControlSince)

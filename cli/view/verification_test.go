@@ -134,19 +134,102 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	p := load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
-	profile, err := ProfileToRun(node, p)
+	run, err := RunOf(node, p, noon)
 	require.NoError(t, err)
-	assert.Equal(t, "example.com/new:NoExecute", profile.Taint.ToString())
-	assert.Contains(t, RunQuestion(node, profile), "evicts the Pods")
-	profile.Taint.Effect = corev1.TaintEffectNoSchedule
-	assert.Contains(t, RunQuestion(node, profile), "Pods that run on it stay")
-	_, err = ProfileToRun(nodeToVerify(map[string]string{"control": ""}), p)
-	require.ErrorContains(t, err, `no profile of the policy selects node "a"`)
-	_, err = ProfileToRun(node, policy.Default())
-	require.ErrorContains(t, err, "no profiles")
+	assert.Equal(t, "example.com/new:NoExecute", run.Change.AddTaints[0].ToString())
+	assert.Contains(t, run.Question, "evicts the Pods")
+	run, err = RunOf(nodeToVerify(nil), p, noon)
+	require.NoError(t, err)
+	assert.Contains(t, run.Question, "Pods that run on it stay")
+	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), p, noon)
+	require.NoError(t, err)
+	assert.Contains(t, run.Question, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew, and a worker Pod that runs is replaced.`)
+	assert.Empty(t, run.Change.AddTaints)
 
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "It has not been checked yet.")
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
+}
+
+func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.T) {
+	p := load(t, verifying)
+	rest, _ := p.Verify().For(nil)
+	passed := verify.Progress{Round: 1, Profile: "rest", Hash: rest.Hash, Generation: 4, Last: &verify.Last{Result: verify.VerdictPassed, Time: noon}}
+	shows := func(change func(*verify.Progress)) string {
+		progress := passed
+		change(&progress)
+		v := VerificationOf(annotated(nodeToVerify(nil), progress), nil, nil, p, noon)
+		for _, fact := range (VerifiedNode{Node: "a", Verification: &v}).Document(noon).Facts {
+			if fact.Name == "Passed" {
+				return fact.Value
+			}
+		}
+		return ""
+	}
+	assert.Equal(t, "profile rest as of generation 4 of the policy", shows(func(*verify.Progress) {}))
+	assert.Equal(t, "profile rest as of generation 4 of the policy; the policy asks something else now", shows(func(p *verify.Progress) { p.Hash = "other" }))
+	assert.Empty(t, shows(func(p *verify.Progress) { p.Generation = 0 }), "it is not known")
+	assert.Empty(t, shows(func(p *verify.Progress) { p.Generation = -1 }))
+	assert.Empty(t, shows(func(p *verify.Progress) { p.Last.Result = verify.VerdictReleased }))
+}
+
+// What the command says about its Node must be what the controller does next.
+func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
+	const byDefault, other = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"
+	enforces, reports := load(t, verifying), load(t, reporting)
+	waits := load(t, "verify: {profiles: [{name: warm, wait: {conditions: [{type: Warm, status: \"True\"}]}}]}\n")
+	gpu := map[string]string{"gpu": "yes"}
+	rest, _ := enforces.Verify().For(nil)
+	stuck := verify.Progress{Attempts: 5, Failed: 5, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Time: noon.Add(-time.Second)}}
+	change := func(node *corev1.Node, change func(*corev1.Node)) *corev1.Node { change(node); return node }
+	notReady := func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse }
+	for name, one := range map[string]struct {
+		policy policy.Policy
+		node   *corev1.Node
+		done   string
+		err    string
+		writes bool
+	}{
+		"it is open":                      {policy: enforces, node: nodeToVerify(nil), writes: true, done: "taint " + byDefault + " added; the controller starts an attempt now"},
+		"it is stuck":                     {policy: enforces, node: annotated(nodeToVerify(nil, byDefault), stuck), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
+		"it asks in the annotation, too":  {policy: enforces, node: change(annotated(nodeToVerify(nil, byDefault), stuck), func(n *corev1.Node) { n.Annotations[verify.RequestAnnotation] = "x" }), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
+		"it has the taint of another one": {policy: enforces, node: nodeToVerify(nil, other), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
+		"it is not Ready":                 {policy: enforces, node: change(nodeToVerify(nil, byDefault), notReady), writes: true, done: "attempts begin anew; no attempt starts yet: the Node is not Ready; `kubectl describe node a` shows what its kubelet reports"},
+		"it is open, and not Ready":       {policy: enforces, node: change(nodeToVerify(nil), notReady), writes: true, done: "taint " + byDefault + " added; no attempt starts yet: the Node is not Ready; `kubectl describe node a` shows what its kubelet reports"},
+		"it is behind the gate":           {policy: enforces, node: nodeToVerify(nil, "nodekeep.dev/restoring:NoSchedule"), writes: true, done: "taint " + byDefault + " added; no attempt starts yet: the taint nodekeep.dev/restoring is on the Node; the component that added it must remove it first"},
+		"DaemonSets are waited for": {policy: enforces, node: change(nodeToVerify(gpu), func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+		}), writes: true, done: "taint " + other + " added; the controller starts an attempt once the DaemonSets that profile gpu waits for are Ready on the Node"},
+		"a resource is waited for":          {policy: enforces, node: nodeToVerify(gpu), writes: true, done: "taint " + other + " added; no attempt starts yet: the profile waits for a resource: the Node has 0 of nvidia.com/gpu, and must have 1; look at the device plugin, or change `wait.allocatable`"},
+		"its deadline is over, of the Node": {policy: enforces, node: change(nodeToVerify(gpu, other), func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a resource"},
+		"a condition is waited for":         {policy: waits, node: nodeToVerify(nil, byDefault), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a condition: the Node has no condition Warm; look at the agent that sets the condition, or change `wait.conditions`"},
+		"there are no checks, and it holds": {policy: waits, node: change(nodeToVerify(nil, byDefault), func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Warm", Status: corev1.ConditionTrue})
+		}), writes: true, done: "attempts begin anew; the profile has no checks, so the controller opens the Node now"},
+		"the API server refuses each step": {policy: enforces, node: change(annotated(nodeToVerify(nil, byDefault), stuck), func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: verify.Condition, Status: corev1.ConditionFalse, Reason: string(verify.CauseRefused), Message: "pods is forbidden"})
+		}), writes: true, done: "attempts begin anew; the controller starts an attempt now. Its last step failed: pods is forbidden"},
+		"its profile only reports":            {policy: reports, node: nodeToVerify(gpu), writes: true, done: "it stays open; the controller starts an attempt now"},
+		"its profile reports, not Ready":      {policy: reports, node: change(nodeToVerify(gpu), notReady), writes: true, done: "it stays open; no attempt starts yet: the Node takes workloads, and is to be checked: the Node is not Ready"},
+		"its profile reports, and it failed":  {policy: reports, node: annotated(nodeToVerify(gpu), verify.Progress{Attempts: 3, Hash: reports.Verify().All()[0].Hash, Reports: true, Last: stuck.Last}), writes: true, done: "it stays open; the controller starts an attempt now"},
+		"its profile reports, with a taint":   {policy: reports, node: nodeToVerify(gpu, byDefault), done: "profile gpu only reports; the controller removes nodekeep.dev/unverified:NoSchedule, and then checks the Node"},
+		"no profile selects it":               {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}), err: `no profile of the policy selects node "a" by its labels`},
+		"no profile selects it, with a taint": {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}, byDefault), err: "so the controller removes"},
+		"no profile selects it yet":           {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}, "nodekeep.dev/restoring:NoSchedule"), err: "which may still change: it has the taint nodekeep.dev/restoring"},
+		"no profile exists":                   {policy: policy.Default(), node: nodeToVerify(nil), err: "no profiles"},
+		"it is being deleted":                 {policy: enforces, node: change(nodeToVerify(nil), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(noon)) }), err: `node "a" is being deleted`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run, err := RunOf(one.node, one.policy, noon)
+			if one.err != "" {
+				require.ErrorContains(t, err, "nothing was changed: ")
+				require.ErrorContains(t, err, one.err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, one.writes, run.Writes())
+			assert.Contains(t, run.Done, one.done)
+		})
+	}
 }
 
 const reporting = `verify:
@@ -189,9 +272,10 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 			}
 		})
 	}
-	profile, err := ProfileToRun(nodeToVerify(map[string]string{"gpu": "yes"}), p)
+	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), p, noon)
 	require.NoError(t, err)
-	assert.Contains(t, RunQuestion(nodeToVerify(nil), profile), "takes workloads meanwhile, and gets no taint")
+	assert.Contains(t, run.Question, "takes workloads meanwhile, and gets no taint")
+	assert.Empty(t, run.Change.AddTaints)
 }
 
 func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {

@@ -2,36 +2,145 @@ package view
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// ProfileToRun is the profile by which a Node is verified again. It is an error where no profile selects the Node.
-func ProfileToRun(node *corev1.Node, p policy.Policy) (verify.CompiledProfile, error) {
-	profile, ok := p.Verify().For(node.Labels)
-	if !ok {
-		if p.Verify().Empty() {
-			return verify.CompiledProfile{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
-		}
-		return verify.CompiledProfile{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
-	}
-	return profile, nil
+// Run is how one Node is checked at once.
+type Run struct {
+	Change   capture.Change // of the Node; empty: the controller does all that is needed
+	Question string         // what it means
+	Done     string         // what was done, and what the controller does next
+	Same     string         // differs if another answer to the question may be right
 }
 
-// RunQuestion explains what another verification means.
-func RunQuestion(node *corev1.Node, profile verify.CompiledProfile) string {
-	taint := profile.Taint
-	if profile.Reports() {
-		return fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
+// Writes reports whether the Node is to be changed.
+func (r Run) Writes() bool { return r.Question != "" }
+
+// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow.
+func RunOf(node *corev1.Node, p policy.Policy, now time.Time) (Run, error) {
+	profiles := p.Verify()
+	profile, selected := profiles.For(node.Labels)
+	held := profiles.HeldBy(node.Spec.Taints)
+	incomplete := verify.Incomplete(node.Spec.Taints, string(p.Gate()))
+	switch {
+	case node.DeletionTimestamp != nil:
+		return Run{}, fmt.Errorf("nothing was changed: node %q is being deleted", node.Name)
+	case profiles.Empty():
+		return Run{}, fmt.Errorf("nothing was changed: the policy has no profiles in its section verify")
+	case !selected && incomplete != "":
+		return Run{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, which may still change: it has the taint %s", node.Name, incomplete)
+	case !selected && len(held) > 0:
+		return Run{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels, so the controller removes %s without a check", node.Name, listOf(taintItems(held)))
+	case !selected:
+		return Run{}, fmt.Errorf("nothing was changed: no profile of the policy selects node %q by its labels", node.Name)
+	case profile.Reports() && len(held) > 0:
+		return Run{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
 	}
+	was, after := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
+	run := Run{Change: capture.Change{ByClient: true}, Same: profile.Taint.ToString()}
+	var progress verify.Progress
+	begun := "" // what this command did
+	switch {
+	case profile.Reports():
+		run.Same, run.Question = profile.Name, fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
+		progress, begun = was.Anew(), "it stays open"
+		progress.Asked = now.UTC()
+	case len(held) > 0:
+		run.Same, run.Question = "anew", runAnewQuestion(VerificationOf(node, nil, nil, p, now))
+		progress, begun = was.BeginAnew(now), "attempts begin anew"
+	default:
+		change := CloseFor(node, p, profile, now)
+		run.Change, run.Question, begun = change, runQuestion(node, profile.Taint), "taint "+profile.Taint.ToString()+" added"
+		progress = verify.ParseProgress(change.Add[record.AnnotationKey(verify.Annotation)])
+		after.Taints = append(profiles.Opened(after.Taints), profile.Taint)
+		after.Labels = without(after.Labels, profiles.Label)
+	}
+	if run.Change.Add == nil {
+		run.Change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
+	}
+	after.Annotation = progress.String()
+	run.Done = begun + "; " + nextStep(after, p, now)
+	return run, nil
+}
+
+// CloseFor is the change that has the controller check an open Node as a new one.
+func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) capture.Change {
+	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().BeginAnew(now), p.Verify().Label
+	change := capture.Change{AddTaints: []corev1.Taint{profile.Taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
+	if _, labelled := node.Labels[label]; labelled {
+		change.Remove = []string{label}
+	}
+	return change
+}
+
+// without are labels without one.
+func without(labels map[string]string, key string) map[string]string {
+	others := map[string]string{}
+	for name, value := range labels {
+		if name != key {
+			others[name] = value
+		}
+	}
+	return others
+}
+
+// nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
+// from when the controller observes the taint.
+func nextStep(node verify.Node, p policy.Policy, now time.Time) string {
+	profile, _ := p.Verify().For(node.Labels)
+	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}
+	for _, name := range profile.Wait.DaemonSets {
+		seen.DaemonSets[name] = true
+	}
+	_, refused, told := node.Told()
+	told = told && node.Verified.Reason == string(verify.CauseRefused)
+	var action verify.Action
+	for range 4 { // what it notes and shows comes before the next step
+		action = verify.Plan(seen, p.Verify(), verify.Cluster{Gate: string(p.Gate())}, now)
+		if action.Do == verify.DoNote {
+			node.Annotation = action.Progress.String()
+		} else if action.Do == verify.DoShow {
+			node.Verified, node.ShownAt = action.Show, now
+		} else {
+			break
+		}
+	}
+	when := "now"
+	if len(profile.Wait.DaemonSets) > 0 {
+		when = "once the DaemonSets that profile " + profile.Name + " waits for are Ready on the Node"
+	}
+	next := "no attempt starts yet: " + action.Why.Sentence(node.Name)
+	switch action.Do {
+	case verify.DoStart:
+		next = "the controller starts an attempt " + when
+	case verify.DoOpen:
+		next = "the profile has no checks, so the controller opens the Node " + when
+	}
+	if told {
+		next += ". Its last step failed: " + refused
+	}
+	return next
+}
+
+// runQuestion explains what another verification means to an open Node.
+func runQuestion(node *corev1.Node, taint corev1.Taint) string {
 	means := "Pods that run on it stay; no others are scheduled onto it until it has passed."
 	if taint.Effect == corev1.TaintEffectNoExecute {
 		means = "The effect NoExecute evicts the Pods that run on it, but for those that tolerate the taint."
 	}
 	return fmt.Sprintf("Taint %s is added to node %q. %s\nVerify it again?", taint.ToString(), node.Name, means)
+}
+
+// runAnewQuestion explains what another attempt means to a closed Node.
+func runAnewQuestion(v Verification) string {
+	return fmt.Sprintf("Node %q is closed, and %s did not pass. Attempts begin anew, and a worker Pod that runs is replaced.\nStart an attempt now?", v.Name, Counted(v.Attempts, "attempt"))
 }
 
 // mode says what the mode of a profile means for the Node; nothing for the default.

@@ -153,6 +153,38 @@ func TestAnAnnotationHasANodeCheckedAgainAndIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAnOperatorHasAStuckNodeCheckedWithoutAPause(t *testing.T) {
+	b := newBed(t)
+	b.register("n1", refuses)
+	_, stop := b.process()
+	defer stop()
+	b.waitFor("it must be stuck", func() bool {
+		b.pass(time.Second)
+		return b.progress("n1").Stuck(b.profiles.All()[0])
+	})
+	b.waitFor("it must have no worker Pod", func() bool { return len(b.podList()) == 0 })
+	started := b.wroteTimes("create pods")
+	b.pass(askedPause)
+	b.say("n1", silent)
+	b.change("n1", func(node *corev1.Node) {
+		node.Annotations[verify.Annotation] = verify.ParseProgress(node.Annotations[verify.Annotation]).BeginAnew(b.now()).String()
+	})
+	b.waitFor("an attempt must start although no time passes", func() bool { return b.wroteTimes("create pods") == started+1 })
+	assert.Zero(t, b.progress("n1").Attempts)
+	b.say("n1", passes)
+	b.change("n1", func(node *corev1.Node) { // the worker Pod of before is replaced
+		node.Annotations[verify.Annotation] = verify.ParseProgress(node.Annotations[verify.Annotation]).BeginAnew(b.now().Add(time.Second)).String()
+	})
+	b.waitFor("another attempt must open it", func() bool {
+		b.pass(time.Second)
+		return isOpen(b.node("n1"))
+	})
+	assert.Zero(t, b.progress("n1").Asked)
+}
+
+// askedPause is longer than the pause between two worker Pods that operators ask for.
+const askedPause = 3 * time.Second
+
 func TestAProcessThatIsKilledAfterAnyWriteOfACheckThatWasAskedForLosesNothing(t *testing.T) {
 	for name, ask := range map[string]func(*corev1.Node){
 		"label":      unlabel,

@@ -62,6 +62,10 @@ spec:
       every: 1h
       checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
       attempts: {max: 2, backoff: 1s, maxBackoff: 2s}
+    - name: patient
+      nodeSelector: pool=patient
+      checks: [{name: api, api: {}}]
+      attempts: {max: 2, backoff: 1s, maxBackoff: 10m}
     - name: agents
       nodeSelector: pool=agents
       wait: {daemonSets: [agents/*]}

@@ -133,6 +133,19 @@ func TestAFailedCheckIsReportedAlsoAfterTheNodeIsDeletedAndTheNodeIsVerifiedWhen
 	waitOpen(t, "broken", 1)
 }
 
+func TestAStuckNodeIsCheckedAtOnceWhenAnOperatorAsks(t *testing.T) {
+	warm(t)
+	k := registerWith(t, "patient", map[string]string{selected: "patient"}, failing)
+	waitFor(t, "patient", "stuck, with no worker Pod", func(node *corev1.Node) bool { return progress(node).Attempts >= 2 && len(workers(t, "patient")) == 0 })
+	k.will(honest)
+	a := nodekeep.Command(t, "", "", "verify", "run", "patient", "--yes")
+	assert.Zero(t, a.Code, a.ErrOut)
+	assert.Equal(t, "node/patient: attempts begin anew; the controller starts an attempt now\n", a.Out)
+	waitOpen(t, "patient", 1) // its next attempt was due in ten minutes
+	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
+	assert.Contains(t, nodekeep.Command(t, "", "", "verify", "show", "patient").Out, "profile patient as of generation "+generation+" of the policy")
+}
+
 func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
 	warm(t)
 	k := register(t, "again", honest)
