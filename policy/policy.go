@@ -45,6 +45,7 @@ type Policy struct {
 	retention      time.Duration    // 0: for ever
 	governance     governance.Rules
 	gate           Gate
+	suspended      bool // an emergency is declared
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.
@@ -82,6 +83,16 @@ func (p Policy) WithGate(key Gate) Policy {
 	p.gate = key
 	return p
 }
+
+// Suspending is the policy during an emergency, or without one. During an emergency it closes no Node: no gate is kept, and no Node is verified or gets
+// taints at its registration. What is kept and restored stays the same.
+func (p Policy) Suspending(emergency bool) Policy {
+	p.suspended, p.verify.Suspended = emergency, emergency
+	return p
+}
+
+// Suspended reports whether an emergency is declared; see [Policy.Suspending].
+func (p Policy) Suspended() bool { return p.suspended }
 
 // WithProtected is the policy with another value of labels.protected.
 func (p Policy) WithProtected(protected Protected) Policy {
