@@ -14,6 +14,7 @@ const (
 	checkClaims    = "claimed-keys"
 	checkNotKept   = "not-kept"
 
+	checkEmergency    = "emergency"
 	checkVerification = "verification"
 	checkGovernance   = "governance"
 )
@@ -29,6 +30,7 @@ func checks() []check {
 		{"api-server", judgeAPIServer},
 		{"clock", judgeClock},
 		{"namespace", judgeNamespace},
+		{checkEmergency, judgeEmergency},
 		{checkRestore, judgeRestoreWebhook},
 		{checkDeletion, asShipped(checkDeletion, "called at the DELETE of Nodes, fails open")},
 		{"certificate", judgeCertificate},

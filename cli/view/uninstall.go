@@ -15,7 +15,7 @@ type Uninstall struct {
 	Objects            []PlannedDeletion
 }
 
-// PlannedDeletion is an object to delete.
+// PlannedDeletion is an object to delete, or what becomes of another one.
 type PlannedDeletion struct{ Kind, Name, State string }
 
 // Document is the answer as text.
@@ -26,11 +26,7 @@ func (u Uninstall) Document(time.Time) Document {
 	d.with("Unverified Nodes", firstOf(u.Unverified, ": the verification taint is removed"))
 	d.with("Stays", "the records and the processes in namespace "+u.Namespace)
 	d.with("Stays, too", "NodePolicy default and its CustomResourceDefinition")
-	table := tableOf("Kind", "Name", "Step")
-	for _, object := range u.Objects {
-		add(table, object.Kind, object.Name, object.State)
-	}
-	d.Tables = []*metav1.Table{table}
+	d.Tables = []*metav1.Table{objectSteps(u.Objects)}
 	return d
 }
 
