@@ -90,7 +90,7 @@ type Circumstances struct {
 }
 
 // Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
-// the gate is lifted first, as an operator lifts it: whatever the Node lacks, and whatever the record says.
+// the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
 	if opens(in.Policy, node, event) {
 		return Action{Step: Lift, Change: Change{LiftGate: true, ByClient: true}}

@@ -188,7 +188,7 @@ func (c *cluster) stopped(ctx context.Context) bool {
 	return declared.Holds
 }
 
-// ignored reports whether the API server cannot see an emergency: capture's account may do everything, and so also what no emergency grants.
+// ignored reports whether the API server cannot see an emergency. Then capture's account may do everything, and also what no emergency grants.
 func (e *emergency) ignored(ctx context.Context) (bool, error) {
 	group := "system:serviceaccounts"
 	review, err := e.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

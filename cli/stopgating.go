@@ -17,7 +17,7 @@ const (
 	maxFailed   = 20 // dry runs that fail one after the other
 )
 
-// stopping is what uninstall and emergency have in common: that new Nodes are no longer gated, and that Nodes are freed.
+// stopping is what uninstall and emergency have in common. They stop gating, and free Nodes.
 type stopping struct {
 	*cluster
 	kubelet *webhook.DryRun

@@ -161,5 +161,5 @@ func Grants(role *rbacv1.Role) bool {
 	return role != nil && role.Name == manifests.EmergencyName && may("stop") && !may("continue")
 }
 
-// unread is what is known of one of these objects that cannot be read for that reason; nil: there is none. Only that it does not exist says anything.
+// unread is what is known of one of these objects after such an error; nil: it is deleted. Only that it does not exist says anything.
 func unread(before bool, err error) bool { return before && err != nil && !apierrors.IsNotFound(err) }

@@ -84,8 +84,8 @@ func (p Policy) WithGate(key Gate) Policy {
 	return p
 }
 
-// Suspending is the policy during an emergency, or without one. During an emergency it closes no Node: no gate is kept, and no Node is verified or gets
-// taints at its registration. What is kept and restored stays the same.
+// Suspending is the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
+// verified or gets taints at its registration. What is kept and restored stays the same.
 func (p Policy) Suspending(emergency bool) Policy {
 	p.suspended, p.verify.Suspended = emergency, emergency
 	return p
