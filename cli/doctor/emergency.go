@@ -16,8 +16,8 @@ func (s Seen) emergency() bool {
 func judgeEmergency(seen Seen) answer {
 	a := answer{ok: "none is declared"}
 	binding, role := "rolebinding/"+manifests.EmergencyName, "role/"+manifests.EmergencyName
-	lacks(&a, binding, seen.EmergencyBinding)
 	lacks(&a, role, seen.EmergencyRole)
+	lacks(&a, binding, seen.EmergencyBinding)
 	end := "nodekeep -n " + seen.Namespace + " emergency --end"
 	switch {
 	case seen.emergency():
