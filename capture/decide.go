@@ -89,8 +89,12 @@ type Circumstances struct {
 	Why *[]classify.Step
 }
 
-// Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record.
+// Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
+// the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
+	if opens(in.Policy, node, event) {
+		return Action{Step: Lift, Change: Change{LiftGate: true, ByClient: true}}
+	}
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
 		return accepted
@@ -145,6 +149,11 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 		return Action{Step: Nothing}
 	}
 	return action
+}
+
+// opens reports whether the gate is lifted because an emergency is declared.
+func opens(p policy.Policy, node *observe.Node, event Event) bool {
+	return p.Suspended() && event == Present && !node.Deleting() && p.Gate().On(node.Taints)
 }
 
 // DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.

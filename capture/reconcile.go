@@ -113,7 +113,7 @@ const (
 
 // step decides what is to be done next, and does it if this replica may do it now.
 func (a *attempt) step(ctx context.Context) (result, error) {
-	if a.unreadable {
+	if a.unreadable && !opens(a.Policy(), a.node, a.event) {
 		a.standby.forget(a.node.Name)
 		return finished, nil
 	}

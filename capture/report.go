@@ -187,7 +187,10 @@ func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
 	if len(done.RegisterTaints) > 0 {
 		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(done.RegisterTaints))
 	}
-	if done.LiftGate {
+	switch {
+	case done.LiftGate && done.ByClient:
+		c.tell(node, GateLifted, "An emergency is declared, so the Node is opened whatever it lacks; removed the taint %s", c.Policy().Gate())
+	case done.LiftGate:
 		c.tell(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
 	}
 }

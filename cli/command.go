@@ -30,7 +30,7 @@ func AddTo(root *cobra.Command, streams genericiooptions.IOStreams) {
 		newListCommand, newShowCommand, newDiffCommand, newExplainCommand, newHistoryCommand, newReportCommand, newRollbackCommand,
 		newPolicyCommand, newRulesCommand, newMigrateCommand, newDoctorCommand,
 		newForgetCommand, newRememberCommand, newAcceptCommand, newPruneCommand, newGateCommand,
-		newUninstallCommand,
+		newEmergencyCommand, newUninstallCommand,
 	} {
 		command := make(streams)
 		root.AddCommand(command)

@@ -34,7 +34,8 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Check the installation, and name a remedy for each problem",
 		Long: `Doctor looks at everything that nodekeep consists of in a cluster:
 
-  Installation  webhook configurations, certificate, endpoints, the gate policy, Deployments, the leader, clocks, rights
+  Installation  webhook configurations, certificate, endpoints, the gate policy, Deployments, the leader, clocks, rights,
+                whether an emergency is declared
   Admission     policies and webhooks of others that may deny restored labels, the admission policies of governance
   Policy        the NodePolicy and its kind, the sources of the inventory, migrations of labels
   Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept

@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
@@ -57,6 +58,8 @@ func (e *examination) firstLooks() []look {
 		{read: getting(e, &seen.Accepted, e.toRecords("get"), configMaps, store.AcceptedName)},
 		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, capture.InventoryName), checks: []string{"inventory"}},
 		{read: reading(e, &seen.Paused, e.toEvents(), e.paused), checks: []string{"paused-items"}},
+		{read: getting(e, &seen.EmergencyRole, e.toEmergency("roles"), e.client.RbacV1().Roles(e.namespace), manifests.EmergencyName)},
+		{read: getting(e, &seen.EmergencyBinding, e.toEmergency("rolebindings"), e.client.RbacV1().RoleBindings(e.namespace), manifests.EmergencyName)},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {

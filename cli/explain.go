@@ -83,6 +83,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		if o.review != "" {
 			return o.explainReview(ctx, c)
 		}
+		c.stopped(ctx)
 		state, err := c.state(ctx, args[0])
 		if err != nil {
 			return err

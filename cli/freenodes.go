@@ -37,7 +37,7 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 }
 
 // needing reads all Nodes and returns the names of those that need a change.
-func (u *uninstalling) needing(ctx context.Context, what freeing) (names []string, err error) {
+func (u *stopping) needing(ctx context.Context, what freeing) (names []string, err error) {
 	for node, err := range u.allNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
@@ -58,7 +58,7 @@ type freeing struct {
 	done   func(*corev1.Node) string // reports the change
 }
 
-func (u *uninstalling) gates(stopped time.Time) freeing {
+func (u *stopping) gates(stopped time.Time) freeing {
 	return freeing{
 		step: "lift gate", still: "behind the gate", key: string(u.gate),
 		needed: func(node *corev1.Node) (capture.Change, bool) {
@@ -85,7 +85,7 @@ func verificationTaints(keys []string) freeing {
 }
 
 // free changes Nodes and returns how many. One that fails does not keep the others from it.
-func (u *uninstalling) free(ctx context.Context, names []string, what freeing) (freed int, err error) {
+func (u *stopping) free(ctx context.Context, names []string, what freeing) (freed int, err error) {
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
@@ -113,8 +113,8 @@ func (u *uninstalling) free(ctx context.Context, names []string, what freeing) (
 	return freed, fmt.Errorf("%s %s still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), what.still, what.key, errors.Join(errs...))
 }
 
-// freeUnverified removes the verification taints of all Nodes: once nodekeep is deleted, nothing else does.
-func (u *uninstalling) freeUnverified(ctx context.Context) error {
+// freeUnverified removes the verification taints of all Nodes.
+func (u *stopping) freeUnverified(ctx context.Context) error {
 	keys, err := u.verificationKeys(ctx)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (u *uninstalling) freeUnverified(ctx context.Context) error {
 }
 
 // changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
-func (u *uninstalling) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (capture.Change, bool)) (changed *corev1.Node, err error) {
+func (u *stopping) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (capture.Change, bool)) (changed *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*plan, error) {
 		node, err := u.node(ctx, name)
 		if err != nil || node == nil {
@@ -139,7 +139,7 @@ func (u *uninstalling) changeNode(ctx context.Context, name string, needed func(
 			return nil, nil
 		}
 		return &plan{do: func(ctx context.Context) error {
-			err := u.patchNode(ctx, observe.Of(node), wanted, metav1.PatchOptions{FieldManager: "nodekeep-uninstall"})
+			err := u.patchNode(ctx, observe.Of(node), wanted, metav1.PatchOptions{FieldManager: u.manager})
 			if err == nil {
 				changed = node
 			}
@@ -157,7 +157,7 @@ func late(node *corev1.Node, stopped time.Time) bool {
 
 // verificationKeys are the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy in force and the
 // default key, which a deleted profile may have left.
-func (u *uninstalling) verificationKeys(ctx context.Context) (keys []string, err error) {
+func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err error) {
 	keys = []string{verify.Taint}
 	inForce, err := u.policyInForce(ctx, u.gate)
 	if err != nil {

@@ -44,6 +44,7 @@ capture runs at all. The wide format lists what each Node lacks.`,
 			# How many there are
 			nodekeep gate list --no-headers | wc -l`,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
+		c.stopped(ctx)
 		captures := c.captures(ctx)
 		list := view.GatedList{Items: []view.Gated{}}
 		for state, err := range c.allStates(ctx) {

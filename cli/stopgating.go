@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/webhook"
 )
 
 const (
@@ -16,9 +17,17 @@ const (
 	maxFailed   = 20 // dry runs that fail one after the other
 )
 
+// stopping is what uninstall and emergency have in common. They stop gating, and free Nodes.
+type stopping struct {
+	*cluster
+	kubelet *webhook.DryRun
+	settle  time.Duration // how long no dry run may be gated. After that time every API server is assumed to have noticed.
+	manager string        // the field manager of the changes
+}
+
 // untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
 // If the API server refuses dry runs, it returns the zero time.
-func (u *uninstalling) untilStopped(ctx context.Context) (at time.Time, err error) {
+func (u *stopping) untilStopped(ctx context.Context) (at time.Time, err error) {
 	var since time.Time // by our clock
 	failed := 0
 	for since.IsZero() || time.Since(since) < u.settle {

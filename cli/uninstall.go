@@ -32,10 +32,7 @@ const maxPasses = 10
 // Gating stops before the first gate is lifted, and Nodes are read once more after the last. So no gated Node is left. A Node is changed only in the
 // state that was read, and only its gate is changed. It is safe to run it again.
 type uninstalling struct {
-	*cluster
-	kubelet *webhook.DryRun
-	// settle is how long no dry run may be gated. After that time every API server is assumed to have noticed.
-	settle time.Duration
+	stopping
 	// patience is how long capture is given to complete Nodes before their gates are lifted.
 	patience time.Duration
 }
@@ -76,7 +73,7 @@ The Job of "helm uninstall" runs it with --yes.`,
 		if err != nil {
 			return err
 		}
-		u := &uninstalling{c, kubelet, settle, patience}
+		u := &uninstalling{stopping{c, kubelet, settle, "nodekeep-uninstall"}, patience}
 		if dryRun || !o.yes {
 			plan, err := u.plan(ctx)
 			if err != nil {
@@ -110,7 +107,7 @@ The Job of "helm uninstall" runs it with --yes.`,
 		if dryRun {
 			return needed
 		}
-		u := &uninstalling{cluster: c}
+		u := &uninstalling{stopping: stopping{cluster: c}}
 		for _, object := range append(u.gating(), u.guarding()...) {
 			needed = append(needed, object.to)
 		}
@@ -163,7 +160,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 }
 
 // delete deletes objects, as many as it can. A missing object is not an error.
-func (u *uninstalling) delete(ctx context.Context, objects ...deletion) error {
+func (u *stopping) delete(ctx context.Context, objects ...deletion) error {
 	var errs []error
 	for _, object := range objects {
 		switch err := object.delete(ctx, object.name, metav1.DeleteOptions{}); {

@@ -22,7 +22,7 @@ func TestNodesThatCarryTheGateAreFreedWhateverItsEffect(t *testing.T) {
 	soft := corev1.Taint{Key: string(policy.DefaultGate), Effect: corev1.TaintEffectPreferNoSchedule}
 	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", other.Taint()), withTaints("soft", soft))
 	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, other: {"other"}, "example.com/none": nil} {
-		u := &uninstalling{cluster: &cluster{client: client, gate: gate}}
+		u := &stopping{cluster: &cluster{client: client, gate: gate}}
 		gated, err := u.needing(t.Context(), u.gates(time.Time{}))
 		require.NoError(t, err)
 		assert.Equal(t, want, gated)

@@ -16,6 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/manifests"
 )
 
 // deletion is an object to delete.
@@ -43,7 +44,7 @@ func deletionOf[T any](to access, kind, name string, client deletable[T]) deleti
 }
 
 // gating are the objects that add the gate to new Nodes.
-func (u *uninstalling) gating() []deletion {
+func (u *stopping) gating() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	return []deletion{
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings()),
@@ -52,7 +53,16 @@ func (u *uninstalling) gating() []deletion {
 	}
 }
 
-// guarding are the objects that capture needs while Nodes have the gate, and the ConfigMap that no manifest has.
+// declaring are the objects that declare an emergency.
+func (u *stopping) declaring() []deletion {
+	rbac, to := u.client.RbacV1(), access{group: rbacv1.GroupName, namespace: u.namespace}
+	return []deletion{
+		deletionOf(to, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(u.namespace)),
+		deletionOf(to, "Role", manifests.EmergencyName, rbac.Roles(u.namespace)),
+	}
+}
+
+// guarding are the objects that capture needs while Nodes have the gate, and those that no manifest has.
 func (u *uninstalling) guarding() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	var objects []deletion
@@ -61,7 +71,7 @@ func (u *uninstalling) guarding() []deletion {
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
 	}
-	return append(objects,
+	return append(append(objects, u.declaring()...),
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
@@ -83,7 +93,16 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	if plan.Unverified, err = u.needing(ctx, verificationTaints(keys)); err != nil {
 		return plan, err
 	}
-	for _, object := range append(u.gating(), u.guarding()...) {
+	if plan.Objects, err = u.planned(ctx, append(u.gating(), u.guarding()...)); err != nil {
+		return plan, err
+	}
+	plan.Leases, err = u.leases(ctx)
+	return plan, err
+}
+
+// planned is what deletes of these objects would do now.
+func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.PlannedDeletion, err error) {
+	for _, object := range objects {
 		state := "to be deleted"
 		switch err := object.exists(ctx); {
 		case apierrors.IsNotFound(err):
@@ -91,12 +110,11 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 		case apierrors.IsForbidden(err):
 			state = "to be deleted, if it is there: you may not read it"
 		case err != nil:
-			return plan, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.failed(access{verb: "get"}, err))
+			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.failed(access{verb: "get"}, err))
 		}
-		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
+		all = append(all, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
 	}
-	plan.Leases, err = u.leases(ctx)
-	return plan, err
+	return all, nil
 }
 
 // leases are those of processes, which no step deletes. One that the caller may not read is named, too.

@@ -105,6 +105,7 @@ for are looked at by show only.`,
 			# How many there are
 			nodekeep verify list --no-headers | wc -l`,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
+		c.stopped(ctx)
 		workers, err := c.workers(ctx, string(namespace))
 		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
@@ -181,6 +182,7 @@ was removed, and by which kind of onFailure.`,
 			# Whether it is verified, for scripts
 			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
 	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+		c.stopped(ctx)
 		shown, err := c.verified(ctx, string(namespace), args[0])
 		if err != nil {
 			return err

@@ -58,6 +58,9 @@ are closed then open by themselves once they pass.`,
 			nodekeep verify run -l pool=gpu --max 2 --again`,
 		Args: many.args,
 	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
+		if c.stopped(ctx) {
+			return errStopped
+		}
 		if len(args) == 0 {
 			return many.run(ctx, o, c)
 		}

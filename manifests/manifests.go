@@ -19,6 +19,14 @@ const Namespace = "nodekeep-system"
 //go:embed complete.yaml
 var Complete string
 
+// EmergencyName is the name of both objects that declare an emergency.
+const EmergencyName = "nodekeep-emergency"
+
+// Emergency is emergency.yaml: the Role and the RoleBinding that declare an emergency. No chart has them.
+//
+//go:embed emergency.yaml
+var Emergency string
+
 // Objects are the shipped objects that are wanted, by their names as kubectl takes them. They are for an installation in that namespace.
 func Objects(namespace string, wanted func(name string) bool) (objects []unstructured.Unstructured, err error) {
 	title := regexp.MustCompile(`(?ms)^kind: (\w+)$.*?^  name: (\S+)$`) // YAML is slow to read, so only what is wanted is

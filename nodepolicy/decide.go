@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -124,3 +127,39 @@ func manifestOf(content map[string]any) ([]byte, error) {
 	}
 	return encoded, nil
 }
+
+// Declaration is what is known of the two objects that declare an emergency.
+type Declaration struct {
+	Bound   bool // the RoleBinding gives the Role to capture's account
+	Granted bool // the Role has the right that declares an emergency
+}
+
+// Holds reports whether an emergency is declared. It takes both objects, as it does for the API server, which asks for the right.
+func (d Declaration) Holds() bool { return d.Bound && d.Granted }
+
+// captureAccount is the ServiceAccount whose right declares an emergency.
+const captureAccount = "nodekeep-capture"
+
+// Binds reports whether a RoleBinding is the one that declares an emergency; nil: there is none.
+func Binds(binding *rbacv1.RoleBinding) bool {
+	return binding != nil && binding.Name == manifests.EmergencyName && binding.DeletionTimestamp == nil &&
+		binding.RoleRef.Kind == "Role" && binding.RoleRef.Name == manifests.EmergencyName &&
+		slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
+			return subject.Kind == rbacv1.ServiceAccountKind && subject.Name == captureAccount && subject.Namespace == binding.Namespace
+		})
+}
+
+// Grants reports whether a Role has the right that declares an emergency; nil: there is none. One that also has the right to continue declares none: it
+// may do everything.
+func Grants(role *rbacv1.Role) bool {
+	may := func(verb string) bool {
+		return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+			has := func(all []string, one string) bool { return slices.Contains(all, one) || slices.Contains(all, "*") }
+			return has(rule.APIGroups, Resource().Group) && has(rule.Resources, "closing") && has(rule.Verbs, verb) && len(rule.ResourceNames) == 0
+		})
+	}
+	return role != nil && role.Name == manifests.EmergencyName && may("stop") && !may("continue")
+}
+
+// unread is what is known of one of these objects after such an error; nil: it is deleted. Only that it does not exist says anything.
+func unread(before bool, err error) bool { return before && err != nil && !apierrors.IsNotFound(err) }

@@ -21,7 +21,19 @@ const missingEvery = 5 * time.Second
 
 // follow watches the NodePolicy until ctx is done.
 func (s *Source) follow(ctx context.Context) {
-	one := &theOne{ResourceInterface: s.Objects.Resource(Resource())}
+	s.followOne(ctx, &theOne{
+		ResourceInterface: s.Objects.Resource(Resource()), name: name, kind: kind, saw: s.saw,
+		missed: func(err error) {
+			if err == nil {
+				err = errDeleted()
+			}
+			s.missed(err)
+		},
+	})
+}
+
+// followOne watches one object until ctx is done.
+func (s *Source) followOne(ctx context.Context, one *theOne) {
 	listed := cache.ToListerWatcherWithContext(store.ListWatch(one, one, "", nil))
 	// A reflector would log each list of a missing resource, and try ever more rarely.
 	patient := &cache.ListWatch{
@@ -31,7 +43,7 @@ func (s *Source) follow(ctx context.Context) {
 				if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 					return list, err
 				}
-				s.contained(func() { s.missed(err) })
+				s.contained(func() { one.missed(err) })
 				select {
 				case <-ctx.Done():
 					return nil, ctx.Err()
@@ -41,8 +53,8 @@ func (s *Source) follow(ctx context.Context) {
 		},
 		WatchFuncWithContext: listed.WatchWithContext,
 	}
-	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, one), &unstructured.Unstructured{}, follower{s}, cache.ReflectorOptions{
-		Name: "nodepolicy", TypeDescription: kind,
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, one), &unstructured.Unstructured{}, follower{s, one}, cache.ReflectorOptions{
+		Name: "nodepolicy", TypeDescription: one.kind,
 	}).RunWithContext(ctx)
 }
 
@@ -53,19 +65,24 @@ func (s *Source) contained(do func()) {
 	}
 }
 
-// theOne is a client that sees the NodePolicy default only, for which it may have the right. It is listed, not streamed: one object needs no
+// theOne is a client that sees the object of one name only, for which it may have the right. It is listed, not streamed: one object needs no
 // stream.
-type theOne struct{ dynamic.ResourceInterface }
+type theOne struct {
+	dynamic.ResourceInterface
+	name, kind string
+	saw        func(*unstructured.Unstructured) // called with the object as it is now
+	missed     func(err error)                  // called with why it cannot be read; nil: there is none
+}
 
-const only = "metadata.name=" + name
+func (o *theOne) only() string { return "metadata.name=" + o.name }
 
 func (o *theOne) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	options.FieldSelector = only
+	options.FieldSelector = o.only()
 	return o.ResourceInterface.List(ctx, options)
 }
 
 func (o *theOne) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector = only
+	options.FieldSelector = o.only()
 	return o.ResourceInterface.Watch(ctx, options)
 }
 
@@ -73,14 +90,17 @@ func (o *theOne) Watch(ctx context.Context, options metav1.ListOptions) (watch.I
 func (o *theOne) IsWatchListSemanticsUnSupported() bool { return true }
 
 // follower takes what a reflector sees.
-type follower struct{ *Source }
+type follower struct {
+	*Source
+	one *theOne
+}
 
 var _ cache.ReflectorStore = follower{}
 
 // Add takes the object.
 func (f follower) Add(seen any) error {
-	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == name {
-		f.contained(func() { f.saw(is) })
+	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == f.one.name {
+		f.contained(func() { f.one.saw(is) })
 	}
 	return nil
 }
@@ -90,8 +110,8 @@ func (f follower) Update(seen any) error { return f.Add(seen) }
 
 // Delete notes that the object is deleted.
 func (f follower) Delete(seen any) error {
-	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == name {
-		f.contained(func() { f.missed(errDeleted()) })
+	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == f.one.name {
+		f.contained(func() { f.one.missed(nil) })
 	}
 	return nil
 }
@@ -99,11 +119,11 @@ func (f follower) Delete(seen any) error {
 // Replace takes the object from a list, or notes that there is none.
 func (f follower) Replace(all []any, _ string) error {
 	for _, seen := range all {
-		if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == name {
+		if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == f.one.name {
 			return f.Add(is)
 		}
 	}
-	f.contained(func() { f.missed(errDeleted()) })
+	f.contained(func() { f.one.missed(nil) })
 	return nil
 }
 

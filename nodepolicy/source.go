@@ -27,13 +27,14 @@ func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "nodekeep.dev", Version: "v1alpha1", Resource: "nodepolicies"}
 }
 
-// Options are what a Source works with. All are required but Prepare and Replica.
+// Options are what a Source works with. All are required but Prepare, Suspends and Replica.
 type Options struct {
 	Objects   dynamic.Interface
 	Client    kubernetes.Interface
 	Namespace string // of ConfigMap [store.AcceptedName]
 	Gate      policy.Gate
 	Prepare   func(policy.Policy) error // before a policy comes into force; if it fails, the policy cannot be used
+	Suspends  bool                      // the policy in force closes no Node during an emergency
 	Replica   string                    // the name of this process' Pod; empty: the status does not say what it follows
 	Logger    *slog.Logger
 }
@@ -44,6 +45,7 @@ type Source struct {
 
 	known   chan struct{} // closed once it is known what is in force
 	current atomic.Pointer[state]
+	stopped emergency
 	changed func()
 	wrong   func(error)
 
@@ -79,7 +81,7 @@ func NewSource(options Options) *Source {
 func (s *Source) defaults() policy.Policy { return policy.Default().WithGate(s.Gate) }
 
 // Policy is the policy in force. Before that is known, it is the default, by which nobody should act.
-func (s *Source) Policy() policy.Policy { return s.current.Load().policy }
+func (s *Source) Policy() policy.Policy { return s.current.Load().policy.Suspending(s.Emergency()) }
 
 // InForce is the policy in force, and the generation of the NodePolicy that it comes from. The generation is 0 if the NodePolicy is not in force.
 func (s *Source) InForce() (p policy.Policy, generation int64) {
@@ -135,6 +137,9 @@ func (s *Source) Run(ctx context.Context, changed func(), wrong func(error)) {
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { s.announce(ctx) })
+	for _, one := range s.declaring() {
+		others.Go(func() { s.followOne(ctx, one) })
+	}
 	s.follow(ctx)
 }
 
@@ -183,6 +188,9 @@ func (s *Source) readFirst(ctx context.Context) error {
 		if r, decided = first(found, s.load, s.defaults()); !decided {
 			return fmt.Errorf("get NodePolicy %q: %w", name, found.err)
 		}
+	}
+	if err := s.readEmergency(ctx); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,8 +91,10 @@ func acceptedBefore(data map[string]string) *corev1.ConfigMap {
 
 func newBed(objects []runtime.Object, configMaps ...runtime.Object) *bed {
 	b := &bed{
-		objects: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{Resource(): kind + "List"}, objects...),
-		client:  fake.NewClientset(configMaps...),
+		objects: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+			Resource(): kind + "List", rbacv1.SchemeGroupVersion.WithResource("roles"): "RoleList", rbacv1.SchemeGroupVersion.WithResource("rolebindings"): "RoleBindingList",
+		}, objects...),
+		client: fake.NewClientset(configMaps...),
 	}
 	fail := func(clienttesting.Action) (bool, runtime.Object, error) {
 		if err := b.fails.Load(); err != nil {
@@ -99,8 +102,8 @@ func newBed(objects []runtime.Object, configMaps ...runtime.Object) *bed {
 		}
 		return false, nil, nil
 	}
-	b.objects.PrependReactor("get", "*", fail)
-	b.objects.PrependReactor("list", "*", fail)
+	b.objects.PrependReactor("get", "nodepolicies", fail)
+	b.objects.PrependReactor("list", "nodepolicies", fail)
 	b.Source = NewSource(Options{
 		Objects: b.objects, Client: b.client, Namespace: namespace, Gate: policy.DefaultGate, Logger: slog.New(slog.NewTextHandler(b, nil)),
 	})

@@ -46,6 +46,7 @@ type Policy struct {
 	governance     governance.Rules
 	gate           Gate
 	spec           *Spec // what all of this was made of; nil: the zero value
+	suspended      bool  // an emergency is declared
 }
 
 // OnConflict says what happens to a stored label whose key the registering Node already has with another value.
@@ -83,6 +84,16 @@ func (p Policy) WithGate(key Gate) Policy {
 	p.gate = key
 	return p
 }
+
+// Suspending is the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
+// verified or gets taints at its registration. What is kept and restored stays the same.
+func (p Policy) Suspending(emergency bool) Policy {
+	p.suspended, p.verify.Suspended = emergency, emergency
+	return p
+}
+
+// Suspended reports whether an emergency is declared; see [Policy.Suspending].
+func (p Policy) Suspended() bool { return p.suspended }
 
 // WithProtected is the policy with another value of labels.protected.
 func (p Policy) WithProtected(protected Protected) Policy {

@@ -17,8 +17,11 @@ func (p Policy) Registers(item string) bool {
 	return p.verifiesBy(item) || haveTaint(p.register, item)
 }
 
-// RegistrationTaints are what a new Node with these labels gets once. They are sorted, valid, and unique by key and effect.
+// RegistrationTaints are what a new Node with these labels gets once; none during an emergency. They are sorted, valid, and unique by key and effect.
 func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
+	if p.suspended {
+		return nil
+	}
 	taints := taintsFor(p.register, labels)
 	if profile, ok := p.verify.For(labels); ok && !profile.Reports() {
 		taints = append(taints, FreeOf([]corev1.Taint{profile.Taint}, taints)...)

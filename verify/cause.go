@@ -29,6 +29,7 @@ const (
 	CauseDeadline     Cause = "DeadlinePassed"
 	CauseNotSelected  Cause = "NotSelected"
 	CauseReportsOnly  Cause = "ReportsOnly"
+	CauseEmergency    Cause = "Emergency"
 )
 
 // The causes while a worker Pod exists.
@@ -106,6 +107,7 @@ func Causes() []Explained {
 		acts(CauseDeadline, "the Node was not verified within %s, and onTimeout is release", "the controller removes the taint"),
 		acts(CauseNotSelected, "no profile selects the Node", "the controller removes the taint"),
 		acts(CauseReportsOnly, "the profile of the Node only reports", "the controller removes the taint"),
+		acts(CauseEmergency, "an emergency is declared, so no Node is kept closed", "the controller removes the taint; `nodekeep emergency --end` ends the emergency"),
 		checks(CauseWorkerStarts, "the worker Pod has not started: %s", "the attempt ends after `startTimeout`"),
 		checks(CauseWorkerRuns, "the worker Pod runs the checks", "they end within the profile's `timeout`"),
 		checks(CauseAsksKubelet, "the kubelet is asked for the worker's log: %s", "the check fails after the profile's `timeout`"),

@@ -20,6 +20,7 @@ type stood struct {
 	pod     func(*verify.Pod)
 	seen    func(*verify.Observed)
 	after   time.Duration
+	stopped bool   // an emergency is declared
 	detail  string // a part of what the sentence says of this Node
 }
 
@@ -75,6 +76,7 @@ var standings = map[verify.Cause]stood{
 	}, after: time.Hour, detail: "5m0s"},
 	verify.CauseNotSelected: {node: func(n *verify.Node) { n.Labels = nil }},
 	verify.CauseReportsOnly: {profile: onlyReports},
+	verify.CauseEmergency:   {stopped: true},
 	verify.CauseCheckDue:    {profile: onlyReports, node: func(n *verify.Node) { n.Taints, n.Ready = nil, false }, detail: "the Node is not Ready"},
 	verify.CauseUnconfirmed: {profile: onlyReports, node: func(n *verify.Node) {
 		n.Taints = nil
@@ -127,6 +129,7 @@ func (s stood) plan(t *testing.T) (*verify.Node, verify.Action) {
 		s.node(node)
 	}
 	profile, _ := profiles.For(map[string]string{"gpu": "yes"})
+	profiles.Suspended = s.stopped
 	node.Annotation = strings.Replace(node.Annotation, hashOf, profile.Hash, 1)
 	seen := verify.Observed{Node: node}
 	if s.pod != nil {

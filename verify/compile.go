@@ -53,7 +53,9 @@ type Profiles struct {
 	Label  string
 	Start  CompiledStart
 	Limits CompiledLimits
-	all    []CompiledProfile
+	// Suspended is true during an emergency: no profile closes a Node, or keeps one closed. Profiles with mode report go on.
+	Suspended bool
+	all       []CompiledProfile
 
 	generation int64 // of the policy; 0: it is not known
 }
@@ -70,10 +72,14 @@ func (p Profiles) All() []CompiledProfile { return slices.Clone(p.all) }
 // Empty reports whether no Node is verified.
 func (p Profiles) Empty() bool { return len(p.all) == 0 }
 
-// For is the first profile that selects a Node with these labels; ok is false where none does.
+// For is the first profile that selects a Node with these labels; ok is false where none does. During an emergency, a profile that closes Nodes selects
+// none, and leaves none to the profiles after it.
 func (p Profiles) For(nodeLabels map[string]string) (profile CompiledProfile, ok bool) {
 	for i := range p.all {
 		if p.all[i].Selector.Matches(labels.Set(nodeLabels)) {
+			if p.Suspended && !p.all[i].Reports() {
+				break
+			}
 			return p.all[i], true
 		}
 	}

@@ -180,8 +180,11 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	}
 	if profile.Name == "" || profile.Reports() {
 		action.Do, action.Why = DoFree, Why{Cause: CauseNotSelected}
-		if profile.Reports() {
+		switch {
+		case profile.Reports():
 			action.Why.Cause = CauseReportsOnly
+		case profiles.Suspended:
+			action.Why.Cause = CauseEmergency
 		}
 		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Why.String(), Time: now})
 		return action

@@ -81,7 +81,7 @@ func (p *Proof) prove(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("dry-run creation of node %q: %w", SelfTestNode, err)
 	case !passed(created, p.policy().Gate()):
-		return errors.New("the API server did not store both labels: is the webhook restore-protected.nodekeep.dev configured, before the other one?")
+		return errors.New("the API server did not store both labels: is the webhook restore-protected.nodekeep.dev configured, before the other one? During an emergency (nodekeep emergency) it is not called")
 	}
 	return nil
 }

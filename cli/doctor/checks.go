@@ -15,9 +15,9 @@ const (
 	checkClaims    = "claimed-keys"
 	checkNotKept   = "not-kept"
 
-	checkClosedNodes = "closed-nodes"
-	checkPausedItems = "paused-items"
-
+	checkClosedNodes  = "closed-nodes"
+	checkPausedItems  = "paused-items"
+	checkEmergency    = "emergency"
 	checkVerification = "verification"
 	checkGovernance   = "governance"
 )
@@ -33,6 +33,7 @@ func checks() []check {
 		{"api-server", judgeAPIServer},
 		{"clock", judgeClock},
 		{checkNamespace, judgeNamespace},
+		{checkEmergency, judgeEmergency},
 		{checkRestore, judgeRestoreWebhook},
 		{checkDeletion, asShipped(checkDeletion, "called at the DELETE of Nodes, fails open")},
 		{"certificate", judgeCertificate},

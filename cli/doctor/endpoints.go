@@ -53,6 +53,9 @@ func judgeAnswers(seen Seen) answer {
 	if lacks(&a, "", seen.Named); !seen.Named.Found {
 		return a
 	}
+	if seen.emergency() {
+		return answer{ok: "the API server does not call it in an emergency; see " + checkEmergency}
+	}
 	stamped, gated := 0, 0
 	for _, node := range seen.Named.Value {
 		if _, is := node.Annotations[policy.StampAnnotation]; is {
@@ -88,6 +91,9 @@ func judgeGateInForce(seen Seen) answer {
 	}
 	if lacks(&a, "", seen.Unnamed); !seen.Unnamed.Found {
 		return a
+	}
+	if seen.emergency() {
+		return answer{ok: "no Node is gated in an emergency; see " + checkEmergency}
 	}
 	a.ok = "a dry-run creation of a Node returns behind it"
 	if !seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints) {

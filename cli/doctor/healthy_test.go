@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +59,7 @@ func healthy(t *testing.T) Seen {
 	stamped := corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.StampAnnotation: "{}"}}}
 	seen.APIServer = Found(APIServer{Version: "v1.36.3", Date: now, Asked: now, Answered: now.Add(100 * time.Millisecond)})
 	seen.InCluster = Found(&corev1.Namespace{})
+	seen.EmergencyRole, seen.EmergencyBinding = Absent[*rbacv1.Role](), Absent[*rbacv1.RoleBinding]()
 	seen.Certificate = Found(secret)
 	seen.Endpoints = Found([]discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{{}, {Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}})
 	seen.Pods = Found(pods)

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,6 +46,10 @@ type Seen struct {
 	Gatekeeper    Read[[]unstructured.Unstructured] // constraints
 
 	Leader Read[Leadership]
+
+	// The two objects that declare an emergency.
+	EmergencyRole    Read[*rbacv1.Role]
+	EmergencyBinding Read[*rbacv1.RoleBinding]
 
 	You     Read[string]      // the caller's name
 	Yours   Read[[]HeldRight] // of those that commands need

@@ -16,7 +16,7 @@ type Uninstall struct {
 	Leases             []string // that stay
 }
 
-// PlannedDeletion is an object to delete.
+// PlannedDeletion is an object to delete, or what becomes of another one.
 type PlannedDeletion struct{ Kind, Name, State string }
 
 // Document is the answer as text.
@@ -30,11 +30,7 @@ func (u Uninstall) Document(time.Time) Document {
 	if len(u.Leases) > 0 {
 		d.with("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
 	}
-	table := tableOf("Kind", "Name", "Step")
-	for _, object := range u.Objects {
-		add(table, object.Kind, object.Name, object.State)
-	}
-	d.Tables = []*metav1.Table{table}
+	d.Tables = []*metav1.Table{objectSteps(u.Objects)}
 	return d
 }
 

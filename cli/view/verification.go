@@ -29,9 +29,9 @@ type Verification struct {
 	Why   string       `json:"why"`
 	Due   time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
 	// Next is when the next attempt starts at the earliest, of a Node that was tried. Of a profile that only reports, it is when the next check is due.
-	Next      time.Time    `json:"next,omitzero"`
-	OnTimeout string       `json:"onTimeout,omitempty"`
-	Worker    string       `json:"worker,omitempty"` // the worker Pod that runs
+	Next      time.Time `json:"next,omitzero"`
+	OnTimeout string    `json:"onTimeout,omitempty"`
+	Worker    string    `json:"worker,omitempty"` // the worker Pod that runs
 	// Passed is what an open Node has passed. It is nil if the Node has not passed, or if that is not known.
 	Passed *PassedProfile `json:"passed,omitempty"`
 	Last   *verify.Last   `json:"last,omitempty"` // how the last attempt, or the last round, ended

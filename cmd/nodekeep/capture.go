@@ -17,6 +17,7 @@ import (
 )
 
 func runCapture(ctx context.Context, o *captureOptions, p *process) error {
+	p.suspends()
 	events, flush := newEvents(p.client, "nodekeep-capture")
 	defer flush()
 	cluster := store.NewCluster(p.client, p.logger)

@@ -48,7 +48,7 @@ func TestTheTableInTheDocsIsWhatTheProcessesExpose(t *testing.T) {
 		for name, found := range read(ours(runs(t, process).scrape(t))) {
 			found.process = process
 			if before, ok := exposed[name]; ok {
-				found.process = map[string]string{"capture": "both", "verify": "all"}[process]
+				found.process = map[string]string{"webhook+capture": "both", "both+verify": "all", "capture+verify": "capture, verify"}[before.process+"+"+process]
 				assert.Equal(t, before.help, found.help)
 			}
 			exposed[name] = found

@@ -28,6 +28,11 @@ func policies(t *testing.T, spec string) (url string) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default","uid":"1","generation":1},"spec":%s}`, spec)
 	})
+	mux.HandleFunc("GET /apis/rbac.authorization.k8s.io/v1/", func(w http.ResponseWriter, _ *http.Request) { // no emergency is declared
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"NotFound","code":404}`)
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "starting", http.StatusServiceUnavailable) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)

@@ -97,6 +97,14 @@ func policyGauges(source *nodepolicy.Source) []prometheus.Collector {
 	}
 }
 
+// suspends has the policy in force close no Node during an emergency.
+func (p *process) suspends() {
+	p.policy.Suspends = true
+	p.registry.MustRegister(gauge("nodekeep_policy_emergency",
+		"1 while an emergency is declared: no Node is kept behind the gate or verified until nodekeep emergency --end.",
+		while(p.policy.Emergency)))
+}
+
 // limitMemory has the garbage collector keep to 90 % of the memory limit of the container, unless GOMEMLIMIT says otherwise. Without it the heap may
 // double before it is collected, and the kernel ends the process.
 func limitMemory(logger *slog.Logger, container memlimit.Provider) {

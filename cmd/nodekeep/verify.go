@@ -61,6 +61,7 @@ func (o *verifyOptions) mistakes() []error {
 }
 
 func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
+	p.suspends()
 	events, flush := newEvents(p.client, "nodekeep-verify")
 	defer flush()
 	c, err := controller.New(controller.Options{

@@ -166,6 +166,13 @@ func governance() (paths []string) {
 	return paths
 }
 
+// emergency is the name of the Role and the RoleBinding that declare an emergency.
+const emergency = "nodekeep-emergency"
+
+func declared(resource string) string {
+	return rbac + "/namespaces/" + harness.Namespace + "/" + resource + "/" + emergency
+}
+
 // deeds are those that rights of nodekeep's accounts allow, and those that matter most that none allows.
 func deeds() []deed {
 	kubelets := []string{"system:nodes"}
@@ -225,6 +232,14 @@ func deeds() []deed {
 		{"switch off the gate, the guard policies and the webhook", remove(rbac+"/namespaces/"+harness.Namespace+"/rolebindings/nodekeep-gate",
 			admission+"/mutatingadmissionpolicybindings/nodekeep-gate", admission+"/mutatingadmissionpolicybindings/nodekeep-strip", admission+"/mutatingadmissionpolicies/nodekeep-strip",
 			admission+"/validatingadmissionpolicies/nodekeep-guard", admission+"/validatingadmissionpolicybindings/nodekeep-guard", admission+"/mutatingwebhookconfigurations/nodekeep")},
+		{"see whether an emergency is declared", get(declared("roles"), declared("rolebindings"))},
+		{"follow whether an emergency is declared", get(rbac+"/namespaces/"+harness.Namespace+"/roles?fieldSelector=metadata.name="+emergency, rbac+"/namespaces/"+harness.Namespace+"/rolebindings?fieldSelector=metadata.name="+emergency)},
+		{"declare an emergency, so that no Node is gated or verified", []request{
+			post(rbac+"/namespaces/"+harness.Namespace+"/roles", with(named("rbac.authorization.k8s.io/v1", "Role", emergency), "rules", []object{{"apiGroups": []string{"nodekeep.dev"}, "resources": []string{"closing"}, "verbs": []string{"stop"}}})),
+			post(rbac+"/namespaces/"+harness.Namespace+"/rolebindings", with(named("rbac.authorization.k8s.io/v1", "RoleBinding", emergency), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "nodekeep-gate"})),
+			put(declared("roles")), put(declared("rolebindings")),
+		}},
+		{"end an emergency", remove(declared("roles"), declared("rolebindings"))},
 		{"switch off the policies of governance", remove(governance()...)},
 		{"switch off the policy that confines Node " + selfTest, append(remove(admission+"/validatingadmissionpolicies/"+selfTest, admission+"/validatingadmissionpolicybindings/"+selfTest),
 			patch(admission+"/validatingadmissionpolicies/"+selfTest, object{"spec": object{"failurePolicy": "Ignore"}}))},
@@ -284,6 +299,9 @@ func fixtures() []any {
 	}
 	return []any{
 		node(busy), node(waiting, unverified, gate),
+		// The Role grants nothing: no emergency is declared while the deeds are tried.
+		in(harness.Namespace, with(named("rbac.authorization.k8s.io/v1", "Role", emergency), "rules", []object{})),
+		in(harness.Namespace, with(named("rbac.authorization.k8s.io/v1", "RoleBinding", emergency), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": emergency})),
 		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-accepted")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
 		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),

@@ -38,7 +38,8 @@ type right struct{ verb, group, resource, namespace, name string }
 
 // right is that of the request itself, not of acting as another user.
 func (r request) right() right {
-	parts := strings.Split(strings.Trim(r.path, "/"), "/")
+	path, query, _ := strings.Cut(r.path, "?")
+	parts := strings.Split(strings.Trim(path, "/"), "/")
 	of := right{}
 	if parts[0] == "apis" {
 		of.group, parts = parts[1], parts[3:]
@@ -60,6 +61,9 @@ func (r request) right() right {
 		of.verb = "list"
 	default:
 		of.verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.method]
+	}
+	if name, ok := strings.CutPrefix(query, "fieldSelector=metadata.name="); ok { // RBAC takes it for the name
+		of.name = name
 	}
 	return of
 }

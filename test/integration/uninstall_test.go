@@ -64,6 +64,10 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n"+
 		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"))
 
+	for _, kind := range []string{"role", "rolebinding"} { // of an emergency that nobody has ended, which a later installation must not begin with
+		own.MustKubectl(t, "-n", harness.Namespace, "create", kind, "nodekeep-emergency", map[string]string{"role": "--verb=get", "rolebinding": "--role=nodekeep-emergency"}[kind], map[string]string{"role": "--resource=pods", "rolebinding": "--serviceaccount=" + harness.Namespace + ":nodekeep-verify"}[kind])
+	}
+
 	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
 	stopChanging()
 	registered := kubelets()
@@ -72,7 +76,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		"new Nodes are no longer gated", "node maintained: gate lifted\n", "no Node is behind the gate;",
 		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
 		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
-		"ConfigMap nodekeep-inventory: deleted", "node unverified: verification taint removed\n",
+		"ConfigMap nodekeep-inventory: deleted", "Role nodekeep-emergency: deleted", "RoleBinding nodekeep-emergency: deleted", "node unverified: verification taint removed\n",
 	} {
 		assert.Contains(t, out, line)
 	}

@@ -113,7 +113,7 @@ func New(options Options) (*Controller, error) {
 		keep     cache.TransformFunc
 		handlers cache.ResourceEventHandlerFuncs
 	}{
-		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.Profiles(), c.Cluster.Gate, c.Now()) }), handlers(c.nodeChanged)},
+		{c.nodes, kept(func(n *corev1.Node) any { return nodeOf(n, c.selecting(), c.Cluster.Gate, c.Now()) }), handlers(c.nodeChanged)},
 		{c.pods, kept(func(p *corev1.Pod) any { return podOf(p) }), handlers(c.podChanged)},
 	} {
 		if err := watched.informer.SetTransform(watched.keep); err != nil {
@@ -168,6 +168,13 @@ func handlers[T any](changed func(before, after *T)) cache.ResourceEventHandlerF
 		UpdateFunc: func(before, after any) { changed(of(before), of(after)) },
 		DeleteFunc: func(object any) { changed(of(object), nil) },
 	}
+}
+
+// selecting are the profiles by which memory holds Nodes. They select also during an emergency. So what the watch brings then is right when it is ended.
+func (c *Controller) selecting() verify.Profiles {
+	profiles := c.Profiles()
+	profiles.Suspended = false
+	return profiles
 }
 
 // nodeChanged notes what the process must remember of each event, since the queue holds names and no events.

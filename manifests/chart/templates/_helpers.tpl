@@ -50,6 +50,25 @@ true
 (has(request.userInfo.groups) && 'system:nodes' in request.userInfo.groups) || request.userInfo.username.startsWith('system:node:')
 {{- end }}
 
+{{/*
+CEL: whether no emergency is declared (nodekeep emergency). It is declared by a right of capture's account that means nothing else. Where an account may
+do everything, it has that right too, and no emergency is declared: then it also has the second right, which no emergency grants. What cannot be found out
+is no emergency.
+*/}}
+{{- define "nodekeep.noEmergency" -}}
+{{- $may := printf "authorizer.serviceAccount('%s', 'nodekeep-capture').group('nodekeep.dev').resource('closing').namespace('%s')" .Release.Namespace .Release.Namespace -}}
+!{{ $may }}.check('stop').allowed() ||
+{{ $may }}.check('continue').allowed()
+{{- end }}
+
+{{/* Rules of a Role: to follow whether an emergency is declared. */}}
+{{- define "nodekeep.seesEmergency" }}
+- apiGroups: [rbac.authorization.k8s.io] # whether an emergency is declared
+  resources: [roles, rolebindings]
+  resourceNames: [nodekeep-emergency]
+  verbs: [get, list, watch]
+{{- end }}
+
 {{/* "true" where protected labels are restored in the CREATE itself. */}}
 {{- define "nodekeep.inline" -}}
 {{- if eq (((.Values.policy).labels).protected | default "deferred") "inline" -}}

@@ -1,0 +1,35 @@
+package doctor
+
+import (
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/nodepolicy"
+)
+
+// emergency reports whether an emergency is declared, as capture and verify see it.
+func (s Seen) emergency() bool {
+	return nodepolicy.Declaration{Bound: nodepolicy.Binds(s.EmergencyBinding.Value), Granted: nodepolicy.Grants(s.EmergencyRole.Value)}.Holds()
+}
+
+// judgeEmergency judges whether an emergency is declared. So nobody forgets to end it.
+func judgeEmergency(seen Seen) answer {
+	a := answer{ok: "none is declared"}
+	binding, role := "rolebinding/"+manifests.EmergencyName, "role/"+manifests.EmergencyName
+	lacks(&a, role, seen.EmergencyRole)
+	lacks(&a, binding, seen.EmergencyBinding)
+	end := "nodekeep -n " + seen.Namespace + " emergency --end"
+	switch {
+	case seen.emergency():
+		a.find(Warning, binding, advice("Once nodekeep is well, end it. Its plan says which Nodes were not verified:", end+" --dry-run", end),
+			"an emergency was declared %s ago: no Node is gated or verified until it is ended", duration.HumanDuration(seen.Now.Sub(seen.EmergencyBinding.Value.CreationTimestamp.Time)))
+	case seen.EmergencyBinding.Found != seen.EmergencyRole.Found && len(a.findings) == 0:
+		there := role
+		if seen.EmergencyBinding.Found {
+			there = binding
+		}
+		a.find(Warning, there, advice("Delete it, or declare the emergency again:", end, "nodekeep -n "+seen.Namespace+" emergency --dry-run"),
+			"of the two objects that declare an emergency, only %s is there, so none is declared", there)
+	}
+	return a
+}

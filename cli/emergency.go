@@ -1,0 +1,381 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/nodepolicy"
+	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// emergencyManager is the field manager of the command.
+const emergencyManager = "nodekeep-emergency"
+
+// stopWithin is how long the command waits until new Nodes are no longer gated. The Nodes that exist are freed all the same.
+const stopWithin = 45 * time.Second
+
+// errStopped ends a command that would close a Node.
+var errStopped = errors.New("nothing was changed: during an emergency no Node is verified")
+
+// emergency is one run of `emergency`. Each step is tried whatever became of the ones before it: all that went wrong is said at the end.
+type emergency struct {
+	stopping
+	end string // the command that ends it
+}
+
+func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o, plainly := newOptions(streams), &output{format: formatTable}
+	var settle, timeout time.Duration
+	dryRun, end := false, false
+	command := o.command(&cobra.Command{
+		Use:   "emergency [flags]",
+		Short: "Open every Node, and close no other one until the emergency is ended",
+		Long: `Emergency is for a nodekeep that is broken, while Nodes must take workloads. It needs none of the processes, and no
+valid policy. It shows what it will do, and asks. Then:
+
+1. It declares the emergency: it creates a Role and a RoleBinding, ` + manifests.EmergencyName + `. While both exist, the API server
+   adds no gate and does not call the webhook for new Nodes. capture and verify keep no Node closed.
+2. It waits until no API server adds the gate.
+3. It lifts the gate of all Nodes, and removes the verification taints. Nodes may lack labels then, and are not
+   verified. One Node that cannot be changed does not keep the others closed.
+
+No chart has these two objects. So the emergency lasts until --end deletes them, also through helm upgrade, Argo CD and
+Flux. Records stay, and capture goes on to record and restore labels. Profiles with mode report go on.
+
+If capture's account may do everything in the cluster, the API server cannot see an emergency. Then the command deletes
+the objects that gate, and says so. A helm upgrade creates them again.
+
+With --end it ends the emergency. Its plan says which Nodes are closed, which are checked again, and which stay open
+though they were not verified.`,
+		Example: `
+			# What it would do
+			nodekeep emergency --dry-run
+
+			# Nodes must take workloads now
+			nodekeep emergency --yes
+
+			# nodekeep is well again
+			nodekeep emergency --end`,
+		GroupID: groupAct,
+	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
+		kubelet, err := webhook.NewDryRun(c.config)
+		if err != nil {
+			return err
+		}
+		e := &emergency{stopping: stopping{c, kubelet, settle, emergencyManager}, end: c.nodekeep("emergency --end")}
+		plan, question, do := e.plan, "\nOpen all of them, and stop nodekeep from closing Nodes?", e.declare
+		if end {
+			plan, question, do = e.endPlan, "\nEnd the emergency?", e.finish
+		}
+		document, needed, err := plan(ctx)
+		if err != nil || !needed {
+			return err
+		}
+		if dryRun {
+			if err := plainly.document(c.Out, document); err != nil {
+				return err
+			}
+			c.say("Nothing was changed (dry run).")
+			return nil
+		}
+		if !o.yes {
+			if err := plainly.document(c.ErrOut, document); err != nil {
+				return err
+			}
+			if err := o.ask(ctx, c, question); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return findings(do(ctx))
+	})
+	flags := command.Flags()
+	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be done")
+	flags.BoolVar(&end, "end", false, "end the emergency: nodekeep gates and verifies Nodes again")
+	flags.DurationVar(&settle, "settle", 5*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
+	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
+	o.rights = func(c *cluster, _ []string) []access {
+		needed := []access{c.toNodes("list")}
+		if dryRun {
+			return needed
+		}
+		if end {
+			for _, object := range (&stopping{cluster: c}).declaring() {
+				needed = append(needed, object.to)
+			}
+			return needed
+		}
+		for _, resource := range []string{"roles", "rolebindings"} {
+			needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: c.namespace})
+		}
+		return append(needed, c.toNodes("get"), c.toNodes("patch"))
+	}
+	o.validate = func() error {
+		if settle < 0 || timeout <= 0 {
+			return errors.New("--settle must not be negative, and --timeout must be more than 0")
+		}
+		return nil
+	}
+	return command
+}
+
+// nodekeep is a command for the installation that is meant.
+func (c *cluster) nodekeep(command string) string {
+	if c.namespace == DefaultNamespace {
+		return program + " " + command
+	}
+	return program + " -n " + c.namespace + " " + command
+}
+
+// declaration is the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
+func (c *cluster) declaration(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
+	rbac := c.client.RbacV1()
+	binding, err = rbac.RoleBindings(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		binding, err = nil, nil
+	} else if err != nil {
+		return nil, nil, c.failed(c.toEmergency("rolebindings"), err)
+	}
+	role, err = rbac.Roles(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		role, err = nil, nil
+	} else if err != nil {
+		return nil, nil, c.failed(c.toEmergency("roles"), err)
+	}
+	return role, binding, nil
+}
+
+// toEmergency is the right to read one of the two objects.
+func (c *cluster) toEmergency(resource string) access {
+	return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: c.namespace, name: manifests.EmergencyName}
+}
+
+// emergencyDeclared is whether an emergency is declared, as capture and verify see it.
+func (c *cluster) emergencyDeclared(ctx context.Context) (view.Declared, error) {
+	role, binding, err := c.declaration(ctx)
+	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {
+		return view.Declared{}, err
+	}
+	return view.Declared{Holds: true, Since: binding.CreationTimestamp}, nil
+}
+
+// stopped reports whether an emergency is declared, and says so on stderr. The command then decides by a policy that closes no Node.
+func (c *cluster) stopped(ctx context.Context) bool {
+	declared, err := c.emergencyDeclared(ctx)
+	c.sayUnknown("Whether an emergency is declared", err)
+	if line := declared.Line(c.nodekeep("emergency --end"), c.now()); line != "" {
+		c.say("%s", line)
+	}
+	c.in.Policy = c.in.Policy.Suspending(declared.Holds)
+	return declared.Holds
+}
+
+// ignored reports whether the API server cannot see an emergency. Then capture's account may do everything, and also what no emergency grants.
+func (e *emergency) ignored(ctx context.Context) (bool, error) {
+	group := "system:serviceaccounts"
+	review, err := e.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + e.namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: e.namespace, Verb: "continue", Group: nodepolicy.Resource().Group, Resource: "closing"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, e.failed(access{verb: "create", group: authorizationv1.GroupName, resource: "subjectaccessreviews"}, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// keys are those of [stopping.verificationKeys], or the default one where the policy cannot be read.
+func (e *emergency) keys(ctx context.Context) []string {
+	keys, err := e.verificationKeys(ctx)
+	if err != nil {
+		e.say("The policy is not known, so only taints with the key %s are removed: %v", verify.Taint, err)
+		return []string{verify.Taint}
+	}
+	return keys
+}
+
+// plan shows what a declaration would do now.
+func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err error) {
+	plan := view.Emergency{Cluster: e.config.Host, Namespace: e.namespace, End: e.end}
+	if plan.Declared, err = e.emergencyDeclared(ctx); err != nil {
+		e.sayUnknown("Whether an emergency is declared already", err)
+	}
+	if plan.Ignored, err = e.ignored(ctx); err != nil {
+		plan.Unasked, _, _ = strings.Cut(err.Error(), "\n")
+	}
+	if plan.Gated, err = e.needing(ctx, e.gates(time.Time{})); err != nil {
+		return view.Document{}, false, err
+	}
+	if plan.Unverified, err = e.needing(ctx, verificationTaints(e.keys(ctx))); err != nil {
+		return view.Document{}, false, err
+	}
+	for _, kind := range []string{"Role", "RoleBinding"} {
+		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: kind, Name: manifests.EmergencyName, State: map[bool]string{false: "to be created", true: "there"}[plan.Declared.Holds]})
+	}
+	if plan.Ignored {
+		deleted, err := e.planned(ctx, e.gating())
+		if err != nil {
+			return view.Document{}, false, err
+		}
+		plan.Objects = append(plan.Objects, deleted...)
+	}
+	return plan.Document(e.now()), true, nil
+}
+
+// declare stops nodekeep from closing Nodes, and opens those that are closed.
+func (e *emergency) declare(ctx context.Context) error {
+	errs := []error{e.createObjects(ctx)}
+	switch ignored, err := e.ignored(ctx); {
+	case err != nil:
+		e.sayUnknown("Whether the API server sees the emergency", err)
+	case ignored:
+		_ = e.done("ServiceAccount %s may do everything, so the API server cannot see the emergency: the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", doctor.CaptureDeployment)
+		errs = append(errs, e.delete(ctx, e.gating()...))
+	}
+	waiting, cancel := context.WithTimeout(ctx, stopWithin)
+	stopped, err := e.untilStopped(waiting)
+	cancel()
+	errs = append(errs, err)
+	gates, verification := e.gates(stopped), verificationTaints(e.keys(ctx))
+	lifted, err := e.freeAll(ctx, gates)
+	errs = append(errs, err)
+	opened, err := e.freeAll(ctx, verification)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("the gate of %s was lifted, the verification taint of %s was removed, and not all could be done. Correct the cause, and run it again:\n%w",
+			view.Counted(lifted, "Node"), view.Counted(opened, "Node"), err)
+	}
+	return e.done("the emergency is declared. The gate of %s was lifted, and the verification taint of %s was removed here. To end it: %s",
+		view.Counted(lifted, "Node"), view.Counted(opened, "Node"), e.end)
+}
+
+// freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
+func (e *emergency) freeAll(ctx context.Context, what freeing) (freed int, err error) {
+	tried, errs := sets.New[string](), []error{}
+	for range maxPasses {
+		names, err := e.needing(ctx, what)
+		if err != nil {
+			errs = append(errs, err)
+			break
+		}
+		names = sets.List(sets.New(names...).Difference(tried))
+		if len(names) == 0 {
+			break
+		}
+		n, err := e.free(ctx, names, what)
+		freed += n
+		errs = append(errs, err)
+		tried.Insert(names...)
+	}
+	return freed, errors.Join(errs...)
+}
+
+// createObjects creates the two objects. What is there already and declares no emergency is replaced.
+func (e *emergency) createObjects(ctx context.Context) error {
+	var role rbacv1.Role
+	var binding rbacv1.RoleBinding
+	documents := strings.Split(strings.ReplaceAll(manifests.Emergency, manifests.Namespace, e.namespace), "\n---\n")
+	if err := errors.Join(yaml.UnmarshalStrict([]byte(documents[0]), &role), yaml.UnmarshalStrict([]byte(documents[1]), &binding)); err != nil {
+		return fmt.Errorf("read manifests: %w", err)
+	}
+	was, bound, err := e.declaration(ctx)
+	e.sayUnknown("What is there of "+manifests.EmergencyName, err)
+	rbac, created := e.client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
+	objects := e.declaring() // the RoleBinding, then the Role
+	return errors.Join(
+		e.create(ctx, objects[1], was != nil, nodepolicy.Grants(was), func() error {
+			_, err := rbac.Roles(e.namespace).Create(ctx, &role, created)
+			return err
+		}),
+		e.create(ctx, objects[0], bound != nil, nodepolicy.Binds(bound), func() error {
+			_, err := rbac.RoleBindings(e.namespace).Create(ctx, &binding, created)
+			return err
+		}))
+}
+
+// create creates one object, unless it is there and right.
+func (e *emergency) create(ctx context.Context, object deletion, exists, right bool, create func() error) error {
+	switch {
+	case exists && right:
+		return e.done("%s %s: is there", object.kind, object.name)
+	case exists:
+		if err := e.delete(ctx, object); err != nil {
+			return err
+		}
+	}
+	if err := create(); apierrors.IsAlreadyExists(err) {
+		return e.done("%s %s: is there", object.kind, object.name)
+	} else if err != nil {
+		object.to.verb = "create"
+		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.failed(object.to, err))
+	}
+	return e.done("%s %s: created", object.kind, object.name)
+}
+
+// endPlan shows what the end would do now. Without an emergency nothing is to be done.
+func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, err error) {
+	role, binding, err := e.declaration(ctx)
+	if err != nil {
+		return view.Document{}, false, err
+	}
+	if role == nil && binding == nil {
+		return view.Document{}, false, e.done("no emergency is declared in namespace %s", e.namespace)
+	}
+	plan := view.EmergencyEnd{Cluster: e.config.Host, Namespace: e.namespace}
+	if plan.Declared, err = e.emergencyDeclared(ctx); err != nil {
+		return view.Document{}, false, err
+	}
+	if plan.Objects, err = e.planned(ctx, e.declaring()); err != nil {
+		return view.Document{}, false, err
+	}
+	for _, object := range e.gating() {
+		if apierrors.IsNotFound(object.exists(ctx)) {
+			plan.Missing = append(plan.Missing, object.kind+" "+object.name)
+		}
+	}
+	if plan.Nodes, err = e.reopened(ctx, plan.Declared.Since.Time); err != nil {
+		plan.Unknown = err.Error()
+	}
+	return plan.Document(e.now()), true, nil
+}
+
+// reopened are the Nodes that the end concerns.
+func (e *emergency) reopened(ctx context.Context, since time.Time) (view.Reopened, error) {
+	in, err := e.policyInForce(ctx, e.gate)
+	if err != nil {
+		return view.Reopened{}, err
+	}
+	var nodes []*corev1.Node
+	for node, err := range e.allNodes(ctx) {
+		if err != nil {
+			return view.Reopened{}, fmt.Errorf("list nodes: %w", err)
+		}
+		nodes = append(nodes, node)
+	}
+	return view.ReopenedOf(nodes, in.Policy, since, e.now()), nil
+}
+
+// finish ends the emergency.
+func (e *emergency) finish(ctx context.Context) error {
+	if err := e.delete(ctx, e.declaring()...); err != nil {
+		return err
+	}
+	return e.done("the emergency is ended: nodekeep gates and verifies Nodes again. To see whether all is well: %s", e.nodekeep("doctor"))
+}

@@ -1,0 +1,146 @@
+package integration
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
+
+	"nodekeep.dev/nodekeep/policy/policytest"
+)
+
+const (
+	unverifiedHere = "example.com/unverified:NoExecute"
+	emergencyName  = "nodekeep-emergency"
+	gateTaint      = string(policy.DefaultGate) + ":NoSchedule"
+)
+
+// brokenInstallation is one of which no process runs, on a control plane of its own, with a profile of verification. Nodes wait.
+func brokenInstallation(t *testing.T) *harness.Installation {
+	t.Helper()
+	own, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))
+	require.NoError(t, err)
+	own.TimeoutSeconds = harness.Patient
+	require.NoError(t, own.ReapplyVerify(t.Context()))
+	own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n  - {name: all, taint: '"+unverifiedHere+"', checks: [{name: api, api: {}}]}\n"))
+	own.WaitGating(t, true)
+	own.Register(t, "gated")
+	own.RegisterNode(t, tainted("unverified", unverifiedHere, "nodekeep.dev/unverified:NoSchedule", "tenant=blue:NoExecute"))
+	require.Equal(t, []string{"gated", "unverified"}, own.GatedNodes(t))
+	return own
+}
+
+// emergency runs the command and returns what it prints.
+func emergency(t *testing.T, own *harness.Installation, args ...string) string {
+	t.Helper()
+	answer := own.Command(t, "", "", append([]string{"emergency", "--settle", "1s"}, args...)...)
+	require.Equal(t, 0, answer.Code, answer.ErrOut)
+	return answer.Out
+}
+
+// All processes are down, the NodePolicy cannot be used, and what was installed is applied again.
+func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t *testing.T) {
+	own := brokenInstallation(t)
+	plan := emergency(t, own, "--dry-run")
+	assert.Regexp(t, `Nodes behind the gate: +2 \(gated, unverified\)`, plan)
+	assert.Regexp(t, `Unverified Nodes: +1 \(unverified\)`, plan)
+	assert.Regexp(t, `RoleBinding +nodekeep-emergency +to be created`, plan)
+	refused := own.Command(t, "", "n\n", "emergency")
+	assert.Equal(t, 3, refused.Code)
+	assert.Len(t, own.GatedNodes(t), 2, "nothing was changed")
+
+	out := emergency(t, own, "--yes")
+	for _, line := range []string{"Role nodekeep-emergency: created", "RoleBinding nodekeep-emergency: created", "new Nodes are no longer gated", "node gated: gate lifted", "node unverified: verification taint removed", "To end it: nodekeep emergency --end"} {
+		assert.Contains(t, out, line)
+	}
+	assert.Empty(t, own.GatedNodes(t))
+	assert.Equal(t, []string{"tenant=blue:NoExecute"}, harness.TaintsOf(own.Node(t, "unverified")), "nothing else goes")
+	assert.Empty(t, harness.TaintsOf(own.Register(t, "later")), "new Nodes are not gated")
+
+	require.NoError(t, own.Reapply(t.Context()))
+	require.NoError(t, own.ReapplyVerify(t.Context()))
+	time.Sleep(2 * time.Second)
+	own.WaitGating(t, false)
+	assert.Contains(t, emergency(t, own, "--yes"), "RoleBinding nodekeep-emergency: is there", "once more")
+
+	t.Run("the processes hold no Node either", func(t *testing.T) {
+		const unverified = "nodekeep.dev/unverified:NoSchedule" // the shipped account of verify may remove no other key
+		own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n"))
+		require.NoError(t, own.StartCapture(t.Context()))
+		defer func() { assert.NoError(t, own.StopCapture()) }()
+		require.NoError(t, own.StartVerify(t.Context()))
+		defer func() { assert.NoError(t, own.StopVerify()) }()
+		for _, process := range []string{"capture", "verify"} {
+			require.InDelta(t, 1, harness.Series(t, own.MetricsURL(process), "nodekeep_policy_emergency"), 0, "known from the start")
+		}
+		own.RegisterNode(t, tainted("by-its-kubelet", gateTaint, unverified))
+		opens := func(name string) {
+			t.Helper()
+			require.Eventually(t, func() bool { return len(harness.TaintsOf(own.Node(t, name))) == 0 }, settles, 50*time.Millisecond, name)
+		}
+		opens("by-its-kubelet")
+		assert.NotContains(t, own.Node(t, "by-its-kubelet").Labels, "nodekeep.dev/verified")
+
+		said := own.Command(t, "", "", "verify", "list")
+		assert.Contains(t, said.ErrOut, "An emergency was declared")
+		denied := own.Command(t, "", "", "verify", "run", "later", "--yes")
+		assert.Equal(t, 3, denied.Code)
+		assert.Contains(t, denied.ErrOut, "during an emergency no Node is verified")
+
+		// A client that deletes half of it ends it, for the API server and for the processes.
+		own.MustKubectl(t, "-n", harness.Namespace, "delete", "role", emergencyName)
+		own.WaitGating(t, true)
+		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
+		emergency(t, own, "--yes")
+		own.WaitGating(t, false)
+		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 1 }, settles, 50*time.Millisecond)
+
+		end := emergency(t, own, "--end", "--dry-run")
+		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep verify run --all`, end)
+		assert.Contains(t, emergency(t, own, "--end", "--yes"), "the emergency is ended")
+		own.WaitGating(t, true)
+		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
+		for _, name := range []string{"gated", "later", "by-its-kubelet"} {
+			assert.Empty(t, harness.TaintsOf(own.Node(t, name)), name)
+		}
+		own.Register(t, "afterwards")
+		require.Eventually(t, func() bool {
+			return harness.Carries(own.Node(t, "afterwards"), unverified)
+		}, settles, 50*time.Millisecond, "it waits for its checks")
+	})
+	for _, kind := range []string{"role", "rolebinding"} {
+		assert.Empty(t, own.MustKubectl(t, "-n", harness.Namespace, "get", kind, emergencyName, "--ignore-not-found"))
+	}
+	assert.Contains(t, emergency(t, own, "--end", "--yes"), "no emergency is declared")
+}
+
+// Where every account may do everything, each has the right that declares an emergency. The cluster stays gated until the command is run, which deletes
+// what gates.
+func TestARightToEverythingIsNoEmergency(t *testing.T) {
+	own := brokenInstallation(t)
+	own.MustKubectl(t, "create", "clusterrolebinding", "everything", "--clusterrole=cluster-admin", "--group=system:serviceaccounts")
+	require.Eventually(t, func() bool {
+		return strings.Contains(emergency(t, own, "--dry-run"), "cannot see an emergency")
+	}, settles, 100*time.Millisecond)
+	time.Sleep(2 * time.Second)
+	own.WaitGating(t, true)
+
+	out := emergency(t, own, "--yes")
+	assert.Contains(t, out, "ServiceAccount nodekeep-capture may do everything")
+	assert.Contains(t, out, "MutatingAdmissionPolicyBinding nodekeep-gate: deleted")
+	assert.Empty(t, own.GatedNodes(t))
+	own.WaitGating(t, false)
+	end := emergency(t, own, "--end", "--dry-run")
+	assert.Contains(t, end, "MutatingAdmissionPolicyBinding nodekeep-gate")
+	emergency(t, own, "--end", "--yes")
+	require.NoError(t, own.Reapply(t.Context()))
+	own.WaitGating(t, true)
+	_, err := own.Admin.RbacV1().Roles(harness.Namespace).Get(t.Context(), emergencyName, metav1.GetOptions{})
+	require.Error(t, err)
+}

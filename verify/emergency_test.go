@@ -1,0 +1,84 @@
+package verify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// both is a profile that closes the Nodes of a pool, and one after it that only reports on all Nodes.
+func both(t *testing.T) verify.Profiles {
+	t.Helper()
+	checks := []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}
+	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{
+		{Name: "gpu", NodeSelector: "gpu=yes", Checks: checks, OnFailure: verify.RemoveNode, Reverify: verify.OnReboot}, {Name: "others", Mode: verify.ModeReport, Checks: checks},
+	}}, nil)
+	require.Empty(t, errs)
+	return profiles
+}
+
+func TestInAnEmergencyOnlyProfilesThatReportSelectNodes(t *testing.T) {
+	profiles := both(t)
+	profile, ok := profiles.For(map[string]string{"gpu": "yes"})
+	assert.True(t, ok)
+	assert.Equal(t, "gpu", profile.Name)
+	profiles.Suspended = true
+	profile, ok = profiles.For(map[string]string{"gpu": "yes"})
+	assert.False(t, ok, "nor does the next profile, which was not written for the Node")
+	assert.Empty(t, profile.Name)
+	profile, ok = profiles.For(nil)
+	assert.True(t, ok)
+	assert.Equal(t, "others", profile.Name)
+}
+
+// Whatever a Node stands at, it is opened, and no Node is closed or removed.
+func TestInAnEmergencyEachNodeIsOpenedAndNoneIsClosed(t *testing.T) {
+	profiles := both(t)
+	failed := verify.Progress{
+		Attempts: 9, Failed: 9, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Time: born},
+	}.String()
+	passed := verify.Progress{Round: 1, BootID: "b1", OnReboot: true, Label: verify.Label, Last: &verify.Last{Result: verify.VerdictPassed, Time: born}}.String()
+	for name, c := range map[string]struct {
+		node      func(*verify.Node)
+		do, usual verify.Do
+	}{
+		"it is new":                                  {func(*verify.Node) {}, verify.DoFree, verify.DoStart},
+		"it is not Ready":                            {func(n *verify.Node) { n.Ready = false }, verify.DoFree, verify.DoShow},
+		"it fails for good":                          {func(n *verify.Node) { n.Annotation = failed }, verify.DoFree, verify.DoStart},
+		"it was checked again":                       {func(n *verify.Node) { n.Taints[0].Value, n.Annotation = "recheck", passed }, verify.DoFree, verify.DoStart},
+		"it is open, and has rebooted":               {func(n *verify.Node) { n.Taints, n.BootID, n.Annotation = nil, "b2", passed }, verify.DoShow, verify.DoHold},
+		"it is open, and not Ready":                  {func(n *verify.Node) { n.Taints, n.Ready, n.Annotation = nil, false, passed }, verify.DoShow, verify.DoHold},
+		"it is open, and its label was removed":      {func(n *verify.Node) { n.Taints, n.Annotation = nil, passed }, verify.DoShow, verify.DoRecheck},
+		"it is open, and a check of it is requested": {func(n *verify.Node) { n.Taints, n.Request = nil, "r" }, verify.DoNothing, verify.DoRecheck},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := readyNode()
+			node.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
+			c.node(node)
+			seen := verify.Observed{Node: node, Room: &verify.Room{Selected: 100, Takers: 100}, Waits: verify.Waits{Cause: verify.CauseNotReady, Since: born}}
+			at := born.Add(time.Hour)
+			assert.Equal(t, c.usual, verify.Plan(seen, profiles, modelCluster, at).Do, "without an emergency")
+			stopped := profiles
+			stopped.Suspended = true
+			action := verify.Plan(seen, stopped, modelCluster, at)
+			assert.Equal(t, c.do, action.Do)
+			if c.do == verify.DoFree {
+				assert.Equal(t, verify.CauseEmergency, action.Why.Cause)
+				assert.Equal(t, verify.VerdictNotSelected, action.Progress.Last.Result)
+			}
+		})
+	}
+}
+
+func TestInAnEmergencyModeReportGoesOn(t *testing.T) {
+	profiles, node := both(t), readyNode()
+	profiles.Suspended, node.Taints, node.Labels = true, nil, nil
+	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born.Add(time.Hour))
+	assert.Equal(t, verify.DoStart, action.Do)
+	assert.Equal(t, "others", action.Profile.Name)
+}
