@@ -41,8 +41,8 @@ with the one in force:
   - which labels stay because an operator set them, and which are blocked because a fact is not known
   - whether the rules would be held until an operator accepts them
 
-Notes name facts that rules ask for and no Node has: a resource, an architecture, an operating system, a feature, a
-device, or an attribute of an inventory.
+Notes name facts that rules ask for and no Node has. These are resources, architectures, operating systems, features,
+devices, and attributes of inventories.
 
 For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
 profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none
