@@ -327,6 +327,8 @@ func TestCompileNamesEveryError(t *testing.T) {
 func FuzzEvaluate(f *testing.F) {
 	f.Add("pgbee", "6.1.0", "amd64", "2", "8", "{capacity.nvidia.com/gpu}", "a=1", "special")
 	f.Add("worker-r07-1", "5", "", "0", "0", "r{name.rack}", "!tier", "")
+	f.Add("a", "6.1", "amd46", "1", "8", "{capacity.memmory}{allocatable.hugepages-2MB}", "a=1", "")
+	f.Add("a", "6.1", "amd46", "1", "8", "{capacity.hugepages-2Mi}", "a=1", "")
 	f.Add("\xff", "v1.36.3-eks", "x", "1e9", "1m", "{{}", "a in (b,c)", "\x00")
 	f.Fuzz(func(t *testing.T, name, kernel, arch, gpus, cpu, template, selector, label string) {
 		facts := classify.Facts{Name: name, System: classify.System{Kernel: kernel, Kubelet: kernel, Arch: arch, Runtime: name}, Labels: map[string]string{"tier": label, "a": label}, Capacity: corev1.ResourceList{}}

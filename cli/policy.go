@@ -43,8 +43,8 @@ with the one in force:
   - whether the rules would be held until an operator accepts them
   - which rules of governance Nodes would break, and which of these Nodes do not break them now
 
-Notes name facts that rules ask for and no Node has: a resource, an architecture, an operating system, a feature, a
-device, or an attribute of an inventory.
+Notes name facts that rules ask for and no Node has. These are resources, architectures, operating systems, features,
+devices, and attributes of inventories.
 
 For profiles of verification it also reads the Services and DaemonSets that they name. A warning says why no Node of a
 profile could pass, and what to do. The DNS Service has another name, or a Service or DaemonSet does not exist. Or none

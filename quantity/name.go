@@ -24,13 +24,13 @@ func core() []string {
 // IsExtended reports whether a device plugin reports a resource, or another component does. Its name has a domain.
 func IsExtended(name string) bool { return strings.Contains(name, "/") }
 
-// IsOfNode reports whether a Node has a resource that no container asks for: a number of its Pods or of its volumes.
+// IsOfNode reports whether a resource is of a Node alone: how many Pods or volumes it takes. No container asks for it.
 func IsOfNode(name string) bool {
 	return name == string(corev1.ResourcePods) || strings.HasPrefix(name, corev1.ResourceAttachableVolumesPrefix)
 }
 
-// WrongName is why no Node can have a resource of this name; empty: one can. The names without a domain are those that a kubelet reports:
-// what the quota of a namespace counts in addition (pkg/apis/core/helper of k8s.io/kubernetes) is nothing of a Node.
+// WrongName is why no Node can have a resource of this name; empty: one can. The names without a domain are those that a kubelet reports.
+// The quota of a namespace counts more (pkg/apis/core/helper of k8s.io/kubernetes), which is nothing of a Node.
 func WrongName(name string) (why string) {
 	if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
 		return wrong[0]

@@ -34,7 +34,7 @@ func Nearest(name string, names []string) (near string) {
 // longest bounds, in bytes, what is compared.
 const longest = 63
 
-// distance is how many bytes must be added, removed, replaced, or swapped with their neighbour to make one text of another.
+// distance is how many bytes must be added, removed or replaced to make one text of another. Two that are swapped count once.
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

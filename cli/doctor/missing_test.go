@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
@@ -25,7 +26,7 @@ func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
 	noted(t, &seen, capture.InventoryNote{InForce: "aaaa", Since: now, Confirmed: now, Nodes: 10, Missing: []string{"rack"}}, "")
 	seen.setPolicy(asks)
 	in, err := seen.InForce()
-	assert.NoError(t, err)
+	require.NoError(t, err)
 	seen.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, asks), store.RulesInForce: in.RulesHash()})
 	assert.Contains(t, notes(t, seen), "note: rule rack asks for inventory.cmdb.rack, which inventory cmdb has of none of its Nodes (10)")
 }
@@ -36,7 +37,7 @@ func TestWhatRulesAskForIsUnknownWhereNodesAre(t *testing.T) {
 			const gpus = policytest.Head + "  labels: {rules: [{name: gpu, when: {capacity: {nvidia.com/gpu: '>=1'}}, set: {gpu: here}}]}\n"
 			s.setPolicy(gpus)
 			in, err := s.InForce()
-			assert.NoError(t, err)
+			require.NoError(t, err)
 			s.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, gpus), store.RulesInForce: in.RulesHash()})
 			s.Nodes = NotKnown[Nodes](Unknown{Why: "jane may not list nodes", Remedy: advice("Ask for the right.")})
 		}, []string{

@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// MissingFact is a fact that rules for labels ask for and that no Node has, and what to do about it.
+// MissingFact is a fact that rules for labels ask for and that no Node has. It says what to do about it, too.
 type MissingFact struct {
 	Rules    []string `json:"rules"`
 	Fact     string   `json:"fact"` // as the policy names it

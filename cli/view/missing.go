@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// MissingAttributes are the attributes of inventories that rules ask for and that a source has of no Node, as capture has noted it. If notes is nil,
-// capture has noted nothing yet. A source without a snapshot in force is not known.
+// MissingAttributes are the attributes of inventories that rules ask for and that a source has of no Node. The notes are those of capture. If they
+// are nil, capture has noted nothing yet. A source without a snapshot in force is not known.
 func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingFact) {
 	for _, ask := range p.LabelRules().Asks() {
 		if ask.Kind != classify.AskInventory {

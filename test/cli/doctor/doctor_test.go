@@ -369,3 +369,25 @@ EOF`)
 		}
 	}
 }
+
+func TestWhatRulesAskForAndNoNodeHasIsANoteInAHealthyCluster(t *testing.T) {
+	rollAll(t)
+	const name = "doctor-asked"
+	register(t, name)
+	defer do(t, "kubectl delete node "+name)
+	do(t, "kubectl patch node "+name+` --subresource=status --type=merge -p '{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}'`)
+	shipped := nodekeep.Policy(t)
+	defer nodekeep.SetPolicy(t, shipped)
+	nodekeep.SetPolicy(t, policytest.Manifest(`labels: {rules: [
+  {name: gpu, when: {names: [doctor-asked], capacity: {asked.example.com/gpu: ">=1", cpu: ">=1"}}, set: {asked: gpu}},
+  {name: old, when: {names: [doctor-asked], node: {arch: mips64}}, set: {asked: old}}]}`))
+	_, below, _ := strings.Cut(isHealthy(t), "\n\n")
+	assert.Contains(t, below, "note (label-rules): rule gpu asks for capacity.asked.example.com/gpu, which ")
+	assert.Contains(t, below, "note (label-rules): rule old asks for node.arch mips64, which ")
+	assert.NotContains(t, below, "capacity.cpu")
+	for line := range strings.Lines(below) {
+		if command, is := strings.CutPrefix(line, "    "); is && strings.Contains(command, "get nodes") {
+			assert.Contains(t, do(t, command), name, command)
+		}
+	}
+}
