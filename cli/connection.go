@@ -22,6 +22,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -68,6 +69,8 @@ type cluster struct {
 	namespace string // that nodekeep is installed in
 	records   *store.ConfigMaps
 	now       func() time.Time
+
+	followed view.PolicyInForce // the policy of the cluster, of a command that goes by it
 
 	in   capture.Circumstances // of a command that decides
 	gate policy.Gate           // of a command that decides or knows the gate

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/cli/view"
@@ -92,6 +94,13 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		explanation := view.Explain(c.following(ctx, state, request), request, c.in)
 		if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
 			return err
+		}
+		if explanation.RulesHeld != "" {
+			state, err := c.rulesState(ctx)
+			if err != nil {
+				return err
+			}
+			explanation.RulesHeldUntil = c.followed.HeldUntil(ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
 		}
 		return o.write(c, "NodeExplanation", explanation)
 	})

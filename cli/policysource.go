@@ -101,6 +101,8 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 	if !here {
 		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.namespace, gateName, elsewhere)
 	}
+	c.followed = in
+	c.sayBehind(ctx, in)
 	return in.Policy, nil
 }
 

@@ -58,6 +58,9 @@ are closed then open by themselves once they pass.`,
 		if len(args) == 0 {
 			return many.run(ctx, o, c)
 		}
+		if err := c.awaitControllers(ctx, controllersRead); err != nil {
+			return err
+		}
 		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.runPlan(ctx, args[0]) })
 	})
 	many.addTo(command)
@@ -194,6 +197,9 @@ func (r *rollout) run(ctx context.Context, o *options, c *cluster) error {
 		}
 	}
 	if err := o.ask(ctx, c, state.Question(r.again)); err != nil {
+		return err
+	}
+	if err := c.awaitControllers(ctx, controllersRead); err != nil {
 		return err
 	}
 	return r.waves(ctx, c, most)

@@ -64,7 +64,7 @@ func acceptedCondition(s situation) metav1.Condition {
 
 func inForceCondition(s situation, followers map[string]int64) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.InForce, Status: metav1.ConditionUnknown, Reason: "ReplicasUnknown"}
-	behind := slices.DeleteFunc(slices.Sorted(slices.Values(s.running)), func(pod string) bool { return followers[pod] == s.generation })
+	behind := v1alpha1.NodePolicyStatus{Followers: followers}.Behind(s.generation, s.running)
 	switch {
 	case s.trouble != nil:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Unusable", "The last good policy stays in force."

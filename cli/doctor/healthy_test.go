@@ -48,7 +48,7 @@ func healthy(t *testing.T) Seen {
 			deployment.Status.AvailableReplicas = *deployment.Spec.Replicas
 			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: deployment.Name + "-1", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
 			container := pod.Spec.Containers[0].Name
-			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}, ContainerStatuses: []corev1.ContainerStatus{{
 				Name: container, Ready: true, ImageID: "sha256:1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}}}
 			pods = append(pods, pod)

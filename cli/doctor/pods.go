@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// componentLabel shows which process a pod runs.
-const componentLabel = "app.kubernetes.io/component"
+// ComponentLabel shows which process a Pod runs.
+const ComponentLabel = "app.kubernetes.io/component"
 
 // trouble is what keeps the first pod of a process that is not ready, where that is known.
 func trouble(seen Seen, component string) string {
 	for _, pod := range seen.Pods.Value {
-		if pod.Labels[componentLabel] != component {
+		if pod.Labels[ComponentLabel] != component {
 			continue
 		}
 		if reason := waitsFor(pod); reason != "" {

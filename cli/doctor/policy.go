@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -72,24 +70,12 @@ func judgePolicy(seen Seen) answer {
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
 	case seen.Policy.Found:
-		if behind := replicasBehind(seen.Policy.Value); behind != "" {
-			a.find(Warning, policyObject, advice("See why they do not follow it:", seen.kubectl("logs --selector app.kubernetes.io/name=nodekeep --prefix")), "it is not in force everywhere: %s", behind)
+		if behind := in.Behind(seen.Pods.Value); len(behind) > 0 {
+			a.find(Warning, policyObject, advice("Wait a minute. Then see why they do not read it:", seen.kubectl("logs --selector %s --prefix", PodSelector)),
+				"it is not in force everywhere: %s", in.BehindSentence(behind))
 		}
 	}
 	return a
-}
-
-// replicasBehind is what the status says while not every replica follows this generation of the NodePolicy.
-func replicasBehind(object *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, condition := range conditions {
-		fields, _ := condition.(map[string]any)
-		if fields["type"] == "InForce" && fields["status"] == "False" && fields["observedGeneration"] == object.GetGeneration() {
-			message, _ := fields["message"].(string)
-			return message
-		}
-	}
-	return ""
 }
 
 // policyTo hands the NodePolicy to a command. If there is none, it is what is in force instead.

@@ -13,17 +13,16 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// saysInForce gives the NodePolicy generation 4, and a condition about a generation.
-func (s *Seen) saysInForce(status string, generation int64) {
+// follow gives the NodePolicy generation 4, and says which generation Pods follow.
+func (s *Seen) follow(followers map[string]any) {
 	s.Policy.Value.SetGeneration(4)
-	s.Policy.Value.Object["status"] = map[string]any{"conditions": []any{
-		map[string]any{"type": "Accepted", "status": "True"},
-		map[string]any{"type": "InForce", "status": status, "observedGeneration": generation, "message": "1 of 3 replicas do not follow this generation: webhook-1."},
-	}}
+	s.Policy.Value.Object["status"] = map[string]any{"followers": followers}
 }
 
 func TestFindingsOfThePolicy(t *testing.T) {
 	const (
+		webhookPod, capturePod, verifyPod = "nodekeep-webhook-1", "nodekeep-capture-1", "nodekeep-verify-1"
+
 		of        = "nodepolicy/default: "
 		kept      = "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"
 		byDefault = "none was accepted before, so the default policy is in force"
@@ -56,12 +55,21 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			nothingAccepted,
 			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy (key policy.json): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy"},
 		},
-		"a replica does not follow it": {
-			func(s *Seen) { s.saysInForce("False", 4) },
-			[]string{"policy: warning: " + of + "it is not in force everywhere: 1 of 3 replicas do not follow this generation: webhook-1."},
+		"a process has not read it": {
+			func(s *Seen) {
+				s.follow(map[string]any{webhookPod: int64(3), capturePod: int64(4), verifyPod: int64(4), "deleted-1": int64(2)})
+			},
+			[]string{"policy: warning: " + of + "it is not in force everywhere: Not read yet by nodekeep-webhook-1: the policy's generation 4."},
 		},
-		"a replica did not follow a former generation": {func(s *Seen) { s.saysInForce("False", 3) }, nil},
-		"every replica follows it":                     {func(s *Seen) { s.saysInForce("True", 4) }, nil},
+		"no process says which one it has read": {
+			func(s *Seen) { s.follow(nil) },
+			[]string{"policy: warning: " + of + "it is not in force everywhere: Not read yet by nodekeep-capture-1, nodekeep-verify-1, nodekeep-webhook-1: the policy's generation 4."},
+		},
+		"every process has read it": {
+			func(s *Seen) {
+				s.follow(map[string]any{webhookPod: int64(4), capturePod: int64(4), verifyPod: int64(4), "invented": int64(99)})
+			}, nil,
+		},
 		"only the rules in force are noted": {
 			func(s *Seen) { delete(s.Accepted.Value.Data, store.AcceptedPolicy) },
 			[]string{"policy: warning: " + acceptedObject + ": it has no copy of the policy..."},

@@ -31,5 +31,5 @@ func (s Seen) logs(deployment string) string {
 
 // pods shows what becomes of the pods of a process.
 func (s Seen) pods(component string) string {
-	return s.kubectl("describe pods -l %s,%s=%s", PodSelector, componentLabel, component)
+	return s.kubectl("describe pods -l %s,%s=%s", PodSelector, ComponentLabel, component)
 }

@@ -29,8 +29,10 @@ type Explanation struct {
 	Items        []ExplainedItem   `json:"items"`
 	// Violations are the rules of governance that the labels of a Node which is there break.
 	Violations []string `json:"violations,omitempty"`
-	// RulesHeld are the rules, by their hash, that must not remove or change labels until an operator has accepted them.
+	// RulesHeld are the rules, by their hash, that must not remove or change labels yet.
 	RulesHeld string `json:"rulesHeld,omitempty"`
+	// RulesHeldUntil says what ends that.
+	RulesHeldUntil string `json:"rulesHeldUntil,omitempty"`
 	// Rules is what each rule for labels says of each of its keys, of a Node that is there.
 	Rules []ExplainedRule `json:"rules,omitempty"`
 	// Inventories are the sources that rules use.

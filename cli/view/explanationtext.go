@@ -25,7 +25,7 @@ func (e Explanation) Document(now time.Time) Document {
 	}
 	d.with("Governance", strings.Join(e.Violations, "; "))
 	if e.RulesHeld != "" {
-		d.with("Rules held", "they only add labels, until nodekeep policy accept "+e.RulesHeld)
+		d.with("Rules held", strings.TrimSuffix("they only add labels, "+e.RulesHeldUntil, ", "))
 	}
 	table := tableOf("Item", "Key", "Node", "Record", "Registration", "Kept", "Why", "+Managers")
 	for _, item := range e.Items {

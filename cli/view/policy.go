@@ -1,8 +1,16 @@
 package view
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/api/v1alpha1"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -14,6 +22,12 @@ type PolicyInForce struct {
 	Wrong error
 	// Copy is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
 	Copy string
+	// Generation is that of the NodePolicy which is in force; 0: none is.
+	Generation int64
+	// UID is that of this NodePolicy.
+	UID string
+
+	status v1alpha1.NodePolicyStatus
 }
 
 // ErrNoNodePolicy reports that there is no NodePolicy.
@@ -25,7 +39,7 @@ func PolicyInForceOf(object []byte, accepted map[string]string, gate policy.Gate
 	if object != nil {
 		p, err := policy.LoadObject(object, gate)
 		if err == nil {
-			return PolicyInForce{Policy: p}
+			return PolicyInForce{Policy: p}.followed(object)
 		}
 		wrong = err
 	}
@@ -48,4 +62,90 @@ func (in PolicyInForce) Instead() string {
 		return "none was accepted before, so the default policy is in force"
 	}
 	return "what was accepted last stays in force (key " + in.Copy + " of ConfigMap " + store.AcceptedName + ")"
+}
+
+// followed is the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,
+// so what cannot be read counts as nothing.
+func (in PolicyInForce) followed(object []byte) PolicyInForce {
+	var found struct {
+		Metadata struct {
+			Generation int64  `json:"generation"`
+			UID        string `json:"uid"`
+		} `json:"metadata"`
+		Status struct {
+			Followers map[string]json.RawMessage `json:"followers"`
+			Held      *v1alpha1.HeldRules        `json:"held"`
+		} `json:"status"`
+	}
+	_ = json.Unmarshal(object, &found) // it reads what it can
+	in.Generation, in.UID, in.status.Held, in.status.Followers = found.Metadata.Generation, found.Metadata.UID, found.Status.Held, map[string]int64{}
+	for pod, text := range found.Status.Followers {
+		if generation, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			in.status.Followers[pod] = generation
+		}
+	}
+	return in
+}
+
+// Behind are the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew has
+// a status of its own, which no Pod is in before it has read it.
+func (in PolicyInForce) Behind(pods []corev1.Pod) []string {
+	if in.Generation == 0 {
+		return nil
+	}
+	var ready []string
+	for i := range pods {
+		isReady := func(condition corev1.PodCondition) bool {
+			return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+		}
+		if follows(&pods[i]) && pods[i].DeletionTimestamp == nil && slices.ContainsFunc(pods[i].Status.Conditions, isReady) {
+			ready = append(ready, pods[i].Name)
+		}
+	}
+	return in.status.Behind(in.Generation, ready)
+}
+
+// follows reports whether a Pod is one of a process that follows the NodePolicy.
+func follows(pod *corev1.Pod) bool {
+	return slices.Contains([]string{"webhook", "capture", "verify"}, pod.Labels["app.kubernetes.io/component"])
+}
+
+// Doubtful reports whether the status says of any Pod, which may be deleted by now, that it follows another generation.
+func (in PolicyInForce) Doubtful() bool {
+	for _, generation := range in.status.Followers {
+		if generation != in.Generation {
+			return in.Generation != 0
+		}
+	}
+	return false
+}
+
+// maxBehind is how many Pods are named that have not read the policy.
+const maxBehind = 3
+
+// BehindSentence says which Pods have not read the policy.
+func (in PolicyInForce) BehindSentence(behind []string) string {
+	named := strings.Join(behind[:min(len(behind), maxBehind)], ", ")
+	if more := len(behind) - maxBehind; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
+}
+
+// HeldUntil says until when the rules of the policy, which are not in force, only add labels. accepted are the rules that an operator has accepted
+// last.
+func (in PolicyInForce) HeldUntil(accepted string) string {
+	rules := in.Policy.RulesHash()
+	switch held := in.status.Held; {
+	case in.Policy.AcceptsRules(), accepted == rules:
+		return "until capture carries out that they were accepted, within a minute"
+	case held != nil && held.Rules == rules:
+		for _, m := range in.Policy.Migrations() {
+			if m.Phase == policy.MigrateNew {
+				return "until nodekeep migrate new " + m.From + "=" + m.To
+			}
+		}
+		return "until nodekeep policy accept " + rules
+	}
+	return "until capture has counted on how many Nodes they remove or change labels, within a minute; then it puts them in force, or holds them"
 }

@@ -66,7 +66,7 @@ func RunOf(node *corev1.Node, p policy.Policy, now time.Time) (Run, error) {
 		run.Change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
 	}
 	after.Annotation = progress.String()
-	run.Done = begun + "; " + follows(after, p, now)
+	run.Done = begun + "; " + nextStep(after, p, now)
 	return run, nil
 }
 
@@ -91,9 +91,9 @@ func without(labels map[string]string, key string) map[string]string {
 	return others
 }
 
-// follows says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
+// nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
 // from when the controller observes the taint.
-func follows(node verify.Node, p policy.Policy, now time.Time) string {
+func nextStep(node verify.Node, p policy.Policy, now time.Time) string {
 	profile, _ := p.Verify().For(node.Labels)
 	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}
 	for _, name := range profile.Wait.DaemonSets {

@@ -71,8 +71,11 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	second := rollOut(t, strings.ReplaceAll(explainedRules, "TIER", "two"))
 	held := func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }
 	require.Eventually(t, held, settles, 100*time.Millisecond)
-	a := run(t, "explain", name).RequireDone(t)
-	assert.Contains(t, a.Out, "they only add labels, until nodekeep policy accept "+second)
+	var a answer
+	require.Eventually(t, func() bool { // the status of the NodePolicy says it within seconds
+		a = run(t, "explain", name).RequireDone(t)
+		return strings.Contains(a.Out, "they only add labels, until nodekeep policy accept "+second)
+	}, settles, 100*time.Millisecond)
 	requireGolden(t, "explain-rules-held", strings.ReplaceAll(a.Out, second, "<hash>"))
 	assert.Equal(t, 0, run(t, "diff", name).Code, "what is held is no difference")
 	assert.Equal(t, "one", label("tier"))

@@ -133,6 +133,18 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	requireGolden(t, "verify-show-deleted", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
 }
 
+// noController is what is said where no process acts on a request.
+const noController = "No verification controller has ever run here, so nothing is checked until one does.\n"
+
+// ranWithoutController is what `verify run` says that it did.
+func ranWithoutController(t *testing.T, node string) string {
+	t.Helper()
+	a := run(t, "verify", "run", node, "--yes")
+	require.Zero(t, a.Code, a.ErrOut)
+	assert.Equal(t, noController, a.ErrOut)
+	return a.Out
+}
+
 func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	defer under(t, profiles)() // no controller runs
 	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
@@ -162,22 +174,22 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 	a = answering(t, "\n", "verify", "run", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	requireGolden(t, "verify-run", a.ErrOut)
-	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller starts an attempt now\n", run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-again: taint nodekeep.dev/unverified:NoSchedule added; the controller starts an attempt now\n", ranWithoutController(t, "verify-again"))
 	assert.Equal(t, []string{"nodekeep.dev/unverified:NoSchedule"}, taintsOf(t, "verify-again"))
 	assert.NotContains(t, labelsOf(t, "verify-again"), verify.Label)
 	assert.Equal(t, 1, verify.ParseProgress(nodekeep.Node(t, "verify-again").Annotations[verify.Annotation]).Round, "it is never removed, also if verification was off while it was open")
 
 	nodekeep.MustKubectl(t, "annotate", "node", "verify-again", verify.Annotation+"-")
 	failedOften(t, "verify-again", profiles, "rest", time.Now(), nil)
-	assert.Regexp(t, `verify-again +stuck`, run(t, "verify", "list").RequireDone(t).Out)
+	assert.Regexp(t, `verify-again +stuck`, tableOfWaiting(t))
 	a = answering(t, "\n", "verify", "run", "verify-again")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `Node "verify-again" is closed, and 5 attempts did not pass. Attempts begin anew`)
-	assert.Equal(t, "node/verify-again: attempts begin anew; the controller starts an attempt now\n", run(t, "verify", "run", "verify-again", "--yes").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-again: attempts begin anew; the controller starts an attempt now\n", ranWithoutController(t, "verify-again"))
 	asked := verify.ParseProgress(nodekeep.Node(t, "verify-again").Annotations[verify.Annotation])
 	assert.Zero(t, asked.Attempts)
 	assert.NotZero(t, asked.Asked)
-	assert.Regexp(t, `verify-again +waiting .*attempt 1 is due`, run(t, "verify", "list").RequireDone(t).Out)
+	assert.Regexp(t, `verify-again +waiting .*attempt 1 is due`, tableOfWaiting(t))
 
 	registerWith(t, "verify-unselected", nil)
 	ends(t, 3, `no profile of the policy selects node "verify-unselected" by its labels`, "verify", "run", "verify-unselected", "--yes")
@@ -198,7 +210,7 @@ func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testin
 	a := answering(t, "\n", "verify", "run", "verify-health")
 	assert.Equal(t, 3, a.Code)
 	assert.Contains(t, a.ErrOut, `Profile health only reports: node "verify-health" takes workloads meanwhile, and gets no taint.`)
-	assert.Equal(t, "node/verify-health: it stays open; the controller starts an attempt now\n", run(t, "verify", "run", "verify-health", "--yes").RequireDone(t).Out)
+	assert.Equal(t, "node/verify-health: it stays open; the controller starts an attempt now\n", ranWithoutController(t, "verify-health"))
 	assert.Empty(t, taintsOf(t, "verify-health"))
 	now := verify.ParseProgress(nodekeep.Node(t, "verify-health").Annotations[verify.Annotation])
 	assert.Nil(t, now.Last, "so it is due")

@@ -30,6 +30,7 @@ func pod(t *testing.T, name, component string) (remove func()) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	created.Status.Phase = corev1.PodRunning
+	created.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	_, err = pods.UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	remove = func() {
@@ -86,6 +87,47 @@ func TestTheStatusSaysWhetherEveryReplicaFollowsThePolicy(t *testing.T) {
 
 	out := nodekeep.MustKubectl(t, "get", "nodepolicies")
 	assert.Regexp(t, `^NAME +ACCEPTED +HELD +NODES +AGE\ndefault +True +[0-9]+ +`, out)
+}
+
+func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
+	processesRun(t)
+	under(t, "cordon: keep")
+	waits(t, "InForce")
+	said := func() (sentence string) {
+		for line := range strings.Lines(nodekeep.Command(t, "", "", "verify", "list").ErrOut) {
+			if strings.HasPrefix(line, "Not read yet") {
+				sentence += strings.TrimSuffix(line, "\n")
+			}
+		}
+		return sentence
+	}
+	assert.Empty(t, said())
+
+	require.NoError(t, nodekeep.StopVerify())
+	running := false
+	t.Cleanup(func() {
+		if !running {
+			_ = nodekeep.StartVerify(context.WithoutCancel(t.Context()))
+		}
+	})
+	under(t, "cordon: ignore")
+	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
+	sentence := "Not read yet by nodekeep-verify: the policy's generation " + generation + "."
+	require.Eventually(t, func() bool { return said() == sentence }, harness.Settles, poll, "the other processes read it")
+	for _, command := range [][]string{{"list"}, {"gate", "list"}, {"explain", "behind-1"}, {"diff", "behind-1"}, {"verify", "show", "behind-1"}} {
+		assert.Contains(t, nodekeep.Command(t, "", "", command...).ErrOut, sentence, command)
+	}
+	assert.Contains(t, nodekeep.Command(t, "", "", "doctor").Out, "it is not in force everywhere: "+sentence)
+
+	// Any client that may write the status can write anything there.
+	nodekeep.MustKubectl(t, "patch", "nodepolicy", "default", "--subresource=status", "--type=merge", "-p",
+		`{"status": {"followers": {"nodekeep-verify": 9223372036854775807, "invented": 1, "../x": 3}}}`)
+	assert.Equal(t, sentence, said())
+
+	require.NoError(t, nodekeep.StartVerify(context.WithoutCancel(t.Context())))
+	running = true
+	require.Eventually(t, func() bool { return said() == "" }, harness.Settles, poll)
+	assert.NotContains(t, nodekeep.Command(t, "", "", "doctor").Out, "it is not in force everywhere")
 }
 
 func TestTheStatusNamesWhatNodekeepCannotUse(t *testing.T) {

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/verify/controller"
+)
+
+// behind are the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
+func (c *cluster) behind(ctx context.Context, in view.PolicyInForce, component string) ([]string, error) {
+	selector := doctor.PodSelector
+	if component != "" {
+		selector += "," + doctor.ComponentLabel + "=" + component
+	}
+	var pods []corev1.Pod
+	for pod, err := range every[*corev1.Pod](ctx, c, c.toPods(), c.client.CoreV1().Pods(c.namespace), metav1.ListOptions{LabelSelector: selector}) {
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, *pod)
+	}
+	return in.Behind(pods), nil
+}
+
+func (c *cluster) toPods() access {
+	return access{verb: "list", resource: "pods", namespace: c.namespace}
+}
+
+// sayBehind says which processes go by another policy than this command. A caller who may not see the Pods hears of it if there is a doubt.
+func (c *cluster) sayBehind(ctx context.Context, in view.PolicyInForce) {
+	if in.Generation == 0 {
+		return
+	}
+	behind, err := c.behind(ctx, in, "")
+	var denied deniedError
+	switch {
+	case err == nil && len(behind) > 0:
+		c.say("%s", in.BehindSentence(behind))
+	case errors.As(err, &denied) && in.Doubtful():
+		c.say("Whether every process has read the policy's generation %d is not known: %s.", in.Generation, denied.missing[0].denied())
+	case err != nil && denied.missing == nil:
+		c.sayUnknown("Which processes have read the policy", err)
+	}
+}
+
+// errPolicyChanged ends a command whose policy is not the one in force any more.
+var errPolicyChanged = errors.New("nothing was changed: the policy has changed since this command read it; run it again")
+
+// How long a command waits until verification controllers have read the policy.
+const controllersRead = 30 * time.Second
+
+// awaitControllers waits until verification controllers have read the policy that this command goes by. So it reports no success by an older profile.
+// Without an answer in time it warns. It also warns where no controller leads.
+func (c *cluster) awaitControllers(ctx context.Context, patience time.Duration) error {
+	c.sayNoController(ctx)
+	if c.followed.Generation == 0 {
+		return nil
+	}
+	in := c.followed
+	behind, err := c.behind(ctx, in, verifyName)
+	if err != nil || len(behind) == 0 {
+		return nil // sayBehind has said what is not known
+	}
+	c.say("Waiting up to %s until it is read.", patience)
+	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		now, err := c.policyInForce(ctx, c.gate)
+		if err != nil {
+			return false, nil
+		}
+		if in = now; in.Generation != c.followed.Generation || in.UID != c.followed.UID {
+			return false, errPolicyChanged
+		}
+		still, err := c.behind(ctx, in, verifyName)
+		if err == nil {
+			behind = still
+		}
+		return err == nil && len(still) == 0, nil
+	})
+	switch {
+	case errors.Is(err, errPolicyChanged):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		c.say("%s Until then, the Node is checked by the policy of before.", in.BehindSentence(behind))
+	}
+	return nil
+}
+
+// sayNoController says that no controller acts on a request.
+func (c *cluster) sayNoController(ctx context.Context) {
+	leader, err := c.leadership(ctx, controller.LeaseName, c.now)
+	switch {
+	case apierrors.IsNotFound(err):
+		c.say("No verification controller has ever run here, so nothing is checked until one does.")
+	case err != nil:
+		c.sayUnknown("Whether a verification controller runs", c.failed(c.toLease(controller.LeaseName), err))
+	case leader.Silent() > 0:
+		c.say("No verification controller has led for %s, so nothing is checked until one does.", leader.Silent().Round(time.Second))
+	}
+}

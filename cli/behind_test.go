@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/nodepolicy"
+)
+
+// followedBy has the NodePolicy be of a generation, with these followers.
+func followedBy(t *testing.T, client *dynamicfake.FakeDynamicClient, generation int64, uid string, followers map[string]any) {
+	t.Helper()
+	policies := client.Resource(nodepolicy.Resource())
+	object, err := policies.Get(t.Context(), "default", metav1.GetOptions{})
+	require.NoError(t, err)
+	object.SetGeneration(generation)
+	object.Object["metadata"].(map[string]any)["uid"] = uid
+	object.Object["status"] = map[string]any{"followers": followers}
+	_, err = policies.Update(t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+func hasPod(t *testing.T, c *cluster, name, component string) {
+	t.Helper()
+	_, err := c.client.CoreV1().Pods(DefaultNamespace).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": component}},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// behindCluster has a verification controller and a capture, and a NodePolicy of generation 4 that they follow so far.
+func behindCluster(t *testing.T, verify, capture int64) (c *cluster, client *dynamicfake.FakeDynamicClient, said func() string) {
+	t.Helper()
+	c, client, out := clusterWith(t, retaining("1h"), map[string]map[string]string{gateName: {}})
+	c.now = time.Now
+	hasPod(t, c, "verify-7f9", "verify")
+	hasPod(t, c, "capture-1", "capture")
+	followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": verify, "capture-1": capture, "deleted": int64(2)})
+	return c, client, out.String
+}
+
+func TestACommandSaysWhichProcessesHaveNotReadItsPolicy(t *testing.T) {
+	read := func(c *cluster) {
+		_, err := (&policySource{}).read(t.Context(), c)
+		require.NoError(t, err)
+	}
+	c, _, said := behindCluster(t, 4, 4)
+	read(c)
+	assert.Empty(t, said())
+
+	c, _, said = behindCluster(t, 3, 4)
+	read(c)
+	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.\n", said())
+
+	denies := func(c *cluster) {
+		c.client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errDenied{})
+		})
+	}
+	c, _, said = behindCluster(t, 4, 4)
+	denies(c)
+	read(c)
+	assert.Equal(t, "Whether every process has read the policy's generation 4 is not known: you may not list pods in namespace nodekeep-system.\n", said())
+	c, client, said := behindCluster(t, 4, 4)
+	followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": int64(4)})
+	denies(c)
+	read(c)
+	assert.Empty(t, said(), "nothing raises a doubt")
+}
+
+type errDenied struct{}
+
+func (errDenied) Error() string {
+	return `User "jane" cannot list resource "pods" in API group "" in the namespace "nodekeep-system"`
+}
+
+func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
+	for name, test := range map[string]struct {
+		verify  int64
+		capture int64
+		later   func(t *testing.T, client *dynamicfake.FakeDynamicClient)
+		says    []string
+		err     error
+	}{
+		"they have":               {verify: 4, capture: 4, says: []string{"No verification controller has ever run here"}},
+		"another process has not": {verify: 4, capture: 3, says: []string{"Not read yet by capture-1: the policy's generation 4.\n"}},
+		"they read it meanwhile": {verify: 3, capture: 4, says: []string{"Not read yet by verify-7f9: the policy's generation 4.\n", "Waiting up to 2s until it is read.\n"}, later: func(t *testing.T, client *dynamicfake.FakeDynamicClient) {
+			followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": int64(4), "capture-1": int64(4)})
+		}},
+		"they do not read it": {verify: 3, capture: 4, says: []string{"Waiting up to 2s until it is read.\n", "Until then, the Node is checked by the policy of before.\n"}},
+		"the policy changes meanwhile": {verify: 3, capture: 4, err: errPolicyChanged, later: func(t *testing.T, client *dynamicfake.FakeDynamicClient) {
+			followedBy(t, client, 5, "U1", map[string]any{"verify-7f9": int64(5)})
+		}},
+		"the policy is created anew meanwhile, with the same generation": {verify: 3, capture: 4, err: errPolicyChanged, later: func(t *testing.T, client *dynamicfake.FakeDynamicClient) {
+			followedBy(t, client, 4, "U2", map[string]any{"verify-7f9": int64(4)})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, client, said := behindCluster(t, test.verify, test.capture)
+			_, err := (&policySource{}).read(t.Context(), c)
+			require.NoError(t, err)
+			if test.later != nil {
+				test.later(t, client)
+			}
+			err = c.awaitControllers(t.Context(), 2*time.Second)
+			require.ErrorIs(t, err, test.err)
+			for _, sentence := range test.says {
+				assert.Contains(t, said(), sentence)
+			}
+			waits := test.verify != 4
+			assert.Equal(t, waits, len(test.says) == 0 || strings.Contains(said(), "Waiting up to"))
+			warns := waits && test.later == nil
+			assert.Equal(t, warns, strings.Contains(said(), "Until then"))
+		})
+	}
+}
