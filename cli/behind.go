@@ -35,7 +35,7 @@ func (c *cluster) toPods() access {
 	return access{verb: "list", resource: "pods", namespace: c.namespace}
 }
 
-// sayBehind says which processes go by another policy than this command. A caller who may not see the Pods hears of it if there is a doubt.
+// sayBehind says which processes go by another policy than this command. A caller who may not list the Pods gets a warning only if there is a doubt.
 func (c *cluster) sayBehind(ctx context.Context, in view.PolicyInForce) {
 	if in.Generation == 0 {
 		return

@@ -33,6 +33,9 @@ mode report gets no taint. It is checked at once, and stays open.
 On a Node that is closed already, stuck or not, attempts begin anew, and one starts at once. A worker Pod that runs is
 replaced. Where no attempt can start yet, the answer says for what the Node waits.
 
+It waits up to 30 seconds until verification controllers have read the policy. It warns if they do not read it, or if
+none runs.
+
 With -l or --all it does so with each open Node, a few at a time. Nodes of profiles with mode report are left out.
 --max says how many Nodes are closed at one time, also counting those that are closed already. A percentage is of all
 Nodes that are selected, rounded down, and one Node at least. The next Node is closed once another one is open. The

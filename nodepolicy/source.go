@@ -57,7 +57,7 @@ type Source struct {
 // state is what is in force, and the object that was seen last.
 type state struct {
 	ruling
-	uid types.UID
+	version
 }
 
 // version is that of an object whose spec was judged. The zero value is no object.
@@ -80,6 +80,15 @@ func (s *Source) defaults() policy.Policy { return policy.Default().WithGate(s.G
 
 // Policy is the policy in force. Before that is known, it is the default, by which nobody should act.
 func (s *Source) Policy() policy.Policy { return s.current.Load().policy }
+
+// InForce is the policy in force, and the generation of the NodePolicy that it comes from. The generation is 0 if the NodePolicy is not in force.
+func (s *Source) InForce() (p policy.Policy, generation int64) {
+	now := s.current.Load()
+	if now.from == object && now.trouble == nil {
+		generation = now.generation
+	}
+	return now.policy, generation
+}
 
 // Known reports whether it is known what is in force.
 func (s *Source) Known() bool {
@@ -181,7 +190,7 @@ func (s *Source) readFirst(ctx context.Context) error {
 	if found.err == nil {
 		s.latest = policyObject
 	}
-	s.current.Store(&state{ruling: r, uid: seen.uid})
+	s.current.Store(&state{ruling: r, version: seen})
 	s.wake()
 	s.contained(func() { s.report(r) })
 	s.contained(s.changed)
@@ -248,7 +257,7 @@ func (s *Source) saw(seen *unstructured.Unstructured) {
 		r.trouble = err
 	}
 	s.seen = is
-	s.current.Store(&state{ruling: r, uid: is.uid})
+	s.current.Store(&state{ruling: r, version: is})
 	s.report(r)
 	if changed {
 		s.changed()

@@ -54,6 +54,14 @@ type Profiles struct {
 	Start  CompiledStart
 	Limits CompiledLimits
 	all    []CompiledProfile
+
+	generation int64 // of the policy; 0: it is not known
+}
+
+// Of are the profiles as those of this generation of the policy. A Node that passes says so.
+func (p Profiles) Of(generation int64) Profiles {
+	p.generation = generation
+	return p
 }
 
 // All are the profiles in their order.

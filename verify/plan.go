@@ -250,7 +250,7 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	switch {
 	case judged.Verdict == VerdictPassed:
 		action.Do, action.Why, action.Progress = DoOpen, Why{Cause: CauseAllPassed}, progress.closed(last)
-		action.Progress.Label = profiles.Label
+		action.Progress.Label, action.Progress.Generation = profiles.Label, profiles.generation
 		return action, true
 	case judged.Verdict == VerdictRunning:
 		action.State, action.Why = StateChecking, judged.Why
@@ -289,6 +289,7 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 	if profile.OnlyWaits() {
 		action.Do, action.Why, action.Judged = DoOpen, Why{Cause: CauseAllPassed}, Judged{Verdict: VerdictPassed}
 		action.Progress = progress.closed(Last{Result: VerdictPassed, Time: now})
+		action.Progress.Generation = profiles.generation
 		return action
 	}
 	if at := latest(progress.next(profile, now), seen.pauses(profile, progress)); at.After(now) {

@@ -20,7 +20,10 @@ type Progress struct {
 	Reports  bool   `json:"reports,omitempty"`  // the profile only reports: see [ModeReport]
 	OnReboot bool   `json:"onReboot,omitempty"` // the profile checks the Node again after a reboot; of Nodes from before, the boot is not known
 	// Label is the key of the label that the Node got when it passed, until it is closed again.
-	Label   string `json:"label,omitempty"`
+	Label string `json:"label,omitempty"`
+	// Generation is that of the policy by which the Node passed last; 0: it is not known.
+	Generation int64 `json:"generation,omitempty"`
+
 	Request string `json:"request,omitempty"` // the [RequestAnnotation] that was noted last, as a hash
 	// Asked is when an operator last asked for an attempt at once ([Progress.BeginAnew]), in the round that is not over.
 	Asked time.Time `json:"asked,omitzero"`
@@ -151,7 +154,7 @@ func (p Progress) closed(last Last) Progress {
 		p.Returns = 0
 	}
 	p = p.untried()
-	p.Round, p.Last, p.Removing, p.Label, p.Asked = p.Round+1, &last, "", "", time.Time{}
+	p.Round, p.Last, p.Removing, p.Label, p.Asked, p.Generation = p.Round+1, &last, "", "", time.Time{}, 0
 	return p
 }
 

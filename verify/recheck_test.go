@@ -261,9 +261,11 @@ func TestARequestOfAnOperatorReplacesTheWorkerPodOfAnEarlierAttempt(t *testing.T
 	node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(at).String()
 	assert.Equal(t, verify.DoDelete, verify.Plan(seen, profiles, modelCluster, at).Do)
 	pod = workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-	opens := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles, modelCluster, at)
+	opens := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles.Of(4), modelCluster, at)
 	require.Equal(t, verify.DoOpen, opens.Do)
 	assert.Zero(t, opens.Progress.Asked, "the request ends with its round")
+	assert.EqualValues(t, 4, opens.Progress.Generation, "the Node says by which policy it passed")
+	assert.Zero(t, opens.Progress.ReleasedBy("by me", at).Generation)
 }
 
 func TestARequestIsServedOnceAlsoIfItIsRemovedOrWrittenAgain(t *testing.T) {

@@ -53,6 +53,7 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 		switch {
 		case action.Do == DoOpen:
 			action.Do, action.Progress = DoReport, progress.passed(*action.Progress.Last)
+			action.Progress.Generation = profiles.generation
 		case !ok:
 			return action.due(action.Why)
 		}
@@ -102,7 +103,7 @@ func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
 // passed is the progress once the checks of an open Node have passed. The round ends, so that its worker Pods count no more.
 func (p Progress) passed(last Last) Progress {
 	p = p.untried()
-	p.Round, p.Last, p.Asked = p.Round+1, &last, time.Time{}
+	p.Round, p.Last, p.Asked, p.Generation = p.Round+1, &last, time.Time{}, 0
 	return p
 }
 

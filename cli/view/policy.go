@@ -87,8 +87,8 @@ func (in PolicyInForce) followed(object []byte) PolicyInForce {
 	return in
 }
 
-// Behind are the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew has
-// a status of its own, which no Pod is in before it has read it.
+// Behind are the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew
+// begins with an empty status.
 func (in PolicyInForce) Behind(pods []corev1.Pod) []string {
 	if in.Generation == 0 {
 		return nil
@@ -132,8 +132,7 @@ func (in PolicyInForce) BehindSentence(behind []string) string {
 	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
 }
 
-// HeldUntil says until when the rules of the policy, which are not in force, only add labels. accepted are the rules that an operator has accepted
-// last.
+// HeldUntil says until when rules of the policy that are not in force only add labels. An operator has accepted the rules of that hash last.
 func (in PolicyInForce) HeldUntil(accepted string) string {
 	rules := in.Policy.RulesHash()
 	switch held := in.status.Held; {

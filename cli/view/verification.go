@@ -31,11 +31,40 @@ type Verification struct {
 	Next      time.Time    `json:"next,omitzero"` // when the Node is looked at next, of a profile that only reports
 	OnTimeout string       `json:"onTimeout,omitempty"`
 	Worker    string       `json:"worker,omitempty"` // the worker Pod that runs
-	Last      *verify.Last `json:"last,omitempty"`   // how the last attempt, or the last round, ended
+	// Passed is what an open Node has passed. It is nil if the Node has not passed, or if that is not known.
+	Passed *PassedProfile `json:"passed,omitempty"`
+	Last   *verify.Last   `json:"last,omitempty"` // how the last attempt, or the last round, ended
 	// OnFailure is what the profile removes when all attempts have failed; empty: nothing, or the Node is open.
 	OnFailure   string             `json:"onFailure,omitempty"`
 	Removing    verify.RemovalKind `json:"removing,omitempty"`    // what was removed to have the Node removed
 	RemovalHeld *verify.Brake      `json:"removalHeld,omitempty"` // why the Node is not removed, after the last attempt
+}
+
+// PassedProfile is what a Node has passed.
+type PassedProfile struct {
+	Profile    string `json:"profile"`
+	Generation int64  `json:"generation"` // of the NodePolicy
+	Current    bool   `json:"current"`    // the profile that selects the Node asks the same now
+}
+
+// passedBy is what the annotation of a Node says that it has passed.
+func passedBy(node verify.Node, profile verify.CompiledProfile) *PassedProfile {
+	progress := verify.ParseProgress(node.Annotation)
+	if progress.Generation < 1 || progress.Last == nil || progress.Last.Result != verify.VerdictPassed {
+		return nil
+	}
+	return &PassedProfile{Profile: verify.Shorten(progress.Profile), Generation: progress.Generation, Current: progress.Hash == profile.Hash && profile.Name != ""}
+}
+
+func (p *PassedProfile) text() string {
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprintf("profile %s as of generation %d of the policy", p.Profile, p.Generation)
+	if !p.Current {
+		text += "; the policy asks something else now"
+	}
+	return text
 }
 
 // StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
@@ -91,6 +120,8 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 		if v.Cause == verify.CauseChecksPassed {
 			v.State = StateVerified
 		}
+		profile, _ := profiles.For(node.Labels)
+		v.Passed = passedBy(of, profile)
 		return v
 	}
 	v.Removing, v.RemovalHeld = next.Progress.Removing, next.Progress.RemovalHeld
@@ -220,6 +251,7 @@ func (v VerifiedNode) Document(now time.Time) Document {
 		}
 		d.with("Worker Pod", one.Worker)
 		d.with("Last", lastText(one.Last, now))
+		d.with("Passed", one.Passed.text())
 		d.with("On failure", one.onFailure())
 		d.with("Removal", one.removal(now))
 	} else {

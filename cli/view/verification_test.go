@@ -150,6 +150,28 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
 }
 
+func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.T) {
+	p := load(t, verifying)
+	rest, _ := p.Verify().For(nil)
+	passed := verify.Progress{Round: 1, Profile: "rest", Hash: rest.Hash, Generation: 4, Last: &verify.Last{Result: verify.VerdictPassed, Time: noon}}
+	shows := func(change func(*verify.Progress)) string {
+		progress := passed
+		change(&progress)
+		v := VerificationOf(annotated(nodeToVerify(nil), progress), nil, nil, p, noon)
+		for _, fact := range (VerifiedNode{Node: "a", Verification: &v}).Document(noon).Facts {
+			if fact.Name == "Passed" {
+				return fact.Value
+			}
+		}
+		return ""
+	}
+	assert.Equal(t, "profile rest as of generation 4 of the policy", shows(func(*verify.Progress) {}))
+	assert.Equal(t, "profile rest as of generation 4 of the policy; the policy asks something else now", shows(func(p *verify.Progress) { p.Hash = "other" }))
+	assert.Empty(t, shows(func(p *verify.Progress) { p.Generation = 0 }), "it is not known")
+	assert.Empty(t, shows(func(p *verify.Progress) { p.Generation = -1 }))
+	assert.Empty(t, shows(func(p *verify.Progress) { p.Last.Result = verify.VerdictReleased }))
+}
+
 // What the command says about its Node must be what the controller does next.
 func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 	const byDefault, other = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"

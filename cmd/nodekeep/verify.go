@@ -64,9 +64,12 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 	events, flush := newEvents(p.client, "nodekeep-verify")
 	defer flush()
 	c, err := controller.New(controller.Options{
-		Client:    p.client,
-		Objects:   p.objects,
-		Profiles:  func() verify.Profiles { return p.policy.Policy().Verify() },
+		Client:  p.client,
+		Objects: p.objects,
+		Profiles: func() verify.Profiles {
+			inForce, generation := p.policy.InForce()
+			return inForce.Verify().Of(generation)
+		},
 		Retention: func() time.Duration { return p.policy.Policy().Retention() },
 		Cluster:   verify.Cluster{Gate: o.gateKey, DNS: o.dnsService},
 		Namespace: o.checksNamespace,

@@ -142,6 +142,8 @@ func TestAStuckNodeIsCheckedAtOnceWhenAnOperatorAsks(t *testing.T) {
 	assert.Zero(t, a.Code, a.ErrOut)
 	assert.Equal(t, "node/patient: attempts begin anew; the controller starts an attempt now\n", a.Out)
 	waitOpen(t, "patient", 1) // its next attempt was due in ten minutes
+	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
+	assert.Contains(t, nodekeep.Command(t, "", "", "verify", "show", "patient").Out, "profile patient as of generation "+generation+" of the policy")
 }
 
 func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
