@@ -30,6 +30,6 @@ func (c *cluster) acceptCorrections(ctx context.Context, dryRun bool) (*plan, er
 		if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {
 			return err
 		}
-		return c.done("corrections: accepted for an hour; capture follows within a minute")
+		return c.doneForCapture(ctx, "corrections: accepted for an hour; capture follows within a minute")
 	}}, nil
 }

@@ -88,7 +88,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	case rules == inForce:
 		return nil, c.done("rules %s: in force, nothing is held", rules)
 	case p.AcceptsRules(), state != nil && state.Data[store.RulesAccepted] == rules:
-		return nil, c.done("rules %s: accepted before; capture has still to carry it out", rules)
+		return nil, c.doneForCapture(ctx, "rules %s: accepted before; capture has still to carry it out", rules)
 	}
 	c.decideUnder(ctx, p)
 	var altered view.Altered
@@ -110,7 +110,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}
-		return c.done("rules %s: accepted; labels are removed or changed %s", rules, on)
+		return c.doneForCapture(ctx, "rules %s: accepted; labels are removed or changed %s", rules, on)
 	}}, nil
 }
 
@@ -172,11 +172,11 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 			if err := c.failedWrite(c.toRecords("patch"), "ConfigMap "+capture.InventoryName, err); err != nil {
 				return err
 			}
-			return c.done("inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)
+			return c.doneForCapture(ctx, "inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)
 		}
 		switch {
 		case note.Accepted():
-			return nil, true, c.done("inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
+			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
 		case dryRun:
 			return nil, true, c.done("%s Nothing was changed (dry run).", what)
 		}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify/controller"
@@ -98,13 +99,25 @@ func (c *cluster) awaitControllers(ctx context.Context, patience time.Duration) 
 
 // sayNoController says that no controller acts on a request.
 func (c *cluster) sayNoController(ctx context.Context) {
-	leader, err := c.leadership(ctx, controller.LeaseName, c.now)
+	c.sayNobody(ctx, controller.LeaseName, "verification controller", "is checked")
+}
+
+// doneForCapture is [cluster.done] about what capture is to carry out. It says if no capture runs.
+func (c *cluster) doneForCapture(ctx context.Context, format string, args ...any) error {
+	err := c.done(format, args...)
+	c.sayNobody(ctx, capture.LeaseName, "capture", "is carried out")
+	return err
+}
+
+// sayNobody says that nothing is done, if no process leads by a Lease.
+func (c *cluster) sayNobody(ctx context.Context, lease, process, isDone string) {
+	leader, err := c.leadership(ctx, lease, c.now)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.say("No verification controller has ever run here, so nothing is checked until one does.")
+		c.say("No %s has ever run here, so nothing %s until one does.", process, isDone)
 	case err != nil:
-		c.sayUnknown("Whether a verification controller runs", c.failed(c.toLease(controller.LeaseName), err))
+		c.sayUnknown("Whether a "+process+" runs", c.failed(c.toLease(lease), err))
 	case leader.Silent() > 0:
-		c.say("No verification controller has led for %s, so nothing is checked until one does.", leader.Silent().Round(time.Second))
+		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.Silent().Round(time.Second), isDone)
 	}
 }

@@ -162,14 +162,14 @@ Both sides are shown first. The decision is written on the record, and capture c
 		case state.Record.Quarantined == nil:
 			return nil, fmt.Errorf("there is nothing to decide: no other machine has taken the name %q since it was last decided", name)
 		case state.Entry.Accepted == side:
-			return nil, c.done("node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
+			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
 		}
 		sides := view.SidesOf(state.Entry)
 		return &plan{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
 			if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
 				return err
 			}
-			return c.done("node/%s: machine %q accepted", name, side)
+			return c.doneForCapture(ctx, "node/%s: machine %q accepted", name, side)
 		}}, nil
 	})
 	sides := []string{string(store.OldMachine), string(store.NewMachine)}

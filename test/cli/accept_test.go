@@ -48,9 +48,15 @@ func TestAcceptShowsBothMachinesAndHasCaptureCarryOutWhatWasDecided(t *testing.T
 func TestAnAcceptedSideThatCaptureHasNotSeenYetIsNotAskedForAgain(t *testing.T) {
 	quarantined(t, "accept-twice")
 	nodekeep.WithoutCapture(t, func() {
-		run(t, "accept", "accept-twice", "--machine", "old", "--yes").RequireDone(t)
-		assert.Contains(t, run(t, "accept", "accept-twice", "--machine", "old").RequireDone(t).Out, "was accepted before")
-		run(t, "accept", "accept-twice", "--machine", "new", "--yes").RequireDone(t)
+		accepts := func(args ...string) string {
+			a := run(t, append([]string{"accept", "accept-twice", "--machine"}, args...)...)
+			assert.Zero(t, a.Code, a.ErrOut)
+			assert.Regexp(t, `^No capture has led for \d+s, so nothing is carried out until one does.\n$`, a.ErrOut)
+			return a.Out
+		}
+		accepts("old", "--yes")
+		assert.Contains(t, accepts("old"), "was accepted before")
+		accepts("new", "--yes")
 	})
 	eventually(t, "accept-twice", func(r record.Record) bool { return r.Quarantined == nil && r.Items()["rack"] == "r2" })
 }
