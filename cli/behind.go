@@ -66,33 +66,33 @@ func (c *cluster) awaitControllers(ctx context.Context, patience time.Duration) 
 	if c.followed.Generation == 0 {
 		return nil
 	}
-	in := c.followed
-	behind, err := c.behind(ctx, in, verifyName)
-	if err != nil || len(behind) == 0 {
-		return nil // sayBehind has said what is not known
+	if behind, err := c.behind(ctx, c.followed, verifyName); err == nil && len(behind) > 0 {
+		return c.awaitRead(ctx, behind, patience)
 	}
+	return nil // sayBehind has said what is not known
+}
+
+// awaitRead waits until these controllers, which are behind, have read the policy.
+func (c *cluster) awaitRead(ctx context.Context, behind []string, patience time.Duration) error {
 	c.say("Waiting up to %s until it is read.", patience)
-	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
 		now, err := c.policyInForce(ctx, c.gate)
-		if err != nil {
-			return false, nil
-		}
-		if in = now; in.Generation != c.followed.Generation || in.UID != c.followed.UID {
+		if err == nil && (now.Generation != c.followed.Generation || now.UID != c.followed.UID) {
 			return false, errPolicyChanged
 		}
-		still, err := c.behind(ctx, in, verifyName)
-		if err == nil {
-			behind = still
+		if err == nil { // else it is tried again
+			var still []string
+			if still, err = c.behind(ctx, now, verifyName); err == nil {
+				behind = still
+			}
 		}
-		return err == nil && len(still) == 0, nil
+		return len(behind) == 0, nil
 	})
 	switch {
-	case errors.Is(err, errPolicyChanged):
+	case errors.Is(err, errPolicyChanged), ctx.Err() != nil:
 		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case err != nil:
-		c.say("%s Until then, the Node is checked by the policy of before.", in.BehindSentence(behind))
+		c.say("%s Until then, the Node is checked by the policy of before.", c.followed.BehindSentence(behind))
 	}
 	return nil
 }

@@ -169,6 +169,8 @@ func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 shows the report of the last attempt that did not pass until its retention is over. The report stays also after the
 Node is open, or deleted. A worker runs on the Node that it checks, so its report is the Node's own word.
 
+Of a verified Node it names the profile, and the generation of the policy under which the Node passed.
+
 Where the profile removes Nodes that fail, it says why the Node is not removed yet. For 24 hours it says when the Node
 was removed, and by which kind of onFailure.`,
 		Example: `
