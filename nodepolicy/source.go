@@ -89,7 +89,7 @@ func (s *Source) InForce() (p policy.Policy, generation int64) {
 	if now.from == object && now.trouble == nil {
 		generation = now.generation
 	}
-	return now.policy, generation
+	return now.policy.Suspending(s.Emergency()), generation
 }
 
 // Known reports whether it is known what is in force.
