@@ -1,14 +1,17 @@
 package doctor
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestANodeOnWhichAnotherClientUndoesWhatCaptureSetsIsFound(t *testing.T) {
@@ -31,4 +34,14 @@ func TestANodeOnWhichAnotherClientUndoesWhatCaptureSetsIsFound(t *testing.T) {
 	require.NoError(t, err)
 	isHealthy(t)
 	do(t, "kubectl -n default delete event "+name)
+}
+
+func TestThatNothingIsInstalledIsOneRowWithTheCommandToInstallIt(t *testing.T) {
+	empty := harness.ForTest(t, harness.Options{})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, empty.Admin()))
+	a := nodekeep.Shell(t, kubeconfig, "", "nodekeep doctor")
+	assert.Equal(t, 1, a.Code, a.ErrOut)
+	assert.Equal(t, "1 finding, 0 unknown\n", a.ErrOut)
+	assert.Equal(t, golden(t, "nothing-installed", func() string { return a.Out }), a.Out)
 }
