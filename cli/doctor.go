@@ -59,10 +59,10 @@ STATUS is ok, or the worst of what a check has found:
 Below, each finding is shown with its object and its remedy. The exit code is 1 if anything was found or is unknown.
 
 Nothing is changed. The ClusterRoles nodekeep-operator, nodekeep-operator-namespaced and nodekeep-operator-events are
-enough: the dry runs take the right to create nodes. The certificate is that which the webhook shows in its answers to them, so no Secret is
-read. If it does not answer, the Secret is read, where you may. Labels and taints that the policy does not keep are
-listed as notes. So are facts that rules ask for and no Node has. What nodekeep consists of is compared with the
-manifests of this build: run the nodekeep of the installed version.`,
+enough: the dry runs take the right to create nodes. The certificate is that which the webhook shows in its answers to
+them, so no Secret is read. If it does not answer, the Secret is read, where you may. Labels and taints that the policy
+does not keep are listed as notes. So are facts that rules ask for and no Node has. What nodekeep consists of is compared
+with the manifests of this build: run the nodekeep of the installed version.`,
 		Example: `
 			# Everything
 			nodekeep doctor

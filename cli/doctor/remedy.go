@@ -127,7 +127,7 @@ func (s Seen) nothingInstalled() bool {
 // install installs nodekeep.
 func (s Seen) install() Remedy {
 	namespace := cmp.Or(s.Namespace, manifests.Namespace)
-	return advice("Install it, in a checkout, with the repository of your image. If it is installed in another namespace, --namespace says which:",
+	return advice("Install it, in a checkout, with the repository of your image:",
 		"helm install nodekeep manifests/chart --namespace "+namespace+" --create-namespace --set image.repository=registry.example.com/nodekeep --wait")
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,6 +200,10 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 
 func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 	own.RegisterNode(t, tainted("planned", "nodekeep.dev/unverified:NoSchedule"))
+	assert.NotContains(t, own.Command(t, "", "", "uninstall", "--dry-run").Out, "Leases", "no process has run yet")
+	leases := own.Admin.CoordinationV1().Leases(harness.Namespace)
+	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: capture.LeaseName}}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	shows := func(plan string) {
 		t.Helper()
 		assert.Regexp(t, `Nodes behind the gate: +1 \(planned\)`, plan)
@@ -231,6 +236,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 	assert.Contains(t, agreed.Out, "RoleBinding nodekeep-gate: deleted")
 	assert.Empty(t, own.GatedNodes(t))
 	own.DeleteNode(t, "planned")
+	require.NoError(t, leases.Delete(t.Context(), capture.LeaseName, metav1.DeleteOptions{}), "it stays")
 	require.NoError(t, own.Reapply(t.Context()))
 	own.WaitGating(t, true)
 }

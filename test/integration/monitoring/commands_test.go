@@ -145,7 +145,7 @@ func showsWhatItIsAbout(t *testing.T, nodekeep *harness.Installation) {
 			assert.True(t, known, "%s: nothing is known of what %q shows", a.Alert, line)
 		}
 	}
-	assert.Len(t, tried, len(shows), "what no alert names is shown in vain")
+	assert.Len(t, tried, len(shows), "each of them is in an alert")
 }
 
 // findsTheLargestRecord types a line that pipes, as it stands.
