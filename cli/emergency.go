@@ -117,10 +117,10 @@ though they were not verified.`,
 		if dryRun {
 			return needed
 		}
+		for _, object := range (&stopping{cluster: c}).declaring() { // also what is there, and declares nothing
+			needed = append(needed, object.to)
+		}
 		if end {
-			for _, object := range (&stopping{cluster: c}).declaring() {
-				needed = append(needed, object.to)
-			}
 			return needed
 		}
 		for _, resource := range []string{"roles", "rolebindings"} {

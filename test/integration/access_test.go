@@ -49,6 +49,8 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"read the gate policy":        {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies", Name: "nodekeep-gate"},
 		"list policies":               {Verb: "list", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"},
 		"read the gate's off switch":  {Verb: "get", Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: harness.Namespace, Name: "nodekeep-gate"},
+		"declare an emergency":        {Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: harness.Namespace},
+		"end an emergency":            {Verb: "delete", Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: harness.Namespace, Name: "nodekeep-emergency"},
 		"bind roles":                  {Verb: "create", Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"},
 		"impersonate":                 {Verb: "impersonate", Resource: "users", Name: "system:admin"},
 		"read Events of the release":  {Verb: "list", Resource: "events", Namespace: harness.Namespace},

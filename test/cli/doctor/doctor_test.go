@@ -74,7 +74,7 @@ func TestAnObjectThatSaysSomethingElseIsFoundAndThePrintedCommandsPutItRight(t *
 			{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"},
 			{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":10},
 			{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"pool":"a"}}},
-			{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"some","expression":"object.metadata.name != \"a\""}]}`},
+			{"op":"replace","path":"/webhooks/0/matchConditions/0/name","value":"some"}`},
 		"gate-policy-fails-closed":  {"mutatingadmissionpolicy nodekeep-gate", failsClosed},
 		"guard-policy-fails-closed": {"validatingadmissionpolicy nodekeep-guard", failsClosed},
 	} {
