@@ -1,0 +1,77 @@
+package trial
+
+import (
+	"regexp"
+	"strings"
+)
+
+// row is a row of a table, by the names of its columns.
+type row map[string]string
+
+var (
+	betweenCells = regexp.MustCompile(`\s{2,}`)
+	heading      = regexp.MustCompile(`^[A-Z][A-Z ]*$`)
+)
+
+// rowsOf are the rows of all tables in a text that have these columns. A table begins with its heading, in capital letters, and ends with an empty
+// line.
+func rowsOf(text string, columns ...string) (rows []row) {
+	var names []string
+	for line := range strings.Lines(text) {
+		cells := betweenCells.Split(strings.TrimSpace(line), -1)
+		switch {
+		case strings.TrimSpace(line) == "":
+			names = nil
+		case names == nil && isHeading(cells):
+			names = cells
+		case names != nil && len(cells) == len(names):
+			r := row{}
+			for i, name := range names {
+				r[name] = cells[i]
+			}
+			if r.has(columns) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
+}
+
+func (r row) has(columns []string) bool {
+	for _, column := range columns {
+		if _, has := r[column]; !has {
+			return false
+		}
+	}
+	return true
+}
+
+func isHeading(cells []string) bool {
+	for _, cell := range cells {
+		if !heading.MatchString(cell) {
+			return false
+		}
+	}
+	return len(cells) > 1
+}
+
+// factOf is the value of a line such as "Status:   Present"; "" where there is none.
+func factOf(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, is := strings.CutPrefix(line, name+":"); is {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// cell is a value as tables show it.
+func cell(value string, has bool) string {
+	switch {
+	case !has:
+		return "-"
+	case value == "":
+		return `""`
+	}
+	return value
+}
