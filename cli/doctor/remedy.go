@@ -51,16 +51,18 @@ func releaseOf(object *unstructured.Unstructured) release {
 	return r
 }
 
-// upgrade is a command that installs the release anew with its values and with these ones. There is none where no release is known.
-func (r release) upgrade(values ...string) (commands []string) {
+// upgrade is a command that installs the release anew with the values of its file. There is none where no release is known.
+func (r release) upgrade() (commands []string) {
 	if r.name == "" {
 		return nil
 	}
-	command := "helm upgrade " + r.name + " manifests/chart --namespace " + r.namespace + " --reset-then-reuse-values"
-	for _, value := range values {
-		command += " --set " + value
-	}
-	return []string{command}
+	return []string{"helm upgrade " + r.name + " manifests/chart --namespace " + r.namespace + " --reset-values --values values.yaml"}
+}
+
+// upgrade is that of the release which the objects belong to; there is no such command where none is known.
+func (s Seen) upgrade() []string {
+	r, _ := s.helm()
+	return r.upgrade()
 }
 
 // reinstall puts back what the manifests hold.
@@ -84,16 +86,10 @@ func (s Seen) reapply() Remedy {
 
 // reinstallVerify puts back what belongs to verification. The other manifests contain nothing of it.
 func (s Seen) reinstallVerify() Remedy {
-	if _, is := s.helm(); is {
-		return advice("Run helm upgrade again, in a checkout of the installed version:", s.enableVerify()...)
+	if r, is := s.helm(); is {
+		return advice("Set verify.enabled to true in values.yaml, and run helm upgrade, in a checkout of the installed version:", r.upgrade()...)
 	}
 	return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
-}
-
-// enableVerify installs what verifies Nodes; there is no such command where no Helm release is known.
-func (s Seen) enableVerify() []string {
-	r, _ := s.helm()
-	return r.upgrade("verify.enabled=true")
 }
 
 // scaleUp is for a process whose Deployment is scaled to nothing. With Helm the number is a value, which the next upgrade sets again.
@@ -103,8 +99,7 @@ func (s Seen) scaleUp(component, object string) Remedy {
 		replicas = 2
 	}
 	if r, is := s.helm(); is {
-		value := fmt.Sprintf("%s.replicas=%d", component, replicas)
-		return advice("Scale it up again by the value "+value+":", r.upgrade(value)...)
+		return advice(fmt.Sprintf("Scale it up again: set %s.replicas to %d in values.yaml, and run helm upgrade:", component, replicas), r.upgrade()...)
 	}
 	return advice("Scale it up again:", s.kubectl("scale %s --replicas=%d", object, replicas))
 }
@@ -127,8 +122,8 @@ func (s Seen) nothingInstalled() bool {
 // install installs nodekeep.
 func (s Seen) install() Remedy {
 	namespace := cmp.Or(s.Namespace, manifests.Namespace)
-	return advice("Install it, in a checkout, with the repository of your image:",
-		"helm install nodekeep manifests/chart --namespace "+namespace+" --create-namespace --set image.repository=registry.example.com/nodekeep --wait")
+	return advice("Install it, in a checkout. values.yaml has the repository of your image (image.repository):",
+		"helm install nodekeep manifests/chart --namespace "+namespace+" --create-namespace --values values.yaml --wait")
 }
 
 // called matches where the name of the program begins in a command line.

@@ -63,8 +63,8 @@ func judgeVerification(seen Seen) answer {
 	switch profiles := seen.Profiles().All(); {
 	case seen.verify().Absent && len(profiles) > 0:
 		a.find(Error, verifyObject,
-			advice("The policy has profiles, so set verify.enabled=true (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
-				append(seen.enableVerify(), seen.untaint()...)...), "it does not exist: "+unverified)
+			advice("The policy has profiles, so set verify.enabled to true in values.yaml (helm upgrade). Or remove the profiles from the policy, and their taints from the Nodes:",
+				append(seen.upgrade(), seen.untaint()...)...), "it does not exist: "+unverified)
 		return a
 	case seen.verify().Absent:
 		a.ok = "off"
@@ -138,7 +138,7 @@ func (s Seen) judgeChecksNamespace(a *answer) {
 		a.find(Error, object, s.reinstallVerify(), "it does not exist"+unstarted)
 	case !namespace.Found:
 	case namespace.Value.DeletionTimestamp != nil:
-		a.find(Error, object, advice("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.enableVerify()...),
+		a.find(Error, object, advice("Wait until it is deleted, then apply again what nodekeep was installed from (or run helm upgrade).", s.upgrade()...),
 			"it is being deleted"+unstarted)
 	case namespace.Value.Labels[podSecurity] != restricted:
 		a.find(Warning, object, advice("Set the shipped value:", fmt.Sprintf("kubectl label namespace %s --overwrite %s=%s", name, podSecurity, restricted)),
