@@ -87,8 +87,14 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		opens("by-its-kubelet")
 		assert.NotContains(t, own.Node(t, "by-its-kubelet").Labels, "nodekeep.dev/verified")
 
-		said := own.Command(t, "", "", "verify", "list")
-		assert.Contains(t, said.ErrOut, "An emergency was declared")
+		for _, line := range []string{"verify list", "verify show later", "gate list", "explain later"} {
+			said := own.Command(t, "", "", strings.Fields(line)...)
+			assert.Equal(t, 0, said.Code, line)
+			assert.Contains(t, said.ErrOut, "An emergency was declared", line)
+		}
+		doctor := own.Command(t, "", "", "doctor")
+		assert.Contains(t, doctor.Out, "warning (emergency): rolebinding/nodekeep-emergency: an emergency was declared")
+		assert.Contains(t, doctor.Out, "no Node is gated in an emergency")
 		denied := own.Command(t, "", "", "verify", "run", "later", "--yes")
 		assert.Equal(t, 3, denied.Code)
 		assert.Contains(t, denied.ErrOut, "during an emergency no Node is verified")
