@@ -61,8 +61,8 @@ Below, each finding is shown with its object and its remedy. The exit code is 1 
 Nothing is changed. The ClusterRoles nodekeep-operator, nodekeep-operator-namespaced and nodekeep-operator-events are
 enough: the dry runs take the right to create nodes. The certificate is that which the webhook shows in its answers to
 them, so no Secret is read. If it does not answer, the Secret is read, where you may. Labels and taints that the policy
-does not keep are listed as notes. So are facts that rules ask for and no Node has. What nodekeep consists of is compared
-with the manifests of this build: run the nodekeep of the installed version.`,
+does not keep are listed as notes. So are facts that rules ask for and no Node has. What nodekeep consists of is
+compared with the manifests of this build: run the nodekeep of the installed version.`,
 		Example: `
 			# Everything
 			nodekeep doctor

@@ -41,7 +41,8 @@ func TestWhatRulesAskForIsUnknownWhereNodesAre(t *testing.T) {
 			s.accepts(map[string]string{store.AcceptedPolicy: inJSON(t, gpus), store.RulesInForce: in.RulesHash()})
 			s.Nodes = NotKnown[Nodes](Unknown{Why: "jane may not list nodes", Remedy: advice("Ask for the right.")})
 		}, []string{
-			"label-rules: unknown: : jane may not list nodes", "gated-nodes: unknown: : jane may not list nodes", "claimed-keys: unknown: : jane may not list nodes",
+			"label-rules: unknown: : jane may not list nodes", "gated-nodes: unknown: : jane may not list nodes",
+			"closed-nodes: unknown: : jane may not list nodes", "paused-items: unknown: : jane may not list nodes", "claimed-keys: unknown: : jane may not list nodes",
 			"not-kept: unknown: : jane may not list nodes", "verification: unknown: ...",
 		}},
 	})

@@ -199,7 +199,7 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 		"DaemonSets are waited for": {policy: enforces, node: change(nodeToVerify(gpu), func(n *corev1.Node) {
 			n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 		}), writes: true, done: "taint " + other + " added; the controller starts an attempt once the DaemonSets that profile gpu waits for are Ready on the Node"},
-		"a resource is waited for":          {policy: enforces, node: nodeToVerify(gpu), writes: true, done: "taint " + other + " added; no attempt starts yet: the profile waits for a resource: the Node has 0 of nvidia.com/gpu, and must have 1; look at the device plugin, or change `wait.allocatable`"},
+		"a resource is waited for":          {policy: enforces, node: nodeToVerify(gpu), writes: true, done: "taint " + other + " added; no attempt starts yet: the profile waits for a resource: the Node does not report nvidia.com/gpu, and must have 1; look at the device plugin, or change `wait.allocatable`"},
 		"its deadline is over, of the Node": {policy: enforces, node: change(nodeToVerify(gpu, other), func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a resource"},
 		"a condition is waited for":         {policy: waits, node: nodeToVerify(nil, byDefault), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a condition: the Node has no condition Warm; look at the agent that sets the condition, or change `wait.conditions`"},
 		"there are no checks, and it holds": {policy: waits, node: change(nodeToVerify(nil, byDefault), func(n *corev1.Node) {

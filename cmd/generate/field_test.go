@@ -15,7 +15,7 @@ import (
 func copyOf(t *testing.T, root string) (to string) {
 	t.Helper()
 	to = t.TempDir()
-	for _, from := range []string{"go.mod", "go.sum", "api", "policy", "classify", "governance", "verify", "inventory", "record", "manifests"} {
+	for _, from := range []string{"go.mod", "go.sum", "api", "policy", "classify", "governance", "verify", "inventory", "quantity", "record", "manifests"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, from), func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -25,14 +25,14 @@ type Step struct {
 	Code   int      `json:"code,omitempty"`
 	Says   []string `json:"says,omitempty"`
 	Unsaid []string `json:"unsaid,omitempty"`
-	// Until is set where the step waits for something that happens by itself: the command is repeated until all of the above holds.
+	// Until is set where the step waits for something that happens by itself. The command is repeated until all of the above holds.
 	Until bool `json:"until,omitempty"`
 }
 
 //go:embed jobs.yaml
 var jobs []byte
 
-// Jobs are the jobs of the trial, in their order: each goes on with the cluster that the one before it has left.
+// Jobs are the jobs of the trial, in their order. Each goes on with the cluster that the one before it has left.
 func Jobs() ([]Job, error) {
 	var all []Job
 	if err := yaml.UnmarshalStrict(jobs, &all); err != nil {
@@ -65,7 +65,7 @@ func contains(text, sentence string) bool {
 }
 
 // Statements are the nodekeep commands of a line of a shell, each as words without its flags, for [Untrue]. It is nil where the line holds another
-// program, a pipe or a flag that takes a value: what is printed is then not the command's alone.
+// program, a pipe or a flag that takes a value. What is printed is then not the command's alone.
 func (s Step) Statements() []string {
 	words := strings.Fields(s.Run)
 	if len(words) == 0 || words[0] != "nodekeep" || strings.ContainsAny(s.Run, "|;&$'\"\n") || slices.ContainsFunc(words, func(word string) bool {

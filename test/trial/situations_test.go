@@ -153,7 +153,7 @@ func read(t *testing.T) State {
 	return state
 }
 
-// allIsWell waits until every process follows the policy and somebody leads.
+// allIsWell waits until every process follows the policy and one capture leads.
 func allIsWell(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -45,7 +45,7 @@ var statements = []statement{
 	{"which processes have not read the policy", nil, wrongFollowers},
 }
 
-// Untrue names each statement of a command that is true in none of these states, which the API server had while the command ran. It is empty if the
+// Untrue names each statement of a command that is true in none of these states. The API server had them while the command ran. It is empty if the
 // command said nothing untrue.
 func Untrue(said Said, states ...State) []string {
 	var untrue []string
