@@ -149,15 +149,17 @@ func (c *cluster) nodekeep(command string) string {
 func (c *cluster) declaration(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
 	rbac := c.client.RbacV1()
 	binding, err = rbac.RoleBindings(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		binding, err = nil, nil
-	} else if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		binding = nil
+	case err != nil:
 		return nil, nil, c.failed(c.toEmergency("rolebindings"), err)
 	}
 	role, err = rbac.Roles(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		role, err = nil, nil
-	} else if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		role = nil
+	case err != nil:
 		return nil, nil, c.failed(c.toEmergency("roles"), err)
 	}
 	return role, binding, nil

@@ -81,11 +81,12 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 
 // wouldForget shows a plan that is not carried out.
 func (c *cluster) wouldForget(state view.NodeState, plan view.Forgetting) error {
+	shown := plan.Document(c.now())
 	if state.Unreadable != nil {
 		c.say("%v\nThe record of Node %q would be deleted as it is.", state.Unreadable, state.Name)
-		return nil
+		shown = view.Document{}
 	}
-	if err := (&output{format: formatTable}).document(c.Out, plan.Document(c.now())); err != nil {
+	if err := (&output{format: formatTable}).document(c.Out, shown); err != nil {
 		return err
 	}
 	c.say("Nothing was changed (dry run).")

@@ -141,7 +141,7 @@ func TestAttributesThatNoNodeHasAreMissing(t *testing.T) {
 		"no Node":                    {"", []string{"model", "rack"}},
 		"one has all":                {`{"name":"a","attributes":{"model":"m","rack":"r"}},{"name":"b"}`, nil},
 		"each has another":           {`{"name":"a","attributes":{"model":"m"}},{"name":"b","attributes":{"rack":"r"}}`, nil},
-		"one is misspelt":            {`{"name":"a","attributes":{"modle":"m","rack":"r"}}`, []string{"model"}},
+		"one is misspelt":            {`{"name":"a","attributes":{"nodel":"m","rack":"r"}}`, []string{"model"}},
 		"one is empty":               {`{"name":"a","attributes":{"model":"","rack":"r"}}`, []string{"model"}},
 		"one is wrong, but is there": {`{"name":"a","attributes":{"model":7,"rack":"r"}}`, nil},
 		"in an entry that is wrong":  {`{"name":"a","other":7,"attributes":{"model":"m","rack":"r"}}`, []string{"model", "rack"}},

@@ -67,14 +67,14 @@ func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
 }
 
 func TestAttributesThatRulesAskForAndAnInventoryLacksAreNamed(t *testing.T) {
-	p := load(t, `labels: {rules: [{name: rack, when: {inventory: {cmdb.modle: "R7*"}}, set: {example.com/rack: "{inventory.cmdb.rack}", example.com/row: "{inventory.late.row}"}}]}
+	p := load(t, `labels: {rules: [{name: rack, when: {inventory: {cmdb.rakc: "R7*"}}, set: {example.com/rack: "{inventory.cmdb.rack}", example.com/row: "{inventory.late.row}"}}]}
 inventory:
-- {name: cmdb, file: /var/run/nodekeep/a, attributes: [rack, modle, unused]}
+- {name: cmdb, file: /var/run/nodekeep/a, attributes: [rack, rakc, unused]}
 - {name: late, file: /var/run/nodekeep/b, attributes: [row]}
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
 	for source, note := range map[string]capture.InventoryNote{
-		"cmdb": {InForce: "aa", Nodes: 10, Missing: []string{"modle", "unused"}},
+		"cmdb": {InForce: "aa", Nodes: 10, Missing: []string{"rakc", "unused"}},
 		"late": {Missing: []string{"row"}},
 	} {
 		content, err := json.Marshal(note)
@@ -83,6 +83,6 @@ inventory:
 	}
 	missing := MissingAttributes(p, notes)
 	require.Len(t, missing, 1, "what no rule asks for, and what is not known, is none")
-	assert.Equal(t, "rule rack asks for inventory.cmdb.modle, which inventory cmdb has of none of its Nodes (10)", missing[0].What)
+	assert.Equal(t, "rule rack asks for inventory.cmdb.rakc, which inventory cmdb has of none of its Nodes (10)", missing[0].What)
 	assert.Empty(t, MissingAttributes(p, nil))
 }

@@ -46,7 +46,7 @@ func RunOf(node *corev1.Node, p policy.Policy, now time.Time) (Run, error) {
 	was, after := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
 	run := Run{Change: capture.Change{ByClient: true}, Same: profile.Taint.ToString()}
 	var progress verify.Progress
-	begun := "" // what this command did
+	var begun string // what this command did
 	switch {
 	case profile.Reports():
 		run.Same, run.Question = profile.Name, fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
@@ -104,12 +104,11 @@ func nextStep(node verify.Node, p policy.Policy, now time.Time) string {
 	var action verify.Action
 	for range 4 { // what it notes and shows comes before the next step
 		action = verify.Plan(seen, p.Verify(), verify.Cluster{Gate: string(p.Gate())}, now)
-		if action.Do == verify.DoNote {
+		switch action.Do {
+		case verify.DoNote:
 			node.Annotation = action.Progress.String()
-		} else if action.Do == verify.DoShow {
+		case verify.DoShow:
 			node.Verified, node.ShownAt = action.Show, now
-		} else {
-			break
 		}
 	}
 	when := "now"
