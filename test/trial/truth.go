@@ -217,7 +217,7 @@ func wrongExplanation(said Said, s State) []string {
 }
 
 // noneRuns is how a command says that no capture runs.
-var noneRuns = regexp.MustCompile(`(?i)no capture (runs|leads)`)
+var noneRuns = regexp.MustCompile(`(?i)no capture (runs|leads|has)`)
 
 func wrongVerification(said Said, s State) (wrong []string) {
 	closed := s.tainted(unverifiedKey)
@@ -342,17 +342,14 @@ func (s Said) judges() bool {
 	return s.is("explain") || s.is("diff") || s.is("verify", "list") || s.is("verify", "show") || s.is("gate", "list") || s.is("doctor")
 }
 
-var (
-	emergency   = regexp.MustCompile(`(?i)\bemergency\b`)
-	noEmergency = regexp.MustCompile(`(?i)\bno emergency\b`)
-)
+// emergency is how a command says that there is one.
+var emergency = regexp.MustCompile(`(?i)emergency (was|is) declared`)
 
 func wrongEmergency(said Said, s State) []string {
 	if said.is("emergency") || !said.judges() || said.is("diff") || said.is("verify", "show") {
 		return nil
 	}
-	says := emergency.MatchString(noEmergency.ReplaceAllString(said.Text, ""))
-	switch {
+	switch says := emergency.MatchString(said.Text); {
 	case s.Emergency && !says:
 		return []string{"there is one, and it does not say so"}
 	case !s.Emergency && says:
@@ -361,13 +358,14 @@ func wrongEmergency(said Said, s State) []string {
 	return nil
 }
 
-var lastGood = regexp.MustCompile(`(?i)last good`)
+// lastGood is how a command says that it does not go by the NodePolicy.
+var lastGood = regexp.MustCompile(`what was accepted last|the default policy is in force`)
 
 func wrongPolicy(said Said, s State) []string {
 	if !said.judges() {
 		return nil
 	}
-	switch says := lastGood.MatchString(said.Text); {
+	switch says := lastGood.MatchString(strings.Join(strings.Fields(said.Text), " ")); {
 	case s.Invalid() && !says:
 		return []string{"the policy cannot be used, and it does not say so"}
 	case !s.Invalid() && says:

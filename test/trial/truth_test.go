@@ -80,10 +80,10 @@ func TestTheCheckerFindsWhatIsNotTrue(t *testing.T) {
 		"doctor ends well":      {command: []string{"doctor"}, text: "all is well", change: func(s *State) { s.Pods[captureProcess] = nil }, untrue: 1},
 		"a wrong count":         {command: []string{"doctor"}, text: "CHECK         STATUS   WHAT\ngated-nodes   ok       0 of 2 Nodes are behind the gate\n", untrue: 1},
 		"an emergency, unsaid":  {command: []string{"explain", "a"}, change: emergency, untrue: 1},
-		"an emergency, said":    {command: []string{"explain", "a"}, text: "There is an emergency.", change: emergency},
-		"no emergency":          {command: []string{"explain", "a"}, text: "There is an emergency.", untrue: 1},
+		"an emergency, said":    {command: []string{"explain", "a"}, text: "An emergency was declared 3s ago.", change: emergency},
+		"no emergency":          {command: []string{"explain", "a"}, text: "An emergency was declared 3s ago.", untrue: 1},
 		"an invalid policy":     {command: []string{"explain", "a"}, change: invalid, untrue: 1},
-		"a valid one":           {command: []string{"explain", "a"}, text: "the last good policy", untrue: 1},
+		"a valid one":           {command: []string{"explain", "a"}, text: "what was accepted last stays in force", untrue: 1},
 		"not read, unsaid":      {command: []string{"explain", "a"}, change: behind, untrue: 1},
 		"all have read it":      {command: []string{"explain", "a"}, text: "not read yet by v", untrue: 1},
 	} {
