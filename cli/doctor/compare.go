@@ -44,7 +44,7 @@ func (s Seen) differences(object Object) []manifests.Difference {
 // mostPatched is how long a value may be in a command that operators read before they run it.
 const mostPatched = 100
 
-// remedy changes the one field, where that is a short command; pods are changed where they were installed from, which is what reapply does.
+// remedy changes the one field, where that is a short command. For pods it is reapply, which changes them where they were installed from.
 func (s Seen) remedy(object Object, d manifests.Difference, reapply Remedy) Remedy {
 	value, err := json.Marshal(d.Shipped)
 	switch {

@@ -12,12 +12,12 @@ func (s Seen) emergency() bool {
 	return nodepolicy.Declaration{Bound: nodepolicy.Binds(s.EmergencyBinding.Value), Granted: nodepolicy.Grants(s.EmergencyRole.Value)}.Holds()
 }
 
-// declareEmergency is the command that declares an emergency. Repeated, it deletes what gates Nodes all the same.
+// declareEmergency is the command that declares an emergency. Where the API server cannot see one, it deletes what gates Nodes.
 const declareEmergency = "nodekeep emergency"
 
 // unseenEmergency adds that the API server goes on as if no emergency were declared, by what a dry run returned.
 func (a *answer) unseenEmergency(object, returned string) {
-	a.find(Error, object, advice("It may take some seconds. If it lasts, declare the emergency again, which deletes what gates Nodes:", declareEmergency),
+	a.find(Error, object, advice("It may take some seconds. If it lasts, declare the emergency again. What gates Nodes is then deleted where the API server cannot see an emergency:", declareEmergency),
 		"an emergency is declared, and the API server does not see it: %s", returned)
 }
 

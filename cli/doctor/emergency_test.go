@@ -53,7 +53,7 @@ func TestAnEmergencyThatTheAPIServerDoesNotSeeIsAnError(t *testing.T) {
 		change func(*Seen)
 		want   string
 	}{
-		"the gate is put on":            {judgeGateInForce, func(*Seen) {}, "a dry-run creation of a Node returns behind the gate, nodekeep.dev/restoring"},
+		"the gate is added":             {judgeGateInForce, func(*Seen) {}, "a dry-run creation of a Node returns behind the gate, nodekeep.dev/restoring"},
 		"the webhook is called":         {judgeAnswers, func(*Seen) {}, "3 of 3 dry-run creations of a Node return with the webhook's stamp"},
 		"some API servers call it":      {judgeAnswers, func(s *Seen) { s.Named = Found([]corev1.Node{{}, stamped}) }, "1 of 2 dry-run creations of a Node return with the webhook's stamp"},
 		"what was asked is not known":   {judgeAnswers, func(s *Seen) { s.Named = NotKnown[[]corev1.Node](Unknown{Why: "you may not"}) }, ""},
