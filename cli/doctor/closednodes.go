@@ -43,12 +43,13 @@ func (n *Nodes) SeeClosed(node *corev1.Node, by Closing, now time.Time) {
 // tooLong says why a Node has been closed for longer than it may. It is empty for an open Node, and for one that waits as its profile documents.
 func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (why string) {
 	age := now.Sub(node.CreationTimestamp.Time)
+	gated := by.Gate.On(node.Spec.Taints) && age > n.After
 	held := len(tainted(node, by.Keys)) > 0
 	profile, selected := by.Profiles.For(node.Labels)
 	switch since := closedSince(node); {
-	case by.Quarantined && age > n.After:
+	case gated && by.Quarantined:
 		return "its record waits for a decision"
-	case by.Gate.On(node.Spec.Taints) && age > n.After:
+	case gated:
 		return "behind the gate for " + duration.HumanDuration(age)
 	case !held:
 		return ""
@@ -97,22 +98,24 @@ func judgeClosedNodes(seen Seen) answer {
 	nodes := seen.Nodes.Value
 	a.ok = fmt.Sprintf("0 of %d Nodes are closed for longer than they may be", nodes.All)
 	if closed := nodes.TooLong; closed.All > 0 {
+		lacks(&a, "", nodes.NotKept) // as the records, which show what a gated Node waits for
 		a.find(share(closed.All, nodes.All), "", advice("See what each waits for:", "nodekeep gate list", "nodekeep verify list", "nodekeep list"),
 			"%d of %d Nodes are closed for longer than they may be: %s", closed.All, nodes.All, listing(closed, "Nodes"))
 	}
 	return a
 }
 
-// judgePausedItems judges on which share of the Nodes capture has stopped correcting what another client undoes.
+// judgePausedItems judges on which share of the Nodes capture has stopped correcting what another client undoes. The Event of a fight is written once,
+// when it begins.
 func judgePausedItems(seen Seen) answer {
-	a := answer{ok: "nothing that capture sets was undone again and again within the last hour"}
+	a := answer{ok: "no fight over what capture sets began within the last hour; the metric nodekeep_capture_items_paused counts those that last"}
 	lacks(&a, "", seen.Paused)
 	lacks(&a, "", seen.Nodes)
 	if paused := seen.Nodes.Value.Paused; paused.All > 0 {
 		a.find(share(paused.All, seen.Nodes.Value.All), "",
 			advice("Stop the other client, or change the policy. The Events name the client and the label or taint:",
 				"kubectl get events -n "+eventsOfNodes+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),
-			"on %d of %d Nodes another client keeps undoing what capture sets, so capture sets it less and less often: %s",
+			"within the last hour another client undid again and again what capture sets on %d of %d Nodes, so capture sets it less and less often: %s",
 			paused.All, seen.Nodes.Value.All, listing(paused, "Nodes"))
 	}
 	return a

@@ -73,6 +73,23 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 				s.closes(false, gated("worker-2", time.Minute), unverifiedNode("worker-3", time.Minute, verify.Progress{}), &corev1.Node{})
 			}, nil,
 		},
+		"a Node without the gate waits for no decision about its record": { // check quarantine has it
+			func(s *Seen) {
+				open := gated("worker-1", time.Hour)
+				open.Spec.Taints = nil
+				s.closes(true, open)
+			}, nil,
+		},
+		"why a Node waits is not known without the records": {
+			func(s *Seen) {
+				s.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Why: "jane may not list configmaps", Remedy: advice("Ask for the right.")})
+				s.closes(false, gated("worker-1", time.Hour))
+			},
+			[]string{
+				"closed-nodes: warning: : 1 of 100 Nodes are closed for longer than they may be: worker-1 (behind the gate for 60m)",
+				"closed-nodes: unknown: : jane may not list configmaps", "not-kept: unknown: : jane may not list configmaps",
+			},
+		},
 		"attempts of other checks do not count": {
 			func(s *Seen) {
 				progress := stuckIn(s)
@@ -118,9 +135,16 @@ func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
 		seen.Nodes.Value.Paused.Add("worker-1")
 		got := found(t, seen)
 		if assert.Len(t, got, 1) {
-			assert.True(t, strings.HasPrefix(got[0], fmt.Sprintf("paused-items: %s: : on 1 of %d Nodes another client keeps undoing", severity, nodes)), got[0])
+			assert.True(t, strings.HasPrefix(got[0], fmt.Sprintf("paused-items: %s: : within the last hour another client undid again and again what capture sets on 1 of %d Nodes", severity, nodes)), got[0])
 		}
 	}
+}
+
+// The Event of a fight is written when it begins, so Events show nothing of an older one that lasts.
+func TestThatNothingIsPausedIsNotClaimedOfOlderFights(t *testing.T) {
+	ok := resultOf(t, Judge(healthy(t), nil), checkPausedItems).What
+	assert.Contains(t, ok, "began within the last hour")
+	assert.Contains(t, ok, "the metric nodekeep_capture_items_paused counts those that last")
 }
 
 func TestOnlyEventsOfTheLastHourShowWhatIsPaused(t *testing.T) {

@@ -44,16 +44,15 @@ func (s Seen) differences(object Object) []manifests.Difference {
 // mostPatched is how long a value may be in a command that operators read before they run it.
 const mostPatched = 100
 
-// remedy changes the one field, where that is a short command; pods are changed where they were installed from.
-func (s Seen) remedy(object Object, d manifests.Difference) Remedy {
+// remedy changes the one field, where that is a short command. For pods it is reapply, which changes them where they were installed from.
+func (s Seen) remedy(object Object, d manifests.Difference, reapply Remedy) Remedy {
 	value, err := json.Marshal(d.Shipped)
 	switch {
 	case err != nil || len(value) > mostPatched || strings.Contains(string(value), "'") || object.Shipped.GetKind() == "Deployment":
-		return s.reapply()
+		return reapply
 	case strings.HasPrefix(d.Path, "roleRef"): // no API server changes it
-		remedy := s.reapply()
-		remedy.Commands = append([]string{object.kubectl("delete", "")}, remedy.Commands...)
-		return remedy
+		reapply.Commands = append([]string{object.kubectl("delete", "")}, reapply.Commands...)
+		return reapply
 	case d.Shipped == nil:
 		return advice("Remove it:", object.kubectl("patch", ` --type=json -p='[{"op":"remove","path":"%s"}]'`, d.Pointer))
 	}

@@ -12,13 +12,22 @@ func (s Seen) emergency() bool {
 	return nodepolicy.Declaration{Bound: nodepolicy.Binds(s.EmergencyBinding.Value), Granted: nodepolicy.Grants(s.EmergencyRole.Value)}.Holds()
 }
 
+// declareEmergency is the command that declares an emergency. Where the API server cannot see one, it deletes what gates Nodes.
+const declareEmergency = "nodekeep emergency"
+
+// unseenEmergency adds that the API server goes on as if no emergency were declared, by what a dry run returned.
+func (a *answer) unseenEmergency(object, returned string) {
+	a.find(Error, object, advice("It may take some seconds. If it lasts, declare the emergency again. What gates Nodes is then deleted where the API server cannot see an emergency:", declareEmergency),
+		"an emergency is declared, and the API server does not see it: %s", returned)
+}
+
 // judgeEmergency judges whether an emergency is declared. So nobody forgets to end it.
 func judgeEmergency(seen Seen) answer {
 	a := answer{ok: "none is declared"}
 	binding, role := "rolebinding/"+manifests.EmergencyName, "role/"+manifests.EmergencyName
 	lacks(&a, role, seen.EmergencyRole)
 	lacks(&a, binding, seen.EmergencyBinding)
-	end := "nodekeep -n " + seen.Namespace + " emergency --end"
+	const end = "nodekeep emergency --end"
 	switch {
 	case seen.emergency():
 		a.find(Warning, binding, advice("Once nodekeep is well, end it. Its plan says which Nodes were not verified:", end+" --dry-run", end),
@@ -28,7 +37,7 @@ func judgeEmergency(seen Seen) answer {
 		if seen.EmergencyBinding.Found {
 			there = binding
 		}
-		a.find(Warning, there, advice("Delete it, or declare the emergency again:", end, "nodekeep -n "+seen.Namespace+" emergency --dry-run"),
+		a.find(Warning, there, advice("Delete it, or declare the emergency anew:", end, declareEmergency),
 			"of the two objects that declare an emergency, only %s is there, so none is declared", there)
 	}
 	return a

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/policy"
 )
 
 // declares has an emergency be declared, two hours ago.
@@ -34,7 +35,7 @@ func TestAnEmergencyIsAFindingUntilItIsEnded(t *testing.T) {
 	require.Len(t, found, 1)
 	assert.Equal(t, Warning, found[0].Severity)
 	assert.Contains(t, found[0].What, "declared 120m ago")
-	assert.Contains(t, found[0].Commands, "nodekeep -n nodekeep-system emergency --end")
+	assert.Contains(t, found[0].Commands, "nodekeep emergency --end")
 
 	// What it switches off is no error of its own.
 	seen.Unnamed, seen.Named = Found(&corev1.Node{}), Found([]corev1.Node{{}})
@@ -43,6 +44,46 @@ func TestAnEmergencyIsAFindingUntilItIsEnded(t *testing.T) {
 	seen.EmergencyRole = Absent[*rbacv1.Role]()
 	assert.NotEmpty(t, judgeGateInForce(seen).findings)
 	assert.NotEmpty(t, judgeAnswers(seen).findings)
+}
+
+func TestAnEmergencyThatTheAPIServerDoesNotSeeIsAnError(t *testing.T) {
+	stamped := corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.StampAnnotation: "{}"}}}
+	for name, test := range map[string]struct {
+		judge  func(Seen) answer
+		change func(*Seen)
+		want   string
+	}{
+		"the gate is added":             {judgeGateInForce, func(*Seen) {}, "a dry-run creation of a Node returns behind the gate, nodekeep.dev/restoring"},
+		"the webhook is called":         {judgeAnswers, func(*Seen) {}, "3 of 3 dry-run creations of a Node return with the webhook's stamp"},
+		"some API servers call it":      {judgeAnswers, func(s *Seen) { s.Named = Found([]corev1.Node{{}, stamped}) }, "1 of 2 dry-run creations of a Node return with the webhook's stamp"},
+		"what was asked is not known":   {judgeAnswers, func(s *Seen) { s.Named = NotKnown[[]corev1.Node](Unknown{Why: "you may not"}) }, ""},
+		"whether it gates is not known": {judgeGateInForce, func(s *Seen) { s.Unnamed = NotKnown[*corev1.Node](Unknown{Why: "you may not"}) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			declares(t, &seen)
+			test.change(&seen)
+			found := test.judge(seen).findings
+			require.Len(t, found, 1)
+			if test.want == "" {
+				assert.Equal(t, Lacking, found[0].Severity)
+				return
+			}
+			assert.Equal(t, Error, found[0].Severity)
+			assert.Equal(t, "an emergency is declared, and the API server does not see it: "+test.want, found[0].What)
+			assert.Equal(t, []string{"nodekeep emergency"}, found[0].Commands)
+		})
+	}
+}
+
+func TestCommandsOfAnEmergencyNameTheNamespaceOnce(t *testing.T) {
+	seen := healthy(t)
+	declares(t, &seen)
+	seen.Namespace = "elsewhere"
+	commandsOf := func() []string { return resultOf(t, Judge(seen, nil), checkEmergency).Findings[0].Commands }
+	assert.Equal(t, []string{"nodekeep emergency --end --dry-run -n elsewhere", "nodekeep emergency --end -n elsewhere"}, commandsOf())
+	seen.EmergencyRole = Absent[*rbacv1.Role]()
+	assert.Equal(t, []string{"nodekeep emergency --end -n elsewhere", "nodekeep emergency -n elsewhere"}, commandsOf())
 }
 
 func TestHalfOfAnEmergencyIsNone(t *testing.T) {

@@ -53,9 +53,6 @@ func judgeAnswers(seen Seen) answer {
 	if lacks(&a, "", seen.Named); !seen.Named.Found {
 		return a
 	}
-	if seen.emergency() {
-		return answer{ok: "the API server does not call it in an emergency; see " + checkEmergency}
-	}
 	stamped, gated := 0, 0
 	for _, node := range seen.Named.Value {
 		if _, is := node.Annotations[policy.StampAnnotation]; is {
@@ -66,6 +63,13 @@ func judgeAnswers(seen Seen) answer {
 		}
 	}
 	all := len(seen.Named.Value)
+	if seen.emergency() {
+		a.ok = "the API server does not call it in an emergency; see " + checkEmergency
+		if stamped > 0 {
+			a.unseenEmergency("", fmt.Sprintf("%d of %d dry-run creations of a Node return with the webhook's stamp", stamped, all))
+		}
+		return a
+	}
 	a.ok = fmt.Sprintf("%d of %d dry-run creations of a Node", stamped, all)
 	log := seen.logs(WebhookDeployment)
 	switch {
@@ -92,11 +96,16 @@ func judgeGateInForce(seen Seen) answer {
 	if lacks(&a, "", seen.Unnamed); !seen.Unnamed.Found {
 		return a
 	}
+	gated := seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints)
 	if seen.emergency() {
-		return answer{ok: "no Node is gated in an emergency; see " + checkEmergency}
+		a.ok = "no Node is gated in an emergency; see " + checkEmergency
+		if gated {
+			a.unseenEmergency(gatePolicyObject, "a dry-run creation of a Node returns behind the gate, "+string(seen.Gate()))
+		}
+		return a
 	}
 	a.ok = "a dry-run creation of a Node returns behind it"
-	if !seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints) {
+	if !gated {
 		a.find(Error, gatePolicyObject,
 			advice("What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:",
 				"kubectl get "+gatePolicyObject+" -o yaml"),

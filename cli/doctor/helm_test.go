@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,6 +61,46 @@ func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A release that has verification needs no other value to get back what another client changed; the upgrade may meet a conflict with that client.
+func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.T) {
+	const (
+		clusterRole = "clusterrole/nodekeep-verify"
+		binding     = "clusterrolebinding/nodekeep-verify"
+		another     = `[{"op":"replace","path":"/roleRef/name","value":"view"}]`
+	)
+	remedyOf := func(seen Seen) Remedy {
+		found := resultOf(t, Judge(seen, nil), checkVerification).Findings
+		require.NotEmpty(t, found)
+		return found[0].Remedy
+	}
+	for name, change := range map[string]func(*Seen){
+		"a field of its pods": func(s *Seen) { s.arg(verifyObject, "--gate-key=other") },
+		"a right":             func(s *Seen) { s.patch(t, clusterRole, `[{"op":"replace","path":"/rules","value":[]}]`) },
+		"what it binds":       func(s *Seen) { s.patch(t, binding, another) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			change(&seen)
+			for _, command := range remedyOf(seen).Commands {
+				assert.NotContains(t, command, "kubectl apply", "the manifests of nodekeep have nothing of verification")
+			}
+			assert.Contains(t, remedyOf(seen).Text, "verify.enabled=true", "it was installed otherwise")
+			seen.byHelm("keep", "apps")
+			change(&seen)
+			assert.Equal(t, seen.reapply().Text, remedyOf(seen).Text)
+			assert.Contains(t, remedyOf(seen).Commands, seen.upgrade()[0])
+		})
+	}
+	seen := healthy(t)
+	seen.byHelm("keep", "apps")
+	seen.remove(clusterRole)
+	assert.Contains(t, remedyOf(seen).Text, "Set verify.enabled to true")
+	seen = healthy(t)
+	seen.byHelm("keep", "apps")
+	seen.patch(t, binding, another)
+	assert.Equal(t, append([]string{"kubectl delete " + binding}, seen.upgrade()...), remedyOf(seen).Commands)
 }
 
 func TestARemedyNamesNoReleaseThatCannotExist(t *testing.T) {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
@@ -10,20 +11,46 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
+// holds has the NodePolicy say that capture has counted rules, and holds them.
+func (s *Seen) holds(rules string) {
+	s.Policy.Value.Object["status"] = map[string]any{"held": map[string]any{"rules": rules, "nodes": int64(40)}}
+}
+
+// What capture has not counted yet may be nothing to accept.
+func TestOnlyHeldRulesAreToBeAccepted(t *testing.T) {
+	seen := healthy(t)
+	seen.setPolicy(onePolicy)
+	seen.accepts(map[string]string{store.RulesInForce: "before"})
+	remedy := func() []string { return resultOf(t, Judge(seen, nil), "label-rules").Findings[0].Commands }
+	assert.Equal(t, []string{seen.logs(CaptureDeployment)}, remedy())
+	seen.holds(rulesOfOnePolicy(t))
+	assert.Equal(t, []string{"nodekeep policy accept " + rulesOfOnePolicy(t) + " --dry-run", "nodekeep policy accept " + rulesOfOnePolicy(t)}, remedy())
+}
+
 func TestFindingsOfRulesForLabels(t *testing.T) {
+	const only = "label-rules: warning: configmap/nodekeep-accepted: rules "
 	requireFindings(t, map[string]breakage{
 		"rules are neither in force nor accepted": {
 			func(s *Seen) {
 				s.setPolicy(onePolicy)
 				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"})
+				s.holds(rulesOfOnePolicy(t))
 			},
-			[]string{"label-rules: warning: configmap/nodekeep-accepted: rules " + rulesOfOnePolicy(t) + " of the policy only add labels: ..."},
+			[]string{only + rulesOfOnePolicy(t) + " of the policy only add labels, until nodekeep policy accept " + rulesOfOnePolicy(t)},
+		},
+		"capture has not counted them, but others": {
+			func(s *Seen) {
+				s.setPolicy(onePolicy)
+				s.accepts(map[string]string{store.RulesInForce: "before"})
+				s.holds("before")
+			},
+			[]string{only + rulesOfOnePolicy(t) + " of the policy only add labels, until capture has counted ..."},
 		},
 		"rules were removed from the policy and still count": {
 			func(s *Seen) {
 				s.accepts(map[string]string{store.RulesInForce: "before"})
 			},
-			[]string{"label-rules: warning: configmap/nodekeep-accepted: rules none of the policy only add labels: ..."},
+			[]string{only + "none of the policy only add labels, until capture has counted ..."},
 		},
 		"rules are accepted": {
 			func(s *Seen) {

@@ -30,6 +30,8 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	require.NoError(t, err)
 	if released {
 		seen.accepts(map[string]string{store.RulesInForce: p.RulesHash()})
+	} else {
+		seen.holds(p.RulesHash())
 	}
 	m := view.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {

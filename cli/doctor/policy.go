@@ -70,6 +70,7 @@ func judgePolicy(seen Seen) answer {
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
 	case seen.Policy.Found:
+		lacks(&a, policyObject, seen.Pods)
 		if behind := in.Behind(seen.Pods.Value); len(behind) > 0 {
 			a.find(Warning, policyObject, advice("Wait a minute. Then see why they do not read it:", seen.kubectl("logs --selector %s --prefix", PodSelector)),
 				"it is not in force everywhere: %s", in.BehindSentence(behind))
@@ -111,8 +112,7 @@ func judgeLabelRules(seen Seen) answer {
 	}
 	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
 	case state == rulesHeld:
-		a.find(Warning, acceptedObject, acceptRules(inForce),
-			"rules %s of the policy only add labels: they would remove or change labels on many Nodes, or capture has not looked at them yet", rules)
+		a.find(Warning, acceptedObject, seen.endHolding(inForce), "rules %s of the policy only add labels, %s", rules, seen.heldUntil())
 	case state == rulesAccepted:
 		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
 	case rules == policy.NoRules:
@@ -135,6 +135,23 @@ func (a *answer) missing(facts []view.MissingFact) {
 	if len(facts) > 0 {
 		a.ok += "; see the notes below"
 	}
+}
+
+// heldUntil says until when rules that are not in force only add labels.
+func (s Seen) heldUntil() string {
+	in, err := s.policyInForce()
+	if err != nil || !s.Accepted.Found {
+		return in.HeldUntil("")
+	}
+	return in.HeldUntil(s.Accepted.Value.Data[store.RulesAccepted])
+}
+
+// endHolding is how rules get in force that only add labels. Until capture has counted what they change, there is nothing to accept.
+func (s Seen) endHolding(p policy.Policy) Remedy {
+	if s.Policy.Found && text(s.Policy.Value.Object, "status", "held", "rules") == p.RulesHash() {
+		return acceptRules(p)
+	}
+	return advice("Wait a minute. Then see why capture does not count:", s.logs(CaptureDeployment))
 }
 
 // acceptRules is how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.

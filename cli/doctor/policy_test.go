@@ -65,6 +65,13 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			func(s *Seen) { s.follow(nil) },
 			[]string{"policy: warning: " + of + "it is not in force everywhere: Not read yet by nodekeep-capture-1, nodekeep-verify-1, nodekeep-webhook-1: the policy's generation 4."},
 		},
+		"which processes there are is not known": {
+			func(s *Seen) {
+				s.follow(map[string]any{webhookPod: int64(3)})
+				s.Pods = NotKnown[[]corev1.Pod](Unknown{Why: "you may not list pods", Remedy: Remedy{Text: "An administrator can grant it:"}})
+			},
+			[]string{"versions: unknown: : you may not list pods", "policy: unknown: " + of + "you may not list pods"},
+		},
 		"every process has read it": {
 			func(s *Seen) {
 				s.follow(map[string]any{webhookPod: int64(4), capturePod: int64(4), verifyPod: int64(4), "invented": int64(99)})

@@ -226,7 +226,7 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 		case difference.Path == entry(deletionHook): // an option of the chart
 			find(expected, s.leftOut(), "it has no webhook "+deletionHook)
 		default:
-			find(expected.but(difference), expected.correct(s, object, difference), difference.String())
+			find(expected.but(difference), s.remedy(object, difference, expected.reapply(s)), difference.String())
 		}
 	}
 }
@@ -302,21 +302,12 @@ func (e expectation) reinstall(s Seen) Remedy {
 	return s.reinstall()
 }
 
-// reapply is for the object of the expectation that was changed.
+// reapply is for the object of the expectation that was changed. With Helm, all of nodekeep is one release.
 func (e expectation) reapply(s Seen) Remedy {
-	if e.check == checkVerification {
+	if _, is := s.helm(); !is && e.check == checkVerification {
 		return s.reinstallVerify()
 	}
 	return s.reapply()
-}
-
-// correct sets what is different in the object of the expectation.
-func (e expectation) correct(s Seen, object Object, d manifests.Difference) Remedy {
-	remedy := s.remedy(object, d)
-	if e.check == checkVerification && slices.Equal(remedy.Commands, s.reapply().Commands) {
-		return s.reinstallVerify()
-	}
-	return remedy
 }
 
 // Gate is the key of the gate's taint, as its ConfigMap names it.
