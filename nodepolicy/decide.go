@@ -140,9 +140,10 @@ func (d Declaration) Holds() bool { return d.Bound && d.Granted }
 // captureAccount is the ServiceAccount whose right declares an emergency.
 const captureAccount = "nodekeep-capture"
 
-// Binds reports whether a RoleBinding is the one that declares an emergency; nil: there is none.
+// Binds reports whether a RoleBinding is the one that declares an emergency; nil: there is none. One that waits for a finalizer does, as for the API
+// server.
 func Binds(binding *rbacv1.RoleBinding) bool {
-	return binding != nil && binding.Name == manifests.EmergencyName && binding.DeletionTimestamp == nil &&
+	return binding != nil && binding.Name == manifests.EmergencyName &&
 		binding.RoleRef.Kind == "Role" && binding.RoleRef.Name == manifests.EmergencyName &&
 		slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
 			return subject.Kind == rbacv1.ServiceAccountKind && subject.Name == captureAccount && subject.Namespace == binding.Namespace
@@ -160,6 +161,3 @@ func Grants(role *rbacv1.Role) bool {
 	}
 	return role != nil && role.Name == manifests.EmergencyName && may("stop") && !may("continue")
 }
-
-// unread is what is known of one of these objects after such an error; nil: it is deleted. Only that it does not exist says anything.
-func unread(before bool, err error) bool { return before && err != nil && !apierrors.IsNotFound(err) }
