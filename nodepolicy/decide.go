@@ -36,7 +36,11 @@ type ruling struct {
 	from     origin
 	manifest []byte // what the policy was made of; nil: the defaults
 	trouble  error  // why the policy is not what the NodePolicy says; nil: it is, or nothing was ever accepted
+	unusable bool   // none of the copies that there are can be used
 }
+
+// stopgap reports whether the defaults are in force only because no policy that there may be can be used.
+func (r ruling) stopgap() bool { return r.from == nowhere && (r.trouble != nil || r.unusable) }
 
 // loader makes a policy of a manifest. An error means that it cannot be used.
 type loader func(manifest []byte) (policy.Policy, error)
@@ -65,6 +69,7 @@ func first(found findings, load loader, defaults policy.Policy) (r ruling, decid
 			break
 		}
 	}
+	r.unusable = r.from == nowhere && len(found.accepted) > 0
 	if found.err == nil {
 		return r, true
 	}

@@ -41,16 +41,16 @@ func TestABindingToAnotherRoleIsNoEmergency(t *testing.T) {
 		change func(*rbacv1.RoleBinding)
 		want   bool
 	}{
-		"as the command creates it":            {func(*rbacv1.RoleBinding) {}, true},
-		"it gives the right to others, too":    {func(b *rbacv1.RoleBinding) { b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "User", Name: "a"}) }, true},
-		"it has another name":                  {func(b *rbacv1.RoleBinding) { b.Name = "nodekeep-gate" }, false},
-		"it names another Role":                {func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "nodekeep-gate" }, false},
-		"it names a ClusterRole of this name":  {func(b *rbacv1.RoleBinding) { b.RoleRef.Kind = "ClusterRole" }, false},
-		"it gives the right to nobody":         {func(b *rbacv1.RoleBinding) { b.Subjects = nil }, false},
-		"it gives the right to a user":         {func(b *rbacv1.RoleBinding) { b.Subjects[0].Kind = "User" }, false},
-		"it gives the right to verify":         {func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "nodekeep-verify" }, false},
-		"it is for a capture somewhere else":   {func(b *rbacv1.RoleBinding) { b.Subjects[0].Namespace = "default" }, false},
-		"it waits for a finalizer":             {func(b *rbacv1.RoleBinding) { b.DeletionTimestamp = new(metav1.Now()) }, true},
+		"as the command creates it":           {func(*rbacv1.RoleBinding) {}, true},
+		"it gives the right to others, too":   {func(b *rbacv1.RoleBinding) { b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "User", Name: "a"}) }, true},
+		"it has another name":                 {func(b *rbacv1.RoleBinding) { b.Name = "nodekeep-gate" }, false},
+		"it names another Role":               {func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "nodekeep-gate" }, false},
+		"it names a ClusterRole of this name": {func(b *rbacv1.RoleBinding) { b.RoleRef.Kind = "ClusterRole" }, false},
+		"it gives the right to nobody":        {func(b *rbacv1.RoleBinding) { b.Subjects = nil }, false},
+		"it gives the right to a user":        {func(b *rbacv1.RoleBinding) { b.Subjects[0].Kind = "User" }, false},
+		"it gives the right to verify":        {func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "nodekeep-verify" }, false},
+		"it is for a capture somewhere else":  {func(b *rbacv1.RoleBinding) { b.Subjects[0].Namespace = "default" }, false},
+		"it waits for a finalizer":            {func(b *rbacv1.RoleBinding) { b.DeletionTimestamp = new(metav1.Now()) }, true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			_, binding := shipped(t)
