@@ -62,7 +62,7 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 	return true, nil
 }
 
-// openFirst lifts the gate of a live Node if an emergency is declared, and returns the Node as it is then. The PATCH is of exactly this state of the
+// openFirst lifts the gate of a live Node if an emergency is declared. It returns the Node as it is then. The PATCH is of exactly this state of the
 // Node, and no record decides about it. So none is asked for: neither this Node's nor that of an object that had its name before.
 func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
 	a := &attempt{Controller: c, node: live, event: Present}

@@ -25,7 +25,7 @@ type Facts struct {
 	System      System
 
 	// PluginsRegistered says that plugins had time to register: the Node was Ready for [PluginGrace]. Before, an extended resource that is
-	// absent or 0 is not known, nor are huge pages or attachable volumes that are absent.
+	// absent or 0 is not known. Nor are huge pages and attachable volumes that are absent.
 	PluginsRegistered bool
 	// Devices are those of the Node's ResourceSlices. DevicesKnown says that the slices were read. Incomplete are drivers that have not
 	// published all of their devices.
@@ -145,8 +145,8 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 
 // quantity is how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
 // (kubelet, setters.go). An extended resource is absent from the CREATE. After a restart of the kubelet it is 0 until its plugin has
-// registered again (kubelet, devicemanager). A kubelet reports page sizes and volumes only of what its machine and its plugins have, so one that stays
-// absent is 0. It reports the others itself, always, so one of them that is absent is not known.
+// registered again (kubelet, devicemanager). A kubelet reports page sizes and volumes only of what its machine and its plugins have.
+// So one that stays absent is 0. It reports the others itself, always, so one of them that is absent is not known.
 func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (amount resource.Quantity, known bool) {
 	amount, reported := list[name]
 	switch {
