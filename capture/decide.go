@@ -93,7 +93,7 @@ type Circumstances struct {
 // the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
 	if opens(in.Policy, node, event) {
-		return Action{Step: Lift, Change: Change{LiftGate: true, ByClient: true}}
+		return lift()
 	}
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
@@ -155,6 +155,9 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 func opens(p policy.Policy, node *observe.Node, event Event) bool {
 	return p.Suspended() && event == Present && !node.Deleting() && p.Gate().On(node.Taints)
 }
+
+// lift is what opens a Node in an emergency.
+func lift() Action { return Action{Step: Lift, Change: Change{LiftGate: true, ByClient: true}} }
 
 // DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
 func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -37,6 +38,64 @@ func TestAnEmergencyOpensANodeWhateverKeepsItBehindTheGate(t *testing.T) {
 			assert.Empty(t, w.nodes["n1"].Spec.Taints)
 			assert.Contains(t, r.reported(), GateLifted)
 		})
+	}
+}
+
+// ConfigMaps that can be neither read nor written keep no gate on.
+func TestAnEmergencyOpensANodeWithoutItsRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy string
+		holds  []any
+		before func(w *cluster) // what happens before the Node registers
+	}{
+		"it has a record":    {"", []any{remembered("b", 10, labels{"k": "v"})}, func(*cluster) {}},
+		"it has none":        {"", nil, func(*cluster) {}},
+		"that is unreadable": {"", []any{remembered("b", 10, labels{"k": "v"})}, func(w *cluster) { w.Tamper("n1", []byte("no JSON")) }},
+		"the end of an object of its name is to be recorded first": {
+			"", []any{remembered("a", 5, labels{"k": "v"}), node("a", "10", labels{"k": "w"})}, func(w *cluster) { w.delete() },
+		},
+		"the end of its machine's object of another name is to be recorded first": {
+			follows, []any{under("old", labels{"disk": "fast"}), named("old", node("of old", "10", labels{"disk": "fast"}, machine(machineA)))},
+			func(w *cluster) { w.deleteNode("old") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCluster(t, c.policy, c.holds...)
+			w.policy = w.policy.Suspending(true)
+			r := w.leader()
+			broken := errors.New("etcdserver: request timed out")
+			r.refuses = broken
+			r.sees = func(_ string, live bool, _ *store.Entry, err error) error {
+				if live {
+					return broken
+				}
+				return err
+			}
+			c.before(w)
+			w.register(node("b", "200", nil, gated, machine(machineA)))
+			r.Enqueue("n1")
+			_ = r.works()
+			assert.Empty(t, w.node().Spec.Taints)
+			assert.Contains(t, r.reported(), GateLifted)
+		})
+	}
+}
+
+// Whenever an emergency ends, no record is written of which nothing could be read.
+func TestTheEndOfAnEmergencyOverwritesNoUnreadableRecord(t *testing.T) {
+	for asked := range 30 {
+		w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("a", "20", labels{"own": "1"}, gated))
+		w.Tamper("n1", []byte("no JSON"))
+		left := asked
+		r := w.leader(func(o *Options) {
+			o.Policy = func() policy.Policy {
+				left--
+				return w.policy.Suspending(left >= 0)
+			}
+		})
+		r.enqueueAll()
+		require.Empty(t, r.works())
+		assert.NotContains(t, r.wrote(), "put n1", "after policy was asked for %d times", asked)
 	}
 }
 

@@ -18,10 +18,32 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// reconcile works on one name. It starts with the deleted objects, oldest first, then the live object or, without one, its absence. If
-// something is left to do, by another replica or after a wait, done is false.
+// reconcile works on one name. It starts with the deleted objects, oldest first, then the live object or, without one, its absence. Before all that, an
+// emergency opens the live object. If something is left to do, by another replica or after a wait, done is false.
 func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err error) {
 	gone, live := c.observations.look(name)
+	live, opened, failed := c.openFirst(ctx, live)
+	if done, err := c.reconcileDeleted(ctx, name, gone); err != nil || !done {
+		return false, errors.Join(failed, err)
+	}
+	switch {
+	case failed != nil || opened == postponed:
+		return false, failed
+	case live == nil:
+		c.compliance.forget(name)
+		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
+	case live.Fault != nil:
+		return false, fmt.Errorf("read node: %w", live.Fault)
+	case live.Keep != c.Policy().Annotations() && c.leading.Load():
+		if live, err = c.readAnnotations(ctx, live); err != nil || live == nil {
+			return err == nil, err
+		}
+	}
+	return c.reconcileNode(ctx, live, Present)
+}
+
+// reconcileDeleted works on the deleted objects of one name.
+func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*observe.Node) (done bool, err error) {
 	for _, last := range gone {
 		forgotten, err := c.forgotten(ctx, last)
 		if err != nil {
@@ -37,18 +59,24 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 		c.labelPace.forget(name)
 		c.compliance.forget(name)
 	}
-	switch {
-	case live == nil:
-		c.compliance.forget(name)
-		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
-	case live.Fault != nil:
-		return false, fmt.Errorf("read node: %w", live.Fault)
-	case live.Keep != c.Policy().Annotations() && c.leading.Load():
-		if live, err = c.readAnnotations(ctx, live); err != nil || live == nil {
-			return err == nil, err
+	return true, nil
+}
+
+// openFirst lifts the gate of a live Node if an emergency is declared. It returns the Node as it is then. The PATCH is of exactly this state of the
+// Node, and no record decides about it. So none is asked for: neither this Node's nor that of an object that had its name before.
+func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
+	a := &attempt{Controller: c, node: live, event: Present}
+	for range maxSteps {
+		if a.node == nil || a.node.Fault != nil || !opens(a.Policy(), a.node, Present) {
+			return a.node, finished, nil
+		}
+		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
+		a.entry.Version, a.live = inMemory.Version, true
+		if result, err := a.take(ctx, lift()); err != nil || result != again {
+			return a.node, result, err
 		}
 	}
-	return c.reconcileNode(ctx, live, Present)
+	return a.node, postponed, errors.New("reconcile node: its gate keeps changing")
 }
 
 // readAnnotations reads a Node once more that the watch brought while the policy kept other annotations. Memory holds only those. Most Nodes
@@ -111,9 +139,9 @@ const (
 	postponed               // something is left to do: by another replica, or after a wait
 )
 
-// step decides what is to be done next, and does it if this replica may do it now.
+// step decides what is to be done next, and does it if this replica may do it now. Nothing is done with a record that cannot be read.
 func (a *attempt) step(ctx context.Context) (result, error) {
-	if a.unreadable && !opens(a.Policy(), a.node, a.event) {
+	if a.unreadable {
 		a.standby.forget(a.node.Name)
 		return finished, nil
 	}
@@ -121,6 +149,11 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	if a.nothing(next) {
 		return a.lookAgain(ctx)
 	}
+	return a.take(ctx, next)
+}
+
+// take takes a step if this replica may do so now.
+func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 	if !a.mayAct(next) {
 		return postponed, nil
 	}

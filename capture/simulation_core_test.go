@@ -204,7 +204,7 @@ func collectRecords(p *capture.Process, records interface {
 	gc.LiveRecords
 }, client kubernetes.Interface, current func() policy.Policy, now func() time.Time) {
 	gc.New(gc.Options{
-		Records: records, Nodes: p, Policy: current, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
+		Records: records, Nodes: p, Policy: current, Stopgap: func() bool { return false }, Now: now, Logger: slog.New(slog.DiscardHandler), Metrics: gc.NewMetrics(prometheus.NewRegistry()),
 		Fraction: 1, Remover: gc.Remover{Records: records, Client: client},
 	}).Sweep(context.Background(), func(context.Context) error { return nil })
 }

@@ -177,13 +177,25 @@ func TestEvaluate(t *testing.T) {
 			rules: one(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memory": "<1Gi"}}}), facts: classify.Facts{Capacity: room("cpu", "32"), PluginsRegistered: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
-		"huge pages that the kubelet does not report are not 0": {
+		"huge pages of a size that the machine does not have are 0": {
 			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32"), PluginsRegistered: true},
+			want: labels{"hit": "true"},
+		},
+		"huge pages that the kubelet has not reported yet are not 0": {
+			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32")},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
-		"huge pages that it reports as 0 are": {
-			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("hugepages-1Gi", "0"), PluginsRegistered: true},
+		"huge pages of a kubelet that reports no resource are not 0": {
+			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{PluginsRegistered: true},
+			want: labels{}, blocked: map[string]string{"hit": "one"},
+		},
+		"huge pages that it reports as 0 are 0 at once": {
+			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("hugepages-1Gi", "0")},
 			want: labels{"hit": "true"},
+		},
+		"volumes of a driver that the Node does not have are 0, as a value, too": {
+			rules: []classify.Rule{{Name: "one", Set: labels{"volumes": "{allocatable.attachable-volumes-aws-ebs}"}}}, facts: classify.Facts{Allocatable: room("cpu", "32"), PluginsRegistered: true},
+			want: labels{"volumes": "0"},
 		},
 		"of a kubelet that has reported no resource, not even a missing GPU is known": {
 			rules: rules(), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,

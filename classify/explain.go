@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"nodekeep.dev/nodekeep/quantity"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -87,9 +86,14 @@ func (t *trace) quantity(f *Facts, fact string, list corev1.ResourceList, of qua
 	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.mayRegister(string(of.name))
 }
 
-// mayRegister reports whether a device plugin may still report a resource.
+// mayRegister reports whether a resource may still be reported, by a device plugin or with it. A kubelet reports the others from the start.
 func (f *Facts) mayRegister(name string) bool {
-	return quantity.IsExtended(name) && !f.PluginsRegistered
+	switch corev1.ResourceName(name) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		return false
+	default:
+		return !f.PluginsRegistered
+	}
 }
 
 func (t *trace) label(e *evaluation, requirement *labels.Requirement, holds truth) {

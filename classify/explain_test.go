@@ -43,7 +43,11 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 		},
 		"an unknown fact blocks a later default": {
 			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"x.com/gpu": ">=1"}}}, Set: to("1")}, {Name: "two", Set: to("2")}},
-			want:  []string{"one unknown capacity.x.com/gpu=?", "two later"},
+			want:  []string{"one unknown capacity.x.com/gpu=? yet", "two later"},
+		},
+		"a size of huge pages that may still be reported": {
+			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"hugepages-1Gi": ">=1"}}}, Set: to("1")}},
+			want:  []string{"one unknown capacity.hugepages-1Gi=? yet"},
 		},
 		"an unknown fact of the value": {
 			rules: []Rule{{Name: "one", Set: to("{capacity.memory}")}}, want: []string{"one unknown capacity.memory=?"},
@@ -84,6 +88,9 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 					value := test.Value
 					if !test.Known {
 						value = "?"
+					}
+					if test.Plugin {
+						value += " yet"
 					}
 					text += " " + test.Fact + "=" + value
 				}

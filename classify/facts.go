@@ -24,8 +24,8 @@ type Facts struct {
 	Allocatable corev1.ResourceList
 	System      System
 
-	// PluginsRegistered says that device plugins had time to register: the Node was Ready for [PluginGrace]. Before, an extended resource
-	// that is absent or 0 is not known.
+	// PluginsRegistered says that plugins had time to register: the Node was Ready for [PluginGrace]. Before, an extended resource that is
+	// absent or 0 is not known. Nor are huge pages and attachable volumes that are absent.
 	PluginsRegistered bool
 	// Devices are those of the Node's ResourceSlices. DevicesKnown says that the slices were read. Incomplete are drivers that have not
 	// published all of their devices.
@@ -66,7 +66,7 @@ func cloudLabels() []string {
 	}
 }
 
-// PluginGrace is how long a Node must be Ready before a missing extended resource counts as absent. The kubelet's device manager waits as
+// PluginGrace is how long a Node must be Ready before a missing resource of a plugin counts as absent. The kubelet's device manager waits as
 // long for a plugin that was there before.
 const PluginGrace = 5 * time.Minute
 
@@ -145,7 +145,8 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 
 // quantity is how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
 // (kubelet, setters.go). An extended resource is absent from the CREATE. After a restart of the kubelet it is 0 until its plugin has
-// registered again (kubelet, devicemanager). A kubelet reports the others itself, so one that is absent is not known.
+// registered again (kubelet, devicemanager). A kubelet reports page sizes and volumes only of what its machine and its plugins have.
+// So one that stays absent is 0. It reports the others itself, always, so one of them that is absent is not known.
 func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (amount resource.Quantity, known bool) {
 	amount, reported := list[name]
 	switch {
@@ -155,8 +156,10 @@ func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (am
 		return amount, list != nil && f.PluginsRegistered
 	case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage:
 		return amount, false
-	default: // pods, huge pages
+	case name == corev1.ResourcePods:
 		return amount, reported
+	default: // huge pages, attachable volumes
+		return amount, reported || list != nil && f.PluginsRegistered
 	}
 }
 

@@ -36,7 +36,11 @@ type ruling struct {
 	from     origin
 	manifest []byte // what the policy was made of; nil: the defaults
 	trouble  error  // why the policy is not what the NodePolicy says; nil: it is, or nothing was ever accepted
+	unusable bool   // none of the copies that there are can be used
 }
+
+// stopgap reports whether the defaults are in force only because no policy that there may be can be used.
+func (r ruling) stopgap() bool { return r.from == nowhere && (r.trouble != nil || r.unusable) }
 
 // loader makes a policy of a manifest. An error means that it cannot be used.
 type loader func(manifest []byte) (policy.Policy, error)
@@ -65,6 +69,7 @@ func first(found findings, load loader, defaults policy.Policy) (r ruling, decid
 			break
 		}
 	}
+	r.unusable = r.from == nowhere && len(found.accepted) > 0
 	if found.err == nil {
 		return r, true
 	}
@@ -140,9 +145,10 @@ func (d Declaration) Holds() bool { return d.Bound && d.Granted }
 // captureAccount is the ServiceAccount whose right declares an emergency.
 const captureAccount = "nodekeep-capture"
 
-// Binds reports whether a RoleBinding is the one that declares an emergency; nil: there is none.
+// Binds reports whether a RoleBinding is the one that declares an emergency; nil: there is none. One that waits for a finalizer does, as for the API
+// server.
 func Binds(binding *rbacv1.RoleBinding) bool {
-	return binding != nil && binding.Name == manifests.EmergencyName && binding.DeletionTimestamp == nil &&
+	return binding != nil && binding.Name == manifests.EmergencyName &&
 		binding.RoleRef.Kind == "Role" && binding.RoleRef.Name == manifests.EmergencyName &&
 		slices.ContainsFunc(binding.Subjects, func(subject rbacv1.Subject) bool {
 			return subject.Kind == rbacv1.ServiceAccountKind && subject.Name == captureAccount && subject.Namespace == binding.Namespace
@@ -160,6 +166,3 @@ func Grants(role *rbacv1.Role) bool {
 	}
 	return role != nil && role.Name == manifests.EmergencyName && may("stop") && !may("continue")
 }
-
-// unread is what is known of one of these objects after such an error; nil: it is deleted. Only that it does not exist says anything.
-func unread(before bool, err error) bool { return before && err != nil && !apierrors.IsNotFound(err) }

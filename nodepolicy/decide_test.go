@@ -45,22 +45,23 @@ func TestWhichPolicyAProcessBeginsWith(t *testing.T) {
 		from      origin
 		trouble   string // empty: none
 		undecided bool
+		stopgap   bool
 	}{
 		"the NodePolicy can be used":                                {object: never, accepted: []string{inline}, want: never, from: object},
 		"it says nothing":                                           {object: empty, accepted: []string{inline}, want: empty, from: object},
 		"it cannot be used, and one was accepted":                   {object: unknown, accepted: []string{inline, never}, want: inline, from: accepted, trouble: "spec.labels.protected"},
 		"it cannot be used, and the newest copy was overwritten":    {object: unknown, accepted: []string{"{", never}, want: never, from: accepted, trouble: "spec.labels.protected"},
 		"it cannot be used, and the newest copy cannot either":      {object: unknown, accepted: []string{unknown, never}, want: never, from: accepted, trouble: "spec.labels.protected"},
-		"it cannot be used, and no copy can":                        {object: unknown, accepted: []string{unknown, ""}, trouble: "spec.labels.protected"},
-		"it cannot be used, and none was accepted":                  {object: unknown, trouble: "spec.labels.protected"},
+		"it cannot be used, and no copy can":                        {object: unknown, accepted: []string{unknown, ""}, trouble: "spec.labels.protected", stopgap: true},
+		"it cannot be used, and none was accepted":                  {object: unknown, trouble: "spec.labels.protected", stopgap: true},
 		"there is none, and one was accepted":                       {err: errDeleted(), accepted: []string{inline}, want: inline, from: accepted, trouble: "what was accepted last stays in force. An empty spec returns to the defaults"},
-		"there is none, and no copy can be used":                    {err: errDeleted(), accepted: []string{unknown}},
+		"there is none, and no copy can be used":                    {err: errDeleted(), accepted: []string{unknown}, stopgap: true},
 		"there never was one":                                       {err: errDeleted()},
 		"it may not be read, and one was accepted":                  {err: forbidden(), accepted: []string{inline}, want: inline, from: accepted, trouble: "cannot be read: "},
-		"it may not be read, and none was accepted":                 {err: forbidden(), trouble: "cannot be read: "},
+		"it may not be read, and none was accepted":                 {err: forbidden(), trouble: "cannot be read: ", stopgap: true},
 		"the API server cannot read it, and one was accepted":       {err: broken(), accepted: []string{inline}, want: inline, from: accepted, trouble: "cannot be read: "},
-		"the API server cannot read it, and none was accepted":      {err: broken(), trouble: "cannot be read: ", undecided: true},
-		"the API server cannot read it, and no copy can be used":    {err: broken(), accepted: []string{unknown}, trouble: "cannot be read: ", undecided: true},
+		"the API server cannot read it, and none was accepted":      {err: broken(), trouble: "cannot be read: ", undecided: true, stopgap: true},
+		"the API server cannot read it, and no copy can be used":    {err: broken(), accepted: []string{unknown}, trouble: "cannot be read: ", undecided: true, stopgap: true},
 		"a copy of a later version has fields that are not known":   {err: errDeleted(), accepted: []string{`{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"new":1}}`, never}, want: never, from: accepted, trouble: "not found"},
 		"a copy was replaced by another object's":                   {err: errDeleted(), accepted: []string{`{"apiVersion":"v1","kind":"Node","metadata":{"name":"default"}}`, never}, want: never, from: accepted, trouble: "not found"},
 		"the NodePolicy cannot be used, and the only copy is older": {object: unknown, accepted: []string{never}, want: never, from: accepted, trouble: "spec.labels.protected"},
@@ -73,6 +74,7 @@ func TestWhichPolicyAProcessBeginsWith(t *testing.T) {
 			got, decided := first(found, load, policy.Default())
 			assert.Equal(t, !c.undecided, decided)
 			assert.Equal(t, c.from, got.from)
+			assert.Equal(t, c.stopgap, got.stopgap())
 			assert.Equal(t, c.want, string(got.manifest))
 			want := policy.Default()
 			if c.want != "" {

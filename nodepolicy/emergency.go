@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/store"
 )
 
 // emergency is whether one is declared, as far as it is known.
@@ -25,7 +25,7 @@ type emergency struct {
 }
 
 // Emergency reports whether an emergency is declared, in a process whose policy is suspended then. While that cannot be read, what was known last
-// counts. At its start a process that may not read it takes it that there is none.
+// counts. Only that an object does not exist, or another one, says anything. At its start a process that may not read it takes it that there is none.
 func (s *Source) Emergency() bool { return s.stopped.holds.Load() }
 
 // declaring are the two objects that declare an emergency together.
@@ -47,7 +47,7 @@ func (s *Source) declaring() []*theOne {
 				note(func(before bool) bool { return is || err != nil && before }, err)
 			},
 			missed: func(err error) {
-				note(func(before bool) bool { return unread(before, err) }, err)
+				note(func(before bool) bool { return before && err != nil }, err)
 			},
 		}
 	}
@@ -72,6 +72,8 @@ func (s *Source) readEmergency(ctx context.Context) error {
 		switch {
 		case err == nil:
 			one.saw(seen)
+		case store.SaysGone(err):
+			one.missed(nil)
 		case answered(err):
 			one.missed(err)
 		default:
@@ -105,7 +107,7 @@ func (s *Source) declared(kind string, note func(*Declaration), err error) {
 // sayBlind logs once why it is not known what an object declares.
 func (s *Source) sayBlind(kind string, err error) {
 	blind := ""
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil {
 		blind = err.Error()
 	}
 	if blind != "" && blind != s.stopped.blind[kind] {

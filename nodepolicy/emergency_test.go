@@ -41,16 +41,16 @@ func TestABindingToAnotherRoleIsNoEmergency(t *testing.T) {
 		change func(*rbacv1.RoleBinding)
 		want   bool
 	}{
-		"as the command creates it":            {func(*rbacv1.RoleBinding) {}, true},
-		"it gives the right to others, too":    {func(b *rbacv1.RoleBinding) { b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "User", Name: "a"}) }, true},
-		"it has another name":                  {func(b *rbacv1.RoleBinding) { b.Name = "nodekeep-gate" }, false},
-		"it names another Role":                {func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "nodekeep-gate" }, false},
-		"it names a ClusterRole of this name":  {func(b *rbacv1.RoleBinding) { b.RoleRef.Kind = "ClusterRole" }, false},
-		"it gives the right to nobody":         {func(b *rbacv1.RoleBinding) { b.Subjects = nil }, false},
-		"it gives the right to a user":         {func(b *rbacv1.RoleBinding) { b.Subjects[0].Kind = "User" }, false},
-		"it gives the right to verify":         {func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "nodekeep-verify" }, false},
-		"it is for a capture somewhere else":   {func(b *rbacv1.RoleBinding) { b.Subjects[0].Namespace = "default" }, false},
-		"it waits for a finalizer, it is over": {func(b *rbacv1.RoleBinding) { b.DeletionTimestamp = new(metav1.Now()) }, false},
+		"as the command creates it":           {func(*rbacv1.RoleBinding) {}, true},
+		"it gives the right to others, too":   {func(b *rbacv1.RoleBinding) { b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "User", Name: "a"}) }, true},
+		"it has another name":                 {func(b *rbacv1.RoleBinding) { b.Name = "nodekeep-gate" }, false},
+		"it names another Role":               {func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "nodekeep-gate" }, false},
+		"it names a ClusterRole of this name": {func(b *rbacv1.RoleBinding) { b.RoleRef.Kind = "ClusterRole" }, false},
+		"it gives the right to nobody":        {func(b *rbacv1.RoleBinding) { b.Subjects = nil }, false},
+		"it gives the right to a user":        {func(b *rbacv1.RoleBinding) { b.Subjects[0].Kind = "User" }, false},
+		"it gives the right to verify":        {func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "nodekeep-verify" }, false},
+		"it is for a capture somewhere else":  {func(b *rbacv1.RoleBinding) { b.Subjects[0].Namespace = "default" }, false},
+		"it waits for a finalizer":            {func(b *rbacv1.RoleBinding) { b.DeletionTimestamp = new(metav1.Now()) }, true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			_, binding := shipped(t)
@@ -88,12 +88,13 @@ func TestARoleWithoutTheRightIsNoEmergency(t *testing.T) {
 }
 
 func TestWhatAnErrorSaysOfAnEmergency(t *testing.T) {
+	proxys := apierrors.NewGenericServerResponse(404, "get", rbacv1.Resource("roles"), manifests.EmergencyName, "no backend", 0, true)
 	for title, c := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"it does not exist":                       {errDeleted(), false},
-		"it is deleted":                           {nil, false},
+		"it does not exist":                       {apierrors.NewNotFound(rbacv1.Resource("roles"), manifests.EmergencyName), false},
+		"a proxy finds no API server":             {proxys, true},
 		"it may not be read":                      {forbidden(), true},
 		"the API server cannot read it":           {broken(), true},
 		"the API server does not answer at all":   {errors.New("connection refused"), true},
@@ -101,10 +102,55 @@ func TestWhatAnErrorSaysOfAnEmergency(t *testing.T) {
 		"the API server does not know the caller": {apierrors.NewUnauthorized("expired"), true},
 	} {
 		t.Run(title, func(t *testing.T) {
-			assert.Equal(t, c.want, unread(true, c.err), "of an object that was there")
-			assert.False(t, unread(false, c.err), "no error declares an emergency")
+			role, binding := objectsOfEmergency(t)
+			b := newBed([]runtime.Object{role, binding})
+			b.Suspends = true
+			require.NoError(t, b.readEmergency(t.Context()))
+			require.True(t, b.Emergency())
+			b.objects.PrependReactor("get", "roles", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
+			_ = b.readEmergency(t.Context())
+			assert.Equal(t, c.want, b.Emergency(), "of an object that was there")
+
+			b = newBed(nil)
+			b.Suspends = true
+			for _, one := range b.declaring() {
+				one.missed(c.err)
+			}
+			assert.False(t, b.Emergency(), "no error declares an emergency")
 		})
 	}
+}
+
+func TestAListWithoutAnAnswerEndsNoEmergency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		role, binding := objectsOfEmergency(t)
+		b := newBed([]runtime.Object{objectOf(verifies, "a", 1), role, binding})
+		b.Suspends = true
+		b.objects.PrependReactor("list", "roles", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewNotFound(rbacv1.Resource("roles"), "")
+		})
+		b.runs(t)
+		assert.Contains(t, strings.Join(b.said(), "\n"), "it cannot be read whether an emergency is declared")
+		assert.True(t, b.Emergency())
+	})
+}
+
+// The API server's memory may be of before what was read at the start.
+func TestWhatIsFollowedIsNeverListedFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed([]runtime.Object{objectOf(verifies, "a", 1)})
+		b.Suspends = true
+		b.runs(t)
+		synctest.Wait()
+		listed := map[string]bool{}
+		for _, action := range b.objects.Actions() {
+			if list, ok := action.(clienttesting.ListActionImpl); ok {
+				listed[action.GetResource().Resource] = true
+				assert.Empty(t, list.ListOptions.ResourceVersion)
+			}
+		}
+		assert.Equal(t, map[string]bool{"nodepolicies": true, "roles": true, "rolebindings": true}, listed)
+	})
 }
 
 // objectsOfEmergency are both objects as the API server has them.

@@ -66,7 +66,7 @@ func (s *Source) contained(do func()) {
 }
 
 // theOne is a client that sees the object of one name only, for which it may have the right. It is listed, not streamed: one object needs no
-// stream.
+// stream. No list is older than what was read before, as one from the API server's memory may be.
 type theOne struct {
 	dynamic.ResourceInterface
 	name, kind string
@@ -77,7 +77,7 @@ type theOne struct {
 func (o *theOne) only() string { return "metadata.name=" + o.name }
 
 func (o *theOne) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	options.FieldSelector = o.only()
+	options.FieldSelector, options.ResourceVersion, options.ResourceVersionMatch = o.only(), "", ""
 	return o.ResourceInterface.List(ctx, options)
 }
 

@@ -116,6 +116,10 @@ func (s *Source) Wait(ctx context.Context) (known bool) {
 // before.
 func (s *Source) Err() error { return s.current.Load().trouble }
 
+// Stopgap reports whether the defaults are in force only for want of a policy. Neither the NodePolicy nor a copy of an accepted one can be used then.
+// What the defaults allow to delete, an operator may have forbidden.
+func (s *Source) Stopgap() bool { return s.current.Load().stopgap() }
+
 // UID is that of the NodePolicy; empty while there is none.
 func (s *Source) UID() types.UID { return s.current.Load().uid }
 

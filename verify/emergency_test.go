@@ -75,6 +75,51 @@ func TestInAnEmergencyEachNodeIsOpenedAndNoneIsClosed(t *testing.T) {
 	}
 }
 
+// A worker Pod on a machine that does not answer, the gate and pauses of before keep no Node closed.
+func TestInAnEmergencyANodeIsFreedFirst(t *testing.T) {
+	profiles := both(t)
+	profiles.Suspended = true
+	at := born.Add(time.Hour)
+	passed := verify.Progress{Round: 9, Returns: 9, Last: &verify.Last{Result: verify.VerdictPassed, Time: at}}
+	cluster := modelCluster
+	cluster.Gate = "nodekeep.dev/restoring"
+	seen := func(change func(*verify.Observed)) verify.Observed {
+		node := readyNode()
+		node.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
+		seen := verify.Observed{Node: node}
+		change(&seen)
+		return seen
+	}
+	for name, change := range map[string]func(*verify.Observed){
+		"its worker Pod runs":            func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1"}} },
+		"its worker Pod is not deleted":  func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1", Deleted: at}} },
+		"its taint kept returning":       func(o *verify.Observed) { o.Node.Annotation = passed.String() },
+		"the gate is on":                 func(o *verify.Observed) { o.Node.Taints = append(o.Node.Taints, corev1.Taint{Key: cluster.Gate}) },
+		"a process of before made a Pod": func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1", Created: at}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			action := verify.Plan(seen(change), profiles, cluster, at)
+			assert.Equal(t, verify.DoFree, action.Do)
+			assert.Equal(t, verify.CauseEmergency, action.Why.Cause)
+		})
+	}
+
+	leftover := seen(func(o *verify.Observed) { o.Node.Taints, o.Pods = nil, []verify.Pod{{Name: "check-1"}} })
+	assert.Equal(t, verify.DoDelete, verify.Plan(leftover, profiles, cluster, at).Do, "its worker Pod is deleted after that")
+
+	node := seen(func(*verify.Observed) {})
+	for range 2 * verify.FreeReturns { // a client adds the taint again at once
+		action := verify.Plan(node, profiles, cluster, at)
+		if action.Do != verify.DoFree {
+			break
+		}
+		node.Node.Annotation = action.Progress.String()
+	}
+	action := verify.Plan(node, profiles, cluster, at)
+	assert.False(t, action.Acts(), "with pauses")
+	assert.Equal(t, verify.DoFree, verify.Plan(node, profiles, cluster, at.Add(time.Minute)).Do)
+}
+
 func TestInAnEmergencyModeReportGoesOn(t *testing.T) {
 	profiles, node := both(t), readyNode()
 	profiles.Suspended, node.Taints, node.Labels = true, nil, nil

@@ -115,6 +115,8 @@ type Observed struct {
 	Held, Started time.Time
 	// Answers is the request of [Progress.Asked] that the worker Pod answers which this process started last.
 	Answers time.Time
+	// Hurried is when this process last started a worker Pod because of such a request.
+	Hurried time.Time
 	// Served is the request for a check that this process noted last. Another admission policy may drop the note that is on the Node.
 	Served string
 	// Waits is what the Node waited for when this process last looked at it, and since when.

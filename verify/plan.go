@@ -152,8 +152,14 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 		return deleteAll(seen.Pods, "the Node has no taint of verification", action, now)
 	}
 
-	// The taint is there. Labels decide about the profile, so others complete them first.
 	action := Action{Do: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
+	if profiles.Suspended { // first of all: its worker Pods may be on a machine that does not answer
+		freed := action.freed(profiles, now)
+		if again := progress.resumes(now).After(now) && progress.Last.Message == freed.Progress.Last.Message; !again {
+			return freed
+		} // else a client adds the taint again and again
+	}
+	// The taint is there. Labels decide about the profile, so others complete them first.
 	if key := Incomplete(node.Taints, cluster.Gate); key != "" {
 		return action.next(DoWait, Why{CauseOtherTaint, key}, time.Time{})
 	}
@@ -179,15 +185,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 		return action.next(DoWait, Why{CauseTaintReturns, strconv.Itoa(progress.Returns)}, at)
 	}
 	if profile.Name == "" || profile.Reports() {
-		action.Do, action.Why = DoFree, Why{Cause: CauseNotSelected}
-		switch {
-		case profile.Reports():
-			action.Why.Cause = CauseReportsOnly
-		case profiles.Suspended:
-			action.Why.Cause = CauseEmergency
-		}
-		action.Progress = progress.closed(Last{Result: VerdictNotSelected, Message: action.Why.String(), Time: now})
-		return action
+		return action.freed(profiles, now)
 	}
 	if after, ok := afterHold(node, held, cluster, action, now); ok {
 		return after
@@ -233,6 +231,19 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 		return action
 	}
 	return seen.attempt(action, profiles, cluster, now)
+}
+
+// freed opens a Node that no profile keeps closed.
+func (a Action) freed(profiles Profiles, now time.Time) Action {
+	a.Do, a.Why = DoFree, Why{Cause: CauseNotSelected}
+	switch {
+	case a.Profile.Reports():
+		a.Why.Cause = CauseReportsOnly
+	case profiles.Suspended:
+		a.Why.Cause = CauseEmergency
+	}
+	a.Progress = a.Progress.closed(Last{Result: VerdictNotSelected, Message: a.Why.String(), Time: now})
+	return a
 }
 
 // ended is the next step after the worker Pod of this attempt. If its verdict, or the verdict of a control Pod, is still to come, ok is false.

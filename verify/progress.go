@@ -276,11 +276,20 @@ func AttemptOf(nodeUID string, p Progress) string {
 // askedPause is how long after the start of a worker Pod a request starts no further one. So many requests start no Pods one after the other.
 const askedPause = 2 * time.Second
 
+// Unanswered reports whether an operator asked for an attempt, and the last worker Pod answers another request.
+func (p Progress) Unanswered(answers time.Time) bool {
+	return !p.Asked.IsZero() && !p.Asked.Equal(answers)
+}
+
 // pauses is until when this process starts no further worker Pod for the Node, whatever the annotation says. A request that no worker Pod answers yet
-// makes that short.
+// makes that short. It does so once in a backoff: a kubelet may write requests, too.
 func (seen Observed) pauses(profile CompiledProfile, progress Progress) time.Time {
-	if !progress.Asked.IsZero() && !progress.Asked.Equal(seen.Answers) {
-		return seen.Started.Add(min(askedPause, profile.Backoff))
+	if !progress.Unanswered(seen.Answers) {
+		return seen.Started.Add(profile.Backoff)
 	}
-	return seen.Started.Add(profile.Backoff)
+	short := seen.Started.Add(min(askedPause, profile.Backoff))
+	if seen.Hurried.IsZero() {
+		return short
+	}
+	return latest(short, seen.Hurried.Add(profile.Backoff))
 }

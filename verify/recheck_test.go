@@ -251,6 +251,24 @@ func TestAnOperatorHasAnAttemptStartedAtOnceWhateverTheStateOfAClosedNode(t *tes
 	}
 }
 
+// A kubelet may write the annotation where guard policies are off.
+func TestEverNewRequestsStartOneWorkerPodInABackoff(t *testing.T) {
+	profiles, from := planProfile(t, nil), born.Add(time.Minute) // its backoff is 10s
+	node := readyNode()
+	seen := verify.Observed{Node: node, Started: from}
+	var starts []time.Duration
+	for at := from; at.Before(from.Add(35 * time.Second)); at = at.Add(time.Second) {
+		node.Annotation = verify.Progress{}.BeginAnew(at).String()
+		action := verify.Plan(seen, profiles, modelCluster, at)
+		if action.Do == verify.DoStart {
+			starts = append(starts, at.Sub(from))
+			require.True(t, action.Progress.Unanswered(seen.Answers))
+			seen.Started, seen.Hurried, seen.Answers = at, at, action.Progress.Asked
+		}
+	}
+	assert.Equal(t, []time.Duration{2 * time.Second, 12 * time.Second, 22 * time.Second, 32 * time.Second}, starts)
+}
+
 func TestARequestOfAnOperatorReplacesTheWorkerPodOfAnEarlierAttempt(t *testing.T) {
 	profiles, at := planProfile(t, nil), born.Add(5*time.Second)
 	node := readyNode()

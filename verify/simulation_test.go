@@ -660,6 +660,9 @@ func (c *modelController) work(name string) (action verify.Action) {
 			c.starts.Want(name, action.Turn())
 			return action
 		}
+		if action.Progress.Unanswered(c.of(node.UID).Answers) {
+			c.of(node.UID).Hurried = c.now
+		}
 		c.of(node.UID).Started, c.of(node.UID).Answers = c.now, action.Progress.Asked
 		c.of(node.UID).Own = verify.OwnPod{UID: c.create(pod, name, ""), Attempt: action.Attempt}
 	case verify.DoControl:

@@ -20,6 +20,7 @@ type Options struct {
 	Records Records
 	Nodes   Nodes
 	Policy  func() policy.Policy
+	Stopgap func() bool // the policy is only the default, since no other can be used: nothing is collected
 	Now     func() time.Time
 	Logger  *slog.Logger
 	Metrics *Metrics
@@ -78,6 +79,10 @@ func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
 // waits. The first error ends the sweep: the answers of an API server in trouble prove nothing about Nodes.
 func (s *Sweeper) Sweep(ctx context.Context, pace func(context.Context) error) {
 	if !s.Nodes.Leading() {
+		return
+	}
+	if s.Stopgap() {
+		s.Logger.Warn("no record is removed: no policy can be used, so it is not known how long records are to stay; correct the NodePolicy")
 		return
 	}
 	found := s.find()

@@ -44,6 +44,7 @@ type sweeping struct {
 	known     map[string]bool
 	exclusive map[string]int // names that are worked on, and how often they were
 	panics    int
+	stopgap   bool
 }
 
 func (s *sweeping) Leading() bool          { return s.leads }
@@ -116,7 +117,7 @@ func newSweeping(t *testing.T, fraction float64, records ...record.Record) *swee
 		require.NoError(t, err)
 	}
 	s.Sweeper = New(Options{
-		Records: s.records, Nodes: s, Policy: policy.Default, Logger: slog.New(slog.DiscardHandler),
+		Records: s.records, Nodes: s, Policy: policy.Default, Stopgap: func() bool { return s.stopgap }, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return now }, Metrics: NewMetrics(s.registry), Fraction: fraction, Remover: Remover{Records: s.records, Client: s.client},
 	})
 	return s
@@ -185,6 +186,16 @@ func (s *sweeping) counted(want map[Outcome]int) {
 
 func goneRecord(node string, since time.Duration) record.Record {
 	return remembered(labels{"a": "1"}, goneFor(since), func(r *record.Record) { r.Node = node })
+}
+
+func TestNoRecordIsCollectedByDefaultsThatAreInForceForWantOfAPolicy(t *testing.T) {
+	s := newSweeping(t, 1, goneRecord("n1", monthAgo))
+	s.stopgap = true
+	s.sweeps()
+	s.left("n1")
+	s.stopgap = false
+	s.sweeps()
+	s.left()
 }
 
 func TestARecordIsCollectedOnceItsNodeHasBeenGoneForTheRetentionAndNotBefore(t *testing.T) {

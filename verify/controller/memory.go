@@ -18,6 +18,7 @@ type remembered struct {
 	held    time.Time     // since when the taint was observed without a break
 	started time.Time     // when a worker Pod was last started
 	answers time.Time     // see [verify.Observed.Answers]
+	hurried time.Time     // see [verify.Observed.Hurried]
 	own     verify.OwnPod // the worker Pod that was created last since then; without a uid: it is being created
 	skipped string        // checks that this Pod leaves out
 	opened  bool          // the taint was added to a Node that took workloads; see [verify.DoNote]

@@ -233,7 +233,7 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Observed, profiles verify.Profiles) (_ *node, _ verify.Observed, err error) {
 	own := c.memory.of(n.uid)
 	seen.Held, seen.Started, seen.Own, seen.Opened, seen.Cold = own.held, own.started, own.own, own.opened, c.standing.isCold()
-	seen.Waits, seen.Refused, seen.Shown, seen.Answers = own.waits, own.refused, own.shown, own.answers
+	seen.Waits, seen.Refused, seen.Shown, seen.Answers, seen.Hurried = own.waits, own.refused, own.shown, own.answers, own.hurried
 	profile, selected := profiles.For(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile, n.name)
@@ -321,7 +321,13 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	if err != nil {
 		return fmt.Errorf("create worker Pod of node %q: %w", n.name, err)
 	}
-	c.memory.change(n.uid, func(one *remembered) { one.started, one.answers = c.Now(), action.Progress.Asked })
+	c.memory.change(n.uid, func(one *remembered) {
+		one.started = c.Now()
+		if action.Progress.Unanswered(one.answers) {
+			one.hurried = one.started
+		}
+		one.answers = action.Progress.Asked
+	})
 	return nil
 }
 
