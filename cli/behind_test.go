@@ -94,7 +94,7 @@ func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
 		says    []string
 		err     error
 	}{
-		"they have":               {verify: 4, capture: 4, says: []string{"No verification controller has ever run here"}},
+		"they have":               {verify: 4, capture: 4, says: []string{""}},
 		"another process has not": {verify: 4, capture: 3, says: []string{"Not read yet by capture-1: the policy's generation 4.\n"}},
 		"they read it meanwhile": {verify: 3, capture: 4, says: []string{"Not read yet by verify-7f9: the policy's generation 4.\n", "Waiting up to 2s until it is read.\n"}, later: func(t *testing.T, client *dynamicfake.FakeDynamicClient) {
 			followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": int64(4), "capture-1": int64(4)})

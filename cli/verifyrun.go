@@ -59,7 +59,7 @@ are closed then open by themselves once they pass.`,
 		Args: many.args,
 	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
 		if c.stopped(ctx) {
-			return errStopped
+			return fmt.Errorf("nothing was changed: %w", errStopped)
 		}
 		if len(args) == 0 {
 			return many.run(ctx, o, c)
@@ -223,6 +223,9 @@ func (r *rollout) waves(ctx context.Context, c *cluster, most int) error {
 		}
 		if err != nil {
 			return findings(fmt.Errorf("%w\n  until then: %s", err, left(verified, len(taken)-verified, remain)))
+		}
+		if declared, err := c.emergencyDeclared(ctx); err == nil && declared.Holds { // [cluster.stopped] has said if it is not known
+			return findings(fmt.Errorf("%w\n  %s", errStopped, left(verified, len(taken)-verified, remain)))
 		}
 		step := state.Next(most, r.again, taken)
 		remain = len(state.Due(r.again, taken))
