@@ -64,9 +64,9 @@ valid policy. It shows what it will do, and asks. Then:
 No chart has these two objects. So the emergency lasts until --end deletes them, also through helm upgrade, Argo CD and
 Flux. Records stay, and capture goes on to record and restore labels. Profiles with mode report go on.
 
-The API server cannot see an emergency if capture's account may do everything in the cluster, or if the gate is of an
-older nodekeep. Then the command deletes the objects that gate, and says so. It does that, too, if new Nodes are still
-gated after 45 seconds. A helm upgrade creates them again.
+The API server cannot see an emergency if capture's account may do everything in the cluster. Nor can it if the gate is
+of an older nodekeep. Then the command deletes the objects that gate, and says so. It does that, too, if new Nodes are
+still gated after 45 seconds. A helm upgrade creates them again.
 
 With --end it ends the emergency. Its plan says which Nodes are closed, which are checked again, and which stay open
 though they were not verified.`,

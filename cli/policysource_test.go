@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/nodepolicy"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -179,4 +180,25 @@ func inJSON(t *testing.T, manifest string) string {
 	content, err := yaml.YAMLToJSON([]byte(manifest))
 	require.NoError(t, err)
 	return string(content)
+}
+
+func TestACommandThatKnowsTheGateAloneSaysWhichKeyItTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		source policySource
+		maps   map[string]map[string]string
+		want   policy.Gate
+		said   string
+	}{
+		"that of the cluster": {maps: map[string]map[string]string{gateName: {"gate-key": "example.com/gate"}}, want: "example.com/gate"},
+		"that of the flag":    {source: policySource{key: "example.com/flag"}, want: "example.com/flag"},
+		"the default one":     {want: policy.DefaultGate, said: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, _, said := clusterWith(t, "", c.maps)
+			gate, err := c.source.gate(t.Context(), cluster)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, gate)
+			assert.Equal(t, c.said, said.String())
+		})
+	}
 }

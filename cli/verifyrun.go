@@ -224,11 +224,11 @@ func (r *rollout) waves(ctx context.Context, c *cluster, most int) error {
 		if err != nil {
 			return findings(fmt.Errorf("%w\n  until then: %s", err, left(verified, len(taken)-verified, remain)))
 		}
+		step := state.Next(most, r.again, taken)
+		remain = len(state.Due(r.again, taken))
 		if declared, err := c.emergencyDeclared(ctx); err == nil && declared.Holds { // [cluster.stopped] has said if it is not known
 			return findings(fmt.Errorf("%w\n  %s", errStopped, left(verified, len(taken)-verified, remain)))
 		}
-		step := state.Next(most, r.again, taken)
-		remain = len(state.Due(r.again, taken))
 		if step.Verified > verified {
 			verified, said = step.Verified, time.Now()
 			c.say("%s verified, %d closed, %d remain", view.Counted(verified, "Node"), step.InFlight, remain)
