@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -180,7 +181,14 @@ func TestAnUninstallLeavesTheEmergencyAndSaysHowToEndIt(t *testing.T) {
 }
 
 func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
-	e, client, _ := emergencyOn(t, withTaints("a"), withTaints("b"))
+	var nodes []runtime.Object
+	for _, name := range []string{"a", "b"} {
+		node := withTaints(name)
+		node.UID = types.UID(name)
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		nodes = append(nodes, node)
+	}
+	e, client, _ := emergencyOn(t, nodes...)
 	p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 	require.NoError(t, err)
 	e.in.Policy = p
