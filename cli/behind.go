@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,10 +67,20 @@ func (c *cluster) awaitControllers(ctx context.Context, patience time.Duration) 
 	if c.followed.Generation == 0 {
 		return nil
 	}
-	if behind, err := c.behind(ctx, c.followed, verifyName); err == nil && len(behind) > 0 {
+	switch behind, err := c.behind(ctx, c.followed, verifyName); {
+	case err != nil:
+		c.say("Whether verification controllers have read the policy's generation %d is not known. If not, the Node is checked by the policy of before: %s",
+			c.followed.Generation, firstLine(err))
+	case len(behind) > 0:
 		return c.awaitRead(ctx, behind, patience)
 	}
-	return nil // sayBehind has said what is not known
+	return nil
+}
+
+// firstLine is what an error says, without what is to be done.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // awaitRead waits until these controllers, which are behind, have read the policy.
@@ -99,22 +110,41 @@ func (c *cluster) awaitRead(ctx context.Context, behind []string, patience time.
 
 // sayNoController says that no controller acts on a request.
 func (c *cluster) sayNoController(ctx context.Context) {
-	c.sayNobody(ctx, controller.LeaseName, "verification controller", "is checked")
+	c.sayNobody(ctx, controller.LeaseName, verifyName, "verification controller", "is checked")
 }
 
 // doneForCapture is [cluster.done] about what capture is to carry out. It says if no capture runs.
 func (c *cluster) doneForCapture(ctx context.Context, format string, args ...any) error {
 	err := c.done(format, args...)
-	c.sayNobody(ctx, capture.LeaseName, "capture", "is carried out")
+	c.sayNobody(ctx, capture.LeaseName, captureName, "capture", "is carried out")
 	return err
 }
 
-// sayNobody says that nothing is done, if no process leads by a Lease.
-func (c *cluster) sayNobody(ctx context.Context, lease, process, isDone string) {
+// captureName is the component of capture's Pods.
+const captureName = "capture"
+
+// runs reports whether a Pod of a component is known to be Ready. With --leader-elect=false it works without a Lease.
+func (c *cluster) runs(ctx context.Context, component string) bool {
+	selector := doctor.PodSelector + "," + doctor.ComponentLabel + "=" + component
+	for pod, err := range every[*corev1.Pod](ctx, c, c.toPods(), c.client.CoreV1().Pods(c.namespace), metav1.ListOptions{LabelSelector: selector}) {
+		if err != nil {
+			return false
+		}
+		if view.Ready(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// sayNobody says that nothing is done, if no process leads by a Lease, and none works without one.
+func (c *cluster) sayNobody(ctx context.Context, lease, component, process, isDone string) {
 	leader, err := c.leadership(ctx, lease, c.now)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.say("No %s has ever run here, so nothing %s until one does.", process, isDone)
+		if !c.runs(ctx, component) {
+			c.say("No %s has ever led here, so nothing %s until one does.", process, isDone)
+		}
 	case err != nil:
 		c.sayUnknown("Whether a "+process+" runs", c.failed(c.toLease(lease), err))
 	case leader.Silent() > 0:

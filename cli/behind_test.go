@@ -92,9 +92,10 @@ func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
 		capture int64
 		later   func(t *testing.T, client *dynamicfake.FakeDynamicClient)
 		says    []string
+		silent  bool
 		err     error
 	}{
-		"they have":               {verify: 4, capture: 4, says: []string{"No verification controller has ever run here"}},
+		"they have":               {verify: 4, capture: 4, silent: true},
 		"another process has not": {verify: 4, capture: 3, says: []string{"Not read yet by capture-1: the policy's generation 4.\n"}},
 		"they read it meanwhile": {verify: 3, capture: 4, says: []string{"Not read yet by verify-7f9: the policy's generation 4.\n", "Waiting up to 2s until it is read.\n"}, later: func(t *testing.T, client *dynamicfake.FakeDynamicClient) {
 			followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": int64(4), "capture-1": int64(4)})
@@ -119,10 +120,38 @@ func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
 			for _, sentence := range test.says {
 				assert.Contains(t, said(), sentence)
 			}
+			if test.silent {
+				assert.Empty(t, said(), "one is Ready, so it may work without a Lease")
+			}
 			waits := test.verify != 4
-			assert.Equal(t, waits, len(test.says) == 0 || strings.Contains(said(), "Waiting up to"))
+			assert.Equal(t, waits, strings.Contains(said(), "Waiting up to"))
 			warns := waits && test.later == nil
 			assert.Equal(t, warns, strings.Contains(said(), "Until then"))
 		})
 	}
+}
+
+func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
+	c, _, said := behindCluster(t, 4, 4)
+	_, err := (&policySource{}).read(t.Context(), c)
+	require.NoError(t, err)
+	c.client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errDenied{})
+	})
+	require.NoError(t, c.awaitControllers(t.Context(), time.Second))
+	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n"+
+		"Whether verification controllers have read the policy's generation 4 is not known. If not, the Node is checked by the policy of before: you may not list pods in namespace nodekeep-system\n", said())
+}
+
+func TestNobodyRunsWhereNoPodIsReadyAndThereIsNoLease(t *testing.T) {
+	c, _, said := clusterWith(t, "", nil)
+	c.now = time.Now
+	c.sayNoController(t.Context())
+	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n", said.String())
+	assert.True(t, c.leading(t.Context()).Never)
+	hasPod(t, c, "capture-1", "capture")
+	assert.False(t, c.leading(t.Context()).Never, "with --leader-elect=false there is no Lease")
+	said.Reset()
+	c.sayNoController(t.Context())
+	assert.NotEmpty(t, said.String(), "a Pod of another process")
 }

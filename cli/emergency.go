@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,12 +33,16 @@ const emergencyManager = "nodekeep-emergency"
 const stopWithin = 45 * time.Second
 
 // errStopped ends a command that would close a Node.
-var errStopped = errors.New("nothing was changed: during an emergency no Node is verified")
+var errStopped = errors.New("during an emergency no Node is verified")
+
+// errUndeclared reports objects that declare nothing, after the command has created them.
+var errUndeclared = errors.New("no emergency is declared, although its objects were created: another client has made or changed them. Run it again")
 
 // emergency is one run of `emergency`. Each step is tried whatever became of the ones before it: all that went wrong is said at the end.
 type emergency struct {
 	stopping
-	end string // the command that ends it
+	end      string        // the command that ends it
+	patience time.Duration // how long it waits until new Nodes are no longer gated
 }
 
 func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -59,8 +64,9 @@ valid policy. It shows what it will do, and asks. Then:
 No chart has these two objects. So the emergency lasts until --end deletes them, also through helm upgrade, Argo CD and
 Flux. Records stay, and capture goes on to record and restore labels. Profiles with mode report go on.
 
-If capture's account may do everything in the cluster, the API server cannot see an emergency. Then the command deletes
-the objects that gate, and says so. A helm upgrade creates them again.
+The API server cannot see an emergency if capture's account may do everything in the cluster. Nor can it if the gate is
+of an older nodekeep. Then the command deletes the objects that gate, and says so. It does that, too, if new Nodes are
+still gated after 45 seconds. A helm upgrade creates them again.
 
 With --end it ends the emergency. Its plan says which Nodes are closed, which are checked again, and which stay open
 though they were not verified.`,
@@ -79,7 +85,7 @@ though they were not verified.`,
 		if err != nil {
 			return err
 		}
-		e := &emergency{stopping: stopping{c, kubelet, settle, emergencyManager}, end: c.nodekeep("emergency --end")}
+		e := &emergency{stopping: stopping{c, kubelet, settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
 		plan, question, do := e.plan, "\nOpen all of them, and stop nodekeep from closing Nodes?", e.declare
 		if end {
 			plan, question, do = e.endPlan, "\nEnd the emergency?", e.finish
@@ -190,8 +196,47 @@ func (c *cluster) stopped(ctx context.Context) bool {
 	return declared.Holds
 }
 
-// ignored reports whether the API server cannot see an emergency. Then capture's account may do everything, and also what no emergency grants.
-func (e *emergency) ignored(ctx context.Context) (bool, error) {
+// ignored is why the API server cannot see an emergency; empty: it can.
+func (e *emergency) ignored(ctx context.Context) (why string, err error) {
+	everything, err := e.everything(ctx)
+	if everything {
+		return "ServiceAccount " + doctor.CaptureDeployment + " may do everything", nil
+	}
+	unconditional, unread := e.unconditional(ctx)
+	if unconditional != "" {
+		return unconditional + " is of an older nodekeep, and has no condition " + noEmergency, nil
+	}
+	return "", errors.Join(err, unread)
+}
+
+// noEmergency is the match condition by which the API server sees an emergency.
+const noEmergency = "no-emergency"
+
+// unconditional is an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
+func (e *emergency) unconditional(ctx context.Context) (object string, err error) {
+	admission := e.client.AdmissionregistrationV1()
+	conditional := func(conditions []admissionv1.MatchCondition) bool {
+		return slices.ContainsFunc(conditions, func(c admissionv1.MatchCondition) bool { return c.Name == noEmergency })
+	}
+	gate, gateErr := admission.MutatingAdmissionPolicies().Get(ctx, gateName, metav1.GetOptions{})
+	if gateErr == nil && !conditional(gate.Spec.MatchConditions) {
+		return "MutatingAdmissionPolicy " + gateName, nil
+	}
+	calls, callsErr := admission.MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
+	if callsErr == nil && slices.ContainsFunc(calls.Webhooks, func(w admissionv1.MutatingWebhook) bool { return !conditional(w.MatchConditions) }) {
+		return "MutatingWebhookConfiguration " + webhookName, nil
+	}
+	known := func(resource string, err error) error {
+		if apierrors.IsNotFound(err) { // it gates no Node
+			return nil
+		}
+		return e.failed(access{verb: "get", group: groupAdmission, resource: resource}, err)
+	}
+	return "", errors.Join(known("mutatingadmissionpolicies", gateErr), known("mutatingwebhookconfigurations", callsErr))
+}
+
+// everything reports whether capture's account may do everything, and so also what no emergency grants.
+func (e *emergency) everything(ctx context.Context) (bool, error) {
 	group := "system:serviceaccounts"
 	review, err := e.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + e.namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.namespace, "system:authenticated"},
@@ -231,7 +276,7 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	for _, kind := range []string{"Role", "RoleBinding"} {
 		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: kind, Name: manifests.EmergencyName, State: map[bool]string{false: "to be created", true: "there"}[plan.Declared.Holds]})
 	}
-	if plan.Ignored {
+	if plan.Ignored != "" {
 		deleted, err := e.planned(ctx, e.gating())
 		if err != nil {
 			return view.Document{}, false, err
@@ -244,16 +289,7 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 // declare stops nodekeep from closing Nodes, and opens those that are closed.
 func (e *emergency) declare(ctx context.Context) error {
 	errs := []error{e.createObjects(ctx)}
-	switch ignored, err := e.ignored(ctx); {
-	case err != nil:
-		e.sayUnknown("Whether the API server sees the emergency", err)
-	case ignored:
-		_ = e.done("ServiceAccount %s may do everything, so the API server cannot see the emergency: the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", doctor.CaptureDeployment)
-		errs = append(errs, e.delete(ctx, e.gating()...))
-	}
-	waiting, cancel := context.WithTimeout(ctx, stopWithin)
-	stopped, err := e.untilStopped(waiting)
-	cancel()
+	stopped, err := e.stop(ctx)
 	errs = append(errs, err)
 	gates, verification := e.gates(stopped), verificationTaints(e.keys(ctx))
 	lifted, err := e.freeAll(ctx, gates)
@@ -266,6 +302,28 @@ func (e *emergency) declare(ctx context.Context) error {
 	}
 	return e.done("the emergency is declared. The gate of %s was lifted, and the verification taint of %s was removed here. To end it: %s",
 		view.Counted(lifted, "Node"), view.Counted(opened, "Node"), e.end)
+}
+
+// stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
+func (e *emergency) stop(ctx context.Context) (stopped time.Time, err error) {
+	why, err := e.ignored(ctx)
+	if why == "" {
+		e.sayUnknown("Whether the API server sees the emergency", err)
+		if stopped, err = e.stoppedWithin(ctx); err == nil || ctx.Err() != nil {
+			return stopped, err
+		}
+		why = "new Nodes are still gated"
+	}
+	_ = e.done("the API server cannot see the emergency: %s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", why)
+	deleted := e.delete(ctx, e.gating()...)
+	stopped, err = e.stoppedWithin(ctx)
+	return stopped, errors.Join(deleted, err)
+}
+
+func (e *emergency) stoppedWithin(ctx context.Context) (time.Time, error) {
+	waiting, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	return e.untilStopped(waiting)
 }
 
 // freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
@@ -301,7 +359,7 @@ func (e *emergency) createObjects(ctx context.Context) error {
 	e.sayUnknown("What is there of "+manifests.EmergencyName, err)
 	rbac, created := e.client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
 	objects := e.declaring() // the RoleBinding, then the Role
-	return errors.Join(
+	err = errors.Join(
 		e.create(ctx, objects[1], was != nil, nodepolicy.Grants(was), func() error {
 			_, err := rbac.Roles(e.namespace).Create(ctx, &role, created)
 			return err
@@ -310,6 +368,15 @@ func (e *emergency) createObjects(ctx context.Context) error {
 			_, err := rbac.RoleBindings(e.namespace).Create(ctx, &binding, created)
 			return err
 		}))
+	if err != nil {
+		return err
+	}
+	declared, err := e.emergencyDeclared(ctx)
+	e.sayUnknown("Whether the emergency is declared", err)
+	if err == nil && !declared.Holds {
+		return errUndeclared
+	}
+	return nil
 }
 
 // create creates one object, unless it is there and right.
@@ -347,37 +414,55 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	if plan.Objects, err = e.planned(ctx, e.declaring()); err != nil {
 		return view.Document{}, false, err
 	}
-	for _, object := range e.gating() {
-		if apierrors.IsNotFound(object.exists(ctx)) {
-			plan.Missing = append(plan.Missing, object.kind+" "+object.name)
-		}
-	}
-	if plan.Nodes, err = e.reopened(ctx, plan.Declared.Since.Time); err != nil {
+	plan.Missing = e.missing(ctx)
+	if plan.Nodes, err = e.reopened(ctx, plan.Declared); err != nil {
 		plan.Unknown = err.Error()
 	}
 	return plan.Document(e.now()), true, nil
 }
 
+// missing are the objects that gate, and that do not exist.
+func (e *emergency) missing(ctx context.Context) (names []string) {
+	for _, object := range e.gating() {
+		if apierrors.IsNotFound(object.exists(ctx)) {
+			names = append(names, object.kind+" "+object.name)
+		}
+	}
+	return names
+}
+
 // reopened are the Nodes that the end concerns.
-func (e *emergency) reopened(ctx context.Context, since time.Time) (view.Reopened, error) {
+func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.Reopened, error) {
 	in, err := e.policyInForce(ctx, e.gate)
 	if err != nil {
 		return view.Reopened{}, err
 	}
-	var nodes []*corev1.Node
+	reopening := view.NewReopening(in.Policy, declared, e.now())
 	for node, err := range e.allNodes(ctx) {
 		if err != nil {
 			return view.Reopened{}, fmt.Errorf("list nodes: %w", err)
 		}
-		nodes = append(nodes, node)
+		reopening.See(node)
 	}
-	return view.ReopenedOf(nodes, in.Policy, since, e.now()), nil
+	return reopening.Reopened(), nil
 }
 
 // finish ends the emergency.
 func (e *emergency) finish(ctx context.Context) error {
+	declared, err := e.emergencyDeclared(ctx)
+	e.sayUnknown("Whether an emergency is declared", err)
 	if err := e.delete(ctx, e.declaring()...); err != nil {
 		return err
 	}
-	return e.done("the emergency is ended: nodekeep gates and verifies Nodes again. To see whether all is well: %s", e.nodekeep("doctor"))
+	ended, missing := "the emergency is ended", e.missing(ctx)
+	switch {
+	case err == nil && !declared.Holds:
+		ended = "no emergency was declared, and what was left of one is removed"
+	case len(missing) == 0:
+		ended += ": nodekeep gates and verifies Nodes again"
+	}
+	if len(missing) > 0 {
+		ended += ". Not there: " + view.NotThere(missing)
+	}
+	return e.done("%s. To see whether all is well: %s", ended, e.nodekeep("doctor"))
 }

@@ -81,6 +81,9 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		},
 	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
 		if o.review != "" {
+			if !o.offline && c.stopped(ctx) {
+				c.say("Until then the API server does not call the webhook for new Nodes. This is what it would answer.")
+			}
 			return o.explainReview(ctx, c)
 		}
 		c.stopped(ctx)

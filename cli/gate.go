@@ -111,7 +111,7 @@ func (c *cluster) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.leadership(ctx, capture.LeaseName, c.now)
 	switch {
 	case apierrors.IsNotFound(err):
-		known.Never = true
+		known.Never = !c.runs(ctx, captureName)
 	case err != nil:
 		c.sayUnknown("Whether a capture runs", c.failed(c.toLease(capture.LeaseName), err))
 	default:

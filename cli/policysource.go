@@ -53,10 +53,17 @@ func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error
 		return policy.Gate(s.key), nil
 	}
 	found, err := c.gateMap(ctx)
-	return gateIn(found), err
+	if err != nil {
+		return "", err
+	}
+	return c.gateIn(found), nil
 }
 
-func gateIn(found *corev1.ConfigMap) policy.Gate {
+// gateIn is the gate of the cluster. Without a ConfigMap, a message says which one is taken.
+func (c *cluster) gateIn(found *corev1.ConfigMap) policy.Gate {
+	if found == nil {
+		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.namespace, gateName, policy.DefaultGate)
+	}
 	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateKey], string(policy.DefaultGate)))
 }
 
@@ -69,7 +76,7 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 		if err != nil {
 			return p, err
 		}
-		gate, here = gateIn(found), found != nil
+		gate, here = c.gateIn(found), found != nil
 	}
 	switch {
 	case s.file != "":

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/nodepolicy"
+	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -59,6 +60,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		key       = " (key policy.json of ConfigMap nodekeep-accepted)"
 		last      = "what was accepted last stays in force" + key
 		byDefault = "none was accepted before, so the default policy is in force"
+		unknown   = "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"
 		absent    = "Namespace nodekeep-system has no ConfigMap nodekeep-gate, so nodekeep is not installed there. If nodekeep is in another namespace, name it with -n.\n"
 	)
 	for name, c := range map[string]struct {
@@ -93,9 +95,9 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		},
 		"nodekeep is not installed": {
 			"", nil, false, "720h0m0s", "the default policy, since nodekeep is not installed",
-			"This cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev, and namespace nodekeep-system has no ConfigMap nodekeep-gate, so nodekeep is not installed. The default policy is taken. If nodekeep is in another namespace, name it with -n.\n",
+			unknown + "This cluster has no CustomResourceDefinition nodepolicies.nodekeep.dev, and namespace nodekeep-system has no ConfigMap nodekeep-gate, so nodekeep is not installed. The default policy is taken. If nodekeep is in another namespace, name it with -n.\n",
 		},
-		"nodekeep is in another namespace": {retaining("1h"), nil, true, "1h0m0s", "the policy of the cluster (NodePolicy default)", absent},
+		"nodekeep is in another namespace": {retaining("1h"), nil, true, "1h0m0s", "the policy of the cluster (NodePolicy default)", unknown + absent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, client, said := clusterWith(t, c.manifest, c.configMaps)
@@ -178,4 +180,25 @@ func inJSON(t *testing.T, manifest string) string {
 	content, err := yaml.YAMLToJSON([]byte(manifest))
 	require.NoError(t, err)
 	return string(content)
+}
+
+func TestACommandThatKnowsTheGateAloneSaysWhichKeyItTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		source policySource
+		maps   map[string]map[string]string
+		want   policy.Gate
+		said   string
+	}{
+		"that of the cluster": {maps: map[string]map[string]string{gateName: {"gate-key": "example.com/gate"}}, want: "example.com/gate"},
+		"that of the flag":    {source: policySource{key: "example.com/flag"}, want: "example.com/flag"},
+		"the default one":     {want: policy.DefaultGate, said: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, _, said := clusterWith(t, "", c.maps)
+			gate, err := c.source.gate(t.Context(), cluster)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, gate)
+			assert.Equal(t, c.said, said.String())
+		})
+	}
 }

@@ -57,7 +57,8 @@ It shows what it will delete and change, and asks. Then:
 It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. A later
 installation goes on with what was accepted last, if there is no NodePolicy then. NodePolicy ` + doctor.PolicyName + ` and its
 CustomResourceDefinition stay, too. At its end it says how to save and delete them. The Leases of the processes stay:
-a later installation takes them over.
+a later installation takes them over. An emergency stays as well, so that verify closes no Node again. End it once
+nodekeep is deleted.
 
 The Job of "helm uninstall" runs it with --yes.`,
 		Example: `
@@ -148,6 +149,11 @@ func (u *uninstalling) run(ctx context.Context) error {
 			}
 			if err := u.delete(ctx, u.guarding()...); err != nil {
 				return err
+			}
+			emergency, err := u.emergency(ctx)
+			u.sayUnknown("Whether an emergency is declared", err)
+			if emergency != "" {
+				_ = u.done("Stays: %s", emergency)
 			}
 			return u.done("%s", view.PolicyStays)
 		}

@@ -71,7 +71,7 @@ func (u *uninstalling) guarding() []deletion {
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
 			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
 	}
-	return append(append(objects, u.declaring()...),
+	return append(objects,
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
 		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
@@ -96,8 +96,28 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	if plan.Objects, err = u.planned(ctx, append(u.gating(), u.guarding()...)); err != nil {
 		return plan, err
 	}
-	plan.Leases, err = u.leases(ctx)
+	if plan.Leases, err = u.leases(ctx); err != nil {
+		return plan, err
+	}
+	plan.Emergency, err = u.emergency(ctx)
 	return plan, err
+}
+
+// emergency is how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
+func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
+	end := "; once nodekeep is deleted, end it: kubectl -n " + u.namespace + " delete rolebinding,role " + manifests.EmergencyName
+	for _, object := range u.declaring() {
+		switch err := object.exists(ctx); {
+		case apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err):
+			stays = "an emergency, if one is declared (you may not read it)" + end
+		case err != nil:
+			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.failed(access{verb: "get"}, err))
+		default:
+			return "the emergency" + end, nil
+		}
+	}
+	return stays, nil
 }
 
 // planned is what deletes of these objects would do now.

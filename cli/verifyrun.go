@@ -59,7 +59,7 @@ are closed then open by themselves once they pass.`,
 		Args: many.args,
 	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
 		if c.stopped(ctx) {
-			return errStopped
+			return fmt.Errorf("nothing was changed: %w", errStopped)
 		}
 		if len(args) == 0 {
 			return many.run(ctx, o, c)
@@ -226,6 +226,9 @@ func (r *rollout) waves(ctx context.Context, c *cluster, most int) error {
 		}
 		step := state.Next(most, r.again, taken)
 		remain = len(state.Due(r.again, taken))
+		if declared, err := c.emergencyDeclared(ctx); err == nil && declared.Holds { // [cluster.stopped] has said if it is not known
+			return findings(fmt.Errorf("%w\n  %s", errStopped, left(verified, len(taken)-verified, remain)))
+		}
 		if step.Verified > verified {
 			verified, said = step.Verified, time.Now()
 			c.say("%s verified, %d closed, %d remain", view.Counted(verified, "Node"), step.InFlight, remain)

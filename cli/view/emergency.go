@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,8 @@ func (d Declared) Line(end string, now time.Time) string {
 type Emergency struct {
 	Cluster, Namespace string
 	Declared           Declared
-	// Ignored shows that the API server cannot see an emergency, since capture's account may do everything. Then the objects that gate are deleted.
-	Ignored bool
+	// Ignored is why the API server gates new Nodes in spite of an emergency. Then the objects that gate are deleted. Empty: it does not.
+	Ignored string
 	// Unasked is why it is not known whether that is so; empty: it is known.
 	Unasked           string
 	Gated, Unverified []string // names of Nodes
@@ -51,11 +52,11 @@ func (e Emergency) Document(now time.Time) Document {
 	d.with("Unverified Nodes", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
 	d.with("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
 	switch {
-	case e.Ignored:
-		d.with("The API server", "cannot see an emergency, since account nodekeep-capture may do everything. So the objects that gate are deleted. "+
+	case e.Ignored != "":
+		d.with("The API server", "cannot see an emergency: "+e.Ignored+". So the objects that gate are deleted. "+
 			"helm upgrade, Argo CD and Flux create them again")
 	case e.Unasked != "":
-		d.with("The API server", "it is not known whether it sees an emergency: "+e.Unasked)
+		d.with("The API server", "it is not known whether it sees an emergency: "+e.Unasked+". If it still gates new Nodes, the objects that gate are deleted")
 	default:
 		d.with("It lasts", "until it is ended, also through helm upgrade, Argo CD and Flux")
 	}
@@ -90,34 +91,49 @@ type Reopened struct {
 	Unregistered []string // they registered in the emergency, and lack taints of taints.register
 }
 
-// ReopenedOf looks at all Nodes; since is when the emergency was declared.
-func ReopenedOf(nodes []*corev1.Node, p policy.Policy, since, now time.Time) (r Reopened) {
-	p = p.Suspending(false)
-	profiles := p.Verify()
-	for _, node := range nodes {
-		if node.DeletionTimestamp != nil {
-			continue
-		}
-		if !node.CreationTimestamp.Time.Before(since) && len(unregistered(node, p)) > 0 {
-			r.Unregistered = append(r.Unregistered, node.Name)
-		}
-		of := verify.NodeOf(node)
-		profile, selected := profiles.For(node.Labels)
-		action := verify.Plan(verify.Observed{Node: &of}, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
-		switch {
-		case len(profiles.HeldBy(node.Spec.Taints)) > 0:
-			r.Closed = append(r.Closed, node.Name)
-		case !selected || profile.Reports():
-		case action.Recheck != "" || action.Do == verify.DoHold:
-			r.Again = append(r.Again, node.Name)
-		case action.Progress.Last == nil || action.Progress.Last.Result != verify.VerdictPassed:
-			r.Unverified = append(r.Unverified, node.Name)
-		}
+// Reopening finds the Nodes that the end of an emergency concerns, Node by Node. It keeps their names, no Nodes.
+type Reopening struct {
+	policy   policy.Policy
+	declared Declared
+	now      time.Time
+	found    Reopened
+}
+
+// NewReopening begins with no Node. Without an emergency, none registered in one.
+func NewReopening(p policy.Policy, declared Declared, now time.Time) *Reopening {
+	return &Reopening{policy: p.Suspending(false), declared: declared, now: now}
+}
+
+// See looks at one Node.
+func (r *Reopening) See(node *corev1.Node) {
+	if node.DeletionTimestamp != nil {
+		return
 	}
-	for _, names := range []*[]string{&r.Closed, &r.Again, &r.Unverified, &r.Unregistered} {
-		slices.Sort(*names)
+	found, profiles := &r.found, r.policy.Verify()
+	if r.declared.Holds && !node.CreationTimestamp.Time.Before(r.declared.Since.Time) && len(unregistered(node, r.policy)) > 0 {
+		found.Unregistered = append(found.Unregistered, node.Name)
 	}
-	return r
+	of := verify.NodeOf(node)
+	profile, selected := profiles.For(node.Labels)
+	action := verify.Plan(verify.Observed{Node: &of}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
+	switch {
+	case len(profiles.HeldBy(node.Spec.Taints)) > 0:
+		found.Closed = append(found.Closed, node.Name)
+	case !selected || profile.Reports():
+	case action.Recheck != "" || action.Do == verify.DoHold:
+		found.Again = append(found.Again, node.Name)
+	case action.Progress.Last == nil || action.Progress.Last.Result != verify.VerdictPassed:
+		found.Unverified = append(found.Unverified, node.Name)
+	}
+}
+
+// Reopened are the Nodes that were found, by name.
+func (r *Reopening) Reopened() Reopened {
+	found := r.found
+	for _, names := range []*[]string{&found.Closed, &found.Again, &found.Unverified, &found.Unregistered} {
+		*names = slices.Sorted(slices.Values(*names))
+	}
+	return found
 }
 
 // unregistered are the taints of taints.register that a Node lacks.
@@ -130,23 +146,31 @@ func unregistered(node *corev1.Node, p policy.Policy) []corev1.Taint {
 func (e EmergencyEnd) Document(now time.Time) Document {
 	var d Document
 	d.with("Cluster", e.Cluster)
-	declared := "none"
 	if e.Declared.Holds {
-		declared = "declared " + ago(e.Declared.Since.Time, now) + " ago"
+		d.with("Emergency", "declared "+ago(e.Declared.Since.Time, now)+" ago")
+		d.with("From then on", "new Nodes are gated and verified again, as the policy says")
+	} else {
+		d.with("Emergency", "none is declared; what is left of one is removed")
 	}
-	d.with("Emergency", declared)
-	d.with("From then on", "new Nodes are gated and verified again, as the policy says")
 	if e.Unknown != "" {
 		d.with("Nodes", "not known: "+e.Unknown)
 	} else {
 		d.with("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
 		d.with("Checked again", firstOf(e.Nodes.Again, ": closed until their checks pass, a few at a time"))
 		d.with("Open and not verified", firstOf(e.Nodes.Unverified, ": they stay open. To check them: nodekeep verify run --all"))
-		d.with("Without registration taints", firstOf(e.Nodes.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once"))
+		if e.Declared.Holds {
+			d.with("Without registration taints", firstOf(e.Nodes.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once"))
+		}
 	}
 	if len(e.Missing) > 0 {
-		d.with("Not there", firstOf(e.Missing, ": without them no Node is gated. Apply again what nodekeep was installed from, or run helm upgrade"))
+		d.with("Not there", NotThere(e.Missing))
 	}
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
+}
+
+// NotThere says what it means that objects which gate do not exist.
+func NotThere(missing []string) string {
+	return strings.Join(missing, ", ") + ". Without them no Node is gated. Or the chart makes none here: gate.policy is off, or Kubernetes is older than 1.36. " +
+		"Otherwise, apply again what nodekeep was installed from, or run helm upgrade"
 }

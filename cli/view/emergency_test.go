@@ -54,9 +54,19 @@ func TestTheEndOfAnEmergencySaysWhatBecomesOfEachNode(t *testing.T) {
 		node("leaving", "", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: at} }),
 	}
 	for name, p := range map[string]policy.Policy{"of the cluster": p, "of a process that follows the emergency": p.Suspending(true)} {
-		assert.Equal(t, Reopened{
+		want := Reopened{
 			Closed: []string{"waits"}, Again: []string{"rebooted", "unlabelled"}, Unverified: []string{"bare", "freed", "never"}, Unregistered: []string{"bare"},
-		}, ReopenedOf(nodes, p, declared, at), name)
+		}
+		of := func(declared Declared) Reopened {
+			reopening := NewReopening(p, declared, at)
+			for _, node := range nodes {
+				reopening.See(node)
+			}
+			return reopening.Reopened()
+		}
+		assert.Equal(t, want, of(Declared{Holds: true, Since: metav1.NewTime(declared)}), name)
+		want.Unregistered = nil
+		assert.Equal(t, want, of(Declared{}), "%s, where only one of the two objects is left", name)
 	}
 }
 
@@ -70,12 +80,30 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 	for _, says := range []string{"none; it is declared now", "1 (a): the gate is lifted", "2 (a, b): the verification taint is removed", "also through helm upgrade", "nodekeep -n nk emergency --end", "to|be|created"} {
 		assert.Contains(t, plan, says)
 	}
-	e.Ignored = true
+	e.Unasked = "x"
+	plan = text(e.Document(at))
+	assert.Contains(t, plan, "not known whether it sees an emergency: x. If it still gates new Nodes, the objects that gate are deleted")
+	assert.NotContains(t, plan, "also through helm upgrade")
+	e.Ignored = "y"
 	e.Declared = Declared{Holds: true, Since: metav1.NewTime(at.Add(-time.Hour))}
 	plan = text(e.Document(at))
 	assert.Contains(t, plan, "declared 60m ago; Nodes are opened once more")
-	assert.Contains(t, plan, "helm upgrade, Argo CD and Flux create them again")
+	assert.Contains(t, plan, "cannot see an emergency: y. So the objects that gate are deleted. helm upgrade, Argo CD and Flux create them again")
 	assert.NotContains(t, plan, "also through helm upgrade")
 	assert.Equal(t, "An emergency was declared 60m ago: until it is ended, nodekeep closes no Node. To end it: x", e.Declared.Line("x", at))
 	assert.Empty(t, Declared{}.Line("x", at))
+}
+
+func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
+	at := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
+	whole := text(EmergencyEnd{Declared: Declared{Holds: true, Since: metav1.NewTime(at.Add(-time.Hour))}, Nodes: Reopened{Unregistered: []string{"a"}}}.Document(at))
+	assert.Contains(t, whole, "declared 60m ago")
+	assert.Contains(t, whole, "1 (a): they registered in the emergency")
+	assert.Contains(t, whole, "gated and verified again")
+	assert.NotContains(t, whole, "Not there")
+	half := text(EmergencyEnd{Missing: []string{"RoleBinding g"}}.Document(at))
+	assert.Contains(t, half, "none is declared; what is left of one is removed")
+	assert.Contains(t, half, "RoleBinding g. Without them no Node is gated. Or the chart makes none here")
+	assert.NotContains(t, half, "registered in the emergency")
+	assert.NotContains(t, half, "gated and verified again")
 }

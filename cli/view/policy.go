@@ -137,14 +137,18 @@ func (in PolicyInForce) Behind(pods []corev1.Pod) []string {
 	}
 	var ready []string
 	for i := range pods {
-		isReady := func(condition corev1.PodCondition) bool {
-			return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
-		}
-		if follows(&pods[i]) && pods[i].DeletionTimestamp == nil && slices.ContainsFunc(pods[i].Status.Conditions, isReady) {
+		if follows(&pods[i]) && Ready(&pods[i]) {
 			ready = append(ready, pods[i].Name)
 		}
 	}
 	return in.status.Behind(in.Generation, ready)
+}
+
+// Ready reports whether a Pod is Ready, and is not being deleted.
+func Ready(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
 }
 
 // follows reports whether a Pod is one of a process that follows the NodePolicy.
@@ -152,14 +156,18 @@ func follows(pod *corev1.Pod) bool {
 	return slices.Contains([]string{"webhook", "capture", "verify"}, pod.Labels["app.kubernetes.io/component"])
 }
 
-// Doubtful reports whether the status says of any Pod, which may be deleted by now, that it follows another generation.
+// Doubtful reports whether the status leaves it open that every process follows this generation. It names no Pod that follows any, or it says of one
+// that it follows another. That Pod may be deleted by now.
 func (in PolicyInForce) Doubtful() bool {
+	if in.Generation == 0 {
+		return false
+	}
 	for _, generation := range in.status.Followers {
 		if generation != in.Generation {
-			return in.Generation != 0
+			return true
 		}
 	}
-	return false
+	return len(in.status.Followers) == 0
 }
 
 // maxBehind is how many Pods are named that have not read the policy.

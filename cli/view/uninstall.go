@@ -14,6 +14,7 @@ type Uninstall struct {
 	Gated, Unverified  []string // names of Nodes
 	Objects            []PlannedDeletion
 	Leases             []string // that stay
+	Emergency          string   // that stays, and how to end it; empty: there is none
 }
 
 // PlannedDeletion is an object to delete, or what becomes of another one.
@@ -29,6 +30,9 @@ func (u Uninstall) Document(time.Time) Document {
 	d.with("Stays, too", "NodePolicy default and its CustomResourceDefinition")
 	if len(u.Leases) > 0 {
 		d.with("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
+	}
+	if u.Emergency != "" {
+		d.with("Stays as well", u.Emergency)
 	}
 	d.Tables = []*metav1.Table{objectSteps(u.Objects)}
 	return d

@@ -134,7 +134,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 }
 
 // noController is what is said where no process acts on a request.
-const noController = "No verification controller has ever run here, so nothing is checked until one does.\n"
+const noController = "No verification controller has ever led here, so nothing is checked until one does.\n"
 
 // ranWithoutController is what `verify run` says that it did.
 func ranWithoutController(t *testing.T, node string) string {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,11 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 			assert.Equal(t, 0, said.Code, line)
 			assert.Contains(t, said.ErrOut, "An emergency was declared", line)
 		}
+		review := filepath.Join("..", "..", "webhook", "testdata", "reviews", "ordinary-labels-come-back", "review.json")
+		said := own.Command(t, "", "", "explain", "--review", review)
+		assert.Equal(t, 0, said.Code, said.ErrOut)
+		assert.Contains(t, said.ErrOut, "An emergency was declared")
+		assert.Contains(t, said.ErrOut, "the API server does not call the webhook for new Nodes")
 		doctor := own.Command(t, "", "", "doctor")
 		assert.Contains(t, doctor.Out, "warning (emergency): rolebinding/nodekeep-emergency: an emergency was declared")
 		assert.Contains(t, doctor.Out, "no Node is gated in an emergency")

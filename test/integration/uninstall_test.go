@@ -65,7 +65,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n"+
 		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"))
 
-	for _, kind := range []string{"role", "rolebinding"} { // of an emergency that nobody has ended, which a later installation must not begin with
+	for _, kind := range []string{"role", "rolebinding"} { // of an emergency that is not ended, so that verify closes no Node again
 		own.MustKubectl(t, "-n", harness.Namespace, "create", kind, "nodekeep-emergency", map[string]string{"role": "--verb=get", "rolebinding": "--role=nodekeep-emergency"}[kind], map[string]string{"role": "--resource=pods", "rolebinding": "--serviceaccount=" + harness.Namespace + ":nodekeep-verify"}[kind])
 	}
 
@@ -77,7 +77,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		"new Nodes are no longer gated", "node maintained: gate lifted\n", "no Node is behind the gate;",
 		"MutatingAdmissionPolicyBinding nodekeep-strip: deleted", "MutatingAdmissionPolicy nodekeep-strip: deleted",
 		"ValidatingAdmissionPolicyBinding nodekeep-guard: deleted", "ValidatingAdmissionPolicy nodekeep-guard: deleted",
-		"ConfigMap nodekeep-inventory: deleted", "Role nodekeep-emergency: deleted", "RoleBinding nodekeep-emergency: deleted", "node unverified: verification taint removed\n",
+		"ConfigMap nodekeep-inventory: deleted", "Stays: the emergency; once nodekeep is deleted, end it: kubectl -n nodekeep-system delete rolebinding,role nodekeep-emergency\n", "node unverified: verification taint removed\n",
 	} {
 		assert.Contains(t, out, line)
 	}
@@ -94,7 +94,9 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		assert.NotContains(t, taint.Key, "unverified", "the taints of verification go, of the policy and the default one")
 	}
 
+	own.MustKubectl(t, "-n", harness.Namespace, "delete", "rolebinding,role", "nodekeep-emergency") // as it says
 	again := uninstall(t, own, "--settle", "0s")
+	assert.NotContains(t, again, "emergency")
 	assert.Contains(t, again, "RoleBinding nodekeep-gate: is not there")
 	assert.Contains(t, again, "0 Nodes were freed")
 

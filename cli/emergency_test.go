@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/webhook"
+)
+
+// gatePolicy and gateCalls are those of an installation, of which each knows emergencies or does not.
+func gatePolicy(knows bool) *admissionv1.MutatingAdmissionPolicy {
+	return &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gateName}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConditions: conditions(knows)}}
+}
+
+func gateCalls(knows bool) *admissionv1.MutatingWebhookConfiguration {
+	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookName}, Webhooks: []admissionv1.MutatingWebhook{
+		{Name: "a", MatchConditions: conditions(true)}, {Name: "b", MatchConditions: conditions(knows)},
+	}}
+}
+
+func conditions(knows bool) []admissionv1.MatchCondition {
+	all := []admissionv1.MatchCondition{{Name: "switched-on", Expression: "true"}}
+	if knows {
+		all = append(all, admissionv1.MatchCondition{Name: noEmergency, Expression: "true"})
+	}
+	return all
+}
+
+// emergencyOn is a run of the command on a cluster with these objects.
+func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client *fake.Clientset, out *bytes.Buffer) {
+	t.Helper()
+	c, _, said := clusterWith(t, "", nil)
+	client = fake.NewClientset(objects...)
+	c.client, c.Out, c.gate, c.now = client, said, policy.DefaultGate, time.Now
+	return &emergency{stopping: stopping{cluster: c}, end: "nodekeep emergency --end"}, client, said
+}
+
+func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		objects []runtime.Object
+		allowed bool
+		denied  string // a resource that the caller may not read
+		why     string
+		err     string
+	}{
+		"it knows emergencies":                        {objects: []runtime.Object{gatePolicy(true), gateCalls(true)}},
+		"nothing gates":                               {},
+		"an older policy":                             {objects: []runtime.Object{gatePolicy(false), gateCalls(true)}, why: "MutatingAdmissionPolicy nodekeep-gate is of an older nodekeep"},
+		"an older webhook":                            {objects: []runtime.Object{gatePolicy(true), gateCalls(false)}, why: "MutatingWebhookConfiguration nodekeep is of an older nodekeep"},
+		"capture may do everything":                   {objects: []runtime.Object{gatePolicy(true)}, allowed: true, why: "ServiceAccount nodekeep-capture may do everything"},
+		"the policy may not be read":                  {objects: []runtime.Object{gatePolicy(false), gateCalls(true)}, denied: "mutatingadmissionpolicies", err: "mutatingadmissionpolicies"},
+		"one may not be read, and the other is older": {objects: []runtime.Object{gateCalls(false)}, denied: "mutatingadmissionpolicies", why: "MutatingWebhookConfiguration nodekeep"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, client, _ := emergencyOn(t, test.objects...)
+			client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: test.allowed}}, nil
+			})
+			if test.denied != "" {
+				client.PrependReactor("get", test.denied, func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewForbidden(admissionv1.Resource(test.denied), gateName, errDenied{})
+				})
+			}
+			why, err := e.ignored(t.Context())
+			assert.True(t, strings.HasPrefix(why, test.why), why)
+			assert.Equal(t, test.why == "", why == "")
+			if test.err == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, test.err)
+			}
+		})
+	}
+}
+
+// A gate that knows emergencies by its name, and gates all the same.
+func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
+	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}}
+	e, client, out := emergencyOn(t, gatePolicy(true), gateCalls(true), binding)
+	bindings := client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		node := corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+		if _, err := bindings.Get(r.Context(), gateName, metav1.GetOptions{}); err == nil {
+			node.Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		assert.NoError(t, json.NewEncoder(w).Encode(node))
+	}))
+	defer server.Close()
+	var err error
+	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	e.settle, e.patience = time.Millisecond, time.Second
+	_, err = e.stop(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, out.String(), "the API server cannot see the emergency: new Nodes are still gated. So the objects that gate are deleted.")
+	assert.Contains(t, out.String(), "MutatingWebhookConfiguration nodekeep: deleted\nnew Nodes are no longer gated\n")
+	_, err = bindings.Get(t.Context(), gateName, metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err))
+}
+
+func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
+	e, client, out := emergencyOn(t)
+	require.NoError(t, e.createObjects(t.Context()))
+	require.NoError(t, e.createObjects(t.Context()), "once more")
+	assert.Contains(t, out.String(), "RoleBinding nodekeep-emergency: is there")
+
+	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: manifests.EmergencyName, Namespace: DefaultNamespace}}
+	e, client, _ = emergencyOn(t)
+	client.PrependReactor("create", "roles", func(action clienttesting.Action) (bool, runtime.Object, error) { // another client is faster
+		require.NoError(t, client.Tracker().Add(other))
+		return true, nil, apierrors.NewAlreadyExists(rbacv1.Resource("roles"), other.Name)
+	})
+	require.ErrorIs(t, e.createObjects(t.Context()), errUndeclared)
+}
+
+func TestTheEndOfAnEmergencySaysWhatIsNotThere(t *testing.T) {
+	e, client, out := emergencyOn(t, gateCalls(true))
+	require.NoError(t, e.createObjects(t.Context()))
+	require.NoError(t, e.finish(t.Context()))
+	assert.Contains(t, out.String(), "the emergency is ended. Not there: MutatingAdmissionPolicyBinding nodekeep-gate, RoleBinding nodekeep-gate. Without them no Node is gated. Or the chart makes none here")
+	assert.NotContains(t, out.String(), "gates and verifies Nodes again")
+
+	require.NoError(t, client.Tracker().Add(&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}}))
+	require.NoError(t, client.Tracker().Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}}))
+	require.NoError(t, e.createObjects(t.Context()))
+	out.Reset()
+	require.NoError(t, e.finish(t.Context()))
+	assert.Contains(t, out.String(), "the emergency is ended: nodekeep gates and verifies Nodes again. To see whether all is well: nodekeep doctor\n")
+
+	require.NoError(t, e.createObjects(t.Context()))
+	require.NoError(t, client.RbacV1().Roles(DefaultNamespace).Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
+	out.Reset()
+	require.NoError(t, e.finish(t.Context()))
+	assert.Contains(t, out.String(), "no emergency was declared, and what was left of one is removed.")
+}
+
+func TestAnUninstallLeavesTheEmergencyAndSaysHowToEndIt(t *testing.T) {
+	e, client, _ := emergencyOn(t)
+	u := &uninstalling{stopping: e.stopping}
+	stays, err := u.emergency(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, stays)
+	require.NoError(t, e.createObjects(t.Context()))
+	stays, err = u.emergency(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "the emergency; once nodekeep is deleted, end it: kubectl -n nodekeep-system delete rolebinding,role nodekeep-emergency", stays)
+	for _, object := range append(u.gating(), u.guarding()...) {
+		assert.NotEqual(t, manifests.EmergencyName, object.name)
+	}
+	client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(rbacv1.Resource("roles"), "", errDenied{})
+	})
+	stays, err = u.emergency(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, stays, "an emergency, if one is declared (you may not read it); once nodekeep is deleted")
+}
+
+func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
+	var nodes []runtime.Object
+	for _, name := range []string{"a", "b"} {
+		node := withTaints(name)
+		node.UID = types.UID(name)
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		nodes = append(nodes, node)
+	}
+	e, client, _ := emergencyOn(t, nodes...)
+	p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
+	require.NoError(t, err)
+	e.in.Policy = p
+	require.NoError(t, e.createObjects(t.Context()))
+	r := rollout{all: true, max: "1"}
+	require.NoError(t, r.validate())
+	require.Equal(t, intstr.FromInt32(1), r.most)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = r.waves(ctx, e.cluster, 1)
+	require.ErrorIs(t, err, errStopped)
+	require.ErrorContains(t, err, "0 Nodes verified; 2 remain; run it again to go on")
+	assert.NotContains(t, err.Error(), "nothing was changed")
+	for _, action := range client.Actions() {
+		assert.NotEqual(t, "patch", action.GetVerb(), "no Node is closed")
+	}
+}
