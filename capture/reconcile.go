@@ -68,7 +68,7 @@ func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *o
 	a := &attempt{Controller: c, node: live, event: Present}
 	for range maxSteps {
 		if a.node == nil || a.node.Fault != nil || !opens(a.Policy(), a.node, Present) {
-			return a.node, finished, nil
+			return a.node, finished, nil //nolint:nilerr // what follows reports a fault of the Node
 		}
 		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
 		a.entry.Version, a.live = inMemory.Version, true

@@ -124,14 +124,14 @@ func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
 }
 
 func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
-	e, client, out := emergencyOn(t)
+	e, _, out := emergencyOn(t)
 	require.NoError(t, e.createObjects(t.Context()))
 	require.NoError(t, e.createObjects(t.Context()), "once more")
 	assert.Contains(t, out.String(), "RoleBinding nodekeep-emergency: is there")
 
 	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: manifests.EmergencyName, Namespace: DefaultNamespace}}
-	e, client, _ = emergencyOn(t)
-	client.PrependReactor("create", "roles", func(action clienttesting.Action) (bool, runtime.Object, error) { // another client is faster
+	e, client, _ := emergencyOn(t)
+	client.PrependReactor("create", "roles", func(clienttesting.Action) (bool, runtime.Object, error) { // another client is faster
 		require.NoError(t, client.Tracker().Add(other))
 		return true, nil, apierrors.NewAlreadyExists(rbacv1.Resource("roles"), other.Name)
 	})

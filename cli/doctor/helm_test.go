@@ -12,12 +12,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// byHelm marks the objects of the cluster as Helm does.
-func (s *Seen) byHelm(name, namespace string) {
+// byHelm marks the objects of the cluster as Helm does for a release of this name in namespace apps.
+func (s *Seen) byHelm(name string) {
 	for _, object := range s.Objects {
 		if object.Found.Found {
 			object.Found.Value.SetLabels(map[string]string{managedBy: "Helm"})
-			object.Found.Value.SetAnnotations(map[string]string{releaseName: name, releaseNamespace: namespace})
+			object.Found.Value.SetAnnotations(map[string]string{releaseName: name, releaseNamespace: "apps"})
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
-			seen.byHelm("keep", "apps")
+			seen.byHelm("keep")
 			test.is(&seen)
 			got := commands(seen)
 			for _, want := range test.want {
@@ -87,18 +87,18 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 				assert.NotContains(t, command, "kubectl apply", "the manifests of nodekeep have nothing of verification")
 			}
 			assert.Contains(t, remedyOf(seen).Text, "verify.enabled=true", "it was installed otherwise")
-			seen.byHelm("keep", "apps")
+			seen.byHelm("keep")
 			change(&seen)
 			assert.Equal(t, seen.reapply().Text, remedyOf(seen).Text)
 			assert.Contains(t, remedyOf(seen).Commands, seen.upgrade()[0])
 		})
 	}
 	seen := healthy(t)
-	seen.byHelm("keep", "apps")
+	seen.byHelm("keep")
 	seen.remove(clusterRole)
 	assert.Contains(t, remedyOf(seen).Text, "Set verify.enabled to true")
 	seen = healthy(t)
-	seen.byHelm("keep", "apps")
+	seen.byHelm("keep")
 	seen.patch(t, binding, another)
 	assert.Equal(t, append([]string{"kubectl delete " + binding}, seen.upgrade()...), remedyOf(seen).Commands)
 }
@@ -106,7 +106,7 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 func TestARemedyNamesNoReleaseThatCannotExist(t *testing.T) {
 	for _, name := range []string{"", "$(reboot)", "a b", "a;b", "-a", "A", "a'", "a\nb"} {
 		seen := healthy(t)
-		seen.byHelm(name, "apps")
+		seen.byHelm(name)
 		seen.remove(mutatingObject)
 		assert.NotEmpty(t, found(t, seen))
 		for _, command := range commands(seen) {
