@@ -151,7 +151,7 @@ func (t *trace) step(e *evaluation, rule *compiled, key string, outcome Outcome)
 	tests := slices.Clone(t.tests)
 	for _, fact := range rule.set[key].facts {
 		text, known, _ := e.fact(fact, rule)
-		test := Test{Fact: fact.group + "." + fact.name, Value: text, Known: known, Plugin: !known && e.facts.mayRegister(fact.name), holds: yes}
+		test := Test{Fact: fact.group + "." + fact.name, Value: text, Known: known, Plugin: !known && fact.ofResource() && e.facts.mayRegister(fact.name), holds: yes}
 		if !known {
 			test.holds = unknown
 		} else if fact.mayLack() && text == "" {

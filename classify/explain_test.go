@@ -49,6 +49,9 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"hugepages-1Gi": ">=1"}}}, Set: to("1")}},
 			want:  []string{"one unknown capacity.hugepages-1Gi=? yet"},
 		},
+		"an attribute of an inventory, which no plugin reports": {
+			rules: []Rule{{Name: "one", Set: to("{inventory.racks.rack}")}}, want: []string{"one unknown inventory.racks.rack=?"},
+		},
 		"an unknown fact of the value": {
 			rules: []Rule{{Name: "one", Set: to("{capacity.memory}")}}, want: []string{"one unknown capacity.memory=?"},
 		},

@@ -180,6 +180,9 @@ func (f factName) mayLack() bool {
 	return f.group == inventoryGroup || f.group == labelsGroup || f.group == devicesGroup
 }
 
+// ofResource reports whether the fact is an amount of a resource.
+func (f factName) ofResource() bool { return f.group == capacityGroup || f.group == allocatableGroup }
+
 // asValue is a text as the value of a label: in lower case, and no longer than one. A hyphen replaces each other character, also a dot.
 func asValue(text string) string {
 	mapped := strings.Map(func(r rune) rune {

@@ -98,10 +98,10 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(out, second)
 	}, settles, 100*time.Millisecond)
-	a := run(t, "doctor")
-	assert.Contains(t, a.Out, "nodekeep policy accept "+second, "doctor names what is held")
+	require.Eventually(t, func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }, settles, 500*time.Millisecond,
+		"doctor names what is held, once the status of the NodePolicy does")
 
-	a = run(t, "policy", "accept", first, "--yes")
+	a := run(t, "policy", "accept", first, "--yes")
 	assert.Equal(t, 3, a.Code, "rules that are not those of the policy are refused")
 	assert.Contains(t, a.ErrOut, second)
 	a = run(t, "policy", "accept", second, "--dry-run").RequireDone(t)
