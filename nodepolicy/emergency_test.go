@@ -3,6 +3,7 @@ package nodepolicy
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,13 +241,14 @@ func TestWhileAnEmergencyCannotBeReadWhatWasKnownLastCounts(t *testing.T) {
 				role, binding := objectsOfEmergency(t)
 				b := newBed([]runtime.Object{objectOf(verifies, "a", 1), role, binding})
 				b.Suspends = true
-				denied := !known
-				deny := func(clienttesting.Action) (bool, runtime.Object, error) { return denied, nil, forbidden() }
+				var denied atomic.Bool
+				denied.Store(!known)
+				deny := func(clienttesting.Action) (bool, runtime.Object, error) { return denied.Load(), nil, forbidden() }
 				b.objects.PrependReactor("*", "roles", deny)
 				b.objects.PrependReactor("*", "rolebindings", deny)
 				b.runs(t)
 				assert.Equal(t, known, b.Emergency())
-				denied = true
+				denied.Store(true)
 				for _, one := range b.declaring() { // as a reflector that lists again
 					one.missed(forbidden())
 				}

@@ -97,7 +97,7 @@ func Causes() []Explained {
 		waits(CauseCondition, "the profile waits for a condition: %s", "look at the agent that sets the condition, or change `wait.conditions`"),
 		waits(CauseDaemonSet, "no Pod of DaemonSet %s is Ready on the Node", "look at that Pod; it needs a toleration for the taint"),
 		waits(CauseResource, "the profile waits for a resource: %s", "look at the device plugin, or change `wait.allocatable`"),
-		acts(CauseOldWorker, "an old worker Pod is on the Node: %s", "it is deleted, then the next attempt starts"),
+		acts(CauseOldWorker, "an old worker Pod is on the Node: %s", "it is deleted first"),
 		waits(CauseTaintReturns, "another client adds the taint again each time, %s times now", "find the client, often an admission policy or webhook; nodekeep pauses"),
 		refused(CauseRefused, "the controller cannot go on: %s", "correct what the message names; `nodekeep doctor` compares the rights"),
 		acts(CauseMayReboot, "the Node was not Ready, and may have rebooted: %s", "with another boot it is checked again, else the taint is removed"),

@@ -151,8 +151,8 @@ func (i Impact) document(d *Document) {
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
-	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text("Nodes")))
-	collected := i.Due.text("records of deleted Nodes")
+	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text(Counted(i.Waiting.Then, "Node"))))
+	collected := i.Due.text(Counted(i.Due.Then, "record") + " of deleted Nodes")
 	if i.Due.Then > 0 {
 		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
@@ -195,12 +195,12 @@ func (c *Count) see(now, then bool) {
 	}
 }
 
-// text is a number under both policies.
-func (c Count) text(what string) string {
+// text is a number under both policies. Then it is counted already, with its noun.
+func (c Count) text(then string) string {
 	if c.Now == c.Then {
-		return fmt.Sprintf("%d %s, as now", c.Then, what)
+		return then + ", as now"
 	}
-	return fmt.Sprintf("%d %s; now %d", c.Then, what, c.Now)
+	return fmt.Sprintf("%s; now %d", then, c.Now)
 }
 
 // Changed reports whether the policy changes anything.

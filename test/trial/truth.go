@@ -342,14 +342,19 @@ func (s Said) judges() bool {
 	return s.is("explain") || s.is("diff") || s.is("verify", "list") || s.is("verify", "show") || s.is("gate", "list") || s.is("doctor")
 }
 
+// checksIt is how a command says that another one has a Node checked.
+var checksIt = regexp.MustCompile("verify run [^`]*` checks it")
+
 // emergency is how a command says that there is one.
 var emergency = regexp.MustCompile(`(?i)emergency (was|is) declared`)
 
 func wrongEmergency(said Said, s State) []string {
-	if said.is("emergency") || !said.judges() || said.is("diff") || said.is("verify", "show") {
+	if said.is("emergency") || !said.judges() || said.is("diff") {
 		return nil
 	}
 	switch says := emergency.MatchString(said.Text); {
+	case s.Emergency && checksIt.MatchString(said.Text):
+		return []string{"verify run checks no Node now"}
 	case s.Emergency && !says:
 		return []string{"there is one, and it does not say so"}
 	case !s.Emergency && says:
