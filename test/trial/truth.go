@@ -346,7 +346,7 @@ func (s Said) judges() bool {
 var checksIt = regexp.MustCompile("verify run [^`]*` checks it")
 
 // emergency is how a command says that there is one.
-var emergency = regexp.MustCompile(`(?i)emergency (was|is) declared`)
+var emergency = regexp.MustCompile(`(?i)an emergency was declared`)
 
 func wrongEmergency(said Said, s State) []string {
 	if said.is("emergency") || !said.judges() || said.is("diff") {
