@@ -70,6 +70,9 @@ func remedies(t *testing.T, nodekeep *harness.Installation) {
 			assert.Empty(t, nodekeep.GatedNodes(t))
 			nodekeep.WaitGating(t, false)
 		}
+		for _, command := range []string{"nodekeep doctor", "nodekeep emergency --end --dry-run"} { // those of alert NodekeepEmergency
+			assert.Regexp(t, "emergency was declared|Emergency: +declared ", nodekeep.Shell(t, "", "", command).Out, command)
+		}
 		ended := nodekeep.Command(t, "", "", "emergency", "--end", "--yes")
 		require.Zero(t, ended.Code, ended.ErrOut)
 		nodekeep.WaitGating(t, true)
@@ -113,6 +116,8 @@ var shows = map[string]struct {
 	"verify list":               {0, []string{"No Node waits for verification."}},
 	"doctor":                    {1, []string{"leader ", "gated-nodes ", "closed-nodes ", "gated-1", "gated-2"}},
 	"diff ":                     {3, []string{"gated-2"}},
+	"emergency":                 {0, []string{"Nodes behind the gate:", "gated-1", "gated-2", "nodekeep emergency --end", "Nothing was changed (dry run)."}},
+	"emergency --end":           {0, []string{"no emergency is declared"}},
 	"migrate status":            {0, []string{"none in the policy"}},
 	"migrate new":               {2, []string{"nodekeep migrate new"}},
 	"policy accept corrections": {3, []string{"Let them do so on any number of Nodes", "nothing was changed"}},
@@ -120,29 +125,41 @@ var shows = map[string]struct {
 	"report compliance":         {0, []string{"Nodes"}},
 }
 
+// beginning is the longest key of shows that a line of nodekeep begins with; empty: there is none.
+func beginning(line string) (longest string) {
+	words := strings.TrimPrefix(strings.TrimPrefix(line, "nodekeep "), "-n "+harness.Namespace+" ")
+	for begins := range shows {
+		if strings.HasPrefix(words, begins) && len(begins) > len(longest) {
+			longest = begins
+		}
+	}
+	return longest
+}
+
 func showsWhatItIsAbout(t *testing.T, nodekeep *harness.Installation) {
 	tried := map[string]bool{}
 	for _, a := range alerts(t).alerts() {
 		for _, line := range own(a) {
-			known := false
-			for begins, want := range shows {
-				if !strings.HasPrefix(strings.TrimPrefix(line, "nodekeep "), begins) {
-					continue
-				}
-				known, tried[begins] = true, true
-				if begins == "doctor" {
-					line += " --gate-after 0s"
-				}
-				answer := nodekeep.Shell(t, "", "", line)
-				assert.Equal(t, want.code, answer.Code, "%s: %s\n%s%s", a.Alert, line, answer.Out, answer.ErrOut)
-				for _, says := range want.says {
-					assert.Contains(t, answer.Out+answer.ErrOut, says, "%s: %s", a.Alert, line)
-				}
-				if begins == "gate list" {
-					assert.NotContains(t, answer.Out, "free-1", a.Alert)
-				}
+			begins := beginning(line)
+			want, known := shows[begins]
+			if !assert.True(t, known, "%s: nothing is known of what %q shows", a.Alert, line) {
+				continue
 			}
-			assert.True(t, known, "%s: nothing is known of what %q shows", a.Alert, line)
+			tried[begins] = true
+			switch {
+			case begins == "doctor":
+				line += " --gate-after 0s"
+			case strings.HasPrefix(begins, "emergency") && !strings.Contains(line, "--dry-run"): // below, it is declared
+				line += " --dry-run"
+			}
+			answer := nodekeep.Shell(t, "", "", line)
+			assert.Equal(t, want.code, answer.Code, "%s: %s\n%s%s", a.Alert, line, answer.Out, answer.ErrOut)
+			for _, says := range want.says {
+				assert.Contains(t, answer.Out+answer.ErrOut, says, "%s: %s", a.Alert, line)
+			}
+			if begins == "gate list" {
+				assert.NotContains(t, answer.Out, "free-1", a.Alert)
+			}
 		}
 	}
 	assert.Len(t, tried, len(shows), "each of them is in an alert")
