@@ -24,6 +24,27 @@ func RunTests(m *testing.M, options Options, use func(*Installation)) (code int)
 	})
 }
 
+// RunVerifyingTests is [RunTests] with the controller that verifies Nodes running, too, under a policy.
+func RunVerifyingTests(m *testing.M, options Options, policy string, use func(*Installation)) (code int) {
+	return RunTestsOn(m, options, func(ctx context.Context, control *Cluster) error {
+		installation, err := Install(ctx, control)
+		if err != nil {
+			return fmt.Errorf("install nodekeep: %w", err)
+		}
+		use(installation)
+		if err := installation.ReapplyVerify(ctx); err != nil {
+			return err
+		}
+		if err := installation.WritePolicy(ctx, policy); err != nil {
+			return err
+		}
+		if err := installation.Start(ctx); err != nil {
+			return fmt.Errorf("start nodekeep: %w", err)
+		}
+		return installation.StartVerify(ctx)
+	})
+}
+
 // RunTestsOn runs the tests of a package on a control plane of their own, which prepare sets up.
 func RunTestsOn(m *testing.M, options Options, prepare func(context.Context, *Cluster) error) (code int) {
 	dir, err := os.MkdirTemp("", "nodekeep-tests-")

@@ -1,8 +1,6 @@
 package trial
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -28,22 +26,9 @@ spec:
 `
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.RunTestsOn(m, harness.Options{ControllerManager: true}, func(ctx context.Context, control *harness.Cluster) error {
-		installation, err := harness.Install(ctx, control)
-		if err != nil {
-			return fmt.Errorf("install nodekeep: %w", err)
-		}
-		nodekeep = installation
-		nodekeep.TimeoutSeconds = harness.Patient
-		if err := nodekeep.ReapplyVerify(ctx); err != nil {
-			return err
-		}
-		if err := nodekeep.WritePolicy(ctx, verifying); err != nil {
-			return err
-		}
-		if err := nodekeep.Start(ctx); err != nil {
-			return fmt.Errorf("start nodekeep: %w", err)
-		}
-		return nodekeep.StartVerify(ctx)
+	options := harness.Options{ControllerManager: true}
+	os.Exit(harness.RunVerifyingTests(m, options, verifying, func(i *harness.Installation) {
+		i.TimeoutSeconds = harness.Patient
+		nodekeep = i
 	}))
 }

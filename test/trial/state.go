@@ -23,17 +23,16 @@ import (
 
 // Names of what nodekeep has in a cluster.
 const (
-	gateKey         = "nodekeep.dev/restoring"
-	unverifiedKey   = "nodekeep.dev/unverified"
-	emergencyName   = "nodekeep-emergency"
-	policyName      = "default"
-	componentLabel  = "app.kubernetes.io/component"
-	captureProcess  = "capture"
-	verifyProcess   = "verify"
-	webhookProcess  = "webhook"
-	captureLease    = "nodekeep-capture"
-	leaseTakenOver  = 30 * time.Second // longer than any Lease of nodekeep lasts
-	acceptedIsFalse = metav1.ConditionFalse
+	gateKey        = "nodekeep.dev/restoring"
+	unverifiedKey  = "nodekeep.dev/unverified"
+	emergencyName  = "nodekeep-emergency"
+	policyName     = "default"
+	componentLabel = "app.kubernetes.io/component"
+	captureProcess = "capture"
+	verifyProcess  = "verify"
+	webhookProcess = "webhook"
+	captureLease   = "nodekeep-capture"
+	leaseTakenOver = 30 * time.Second // longer than any Lease of nodekeep lasts
 )
 
 // State is what the API server has at one moment.
@@ -168,7 +167,7 @@ func (s *State) Invalid() bool {
 		return false
 	}
 	accepted := apimeta.FindStatusCondition(s.Policy.Status.Conditions, v1alpha1.Accepted)
-	return accepted != nil && accepted.ObservedGeneration == s.Policy.Generation && accepted.Status == acceptedIsFalse
+	return accepted != nil && accepted.ObservedGeneration == s.Policy.Generation && accepted.Status == metav1.ConditionFalse
 }
 
 // Behind are the Ready Pods that follow another generation of the policy than it has.
