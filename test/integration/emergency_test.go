@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,7 +9,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -155,4 +162,53 @@ func TestARightToEverythingIsNoEmergency(t *testing.T) {
 	own.WaitGating(t, true)
 	_, err := own.Admin.RbacV1().Roles(harness.Namespace).Get(t.Context(), emergencyName, metav1.GetOptions{})
 	require.Error(t, err)
+}
+
+// Other clients may neither declare an emergency nor end it. Another admission policy that freezes one Node keeps no other Node closed.
+func TestInAnEmergencyOneNodeThatIsFrozenKeepsNoOtherClosedAndNoTenantDeclaresOne(t *testing.T) {
+	own := brokenInstallation(t)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "tenant", Namespace: metav1.NamespaceDefault}}
+	_, err := own.Admin.CoreV1().ServiceAccounts(account.Namespace).Create(t.Context(), account, metav1.CreateOptions{})
+	require.NoError(t, err)
+	tenant, err := own.Cluster.ServiceAccount(t.Context(), account.Namespace, account.Name)
+	require.NoError(t, err)
+	nobody := rest.AnonymousClientConfig(tenant)
+	hostile := map[string]*rest.Config{"a kubelet": own.Cluster.Kubelet("gated"), "a tenant's Pod": tenant, "a Pod without identity": nobody}
+	deny := func(declared bool) {
+		t.Helper()
+		for who, config := range hostile {
+			client, err := kubernetes.NewForConfig(config)
+			require.NoError(t, err)
+			rbac := client.RbacV1()
+			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: emergencyName}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"nodekeep.dev"}, Resources: []string{"closing"}, Verbs: []string{"stop"}}}}
+			_, err = rbac.Roles(harness.Namespace).Create(t.Context(), role, metav1.CreateOptions{})
+			assert.Error(t, err, "%s declares one", who)
+			binding := &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: emergencyName}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: emergencyName},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "nodekeep-capture", Namespace: harness.Namespace}},
+			}
+			_, err = rbac.RoleBindings(harness.Namespace).Create(t.Context(), binding, metav1.CreateOptions{})
+			assert.Error(t, err, "%s declares one", who)
+			assert.Error(t, rbac.Roles(harness.Namespace).Delete(t.Context(), emergencyName, metav1.DeleteOptions{}), "%s ends one", who)
+			assert.Error(t, rbac.RoleBindings(harness.Namespace).Delete(t.Context(), emergencyName, metav1.DeleteOptions{}), "%s ends one", who)
+		}
+		own.WaitGating(t, !declared)
+	}
+	deny(false)
+
+	lift := own.Deny(t, "one-node-is-frozen", harness.Denial{Operation: admissionregistrationv1.Update, Unless: "object.metadata.name != 'gated'", Message: "frozen by another team"}, func() bool {
+		_, err := own.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), "gated", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	answer := own.Command(t, "", "", "emergency", "--settle", "1s", "--yes")
+	assert.Equal(t, 1, answer.Code, "not all could be done")
+	assert.Contains(t, answer.ErrOut, "frozen by another team")
+	assert.Contains(t, answer.ErrOut, "gated")
+	assert.Equal(t, []string{"gated"}, own.GatedNodes(t), "only the one that is frozen")
+	assert.Equal(t, []string{"tenant=blue:NoExecute"}, harness.TaintsOf(own.Node(t, "unverified")))
+	deny(true)
+
+	lift()
+	emergency(t, own, "--yes")
+	assert.Empty(t, own.GatedNodes(t))
 }
