@@ -182,15 +182,15 @@ func TestInAnEmergencyOneNodeThatIsFrozenKeepsNoOtherClosedAndNoTenantDeclaresOn
 			rbac := client.RbacV1()
 			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: emergencyName}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"nodekeep.dev"}, Resources: []string{"closing"}, Verbs: []string{"stop"}}}}
 			_, err = rbac.Roles(harness.Namespace).Create(t.Context(), role, metav1.CreateOptions{})
-			assert.Error(t, err, "%s declares one", who)
+			require.Error(t, err, "%s declares one", who)
 			binding := &rbacv1.RoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: emergencyName}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: emergencyName},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "nodekeep-capture", Namespace: harness.Namespace}},
 			}
 			_, err = rbac.RoleBindings(harness.Namespace).Create(t.Context(), binding, metav1.CreateOptions{})
-			assert.Error(t, err, "%s declares one", who)
-			assert.Error(t, rbac.Roles(harness.Namespace).Delete(t.Context(), emergencyName, metav1.DeleteOptions{}), "%s ends one", who)
-			assert.Error(t, rbac.RoleBindings(harness.Namespace).Delete(t.Context(), emergencyName, metav1.DeleteOptions{}), "%s ends one", who)
+			require.Error(t, err, "%s declares one", who)
+			require.Error(t, rbac.Roles(harness.Namespace).Delete(t.Context(), emergencyName, metav1.DeleteOptions{}), "%s ends one", who)
+			require.Error(t, rbac.RoleBindings(harness.Namespace).Delete(t.Context(), emergencyName, metav1.DeleteOptions{}), "%s ends one", who)
 		}
 		own.WaitGating(t, !declared)
 	}
