@@ -45,6 +45,9 @@ CLI               = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/am
 # Tests that take long and have one goroutine: nothing for the race detector.
 ONE_GOROUTINE = Simulation|MachinesThatChangeTheirName|ARenameOfManyNodes|AnswersHoldForManyNodes
 
+# The tests that hold the imports to the table of the design, and the pure files to their lists.
+ARROWS = PackagesImportWhatTheTable|ListsOfPureFilesAgree
+
 # The tests that judge words, sentences and lines.
 PROSE = NoLineOfThePages|NoSentenceOfAComment|TheSourceUsesTheWords
 
@@ -284,7 +287,11 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## style, and the arrows of 
 	cd test/programs/certmanager && go mod tidy -diff
 	cd test/programs/clusterapi && go mod tidy -diff
 	cd test/e2e/machine && go mod tidy -diff
-	@$(MAKE) --no-print-directory manifests-check prose
+	@$(MAKE) --no-print-directory arrows manifests-check prose
+
+.PHONY: arrows
+arrows: ## whether each package imports only what docs/design.md lists, and the lists of pure files agree (seconds)
+	CGO_ENABLED=0 go test -vet=off -run '$(ARROWS)' ./cmd/nodekeep
 
 .PHONY: prose
 prose: $(BIN)/vale-$(VALE_VERSION) ## the words, sentences and lines of README, docs, comments and texts, by docs/style

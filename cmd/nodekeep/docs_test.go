@@ -82,6 +82,7 @@ func TestEveryTestThatTheMakefileNamesExists(t *testing.T) {
 		"GATE_POLICY":   {"integration"},
 		"LONG_FAULTS":   {"faults", "integration/removal"},
 		"ONE_GOROUTINE": {"../capture", "../webhook"},
+		"ARROWS":        {"../cmd/nodekeep"},
 		"PROSE":         {"../cmd/nodekeep"},
 	} {
 		var tests strings.Builder
