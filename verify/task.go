@@ -34,9 +34,6 @@ type Target struct {
 	Endpoints  []string `json:"endpoints,omitempty"` // ready ones, IP:PORT, as the controller has chosen them
 }
 
-// Target is the key in [Task.Services] of what was looked up for this check: NAMESPACE/NAME:PORT. Endpoints are those of one port.
-func (s *Service) Target() string { return fmt.Sprintf("%s:%d", s.Name, s.Port) }
-
 // ParseTask reads a task strictly. An unknown field is an error: a check of a newer version must not count as passed.
 func ParseTask(text string) (Task, error) {
 	var task Task
