@@ -55,7 +55,7 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 	defaults, limits := compiled.All()[0].Profile, compiled.Limits
 	for name, value := range map[string]string{
 		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour), "orPercent": strconv.Itoa(limits.OrPercent),
-		"cooldown": "`" + writtenDuration(limits.Cooldown) + "`",
+		"cooldown": "`" + verify.WrittenDuration(limits.Cooldown) + "`",
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
 	}

@@ -68,7 +68,7 @@ func (c *compiler) checkTimeout(text string, ofProfile time.Duration, at *field.
 	}
 	switch timeout := c.duration(&text, "5s", time.Second, maxTimeout, at); {
 	case timeout > ofProfile && timeout <= maxTimeout && ofProfile >= time.Second:
-		c.invalid(at, text, "must not be longer than the timeout of the profile, "+written(ofProfile))
+		c.invalid(at, text, "must not be longer than the timeout of the profile, "+WrittenDuration(ofProfile))
 	case timeout == ofProfile:
 		return ""
 	}
