@@ -18,8 +18,7 @@ import (
 const (
 	MaxProfiles   = 50
 	MaxChecks     = 20
-	MaxContainers = 3        // container checks of a profile: each is a container of the worker Pod
-	MaxTask       = 64 << 10 // bytes of the checks of a profile as JSON: they go into an environment variable
+	MaxContainers = 3 // container checks of a profile: each is a container of the worker Pod
 	maxTimeout    = 10 * time.Minute
 	maxList       = 20 // entries of a list in a profile
 	maxPerSecond  = 100

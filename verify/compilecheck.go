@@ -42,8 +42,8 @@ func (c *compiler) checks(of []Check, timeout time.Duration, at *field.Path) []C
 		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("has %d container checks; a profile has %d at most", containers, MaxContainers)))
 	}
 	c.runtimeClasses(of, at)
-	if text, err := json.Marshal(checks); err != nil || len(text) > MaxTask {
-		c.errs = append(c.errs, field.TooLong(at, "", MaxTask))
+	if text, err := json.Marshal(checks); err != nil || len(text) > MaxCheckBytes {
+		c.errs = append(c.errs, field.TooLong(at, "", MaxCheckBytes))
 	}
 	return checks
 }

@@ -13,7 +13,10 @@ import (
 const TaskVariable = "NODEKEEP_CHECKS"
 
 // maxTask is the greatest length of a task in bytes: Linux refuses a longer environment variable.
-const maxTask = 128 * 1024
+const maxTask = 128 << 10
+
+// MaxCheckBytes is the greatest length of the checks of a profile as JSON: half of a task. The rest has what the controller looks up for them.
+const MaxCheckBytes = maxTask / 2
 
 // Task is what the controller hands to the worker, as JSON in the environment variable [TaskVariable].
 type Task struct {
