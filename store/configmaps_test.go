@@ -154,7 +154,9 @@ func TestAStoreThatIsNotStartedKnowsNothing(t *testing.T) {
 }
 
 func TestARefusalShowsWhetherTheObjectHasChanged(t *testing.T) {
-	invalid := func(errs ...*field.Error) error { return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", errs) }
+	invalid := func(errs ...*field.Error) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", errs)
+	}
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for name, c := range map[string]struct {
 		err     error
