@@ -36,7 +36,7 @@ type Check struct {
 	Kubelet *Kubelet `json:"kubelet,omitempty"`
 }
 
-// slots are the fields of all kinds. There is no other list of kinds: names, errors, schema, cold start and docs follow from this one.
+// slots are the fields of all kinds. Names, errors, schema, cold start and docs follow from this list. A kind that lacks a method does not fit in.
 func (c *Check) slots() []slot {
 	return []slot{
 		slotOf(&c.DNS),
@@ -116,17 +116,16 @@ type slot interface {
 	detach()            // gives the check a copy of the question of its own
 }
 
-type slotFor[T any, P interface {
+// questionOf is what the pointer to the type of a kind must be.
+type questionOf[T any] interface {
 	*T
 	question
-}] struct{ field *P }
-
-func slotOf[T any, P interface {
-	*T
-	question
-}](field *P) slot {
-	return slotFor[T, P]{field}
 }
+
+// slotFor is the slot of a kind with the type T.
+type slotFor[T any, P questionOf[T]] struct{ field *P }
+
+func slotOf[T any, P questionOf[T]](field *P) slot { return slotFor[T, P]{field} }
 
 func (s slotFor[T, P]) kind() Kind { return P(new(T)).kind() }
 
@@ -139,7 +138,7 @@ func (s slotFor[T, P]) question() question {
 
 func (s slotFor[T, P]) detach() {
 	if *s.field != nil {
-		own := T(**s.field)
+		own := **s.field
 		*s.field = &own
 	}
 }

@@ -20,13 +20,11 @@ import (
 // recorder is a worker that only notes what it is asked.
 type recorder map[string]any
 
-func (r recorder) note(kind string, asked any) error { r[kind] = asked; return nil }
-
-func (r recorder) DNS(asked *verify.DNS) error         { return r.note("dns", asked) }
-func (r recorder) API(asked *verify.API) error         { return r.note("api", asked) }
-func (r recorder) Service(asked *verify.Service) error { return r.note("service", asked) }
-func (r recorder) TCP(asked *verify.TCP) error         { return r.note("tcp", asked) }
-func (r recorder) HTTP(asked *verify.HTTP) error       { return r.note("http", asked) }
+func (r recorder) DNS(asked *verify.DNS) error         { r["dns"] = asked; return nil }
+func (r recorder) API(asked *verify.API) error         { r["api"] = asked; return nil }
+func (r recorder) Service(asked *verify.Service) error { r["service"] = asked; return nil }
+func (r recorder) TCP(asked *verify.TCP) error         { r["tcp"] = asked; return nil }
+func (r recorder) HTTP(asked *verify.HTTP) error       { r["http"] = asked; return nil }
 
 // schemaOfACheck is that of the CustomResourceDefinition.
 func schemaOfACheck(t *testing.T) map[string]any {
