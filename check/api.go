@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -19,9 +18,11 @@ const review = `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectRevi
 // reviews is where it is sent.
 const reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
-// api asks the API server who the worker is. net/http does: client-go would take more memory than the Pod has.
-func (r *run) api(ctx context.Context) error {
-	p := r.pod
+// API asks the API server who the worker is. net/http does: client-go would take more memory than the Pod has.
+func (t try) API(*verify.API) error {
+	ctx, cancel := t.once()
+	defer cancel()
+	p := t.pod
 	if p.APIServer == "" {
 		return failf(verify.ReasonNoToken, "KUBERNETES_SERVICE_HOST is not set: this is no Pod")
 	}
@@ -33,7 +34,7 @@ func (r *run) api(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	roots, err := r.authorities(ca)
+	roots, err := t.authorities(ca)
 	if err != nil {
 		return err
 	}

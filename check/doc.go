@@ -1,5 +1,5 @@
-// Package check is the worker of verification. It runs in a Pod on the Node that is verified, and asks the checks of a [verify.Task]. Each file has
-// one kind: dns, api, service, tcp and http. docs/design.md has the design.
+// Package check is the worker of verification. It runs in a Pod on the Node that is verified, and asks the checks of a [verify.Task]. Each kind
+// has a file. One that [verify.Asker] has and this package lacks does not compile. docs/design.md has the design.
 //
 // Invariants:
 //   - A check passes only if its question was asked and answered as it must be. Everything else is a failure with a [verify.Reason].

@@ -15,26 +15,28 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// http asks a URL and compares the status. It reads no body and follows no redirect.
-func (r *run) http(ctx context.Context, check *verify.HTTP) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, check.URL, nil)
+// HTTP asks a URL and compares the status. It reads no body and follows no redirect.
+func (t try) HTTP(asked *verify.HTTP) error {
+	ctx, cancel := t.once()
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked.URL, nil)
 	if err != nil {
 		return failf(verify.ReasonError, "the URL cannot be read")
 	}
 	var roots *x509.CertPool
 	if request.URL.Scheme == "https" {
-		if roots, err = r.authorities(check.CA); err != nil {
+		if roots, err = t.authorities(asked.CA); err != nil {
 			return err
 		}
 	}
-	response, err := r.pod.ask(request, roots)
+	response, err := t.pod.ask(request, roots)
 	if err != nil {
 		return failing(err, "GET %s", request.URL.Host)
 	}
 	defer func() { _ = response.Body.Close() }() // nothing more is expected of the connection
 	expected := http.StatusOK
-	if check.Status != nil {
-		expected = *check.Status
+	if asked.Status != nil {
+		expected = *asked.Status
 	}
 	if response.StatusCode == expected {
 		return nil

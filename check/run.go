@@ -74,7 +74,7 @@ func (r *run) check(ctx context.Context, check *verify.Check) (result verify.Res
 	defer func() { result.Millis = int(time.Since(began).Milliseconds()) }()
 	for length, pause := firstTry, firstPause; ; length, pause = 2*length, min(2*pause, lastPause) {
 		result.Tries++
-		err := r.try(ctx, length, check)
+		err := check.Ask(try{r, ctx, length})
 		if err == nil {
 			result.Outcome, result.Reason, result.Message = verify.Passed, "", ""
 			return result
@@ -92,42 +92,33 @@ func (r *run) check(ctx context.Context, check *verify.Check) (result verify.Res
 	}
 }
 
-// try asks once, each server for this long at most.
-func (r *run) try(ctx context.Context, length time.Duration, check *verify.Check) error {
-	switch {
-	case check.DNS != nil:
-		return r.dns(ctx, length, check.DNS)
-	case check.Service != nil:
-		return r.service(ctx, length, check.Service)
-	}
-	ctx, cancel := context.WithTimeout(ctx, length)
-	defer cancel()
-	switch {
-	case check.API != nil:
-		return r.api(ctx)
-	case check.TCP != nil:
-		return r.pod.tcp(ctx, check.TCP.Address)
-	case check.HTTP != nil:
-		return r.http(ctx, check.HTTP)
-	}
-	return failure{verify.ReasonError, "a check of a kind that this worker does not know"}
+// try is one try of a check. The method of each kind that the worker asks is in the file of that kind.
+type try struct {
+	*run
+	ctx    context.Context
+	length time.Duration // for which each server is asked at most
+}
+
+// once is the context of a try that asks one server alone.
+func (t try) once() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.ctx, t.length)
 }
 
 // first asks all of a check's servers at once, as far as the run has room. It returns the first failure in their order. Its message shows how many
 // others failed.
-func (r *run) first(ctx context.Context, length time.Duration, servers []string, noun string, ask func(ctx context.Context, server string) error) error {
+func (t try) first(servers []string, noun string, ask func(ctx context.Context, server string) error) error {
 	failures := make([]error, len(servers))
 	var group sync.WaitGroup
 	for i, server := range servers {
 		group.Go(func() {
 			select {
-			case r.slots <- struct{}{}:
-				defer func() { <-r.slots }()
-			case <-ctx.Done():
+			case t.slots <- struct{}{}:
+				defer func() { <-t.slots }()
+			case <-t.ctx.Done():
 				failures[i] = failf(verify.ReasonTimeout, "%s was not asked in time", cmp.Or(server, "the Pod's own DNS server"))
 				return
 			}
-			ctx, cancel := context.WithTimeout(ctx, length) // begins now: waiting for mute servers must not make a good one fail
+			ctx, cancel := t.once() // begins now: waiting for mute servers must not make a good one fail
 			defer cancel()
 			failures[i] = ask(ctx, server)
 		})

@@ -1,11 +1,9 @@
 package check
 
 import (
-	"context"
 	"net"
 	"slices"
 	"strconv"
-	"time"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -13,19 +11,19 @@ import (
 // maxAddresses is how many addresses of one Service, or DNS servers, a check asks at most.
 const maxAddresses = 32
 
-// service connects to each ClusterIP of a Service, and to the endpoints on other Nodes that the controller has chosen. The controller may know fewer
+// Service connects to each ClusterIP of a Service, and to the endpoints on other Nodes that the controller has chosen. The controller may know fewer
 // endpoints than the check wants. A Service with a single endpoint must not keep the Node of that endpoint closed.
-func (r *run) service(ctx context.Context, length time.Duration, service *verify.Service) error {
-	target := r.task.Services[service.Target()]
+func (t try) Service(asked *verify.Service) error {
+	target := t.task.Services[asked.Target()]
 	var addresses []string
 	for _, ip := range clusterIPs(target) {
-		addresses = append(addresses, net.JoinHostPort(ip, strconv.Itoa(service.Port)))
+		addresses = append(addresses, net.JoinHostPort(ip, strconv.Itoa(asked.Port)))
 	}
-	addresses = append(addresses, target.Endpoints[:min(len(target.Endpoints), service.Endpoints)]...)
+	addresses = append(addresses, target.Endpoints[:min(len(target.Endpoints), asked.Endpoints)]...)
 	if len(addresses) == 0 {
-		return failf(verify.ReasonNoService, "Service %s does not exist, or has neither a ClusterIP nor an endpoint to ask", service.Name)
+		return failf(verify.ReasonNoService, "Service %s does not exist, or has neither a ClusterIP nor an endpoint to ask", asked.Name)
 	}
-	return r.first(ctx, length, addresses[:min(len(addresses), maxAddresses)], "addresses", r.pod.tcp)
+	return t.first(addresses[:min(len(addresses), maxAddresses)], "addresses", t.pod.tcp)
 }
 
 // clusterIPs are those of a Service; a headless one has none.

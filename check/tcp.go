@@ -3,7 +3,16 @@ package check
 import (
 	"context"
 	"net"
+
+	"nodekeep.dev/nodekeep/verify"
 )
+
+// TCP connects to an address.
+func (t try) TCP(asked *verify.TCP) error {
+	ctx, cancel := t.once()
+	defer cancel()
+	return t.pod.tcp(ctx, asked.Address)
+}
 
 // tcp connects, and nothing else.
 func (p Pod) tcp(ctx context.Context, address string) error {

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/verify"
 )
 
 // Line is one thing that a policy says.
@@ -192,7 +194,7 @@ func (c *contentWriter) text(of reflect.Value, name string) string {
 	text := fmt.Sprint(of.Interface())
 	if slices.Contains(durations(), name) {
 		if duration, err := time.ParseDuration(text); err == nil {
-			text = writtenDuration(duration)
+			text = verify.WrittenDuration(duration)
 		}
 	}
 	return text
@@ -271,16 +273,4 @@ func quoted(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
-}
-
-// writtenDuration leaves out the units that are 0 at the end.
-func writtenDuration(duration time.Duration) string {
-	text := duration.String() // 720h0m0s
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

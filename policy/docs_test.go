@@ -50,15 +50,12 @@ func TestTheDocsNameEveryFieldOfAProfile(t *testing.T) {
 	for _, kind := range verify.RemovalKinds() {
 		assert.Contains(t, string(text), "`onFailure: "+string(kind)+"`")
 	}
-	for _, kind := range verify.Kinds() {
-		assert.Contains(t, string(text), "\n| `"+kind+"` |", kind)
-	}
 	compiled, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{{Name: "a", Checks: []verify.Check{{Name: "a", API: &verify.API{}}}}}}, nil)
 	require.Empty(t, errs)
 	defaults, limits := compiled.All()[0].Profile, compiled.Limits
 	for name, value := range map[string]string{
 		"stopAbove": "`" + limits.StopAbove.String() + "`", "deletionsPerHour": strconv.Itoa(limits.DeletionsPerHour), "orPercent": strconv.Itoa(limits.OrPercent),
-		"cooldown": "`" + writtenDuration(limits.Cooldown) + "`",
+		"cooldown": "`" + verify.WrittenDuration(limits.Cooldown) + "`",
 	} {
 		assert.Contains(t, string(text), "\n| `"+name+"` | "+value+" |")
 	}

@@ -37,7 +37,7 @@ func profileWarnings(profile verify.CompiledProfile) (warnings []string) {
 	switch takes := leastUntilRemoved(profile); {
 	case profile.OnTimeout == verify.Release && takes >= profile.Deadline:
 		warnings = append(warnings, fmt.Sprintf("removes no Node: onTimeout is release, and %d failed attempts take %s at least, which is not before the deadline, %s",
-			profile.MaxAttempts, writtenDuration(takes), writtenDuration(profile.Deadline)))
+			profile.MaxAttempts, verify.WrittenDuration(takes), verify.WrittenDuration(profile.Deadline)))
 	case profile.OnTimeout == verify.Release:
 		warnings = append(warnings, "removes Nodes that fail, and onTimeout is release: a Node whose removal is held takes workloads at the deadline")
 	}

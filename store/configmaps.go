@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,21 @@ func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 // SaysGone reports whether the API server says that there is no such object. A proxy in between may answer 404 for reasons of its own.
 func SaysGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// SaysChanged reports whether the API server refuses a write because the object has changed. It has a newer state (409). Or it was replaced by another
+// of its name (422: its uid cannot be changed).
+func SaysChanged(err error) bool {
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Type == metav1.CauseTypeFieldValueInvalid && cause.Field == "metadata.uid"
+	})
 }
 
 // Put writes a record over the one with the version that was read, or creates it where version is empty. [ErrConflict]

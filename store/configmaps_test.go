@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/record"
@@ -148,6 +151,30 @@ func TestAStoreThatIsNotStartedKnowsNothing(t *testing.T) {
 	assert.Zero(t, records.Progress())
 	_, err = records.Get("worker-1")
 	assert.ErrorIs(t, err, store.ErrNotFound)
+}
+
+func TestARefusalShowsWhetherTheObjectHasChanged(t *testing.T) {
+	invalid := func(errs ...*field.Error) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", errs)
+	}
+	nodes := schema.GroupResource{Resource: "nodes"}
+	for name, c := range map[string]struct {
+		err     error
+		changed bool
+	}{
+		"a newer state":               {apierrors.NewConflict(nodes, "n1", errors.New("newer")), true},
+		"another object of its name":  {invalid(field.Invalid(field.NewPath("metadata", "uid"), "b", "field is immutable")), true},
+		"it, and another error":       {invalid(field.Required(field.NewPath("spec"), ""), field.Invalid(field.NewPath("metadata", "uid"), "b", "field is immutable")), true},
+		"it, with a text before it":   {fmt.Errorf("patch node: %w", invalid(field.Invalid(field.NewPath("metadata", "uid"), "b", "field is immutable"))), true},
+		"a change that is invalid":    {invalid(field.Invalid(field.NewPath("spec", "taints"), "b", "duplicate")), false},
+		"an invalid one with no more": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid}}, false},
+		"no object":                   {apierrors.NewNotFound(nodes, "n1"), false},
+		"no rights":                   {apierrors.NewForbidden(nodes, "n1", errors.New("not yours")), false},
+		"no answer":                   {errors.New("down"), false},
+		"no refusal":                  {nil, false},
+	} {
+		assert.Equal(t, c.changed, store.SaysChanged(c.err), name)
+	}
 }
 
 func TestWhatTheAPIServerRefusesIsHandedOn(t *testing.T) {

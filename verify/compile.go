@@ -18,8 +18,7 @@ import (
 const (
 	MaxProfiles   = 50
 	MaxChecks     = 20
-	MaxContainers = 3        // container checks of a profile: each is a container of the worker Pod
-	MaxTask       = 64 << 10 // bytes of the checks of a profile as JSON: they go into an environment variable
+	MaxContainers = 3 // container checks of a profile: each is a container of the worker Pod
 	maxTimeout    = 10 * time.Minute
 	maxList       = 20 // entries of a list in a profile
 	maxPerSecond  = 100
@@ -218,13 +217,13 @@ func (c *compiler) duration(text *string, otherwise string, least, most time.Dur
 	case err != nil:
 		c.invalid(at, *text, "must be a duration in h, m and s, such as "+otherwise)
 	case duration < least || duration > most:
-		c.invalid(at, *text, fmt.Sprintf("must be from %s to %s", written(least), written(most)))
+		c.invalid(at, *text, fmt.Sprintf("must be from %s to %s", WrittenDuration(least), WrittenDuration(most)))
 	}
 	return duration
 }
 
-// written is a duration without the units that are 0 at its end.
-func written(duration time.Duration) string {
+// WrittenDuration is a duration without the units that are 0 at its end.
+func WrittenDuration(duration time.Duration) string {
 	text := duration.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
@@ -286,7 +285,7 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 // orLonger is a default that is never shorter than another duration.
 func orLonger(text string, other time.Duration) string {
 	if duration, err := time.ParseDuration(text); err == nil && duration < other {
-		return written(other)
+		return WrittenDuration(other)
 	}
 	return text
 }

@@ -314,7 +314,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 			field: "verify.profiles[0].checks[2].container.runtimeClassName", says: "check one has kata and check two has nvidia"},
 		"a RuntimeClass and none": {section: "profiles: [{name: a, checks: [{name: one, container: {image: a}}, {name: two, container: {image: a, runtimeClassName: nvidia}}]}]",
 			field: "verify.profiles[0].checks[1].container.runtimeClassName", says: "check one has the default class and check two has nvidia"},
-		"a task that has no room": {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxTask) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
+		"a task that has no room": {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxCheckBytes) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			section := one.section

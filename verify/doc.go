@@ -1,7 +1,8 @@
 // Package verify decides whether a Node may take workloads. Its input is the section verify of the policy and the observed state of a Node. Its
 // output is the next step. The design is in docs/design.md.
 //
-// [Compile] checks the section. [Check] is one question that a worker Pod on the Node asks; package check asks it. [Report] is what the worker
+// [Compile] checks the section. [Check] is one question that a worker Pod on the Node asks; package check asks it. Each of its [Kinds] has a
+// file. [Report] is what the worker
 // reports. [Plan] decides the next step for one Node, and [Judge] the result of a worker Pod. [Action.Decide] decides whether a Node is removed, and
 // [Starts] which Node gets its worker Pod next. The package is pure: values in, values out; verify/controller acts.
 //

@@ -14,6 +14,16 @@ import (
 // Over reports whether all containers of a Pod have ended for good.
 func (p Pod) Over() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
+// container is the last state of a container that the Pod's status has.
+func (p Pod) container(name string) (state ContainerState) {
+	for _, container := range p.Containers {
+		if container.Name == name {
+			state = container
+		}
+	}
+	return state
+}
+
 // grace is what a kubelet may take, beyond the timeout of the checks, to report that a container has ended.
 const grace = 10 * time.Second
 
@@ -55,43 +65,12 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 	return judged
 }
 
-// askEvery is the pause between two attempts to read the log. Serving certificates are approved moments after a Node is Ready.
-const askEvery = time.Second
-
-// askUntil is the deadline for the kubelet's answer. The timeout counts from the start of the worker, which its kubelet reports.
-func askUntil(pod Pod, worker ContainerState, timeout time.Duration, now time.Time) time.Time {
-	started := latest(pod.Created, worker.Started)
-	if started.After(now) {
-		started = pod.Created
-	}
-	return started.Add(timeout)
-}
-
 // TimeoutOf is how long a check takes at most.
 func (p CompiledProfile) TimeoutOf(check Check) time.Duration {
 	if timeout, err := time.ParseDuration(check.Timeout); err == nil && timeout > 0 {
 		return min(timeout, p.Timeout)
 	}
 	return p.Timeout
-}
-
-// kubeletTimeout is how long the kubelet is asked. One answer counts for all checks of that kind, so the longest timeout does.
-func kubeletTimeout(checks []Check, profile CompiledProfile) (longest time.Duration) {
-	for _, check := range checks {
-		if check.Kubelet != nil {
-			longest = max(longest, profile.TimeoutOf(check))
-		}
-	}
-	return longest
-}
-
-// judgeKubelet is the result of a kubelet check.
-func judgeKubelet(check Check, log Log) Result {
-	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
-	if log.Reason != "" {
-		result.Outcome, result.Reason, result.Message = Failed, log.Reason, Clean(log.Message)
-	}
-	return result
 }
 
 // judgeRunning judges a Pod that may still run, or did not start in time. If the Pod has ended or its time is over, ok is false.
@@ -140,17 +119,6 @@ func (c ContainerState) notStarted(name string) (cause Cause, detail string) {
 	return CauseNotStarted, fmt.Sprintf("container %s: %s", name, says)
 }
 
-// containerTimeouts are the containers of a worker Pod, and how long each may run.
-func containerTimeouts(checks []Check, profile CompiledProfile) map[string]time.Duration {
-	timeouts := map[string]time.Duration{Worker: profile.Timeout}
-	for _, check := range checks {
-		if check.Container != nil {
-			timeouts[check.Name] = profile.TimeoutOf(check)
-		}
-	}
-	return timeouts
-}
-
 // judgeEnded judges a Pod that will report no more.
 func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check, profile CompiledProfile) Judged {
 	worker := containers[Worker]
@@ -168,11 +136,8 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check,
 	}
 	results := report.Results
 	for _, check := range expected {
-		if check.Kubelet != nil {
-			results = append(results, judgeKubelet(check, pod.Log))
-		}
-		if check.Container != nil {
-			results = append(results, judgeContainer(check, containers[check.Name], pod, profile.TimeoutOf(check)))
+		if !check.ByWorker() {
+			results = append(results, check.question().answered().judge(check, pod, profile.TimeoutOf(check)))
 		}
 	}
 	slices.SortStableFunc(results, func(a, b Result) int { return a.rank() - b.rank() })
@@ -192,33 +157,6 @@ func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check,
 		}
 	}
 	return judged
-}
-
-// judgeContainer is the result of a container check.
-func judgeContainer(check Check, container ContainerState, pod Pod, timeout time.Duration) Result {
-	took := ran(container)
-	late := check.Timeout != "" && took > timeout+time.Second // times of kubelets are whole seconds
-	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed, Millis: int(took.Milliseconds())}
-	switch {
-	case container.Ended && container.ExitCode == 0 && !late:
-	case pod.Reason != "", pod.Over() && !container.Ended: // evicted, or the Node shut down
-		result.Outcome, result.Reason, result.Message = Skipped, "CutOff", "the container did not run to its end"
-	case !container.Ended:
-		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, "the container did not end in time"
-	case late:
-		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, fmt.Sprintf("the container ran for %s, longer than %s", took, timeout)
-	default:
-		result.Outcome, result.Reason, result.Message = Failed, "ExitCode", fmt.Sprintf("the container ended with exit code %d", container.ExitCode)
-	}
-	return result
-}
-
-// ran is how long a container ran, as its kubelet says; 0 where that is not known.
-func ran(container ContainerState) time.Duration {
-	if !container.Ended || container.Started.IsZero() || container.Finished.Before(container.Started) {
-		return 0
-	}
-	return container.Finished.Sub(container.Started)
 }
 
 func inconclusive(cause Cause, message string) Judged {

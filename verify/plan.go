@@ -383,7 +383,7 @@ func skipped(seen Observed, profiles Profiles, profile CompiledProfile, cluster 
 	}
 	opened := profiles.Opened(seen.Node.Taints)
 	for _, check := range profile.Checks {
-		if slices.ContainsFunc(check.needs(cluster.DNS), func(service string) bool {
+		if slices.ContainsFunc(check.Needs().services(cluster.DNS), func(service string) bool {
 			backing, ok := seen.Services[service]
 			return ok && backing.waitsFor(opened)
 		}) {

@@ -13,7 +13,10 @@ import (
 const TaskVariable = "NODEKEEP_CHECKS"
 
 // maxTask is the greatest length of a task in bytes: Linux refuses a longer environment variable.
-const maxTask = 128 * 1024
+const maxTask = 128 << 10
+
+// MaxCheckBytes is the greatest length of the checks of a profile as JSON: half of a task. The rest has what the controller looks up for them.
+const MaxCheckBytes = maxTask / 2
 
 // Task is what the controller hands to the worker, as JSON in the environment variable [TaskVariable].
 type Task struct {
@@ -33,9 +36,6 @@ type Target struct {
 	ClusterIPs []string `json:"clusterIPs,omitempty"`
 	Endpoints  []string `json:"endpoints,omitempty"` // ready ones, IP:PORT, as the controller has chosen them
 }
-
-// Target is the key in [Task.Services] of what was looked up for this check: NAMESPACE/NAME:PORT. Endpoints are those of one port.
-func (s *Service) Target() string { return fmt.Sprintf("%s:%d", s.Name, s.Port) }
 
 // ParseTask reads a task strictly. An unknown field is an error: a check of a newer version must not count as passed.
 func ParseTask(text string) (Task, error) {

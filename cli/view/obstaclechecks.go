@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -13,31 +12,17 @@ import (
 
 const dnsPort = 53
 
-// judgeCheck finds what keeps one check from passing.
+// judgeCheck finds what keeps one check from passing. Who asks an address needs no Service.
 func (p *judgedProfile) judgeCheck(check verify.Check) {
-	switch {
-	case check.DNS != nil:
-		p.judgeDNS(check.Name, check.DNS.Servers == verify.EachServer)
-		for _, name := range check.DNS.Names {
-			p.judgeName(check.Name, name)
-		}
-	case check.Service != nil:
-		p.judgeService(check.Name, *check.Service)
-	case check.TCP != nil:
-		p.judgeHost(check.Name, check.TCP.Address)
-	case check.HTTP != nil:
-		if target, err := url.Parse(check.HTTP.URL); err == nil {
-			p.judgeHost(check.Name, target.Host)
-		}
+	needs := check.Needs()
+	if len(needs.Names()) > 0 {
+		p.judgeDNS(check.Name, needs.EachServer)
 	}
-}
-
-// judgeHost judges HOST or HOST:PORT. Who asks an address needs no Service.
-func (p *judgedProfile) judgeHost(check, host string) {
-	if !verify.IsAddress(host) {
-		name, _, _ := strings.Cut(host, ":")
-		p.judgeDNS(check, false)
-		p.judgeName(check, name)
+	for _, name := range needs.Names() {
+		p.judgeName(check.Name, name)
+	}
+	if needs.Service != nil {
+		p.judgeService(check.Name, *needs.Service)
 	}
 }
 

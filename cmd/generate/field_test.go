@@ -57,7 +57,7 @@ func TestOneFieldOfAPolicyIsWrittenOnceAndGeneratedElsewhere(t *testing.T) {
 	files, err := generated(crd, read)
 	require.NoError(t, err)
 	require.Len(t, files, 4)
-	delete(files, causesFile) // which has no fields
+	delete(files, verificationFile) // which has no fields
 	for name, now := range files {
 		before, err := read(name)
 		require.NoError(t, err)

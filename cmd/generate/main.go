@@ -12,10 +12,10 @@ import (
 
 // Files that are generated, or have a part that is.
 const (
-	crdFile    = "manifests/chart/crd.yaml"
-	valuesFile = "manifests/chart/values.schema.json"
-	pageFile   = "docs/policy.md"
-	causesFile = "docs/verification.md"
+	crdFile          = "manifests/chart/crd.yaml"
+	valuesFile       = "manifests/chart/values.schema.json"
+	pageFile         = "docs/policy.md"
+	verificationFile = "docs/verification.md"
 )
 
 func main() {
@@ -37,7 +37,7 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{crdFile, valuesFile, pageFile, causesFile} {
+	for _, file := range []string{crdFile, valuesFile, pageFile, verificationFile} {
 		content, err := os.ReadFile(file)
 		if err != nil && !os.IsNotExist(err) {
 			return err
@@ -63,7 +63,7 @@ func controllerGen() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run controller-gen: %w", err)
 	}
-	return out, nil
+	return oneKind(out)
 }
 
 // generated are all files with what follows from a CustomResourceDefinition. The function read reads a file as it is.
@@ -80,12 +80,14 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 	files := map[string][]byte{
 		crdFile: append([]byte("# Generated from package policy by `make manifests`.\n"), withNulls...),
 	}
-	for _, page := range []struct{ file, table string }{{pageFile, table(spec)}, {causesFile, causes()}} {
-		text, err := read(page.file)
-		if err != nil {
-			return nil, err
+	for _, page := range []struct{ file, of, table string }{{pageFile, "fields", table(spec)}, {verificationFile, "kinds", kinds()}, {verificationFile, "causes", causes()}} {
+		text, ok := files[page.file]
+		if !ok {
+			if text, err = read(page.file); err != nil {
+				return nil, err
+			}
 		}
-		if files[page.file], err = withTable(text, page.table); err != nil {
+		if files[page.file], err = withTable(text, page.of, page.table); err != nil {
 			return nil, fmt.Errorf("%s: %w", page.file, err)
 		}
 	}

@@ -80,14 +80,14 @@ func dryTask(profile verify.CompiledProfile, pod worker.Pod) (verify.Task, []ver
 
 // dryReason is why a dry run skips a check; empty for one that it asks.
 func dryReason(one verify.Check, pod worker.Pod) (reason verify.Reason, message string) {
-	switch {
+	switch needs := one.Needs(); {
 	case one.Container != nil:
 		return verify.ReasonContainer, "a container of the worker Pod: run the image " + one.Container.Image + " yourself"
-	case one.Kubelet != nil:
-		return verify.ReasonNotInPod, "only the controller asks the kubelet"
-	case one.Service != nil:
-		return verify.ReasonNotInPod, "only the controller looks up where Service " + one.Service.Name + " is"
-	case one.API != nil && pod.APIServer == "":
+	case !one.ByWorker():
+		return verify.ReasonNotInPod, "only the controller asks the " + one.Kind()
+	case needs.Service != nil:
+		return verify.ReasonNotInPod, "only the controller looks up where Service " + needs.Service.Name + " is"
+	case needs.Token && pod.APIServer == "":
 		return verify.ReasonNotInPod, "KUBERNETES_SERVICE_HOST is not set: this is no Pod"
 	}
 	return "", ""

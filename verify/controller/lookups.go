@@ -200,15 +200,16 @@ func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns
 			continue
 		}
 		task.Checks = append(task.Checks, check)
-		asksDNS = asksDNS || check.DNS != nil
-		if check.Service == nil {
+		needs := check.Needs()
+		asksDNS = asksDNS || len(needs.Resolves) > 0
+		if needs.Service == nil {
 			continue
 		}
-		service, err := l.service(ctx, check.Service.Name)
+		service, err := l.service(ctx, needs.Service.Name)
 		if err != nil {
 			return verify.Task{}, err
 		}
-		task.Services[check.Service.Target()] = service.target(check.Service.Port, on)
+		task.Services[needs.Service.Target()] = service.target(needs.Service.Port, on)
 	}
 	for _, name := range action.Profile.Services(dns) {
 		service, err := l.service(ctx, name)

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/remove"
 )
@@ -87,19 +87,10 @@ func (c *Controller) patch(ctx context.Context, n *node, kind types.PatchType, b
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && isUIDMismatch(err):
+	case store.SaysChanged(err):
 		return remove.ErrChanged
 	}
 	return fmt.Errorf("patch node %q: %w", n.name, err)
-}
-
-// isUIDMismatch reports whether the API server refuses a patch because another Node has the name now.
-func isUIDMismatch(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }
 
 // reportMap is the ConfigMap that keeps the report of an attempt that did not pass.

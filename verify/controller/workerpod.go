@@ -68,7 +68,7 @@ func workerPod(options Options, name string, node *verify.Node, action verify.Ac
 	if class := verify.RuntimeClass(task.Checks); class != "" {
 		pod.Spec.RuntimeClassName = &class
 	}
-	if slices.ContainsFunc(task.Checks, func(check verify.Check) bool { return check.API != nil }) {
+	if slices.ContainsFunc(task.Checks, func(check verify.Check) bool { return check.Needs().Token }) {
 		addToken(&pod.Spec)
 	}
 	return pod

@@ -1,0 +1,60 @@
+package verify
+
+import (
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// TCP connects.
+type TCP struct {
+	// HOST:PORT.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Address string `json:"address"`
+}
+
+func (*TCP) kind() Kind {
+	return Kind{"tcp", "a connection to `address` opens", "`HOST:PORT`; IPv6 in brackets"}
+}
+
+func (t *TCP) compile(c *compiler, path *field.Path) { c.address(t.Address, path.Child("address")) }
+
+func (t *TCP) needs() Needs { return Needs{Hosts: hostNames(t.Address)} }
+
+func (t *TCP) answered() answer {
+	return byWorker(func(worker Asker) error { return worker.TCP(t) })
+}
+
+// address checks HOST:PORT; an IPv6 address is in brackets.
+func (c *compiler) address(text string, at *field.Path) {
+	host, port, found := cutLast(text, ":")
+	bare, opened := strings.CutPrefix(host, "[")
+	bare, closed := strings.CutSuffix(bare, "]")
+	if !found || opened != closed || !opened && strings.Contains(host, ":") {
+		c.invalid(at, text, "must be HOST:PORT; an IPv6 address is in brackets")
+		return
+	}
+	c.host(bare, opened, text, at)
+	c.port(port, text, at)
+}
+
+// host checks an address in brackets. Without brackets it is a name or an IPv4 address, which is a valid name, too.
+func (c *compiler) host(host string, inBrackets bool, text string, at *field.Path) {
+	if !inBrackets {
+		c.invalidPart(at, text, "host", validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, "."))))
+		return
+	}
+	for _, wrong := range validation.IsValidIP(at, host) {
+		c.invalid(at, text, "host "+wrong.Detail)
+	}
+}
+
+func (c *compiler) port(port, text string, at *field.Path) {
+	number, err := strconv.Atoi(port)
+	if err != nil || len(validation.IsValidPortNum(number)) > 0 {
+		c.invalid(at, text, "port must be a number from 1 to 65535")
+	}
+}
