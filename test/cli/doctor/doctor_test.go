@@ -209,7 +209,7 @@ func TestAUserWithoutRightsSeesWhichRightsAreMissingAndHowToGetThem(t *testing.T
 		do(t, grant)
 		assert.NotContains(t, grant, "secret")
 	}
-	assert.Contains(t, isHealthy(t, "--as jane"), "jane may see everything, and not create configmaps in namespace nodekeep-system, patch configmaps")
+	assert.Contains(t, isHealthy(t, "--as jane"), "jane may read Nodes and records, and not create configmaps in namespace nodekeep-system, patch configmaps")
 }
 
 // The certificate is seen without any right to the Secret that has its private key.
