@@ -112,9 +112,9 @@ func judgeLabelRules(seen Seen) answer {
 	}
 	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
 	case state == rulesHeld:
-		a.find(Warning, acceptedObject, seen.endHolding(inForce), "rules %s of the policy only add labels, %s", rules, seen.heldUntil())
+		a.find(Warning, acceptedObject, seen.endHolding(inForce), "%s", view.HeldSentence(rules, seen.heldUntil()))
 	case state == rulesAccepted:
-		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
+		a.ok = "accepted: " + view.RulesNamed(rules) + "; capture follows within seconds"
 	case rules == policy.NoRules:
 		a.ok = "the policy has none"
 	default:
