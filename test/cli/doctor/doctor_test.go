@@ -219,9 +219,9 @@ func TestTheCertificateIsSeenByTheDryRunsAlone(t *testing.T) {
 	var out string
 	eventually(t, func() bool {
 		out = shell(t, "nodekeep doctor --as ruth").Out
-		return regexp.MustCompile(`(?m)^certificate +ok +valid for `).MatchString(out)
+		return regexp.MustCompile(`(?m)^certificate +ok +the webhook's certificate is valid for `).MatchString(out)
 	})
-	assert.Regexp(t, `(?m)^certificate +ok +valid for `, out)
+	assert.Regexp(t, `(?m)^certificate +ok +the webhook's certificate is valid for `, out)
 	assert.NotContains(t, out, "secrets")
 }
 
