@@ -164,8 +164,10 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		if !ok || note.Held != hash {
 			continue
 		}
-		what := fmt.Sprintf("Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d Nodes that live.",
-			source.Name, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
+		what := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
+		if lost := note.Change.Lost; lost > 0 {
+			what += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
+		}
 		do := func(ctx context.Context) error {
 			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, capture.InventoryName, types.MergePatchType,
 				capture.RulesPatch(state, capture.AcceptedKey(source.Name), hash), metav1.PatchOptions{})

@@ -15,7 +15,7 @@ func judgeGatePolicy(seen Seen) answer {
 	return a
 }
 
-// judgeGovernance compares the admission policies of governance with the shipped ones, and reports whether the policy gives them anything to do.
+// judgeGovernance compares the admission policies of governance with the shipped ones. Without that section, the policy gives them nothing to do.
 func judgeGovernance(seen Seen) answer {
 	a := answer{ok: "the policy has none"}
 	if inForce, ok := seen.judgedBy(&a, policyObject); ok && !inForce.Governance().Empty() {

@@ -65,7 +65,7 @@ func judgePolicy(seen Seen) answer {
 	case seen.Policy.Absent:
 		a.find(Warning, policyObject,
 			advice("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
-			"it does not exist, which is no instruction: %s", instead)
+			"it does not exist: %s", instead)
 	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)

@@ -151,8 +151,8 @@ func (i Impact) document(d *Document) {
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
-	d.with("Gate", "at their next registration, "+i.Waiting.text("Node")+" would wait behind it")
-	due := i.Due.text("record") + " of deleted Nodes would be removed"
+	d.with("Gate", "at their next registration, "+i.Waiting.text(Counted(i.Waiting.Then, "Node")+" would wait behind it"))
+	due := i.Due.text(Counted(i.Due.Then, "record") + " of deleted Nodes would be removed")
 	if i.Due.Then > 0 {
 		due += fmt.Sprintf("; the next sweep would remove %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
@@ -195,12 +195,12 @@ func (c *Count) see(now, then bool) {
 	}
 }
 
-// text is a number of things under the other policy, compared with the policy in force.
-func (c Count) text(what string) string {
+// text is what would be under the other policy, compared with the policy in force.
+func (c Count) text(then string) string {
 	if c.Now == c.Then {
-		return Counted(c.Then, what) + " (unchanged)"
+		return then + ", as under the policy in force"
 	}
-	return fmt.Sprintf("%s (instead of %d)", Counted(c.Then, what), c.Now)
+	return fmt.Sprintf("%s; under the policy in force, %d", then, c.Now)
 }
 
 // Changed reports whether the policy changes anything.
