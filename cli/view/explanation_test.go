@@ -100,6 +100,11 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"by u: the webhook would restore all that is missing, protected labels included. The webhook would remove the gate",
 			"by u: the webhook restores all that is missing, protected labels included. The webhook removes the gate",
 		},
+		"protected labels are restored at once, where that works": {
+			ExplainedReview{User: "u", Outcome: "deferred"},
+			"by u: where protected: inline is proved, the webhook would restore all that is missing. Otherwise capture would restore protected labels behind the gate",
+			"by u: where protected: inline is proved, the webhook restores all that is missing. Otherwise capture restores protected labels behind the gate",
+		},
 		"it is not for the webhook": {
 			ExplainedReview{Outcome: "not_ours", Passes: "it has no name"}, "would pass as it is: it has no name", "passes as it is: it has no name",
 		},
