@@ -38,6 +38,8 @@ func judgeEndpoints(seen Seen) answer {
 	a.ok = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, are(ready))
 	see := advice("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, Service), seen.pods("webhook"))
 	switch {
+	case all == 0:
+		a.find(Error, serviceObject, see, "no Pod is behind it: %s", uncalled)
 	case ready == 0:
 		a.find(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, uncalled)
 	case ready < all:

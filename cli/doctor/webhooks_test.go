@@ -157,7 +157,7 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 			func(s *Seen) { s.remove(serviceObject) }, []string{"webhook-endpoints: error: service/nodekeep-webhook: it does not exist" + nobody},
 		},
 		"there is nobody behind the Service": {
-			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: none of 0 endpoints is ready" + nobody},
+			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: no Pod is behind it" + nobody},
 		},
 		"nobody behind the Service is ready": {
 			func(s *Seen) {
