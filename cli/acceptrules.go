@@ -82,13 +82,13 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	inForce, rules := inForce(state), p.RulesHash()
 	switch {
 	case hash != rules && rules == inForce:
-		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s, which are in force; nothing is held", hash, rules)
+		return nil, fmt.Errorf("nothing was changed: %q is not the hash of the rules of the policy in the cluster, which is %s, and nothing is held", hash, rules)
 	case hash != rules:
-		return nil, fmt.Errorf("nothing was changed: %q does not name the rules of the policy in the cluster. These are %s", hash, rules)
+		return nil, fmt.Errorf("nothing was changed: %q is not the hash of the rules of the policy in the cluster, which is %s", hash, rules)
 	case rules == inForce:
-		return nil, c.done("rules %s: in force, nothing is held", rules)
+		return nil, c.done("Nothing is held: capture goes by %s.", view.RulesNamed(rules))
 	case p.AcceptsRules(), state != nil && state.Data[store.RulesAccepted] == rules:
-		return nil, c.doneForCapture(ctx, "rules %s: accepted before; capture has still to carry it out", rules)
+		return nil, c.doneForCapture(ctx, "Accepted before: %s. capture has still to carry it out.", view.RulesNamed(rules))
 	}
 	c.decideUnder(ctx, p)
 	var altered view.Altered
@@ -102,15 +102,15 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep migrate new %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
 	on := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Of, "Node"))
-	what := fmt.Sprintf("Rules %s remove or change labels %s.", rules, on)
+	what := fmt.Sprintf("Once accepted, %s would remove or change labels %s.", view.RulesNamed(rules), on)
 	if dryRun {
 		return nil, c.done("%s Nothing was changed (dry run).", what)
 	}
-	return &plan{question: what + "\nAccept them?", same: altered.Changed, do: func(ctx context.Context) error {
+	return &plan{question: what + "\nAccept that?", same: altered.Changed, do: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}
-		return c.doneForCapture(ctx, "rules %s: accepted; labels are removed or changed %s", rules, on)
+		return c.doneForCapture(ctx, "Accepted: %s. capture removes or changes labels %s.", view.RulesNamed(rules), on)
 	}}, nil
 }
 
@@ -164,8 +164,10 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		if !ok || note.Held != hash {
 			continue
 		}
-		what := fmt.Sprintf("Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d Nodes that live.",
-			source.Name, note.Change.Lost, note.Change.Listed, note.Change.Altered, note.Change.Nodes)
+		what := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
+		if lost := note.Change.Lost; lost > 0 {
+			what += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
+		}
 		do := func(ctx context.Context) error {
 			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, capture.InventoryName, types.MergePatchType,
 				capture.RulesPatch(state, capture.AcceptedKey(source.Name), hash), metav1.PatchOptions{})

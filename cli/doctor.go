@@ -40,7 +40,7 @@ func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
   Policy        the NodePolicy and its kind, the sources of the inventory, migrations of labels
   Nodes         records, Nodes behind the gate, verification, labels and taints that are not kept
 
-The check closed-nodes counts Nodes that are gated, stuck, quarantined or not verified for longer than they may be.
+The check closed-nodes counts Nodes that are stuck, and those that have been gated or not verified for too long.
 paused-items counts Nodes on which another client undoes what capture sets, by Events of the last hour. One Node in
 ten or more is an error, fewer are a warning.
 

@@ -30,8 +30,8 @@ func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 STATUS is one of these:
 
-  Present      a Node and its record
-  Unrecorded   a Node without a record
+  Present      a Node and its record; there is no record if nothing of the Node is kept
+  Unrecorded   a Node that capture has still to record
   Gone         a record whose Node is deleted
   Unreadable   a record that cannot be used
 
@@ -74,10 +74,7 @@ Node does not show, and RULE LABELS the labels that rules set last.`,
 			}
 		}
 		if stale && seen > 0 && !gone && !live && selects == "" {
-			lines.none = fmt.Sprintf("Nothing to do: all %s are recorded and restored.", view.Counted(seen, "Node"))
-			if seen == 1 {
-				lines.none = "Nothing to do: the only Node is recorded and restored."
-			}
+			lines.none = "Nothing to do: all that is kept of the Nodes is recorded and restored."
 		}
 		return lines.end()
 	})

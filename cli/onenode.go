@@ -103,6 +103,8 @@ func (c *cluster) readable(state view.NodeState) error {
 	switch {
 	case state.Unreadable != nil:
 		return fmt.Errorf("%w\n  kubectl -n %s get configmap %s -o yaml shows it: correct it, or nodekeep forget %s deletes it", state.Unreadable, c.namespace, store.Name(state.Name), state.Name)
+	case state.Record == nil && state.Node != nil:
+		return fmt.Errorf("there is no record of Node %q in namespace %s; nodekeep explain %s shows whether anything of it is kept", state.Name, c.namespace, state.Name)
 	case state.Record == nil:
 		return fmt.Errorf("there is no record of Node %q in namespace %s", state.Name, c.namespace)
 	}

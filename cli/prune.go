@@ -61,7 +61,7 @@ the Node registers in that very moment, its record is put back. The first error 
 			c.say("%s", plan.Summary())
 			return nil
 		case dryRun:
-			c.say("%s", plan.Summary())
+			c.say("%s; nothing was changed (dry run)", plan.Summary())
 			return printer.PrintObj(plan.Table(0), c.Out)
 		case !o.yes:
 			if err := printer.PrintObj(plan.Table(shownOfMany), c.ErrOut); err != nil {

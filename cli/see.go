@@ -53,8 +53,13 @@ func newHistoryCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Who changed which label or taint of a Node, when, and from what to what",
 		Long: `History lists the changes of the record of a Node, the newest 20, oldest first. It also works for a deleted
 Node. BY is the field manager that metadata.managedFields show for the change. A client chooses this name; it is
-unknown where they show none. Rollback takes the numbers. Labels that a rule set, changed or removed are listed too,
-the newest 10, BY rule:NAME. They have no number: the rule decides them anew.`,
+unknown where they show none. Rollback takes the numbers.
+
+Lines BY "first record" are what the record held before its first change. Lines BY "earlier changes" are what it held
+before the first change that is still kept.
+
+Labels that a rule set, changed or removed are listed too, the newest 10, BY rule:NAME. They have no number: the rule
+decides them anew.`,
 		Example: `
 			# Who changed what
 			nodekeep history worker-1
@@ -69,8 +74,7 @@ the newest 10, BY rule:NAME. They have no number: the rule decides them anew.`,
 		}
 		history := view.HistoryOf(*state.Record)
 		if o.table() && len(history.Changes) == 0 {
-			c.say("The record of Node %s has not changed since it was first written. History lists changes: what the first record holds has no entry.", state.Name)
-			return nil
+			c.say("The record of Node %s has not changed since it was first written.", state.Name)
 		}
 		return o.write(c, "NodeHistory", history)
 	})

@@ -49,7 +49,7 @@ func judgeCertificate(seen Seen) answer {
 	}
 	leaf := serving[0]
 	left := leaf.NotAfter.Sub(seen.Now)
-	a.ok = fmt.Sprintf("valid for %s", duration.HumanDuration(left))
+	a.ok = fmt.Sprintf("the webhook's certificate is valid for another %s", duration.HumanDuration(left))
 	switch {
 	case left <= 0:
 		find(Error, "the certificate expired %s ago"+disbelieved, duration.HumanDuration(-left))
@@ -108,7 +108,7 @@ func dueBefore(leaf *x509.Certificate) time.Duration {
 
 // judgeCABundle judges whether the API server would believe what the webhook serves from. Another check reports that it has expired.
 func judgeCABundle(seen Seen) answer {
-	a := answer{ok: "vouches for the certificate"}
+	a := answer{ok: "the webhook configurations vouch for the certificate"}
 	lacks(&a, mutatingObject, seen.object(mutatingObject).Found)
 	lacks(&a, validatingObject, seen.object(validatingObject).Found)
 	hooks := seen.hooks()

@@ -2,18 +2,18 @@ package doctor
 
 // Names of checks that more than one file uses.
 const (
-	checkNamespace = "namespace"
-	checkRestore   = "restore-webhook"
-	checkDeletion  = "deletion-webhook"
-	checkEndpoints = "webhook-endpoints"
-	checkGate      = "gate-policy"
-	checkGuards    = "guard-policies"
-	checkWebhook   = "webhook-deployment"
-	checkCapture   = "capture-deployment"
-	checkRights    = "account-rights"
-	checkPolicy    = "policy"
-	checkClaims    = "claimed-keys"
-	checkNotKept   = "not-kept"
+	checkInstallation = "installation"
+	checkRestore      = "restore-webhook"
+	checkDeletion     = "deletion-webhook"
+	checkEndpoints    = "webhook-endpoints"
+	checkGate         = "gate-policy"
+	checkGuards       = "guard-policies"
+	checkWebhook      = "webhook-deployment"
+	checkCapture      = "capture-deployment"
+	checkRights       = "account-rights"
+	checkPolicy       = "policy"
+	checkClaims       = "claimed-keys"
+	checkNotKept      = "not-kept"
 
 	checkClosedNodes  = "closed-nodes"
 	checkPausedItems  = "paused-items"
@@ -32,10 +32,10 @@ func checks() []check {
 	return []check{
 		{"api-server", judgeAPIServer},
 		{"clock", judgeClock},
-		{checkNamespace, judgeNamespace},
+		{checkInstallation, judgeInstallation},
 		{checkEmergency, judgeEmergency},
 		{checkRestore, judgeRestoreWebhook},
-		{checkDeletion, asShipped(checkDeletion, "called at the DELETE of Nodes, fails open")},
+		{checkDeletion, asShipped(checkDeletion, "configured for the DELETE of Nodes, fails open")},
 		{"certificate", judgeCertificate},
 		{"ca-bundle", judgeCABundle},
 		{checkEndpoints, judgeEndpoints},
@@ -53,7 +53,7 @@ func checks() []check {
 		{"inventory", judgeInventory},
 		{"migrations", judgeMigrations},
 		{"your-rights", judgeYourRights},
-		{checkRights, asShipped(checkRights, "the two processes have the rights that they need")},
+		{checkRights, asShipped(checkRights, "webhook and capture have the rights that they need")},
 		{"records", judgeRecords},
 		{"record-labels", judgeRecordLabels},
 		{"quarantine", judgeQuarantine},
@@ -63,6 +63,6 @@ func checks() []check {
 		{checkClaims, judgeClaims},
 		{checkNotKept, judgeNotKept},
 		{checkVerification, judgeVerification},
-		{checkGovernance, asShipped(checkGovernance, "the admission policies read the section governance of the policy")},
+		{checkGovernance, judgeGovernance},
 	}
 }

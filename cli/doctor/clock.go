@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"nodekeep.dev/nodekeep/cli/view"
 )
 
 // tolerated is how far clocks may be apart: less than what anything is decided by.
@@ -58,19 +60,28 @@ func direction(behind time.Duration) string {
 	return duration.HumanDuration(behind) + " behind"
 }
 
-// judgeNamespace judges whether anything is installed there at all.
-func judgeNamespace(seen Seen) answer {
-	a := answer{ok: seen.Namespace}
+// judgeInstallation judges whether anything is installed in the namespace at all, and whether its records last.
+func judgeInstallation(seen Seen) answer {
+	a := answer{ok: "in namespace " + seen.Namespace}
 	object := "namespace/" + seen.Namespace
 	if seen.nothingInstalled() {
-		a.find(Error, "", seen.install(), "nodekeep is not installed")
+		what := "nodekeep is not installed"
+		if kept := seen.Records.Value.All; kept > 0 {
+			what += fmt.Sprintf(". Namespace %s still has %s, which a new installation uses", seen.Namespace, view.Counted(kept, "record"))
+		}
+		a.find(Error, "", seen.install(), "%s", what)
+		return a
+	}
+	if elsewhere := seen.elsewhere(); elsewhere != "" {
+		a.find(Error, "", advice("Run the command again with --namespace "+elsewhere+"."),
+			"nodekeep is installed in namespace %s, and not in %s", elsewhere, seen.Namespace)
 		return a
 	}
 	lacks(&a, object, seen.InCluster)
 	switch {
 	case seen.InCluster.Absent:
-		a.find(Error, object, advice("Is nodekeep installed in another namespace? --namespace says which:", "kubectl get namespaces -l "+PodSelector),
-			"it does not exist: it has no records")
+		a.find(Error, object, advice("If nodekeep is installed in another namespace, name it by --namespace. To see which:", "kubectl get deployments --all-namespaces -l "+PodSelector),
+			"it does not exist, so no process of nodekeep runs in it, and it has no records")
 	case seen.InCluster.Found && seen.InCluster.Value.DeletionTimestamp != nil:
 		a.find(Error, object,
 			advice("What is lost cannot be stopped any more. What live Nodes show is recorded again once nodekeep is installed again."),

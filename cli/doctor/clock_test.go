@@ -65,11 +65,11 @@ func TestFindingsOfClocksNamespaceAndLeader(t *testing.T) {
 		},
 		"the namespace is not there": {
 			func(s *Seen) { s.InCluster = Absent[*corev1.Namespace]() },
-			[]string{"namespace: error: namespace/nodekeep-system: it does not exist: it has no records"},
+			[]string{"installation: error: namespace/nodekeep-system: it does not exist, so no process of nodekeep runs in it, and it has no records"},
 		},
 		"the namespace is about to go": {
 			func(s *Seen) { s.InCluster.Value.DeletionTimestamp = &metav1.Time{Time: now} },
-			[]string{"namespace: error: namespace/nodekeep-system: it is being deleted, and with it all records"},
+			[]string{"installation: error: namespace/nodekeep-system: it is being deleted, and with it all records"},
 		},
 	})
 }

@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
@@ -33,32 +34,44 @@ type Closing struct {
 	Quarantined bool            // its record waits for an operator
 }
 
-// SeeClosed counts a Node that has been closed for longer than it may. Why is the reason, in a few words.
+// The commands that show why a Node is closed.
+const (
+	whyGated      = "nodekeep gate list"
+	whyUnverified = "nodekeep verify list"
+)
+
+// SeeClosed counts a Node that is stuck, or has been closed for too long. It takes note of the command that shows why.
 func (n *Nodes) SeeClosed(node *corev1.Node, by Closing, now time.Time) {
-	if why := n.tooLong(node, by, now); why != "" {
-		n.TooLong.Add(node.Name + " (" + why + ")")
+	why, shows := n.tooLong(node, by, now)
+	if why == "" {
+		return
+	}
+	n.TooLong.Add(node.Name + " (" + why + ")")
+	if !slices.Contains(n.ShowWhy, shows) {
+		n.ShowWhy = append(n.ShowWhy, shows)
+		slices.Sort(n.ShowWhy)
 	}
 }
 
-// tooLong says why a Node has been closed for longer than it may. It is empty for an open Node, and for one that waits as its profile documents.
-func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (why string) {
+// tooLong says why a Node is closed, and which command shows more of it. It is empty for an open Node, and for one that waits as its profile documents.
+func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (why, shows string) {
 	age := now.Sub(node.CreationTimestamp.Time)
 	gated := by.Gate.On(node.Spec.Taints) && age > n.After
 	held := len(tainted(node, by.Keys)) > 0
 	profile, selected := by.Profiles.For(node.Labels)
 	switch since := closedSince(node); {
 	case gated && by.Quarantined:
-		return "its record waits for a decision"
+		return "its record waits for a decision", whyGated
 	case gated:
-		return "behind the gate for " + duration.HumanDuration(age)
+		return "behind the gate for " + duration.HumanDuration(age), whyGated
 	case !held:
-		return ""
+		return "", ""
 	case selected && stuck(node, profile):
-		return "stuck"
+		return "stuck: all attempts failed", whyUnverified
 	case selected && now.Sub(since) > profile.Deadline, !selected && now.Sub(since) > n.After:
-		return "not verified for " + duration.HumanDuration(now.Sub(since))
+		return "not verified for " + duration.HumanDuration(now.Sub(since)), whyUnverified
 	}
-	return ""
+	return "", ""
 }
 
 // stuck reports whether all attempts of a profile have failed on a Node.
@@ -91,16 +104,20 @@ func closedSince(node *corev1.Node) time.Time {
 	return since
 }
 
-// judgeClosedNodes judges which share of the Nodes takes no workloads for longer than it may.
+// judgeClosedNodes judges which share of the Nodes is stuck, or takes no workloads for too long.
 func judgeClosedNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
-	a.ok = fmt.Sprintf("0 of %d Nodes are closed for longer than they may be", nodes.All)
+	a.ok = "no Node is stuck, or has waited for too long to take workloads"
 	if closed := nodes.TooLong; closed.All > 0 {
 		lacks(&a, "", nodes.NotKept) // as the records, which show what a gated Node waits for
-		a.find(share(closed.All, nodes.All), "", advice("See what each waits for:", "nodekeep gate list", "nodekeep verify list", "nodekeep list"),
-			"%d of %d Nodes are closed for longer than they may be: %s", closed.All, nodes.All, listing(closed, "Nodes"))
+		takes := "take no workloads, and are stuck or have waited for too long"
+		if closed.All == 1 {
+			takes = "takes no workloads, and is stuck or has waited for too long"
+		}
+		a.find(share(closed.All, nodes.All), "", advice("See what each waits for, and the next step:", nodes.ShowWhy...),
+			"%d of %s %s: %s", closed.All, view.Counted(nodes.All, "Node"), takes, listing(closed, "Nodes"))
 	}
 	return a
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,7 +46,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 				s.Nodes.Value.All = 1
 				s.closes(false, unverifiedNode("worker-1", time.Minute, stuckIn(s)))
 			},
-			[]string{closed + "1 of 1 Nodes are closed for longer than they may be: worker-1 (stuck)"},
+			[]string{closed + "1 of 1 Node takes no workloads, and is stuck or has waited for too long: worker-1 (stuck: all attempts failed)"},
 		},
 		"one in ten is closed": {
 			func(s *Seen) {
@@ -53,19 +54,19 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 					s.closes(false, gated(fmt.Sprintf("worker-%d", i), time.Hour))
 				}
 			},
-			[]string{closed + "10 of 100 Nodes are closed for longer than they may be: worker-0 (behind the gate for 60m), ..."},
+			[]string{closed + "10 of 100 Nodes take no workloads, and are stuck or have waited for too long: worker-0 (behind the gate for 60m), ..."},
 		},
 		"fewer are closed": {
 			func(s *Seen) {
 				s.closes(false, gated("worker-1", time.Hour))
 				s.closes(true, gated("worker-2", time.Hour))
 			},
-			[]string{"closed-nodes: warning: : 2 of 100 Nodes are closed for longer than they may be: " +
+			[]string{"closed-nodes: warning: : 2 of 100 Nodes take no workloads, and are stuck or have waited for too long: " +
 				"worker-1 (behind the gate for 60m), worker-2 (its record waits for a decision)"},
 		},
 		"a Node waits past the deadline of its profile": {
 			func(s *Seen) { s.closes(false, unverifiedNode("worker-1", time.Hour, verify.Progress{})) },
-			[]string{"closed-nodes: warning: : 1 of 100 Nodes are closed for longer than they may be: worker-1 (not verified for 60m)"},
+			[]string{"closed-nodes: warning: : 1 of 100 Nodes takes no workloads, and is stuck or has waited for too long: worker-1 (not verified for 60m)"},
 		},
 		"Nodes wait within their time": {
 			func(s *Seen) {
@@ -86,7 +87,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 				s.closes(false, gated("worker-1", time.Hour))
 			},
 			[]string{
-				"closed-nodes: warning: : 1 of 100 Nodes are closed for longer than they may be: worker-1 (behind the gate for 60m)",
+				"closed-nodes: warning: : 1 of 100 Nodes takes no workloads, and is stuck or has waited for too long: worker-1 (behind the gate for 60m)",
 				"closed-nodes: unknown: : jane may not list configmaps", "not-kept: unknown: : jane may not list configmaps",
 			},
 		},
@@ -98,6 +99,29 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 			}, nil,
 		},
 	})
+}
+
+func TestTheRemedyOfClosedNodesNamesOnlyCommandsThatShowThem(t *testing.T) {
+	unverified := unverifiedNode("worker-1", time.Hour, verify.Progress{})
+	for name, test := range map[string]struct {
+		quarantined bool
+		nodes       []*corev1.Node
+		want        []string
+	}{
+		"a Node is gated":                         {false, []*corev1.Node{gated("worker-2", time.Hour)}, []string{whyGated}},
+		"a record waits for a decision":           {true, []*corev1.Node{gated("worker-2", time.Hour)}, []string{whyGated}},
+		"a Node is not verified":                  {false, []*corev1.Node{unverified}, []string{whyUnverified}},
+		"one is gated, another not verified":      {false, []*corev1.Node{unverified, gated("worker-2", time.Hour)}, []string{whyGated, whyUnverified}},
+		"several Nodes are closed for one reason": {false, []*corev1.Node{unverified, unverified}, []string{whyUnverified}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := healthy(t)
+			seen.closes(test.quarantined, test.nodes...)
+			found := judgeClosedNodes(seen).findings
+			require.Len(t, found, 1)
+			assert.Equal(t, test.want, found[0].Commands)
+		})
+	}
 }
 
 // A Node that was open is closed to be checked again: it waits from then on, not from its creation.
@@ -114,7 +138,7 @@ func TestNodesThatAreCheckedAgainAreNoOutage(t *testing.T) {
 		seen.Nodes.Value.SeeVerification(node, seen.VerificationKeys(), seen.Profiles(), now)
 	}
 	assert.Empty(t, found(t, seen))
-	assert.Equal(t, "0 of 10 Nodes are closed for longer than they may be", resultOf(t, Judge(seen, nil), checkClosedNodes).What)
+	assert.Equal(t, "no Node is stuck, or has waited for too long to take workloads", resultOf(t, Judge(seen, nil), checkClosedNodes).What)
 
 	late := unverifiedNode("late", 90*24*time.Hour, verify.Progress{Round: 1})
 	seen.closes(false, late)

@@ -22,7 +22,7 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 	}
 	object, deployment := "deployment/nodekeep-"+component, read.Value
 	wanted, available := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.AvailableReplicas
-	a.ok = fmt.Sprintf("%d of %d available", available, wanted)
+	a.ok = fmt.Sprintf("%d of %d replicas %s available", available, wanted, are(int(available)))
 	see := advice("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
 	switch {
 	case wanted == 0:
@@ -30,7 +30,7 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 	case available == 0:
 		a.find(Error, object, see, "none of %d replicas is available%s: %s", wanted, trouble(seen, component), without)
 	case available < wanted:
-		a.find(Warning, object, see, "%d of %d replicas are available%s", available, wanted, trouble(seen, component))
+		a.find(Warning, object, see, "%d of %d replicas %s available%s", available, wanted, are(int(available)), trouble(seen, component))
 	case deployment.Status.ObservedGeneration < deployment.Generation:
 		a.find(Warning, object, advice("Wait for it:", seen.kubectl("rollout status %s --timeout=2m", object)), "its last change is not rolled out")
 	}

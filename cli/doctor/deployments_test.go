@@ -54,7 +54,7 @@ func TestFindingsOfDeploymentsAndVersions(t *testing.T) {
 				edit(s, captureObject, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 })
 				s.Pods.Value[1].Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}
 			},
-			[]string{"capture-deployment: warning: deployment/nodekeep-capture: 1 of 2 replicas are available (pod nodekeep-capture-1: ended with code 2)"},
+			[]string{"capture-deployment: warning: deployment/nodekeep-capture: 1 of 2 replicas is available (pod nodekeep-capture-1: ended with code 2)"},
 		},
 		"a pod of it is not ready": {
 			func(s *Seen) {

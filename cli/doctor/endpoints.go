@@ -35,13 +35,15 @@ func judgeEndpoints(seen Seen) answer {
 			}
 		}
 	}
-	a.ok = fmt.Sprintf("%d ready", ready)
+	a.ok = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, are(ready))
 	see := advice("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, Service), seen.pods("webhook"))
 	switch {
+	case all == 0:
+		a.find(Error, serviceObject, see, "no Pod is behind it: %s", uncalled)
 	case ready == 0:
 		a.find(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, uncalled)
 	case ready < all:
-		a.find(Warning, serviceObject, see, "%d of %d endpoints are ready", ready, all)
+		a.find(Warning, serviceObject, see, "%d of %d endpoints %s ready", ready, all, are(ready))
 	}
 	return a
 }
@@ -70,7 +72,7 @@ func judgeAnswers(seen Seen) answer {
 		}
 		return a
 	}
-	a.ok = fmt.Sprintf("%d of %d dry-run creations of a Node", stamped, all)
+	a.ok = fmt.Sprintf("the webhook answered %d of %d dry-run creations of a Node", stamped, all)
 	log := seen.logs(WebhookDeployment)
 	switch {
 	case stamped == 0:
@@ -82,7 +84,7 @@ func judgeAnswers(seen Seen) answer {
 			"only %d of %d dry-run creations of a Node returned with the webhook's stamp: calls of some replica fail", stamped, all)
 	case gated > 0:
 		a.find(Warning, "", advice("Its log says since when:", log),
-			"the webhook leaves the gate on a Node that lacks nothing (%d of %d): it hears nothing of the records, or has another --gate-key", gated, all)
+			"the webhook leaves the gate on a Node that lacks nothing (%d of %d): it does not receive the records, or has another --gate-key", gated, all)
 	}
 	return a
 }
@@ -104,7 +106,7 @@ func judgeGateInForce(seen Seen) answer {
 		}
 		return a
 	}
-	a.ok = "a dry-run creation of a Node returns behind it"
+	a.ok = "a dry-run creation of a Node returns behind the gate"
 	if !gated {
 		a.find(Error, gatePolicyObject,
 			advice("What else is found of the gate may say why; a new policy takes some seconds to be followed. The API server says what is wrong with it:",

@@ -2,7 +2,7 @@ package doctor
 
 // judgeGatePolicy judges whether the API server is configured to put new Nodes behind the gate.
 func judgeGatePolicy(seen Seen) answer {
-	a := answer{ok: string(seen.Gate())}
+	a := answer{ok: "configured as shipped; the gate is the taint " + string(seen.Gate())}
 	lacks(&a, "", seen.GateServed)
 	if seen.lacksMutatingPolicies() {
 		a.find(Warning, "",
@@ -12,6 +12,16 @@ func judgeGatePolicy(seen Seen) answer {
 		return a
 	}
 	seen.compare(&a, checkGate)
+	return a
+}
+
+// judgeGovernance compares the admission policies of governance with the shipped ones. Without that section, the policy gives them nothing to do.
+func judgeGovernance(seen Seen) answer {
+	a := answer{ok: "the policy has none"}
+	if inForce, ok := seen.judgedBy(&a, policyObject); ok && !inForce.Governance().Empty() {
+		a.ok = "the API server goes by the section governance of the policy"
+	}
+	seen.compare(&a, checkGovernance)
 	return a
 }
 

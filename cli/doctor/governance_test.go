@@ -3,10 +3,23 @@ package doctor
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/policy/policytest"
 )
+
+func TestAPolicyWithoutGovernanceIsNamed(t *testing.T) {
+	seen := healthy(t)
+	says := func() string { return resultOf(t, Judge(seen, nil), checkGovernance).What }
+	assert.Equal(t, "the policy has none", says())
+	seen.setPolicy(policytest.Head + "  governance: {keys: [{key: tier, values: [gold], mode: warn}]}\n")
+	assert.Equal(t, "the API server goes by the section governance of the policy", says())
+	seen.Policy = NotKnown[*unstructured.Unstructured](Unknown{Why: "jane may not get nodepolicies"})
+	assert.Equal(t, "what the policy says of it is not known, since the policy cannot be read", says())
+}
 
 func TestFindingsOfTheAdmissionPoliciesOfGovernance(t *testing.T) {
 	const object = "validatingadmissionpolicy/" + governance.DenyPolicy

@@ -129,7 +129,9 @@ func TestThatNothingIsInstalledIsOneSentence(t *testing.T) {
 	report := Judge(seen, nil)
 	assert.False(t, report.Healthy)
 	assert.Len(t, report.Checks, 1)
-	assert.Equal(t, []string{"namespace: error: : nodekeep is not installed"}, found(t, seen))
+	assert.Equal(t, []string{"installation: error: : nodekeep is not installed. Namespace nodekeep-system still has 130 records, which a new installation uses"}, found(t, seen))
+	seen.Records.Value.All = 0
+	assert.Equal(t, []string{"installation: error: : nodekeep is not installed"}, found(t, seen))
 	assert.Equal(t, []string{"helm install nodekeep manifests/chart --namespace nodekeep-system --create-namespace --values values.yaml --wait"}, commands(seen))
 
 	seen.Objects[0].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "no answer"})
@@ -139,6 +141,17 @@ func TestThatNothingIsInstalledIsOneSentence(t *testing.T) {
 		}
 	}
 	assert.Greater(t, len(Judge(seen, nil).Checks), 1, "what is not known may be there")
+}
+
+func TestThatNodekeepIsInstalledInAnotherNamespaceIsOneSentence(t *testing.T) {
+	seen := healthy(t)
+	seen.Namespace = "default"
+	seen.remove(webhookObject, captureObject)
+	assert.Len(t, Judge(seen, nil).Checks, 1)
+	assert.Equal(t, []string{"installation: error: : nodekeep is installed in namespace nodekeep-system, and not in default"}, found(t, seen))
+
+	seen.Namespace = namespace
+	assert.Greater(t, len(Judge(seen, nil).Checks), 1, "it is installed here, and its Deployments are missing")
 }
 
 func TestCommandsAreForTheNamespaceOfTheInstallation(t *testing.T) {

@@ -52,7 +52,7 @@ func TestFindingsOfMigrations(t *testing.T) {
 	}
 	daemonSet := selects("DaemonSet", "driver")
 	const inUse = "1 DaemonSet selects on gpu by nodeSelector: apps/driver (removing the label deletes their Pods)"
-	const heldRules = "label-rules: warning: configmap/nodekeep-accepted: rules ..."
+	const heldRules = "label-rules: warning: configmap/nodekeep-accepted: the rules ..."
 	requireFindings(t, map[string]breakage{
 		"it is open": {
 			func(s *Seen) { migrates(t, s, "both", true, both, daemonSet) },

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +73,10 @@ func judgeVersions(seen Seen) answer {
 		}
 	}
 	images := sets.List(named)
-	a.ok = cmp.Or(strings.Join(images, ", "), "no pod runs")
+	a.ok = "no pod runs"
+	if len(images) > 0 {
+		a.ok = "all pods run image " + images[0]
+	}
 	see := advice("If no rollout is going on, see which ones are behind:",
 		seen.kubectl("get pods -l %s -o custom-columns='POD:.metadata.name,IMAGE:.spec.containers[*].image,ID:.status.containerStatuses[*].imageID'", PodSelector))
 	const object, so = "pods -l " + PodSelector, ": webhook and capture could decide differently"

@@ -65,7 +65,7 @@ func judgePolicy(seen Seen) answer {
 	case seen.Policy.Absent:
 		a.find(Warning, policyObject,
 			advice("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
-			"it does not exist, which is no instruction: %s", instead)
+			"it does not exist: %s", instead)
 	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
@@ -112,9 +112,9 @@ func judgeLabelRules(seen Seen) answer {
 	}
 	switch rules, state := inForce.RulesHash(), seen.rulesState(inForce); {
 	case state == rulesHeld:
-		a.find(Warning, acceptedObject, seen.endHolding(inForce), "rules %s of the policy only add labels, %s", rules, seen.heldUntil())
+		a.find(Warning, acceptedObject, seen.endHolding(inForce), "%s", view.HeldSentence(rules, seen.heldUntil()))
 	case state == rulesAccepted:
-		a.ok = "rules " + rules + " are accepted; capture follows within seconds"
+		a.ok = "accepted: " + view.RulesNamed(rules) + "; capture follows within seconds"
 	case rules == policy.NoRules:
 		a.ok = "the policy has none"
 	default:

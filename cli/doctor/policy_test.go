@@ -41,7 +41,7 @@ func TestFindingsOfThePolicy(t *testing.T) {
 		},
 		"it does not exist": {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured]() },
-			[]string{"policy: warning: " + of + "it does not exist, which is no instruction: " + kept},
+			[]string{"policy: warning: " + of + "it does not exist: " + kept},
 		},
 		"it does not exist, and none was accepted: all is as at first": {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured](); nothingAccepted(s) },

@@ -43,10 +43,12 @@ func judgeRecords(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Records)
 	records := seen.Records.Value
-	a.ok = fmt.Sprintf("%d records, all can be read", records.All)
+	if a.ok = "none yet: a Node gets a record once it has something to keep"; records.All > 0 {
+		a.ok = view.Counted(records.All, "record") + ", all can be read"
+	}
 	for _, record := range records.Unreadable.First {
 		a.find(Error, "configmap/"+record.ConfigMap,
-			advice("Mend it, or delete it, and what it remembers is lost:", seen.kubectl("edit configmap %s", record.ConfigMap), seen.kubectl("delete configmap %s", record.ConfigMap)),
+			advice("Correct it. Or delete it: what it holds is then lost:", seen.kubectl("edit configmap %s", record.ConfigMap), seen.kubectl("delete configmap %s", record.ConfigMap)),
 			"nothing is restored from it, and its Node stays behind the gate: %s", record.Why)
 	}
 	findMore(&a, Error, records.Unreadable, "records cannot be read", "nodekeep list")
@@ -96,7 +98,8 @@ type Nodes struct {
 	Claimed []Claimed       // by annotation
 	NotKept Read[[]NotKept] // by reason; the records show which restored labels are kept
 
-	TooLong Few[string] // closed for longer than they may be, each with why
+	TooLong Few[string] // stuck, or closed for too long, each with why
+	ShowWhy []string    // the commands that show more of these
 	Paused  Few[string] // on which capture has stopped correcting something that another client undoes
 
 	Unverified Few[string]      // names of those with a verification taint
@@ -135,7 +138,7 @@ func judgeWaitingNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
-	a.ok = fmt.Sprintf("%d of %d Nodes are behind the gate, none for more than %s", nodes.Gated, nodes.All, duration.HumanDuration(nodes.After))
+	a.ok = fmt.Sprintf("%d of %d Nodes %s behind the gate, none for more than %s", nodes.Gated, nodes.All, are(nodes.Gated), duration.HumanDuration(nodes.After))
 	for _, node := range nodes.Stuck.First {
 		why := ""
 		if node.Why != "" {

@@ -119,6 +119,19 @@ func (s Seen) nothingInstalled() bool {
 	return true
 }
 
+// elsewhere is another namespace that the webhook configurations name, where no Deployment is in this one; else it is empty.
+func (s Seen) elsewhere() string {
+	if !s.object(webhookObject).Found.Absent || !s.object(captureObject).Found.Absent {
+		return ""
+	}
+	for _, hook := range s.hooks() {
+		if service := hook.client.Service; service != nil && service.Namespace != s.Namespace {
+			return service.Namespace
+		}
+	}
+	return ""
+}
+
 // install installs nodekeep.
 func (s Seen) install() Remedy {
 	namespace := cmp.Or(s.Namespace, manifests.Namespace)

@@ -117,14 +117,22 @@ func (a answer) result(name string) Result {
 // severities are all of them, the worst first.
 func severities() []Severity { return []Severity{Error, Warning, Lacking, Note} }
 
+// are is the verb of so many things.
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 func rank(s Severity) int { return slices.Index(severities(), s) }
 
-// Judge answers every question but those that are to be left out. Where nothing is installed, that is the whole answer.
+// Judge answers every question but those that are to be left out. Where nothing is installed in the namespace, that is the whole answer.
 func Judge(seen Seen, leaveOut []string) Report {
 	report := Report{Healthy: true}
-	nothing := seen.nothingInstalled() && !slices.Contains(leaveOut, checkNamespace)
+	nothing := (seen.nothingInstalled() || seen.elsewhere() != "") && !slices.Contains(leaveOut, checkInstallation)
 	for _, check := range checks() {
-		if slices.Contains(leaveOut, check.name) || nothing && check.name != checkNamespace {
+		if slices.Contains(leaveOut, check.name) || nothing && check.name != checkInstallation {
 			continue
 		}
 		result := check.judge(seen).result(check.name)

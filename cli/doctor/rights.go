@@ -225,9 +225,9 @@ func judgeYourRights(seen Seen) answer {
 			lacking = append(lacking, right.String())
 		}
 	}
-	a.ok = seen.You.Value + " may see and change everything"
+	a.ok = seen.You.Value + " may read and change Nodes and records"
 	if len(lacking) > 0 {
-		a.ok = seen.You.Value + " may see everything, and not " + strings.Join(slices.Compact(lacking), ", ")
+		a.ok = seen.You.Value + " may read Nodes and records, and not " + strings.Join(slices.Compact(lacking), ", ")
 	}
 	return a
 }

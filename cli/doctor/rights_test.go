@@ -25,5 +25,5 @@ func TestFindingsOfRights(t *testing.T) {
 	})
 	seen := healthy(t)
 	lose(seen.Yours, "patch nodes")
-	assert.Equal(t, "jane may see everything, and not patch nodes", resultOf(t, Judge(seen, nil), "your-rights").What)
+	assert.Equal(t, "jane may read Nodes and records, and not patch nodes", resultOf(t, Judge(seen, nil), "your-rights").What)
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -67,14 +68,14 @@ func judgeVerification(seen Seen) answer {
 				append(seen.upgrade(), seen.untaint()...)...), "it does not exist: "+unverified)
 		return a
 	case seen.verify().Absent:
-		a.ok = "off"
+		a.ok = "off: nodekeep-verify is not installed"
 		seen.judgeLeftTainted(&a)
 		return a
 	case !seen.verify().Found:
 		return a
 	}
 	a = judgeDeployment(seen, checkVerification, seen.verify(), "verify", unverified)
-	a.ok = fmt.Sprintf("profiles: %d; %s; %s", len(seen.Profiles().All()), a.ok, seen.judgeVerifyLeader(&a))
+	a.ok = fmt.Sprintf("nodekeep-verify: %s; %s; the policy has %s", a.ok, seen.judgeVerifyLeader(&a), view.Counted(len(seen.Profiles().All()), "profile"))
 	seen.judgeChecksNamespace(&a)
 	seen.judgeRemovals(&a)
 	seen.judgeWorkerImage(&a)
@@ -85,7 +86,7 @@ func judgeVerification(seen Seen) answer {
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
 		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep verify show "+node.Name),
-			"it has not been verified for %s, longer than the deadline of its profile, and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
+			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
 	}
 	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep verify list")
 	return a

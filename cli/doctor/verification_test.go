@@ -32,13 +32,13 @@ func TestAnInstallationWithoutVerificationIsHealthy(t *testing.T) {
 	seen.VerifyLeader, seen.ChecksIn = Absent[Leadership](), Absent[*corev1.Namespace]()
 	result := judgeVerification(seen).result(checkVerification)
 	assert.Equal(t, StatusOK, result.Status, result.What)
-	assert.Equal(t, "off", result.What)
+	assert.Equal(t, "off: nodekeep-verify is not installed", result.What)
 }
 
 func TestVerificationThatWorksIsSummedUp(t *testing.T) {
 	result := judgeVerification(healthy(t)).result(checkVerification)
 	assert.Equal(t, StatusOK, result.Status, result.What)
-	assert.Equal(t, "profiles: 1; 2 of 2 available; nodekeep-verify-1 leads", result.What)
+	assert.Equal(t, "nodekeep-verify: 2 of 2 replicas are available; nodekeep-verify-1 leads; the policy has 1 profile", result.What)
 }
 
 // The policy that confines the account names the taints and the label of the profiles.
@@ -173,7 +173,7 @@ func TestFindingsOfVerification(t *testing.T) {
 		},
 		"a Node waits for longer than its profile allows": {
 			func(s *Seen) { tainted(s, "stuck", linux, old) },
-			[]string{check + "warning: node/stuck: it has not been verified for 60m, longer than the deadline of its profile, and takes no workloads"},
+			[]string{check + "warning: node/stuck: it has waited to be verified for 60m, longer than the deadline of its profile, and takes no workloads"},
 		},
 	})
 }

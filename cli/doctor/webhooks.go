@@ -21,7 +21,7 @@ const (
 
 // judgeRestoreWebhook judges whether the API server is configured to call the webhook for Nodes that register.
 func judgeRestoreWebhook(seen Seen) answer {
-	a := answer{ok: "called at the CREATE of Nodes, fails open"}
+	a := answer{ok: "configured for the CREATE of Nodes, fails open"}
 	seen.compare(&a, checkRestore)
 	position := func(name string) int {
 		return slices.IndexFunc(seen.hooks(), func(h hook) bool { return h.name == name })

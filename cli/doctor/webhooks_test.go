@@ -157,7 +157,7 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 			func(s *Seen) { s.remove(serviceObject) }, []string{"webhook-endpoints: error: service/nodekeep-webhook: it does not exist" + nobody},
 		},
 		"there is nobody behind the Service": {
-			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: none of 0 endpoints is ready" + nobody},
+			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: no Pod is behind it" + nobody},
 		},
 		"nobody behind the Service is ready": {
 			func(s *Seen) {
@@ -189,7 +189,7 @@ func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
 		},
 		"the webhook leaves the gate on": {
 			func(s *Seen) { s.Named.Value[1].Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()} },
-			[]string{"webhook-answers: warning: : the webhook leaves the gate on a Node that lacks nothing (1 of 3): it hears nothing of the records, or has another --gate-key"},
+			[]string{"webhook-answers: warning: : the webhook leaves the gate on a Node that lacks nothing (1 of 3): it does not receive the records, or has another --gate-key"},
 		},
 		"the gate is not added": {
 			func(s *Seen) { s.Unnamed.Value.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule },

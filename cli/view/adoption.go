@@ -133,10 +133,10 @@ func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) capture.
 func (a Adoption) Document(time.Time) Document {
 	var d Document
 	d.with("Label", a.Key)
-	d.with("Handed over", "on "+Counted(len(a.Adopt), "Node"))
+	d.with("To hand over", "on "+Counted(len(a.Adopt), "Node"))
 	d.with("Rule's already", "on "+Counted(a.Already, "Node"))
-	d.with("Left alone", "on "+Counted(len(a.Left), "Node"))
-	adopt, left := tableOf("Handed over", "Rule", "Nodes", "Such as"), tableOf("Left alone", "Rule", "Why", "Nodes", "Such as")
+	d.with("To leave alone", "on "+Counted(len(a.Left), "Node"))
+	adopt, left := tableOf("To hand over", "Rule", "Nodes", "Such as"), tableOf("To leave alone", "Rule", "Why", "Nodes", "Such as")
 	for _, group := range grouped(a.Adopt) {
 		add(adopt, shown(&group.Value), group.Rule, group.Nodes, strings.Join(group.First, ","))
 	}

@@ -51,7 +51,7 @@ func (c *Comparison) See(s NodeState) error {
 		c.rules.see(s, c.then)
 		c.asked.See(s.Node)
 	}
-	if s.presence() == Unreadable { // under both policies it is left alone
+	if s.Unreadable != nil { // under both policies it is left alone
 		c.impact.Unreadable++
 		return nil
 	}

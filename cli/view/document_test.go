@@ -51,11 +51,11 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 		want []string
 	}{
 		"to forget a whole record, the side that is set aside included": {ForgettingOf(state(nil, two), nil), []string{
-			"Gone: for 60m", "To be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
+			"Gone: for 60m", "Record: would be removed as a whole", "Would be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
 			"Of the machine before|Key|Value|State\nlabel|a|1|recorded\nlabel|b|\"\"|recorded",
 		}},
 		"to forget an item and no other": {ForgettingOf(state(live(nil), recorded(set{"a": "1", "b": "2"}, notShown("b"))), []string{"b"}), []string{
-			"Node: n1\nTo be forgotten|Key|Value|State\nlabel|b|2|recorded,|not|shown|on|the|Node",
+			"Node: n1\nWould be forgotten|Key|Value|State\nlabel|b|2|recorded,|not|shown|on|the|Node",
 		}},
 		"to decide between two machines": {sides, []string{
 			"Old machine: providerID old, machineID m", "New machine: systemUUID new",

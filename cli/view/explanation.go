@@ -93,7 +93,7 @@ func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in captur
 }
 
 func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) (Explanation, webhook.Explanation) {
-	e := Explanation{Node: s.Name, Status: s.presence(), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
+	e := Explanation{Node: s.Name, Status: s.presence(in), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
 	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy, in.Now)
 	e.Registration = ExplainedReview{User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, Gated: answer.GateOn, Patch: answer.Patch}
 	switch {
@@ -229,7 +229,7 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	later, waits := answer.Later[item]
 	switch recorded := fateOf(item, answer, p); {
 	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
-		return "stays on"
+		return "stays until capture removes it"
 	case p.Gate().Is(record.Taint(item, "")):
 		return "removed"
 	case ruled && rule.Absent && brought:

@@ -67,7 +67,7 @@ func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) 
 		}
 		return facts
 	}
-	assert.Contains(t, factsOf(e)["If it registers"], "the gate would be ")
+	assert.Contains(t, factsOf(e)["If it registers"], "by system:node:n1: the webhook would restore all that is missing. The webhook would remove the gate")
 	assert.NotContains(t, factsOf(e), "Registration")
 
 	does := factsOf(e)["Capture now"]
@@ -77,7 +77,44 @@ func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) 
 	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.Under(Captures{Never: true}))["Capture now"])
 
 	e.Status = "" // as of a review
-	assert.Contains(t, factsOf(e)["Registration"], "the gate is ")
+	assert.Contains(t, factsOf(e)["Registration"], "by system:node:n1: the webhook restores all that is missing. The webhook removes the gate")
+}
+
+func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
+	for name, test := range map[string]struct {
+		review    ExplainedReview
+		would, is string
+	}{
+		"capture restores some": {
+			ExplainedReview{User: "u", Outcome: "deferred", Gated: true},
+			"by u: the webhook would restore what it may, and capture the rest. The gate would stay until then",
+			"by u: the webhook restores what it may, and capture the rest. The gate stays until then",
+		},
+		"nothing is missing, and capture must look": {
+			ExplainedReview{Outcome: "nothing_missing", Gated: true},
+			"by nobody: nothing would be missing. The gate would stay until capture removes it",
+			"by nobody: nothing is missing. The gate stays until capture removes it",
+		},
+		"protected labels are restored at once": {
+			ExplainedReview{User: "u", Outcome: "restored_inline"},
+			"by u: the webhook would restore all that is missing, protected labels included. The webhook would remove the gate",
+			"by u: the webhook restores all that is missing, protected labels included. The webhook removes the gate",
+		},
+		"protected labels are restored at once, where that works": {
+			ExplainedReview{User: "u", Outcome: "deferred"},
+			"by u: where protected: inline is proved, the webhook would restore all that is missing. Otherwise capture would restore protected labels behind the gate",
+			"by u: where protected: inline is proved, the webhook restores all that is missing. Otherwise capture restores protected labels behind the gate",
+		},
+		"it is not for the webhook": {
+			ExplainedReview{Outcome: "not_ours", Passes: "it has no name"}, "would pass as it is: it has no name", "passes as it is: it has no name",
+		},
+		"an outcome without words": {ExplainedReview{User: "u", Outcome: "not_ready"}, "by u: not ready. The webhook would remove the gate", "by u: not ready. The webhook removes the gate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, test.would, test.review.text(true))
+			assert.Equal(t, test.is, test.review.text(false))
+		})
+	}
 }
 
 func TestACellThatHasNothingToSayIsADash(t *testing.T) {

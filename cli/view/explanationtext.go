@@ -29,7 +29,7 @@ func (e Explanation) Document(now time.Time) Document {
 	}
 	d.with("Governance", strings.Join(e.Violations, "; "))
 	if e.RulesHeld != "" {
-		d.with("Rules held", strings.TrimSuffix("they only add labels, "+e.RulesHeldUntil, ", "))
+		d.with("Rules held", strings.TrimSuffix(HeldSentence(e.RulesHeld, e.RulesHeldUntil), ", "))
 	}
 	table := tableOf("Item", "Key", "Node", "Record", registers, "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
@@ -47,19 +47,37 @@ func (e Explanation) Document(now time.Time) Document {
 
 // text is what becomes of a review, or what would become of it if the Node registered now.
 func (r ExplainedReview) text(now bool) string {
-	passes, outcome, gate := "passes", "", "the gate is "
+	text := "by " + cmp.Or(r.User, "nobody") + ": " + cmp.Or(outcomes()[r.Outcome], strings.ReplaceAll(r.Outcome, "_", " "))
+	switch {
+	case r.Passes != "":
+		text = "would pass as it is: " + r.Passes
+	case r.Outcome == "deferred" && !r.Gated: // in the second pass
+		text = "by " + cmp.Or(r.User, "nobody") + ": where protected: inline is proved, the webhook would restore all that is missing. " +
+			"Otherwise capture would restore protected labels behind the gate"
+	case r.Outcome == "deferred":
+		text += ". The gate would stay until then"
+	case r.Gated:
+		text += ". The gate would stay until capture removes it"
+	default:
+		text += ". The webhook would remove the gate"
+	}
 	if now {
-		passes, outcome, gate = "would pass", "outcome ", "the gate would be "
+		return text
 	}
-	if r.Passes != "" {
-		return passes + " as it is: " + r.Passes
+	return strings.NewReplacer("would restore", "restores", "would stay", "stays", "would remove", "removes", "would be missing", "is missing", "would pass", "passes").Replace(text)
+}
+
+// outcomes are those of nodekeep_webhook_reviews_total, as what would happen at a registration.
+func outcomes() map[string]string {
+	return map[string]string{
+		"restored":          "the webhook would restore all that is missing",
+		"deferred":          "the webhook would restore what it may, and capture the rest",
+		"restored_inline":   "the webhook would restore all that is missing, protected labels included",
+		"nothing_missing":   "nothing would be missing",
+		"unreadable_record": "the webhook would restore nothing, since the record cannot be read",
+		"other_machine":     "the webhook would restore nothing, since another machine has the name",
+		"too_large":         "the webhook would restore no labels, since the Node would be too large",
 	}
-	if r.Gated {
-		gate += "on"
-	} else {
-		gate += "off"
-	}
-	return "by " + cmp.Or(r.User, "nobody") + ": " + outcome + strings.ReplaceAll(r.Outcome, "_", " ") + "; " + gate
 }
 
 // Under is the explanation with what is known of captures: what one would do is not done while none runs.

@@ -102,12 +102,12 @@ func (s NodeState) whyNotRecorded(item string) string {
 // Err is why nothing can be forgotten; nil where something can be, and all that is wished.
 func (f Forgetting) Err() error {
 	if f.why != "" {
-		return fmt.Errorf("nothing of node %q was forgotten: %s", f.node, f.why)
+		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.node, f.why)
 	}
 	if len(f.refused) == 0 {
 		return nil
 	}
-	lines := append([]string{fmt.Sprintf("nothing of node %q was forgotten:", f.node)}, f.refused...)
+	lines := append([]string{fmt.Sprintf("of node %q, these cannot be forgotten, so nothing is:", f.node)}, f.refused...)
 	if len(f.shown) > 0 {
 		lines = append(lines, "to forget it, remove it from the Node:")
 		remove := map[string]string{}
@@ -138,7 +138,10 @@ func (f Forgetting) Document(now time.Time) Document {
 	if !f.record.DeletedAt.IsZero() {
 		d.with("Gone", "for "+ago(f.record.DeletedAt, now))
 	}
-	d.Tables = append(d.Tables, recordTable("To be forgotten", f.record, f.Items...))
+	if f.Whole {
+		d.with("Record", "would be removed as a whole")
+	}
+	d.Tables = append(d.Tables, recordTable("Would be forgotten", f.record, f.Items...))
 	if old := f.record.Quarantined; old != nil {
 		d.Tables = append(d.Tables, recordTable("Of the machine before", *old))
 	}

@@ -44,6 +44,9 @@ type Gated struct {
 	Why     string            `json:"why"`
 	Next    string            `json:"next"`              // what is to be done
 	Missing map[string]string `json:"missing,omitempty"` // what it lacks of its record, as far as that is known
+
+	// Unverified is why the Node takes no workloads without the gate either, where verification is why.
+	Unverified string `json:"unverified,omitempty"`
 }
 
 // expectedTime is how long capture may take before something is wrong.
@@ -54,7 +57,7 @@ func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is boo
 	if s.Node == nil || !in.Policy.Gate().On(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
-	g = Gated{Name: s.Name, Since: s.Node.CreationTimestamp}
+	g = Gated{Name: s.Name, Since: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, in.Policy)}
 	if s.Record != nil {
 		g.Missing = s.missing(in)
 	}
@@ -137,6 +140,7 @@ func (g Gated) Document(now time.Time) Document {
 	d.with("Gated", "for "+ago(g.Since.Time, now))
 	d.with("Why", g.Why)
 	d.with("Next step", g.Next)
+	d.with("Verification", g.Unverified)
 	d.Tables = append(d.Tables, itemsTable("Missing", []string{"Value"}, g.Missing))
 	return d
 }
@@ -148,7 +152,13 @@ func (g Gated) Question(s NodeState) string {
 	case s.Unreadable != nil:
 		lacks = "What it lacks is not known."
 	case len(g.Missing) > 0:
-		lacks = fmt.Sprintf("Workloads may then land on it although it lacks %s.", Counted(len(g.Missing), "item"))
+		lacks = "It lacks " + Counted(len(g.Missing), "item") + "."
+		if g.Unverified == "" {
+			lacks = fmt.Sprintf("Workloads may then land on it although it lacks %s.", Counted(len(g.Missing), "item"))
+		}
+	}
+	if g.Unverified != "" {
+		lacks += " It takes no workloads before it is verified."
 	}
 	return fmt.Sprintf("%s Lift the gate of node %q?", lacks, g.Name)
 }

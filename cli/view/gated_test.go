@@ -12,6 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 func gatedFor(long time.Duration) func(*corev1.Node) {
@@ -68,4 +69,26 @@ func TestWhyANodeWaits(t *testing.T) {
 	assert.False(t, is, "a Node without the gate")
 	_, is = GatedOf(state(nil, recorded(nil)), under(policy.Default()), Captures{})
 	assert.False(t, is, "a deleted Node")
+}
+
+func TestTheQuestionBeforeAGateIsLiftedSaysWhetherWorkloadsMayLand(t *testing.T) {
+	gate := gatedFor(time.Hour)
+	unverified := func(n *corev1.Node) {
+		gate(n)
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule})
+	}
+	lacking := recorded(set{"a": "1"}, ofAnother)
+	for name, c := range map[string]struct {
+		state NodeState
+		want  string
+	}{
+		"it lacks an item":                      {state(live(nil, gate), lacking), "Workloads may then land on it although it lacks 1 item."},
+		"it lacks nothing":                      {state(live(nil, gate), recorded(nil)), "It lacks nothing that is known of."},
+		"it lacks an item, and is not verified": {state(live(nil, unverified), lacking), "It lacks 1 item. It takes no workloads before it is verified."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, _ := GatedOf(c.state, under(policy.Default()), Captures{})
+			assert.Equal(t, c.want+` Lift the gate of node "n1"?`, g.Question(c.state))
+		})
+	}
 }

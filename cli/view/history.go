@@ -18,7 +18,14 @@ import (
 // History are the changes of a Node's record and who made them, oldest first.
 type History struct {
 	Node    string           `json:"node"`
+	Start   *HistoryStart    `json:"start,omitempty"` // nil: not known
 	Changes []history.Change `json:"changes"`
+}
+
+// HistoryStart is what the record held before the first of the changes.
+type HistoryStart struct {
+	Number int               `json:"number"` // to roll back to it
+	Items  map[string]string `json:"items"`
 }
 
 // HistoryOf is the history in a record.
@@ -27,12 +34,25 @@ func HistoryOf(r record.Record) History {
 	if h.Changes == nil {
 		h.Changes = []history.Change{}
 	}
+	if number, items, known := history.Start(r); known {
+		h.Start = &HistoryStart{number, items}
+	}
 	return h
 }
 
 // Document is the answer as text.
 func (h History) Document(now time.Time) Document {
 	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
+	if h.Start != nil {
+		by := "first record"
+		if h.Start.Number > 0 {
+			by = "earlier changes"
+		}
+		for _, item := range sortedItems(h.Start.Items) {
+			value := h.Start.Items[item]
+			add(table, strconv.Itoa(h.Start.Number), none, by, kindOf(item), item, none, shown(&value), none)
+		}
+	}
 	for _, change := range h.Changes {
 		number := none
 		if change.Number > 0 {

@@ -151,12 +151,12 @@ func (i Impact) document(d *Document) {
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
-	d.with("Behind the gate", fmt.Sprintf("after their next registration, %s", i.Waiting.text(Counted(i.Waiting.Then, "Node"))))
-	collected := i.Due.text(Counted(i.Due.Then, "record") + " of deleted Nodes")
+	d.with("Gate", "at their next registration, "+i.Waiting.text(Counted(i.Waiting.Then, "Node")+" would wait behind it"))
+	due := i.Due.text(Counted(i.Due.Then, "record") + " of deleted Nodes would be removed")
 	if i.Due.Then > 0 {
-		collected += fmt.Sprintf("; by the next sweep %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
+		due += fmt.Sprintf("; the next sweep would remove %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
-	d.with("Collected", collected)
+	d.with("Retention", due)
 	d.with("Kept", keptText(i.Kept))
 	if !i.Changed() {
 		d.with("Changes", "none")
@@ -195,12 +195,12 @@ func (c *Count) see(now, then bool) {
 	}
 }
 
-// text is a number under both policies. Then it is counted already, with its noun.
+// text is what would be under the other policy, compared with the policy in force.
 func (c Count) text(then string) string {
 	if c.Now == c.Then {
-		return then + ", as now"
+		return then + ", as under the policy in force"
 	}
-	return fmt.Sprintf("%s; now %d", then, c.Now)
+	return fmt.Sprintf("%s; under the policy in force, %d", then, c.Now)
 }
 
 // Changed reports whether the policy changes anything.

@@ -182,6 +182,22 @@ func (in PolicyInForce) BehindSentence(behind []string) string {
 	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
 }
 
+// RulesNamed are the rules of a hash, as the subject of a sentence.
+func RulesNamed(hash string) string {
+	if hash == policy.NoRules {
+		return "the policy without rules"
+	}
+	return "the rules " + hash
+}
+
+// HeldSentence says what rules that are held do meanwhile, and until when.
+func HeldSentence(hash, until string) string {
+	if hash == policy.NoRules {
+		return "the policy has no rules, and the labels of earlier rules stay, " + until
+	}
+	return "the rules " + hash + " only add labels, " + until
+}
+
 // HeldUntil says until when rules of the policy that are not in force only add labels. An operator has accepted the rules of that hash last.
 func (in PolicyInForce) HeldUntil(accepted string) string {
 	rules := in.Policy.RulesHash()

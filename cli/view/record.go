@@ -34,7 +34,7 @@ type Record struct {
 
 // RecordOf is the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
 func RecordOf(s NodeState, namespace string, in capture.Circumstances) (r Record, err error) {
-	r = Record{Node: s.Name, Status: s.presence(), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
+	r = Record{Node: s.Name, Status: s.presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
 	if s.Node != nil {
 		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().On(s.Node.Spec.Taints), s.violations(in)
 	}

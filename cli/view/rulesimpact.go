@@ -144,15 +144,20 @@ func (i RulesImpact) changed() bool {
 	return slices.ContainsFunc(i.Labels, func(c RuleChange) bool { return c.Kind != RuleLeaves && c.Kind != RuleBlocked })
 }
 
+// text says what the rules would do. A policy without rules removes the labels of earlier rules.
+func (i RulesImpact) text() string {
+	text := fmt.Sprintf("%s would remove or change labels on %s", RulesNamed(i.Rules), Counted(i.Altered, "Node"))
+	if i.Held {
+		text += fmt.Sprintf(", once an operator accepts that: nodekeep policy accept %s", i.Rules)
+	}
+	return text
+}
+
 func (i RulesImpact) document(d *Document) {
 	if !i.rules {
 		return
 	}
-	alter := fmt.Sprintf("%s, which remove or change labels of rules on %s", i.Rules, Counted(i.Altered, "Node"))
-	if i.Held {
-		alter += fmt.Sprintf("; they only add labels until an operator accepts them: nodekeep policy accept %s", i.Rules)
-	}
-	d.with("Label rules", alter)
+	d.with("Label rules", i.text())
 	if i.More > 0 {
 		d.with("Not listed", fmt.Sprintf("%d more changes of labels by rules", i.More))
 	}

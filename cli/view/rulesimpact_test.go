@@ -76,6 +76,19 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 	}
 }
 
+func TestTheImpactOfRulesIsASentence(t *testing.T) {
+	for name, c := range map[string]struct {
+		impact RulesImpact
+		want   string
+	}{
+		"rules that change nothing": {RulesImpact{Rules: "abc"}, "the rules abc would remove or change labels on 0 Nodes"},
+		"rules that are held":       {RulesImpact{Rules: "abc", Altered: 5, Held: true}, "the rules abc would remove or change labels on 5 Nodes, once an operator accepts that: nodekeep policy accept abc"},
+		"no rules any more":         {RulesImpact{Rules: policy.NoRules, Altered: 1}, "the policy without rules would remove or change labels on 1 Node"},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, c.impact.text()) })
+	}
+}
+
 func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	c := ruleComparison{}
 	for i := range mostChanges + 10 {

@@ -17,8 +17,8 @@ type Presence string
 
 // The presences.
 const (
-	Present    Presence = "Present"    // a Node, and a record of it
-	Unrecorded Presence = "Unrecorded" // a Node without a record
+	Present    Presence = "Present"    // a Node, and a record of it unless nothing of the Node is kept
+	Unrecorded Presence = "Unrecorded" // a Node without a record, of which something is to be recorded
 	Gone       Presence = "Gone"       // a record of a deleted Node
 	Unreadable Presence = "Unreadable" // a record from which nothing may be taken
 	Forgotten  Presence = "Forgotten"  // neither any more
@@ -48,7 +48,7 @@ type Summary struct {
 // SummaryOf summarizes one Node. The summary has no pointers into the NodeState's objects. Such a pointer would keep the whole page of the Node in
 // memory.
 func SummaryOf(s NodeState, in capture.Circumstances) Summary {
-	summary := Summary{Name: s.Name, Status: s.presence(), Current: true}
+	summary := Summary{Name: s.Name, Status: s.presence(in), Current: true}
 	if s.Record != nil {
 		items := s.Record.Items()
 		labels, taints := record.Split(items)
@@ -87,13 +87,13 @@ func (s Summary) Same(other Summary) bool {
 	return times && s == other
 }
 
-func (s NodeState) presence() Presence {
+func (s NodeState) presence(in capture.Circumstances) Presence {
 	switch {
 	case s.Unreadable != nil:
 		return Unreadable
 	case s.Record == nil && s.Node == nil:
 		return Forgotten
-	case s.Record == nil:
+	case s.Record == nil && s.Written(in) != nil:
 		return Unrecorded
 	case s.Node == nil:
 		return Gone

@@ -27,6 +27,22 @@ func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
 	}, summary)
 }
 
+func TestANodeOfWhichNothingIsKeptIsNotUnrecorded(t *testing.T) {
+	for name, c := range map[string]struct {
+		state NodeState
+		want  Presence
+	}{
+		"a Node of which nothing is kept":   {state(live(nil), nil), Present},
+		"a Node of which something is kept": {state(live(set{"a": "1"}), nil), Unrecorded},
+		"a Node with a record":              {state(live(nil), recorded(set{"a": "1"})), Present},
+		"neither a Node nor a record":       {NodeState{Name: "n1"}, Forgotten},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, SummaryOf(c.state, under(policy.Default())).Status)
+		})
+	}
+}
+
 // ofNodekeep says by managedFields that nodekeep has set label a.
 func ofNodekeep(node *corev1.Node) {
 	node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: observe.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a":{}}}}`)}}

@@ -337,6 +337,30 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 	return items, nil
 }
 
+// Start is what the record held before the first of its changes, and the number to roll back to it. It is not known if changes are left out.
+func Start(r record.Record) (number int, items map[string]string, known bool) {
+	told := ofClients(Of(r))
+	items = r.Items()
+	switch first, _, err := rollBackRange(r, told); {
+	case r.HistoryOmitted:
+		return 0, nil, false
+	case len(told) == 0:
+		return 0, items, true
+	case err != nil || first >= told[0].Number:
+		return 0, nil, false
+	default:
+		number = first
+	}
+	for _, change := range slices.Backward(told) {
+		for item, values := range change.Items {
+			if delete(items, item); values.From != nil {
+				items[item] = *values.From
+			}
+		}
+	}
+	return number, items, true
+}
+
 // rollBackRange are the numbers that [RollBack] takes: those after which every change is known.
 func rollBackRange(r record.Record, told []Change) (first, last int, err error) {
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -409,4 +410,42 @@ func withItems(r record.Record, items map[string]string) record.Record {
 	next := holding(items)
 	next.Derived, next.History = r.Derived, r.History
 	return next
+}
+
+func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T) {
+	type items = map[string]string
+	followed := func(changes ...items) record.Record {
+		r := holding(changes[0])
+		for i, next := range changes[1:] {
+			r = history.Following(r, holding(next), by("x", i))
+		}
+		return r
+	}
+	long := []items{{"a": "first"}}
+	for i := range history.Max + 2 {
+		long = append(long, items{"a": fmt.Sprint(i)})
+	}
+	omitted := followed(items{"a": "1"}, items{"a": "2"})
+	omitted.HistoryOmitted = true
+	for name, c := range map[string]struct {
+		of     record.Record
+		number int
+		items  items
+		known  bool
+	}{
+		"it has not changed":                     {holding(items{"a": "1"}), 0, items{"a": "1"}, true},
+		"labels came, changed and went":          {followed(items{"a": "1", "b": "1"}, items{"a": "2", "b": "1"}, items{"c": "1"}), 0, items{"a": "1", "b": "1"}, true},
+		"it was empty":                           {followed(items{}, items{"a": "1"}), 0, items{}, true},
+		"older changes are no longer kept":       {followed(long...), 2, items{"a": "1"}, true},
+		"the history was not read":               {omitted, 0, nil, false},
+		"a change lists no items":                {having(t, holding(items{"a": "2"}), []history.Change{{Number: 1, Time: metav1.NewTime(day), Omitted: 900}}), 0, nil, false},
+		"what a rule did is no change of record": {having(t, holding(items{"a": "2"}), []history.Change{{Time: metav1.NewTime(day), Actor: history.RuleActor("r"), Items: map[string]history.Values{"tier": {To: ptr.To("gold")}}}}), 0, items{"a": "2"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			number, held, known := history.Start(c.of)
+			assert.Equal(t, c.known, known)
+			assert.Equal(t, c.number, number)
+			assert.Equal(t, c.items, held)
+		})
+	}
 }

@@ -74,7 +74,7 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	var a answer
 	require.Eventually(t, func() bool { // the status of the NodePolicy says it within seconds
 		a = run(t, "explain", name).RequireDone(t)
-		return strings.Contains(a.Out, "they only add labels, until nodekeep policy accept "+second)
+		return strings.Contains(a.Out, "the rules "+second+" only add labels, until nodekeep policy accept "+second)
 	}, settles, 100*time.Millisecond)
 	requireGolden(t, "explain-rules-held", strings.ReplaceAll(a.Out, second, "<hash>"))
 	assert.Equal(t, 0, run(t, "diff", name).Code, "what is held is no difference")

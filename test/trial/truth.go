@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Said is what a command has printed, on both outputs, and how it ended.
@@ -70,22 +72,17 @@ func wrongList(said Said, s State) (wrong []string) {
 	if said.Code != 0 {
 		return nil
 	}
-	want := map[string]string{}
+	want := map[string]bool{}
 	for name := range s.Records {
-		want[name] = "Gone"
+		want[name] = true
 	}
 	for name := range s.Nodes {
-		want[name] = "Unrecorded"
-		if _, recorded := s.Records[name]; recorded {
-			want[name] = "Present"
-		}
+		want[name] = true
 	}
 	rows := rowsOf(said.Text, "NAME", "STATUS", "LABELS", "GATED")
 	for _, row := range rows {
 		name := row["NAME"]
-		if row["STATUS"] != "Unreadable" && row["STATUS"] != want[name] {
-			wrong = append(wrong, fmt.Sprintf("Node %s is %q, and not %s", name, want[name], row["STATUS"]))
-		}
+		wrong = append(wrong, wrongPresence(name, row["STATUS"], s)...)
 		if labels := countLabels(s.Records[name].Items()); row["LABELS"] != strconv.Itoa(labels) {
 			wrong = append(wrong, fmt.Sprintf("the record of Node %s has %d labels, and not %s", name, labels, row["LABELS"]))
 		}
@@ -175,15 +172,37 @@ func wrongDifferences(said Said, s State) []string {
 }
 
 // wrongStatus compares the line Status.
-func wrongStatus(said Said, node string, s State) (wrong []string) {
+func wrongStatus(said Said, node string, s State) []string {
 	status, _, _ := strings.Cut(factOf(said.Text, "Status"), ",")
-	_, recorded := s.Records[node]
-	switch {
-	case status == "Present" && s.Nodes[node] == nil, status == "Gone" && s.Nodes[node] != nil,
-		status == "Unrecorded" && recorded, (status == "Gone" || status == "Present") && !recorded:
-		wrong = append(wrong, fmt.Sprintf("Node %s is not %s", node, status))
+	return wrongPresence(node, status, s)
+}
+
+// wrongPresence compares the status of a Node with the Node and its record. Without a record, a Node that has nothing to keep is present.
+func wrongPresence(name, status string, s State) []string {
+	node := s.Nodes[name]
+	_, recorded := s.Records[name]
+	right := true
+	switch status {
+	case "Gone":
+		right = node == nil && recorded
+	case "Present":
+		right = node != nil
+	case "Unrecorded":
+		right = node != nil && !recorded && mayBeKept(node)
 	}
-	return wrong
+	if right {
+		return nil
+	}
+	return []string{fmt.Sprintf("Node %s is not %s", name, status)}
+}
+
+// mayBeKept reports whether a Node shows a label or a taint that does not belong to Kubernetes or nodekeep.
+func mayBeKept(node *corev1.Node) bool {
+	others := func(key string) bool {
+		return strings.HasPrefix(key, "node-role.") || !strings.Contains(key, "kubernetes.io/") && !strings.HasPrefix(key, "nodekeep.dev/")
+	}
+	return slices.ContainsFunc(slices.Collect(maps.Keys(node.Labels)), others) ||
+		slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return others(taint.Key) })
 }
 
 func wrongRecord(said Said, s State) []string {

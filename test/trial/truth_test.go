@@ -52,13 +52,16 @@ func TestTheCheckerFindsWhatIsNotTrue(t *testing.T) {
 		untrue  int
 	}{
 		"a list that is right": {
-			command: []string{"list"}, text: lists + "a      Present      3s      1        0        no\nb      Unrecorded   3s      0        0        yes\nc      Gone         3s      1        1        no\n",
+			command: []string{"list"}, text: lists + "a      Present      3s      1        0        no\nb      Present      3s      0        0        yes\nc      Gone         3s      1        1        no\n",
 		},
 		"a list without a Node": {
-			command: []string{"list"}, text: lists + "a      Present      3s      1        0        no\nb      Unrecorded   3s      0        0        yes\n", untrue: 1,
+			command: []string{"list"}, text: lists + "a      Present      3s      1        0        no\nb      Present      3s      0        0        yes\n", untrue: 1,
 		},
 		"a list with wrong status, count and gate": {
-			command: []string{"list"}, text: lists + "a      Gone         3s      2        0        yes\nb      Unrecorded   3s      0        0        yes\nc      Gone         3s      1        1        no\n", untrue: 3,
+			command: []string{"list"}, text: lists + "a      Gone         3s      2        0        yes\nb      Present      3s      0        0        yes\nc      Gone         3s      1        1        no\n", untrue: 3,
+		},
+		"a Node with nothing to keep, as unrecorded": {
+			command: []string{"list"}, text: lists + "a      Present      3s      1        0        no\nb      Unrecorded   3s      0        0        yes\nc      Gone         3s      1        1        no\n", untrue: 1,
 		},
 		"the gate":                    {command: []string{"gate", "list"}, text: "NAME   GATED   WHY\nb      3s      x\n"},
 		"no Node at the gate":         {command: []string{"gate", "list"}, text: "No Node is behind the gate.\n", untrue: 1},

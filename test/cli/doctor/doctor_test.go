@@ -209,7 +209,7 @@ func TestAUserWithoutRightsSeesWhichRightsAreMissingAndHowToGetThem(t *testing.T
 		do(t, grant)
 		assert.NotContains(t, grant, "secret")
 	}
-	assert.Contains(t, isHealthy(t, "--as jane"), "jane may see everything, and not create configmaps in namespace nodekeep-system, patch configmaps")
+	assert.Contains(t, isHealthy(t, "--as jane"), "jane may read Nodes and records, and not create configmaps in namespace nodekeep-system, patch configmaps")
 }
 
 // The certificate is seen without any right to the Secret that has its private key.
@@ -219,9 +219,9 @@ func TestTheCertificateIsSeenByTheDryRunsAlone(t *testing.T) {
 	var out string
 	eventually(t, func() bool {
 		out = shell(t, "nodekeep doctor --as ruth").Out
-		return regexp.MustCompile(`(?m)^certificate +ok +valid for `).MatchString(out)
+		return regexp.MustCompile(`(?m)^certificate +ok +the webhook's certificate is valid for `).MatchString(out)
 	})
-	assert.Regexp(t, `(?m)^certificate +ok +valid for `, out)
+	assert.Regexp(t, `(?m)^certificate +ok +the webhook's certificate is valid for `, out)
 	assert.NotContains(t, out, "secrets")
 }
 

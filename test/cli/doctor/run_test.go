@@ -107,8 +107,8 @@ var differing = []struct {
 	{regexp.MustCompile(`v1\.\d+\.\d+`), "<version>"},
 	{regexp.MustCompile(`\(x509: [^)]*(\([^)]*\)[^)]*)?\)`), "(x509)"},
 	{regexp.MustCompile(`nodekeep-doctor-[a-z0-9]+`), "nodekeep-doctor-<random>"},
-	{regexp.MustCompile(`\d+ records`), "<n> records"},
-	{regexp.MustCompile(`\d+ of \d+ Nodes`), "<n> of <n> Nodes"},
+	{regexp.MustCompile(`\d+ records?`), "<n> records"},
+	{regexp.MustCompile(`\d+ of \d+ Nodes?`), "<n> of <n> Nodes"},
 }
 
 // alike writes what differs from run to run in one way.

@@ -25,7 +25,7 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	finds(t, "verification-starts")
 	roll(t, "nodekeep-verify", 2, "nodekeep:v0.1.0-dev")
 	lead(t, "nodekeep-verify")
-	assert.Contains(t, isHealthy(t), "profiles: 1; 2 of 2 available; verifier leads")
+	assert.Contains(t, isHealthy(t), "nodekeep-verify: 2 of 2 replicas are available; verifier leads; the policy has 1 profile")
 
 	putBackDNS := removed(t, "-n kube-system service kube-dns")
 	runs(t, finds(t, "verification-dns"), "kubectl get services --all-namespaces ")
