@@ -129,7 +129,7 @@ for are looked at by show only.`,
 		trials, err := c.trials(ctx, string(namespace), proofs.Profiles())
 		c.sayUnknown("What came of trials of profiles", err)
 		if err == nil {
-			list.Unproved = proofs.Unproved(trials)
+			list.Unproved = proofs.Unproved(trials, c.now())
 		}
 		if o.table() {
 			for _, one := range list.Unproved {
