@@ -89,12 +89,12 @@ STATE is one of these:
   stuck      all attempts of the profile did not pass; it is tried on
   failing    open, and the last attempt did not pass: the profile only reports
   verified   open, the checks passed
-  open       nobody has checked it
+  open       its checks have not passed
 
 WHY has the cause and the next step, in the words of the Node's Events and of its condition. docs/verification.md has
 all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
-starts at the earliest. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits
-for are looked at by show only.`,
+starts at the earliest: "due" is now, "-" is once what WHY names holds. The wide format has the last result and the
+taint. The Pods of DaemonSets that a profile waits for are looked at by show only.`,
 		Example: `
 			# Who waits, and for what
 			nodekeep verify list
@@ -142,7 +142,11 @@ for are looked at by show only.`,
 			}
 		}
 		if o.table() && len(list.Items) == 0 {
-			c.say("No Node waits for verification.")
+			which := ""
+			if !selector.Empty() {
+				which = " with these labels"
+			}
+			c.say("No Node%s waits for verification.", which)
 			return nil
 		}
 		return o.write(c, "NodeVerificationList", list)

@@ -39,7 +39,7 @@ func (u Uninstall) Document(time.Time) Document {
 }
 
 // PolicyStays shows how to save the policy, and how to delete it.
-const PolicyStays = `the CustomResourceDefinition of NodePolicies stays, and NodePolicy default, where there is one. To save the policy, and to delete both:
+const PolicyStays = `The CustomResourceDefinition of NodePolicies stays, and NodePolicy default, where there is one. To save the policy, and to delete both:
   kubectl get nodepolicy default -o yaml >policy.yaml
   kubectl delete crd nodepolicies.nodekeep.dev`
 
