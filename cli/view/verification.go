@@ -171,7 +171,7 @@ func lastText(last *verify.Last, now time.Time) string {
 	}
 	result := map[verify.Verdict]string{
 		verify.VerdictInconclusive: "no result", verify.VerdictShared: "failed as on verified Nodes", verify.VerdictNotSelected: "opened without checks",
-		verify.VerdictRemoved: "taint removed", verify.VerdictRebooted: "not checked after a reboot",
+		verify.VerdictRemoved: "opened", verify.VerdictRebooted: "not checked after a reboot",
 	}[last.Result]
 	if last.Message == verify.ReportedBefore { // it was open all the time
 		result = "no longer checked"

@@ -333,13 +333,13 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 
 func TestTheLastResultIsSaidInPlainWords(t *testing.T) {
 	for want, last := range map[string]verify.Last{
-		"failed 60s ago: check api (Timeout): no answer":                                   {Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer"},
-		"opened without checks 60s ago: no profile selects the Node":                       {Result: verify.VerdictNotSelected, Message: "no profile selects the Node"},
-		"no longer checked 60s ago: the profile that reported selects the Node no more":    {Result: verify.VerdictNotSelected, Message: verify.ReportedBefore},
-		"taint removed 60s ago: another client removed the taint before the checks passed": {Result: verify.VerdictRemoved, Message: "another client removed the taint before the checks passed"},
-		"no result 60s ago (WorkerHung): x":                                                {Result: verify.VerdictInconclusive, Reason: "WorkerHung", Message: "x"},
-		"failed as on verified Nodes 60s ago: check api":                                   {Result: verify.VerdictShared, Check: "api"},
-		"not checked after a reboot 60s ago: too many Nodes are not Ready at once":         {Result: verify.VerdictRebooted, Message: "too many Nodes are not Ready at once"},
+		"failed 60s ago: check api (Timeout): no answer":                                {Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer"},
+		"opened without checks 60s ago: no profile selects the Node":                    {Result: verify.VerdictNotSelected, Message: "no profile selects the Node"},
+		"no longer checked 60s ago: the profile that reported selects the Node no more": {Result: verify.VerdictNotSelected, Message: verify.ReportedBefore},
+		"opened 60s ago: the taint was removed before the checks passed":                {Result: verify.VerdictRemoved, Message: "the taint was removed before the checks passed"},
+		"no result 60s ago (WorkerHung): x":                                             {Result: verify.VerdictInconclusive, Reason: "WorkerHung", Message: "x"},
+		"failed as on verified Nodes 60s ago: check api":                                {Result: verify.VerdictShared, Check: "api"},
+		"not checked after a reboot 60s ago: too many Nodes are not Ready at once":      {Result: verify.VerdictRebooted, Message: "too many Nodes are not Ready at once"},
 	} {
 		last.Time = noon.Add(-time.Minute)
 		assert.Equal(t, want, lastText(&last, noon))
