@@ -93,8 +93,9 @@ STATE is one of these:
 
 WHY has the cause and the next step, in the words of the Node's Events and of its condition. docs/verification.md has
 all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
-starts at the earliest: "due" is now, "-" is once what WHY names holds. The wide format has the last result and the
-taint. The Pods of DaemonSets that a profile waits for are looked at by show only.`,
+starts at the earliest. There, "due" means now, and "-" that the Node waits for what WHY names, or that a worker Pod
+runs. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits for are looked at
+by show only.`,
 		Example: `
 			# Who waits, and for what
 			nodekeep verify list
