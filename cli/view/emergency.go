@@ -85,7 +85,7 @@ type EmergencyEnd struct {
 	Check              string // the command that checks Nodes
 }
 
-// Opened is what has become of the Nodes that nodekeep kept closed when an emergency was declared, whichever process opened them.
+// Opened is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
 type Opened struct {
 	were    map[string]bool
 	closed  []string // that nodekeep keeps closed now

@@ -29,8 +29,8 @@ type Verification struct {
 	Cause verify.Cause `json:"cause"`
 	Why   string       `json:"why"`
 	Due   time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
-	// Next is when the next attempt starts at the earliest; zero: that is not known, as of a Node that waits for something else. Of a profile that only
-	// reports, it is when the next check is due.
+	// Next is when the next attempt starts at the earliest. It is zero if the Node waits for something else. Of a profile that only reports, it is when
+	// the next check is due.
 	Next      time.Time `json:"next,omitzero"`
 	OnTimeout string    `json:"onTimeout,omitempty"`
 	Worker    string    `json:"worker,omitempty"` // the worker Pod that runs

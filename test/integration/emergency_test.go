@@ -65,7 +65,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 
 	out := emergency(t, own, "--yes")
 	for _, line := range []string{"Role nodekeep-emergency: created", "RoleBinding nodekeep-emergency: created", "new Nodes are no longer gated", "node gated: gate lifted", "node unverified: verification taint removed",
-		"closed by nodekeep before: 2 (gated, unverified). None of them is closed by nodekeep now\nkept from all or some Pods by something else: 1 (unverified: taint tenant=blue:NoExecute)\nthe emergency is declared", "To end it: nodekeep emergency --end"} {
+		"closed by nodekeep before: 2 (gated, unverified). None of them is closed by nodekeep now\nkept from all or some Pods by something else: 2 (gated: taint node.kubernetes.io/not-ready:NoSchedule, unverified: taint tenant=blue:NoExecute, taint node.kubernetes.io/not-ready:NoSchedule)\nthe emergency is declared", "To end it: nodekeep emergency --end"} {
 		assert.Contains(t, out, line)
 	}
 	assert.Empty(t, own.GatedNodes(t))

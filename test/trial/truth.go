@@ -222,7 +222,7 @@ var noneRuns = regexp.MustCompile(`(?i)no capture (runs|leads|has)`)
 func wrongVerification(said Said, s State) (wrong []string) {
 	closed := s.tainted(unverifiedKey)
 	for _, row := range rowsOf(said.Text, "NAME", "STATE", "WHY") {
-		wrong = append(wrong, wrongOpening(row["NAME"], row["STATE"], s)...)
+		wrong = append(wrong, wrongOpening(row["NAME"], row["STATE"], row["WHY"], s)...)
 		closed = slices.DeleteFunc(closed, func(name string) bool { return name == row["NAME"] })
 	}
 	if said.Code != 0 {
@@ -234,8 +234,8 @@ func wrongVerification(said Said, s State) (wrong []string) {
 	return wrong
 }
 
-// wrongOpening compares the state of a Node's verification with its taint.
-func wrongOpening(name, state string, s State) []string {
+// wrongOpening compares the state of a Node's verification with its taint. An old worker Pod keeps no Node from being open.
+func wrongOpening(name, state, why string, s State) []string {
 	node := s.Nodes[name]
 	if node == nil {
 		return []string{"there is no Node " + name}
@@ -243,6 +243,9 @@ func wrongOpening(name, state string, s State) []string {
 	open := state == "open" || state == "verified" || state == "failing"
 	if open == hasTaint(node, unverifiedKey) {
 		return []string{fmt.Sprintf("Node %s is %q, and has the taint of verification: %v", name, state, !open)}
+	}
+	if open && strings.Contains(why, "old worker Pod") {
+		return []string{fmt.Sprintf("Node %s is open, and no worker Pod is the reason: %s", name, why)}
 	}
 	return nil
 }
@@ -258,7 +261,7 @@ func wrongVerifiedNode(said Said, s State) []string {
 		}
 		return nil
 	}
-	return wrongOpening(node, state, s)
+	return wrongOpening(node, state, factOf(said.Text, "Why"), s)
 }
 
 func wrongHistory(said Said, s State) (wrong []string) {

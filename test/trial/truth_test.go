@@ -74,6 +74,7 @@ func TestTheCheckerFindsWhatIsNotTrue(t *testing.T) {
 		"open, with the taint":        {command: []string{"verify", "list"}, text: "NAME   STATE   WHY\nb      open    -\n", untrue: 1},
 		"a closed Node, unsaid":       {command: []string{"verify", "list"}, text: "every Node is open\n", untrue: 1},
 		"one Node's state":            {command: []string{"verify", "show", "b"}, text: "State:   verified\n", untrue: 1},
+		"an old Pod of an open Node":  {command: []string{"verify", "show", "a"}, text: "State:   open\nWhy:   an old worker Pod is on the Node: x\n", untrue: 1},
 		"history":                     {command: []string{"history", "a"}, text: "NUMBER   KEY    FROM   TO\n1        rack   -      r2\n", untrue: 1},
 		"a report":                    {command: []string{"report"}, text: "Nodes:   3\n", untrue: 1},
 		"no webhook runs":             {command: []string{"doctor"}, text: "CHECK             STATUS   WHAT\nwebhook-answers   ok       3 of 3\n", code: 1, change: func(s *State) { s.Pods[webhookProcess] = nil }, untrue: 1},
