@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
@@ -311,7 +312,8 @@ func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*co
 			return nil, err
 		}
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-		if !mirror && pod.Spec.ServiceAccountName == verify.Account && strings.HasPrefix(pod.Name, verify.PodPrefix) {
+		forced := pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 1) == 0 // as with a finalizer: the controller waits for it no more
+		if !mirror && !forced && pod.Spec.ServiceAccountName == verify.Account && strings.HasPrefix(pod.Name, verify.PodPrefix) {
 			workers[pod.Spec.NodeName] = pod
 		}
 	}
