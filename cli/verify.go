@@ -79,6 +79,8 @@ Nodes whose checks fail (mode report). With --all it adds all other open Nodes t
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.
 
+If no verification controller leads, a line says so: no Node is checked then.
+
 A profile is proved once its checks have passed on a Node, or in a trial on an open Node. A line above the table names
 each profile that selects Nodes and is not proved yet.
 
@@ -107,7 +109,7 @@ by show only.`,
 			# How many there are
 			nodekeep verify list --no-headers | wc -l`,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
-		c.stopped(ctx)
+		stopped := c.stopped(ctx)
 		workers, err := c.workers(ctx, string(namespace))
 		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
@@ -132,6 +134,9 @@ by show only.`,
 		c.sayUnknown("What came of trials of profiles", err)
 		if err == nil {
 			list.Unproved = proofs.Unproved(trials, c.now())
+		}
+		if o.table() && !stopped && slices.ContainsFunc(list.Items, view.Verification.Waits) {
+			c.sayNoController(ctx)
 		}
 		if o.table() {
 			for _, one := range list.Unproved {
@@ -188,10 +193,13 @@ was removed, and by which kind of onFailure.`,
 			# Whether it is verified, for scripts
 			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
 	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
-		c.stopped(ctx)
+		stopped := c.stopped(ctx)
 		shown, err := c.verified(ctx, string(namespace), args[0])
 		if err != nil {
 			return err
+		}
+		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Waits() {
+			c.sayNoController(ctx)
 		}
 		return o.write(c, "NodeVerification", shown)
 	})

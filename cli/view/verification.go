@@ -139,6 +139,8 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 			v.State = StateVerified
 		case profiles.Suspended && v.Mode != verify.ModeReport:
 			v.Why = next.Why.String() + "; no Node is checked in an emergency"
+		case !ok && v.Cause != verify.CauseKeyChanged:
+			v.Why = next.Why.String() + "; no profile selects the Node"
 		}
 		v.Passed = passedBy(of, profile)
 		return v

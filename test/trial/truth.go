@@ -231,7 +231,18 @@ func wrongVerification(said Said, s State) (wrong []string) {
 	for _, name := range closed {
 		wrong = append(wrong, "Node "+name+" waits for verification, and is missing")
 	}
-	return wrong
+	return append(wrong, wrongController(said, len(s.tainted(unverifiedKey)) > 0, s)...)
+}
+
+// noController is how a command says that no Node is checked.
+var noController = regexp.MustCompile(`No verification controller has`)
+
+// wrongController compares what a command about Nodes that wait says of the controller.
+func wrongController(said Said, waits bool, s State) []string {
+	if runs := len(s.Pods[verifyProcess]) > 0; waits && !s.Emergency && noController.MatchString(said.Text) == runs {
+		return []string{fmt.Sprintf("a verification controller runs: %v", runs)}
+	}
+	return nil
 }
 
 // wrongOpening compares the state of a Node's verification with its taint. An old worker Pod keeps no Node from being open.
@@ -261,7 +272,8 @@ func wrongVerifiedNode(said Said, s State) []string {
 		}
 		return nil
 	}
-	return wrongOpening(node, state, factOf(said.Text, "Why"), s)
+	waits := s.Nodes[node] != nil && hasTaint(s.Nodes[node], unverifiedKey)
+	return append(wrongOpening(node, state, factOf(said.Text, "Why"), s), wrongController(said, waits, s)...)
 }
 
 func wrongHistory(said Said, s State) (wrong []string) {
