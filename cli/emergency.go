@@ -275,9 +275,7 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	if plan.Unverified, err = e.needing(ctx, verificationTaints(e.keys(ctx))); err != nil {
 		return view.Document{}, false, err
 	}
-	for _, kind := range []string{"Role", "RoleBinding"} {
-		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: kind, Name: manifests.EmergencyName, State: map[bool]string{false: "to be created", true: "there"}[plan.Declared.Holds]})
-	}
+	plan.Objects = e.toCreate(ctx)
 	if plan.Ignored != "" {
 		deleted, err := e.planned(ctx, e.gating())
 		if err != nil {
@@ -286,6 +284,26 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 		plan.Objects = append(plan.Objects, deleted...)
 	}
 	return plan.Document(e.now()), true, nil
+}
+
+// toCreate are the two objects as [emergency.createObjects] finds them.
+func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
+	role, binding, err := e.declaration(ctx)
+	step := func(exists, right bool) string {
+		switch {
+		case err != nil:
+			return "to be created, unless it is there"
+		case right:
+			return "there"
+		case exists:
+			return "to be replaced: it declares nothing"
+		}
+		return "to be created"
+	}
+	return []view.PlannedDeletion{
+		{Kind: "Role", Name: manifests.EmergencyName, State: step(role != nil, nodepolicy.Grants(role))},
+		{Kind: "RoleBinding", Name: manifests.EmergencyName, State: step(binding != nil, nodepolicy.Binds(binding))},
+	}
 }
 
 // declare stops nodekeep from closing Nodes, and opens those that are closed.

@@ -176,13 +176,23 @@ func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
 	require.NoError(t, e.createObjects(t.Context()), "once more")
 	assert.Contains(t, out.String(), "RoleBinding nodekeep-emergency: is there")
 
+	states := func(e *emergency) (states []string) {
+		for _, object := range e.toCreate(t.Context()) {
+			states = append(states, object.Kind+" "+object.State)
+		}
+		return states
+	}
+	assert.Equal(t, []string{"Role there", "RoleBinding there"}, states(e))
+
 	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: manifests.EmergencyName, Namespace: DefaultNamespace}}
 	e, client, _ := emergencyOn(t)
 	client.PrependReactor("create", "roles", func(clienttesting.Action) (bool, runtime.Object, error) { // another client is faster
 		require.NoError(t, client.Tracker().Add(other))
 		return true, nil, apierrors.NewAlreadyExists(rbacv1.Resource("roles"), other.Name)
 	})
+	assert.Equal(t, []string{"Role to be created", "RoleBinding to be created"}, states(e))
 	require.ErrorIs(t, e.createObjects(t.Context()), errUndeclared)
+	assert.Equal(t, []string{"Role to be replaced: it declares nothing", "RoleBinding there"}, states(e))
 }
 
 func TestTheEndOfAnEmergencySaysWhatIsNotThere(t *testing.T) {
