@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/manifests"
@@ -29,7 +31,7 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopWithin is how long the command waits until new Nodes are no longer gated. The Nodes that exist are freed all the same.
+// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again. The Nodes that exist are freed all the same.
 const stopWithin = 45 * time.Second
 
 // errStopped ends a command that would close a Node.
@@ -42,7 +44,7 @@ var errUndeclared = errors.New("no emergency is declared, although its objects w
 type emergency struct {
 	stopping
 	end      string        // the command that ends it
-	patience time.Duration // how long it waits until new Nodes are no longer gated
+	patience time.Duration // how long it waits until new Nodes are no longer gated, or are gated again
 }
 
 func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -68,8 +70,8 @@ The API server cannot see an emergency if capture's account may do everything in
 of an older nodekeep. Then the command deletes the objects that gate, and says so. It does that, too, if new Nodes are
 still gated after 45 seconds. A helm upgrade creates them again.
 
-With --end it ends the emergency. Its plan says which Nodes are closed, which are checked again, and which stay open
-though they were not verified.`,
+With --end it ends the emergency, and waits up to 45 seconds until new Nodes are gated again. Its plan says which Nodes
+are closed, which are checked again, and which stay open though they were not verified.`,
 		Example: `
 			# What it would do
 			nodekeep emergency --dry-run
@@ -86,7 +88,7 @@ though they were not verified.`,
 			return err
 		}
 		e := &emergency{stopping: stopping{c, kubelet, settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
-		plan, question, do := e.plan, "\nOpen all of them, and stop nodekeep from closing Nodes?", e.declare
+		plan, question, do := e.plan, "\nDeclare the emergency?", e.declare
 		if end {
 			plan, question, do = e.endPlan, "\nEnd the emergency?", e.finish
 		}
@@ -115,8 +117,8 @@ though they were not verified.`,
 	})
 	flags := command.Flags()
 	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be done")
-	flags.BoolVar(&end, "end", false, "end the emergency: nodekeep gates and verifies Nodes again")
-	flags.DurationVar(&settle, "settle", 5*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
+	flags.BoolVar(&end, "end", false, "end the emergency: nodekeep gates and verifies new Nodes again")
+	flags.DurationVar(&settle, "settle", 5*time.Second, "how long no dry run must have been gated (with --end: each must) until every API server is taken to have noticed")
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	o.rights = func(c *cluster, _ []string) []access {
 		needed := []access{c.toNodes("list")}
@@ -273,9 +275,7 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	if plan.Unverified, err = e.needing(ctx, verificationTaints(e.keys(ctx))); err != nil {
 		return view.Document{}, false, err
 	}
-	for _, kind := range []string{"Role", "RoleBinding"} {
-		plan.Objects = append(plan.Objects, view.PlannedDeletion{Kind: kind, Name: manifests.EmergencyName, State: map[bool]string{false: "to be created", true: "there"}[plan.Declared.Holds]})
-	}
+	plan.Objects = e.toCreate(ctx)
 	if plan.Ignored != "" {
 		deleted, err := e.planned(ctx, e.gating())
 		if err != nil {
@@ -286,22 +286,66 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	return plan.Document(e.now()), true, nil
 }
 
+// toCreate are the two objects as [emergency.createObjects] finds them.
+func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
+	role, binding, err := e.declaration(ctx)
+	step := func(exists, right bool) string {
+		switch {
+		case err != nil:
+			return "to be created, unless it is there"
+		case right:
+			return "there"
+		case exists:
+			return "to be replaced: it declares nothing"
+		}
+		return "to be created"
+	}
+	return []view.PlannedDeletion{
+		{Kind: "Role", Name: manifests.EmergencyName, State: step(role != nil, nodepolicy.Grants(role))},
+		{Kind: "RoleBinding", Name: manifests.EmergencyName, State: step(binding != nil, nodepolicy.Binds(binding))},
+	}
+}
+
 // declare stops nodekeep from closing Nodes, and opens those that are closed.
 func (e *emergency) declare(ctx context.Context) error {
+	keys := e.keys(ctx)
+	closed, err := e.needing(ctx, e.closed(keys)) // capture and verify may open them first
+	e.sayUnknown("Which Nodes nodekeep kept closed", err)
+	counted := err == nil
 	errs := []error{e.createObjects(ctx)}
 	stopped, err := e.stop(ctx)
+	errs = append(errs, err, e.freeAll(ctx, e.gates(stopped)), e.freeAll(ctx, verificationTaints(keys)))
+	opened, err := e.opened(ctx, closed, keys)
 	errs = append(errs, err)
-	gates, verification := e.gates(stopped), verificationTaints(e.keys(ctx))
-	lifted, err := e.freeAll(ctx, gates)
-	errs = append(errs, err)
-	opened, err := e.freeAll(ctx, verification)
-	errs = append(errs, err)
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("the gate of %s was lifted, the verification taint of %s was removed, and not all could be done. Correct the cause, and run it again:\n%w",
-			view.Counted(lifted, "Node"), view.Counted(opened, "Node"), err)
+	if err == nil && counted {
+		for _, line := range opened.Lines() {
+			_ = e.done("%s", line)
+		}
 	}
-	return e.done("the emergency is declared. The gate of %s was lifted, and the verification taint of %s was removed here. To end it: %s",
-		view.Counted(lifted, "Node"), view.Counted(opened, "Node"), e.end)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("not all could be done. Correct the cause, and run it again:\n%w", err)
+	}
+	return e.done("the emergency is declared: nodekeep closes no Node until it is ended. To end it: %s", e.end)
+}
+
+// closed are the Nodes that nodekeep keeps closed.
+func (e *emergency) closed(keys []string) freeing {
+	return freeing{needed: func(node *corev1.Node) (none capture.Change, closed bool) {
+		return none, e.gate.On(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0
+	}}
+}
+
+// opened is what has become of Nodes that were closed.
+func (e *emergency) opened(ctx context.Context, were, keys []string) (view.Opened, error) {
+	opened, closed := view.NewOpened(were), e.closed(keys)
+	for node, err := range e.allNodes(ctx) {
+		if err != nil {
+			return view.Opened{}, fmt.Errorf("list nodes: %w", err)
+		}
+		_, still := closed.needed(node)
+		opened.See(node, still)
+	}
+	return opened, nil
 }
 
 // stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
@@ -327,7 +371,7 @@ func (e *emergency) stoppedWithin(ctx context.Context) (time.Time, error) {
 }
 
 // freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
-func (e *emergency) freeAll(ctx context.Context, what freeing) (freed int, err error) {
+func (e *emergency) freeAll(ctx context.Context, what freeing) error {
 	tried, errs := sets.New[string](), []error{}
 	for range maxPasses {
 		names, err := e.needing(ctx, what)
@@ -339,12 +383,11 @@ func (e *emergency) freeAll(ctx context.Context, what freeing) (freed int, err e
 		if len(names) == 0 {
 			break
 		}
-		n, err := e.free(ctx, names, what)
-		freed += n
+		_, err = e.free(ctx, names, what)
 		errs = append(errs, err)
 		tried.Insert(names...)
 	}
-	return freed, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // createObjects creates the two objects. What is there already and declares no emergency is replaced.
@@ -407,7 +450,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	if role == nil && binding == nil {
 		return view.Document{}, false, e.done("no emergency is declared in namespace %s", e.namespace)
 	}
-	plan := view.EmergencyEnd{Cluster: e.config.Host, Namespace: e.namespace}
+	plan := view.EmergencyEnd{Cluster: e.config.Host, Namespace: e.namespace, Check: e.nodekeep("verify run --all")}
 	if plan.Declared, err = e.emergencyDeclared(ctx); err != nil {
 		return view.Document{}, false, err
 	}
@@ -451,18 +494,34 @@ func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.
 func (e *emergency) finish(ctx context.Context) error {
 	declared, err := e.emergencyDeclared(ctx)
 	e.sayUnknown("Whether an emergency is declared", err)
+	none := err == nil && !declared.Holds
 	if err := e.delete(ctx, e.declaring()...); err != nil {
 		return err
 	}
-	ended, missing := "the emergency is ended", e.missing(ctx)
-	switch {
-	case err == nil && !declared.Holds:
-		ended = "no emergency was declared, and what was left of one is removed"
-	case len(missing) == 0:
-		ended += ": nodekeep gates and verifies Nodes again"
+	ended := view.Ended{Missing: e.missing(ctx), Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), None: none}
+	if !none && len(ended.Missing) == 0 {
+		ended.Unproved = e.unproved(ctx)
 	}
-	if len(missing) > 0 {
-		ended += ". Not there: " + view.NotThere(missing)
+	if ended.Nodes, err = e.reopened(ctx, declared); err != nil {
+		e.sayUnknown("Which Nodes are open and not verified", err)
 	}
-	return e.done("%s. To see whether all is well: %s", ended, e.nodekeep("doctor"))
+	for _, line := range ended.Lines() {
+		_ = e.done("%s", line)
+	}
+	return nil
+}
+
+// unproved is why it is not proved that new Nodes are gated again; empty: it is proved.
+func (e *emergency) unproved(ctx context.Context) string {
+	waiting, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	switch _, refused, err := e.settled(waiting, true); {
+	case ctx.Err() != nil:
+		return "the wait was interrupted"
+	case err != nil:
+		return fmt.Sprintf("not every dry run was gated within %s", e.patience)
+	case refused != nil:
+		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
+	}
+	return ""
 }

@@ -28,6 +28,7 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
@@ -102,25 +103,71 @@ func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
 	binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}}
 	e, client, out := emergencyOn(t, gatePolicy(true), gateCalls(true), binding)
 	bindings := client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
+	gates := func(ctx context.Context) bool {
+		_, err := bindings.Get(ctx, gateName, metav1.GetOptions{})
+		return err == nil
+	}
+	registersAt(t, e, gates)
+	_, err := e.stop(t.Context())
+	require.NoError(t, err)
+	assert.Contains(t, out.String(), "the API server cannot see the emergency: new Nodes are still gated. So the objects that gate are deleted.")
+	assert.Contains(t, out.String(), "MutatingWebhookConfiguration nodekeep: deleted\nnew Nodes are no longer gated\n")
+	assert.False(t, gates(t.Context()))
+}
+
+// registersAt has dry runs registered at an API server that gates new Nodes or does not.
+func registersAt(t *testing.T, e *emergency, gates func(ctx context.Context) bool) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		node := corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-		if _, err := bindings.Get(r.Context(), gateName, metav1.GetOptions{}); err == nil {
+		if gates(r.Context()) {
 			node.Spec.Taints = []corev1.Taint{policy.DefaultGate.Taint()}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		assert.NoError(t, json.NewEncoder(w).Encode(node))
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
 	var err error
 	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
 	e.settle, e.patience = time.Millisecond, time.Second
-	_, err = e.stop(t.Context())
-	require.NoError(t, err)
-	assert.Contains(t, out.String(), "the API server cannot see the emergency: new Nodes are still gated. So the objects that gate are deleted.")
-	assert.Contains(t, out.String(), "MutatingWebhookConfiguration nodekeep: deleted\nnew Nodes are no longer gated\n")
-	_, err = bindings.Get(t.Context(), gateName, metav1.GetOptions{})
-	assert.True(t, apierrors.IsNotFound(err))
+}
+
+// Whichever process opened them: this command, capture or verify.
+func TestADeclarationSaysWhichNodesWereClosedAndWhatKeepsPodsOffThemNow(t *testing.T) {
+	unverified := corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}
+	nodes := func(frozen bool) (e *emergency, out *bytes.Buffer) {
+		cordoned := withTaints("cordoned", unverified)
+		cordoned.Spec.Unschedulable = true
+		e, client, out := emergencyOn(t, withTaints("open"), withTaints("gated", policy.DefaultGate.Taint()), cordoned)
+		registersAt(t, e, func(context.Context) bool { return false })
+		frees := func(clienttesting.Action) (bool, runtime.Object, error) { // capture and verify are faster
+			for _, one := range []*corev1.Node{withTaints("gated"), cordoned} {
+				freed := one.DeepCopy()
+				if freed.Spec.Taints = nil; !frozen || one.Name != "gated" {
+					assert.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), freed, ""))
+				}
+			}
+			return false, nil, nil
+		}
+		client.PrependReactor("create", "rolebindings", frees)
+		client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "gated", errDenied{})
+		})
+		return e, out
+	}
+	e, out := nodes(false)
+	require.NoError(t, e.declare(t.Context()))
+	assert.Contains(t, out.String(), `new Nodes are no longer gated
+closed by nodekeep before: 2 (cordoned, gated). None of them is closed by nodekeep now
+kept from all or some Pods by something else: 1 (cordoned: cordoned)
+the emergency is declared: nodekeep closes no Node until it is ended. To end it: nodekeep emergency --end
+`)
+
+	e, out = nodes(true)
+	require.ErrorContains(t, e.declare(t.Context()), "not all could be done. Correct the cause, and run it again:\n1 Node behind the gate still")
+	assert.Contains(t, out.String(), "closed by nodekeep before: 2 (cordoned, gated)\nstill behind the gate or a verification taint: 1 (gated); run it again\n")
+	assert.NotContains(t, out.String(), "the emergency is declared")
 }
 
 func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
@@ -129,34 +176,71 @@ func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
 	require.NoError(t, e.createObjects(t.Context()), "once more")
 	assert.Contains(t, out.String(), "RoleBinding nodekeep-emergency: is there")
 
+	states := func(e *emergency) (states []string) {
+		for _, object := range e.toCreate(t.Context()) {
+			states = append(states, object.Kind+" "+object.State)
+		}
+		return states
+	}
+	assert.Equal(t, []string{"Role there", "RoleBinding there"}, states(e))
+
 	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: manifests.EmergencyName, Namespace: DefaultNamespace}}
 	e, client, _ := emergencyOn(t)
 	client.PrependReactor("create", "roles", func(clienttesting.Action) (bool, runtime.Object, error) { // another client is faster
 		require.NoError(t, client.Tracker().Add(other))
 		return true, nil, apierrors.NewAlreadyExists(rbacv1.Resource("roles"), other.Name)
 	})
+	assert.Equal(t, []string{"Role to be created", "RoleBinding to be created"}, states(e))
 	require.ErrorIs(t, e.createObjects(t.Context()), errUndeclared)
+	assert.Equal(t, []string{"Role to be replaced: it declares nothing", "RoleBinding there"}, states(e))
 }
 
 func TestTheEndOfAnEmergencySaysWhatIsNotThere(t *testing.T) {
 	e, client, out := emergencyOn(t, gateCalls(true))
 	require.NoError(t, e.createObjects(t.Context()))
 	require.NoError(t, e.finish(t.Context()))
-	assert.Contains(t, out.String(), "the emergency is ended. Not there: MutatingAdmissionPolicyBinding nodekeep-gate, RoleBinding nodekeep-gate. Without them no Node is gated. Or the chart makes none here")
-	assert.NotContains(t, out.String(), "gates and verifies Nodes again")
-
-	require.NoError(t, client.Tracker().Add(&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}}))
-	require.NoError(t, client.Tracker().Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}}))
-	require.NoError(t, e.createObjects(t.Context()))
-	out.Reset()
-	require.NoError(t, e.finish(t.Context()))
-	assert.Contains(t, out.String(), "the emergency is ended: nodekeep gates and verifies Nodes again. To see whether all is well: nodekeep doctor\n")
+	assert.Contains(t, out.String(), "\nthe emergency is ended\nnot there: MutatingAdmissionPolicyBinding nodekeep-gate, RoleBinding nodekeep-gate. Without them no Node is gated. Or the chart makes none here")
 
 	require.NoError(t, e.createObjects(t.Context()))
 	require.NoError(t, client.RbacV1().Roles(DefaultNamespace).Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
 	out.Reset()
 	require.NoError(t, e.finish(t.Context()))
-	assert.Contains(t, out.String(), "no emergency was declared, and what was left of one is removed.")
+	assert.Contains(t, out.String(), "no emergency was declared, and what was left of one is removed\n")
+}
+
+func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *testing.T) {
+	for name, test := range map[string]struct {
+		gates   bool
+		refused bool
+		says    string
+	}{
+		"each dry run is gated":            {gates: true, says: "the emergency is ended: new Nodes are gated again, and verified as the policy says\n"},
+		"no dry run is gated":              {says: "the emergency is ended. It is not proved yet that new Nodes are gated again: not every dry run was gated within 1s\n"},
+		"the API server allows no dry run": {refused: true, says: "the emergency is ended. It is not proved yet that new Nodes are gated again: the API server refuses a dry run ("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, client, out := emergencyOn(t, gateCalls(true),
+				&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}},
+				&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}})
+			require.NoError(t, e.createObjects(t.Context()))
+			registersAt(t, e, func(ctx context.Context) bool {
+				_, err := client.RbacV1().RoleBindings(DefaultNamespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
+				assert.True(t, apierrors.IsNotFound(err), "it is ended first")
+				return test.gates
+			})
+			if test.refused {
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+				t.Cleanup(server.Close)
+				var err error
+				e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+				require.NoError(t, err)
+			}
+			require.NoError(t, e.finish(t.Context()))
+			assert.Contains(t, out.String(), test.says)
+			assert.Contains(t, out.String(), "\nto see whether all is well: nodekeep doctor\n")
+			assert.Equal(t, test.gates, strings.Contains(out.String(), "gated again, and verified"))
+		})
+	}
 }
 
 func TestAnUninstallLeavesTheEmergencyAndSaysHowToEndIt(t *testing.T) {

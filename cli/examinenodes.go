@@ -245,5 +245,5 @@ func (e *examination) unproved(ctx context.Context, proofs *view.Proofs) doctor.
 	if err != nil {
 		return doctor.NotKnown[[]view.Unproved](e.unknown(access{verb: "get", resource: "configmaps", namespace: namespace}, err))
 	}
-	return doctor.Found(proofs.Unproved(trials))
+	return doctor.Found(proofs.Unproved(trials, e.now()))
 }

@@ -28,21 +28,35 @@ type stopping struct {
 // untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
 // If the API server refuses dry runs, it returns the zero time.
 func (u *stopping) untilStopped(ctx context.Context) (at time.Time, err error) {
+	at, refused, err := u.settled(ctx, false)
+	switch {
+	case err != nil:
+		return time.Time{}, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, u.gate)
+	case refused != nil:
+		_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", refused, u.settle)
+		pause(ctx, u.settle)
+		return time.Time{}, ctx.Err()
+	}
+	_ = u.done("new Nodes are no longer gated")
+	return at, nil
+}
+
+// settled waits until each dry-run CREATE of the settling time was gated, or none was. It returns the start of that time by the clock of the API
+// server. Refused is why the API server refuses dry runs, so that neither can be seen.
+func (u *stopping) settled(ctx context.Context, gated bool) (at time.Time, refused, err error) {
 	var since time.Time // by our clock
 	failed := 0
 	for since.IsZero() || time.Since(since) < u.settle {
 		node, err := u.kubelet.Register(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return time.Time{}, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", ctx.Err(), u.gate)
+			return time.Time{}, nil, ctx.Err()
 		case err != nil:
 			since = time.Time{}
 			if failed++; failed >= maxFailed || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-				_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", err, u.settle)
-				pause(ctx, u.settle)
-				return time.Time{}, ctx.Err()
+				return time.Time{}, err, nil
 			}
-		case nodekeepTouched(node, u.gate):
+		case nodekeepTouched(node, u.gate) != gated:
 			since, failed = time.Time{}, 0
 		case since.IsZero():
 			since, failed = time.Now(), 0
@@ -50,8 +64,7 @@ func (u *stopping) untilStopped(ctx context.Context) (at time.Time, err error) {
 		}
 		pause(ctx, dryRunEvery)
 	}
-	_ = u.done("new Nodes are no longer gated")
-	return at, nil
+	return at, nil, nil
 }
 
 // nodekeepTouched reports whether the policy or the webhook has changed a registration. The webhook removes the gate of the self-test's Node again.

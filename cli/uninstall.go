@@ -155,7 +155,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 			if emergency != "" {
 				_ = u.done("Stays: %s", emergency)
 			}
-			return u.done("%s", view.PolicyStays)
+			return u.done("nodekeep can be deleted now. %s", view.PolicyStays)
 		}
 		n, err := u.free(ctx, gated, u.gates(stopped))
 		if freed += n; err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
@@ -78,6 +79,8 @@ Nodes whose checks fail (mode report). With --all it adds all other open Nodes t
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
 brake holds every removal at the moment. REMOVAL says why a Node is not removed.
 
+If no verification controller leads, a line says so: no Node is checked then.
+
 A profile is proved once its checks have passed on a Node, or in a trial on an open Node. A line above the table names
 each profile that selects Nodes and is not proved yet.
 
@@ -89,12 +92,13 @@ STATE is one of these:
   stuck      all attempts of the profile did not pass; it is tried on
   failing    open, and the last attempt did not pass: the profile only reports
   verified   open, the checks passed
-  open       nobody has checked it
+  open       its checks have not passed
 
 WHY has the cause and the next step, in the words of the Node's Events and of its condition. docs/verification.md has
 all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
-starts at the earliest. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits
-for are looked at by show only.`,
+starts at the earliest. There, "due" means now, and "-" that the Node waits for what WHY names, or that a worker Pod
+runs. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits for are looked at
+by show only.`,
 		Example: `
 			# Who waits, and for what
 			nodekeep verify list
@@ -105,7 +109,7 @@ for are looked at by show only.`,
 			# How many there are
 			nodekeep verify list --no-headers | wc -l`,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
-		c.stopped(ctx)
+		stopped := c.stopped(ctx)
 		workers, err := c.workers(ctx, string(namespace))
 		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
@@ -129,7 +133,10 @@ for are looked at by show only.`,
 		trials, err := c.trials(ctx, string(namespace), proofs.Profiles())
 		c.sayUnknown("What came of trials of profiles", err)
 		if err == nil {
-			list.Unproved = proofs.Unproved(trials)
+			list.Unproved = proofs.Unproved(trials, c.now())
+		}
+		if o.table() && !stopped && slices.ContainsFunc(list.Items, view.Verification.Waits) {
+			c.sayNoController(ctx)
 		}
 		if o.table() {
 			for _, one := range list.Unproved {
@@ -142,7 +149,11 @@ for are looked at by show only.`,
 			}
 		}
 		if o.table() && len(list.Items) == 0 {
-			c.say("No Node waits for verification.")
+			which := ""
+			if !selector.Empty() {
+				which = " with these labels"
+			}
+			c.say("No Node%s waits for verification.", which)
 			return nil
 		}
 		return o.write(c, "NodeVerificationList", list)
@@ -182,10 +193,13 @@ was removed, and by which kind of onFailure.`,
 			# Whether it is verified, for scripts
 			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
 	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
-		c.stopped(ctx)
+		stopped := c.stopped(ctx)
 		shown, err := c.verified(ctx, string(namespace), args[0])
 		if err != nil {
 			return err
+		}
+		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Waits() {
+			c.sayNoController(ctx)
 		}
 		return o.write(c, "NodeVerification", shown)
 	})
@@ -306,7 +320,8 @@ func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*co
 			return nil, err
 		}
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-		if !mirror && pod.Spec.ServiceAccountName == verify.Account && strings.HasPrefix(pod.Name, verify.PodPrefix) {
+		forced := pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 1) == 0 // as with a finalizer: the controller waits for it no more
+		if !mirror && !forced && pod.Spec.ServiceAccountName == verify.Account && strings.HasPrefix(pod.Name, verify.PodPrefix) {
 			workers[pod.Spec.NodeName] = pod
 		}
 	}

@@ -21,7 +21,10 @@ import (
 
 func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	var many rollout
+	var (
+		many      rollout
+		namespace checksNamespace
+	)
 	command := o.command(&cobra.Command{
 		Use:   "run (NODE | -l SELECTOR | --all) [flags]",
 		Short: "Check a Node again, or take the Nodes of a cluster into verification",
@@ -67,9 +70,10 @@ are closed then open by themselves once they pass.`,
 		if err := c.awaitControllers(ctx, controllersRead); err != nil {
 			return err
 		}
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.runPlan(ctx, args[0]) })
+		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.runPlan(ctx, string(namespace), args[0]) })
 	})
 	many.addTo(command)
+	namespace.addTo(command)
 	o.rights = func(c *cluster, args []string) []access {
 		if len(args) > 0 {
 			return toVerified(c, args)
@@ -80,17 +84,19 @@ are closed then open by themselves once they pass.`,
 		}
 		return needed
 	}
-	o.validate = many.validate
+	o.validate = func() error { return errors.Join(many.validate(), namespace.validate()) }
 	return command
 }
 
 // runPlan is the plan to check one Node at once.
-func (c *cluster) runPlan(ctx context.Context, name string) (*plan, error) {
+func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*plan, error) {
 	node, err := c.liveNode(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	run, err := view.RunOf(node, c.in.Policy, c.now())
+	workers, err := c.workers(ctx, namespace)
+	c.sayUnknown("Whether a worker Pod must be deleted first", err)
+	run, err := view.RunOf(node, workers[name], c.in.Policy, c.now())
 	switch {
 	case err != nil:
 		return nil, err

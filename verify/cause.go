@@ -125,7 +125,7 @@ func Causes() []Explained {
 		passed(CauseChecksPassed, "the Node was verified", ""),
 		released(CauseReleased, "the Node was opened without passed checks: %s", checkIt),
 		open(CauseRebooted, "the Node has rebooted, and was not checked again: %s", checkIt),
-		open(CauseTaintRemoved, "another client removed the taint before the checks passed", checkIt),
+		open(CauseTaintRemoved, "the taint was removed before the checks passed", checkIt),
 		open(CauseKeyChanged, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
 		open(CauseRecheck, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
 		open(CauseNotVerified, "the Node was not checked", checkIt),

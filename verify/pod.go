@@ -3,6 +3,7 @@ package verify
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,21 @@ func PodOf(object *corev1.Pod) Pod {
 		}
 	}
 	return pod
+}
+
+// Over reports whether a worker Pod of a Node is of an attempt that counts no more. The API server writes times of Pods in whole seconds. Between two
+// attempts of a round is a pause of a second or more.
+func (p Progress) Over(worker Pod, node *Node, now time.Time) bool {
+	if worker.NodeUID != node.UID || !worker.Deleted.IsZero() || worker.Created.Before(p.Asked.Truncate(time.Second)) {
+		return true
+	}
+	switch {
+	case p.Last == nil || p.Last.Time.After(now):
+		return false
+	case p.Tried():
+		return !worker.Created.After(p.Last.Time)
+	}
+	return worker.Created.Before(p.Last.Time.Truncate(time.Second))
 }
 
 // IsNode reports whether an owner is a Node.

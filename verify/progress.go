@@ -265,7 +265,12 @@ const PodPrefix = "check-"
 
 // NextAttempt identifies the attempt that is next on a Node, or that runs.
 func (p CompiledProfile) NextAttempt(node *Node) string {
-	return AttemptOf(node.UID, ParseProgress(node.Annotation).of(p, node.BootID))
+	return AttemptOf(node.UID, p.ProgressOf(node))
+}
+
+// ProgressOf is what was tried on a Node of the checks that the profile has now.
+func (p CompiledProfile) ProgressOf(node *Node) Progress {
+	return ParseProgress(node.Annotation).of(p, node.BootID)
 }
 
 // AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks, the requests.

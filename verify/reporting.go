@@ -113,9 +113,12 @@ func (p Progress) Anew() Progress {
 	return p
 }
 
+// ReportedBefore is the message of a Node that a profile which only reports selects no more.
+const ReportedBefore = "the profile that reported selects the Node no more"
+
 // forgotten is the progress of a Node that a profile which only reports selects no more. What its checks said counts no more.
 func (p Progress) forgotten(now time.Time) Progress {
-	p = p.passed(Last{Result: VerdictNotSelected, Message: "the profile that reported selects the Node no more", Time: now})
+	p = p.passed(Last{Result: VerdictNotSelected, Message: ReportedBefore, Time: now})
 	p.Reports = false
 	return p
 }

@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,15 +77,16 @@ func (r SavedReport) TrialOf(profile CompiledProfile) bool {
 	return r.Profile == profile.Name && r.Hash != "" && r.Hash == profile.Hash
 }
 
-// TrialWhy says why a trial did not pass.
-func (r SavedReport) TrialWhy() string {
+// TrialWhy says why a trial did not pass. Tried is how long ago it was, as "3m ago"; empty: it was just now.
+func (r SavedReport) TrialWhy(tried string) string {
+	on := strings.TrimSuffix("Node "+r.Node+" "+tried, " ")
 	if r.Result == VerdictFailed {
-		text := "check " + r.Check + " failed on open Node " + r.Node + " (" + cmp.Or(r.Reason, string(ReasonError)) + ")"
+		text := "check " + r.Check + " failed in a trial on " + on + " (" + cmp.Or(r.Reason, string(ReasonError)) + ")"
 		if r.Message != "" {
 			text += ": " + Shorten(r.Message)
 		}
-		return text + "; correct the profile before Nodes wait"
+		return text + "; correct the check or what it asks for, or new Nodes wait"
 	}
 	why := Last{Result: r.Result, Check: r.Check, Reason: r.Reason, Message: Shorten(r.Message)}.Why()
-	return "the trial on open Node " + r.Node + " gave no result: " + why.String() + "; nodekeep tries again by itself"
+	return "the trial on " + on + " gave no result: " + why.String()
 }

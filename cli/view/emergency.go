@@ -1,6 +1,7 @@
 package view
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,13 +44,13 @@ type Emergency struct {
 func (e Emergency) Document(now time.Time) Document {
 	var d Document
 	d.with("Cluster", e.Cluster)
-	declared := "none; it is declared now"
+	declared := "none; this command declares one"
 	if e.Declared.Holds {
 		declared = "declared " + ago(e.Declared.Since.Time, now) + " ago; Nodes are opened once more"
 	}
 	d.with("Emergency", declared)
 	d.with("Nodes behind the gate", firstOf(e.Gated, ": the gate is lifted, whatever they lack"))
-	d.with("Unverified Nodes", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
+	d.with("Nodes behind a verification taint", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
 	d.with("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
 	switch {
 	case e.Ignored != "":
@@ -81,6 +82,63 @@ type EmergencyEnd struct {
 	Missing            []string // objects that gate, and that do not exist
 	Nodes              Reopened
 	Unknown            string // why the Nodes are not known; empty: they are
+	Check              string // the command that checks Nodes
+}
+
+// Opened is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
+type Opened struct {
+	were    map[string]bool
+	closed  []string // that nodekeep keeps closed now
+	limited []string // those of them that do not take all Pods for another reason, with the reason
+}
+
+// NewOpened begins with the names of the Nodes that were closed.
+func NewOpened(were []string) Opened {
+	o := Opened{were: map[string]bool{}}
+	for _, name := range were {
+		o.were[name] = true
+	}
+	return o
+}
+
+// See looks at one Node as it is now. Closed is whether nodekeep keeps it closed.
+func (o *Opened) See(node *corev1.Node, closed bool) {
+	if closed {
+		o.closed = append(o.closed, node.Name)
+	}
+	if why := limits(node); o.were[node.Name] && !closed && why != "" {
+		o.limited = append(o.limited, node.Name+": "+why)
+	}
+}
+
+// limits are what keeps Pods off a Node: a cordon, taints.
+func limits(node *corev1.Node) string {
+	var all []string
+	if node.Spec.Unschedulable {
+		all = append(all, "cordoned")
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && taint.Key != corev1.TaintNodeUnschedulable {
+			all = append(all, "taint "+taint.ToString())
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Lines say it to operators.
+func (o Opened) Lines() (lines []string) {
+	were := firstOf(slices.Sorted(maps.Keys(o.were)), "")
+	if len(o.were) > 0 && len(o.closed) == 0 {
+		were += ". None of them is closed by nodekeep now"
+	}
+	lines = append(lines, "closed by nodekeep before: "+were)
+	if len(o.closed) > 0 {
+		lines = append(lines, "still behind the gate or a verification taint: "+firstOf(o.closed, "; run it again"))
+	}
+	if len(o.limited) > 0 {
+		lines = append(lines, "kept from all or some Pods by something else: "+firstOf(o.limited, ""))
+	}
+	return lines
 }
 
 // Reopened are the Nodes that the end of an emergency concerns.
@@ -110,7 +168,7 @@ func (r *Reopening) See(node *corev1.Node) {
 		return
 	}
 	found, profiles := &r.found, r.policy.Verify()
-	if r.declared.Holds && !node.CreationTimestamp.Time.Before(r.declared.Since.Time) && len(unregistered(node, r.policy)) > 0 {
+	if r.declared.Holds && !node.CreationTimestamp.Time.Before(r.declared.Since.Time) && len(lacking(node, r.policy)) > 0 {
 		found.Unregistered = append(found.Unregistered, node.Name)
 	}
 	of := verify.NodeOf(node)
@@ -136,8 +194,18 @@ func (r *Reopening) Reopened() Reopened {
 	return found
 }
 
-// unregistered are the taints of taints.register that a Node lacks.
-func unregistered(node *corev1.Node, p policy.Policy) []corev1.Taint {
+// unverified names the Nodes that stay open.
+func (r Reopened) unverified(check string) string {
+	return firstOf(r.Unverified, ": they stay open. To check them: "+check)
+}
+
+// unregistered names the Nodes that lack taints of taints.register.
+func (r Reopened) unregistered() string {
+	return firstOf(r.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
+}
+
+// lacking are the taints of taints.register that a Node lacks.
+func lacking(node *corev1.Node, p policy.Policy) []corev1.Taint {
 	missing := policy.FreeOf(p.RegistrationTaints(node.Labels), node.Spec.Taints)
 	return slices.DeleteFunc(missing, p.Verify().IsTaint)
 }
@@ -148,7 +216,11 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	d.with("Cluster", e.Cluster)
 	if e.Declared.Holds {
 		d.with("Emergency", "declared "+ago(e.Declared.Since.Time, now)+" ago")
-		d.with("From then on", "new Nodes are gated and verified again, as the policy says")
+		gated := "gated and "
+		if len(e.Missing) > 0 {
+			gated = ""
+		}
+		d.with("From then on", "new Nodes are "+gated+"verified again, as the policy says")
 	} else {
 		d.with("Emergency", "none is declared; what is left of one is removed")
 	}
@@ -157,9 +229,9 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	} else {
 		d.with("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
 		d.with("Checked again", firstOf(e.Nodes.Again, ": closed until their checks pass, a few at a time"))
-		d.with("Open and not verified", firstOf(e.Nodes.Unverified, ": they stay open. To check them: nodekeep verify run --all"))
+		d.with("Open and not verified", e.Nodes.unverified(e.Check))
 		if e.Declared.Holds {
-			d.with("Without registration taints", firstOf(e.Nodes.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once"))
+			d.with("Without registration taints", e.Nodes.unregistered())
 		}
 	}
 	if len(e.Missing) > 0 {
@@ -173,4 +245,38 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 func NotThere(missing []string) string {
 	return strings.Join(missing, ", ") + ". Without them no Node is gated. Or the chart makes none here: gate.policy is off, or Kubernetes is older than 1.36. " +
 		"Otherwise, apply again what nodekeep was installed from, or run helm upgrade"
+}
+
+// Ended is what `nodekeep emergency --end` has done.
+type Ended struct {
+	None     bool     // no emergency was declared
+	Missing  []string // objects that gate, and that do not exist
+	Unproved string   // why it is not proved that new Nodes are gated again; empty: it is
+	Nodes    Reopened
+	Check    string // the command that checks Nodes
+	Doctor   string // the command that looks at all
+}
+
+// Lines say it to operators.
+func (e Ended) Lines() (lines []string) {
+	switch {
+	case e.None:
+		lines = append(lines, "no emergency was declared, and what was left of one is removed")
+	case len(e.Missing) > 0:
+		lines = append(lines, "the emergency is ended")
+	case e.Unproved != "":
+		lines = append(lines, "the emergency is ended. It is not proved yet that new Nodes are gated again: "+e.Unproved)
+	default:
+		lines = append(lines, "the emergency is ended: new Nodes are gated again, and verified as the policy says")
+	}
+	if len(e.Missing) > 0 {
+		lines = append(lines, "not there: "+NotThere(e.Missing))
+	}
+	if len(e.Nodes.Unverified) > 0 {
+		lines = append(lines, "open and not verified: "+e.Nodes.unverified(e.Check))
+	}
+	if len(e.Nodes.Unregistered) > 0 {
+		lines = append(lines, "without registration taints: "+e.Nodes.unregistered())
+	}
+	return append(lines, "to see whether all is well: "+e.Doctor)
 }

@@ -77,7 +77,7 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 		Objects: []PlannedDeletion{{Kind: "Role", Name: "nodekeep-emergency", State: "to be created"}},
 	}
 	plan := text(e.Document(at))
-	for _, says := range []string{"none; it is declared now", "1 (a): the gate is lifted", "2 (a, b): the verification taint is removed", "also through helm upgrade", "nodekeep -n nk emergency --end", "to|be|created"} {
+	for _, says := range []string{"none; this command declares one", "1 (a): the gate is lifted", "Nodes behind a verification taint: 2 (a, b): the verification taint is removed", "also through helm upgrade", "nodekeep -n nk emergency --end", "to|be|created"} {
 		assert.Contains(t, plan, says)
 	}
 	e.Unasked = "x"
@@ -101,9 +101,54 @@ func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	assert.Contains(t, whole, "1 (a): they registered in the emergency")
 	assert.Contains(t, whole, "gated and verified again")
 	assert.NotContains(t, whole, "Not there")
+	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: []string{"RoleBinding g"}, Nodes: Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(at))
+	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
+	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk verify run --all")
 	half := text(EmergencyEnd{Missing: []string{"RoleBinding g"}}.Document(at))
 	assert.Contains(t, half, "none is declared; what is left of one is removed")
 	assert.Contains(t, half, "RoleBinding g. Without them no Node is gated. Or the chart makes none here")
 	assert.NotContains(t, half, "registered in the emergency")
 	assert.NotContains(t, half, "gated and verified again")
+}
+
+func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
+	node := func(name string, cordoned bool, taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Unschedulable: cordoned, Taints: taints}}
+	}
+	tenant := corev1.Taint{Key: "tenant", Value: "blue", Effect: corev1.TaintEffectNoExecute}
+	prefers := corev1.Taint{Key: "spot", Effect: corev1.TaintEffectPreferNoSchedule}
+	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	for name, one := range map[string]struct {
+		were   []string
+		nodes  []*corev1.Node
+		closed string // the Node that is closed still
+		want   []string
+	}{
+		"no Node was closed":                      {nodes: []*corev1.Node{node("a", true)}, want: []string{"closed by nodekeep before: none"}},
+		"all are open":                            {were: []string{"b", "a"}, nodes: []*corev1.Node{node("a", false, prefers), node("b", false)}, want: []string{"closed by nodekeep before: 2 (a, b). None of them is closed by nodekeep now"}},
+		"one was deleted meanwhile":               {were: []string{"a"}, want: []string{"closed by nodekeep before: 1 (a). None of them is closed by nodekeep now"}},
+		"one is closed still":                     {were: []string{"a", "b"}, closed: "a", nodes: []*corev1.Node{node("a", true), node("b", false)}, want: []string{"closed by nodekeep before: 2 (a, b)", "still behind the gate or a verification taint: 1 (a); run it again"}},
+		"one that came meanwhile is closed":       {closed: "a", nodes: []*corev1.Node{node("a", false)}, want: []string{"closed by nodekeep before: none", "still behind the gate or a verification taint: 1 (a); run it again"}},
+		"other clients keep Pods off one of them": {were: []string{"a"}, nodes: []*corev1.Node{node("a", true, cordon, tenant), node("b", true)}, want: []string{"closed by nodekeep before: 1 (a). None of them is closed by nodekeep now", "kept from all or some Pods by something else: 1 (a: cordoned, taint tenant=blue:NoExecute)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened := NewOpened(one.were)
+			for _, node := range one.nodes {
+				opened.See(node, node.Name == one.closed)
+			}
+			assert.Equal(t, one.want, opened.Lines())
+		})
+	}
+}
+
+func TestTheEndOfAnEmergencyNamesTheNodesThatStayOpenAndTheNextStep(t *testing.T) {
+	ended := Ended{Nodes: Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all", Doctor: "nodekeep doctor"}
+	assert.Equal(t, []string{
+		"the emergency is ended: new Nodes are gated again, and verified as the policy says",
+		"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
+		"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
+		"to see whether all is well: nodekeep doctor",
+	}, ended.Lines())
+	ended = Ended{Unproved: "x", Doctor: "nodekeep doctor"}
+	assert.Equal(t, []string{"the emergency is ended. It is not proved yet that new Nodes are gated again: x", "to see whether all is well: nodekeep doctor"}, ended.Lines())
 }

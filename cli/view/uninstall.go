@@ -25,9 +25,9 @@ func (u Uninstall) Document(time.Time) Document {
 	var d Document
 	d.with("Cluster", u.Cluster)
 	d.with("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
-	d.with("Unverified Nodes", firstOf(u.Unverified, ": the verification taint is removed"))
+	d.with("Nodes behind a verification taint", firstOf(u.Unverified, ": the verification taint is removed"))
 	d.with("Stays", "the records and the processes in namespace "+u.Namespace)
-	d.with("Stays, too", "NodePolicy default and its CustomResourceDefinition")
+	d.with("Stays, too", "NodePolicy default, where there is one, and its CustomResourceDefinition")
 	if len(u.Leases) > 0 {
 		d.with("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
 	}
@@ -39,7 +39,7 @@ func (u Uninstall) Document(time.Time) Document {
 }
 
 // PolicyStays shows how to save the policy, and how to delete it.
-const PolicyStays = `the CustomResourceDefinition of NodePolicies stays, and NodePolicy default, where there is one. To save the policy, and to delete both:
+const PolicyStays = `The CustomResourceDefinition of NodePolicies stays, and NodePolicy default, where there is one. To save the policy, and to delete both:
   kubectl get nodepolicy default -o yaml >policy.yaml
   kubectl delete crd nodepolicies.nodekeep.dev`
 

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/verify"
@@ -51,7 +53,7 @@ func (p *Proofs) Profiles() (names []string) {
 }
 
 // Unproved are the profiles that neither a Node nor a trial proves, in the order of the policy. Trials are the last ones of profiles, by name.
-func (p *Proofs) Unproved(trials map[string]verify.SavedReport) (all []Unproved) {
+func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (all []Unproved) {
 	for _, name := range p.Profiles() {
 		profile, _ := p.profiles.Named(name)
 		one := Unproved{Profile: name}
@@ -62,7 +64,11 @@ func (p *Proofs) Unproved(trials map[string]verify.SavedReport) (all []Unproved)
 		case ended && trial.Result == verify.VerdictPassed:
 			continue
 		case ended:
-			one.Why, one.Trial = trial.TrialWhy(), &trial
+			again := "nodekeep tries again by itself"
+			if !p.seen[name].open {
+				again = "it is tried again once a Node of it is open"
+			}
+			one.Why, one.Trial = trial.TrialWhy(ago(trial.Time, now)+" ago")+"; "+again, &trial
 		case !p.seen[name].open:
 			one.Why = "no open Node of it to try on"
 		default:

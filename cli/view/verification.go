@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,8 @@ type Verification struct {
 	Cause verify.Cause `json:"cause"`
 	Why   string       `json:"why"`
 	Due   time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
-	// Next is when the next attempt starts at the earliest, of a Node that was tried. Of a profile that only reports, it is when the next check is due.
+	// Next is when the next attempt starts at the earliest. It is zero if the Node waits for something else. Of a profile that only reports, it is when
+	// the next check is due.
 	Next      time.Time `json:"next,omitzero"`
 	OnTimeout string    `json:"onTimeout,omitempty"`
 	Worker    string    `json:"worker,omitempty"` // the worker Pod that runs
@@ -79,7 +81,10 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	v := Verification{Name: node.Name, Since: node.CreationTimestamp.UTC()}
 	of := verify.NodeOf(node)
 	seen := verify.Observed{Node: &of, DaemonSets: ready}
-	if profile, ok := profiles.For(node.Labels); ok {
+	held := profiles.HeldBy(node.Spec.Taints)
+	profile, ok := profiles.For(node.Labels)
+	tried := verify.ParseProgress(of.Annotation) // what is known, whatever the next step writes
+	if ok {
 		v.Profile, v.MaxAttempts, v.OnTimeout, v.Mode = profile.Name, profile.MaxAttempts, string(profile.OnTimeout), profile.Mode
 		if profile.OnlyWaits() {
 			v.MaxAttempts = 0
@@ -93,18 +98,28 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 				seen.DaemonSets[name] = true
 			}
 		}
-		if worker != nil { // the controller knows which Pods are its own
-			seen.Pods = []verify.Pod{verify.PodOf(worker)}
-			seen.Own = verify.OwnPod{UID: string(worker.UID), Attempt: profile.NextAttempt(&of)}
+		if len(held) > 0 || profile.Reports() {
+			tried = profile.ProgressOf(&of)
 		}
 	}
+	old := worker
+	if worker != nil && ok && (len(held) > 0 || profile.Reports()) && !tried.Over(verify.PodOf(worker), &of, now) {
+		old, v.Worker = nil, worker.Name
+		seen.Pods = []verify.Pod{verify.PodOf(worker)} // the controller knows which Pods are its own
+		seen.Own = verify.OwnPod{UID: string(worker.UID), Attempt: profile.NextAttempt(&of)}
+	}
 	next := verify.Plan(seen, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
-	v.State, v.Attempts, v.Last = next.State, next.Progress.Attempts, next.Progress.Last
-	v.Cause, v.Why = next.Why.Cause, next.Why.Sentence(node.Name)
+	v.State, v.Attempts, v.Last = next.State, tried.Attempts, tried.Last
+	why := next.Why
+	starts := next.Do == verify.DoStart
+	if starts && old != nil && len(held) > 0 {
+		why = verify.Why{Cause: verify.CauseOldWorker, Detail: old.Name}
+	}
+	v.Cause, v.Why = why.Cause, why.Sentence(node.Name)
 	if !next.Due.IsZero() {
 		v.Due = next.Due.UTC()
 	}
-	for _, taint := range profiles.HeldBy(node.Spec.Taints) {
+	for _, taint := range held {
 		v.Taints = append(v.Taints, taint.ToString())
 	}
 	if len(v.Taints) == 0 {
@@ -112,30 +127,30 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 		if v.State != verify.StateFailing {
 			v.State = verify.StateOpen
 		}
-		if v.Mode == verify.ModeReport && !next.Again.IsZero() {
+		switch {
+		case v.Mode != verify.ModeReport || v.Worker != "":
+		case starts:
+			v.Next = now.UTC()
+		case !next.Again.IsZero():
 			v.Next = next.Again.UTC()
-		}
-		if v.Mode == verify.ModeReport && worker != nil {
-			v.Worker = worker.Name
 		}
 		switch {
 		case v.Cause == verify.CauseChecksPassed:
 			v.State = StateVerified
 		case profiles.Suspended && v.Mode != verify.ModeReport:
 			v.Why = next.Why.String() + "; no Node is checked in an emergency"
+		case !ok && v.Cause != verify.CauseKeyChanged:
+			v.Why = next.Why.String() + "; no profile selects the Node"
 		}
-		profile, _ := profiles.For(node.Labels)
 		v.Passed = passedBy(of, profile)
 		return v
 	}
-	v.Removing, v.RemovalHeld = next.Progress.Removing, next.Progress.RemovalHeld
+	v.Removing, v.RemovalHeld = tried.Removing, tried.RemovalHeld
 	if cause, sentence, ok := of.Told(); ok && next.Acts() {
 		v.Cause, v.Why = cause, sentence
 	}
-	if worker != nil {
-		v.Worker = worker.Name
-	} else if v.MaxAttempts > 0 && next.Progress.Tried() {
-		v.Next = next.Progress.Next(next.Profile, now).UTC()
+	if at := tried.Next(profile, now); v.MaxAttempts > 0 && v.Worker == "" && (starts || !next.Acts() && tried.Tried() && at.After(now)) {
+		v.Next = at.UTC()
 	}
 	return v
 }
@@ -156,7 +171,14 @@ func lastText(last *verify.Last, now time.Time) string {
 	if last == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s %s ago", last.Result, ago(last.Time, now))
+	result := map[verify.Verdict]string{
+		verify.VerdictInconclusive: "no result", verify.VerdictShared: "failed as on verified Nodes", verify.VerdictNotSelected: "opened without checks",
+		verify.VerdictRemoved: "opened", verify.VerdictRebooted: "not checked after a reboot",
+	}[last.Result]
+	if last.Message == verify.ReportedBefore { // it was open all the time
+		result = "no longer checked"
+	}
+	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), ago(last.Time, now))
 	if last.Check != "" {
 		text += ": check " + last.Check
 	}
@@ -317,7 +339,7 @@ func (v VerifiedNode) reported(now time.Time) string {
 
 // ReleaseQuestion explains what it means to release a Node.
 func ReleaseQuestion(v Verification) string {
-	why := "It has not been checked yet."
+	why := "No attempt has ended yet."
 	if v.Last != nil && v.Attempts > 0 {
 		why = fmt.Sprintf("%s did not pass.", Counted(v.Attempts, "attempt"))
 	}

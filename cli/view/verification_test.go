@@ -67,6 +67,10 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 		return node
 	}
 	failed := verify.Progress{Attempts: 2, Profile: "rest", Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer", Time: noon.Add(-time.Second)}}
+	earlier := failed
+	earlier.Last = &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-20 * time.Second)}
+	deleting := worker(corev1.ContainerState{})
+	deleting.DeletionTimestamp = new(metav1.NewTime(noon))
 	for name, one := range map[string]struct {
 		node   *corev1.Node
 		worker *corev1.Pod
@@ -95,9 +99,15 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 			}(), worker: worker(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"v":1,"results":[{"check":"api","required":true,"outcome":"passed"}]}`}}),
 			state: verify.StateWaiting, why: "the controller cannot go on: forbidden",
 		},
-		"attempts did not pass":                 {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, why: "a required check failed: api (Timeout): no answer"},
-		"no profile selects it":                 {node: nodeToVerify(map[string]string{"control": ""}, byDefault), state: verify.StateWaiting, why: "no profile selects"},
-		"the taint of another profile holds it": {node: nodeToVerify(nil, "example.com/new:NoSchedule"), state: verify.StateWaiting, why: "attempt 1 is due"},
+		"between two attempts, the worker Pod of the last one is there":        {node: annotated(nodeToVerify(nil, byDefault), failed), worker: worker(corev1.ContainerState{}), state: verify.StateRetrying, why: "a required check failed: api (Timeout): no answer"},
+		"the next attempt is due, and the worker Pod of the last one is there": {node: annotated(nodeToVerify(nil, byDefault), earlier), worker: deleting, state: verify.StateRetrying, why: "an old worker Pod is on the Node: check-1; it is deleted first"},
+		"an attempt was asked for, and a worker Pod from before is there":      {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon)), worker: worker(corev1.ContainerState{}), state: verify.StateWaiting, why: "an old worker Pod is on the Node: check-1; it is deleted first"},
+		"the attempt that was asked for runs":                                  {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon.Add(-time.Second/2))), worker: worker(corev1.ContainerState{}), state: verify.StateChecking, why: "the worker Pod has not started"},
+		"released, and its worker Pod is there":                                {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), worker: worker(corev1.ContainerState{}), state: verify.StateOpen, why: "the Node was opened without passed checks: by me"},
+		"open, and no profile selects it":                                      {node: nodeToVerify(map[string]string{"control": ""}), state: verify.StateOpen, why: "the Node was not checked; no profile selects the Node"},
+		"attempts did not pass":                                                {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, why: "a required check failed: api (Timeout): no answer"},
+		"no profile selects it":                                                {node: nodeToVerify(map[string]string{"control": ""}, byDefault), state: verify.StateWaiting, why: "no profile selects"},
+		"the taint of another profile holds it":                                {node: nodeToVerify(nil, "example.com/new:NoSchedule"), state: verify.StateWaiting, why: "attempt 1 is due"},
 		"an annotation that is garbage is ignored": {node: func() *corev1.Node {
 			n := nodeToVerify(nil, byDefault)
 			n.Annotations = map[string]string{verify.Annotation: "{"}
@@ -134,19 +144,22 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	p := load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
-	run, err := RunOf(node, p, noon)
+	run, err := RunOf(node, nil, p, noon)
 	require.NoError(t, err)
 	assert.Equal(t, "example.com/new:NoExecute", run.Change.AddTaints[0].ToString())
 	assert.Contains(t, run.Question, "evicts the Pods")
-	run, err = RunOf(nodeToVerify(nil), p, noon)
+	run, err = RunOf(nodeToVerify(nil), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "Pods that run on it stay")
-	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), p, noon)
+	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, p, noon)
 	require.NoError(t, err)
-	assert.Contains(t, run.Question, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew, and a worker Pod that runs is replaced.`)
+	assert.Contains(t, run.Question, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew.`)
+	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), p, noon)
+	require.NoError(t, err)
+	assert.Contains(t, run.Question, "Attempts begin anew, and worker Pod check-1 is replaced.")
 	assert.Empty(t, run.Change.AddTaints)
 
-	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "It has not been checked yet.")
+	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "No attempt has ended yet.")
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
 }
 
@@ -185,6 +198,7 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 	for name, one := range map[string]struct {
 		policy policy.Policy
 		node   *corev1.Node
+		worker *corev1.Pod
 		done   string
 		err    string
 		writes bool
@@ -208,18 +222,20 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 		"the API server refuses each step": {policy: enforces, node: change(annotated(nodeToVerify(nil, byDefault), stuck), func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: verify.Condition, Status: corev1.ConditionFalse, Reason: string(verify.CauseRefused), Message: "pods is forbidden"})
 		}), writes: true, done: "attempts begin anew; the controller starts an attempt now. Its last step failed: pods is forbidden"},
-		"its profile only reports":            {policy: reports, node: nodeToVerify(gpu), writes: true, done: "it stays open; the controller starts an attempt now"},
-		"its profile reports, not Ready":      {policy: reports, node: change(nodeToVerify(gpu), notReady), writes: true, done: "it stays open; no attempt starts yet: the Node takes workloads, and is to be checked: the Node is not Ready"},
-		"its profile reports, and it failed":  {policy: reports, node: annotated(nodeToVerify(gpu), verify.Progress{Attempts: 3, Hash: reports.Verify().All()[0].Hash, Reports: true, Last: stuck.Last}), writes: true, done: "it stays open; the controller starts an attempt now"},
-		"its profile reports, with a taint":   {policy: reports, node: nodeToVerify(gpu, byDefault), done: "profile gpu only reports; the controller removes nodekeep.dev/unverified:NoSchedule, and then checks the Node"},
-		"no profile selects it":               {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}), err: `no profile of the policy selects node "a" by its labels`},
-		"no profile selects it, with a taint": {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}, byDefault), err: "so the controller removes"},
-		"no profile selects it yet":           {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}, "nodekeep.dev/restoring:NoSchedule"), err: "which may still change: it has the taint nodekeep.dev/restoring"},
-		"no profile exists":                   {policy: policy.Default(), node: nodeToVerify(nil), err: "no profiles"},
-		"it is being deleted":                 {policy: enforces, node: change(nodeToVerify(nil), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(noon)) }), err: `node "a" is being deleted`},
+		"a worker Pod is still there":           {policy: enforces, node: annotated(nodeToVerify(nil, byDefault), stuck), worker: worker(corev1.ContainerState{}), writes: true, done: "attempts begin anew; the controller starts an attempt once worker Pod check-1, of an attempt before, is deleted"},
+		"it reports, and a worker Pod is there": {policy: reports, node: nodeToVerify(gpu), worker: worker(corev1.ContainerState{}), writes: true, done: "it stays open; the controller starts an attempt once worker Pod check-1, of an attempt before, is deleted"},
+		"its profile only reports":              {policy: reports, node: nodeToVerify(gpu), writes: true, done: "it stays open; the controller starts an attempt now"},
+		"its profile reports, not Ready":        {policy: reports, node: change(nodeToVerify(gpu), notReady), writes: true, done: "it stays open; no attempt starts yet: the Node takes workloads, and is to be checked: the Node is not Ready"},
+		"its profile reports, and it failed":    {policy: reports, node: annotated(nodeToVerify(gpu), verify.Progress{Attempts: 3, Hash: reports.Verify().All()[0].Hash, Reports: true, Last: stuck.Last}), writes: true, done: "it stays open; the controller starts an attempt now"},
+		"its profile reports, with a taint":     {policy: reports, node: nodeToVerify(gpu, byDefault), done: "profile gpu only reports; the controller removes nodekeep.dev/unverified:NoSchedule, and then checks the Node"},
+		"no profile selects it":                 {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}), err: `no profile of the policy selects node "a" by its labels`},
+		"no profile selects it, with a taint":   {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}, byDefault), err: "so the controller removes"},
+		"no profile selects it yet":             {policy: enforces, node: nodeToVerify(map[string]string{"control": ""}, "nodekeep.dev/restoring:NoSchedule"), err: "which may still change: it has the taint nodekeep.dev/restoring"},
+		"no profile exists":                     {policy: policy.Default(), node: nodeToVerify(nil), err: "no profiles"},
+		"it is being deleted":                   {policy: enforces, node: change(nodeToVerify(nil), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(noon)) }), err: `node "a" is being deleted`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run, err := RunOf(one.node, one.policy, noon)
+			run, err := RunOf(one.node, one.worker, one.policy, noon)
 			if one.err != "" {
 				require.ErrorContains(t, err, "nothing was changed: ")
 				require.ErrorContains(t, err, one.err)
@@ -272,7 +288,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 			}
 		})
 	}
-	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), p, noon)
+	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "takes workloads meanwhile, and gets no taint")
 	assert.Empty(t, run.Change.AddTaints)
@@ -286,12 +302,19 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 			Attempts: attempts, Profile: "rest", Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-ago)},
 		})
 	}
+	notReady := func(node *corev1.Node) *corev1.Node {
+		node.Status.Conditions[0].Status = corev1.ConditionFalse
+		return node
+	}
 	for name, one := range map[string]struct {
 		node        *corev1.Node
 		worker      *corev1.Pod
 		check, next any
 	}{
-		"not tried yet":            {nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, "-", "-"},
+		"not tried yet":            {nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, "-", "due"},
+		"not tried, not Ready":     {notReady(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule")), nil, "-", "-"},
+		"tried, due and not Ready": {notReady(tried(1, time.Hour)), nil, "api", "-"},
+		"the worker Pod of before": {tried(2, time.Second), worker(corev1.ContainerState{}), "api", "in 19s"},
 		"after the first attempt":  {tried(1, time.Second), nil, "api", "in 9s"},
 		"the pause doubles":        {tried(2, time.Second), nil, "api", "in 19s"},
 		"a stuck Node: maxBackoff": {tried(5, time.Second), nil, "api", "in 4m59s"},
@@ -307,4 +330,32 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 			assert.Equal(t, []any{one.check, one.next}, table.Rows[0].Cells[5:7])
 		})
 	}
+}
+
+func TestTheLastResultIsSaidInPlainWords(t *testing.T) {
+	for want, last := range map[string]verify.Last{
+		"failed 60s ago: check api (Timeout): no answer":                                {Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer"},
+		"opened without checks 60s ago: no profile selects the Node":                    {Result: verify.VerdictNotSelected, Message: "no profile selects the Node"},
+		"no longer checked 60s ago: the profile that reported selects the Node no more": {Result: verify.VerdictNotSelected, Message: verify.ReportedBefore},
+		"opened 60s ago: the taint was removed before the checks passed":                {Result: verify.VerdictRemoved, Message: "the taint was removed before the checks passed"},
+		"no result 60s ago (WorkerHung): x":                                             {Result: verify.VerdictInconclusive, Reason: "WorkerHung", Message: "x"},
+		"failed as on verified Nodes 60s ago: check api":                                {Result: verify.VerdictShared, Check: "api"},
+		"not checked after a reboot 60s ago: too many Nodes are not Ready at once":      {Result: verify.VerdictRebooted, Message: "too many Nodes are not Ready at once"},
+	} {
+		last.Time = noon.Add(-time.Minute)
+		assert.Equal(t, want, lastText(&last, noon))
+	}
+}
+
+// What the next step will write is not so yet: the controller may be down.
+func TestWhatANodeHasTriedIsWhatItsAnnotationSays(t *testing.T) {
+	p := load(t, verifying)
+	rest, _ := p.Verify().For(nil)
+	tried := verify.Progress{Attempts: 2, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-time.Hour)}}
+	node := annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), tried)
+	v := VerificationOf(node, nil, nil, p.Suspending(true), noon)
+	assert.Equal(t, verify.CauseEmergency, v.Cause)
+	assert.Equal(t, verify.VerdictFailed, v.Last.Result)
+	assert.Equal(t, 2, v.Attempts)
+	assert.Zero(t, v.Next, "no attempt follows")
 }

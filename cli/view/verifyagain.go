@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +24,9 @@ type Run struct {
 // Writes reports whether the Node is to be changed.
 func (r Run) Writes() bool { return r.Question != "" }
 
-// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow.
-func RunOf(node *corev1.Node, p policy.Policy, now time.Time) (Run, error) {
+// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Worker is a worker Pod on the Node, which is of
+// another attempt then; nil: there is none.
+func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time) (Run, error) {
 	profiles := p.Verify()
 	profile, selected := profiles.For(node.Labels)
 	held := profiles.HeldBy(node.Spec.Taints)
@@ -53,7 +55,7 @@ func RunOf(node *corev1.Node, p policy.Policy, now time.Time) (Run, error) {
 		progress, begun = was.Anew(), "it stays open"
 		progress.Asked = now.UTC()
 	case len(held) > 0:
-		run.Same, run.Question = "anew", runAnewQuestion(VerificationOf(node, nil, nil, p, now))
+		run.Same, run.Question = "anew", runAnewQuestion(VerificationOf(node, worker, nil, p, now))
 		progress, begun = was.BeginAnew(now), "attempts begin anew"
 	default:
 		change := CloseFor(node, p, profile, now)
@@ -66,7 +68,7 @@ func RunOf(node *corev1.Node, p policy.Policy, now time.Time) (Run, error) {
 		run.Change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
 	}
 	after.Annotation = progress.String()
-	run.Done = begun + "; " + nextStep(after, p, now)
+	run.Done = begun + "; " + nextStep(after, worker, p, now)
 	return run, nil
 }
 
@@ -92,8 +94,8 @@ func without(labels map[string]string, key string) map[string]string {
 }
 
 // nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
-// from when the controller observes the taint.
-func nextStep(node verify.Node, p policy.Policy, now time.Time) string {
+// from when the controller observes the taint. Worker is of no attempt that counts, so it is deleted first.
+func nextStep(node verify.Node, worker *corev1.Pod, p policy.Policy, now time.Time) string {
 	profile, _ := p.Verify().For(node.Labels)
 	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}
 	for _, name := range profile.Wait.DaemonSets {
@@ -111,9 +113,16 @@ func nextStep(node verify.Node, p policy.Policy, now time.Time) string {
 			node.Verified, node.ShownAt = action.Show, now
 		}
 	}
-	when := "now"
+	var after []string
+	if worker != nil {
+		after = append(after, "worker Pod "+worker.Name+", of an attempt before, is deleted")
+	}
 	if len(profile.Wait.DaemonSets) > 0 {
-		when = "once the DaemonSets that profile " + profile.Name + " waits for are Ready on the Node"
+		after = append(after, "the DaemonSets that profile "+profile.Name+" waits for are Ready on the Node")
+	}
+	when := "now"
+	if len(after) > 0 {
+		when = "once " + strings.Join(after, ", and ")
 	}
 	next := "no attempt starts yet: " + action.Why.Sentence(node.Name)
 	switch action.Do {
@@ -139,7 +148,11 @@ func runQuestion(node *corev1.Node, taint corev1.Taint) string {
 
 // runAnewQuestion explains what another attempt means to a closed Node.
 func runAnewQuestion(v Verification) string {
-	return fmt.Sprintf("Node %q is closed, and %s did not pass. Attempts begin anew, and a worker Pod that runs is replaced.\nStart an attempt now?", v.Name, Counted(v.Attempts, "attempt"))
+	replaced := ""
+	if v.Worker != "" {
+		replaced = ", and worker Pod " + v.Worker + " is replaced"
+	}
+	return fmt.Sprintf("Node %q is closed, and %s did not pass. Attempts begin anew%s.\nStart an attempt now?", v.Name, Counted(v.Attempts, "attempt"), replaced)
 }
 
 // mode says what the mode of a profile means for the Node; nothing for the default.

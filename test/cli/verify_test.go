@@ -112,8 +112,8 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 
 	requireGolden(t, "verify-list", tableOfWaiting(t))
 	requireGolden(t, "verify-list-wide", tableOfWaiting(t, "--all", "-o", "wide", "-l", "verified"))
-	requireGolden(t, "verify-show", run(t, "verify", "show", "verify-tried").RequireDone(t).Out)
-	requireGolden(t, "verify-show-new", run(t, "verify", "show", "verify-gpu").RequireDone(t).Out)
+	requireGolden(t, "verify-show", shownWithoutController(t, "verify-tried"))
+	requireGolden(t, "verify-show-new", shownWithoutController(t, "verify-gpu"))
 	assert.Equal(t, "node/verify-gpu\nnode/verify-new\nnode/verify-tried\n", run(t, "verify", "list", "-o", "name").RequireDone(t).Out)
 	var shown struct {
 		Kind         string
@@ -135,6 +135,15 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 
 // noController is what is said where no process acts on a request.
 const noController = "No verification controller has ever led here, so nothing is checked until one does.\n"
+
+// shownWithoutController is what `verify show` says of a Node that waits.
+func shownWithoutController(t *testing.T, node string) string {
+	t.Helper()
+	a := run(t, "verify", "show", node)
+	require.Zero(t, a.Code, a.ErrOut)
+	assert.Equal(t, noController, a.ErrOut)
+	return a.Out
+}
 
 // ranWithoutController is what `verify run` says that it did.
 func ranWithoutController(t *testing.T, node string) string {
@@ -258,7 +267,7 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	list := run(t, "verify", "list") // lines for operators are next to the table, which scripts read
 	assert.Zero(t, list.Code)
 	requireGolden(t, "verify-list-held", list.ErrOut+list.Out)
-	requireGolden(t, "verify-show-held", run(t, "verify", "show", "remove-held").RequireDone(t).Out)
+	requireGolden(t, "verify-show-held", shownWithoutController(t, "remove-held"))
 	requireGolden(t, "verify-show-removed", run(t, "verify", "show", "remove-gone").RequireDone(t).Out)
 	var listed struct {
 		Items    []struct{ RemovalHeld verify.Brake }

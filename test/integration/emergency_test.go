@@ -57,14 +57,15 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 	own := brokenInstallation(t)
 	plan := emergency(t, own, "--dry-run")
 	assert.Regexp(t, `Nodes behind the gate: +2 \(gated, unverified\)`, plan)
-	assert.Regexp(t, `Unverified Nodes: +1 \(unverified\)`, plan)
+	assert.Regexp(t, `Nodes behind a verification taint: +1 \(unverified\)`, plan)
 	assert.Regexp(t, `RoleBinding +nodekeep-emergency +to be created`, plan)
 	refused := own.Command(t, "", "n\n", "emergency")
 	assert.Equal(t, 3, refused.Code)
 	assert.Len(t, own.GatedNodes(t), 2, "nothing was changed")
 
 	out := emergency(t, own, "--yes")
-	for _, line := range []string{"Role nodekeep-emergency: created", "RoleBinding nodekeep-emergency: created", "new Nodes are no longer gated", "node gated: gate lifted", "node unverified: verification taint removed", "To end it: nodekeep emergency --end"} {
+	for _, line := range []string{"Role nodekeep-emergency: created", "RoleBinding nodekeep-emergency: created", "new Nodes are no longer gated", "node gated: gate lifted", "node unverified: verification taint removed",
+		"closed by nodekeep before: 2 (gated, unverified). None of them is closed by nodekeep now\nkept from all or some Pods by something else: 2 (gated: taint node.kubernetes.io/not-ready:NoSchedule, unverified: taint tenant=blue:NoExecute, taint node.kubernetes.io/not-ready:NoSchedule)\nthe emergency is declared", "To end it: nodekeep emergency --end"} {
 		assert.Contains(t, out, line)
 	}
 	assert.Empty(t, own.GatedNodes(t))
@@ -122,7 +123,9 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 
 		end := emergency(t, own, "--end", "--dry-run")
 		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep verify run --all`, end)
-		assert.Contains(t, emergency(t, own, "--end", "--yes"), "the emergency is ended")
+		end = emergency(t, own, "--end", "--yes")
+		assert.Contains(t, end, "the emergency is ended: new Nodes are gated again, and verified as the policy says")
+		assert.Contains(t, end, "open and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep verify run --all")
 		own.WaitGating(t, true)
 		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
 		for _, name := range []string{"gated", "later", "by-its-kubelet"} {

@@ -209,7 +209,7 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 	shows := func(plan string) {
 		t.Helper()
 		assert.Regexp(t, `Nodes behind the gate: +1 \(planned\)`, plan)
-		assert.Regexp(t, `Unverified Nodes: +1 \(planned\)`, plan)
+		assert.Regexp(t, `Nodes behind a verification taint: +1 \(planned\)`, plan)
 		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
 		assert.Regexp(t, `ConfigMap +nodekeep-inventory +not there\n`, plan)
 		assert.Regexp(t, `Leases that stay: +nodekeep-capture in namespace nodekeep-system;`, plan)

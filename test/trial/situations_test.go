@@ -104,9 +104,11 @@ func TestNoCommandSaysWhatIsNotTrue(t *testing.T) {
 		{"an emergency", func(t *testing.T) {
 			answer := nodekeep.Command(t, "", "", "emergency", "--yes")
 			require.Zero(t, answer.Code, "%s%s", answer.Out, answer.ErrOut)
+			assert.Contains(t, answer.Out, "closed by nodekeep before: 1 ("+failing+"). None of them is closed by nodekeep now\n", "whichever process was faster")
 		}, func(t *testing.T) {
 			answer := nodekeep.Command(t, "", "", "emergency", "--end", "--yes")
 			require.Zero(t, answer.Code, "%s%s", answer.Out, answer.ErrOut)
+			assert.Contains(t, answer.Out, "the emergency is ended: new Nodes are gated again, and verified as the policy says\nopen and not verified: 1 ("+failing+")")
 		}},
 		{"an emergency has ended", allIsWell, func(*testing.T) {}},
 	} {

@@ -241,7 +241,7 @@ var noneRuns = regexp.MustCompile(`(?i)no capture (runs|leads|has)`)
 func wrongVerification(said Said, s State) (wrong []string) {
 	closed := s.tainted(unverifiedKey)
 	for _, row := range rowsOf(said.Text, "NAME", "STATE", "WHY") {
-		wrong = append(wrong, wrongOpening(row["NAME"], row["STATE"], s)...)
+		wrong = append(wrong, wrongOpening(row["NAME"], row["STATE"], row["WHY"], s)...)
 		closed = slices.DeleteFunc(closed, func(name string) bool { return name == row["NAME"] })
 	}
 	if said.Code != 0 {
@@ -250,11 +250,22 @@ func wrongVerification(said Said, s State) (wrong []string) {
 	for _, name := range closed {
 		wrong = append(wrong, "Node "+name+" waits for verification, and is missing")
 	}
-	return wrong
+	return append(wrong, wrongController(said, len(s.tainted(unverifiedKey)) > 0, s)...)
 }
 
-// wrongOpening compares the state of a Node's verification with its taint.
-func wrongOpening(name, state string, s State) []string {
+// noController is how a command says that no Node is checked.
+var noController = regexp.MustCompile(`No verification controller has`)
+
+// wrongController compares what a command about Nodes that wait says of the controller.
+func wrongController(said Said, waits bool, s State) []string {
+	if runs := len(s.Pods[verifyProcess]) > 0; waits && !s.Emergency && noController.MatchString(said.Text) == runs {
+		return []string{fmt.Sprintf("a verification controller runs: %v", runs)}
+	}
+	return nil
+}
+
+// wrongOpening compares the state of a Node's verification with its taint. An old worker Pod keeps no Node from being open.
+func wrongOpening(name, state, why string, s State) []string {
 	node := s.Nodes[name]
 	if node == nil {
 		return []string{"there is no Node " + name}
@@ -262,6 +273,9 @@ func wrongOpening(name, state string, s State) []string {
 	open := state == "open" || state == "verified" || state == "failing"
 	if open == hasTaint(node, unverifiedKey) {
 		return []string{fmt.Sprintf("Node %s is %q, and has the taint of verification: %v", name, state, !open)}
+	}
+	if open && strings.Contains(why, "old worker Pod") {
+		return []string{fmt.Sprintf("Node %s is open, and no worker Pod is the reason: %s", name, why)}
 	}
 	return nil
 }
@@ -277,7 +291,8 @@ func wrongVerifiedNode(said Said, s State) []string {
 		}
 		return nil
 	}
-	return wrongOpening(node, state, s)
+	waits := s.Nodes[node] != nil && hasTaint(s.Nodes[node], unverifiedKey)
+	return append(wrongOpening(node, state, factOf(said.Text, "Why"), s), wrongController(said, waits, s)...)
 }
 
 func wrongHistory(said Said, s State) (wrong []string) {

@@ -131,7 +131,7 @@ func (c *Controller) reportTrial(n *node, profile verify.CompiledProfile, report
 	if report.Result == verify.VerdictPassed || !c.told.due(ProfileNotProved+"/"+profile.Hash, n.uid, action, c.Now()) {
 		return
 	}
-	c.event(n, corev1.EventTypeWarning, ProfileNotProved, "Profile %s: not yet proved: %s. This Node stays open", profile.Name, report.TrialWhy())
+	c.event(n, corev1.EventTypeWarning, ProfileNotProved, "Profile %s: not yet proved: %s. This Node stays open", profile.Name, report.TrialWhy(""))
 }
 
 // reportEnded shows a Node whose verification ended without a passed attempt.

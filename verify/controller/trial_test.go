@@ -72,11 +72,11 @@ func TestATrialThatFailsIsOneEventAndIsRepeatedUntilItPasses(t *testing.T) {
 	b.waitFor("the trial must fail again and again", func() bool { return b.trial().Attempt >= 2 })
 	last := b.trial()
 	assert.Equal(t, verify.VerdictFailed, last.Result)
-	assert.Equal(t, "check dns failed on open Node n1 (Timeout): no answer; correct the profile before Nodes wait", last.TrialWhy())
+	assert.Equal(t, "check dns failed in a trial on Node n1 (Timeout): no answer; correct the check or what it asks for, or new Nodes wait", last.TrialWhy(""))
 	assert.Empty(t, b.node("n1").Spec.Taints, "the Node stays open")
 	events := b.drainEvents()
 	assert.Equal(t, 1, count(events, ProfileNotProved), "%s", events)
-	assert.Contains(t, strings.Join(events, "\n"), "Profile all: not yet proved: check dns failed on open Node n1 (Timeout)")
+	assert.Contains(t, strings.Join(events, "\n"), "Profile all: not yet proved: check dns failed in a trial on Node n1 (Timeout)")
 	stop()
 
 	_, stop = b.process()

@@ -61,9 +61,12 @@ func (r release) tryHelm(t *testing.T, args ...string) ([]byte, error) {
 	return harness.RunHelm(t.Context(), append(args, "--namespace", r.namespace, "--kubeconfig", kubeconfig)...)
 }
 
-func (r release) upgrade(t *testing.T, args ...string) {
+// upgrade returns what Helm prints.
+func (r release) upgrade(t *testing.T, args ...string) string {
 	t.Helper()
-	r.helm(t, append([]string{"upgrade", "nodekeep", harness.Chart(), "--reset-values", "--server-side=" + r.serverSide}, args...)...)
+	out, err := r.tryHelm(t, append([]string{"upgrade", "nodekeep", harness.Chart(), "--reset-values", "--server-side=" + r.serverSide}, args...)...)
+	require.NoError(t, err)
+	return string(out)
 }
 
 // gatingComesToBe waits until a Node that registers is gated, or is not.
@@ -88,6 +91,7 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 	}
 	command := regexp.MustCompile(`(?m)^  nodekeep (.* emergency)$`).FindStringSubmatch(notes)
 	require.NotNil(t, command, notes)
+	assert.NotContains(t, notes, "AN EMERGENCY")
 	typed := func(further ...string) {
 		t.Helper()
 		args := append(append(strings.Fields(command[1]), "--kubeconfig", kubeconfig, "--yes"), further...)
@@ -102,7 +106,10 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 	}
 	gatingComesToBe(t, false)
 	for _, args := range [][]string{nil, set("log.level=debug")} {
-		r.upgrade(t, args...)
+		notes := r.upgrade(t, args...)
+		assert.Contains(t, notes, "AN EMERGENCY IS DECLARED: no Node is gated or verified until this ends it:\n\n  nodekeep -n "+r.namespace+" emergency --end\n\nOnce it is ended, new Nodes register behind the taint")
+		assert.Regexp(t, `\n  nodekeep \S+ \S+ emergency --end\n`, notes)
+		assert.NotContains(t, notes, "If nodekeep itself is broken")
 		time.Sleep(2 * time.Second) // the API server follows what is applied within a second
 		gatingComesToBe(t, false)
 	}

@@ -1,0 +1,34 @@
+package chart
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
+)
+
+func TestTheNotesNameThePodsThatUseTheHostNetwork(t *testing.T) {
+	for name, one := range map[string]struct {
+		args []string
+		says string // empty: nothing about the host network
+	}{
+		"the defaults":             {says: "\n\nThe Pods of capture and the Job of helm uninstall use the host network."},
+		"all of them":              {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643", "verify.enabled=true", "verify.hostNetwork=true"), "The Pods of webhook and capture and the Job of helm uninstall and verify use the host network."},
+		"verify is not enabled":    {set("webhook.hostNetwork=true", "webhook.ports.webhook=9643", "verify.hostNetwork=true", "capture.hostNetwork=false"), "The Pods of webhook use the host network."},
+		"none on the host network": {args: set("capture.hostNetwork=false")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := harness.RunHelm(t.Context(), append([]string{"install", "noted", harness.Chart(), "--namespace", "noted", "--dry-run=client"}, one.args...)...)
+			require.NoError(t, err)
+			notes := string(out)
+			assert.NotContains(t, notes, "EMERGENCY", "nothing is known of the cluster")
+			if one.says == "" {
+				assert.NotContains(t, notes, "use the host network.")
+				return
+			}
+			assert.Contains(t, notes, one.says)
+		})
+	}
+}
