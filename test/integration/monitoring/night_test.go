@@ -30,6 +30,9 @@ type night struct {
 	logged map[string]int64 // how long the logs were when the situation began, by process
 }
 
+// settles bounds each wait. Some things are looked at once a minute.
+const settles = 90 * time.Second
+
 // startNight starts a control plane with all three processes.
 func startNight(t *testing.T) night {
 	t.Helper()
@@ -66,7 +69,7 @@ func (n night) afresh(t *testing.T) {
 		records, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
 		nodes, nodesErr := n.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		return err == nil && nodesErr == nil && len(records.Items)+len(nodes.Items) == 0
-	}, harness.Settles, 100*time.Millisecond)
+	}, settles, 100*time.Millisecond)
 	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture", "nodekeep-verify"} {
 		log, err := os.Stat(n.Cluster.LogPath(process))
 		require.NoError(t, err)
@@ -77,11 +80,8 @@ func (n night) afresh(t *testing.T) {
 // until waits for a series of a process.
 func (n night) until(t *testing.T, process, series string, is func(float64) bool) {
 	t.Helper()
-	value := 0.0
-	require.Eventually(t, func() bool {
-		value = harness.Series(t, n.MetricsURL(process), series)
-		return is(value)
-	}, harness.Settles, 100*time.Millisecond, "%s of %s is %v", series, process, &value)
+	require.Eventually(t, func() bool { return is(harness.Series(t, n.MetricsURL(process), series)) }, settles, 100*time.Millisecond,
+		"series %s of %s; its log is %s", series, process, n.Cluster.LogPath("nodekeep-"+process))
 }
 
 func some(value float64) bool { return value > 0 }
@@ -171,7 +171,7 @@ func (n night) joins(t *testing.T, name string, labels map[string]string) {
 // hasLabels waits until a Node has labels.
 func (n night) hasLabels(t *testing.T, name string, want map[string]string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return harness.HasAll(n.Node(t, name).Labels, want) }, harness.Settles, 50*time.Millisecond, "Node %s must get %v", name, want)
+	require.Eventually(t, func() bool { return harness.HasAll(n.Node(t, name).Labels, want) }, settles, 50*time.Millisecond, "Node %s must get %v", name, want)
 }
 
 // hasMap writes a ConfigMap next to nodekeep, whether it is there or not.

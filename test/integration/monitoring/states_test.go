@@ -118,14 +118,10 @@ func emergencyIsDeclared(t *testing.T, n night, try func(facts)) {
 }
 
 func guardsAreDeleted(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.GuardsOff(t.Context()))
-	require.NoError(t, n.StopCapture()) // it reads them at its start, and every 30 s
-	require.NoError(t, n.StartCapture(t.Context()))
-	n.until(t, "capture", "nodekeep_capture_guard_policies_in_force", func(inForce float64) bool { return inForce == 0 })
-	try(facts{})
-	require.NoError(t, n.StopCapture())
-	require.NoError(t, n.GuardsOn(t.Context()))
-	require.NoError(t, n.StartCapture(t.Context()))
+	require.NoError(t, n.WithoutGuards(t.Context(), func() {
+		n.until(t, "capture", "nodekeep_capture_guard_policies_in_force", func(inForce float64) bool { return inForce == 0 })
+		try(facts{})
+	}))
 }
 
 func webhookHasNoCertificate(t *testing.T, n night, try func(facts)) {
@@ -149,12 +145,13 @@ func recordsTakeLabels(t *testing.T, n night, try func(facts)) {
 	}
 	require.NoError(t, n.StopCapture())
 	for _, name := range names {
+		nodes, err := n.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		version, err := record.ParseVersion(nodes.ResourceVersion)
+		require.NoError(t, err)
 		require.Equal(t, "mine", n.Register(t, name).Labels["rack"], "restored by the webhook")
-		changed := n.MustRecord(t, name)
-		i := slices.IndexFunc(changed.Entries, func(entry record.Entry) bool { return entry.Key == "rack" })
-		require.GreaterOrEqual(t, i, 0)
-		changed.Entries[i].Value = "another"
-		changed.Entries[i].Version++
+		changed := record.New(name, record.Object{UID: "another", Version: version}, map[string]string{"rack": "another"})
+		changed.Cluster = n.MustRecord(t, name).Cluster
 		body, err := store.Encode(changed)
 		require.NoError(t, err)
 		n.writes(t, name, string(body))
@@ -230,7 +227,7 @@ func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
 		require.NoError(t, err)
 		note, _ = capture.InventoryNoteOf(found, "racks")
 		return note.Held != ""
-	}, harness.Settles, 100*time.Millisecond)
+	}, settles, 100*time.Millisecond)
 	try(facts{"HASH": note.Held})
 	for _, name := range harness.Names("racked", 3) {
 		n.hasLabels(t, name, map[string]string{"example.com/rack": "r8"}) // it was accepted
@@ -266,12 +263,14 @@ func checking(stopAbove string) string {
 `)
 }
 
-// checks has Nodes of the profile: one that is verified, and others.
+// checks has Nodes of the profile: two that are verified, and others.
 func (n night) checks(t *testing.T, stopAbove string, others ...string) {
 	t.Helper()
 	n.SetPolicy(t, checking(stopAbove))
-	n.joins(t, "verified-0", map[string]string{"pool": "gpu"})
-	require.Eventually(t, func() bool { return len(n.Node(t, "verified-0").Spec.Taints) == 0 }, harness.Settles, 50*time.Millisecond)
+	for _, name := range []string{"verified-first", "verified-0"} { // the very first Node is verified without dns, which no cluster without Nodes answers
+		n.joins(t, name, map[string]string{"pool": "gpu"})
+		require.Eventually(t, func() bool { return len(n.Node(t, name).Spec.Taints) == 0 }, settles, 50*time.Millisecond)
+	}
 	for _, name := range others {
 		n.joins(t, name, map[string]string{"pool": "gpu"})
 	}
@@ -285,7 +284,7 @@ func (n night) brakes(t *testing.T, reason verify.BrakeReason) {
 func nodesFail(t *testing.T, n night, try func(facts)) {
 	n.checks(t, "100%", "broken-0")
 	n.AgeNode(t, "broken-0", 30*time.Second)
-	n.brakes(t, verify.BrakeAPIError) // the right to remove Nodes is not granted
+	n.brakes(t, verify.BrakeLedger) // the rights that removals need are not granted
 	n.until(t, "verify", "nodekeep_verify_overdue_nodes", some)
 	n.until(t, "verify", `nodekeep_verify_results_total{outcome="failed"}`, some)
 	try(facts{"NODE": "broken-0"})
