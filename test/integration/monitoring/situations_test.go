@@ -68,6 +68,7 @@ var situations = []situation{
 			{"kubectl logs", 0, []string{"NODE", "forbidden"}},
 			{"nodekeep emergency", 0, []string{"NODE"}},
 		}},
+		{"NodekeepRecordsNotCurrent", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 		{"NodekeepCaptureFails", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 		{"NodekeepNodeGatedForLong", []shown{
 			{"nodekeep gate list", 0, []string{"NODE", "log of the leading capture"}},
@@ -166,6 +167,31 @@ var situations = []situation{
 			{"kubectl logs", 0, []string{"racks"}},
 		}},
 	}},
+	{"another client deletes the record of a live Node", recordVanishes, []row{
+		{"NodekeepRecordsVanished", []shown{{"kubectl logs", 0, []string{"NODE", "written anew"}}}},
+	}},
+	{"records may not be deleted", recordsAreKept, []row{
+		{"NodekeepRecordsNotCollected", []shown{{"kubectl logs", 0, []string{"configmaps", "forbidden"}}}},
+	}},
+	{"the webhook may not write records", deletionIsNotRecorded, []row{
+		{"NodekeepDeletionsNotRecorded", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
+	}},
+	{"the webhook may not read records", webhookIsNotReady, []row{
+		{"NodekeepWebhookNotReady", []shown{{"kubectl logs", 0, []string{"configmaps", "forbidden"}}}},
+	}},
+	{"the inline webhook is not installed any more", inlineIsLost, []row{
+		{"NodekeepInlineProofLost", []shown{{"kubectl logs", 0, []string{"protected labels are deferred", "restore-protected.nodekeep.dev"}}}},
+	}},
+	{"another client changes what a rule sets, again and again", clientsFight, []row{
+		{"NodekeepRuleLabelsDrift", []shown{{"kubectl get node", 0, []string{"name: NODE", "manager: kubectl-label"}}}},
+		{"NodekeepItemsPaused", []shown{{"kubectl get events", 0, []string{"node/NODE", "tier", "kubectl-label"}}}},
+	}},
+	{"a rule makes a value that no label can have", ruleIsInvalid, []row{
+		{"NodekeepRuleLabelsInvalid", []shown{{"kubectl get events", 0, []string{"node/NODE", "kernel"}}}},
+	}},
+	{"rules look at devices, and capture may not", devicesAreUnknown, []row{
+		{"NodekeepDevicesUnknown", []shown{{"kubectl describe nodepolicy default", 0, []string{"DevicesUnknown", "resourceslices"}}}},
+	}},
 	{"a Node lacks a required label", labelIsMissing, []row{
 		{"NodekeepRequiredLabelsMissing", []shown{{"nodekeep report compliance", 0, []string{"required", "tier", "NODE"}}}},
 	}},
@@ -184,9 +210,6 @@ var situations = []situation{
 	{"a workload runs on a Node that is to be removed", podHoldsRemoval, []row{
 		{"NodekeepRemovalsHeld", []shown{{"nodekeep verify list", 0, []string{"NODE", "dns", "Pods", "default/workload"}}}},
 	}},
-	{"most Nodes of a profile fail", tooManyFail, []row{
-		{"NodekeepRemovalsStopped", []shown{{"nodekeep verify list", 0, []string{"NODE", "dns", "TooMany"}}}},
-	}},
 	{"a Node that failed was removed", nodeIsRemoved, []row{
 		{"NodekeepNodesRemoved", []shown{
 			{"nodekeep verify list", 0, []string{"Removed lately", "NODE"}},
@@ -194,10 +217,13 @@ var situations = []situation{
 			{"kubectl delete clusterrolebinding", 0, []string{"nodekeep-verify-removal"}},
 		}},
 	}},
+	{"most Nodes of a profile fail", tooManyFail, []row{
+		{"NodekeepRemovalsStopped", []shown{{"nodekeep verify list", 0, []string{"NODE", "dns", "TooMany"}}}},
+	}},
 	{"verified Nodes fail the check, too", failureIsShared, []row{
 		{"NodekeepSharedFailure", []shown{
 			{"nodekeep verify list", 0, []string{"NODE", "dns"}},
-			{"kubectl get events", 0, []string{"SharedFailure", "verified-0"}},
+			{"kubectl get events", 0, []string{"SharedFailure", "node/verified-"}},
 		}},
 	}},
 	{"no replica of the controller of verification runs", verifyIsDown, []row{
