@@ -33,12 +33,12 @@ type row struct {
 
 // shown is what one command shows.
 type shown struct {
-	line string // how it begins, without the namespace
-	code int    // how it ends; commands that find something end with 1
-	says []string
+	line string   // how it begins, without the namespace
+	code int      // how it ends; commands that find something end with 1
+	says []string // a text, or after ~ a regular expression
 }
 
-// situations have, for each alert with a command of nodekeep, a state in which its cause is there.
+// situations have, for each alert with a command, a state in which its cause is there, but for those of elsewhere.
 var situations = []situation{
 	{"no replica of the webhook runs", webhookIsDown, []row{
 		{"NodekeepWebhookAbsent", []shown{
@@ -135,7 +135,7 @@ var situations = []situation{
 	}},
 	{"records were changed while capture was down", recordsTakeLabels, []row{
 		{"NodekeepCorrectionsHeld", []shown{
-			{"nodekeep list", 0, []string{"NODE"}},
+			{"nodekeep list", 0, []string{"~(?m)^NODE .* no *$"}}, // column CURRENT
 			{"nodekeep diff NODE", 1, []string{"rack", "another", "mine"}},
 			{"nodekeep policy accept corrections", 0, []string{"accepted for an hour"}},
 			{"nodekeep emergency", 0, []string{"nodekeep-emergency"}},
@@ -151,7 +151,7 @@ var situations = []situation{
 	{"a label is being renamed, and a Node has both keys", migrationIsOpen, []row{
 		{"NodekeepMigrationConflict", []shown{{"nodekeep migrate status", 1, []string{"conflict", "NODE"}}}},
 		{"NodekeepMigrationOpen", []shown{
-			{"nodekeep migrate status", 1, []string{"OLD", "NEW", "both keys", "renamed"}},
+			{"nodekeep migrate status", 1, []string{"OLD", "NEW", "both keys", "renamed-17"}},
 			{"nodekeep migrate new", 0, []string{"phase: new"}},
 		}},
 	}},
@@ -183,8 +183,14 @@ var situations = []situation{
 		{"NodekeepInlineProofLost", []shown{{"kubectl logs", 0, []string{"protected labels are deferred", "restore-protected.nodekeep.dev"}}}},
 	}},
 	{"another client changes what a rule sets, again and again", clientsFight, []row{
-		{"NodekeepRuleLabelsDrift", []shown{{"kubectl get node", 0, []string{"name: NODE", "manager: kubectl-label"}}}},
-		{"NodekeepItemsPaused", []shown{{"kubectl get events", 0, []string{"node/NODE", "tier", "kubectl-label"}}}},
+		{"NodekeepRuleLabelsDrift", []shown{{"kubectl get node", 0, []string{"name: NODE", "manager: another"}}}},
+		{"NodekeepItemsPaused", []shown{{"kubectl get events", 0, []string{"node/NODE", "tier", "another"}}}},
+	}},
+	{"a client changes a label to and fro", labelFlaps, []row{
+		{"NodekeepLabelsFlapping", []shown{
+			{"kubectl logs", 0, []string{"NODE", "record written"}},
+			{"kubectl get node", 0, []string{"name: NODE", "manager: another"}},
+		}},
 	}},
 	{"a rule makes a value that no label can have", ruleIsInvalid, []row{
 		{"NodekeepRuleLabelsInvalid", []shown{{"kubectl get events", 0, []string{"node/NODE", "kernel"}}}},
@@ -243,10 +249,21 @@ var situations = []situation{
 	}},
 }
 
+// elsewhere are the alerts with commands of kubectl alone that have no situation, and why. TestOnARealControlPlane types these commands.
+var elsewhere = map[string]string{
+	"NodekeepWebhookSlow":      "no kubelet serves what kubectl top asks for",
+	"NodekeepGateSlow":         "the command lists the flow control of the API server, whatever is slow",
+	"NodekeepCaptureBehind":    "the same",
+	"NodekeepCaptureQueueLong": "the same",
+	"NodekeepRecordTooLarge":   "findsTheLargestRecord has its state",
+	"NodekeepRestoresInvalid":  "the command opens an editor",
+	"NodekeepRestoresFail":     "no API server sends what the webhook cannot read",
+}
+
 // unserved stands in place of the exit code of a command that no test cluster serves.
 const unserved = -1
 
-func TestEveryAlertWithACommandOfNodekeepHasASituation(t *testing.T) {
+func TestEveryAlertWithACommandHasASituation(t *testing.T) {
 	rows := map[string]bool{}
 	for _, s := range situations {
 		for _, r := range s.alerts {
@@ -254,13 +271,14 @@ func TestEveryAlertWithACommandOfNodekeepHasASituation(t *testing.T) {
 		}
 	}
 	for _, a := range alerts(t).alerts() {
-		lines := typed(a)
+		lines, own := typed(a), false
 		for _, line := range lines {
-			assert.False(t, strings.HasPrefix(line, "nodekeep") && !strings.HasPrefix(line, "nodekeep -n "), "%s: %s looks at the namespace by default", a.Alert, line)
+			own = own || strings.HasPrefix(line, "nodekeep ")
+			assert.False(t, strings.HasPrefix(line, "nodekeep ") && !strings.HasPrefix(line, "nodekeep -n "), "%s: %s looks at the namespace by default", a.Alert, line)
 		}
-		if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "nodekeep ") }) {
-			assert.True(t, rows[a.Alert], "%s names a command of nodekeep, and has no situation", a.Alert)
-		}
+		_, excused := elsewhere[a.Alert]
+		assert.False(t, excused && (own || rows[a.Alert]), "%s must have a situation, and no excuse", a.Alert)
+		assert.True(t, len(lines) == 0 || rows[a.Alert] || excused, "%s names the commands %q, and has no situation", a.Alert, lines)
 		delete(rows, a.Alert)
 	}
 	assert.Empty(t, rows, "there are no such alerts")
@@ -328,6 +346,9 @@ func (n night) shows(t *testing.T, alert, line string, want shown, known facts) 
 	for end := time.Now().Add(follows); ; time.Sleep(500 * time.Millisecond) {
 		answer = n.Shell(t, "", "", line)
 		lacks := slices.DeleteFunc(slices.Clone(want.says), func(says string) bool {
+			if pattern, is := strings.CutPrefix(known.in(says), "~"); is {
+				return regexp.MustCompile(pattern).MatchString(answer.Out)
+			}
 			return strings.Contains(answer.Out+answer.ErrOut, known.in(says))
 		})
 		if len(lacks) == 0 && answer.Code == want.code {

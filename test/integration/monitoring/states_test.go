@@ -37,8 +37,8 @@ func captureIsDown(t *testing.T, n night, try func(facts)) {
 	require.NoError(t, n.StopCapture())
 	require.NoError(t, n.StopWebhook()) // it would lift the gate
 	defer n.crashes(t, "capture")()
-	n.Register(t, "waits")
-	try(facts{"NODE": "waits"})
+	n.Register(t, "gated-17")
+	try(facts{"NODE": "gated-17"})
 	require.NoError(t, n.Start(t.Context()))
 }
 
@@ -56,31 +56,31 @@ func captureMayNotPatch(t *testing.T, n night, try func(facts)) {
 	n.until(t, "capture", "nodekeep_capture_leading", some)
 	allowed := n.deprived(t, "capture", "", "nodes", "patch")
 	require.NoError(t, n.StopWebhook()) // it would lift the gate
-	n.Register(t, "waits")
-	n.AgeNode(t, "waits", time.Hour)
+	n.Register(t, "gated-17")
+	n.AgeNode(t, "gated-17", time.Hour)
 	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
-	try(facts{"NODE": "waits"})
+	try(facts{"NODE": "gated-17"})
 	allowed()
 	require.NoError(t, n.StartWebhook(t.Context()))
 }
 
 func recordIsTorn(t *testing.T, n night, try func(facts)) {
-	n.leaves(t, "unread", map[string]string{"rack": "r1"})
-	n.writes(t, "unread", "{torn")
+	n.leaves(t, "torn-17", map[string]string{"rack": "r1"})
+	n.writes(t, "torn-17", "{torn")
 	for _, process := range []string{"webhook", "capture"} {
 		n.until(t, process, `nodekeep_store_records{state="unreadable"}`, some)
 	}
-	n.Register(t, "unread")
-	n.AgeNode(t, "unread", time.Hour)
+	n.Register(t, "torn-17")
+	n.AgeNode(t, "torn-17", time.Hour)
 	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
-	try(facts{"NODE": "unread"})
+	try(facts{"NODE": "torn-17"})
 }
 
 // refusedLabel is one that only capture restores: the API server does not let kubelets have it.
 const refusedLabel = "node-role.kubernetes.io/refused"
 
 func labelIsRefused(t *testing.T, n night, try func(facts)) {
-	n.leaves(t, "refused", map[string]string{refusedLabel: ""})
+	n.leaves(t, "refused-17", map[string]string{refusedLabel: ""})
 	n.Register(t, "probe")
 	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{refusedLabel: ""}}})
 	lift := n.Deny(t, "no-such-label", harness.Denial{
@@ -90,10 +90,10 @@ func labelIsRefused(t *testing.T, n night, try func(facts)) {
 		_, err := n.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), "probe", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	})
-	n.Register(t, "refused")
-	n.AgeNode(t, "refused", time.Hour)
+	n.Register(t, "refused-17")
+	n.AgeNode(t, "refused-17", time.Hour)
 	n.until(t, "capture", "nodekeep_capture_labels_refused_total", some)
-	try(facts{"NODE": "refused"})
+	try(facts{"NODE": "refused-17"})
 	lift()
 }
 
@@ -183,12 +183,12 @@ func rulesAreHeld(t *testing.T, n night, try func(facts)) {
 
 func migrationIsOpen(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, policytest.Manifest("labels: {migrations: [{from: gpu, to: example.com/gpu, phase: both}]}\n"))
-	n.Register(t, "renamed")
-	n.Label(t, "renamed", map[string]string{"gpu": "a"})
-	n.hasLabels(t, "renamed", map[string]string{"example.com/gpu": "a"})
-	n.Register(t, "contradicts")
-	n.Label(t, "contradicts", map[string]string{"gpu": "a", "example.com/gpu": "b"})
-	try(facts{"NODE": "contradicts", "OLD": "gpu", "NEW": "example.com/gpu"})
+	n.Register(t, "renamed-17")
+	n.Label(t, "renamed-17", map[string]string{"gpu": "a"})
+	n.hasLabels(t, "renamed-17", map[string]string{"example.com/gpu": "a"})
+	n.Register(t, "double-17")
+	n.Label(t, "double-17", map[string]string{"gpu": "a", "example.com/gpu": "b"})
+	try(facts{"NODE": "double-17", "OLD": "gpu", "NEW": "example.com/gpu"})
 }
 
 // inventoried has three Nodes in a rack that an inventory names.
@@ -238,9 +238,9 @@ func inventoryIsStale(t *testing.T, n night, try func(facts)) {
 
 func labelIsMissing(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, policytest.Manifest("governance: {keys: [{key: tier, values: [gold], required: true}]}\n"))
-	n.Register(t, "lacking")
+	n.Register(t, "lacking-17")
 	n.until(t, "capture", `nodekeep_governance_violations{kind="required"}`, some)
-	try(facts{"NODE": "lacking"})
+	try(facts{"NODE": "lacking-17"})
 }
 
 // checking is a policy that verifies Nodes, and removes those that fail once.
@@ -342,11 +342,11 @@ func verifyMayNotLead(t *testing.T, n night, try func(facts)) {
 }
 
 func recordVanishes(t *testing.T, n night, try func(facts)) {
-	n.leaves(t, "watched", map[string]string{"rack": "r1"})
-	n.WaitRecorded(t, n.Register(t, "watched"), map[string]string{"rack": "r1"})
-	n.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", store.Name("watched"))
+	n.leaves(t, "watched-17", map[string]string{"rack": "r1"})
+	n.WaitRecorded(t, n.Register(t, "watched-17"), map[string]string{"rack": "r1"})
+	n.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", store.Name("watched-17"))
 	n.until(t, "capture", "nodekeep_capture_records_vanished_total", some)
-	try(facts{"NODE": "watched"})
+	try(facts{"NODE": "watched-17"})
 }
 
 func recordsAreKept(t *testing.T, n night, try func(facts)) {
@@ -371,11 +371,11 @@ func (n night) restartsCapture(t *testing.T, args ...string) {
 func deletionIsNotRecorded(t *testing.T, n night, try func(facts)) {
 	require.NoError(t, n.StopCapture())
 	allowed := n.deprived(t, "webhook", "", "configmaps", "create")
-	n.Register(t, "edited")
-	n.Label(t, "edited", map[string]string{"rack": "r1"})
-	n.DeleteNode(t, "edited")
+	n.Register(t, "edited-17")
+	n.Label(t, "edited-17", map[string]string{"rack": "r1"})
+	n.DeleteNode(t, "edited-17")
 	n.until(t, "webhook", `nodekeep_webhook_deletions_total{outcome="failed"}`, some)
-	try(facts{"NODE": "edited"})
+	try(facts{"NODE": "edited-17"})
 	allowed()
 	require.NoError(t, n.StartCapture(t.Context()))
 }
@@ -408,35 +408,44 @@ func inlineIsLost(t *testing.T, n night, try func(facts)) {
 	})
 }
 
-func clientsFight(t *testing.T, n night, try func(facts)) {
-	n.SetPolicy(t, withRules("{name: all, set: {tier: one}, precedence: rule}"))
-	n.Register(t, "fought")
-	ended, fights := make(chan struct{}), make(chan struct{})
+// fights has another client give a label of a Node these values in turn, until stop.
+func (n night) fights(t *testing.T, node, key string, values ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for {
-			select {
-			case <-fights:
-				return
-			case <-time.After(50 * time.Millisecond):
-				_, _ = n.Kubectl(context.WithoutCancel(t.Context()), "label", "--field-manager=kubectl-label", "--overwrite", "node", "fought", "tier=another")
-			}
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = n.Kubectl(ctx, "label", "--field-manager=another", "--overwrite", "node", node, key+"="+values[i%len(values)])
+			time.Sleep(50 * time.Millisecond)
 		}
 	}()
+	return func() { cancel(); <-ended }
+}
+
+func clientsFight(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, withRules("{name: all, set: {tier: one}, precedence: rule}"))
+	n.Register(t, "fought-17")
+	defer n.fights(t, "fought-17", "tier", "another")()
 	n.until(t, "capture", `nodekeep_rule_labels_total{change="drifted"}`, some)
 	n.until(t, "capture", "nodekeep_capture_items_paused", some)
-	try(facts{"NODE": "fought"})
-	close(fights)
-	<-ended
+	try(facts{"NODE": "fought-17"})
+}
+
+func labelFlaps(t *testing.T, n night, try func(facts)) {
+	n.Register(t, "flaps-17")
+	defer n.fights(t, "flaps-17", "rack", "r1", "r2")()
+	n.until(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`, some)
+	try(facts{"NODE": "flaps-17"})
 }
 
 func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, withRules(`{name: kernel, set: {kernel: "{node.kernel}"}}`))
-	node := harness.Registration("rebuilt")
+	node := harness.Registration("rebuilt-17")
 	node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
 	n.RegisterNode(t, node)
 	n.until(t, "capture", "nodekeep_rule_labels_invalid_total", some)
-	try(facts{"NODE": "rebuilt"})
+	try(facts{"NODE": "rebuilt-17"})
 }
 
 func devicesAreUnknown(t *testing.T, n night, try func(facts)) {
