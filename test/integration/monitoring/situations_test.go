@@ -135,7 +135,7 @@ var situations = []situation{
 	}},
 	{"records were changed while capture was down", recordsTakeLabels, []row{
 		{"NodekeepCorrectionsHeld", []shown{
-			{"nodekeep list", 0, []string{"~(?m)^NODE .* no *$"}}, // column CURRENT
+			{"nodekeep list", 0, []string{"~(?m)^NODE .*no: 1 to restore"}}, // column CURRENT
 			{"nodekeep diff NODE", 1, []string{"rack", "another", "mine"}},
 			{"nodekeep policy accept corrections", 0, []string{"accepted for an hour"}},
 			{"nodekeep emergency", 0, []string{"nodekeep-emergency"}},
