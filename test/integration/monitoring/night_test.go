@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -62,13 +63,13 @@ func (n night) afresh(t *testing.T) {
 	n.MustKubectl(t, "delete", "events", "-A", "--all", "--wait=false")
 	n.MustKubectl(t, "delete", "pods", "-n", verify.Namespace, "--all", "--grace-period=0", "--force", "--wait=false")
 	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, verify.LedgerMap, "--ignore-not-found")
-	maps := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	records := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.Eventually(t, func() bool { // capture still writes records of Nodes that were deleted
-		_ = maps.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
+		_ = records.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
 		time.Sleep(300 * time.Millisecond)
-		records, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
+		left, err := records.List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
 		nodes, nodesErr := n.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-		return err == nil && nodesErr == nil && len(records.Items)+len(nodes.Items) == 0
+		return err == nil && nodesErr == nil && len(left.Items)+len(nodes.Items) == 0
 	}, settles, 100*time.Millisecond)
 	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture", "nodekeep-verify"} {
 		log, err := os.Stat(n.Cluster.LogPath(process))
@@ -174,11 +175,11 @@ func (n night) hasLabels(t *testing.T, name string, want map[string]string) {
 	require.Eventually(t, func() bool { return harness.HasAll(n.Node(t, name).Labels, want) }, settles, 50*time.Millisecond, "Node %s must get %v", name, want)
 }
 
-// hasMap writes a ConfigMap next to nodekeep, whether it is there or not.
-func (n night) hasMap(t *testing.T, name string, data map[string]string) {
+// lists writes the document of inventory racks, whether it is there or not.
+func (n night) lists(t *testing.T, document string) {
 	t.Helper()
 	configMaps := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
-	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}
 	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
 		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
 		require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 // situation is a state of a cluster, with the alerts that it brings.
 type situation struct {
 	name string
-	// make brings the state about as it comes about, has its alerts tried, and ends it.
-	make   func(t *testing.T, n night, try func(facts))
+	// begin brings the state about as it comes about, has its alerts tried, and ends it.
+	begin  func(t *testing.T, n night, try func(facts))
 	alerts []row
 }
 
@@ -303,7 +303,7 @@ func TestEveryCommandOfAnAlertShowsWhatTheAlertIsAbout(t *testing.T) {
 			began := time.Now()
 			n.afresh(t)
 			tried := false
-			s.make(t, n, func(known facts) {
+			s.begin(t, n, func(known facts) {
 				tried = true
 				for _, r := range s.alerts {
 					n.tries(t, descriptions[r.alert], r.shows, known)

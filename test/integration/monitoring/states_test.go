@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/record"
@@ -201,7 +200,7 @@ func (n night) inventoried(t *testing.T) (move func(rack string)) {
 		for _, name := range names {
 			entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":%q}}`, name, rack))
 		}
-		n.hasMap(t, "racks", map[string]string{fetch.Key: `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`})
+		n.lists(t, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+strings.Join(entries, ",")+`]}`)
 	}
 	move("r7")
 	n.SetPolicy(t, policytest.Manifest("labels: {rules: [{name: rack, set: {example.com/rack: \"{inventory.racks.rack}\"}}]}\n"+
