@@ -105,7 +105,7 @@ var situations = []situation{
 		{"NodekeepPolicyBad", []shown{{"nodekeep doctor", 1, []string{"error (policy)", "spec.labels.keep[0]"}}}},
 	}},
 	{"the policy was deleted", policyIsDeleted, []row{
-		{"NodekeepPolicyBad", []shown{{"nodekeep doctor", 1, []string{"(policy)", "does not exist"}}}},
+		{"NodekeepPolicyBad", []shown{{"nodekeep doctor", 1, []string{"(policy)", "nodepolicy/default", "not exist"}}}},
 	}},
 	{"an emergency is declared", emergencyIsDeclared, []row{
 		{"NodekeepEmergency", []shown{
@@ -137,7 +137,7 @@ var situations = []situation{
 		{"NodekeepCorrectionsHeld", []shown{
 			{"nodekeep list", 0, []string{"~(?m)^NODE .*no: 1 to restore"}}, // column CURRENT
 			{"nodekeep diff NODE", 1, []string{"rack", "another", "mine"}},
-			{"nodekeep policy accept corrections", 0, []string{"accepted for an hour"}},
+			{"nodekeep policy accept corrections", 0, []string{"for an hour"}},
 			{"nodekeep emergency", 0, []string{"nodekeep-emergency"}},
 		}},
 	}},
@@ -145,7 +145,7 @@ var situations = []situation{
 		{"NodekeepRulesHeld", []shown{
 			{"nodekeep doctor", 1, []string{"(label-rules)", "HASH"}},
 			{"nodekeep policy accept <hash> --dry-run", 0, []string{"HASH", "on 3 of 3 Nodes"}},
-			{"nodekeep policy accept <hash>", 0, []string{"HASH", "accepted"}},
+			{"nodekeep policy accept <hash>", 0, []string{"HASH", "~(?i)accepted"}},
 		}},
 	}},
 	{"a label is being renamed, and a Node has both keys", migrationIsOpen, []row{
@@ -158,7 +158,7 @@ var situations = []situation{
 	{"an inventory moves every Node", inventoryIsHeld, []row{
 		{"NodekeepInventoryHeld", []shown{
 			{"nodekeep doctor", 1, []string{"(inventory)", "racks", "HASH", "3 of 3 Nodes"}},
-			{"nodekeep policy accept <hash>", 0, []string{"racks", "HASH", "accepted"}},
+			{"nodekeep policy accept <hash>", 0, []string{"racks", "~(?i)accepted"}},
 		}},
 	}},
 	{"an inventory was deleted", inventoryIsStale, []row{
