@@ -6,6 +6,9 @@
 //     label and value of a label that an expression names. That process is the webhook or capture, or kube-apiserver for the few series declared as
 //     its own.
 //   - A real API server with the Prometheus operator's CRDs accepts the objects that the chart makes of them. Their rules are those of the file.
+//   - Each alert that names commands has a situation: a real control plane with the alert's cause. Each command is typed there as an operator
+//     types it, and must show what the alert is about. The table is in situations_test.go, and what makes
+//     the states in states_test.go.
 //
 // testdata/crds holds these CRDs, as the module github.com/prometheus-operator/prometheus-operator v0.85.0 publishes them.
 //

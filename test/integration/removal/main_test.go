@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify/remove"
 )
@@ -36,30 +33,8 @@ func TestMain(m *testing.M) {
 		if err := nodekeep.WritePolicy(ctx, removingPolicy()); err != nil {
 			return err
 		}
-		return grantRemoval()
+		return nodekeep.GrantRemoval(ctx)
 	}))
-}
-
-// grantRemoval applies what the chart grants, and forbids, where profiles use every kind of removal.
-func grantRemoval() error {
-	var objects []string
-	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
-		if strings.Contains(document, "\n  name: nodekeep-verify-removal\n") || strings.Contains(document, "# the ledger of removals") {
-			objects = append(objects, document)
-		}
-	}
-	if len(objects) != 5 {
-		return fmt.Errorf("found %d objects, not a Role, a ClusterRole, a policy, and two bindings", len(objects))
-	}
-	file := filepath.Join(nodekeep.Cluster.Dir(), "removal.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(objects, "\n---\n")), 0o600); err != nil {
-		return err
-	}
-	out, err := nodekeep.Kubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-f", file)
-	if err != nil {
-		return fmt.Errorf("apply %s: %w: %s", file, err, out)
-	}
-	return nil
 }
 
 // shipped are clients of the ServiceAccount that removes Nodes.

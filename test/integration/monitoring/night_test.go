@@ -1,0 +1,205 @@
+package monitoring
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/inventory/fetch"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// night is an installation with which things go wrong.
+type night struct {
+	*harness.Installation
+	fault  *atomic.Bool     // all Nodes fail their checks; otherwise those whose names begin with broken
+	logged map[string]int64 // how long the logs were when the situation began, by process
+}
+
+// settles bounds each wait. Some things are looked at once a minute.
+const settles = 90 * time.Second
+
+// startNight starts a control plane with all three processes.
+func startNight(t *testing.T) night {
+	t.Helper()
+	installed, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
+	require.NoError(t, err)
+	n := night{installed, &atomic.Bool{}, map[string]int64{}}
+	n.TimeoutSeconds = harness.Patient
+	require.NoError(t, n.ReapplyVerify(t.Context()))
+	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.StartVerify(t.Context()))
+	n.RunWorkers(t, func(pod *corev1.Pod, task verify.Task) bool {
+		message, code := harness.WorkerReport(task.Checks, verify.Passed, ""), int32(0)
+		if n.fault.Load() || strings.HasPrefix(pod.Spec.NodeName, "broken") {
+			message, code = harness.WorkerReport(task.Checks, verify.Failed, verify.ReasonTimeout), 1
+		}
+		harness.SetEnded(pod, message, code)
+		return true
+	})
+	return n
+}
+
+// afresh deletes what the situation before has left: Nodes, records, reports, Events and what was removed.
+func (n night) afresh(t *testing.T) {
+	t.Helper()
+	n.SetPolicy(t, policytest.Manifest(""))
+	n.MustKubectl(t, "delete", "nodes", "--all", "--wait=false")
+	n.MustKubectl(t, "delete", "events", "-A", "--all", "--wait=false")
+	n.MustKubectl(t, "delete", "pods", "-n", verify.Namespace, "--all", "--grace-period=0", "--force", "--wait=false")
+	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, verify.LedgerMap, "--ignore-not-found")
+	records := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	require.Eventually(t, func() bool { // capture still writes records of Nodes that were deleted
+		_ = records.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
+		time.Sleep(300 * time.Millisecond)
+		left, err := records.List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
+		nodes, nodesErr := n.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		return err == nil && nodesErr == nil && len(left.Items)+len(nodes.Items) == 0
+	}, settles, 100*time.Millisecond)
+	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture", "nodekeep-verify"} {
+		log, err := os.Stat(n.Cluster.LogPath(process))
+		require.NoError(t, err)
+		n.logged[process] = log.Size()
+	}
+}
+
+// until waits for a series of a process.
+func (n night) until(t *testing.T, process, series string, is func(float64) bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return is(harness.Series(t, n.MetricsURL(process), series)) }, settles, 100*time.Millisecond,
+		"series %s of %s; its log is %s", series, process, n.Cluster.LogPath("nodekeep-"+process))
+}
+
+func some(value float64) bool { return value > 0 }
+
+// crashes writes what the kubelet says of a component whose process ends again and again. The result deletes it.
+func (n night) crashes(t *testing.T, component string) (end func()) {
+	t.Helper()
+	name := "nodekeep-" + component
+	deployment, err := n.Admin.AppsV1().Deployments(harness.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+	pod.Spec.PriorityClassName = ""
+	pods := n.Admin.CoreV1().Pods(harness.Namespace)
+	made, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	made.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: made.Spec.Containers[0].Name, Image: "i", ImageID: "i", RestartCount: 7,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+	}}}
+	_, err = pods.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	return func() {
+		require.NoError(t, pods.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	}
+}
+
+// deprived takes a verb from a component's Role, or its ClusterRole for Nodes. The result returns it.
+func (n night) deprived(t *testing.T, component, group, resource, verb string) (end func()) {
+	t.Helper()
+	name, ctx := "nodekeep-"+component, context.WithoutCancel(t.Context())
+	asked := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
+	without := func(rules []rbacv1.PolicyRule) (left []rbacv1.PolicyRule) {
+		for _, rule := range rules {
+			if slices.Contains(rule.Resources, resource) {
+				rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(has string) bool { return has == verb })
+				if len(rule.ResourceNames) > 0 {
+					asked.Name = rule.ResourceNames[0]
+				}
+			}
+			left = append(left, rule)
+		}
+		return left
+	}
+	change := func(rules []rbacv1.PolicyRule) (before []rbacv1.PolicyRule) {
+		if resource == "nodes" {
+			roles := n.Admin.RbacV1().ClusterRoles()
+			role, err := roles.Get(ctx, name, metav1.GetOptions{})
+			require.NoError(t, err)
+			before = role.Rules
+			if role.Rules = rules; rules == nil {
+				role.Rules = without(before)
+			}
+			_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			return before
+		}
+		asked.Namespace = harness.Namespace
+		roles := n.Admin.RbacV1().Roles(harness.Namespace)
+		role, err := roles.Get(ctx, name, metav1.GetOptions{})
+		require.NoError(t, err)
+		before = role.Rules
+		if role.Rules = rules; rules == nil {
+			role.Rules = without(before)
+		}
+		_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		return before
+	}
+	before := change(nil)
+	account := "system:serviceaccount:" + harness.Namespace + ":" + name
+	n.WaitRight(t, account, nil, asked, false)
+	return func() {
+		change(before)
+		n.WaitRight(t, account, nil, asked, true)
+	}
+}
+
+// joins registers a Node that is Ready, and as old as it must be for nodekeep to take it for one that should be open.
+func (n night) joins(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	node := harness.RegistrationWith(name, labels)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
+	n.RegisterNode(t, node)
+	n.Untaint(t, name, corev1.TaintNodeNotReady+":NoSchedule") // no lifecycle controller runs here
+}
+
+// hasLabels waits until a Node has labels.
+func (n night) hasLabels(t *testing.T, name string, want map[string]string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return harness.HasAll(n.Node(t, name).Labels, want) }, settles, 50*time.Millisecond, "Node %s must get %v", name, want)
+}
+
+// lists writes the document of inventory racks, whether it is there or not.
+func (n night) lists(t *testing.T, document string) {
+	t.Helper()
+	configMaps := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
+	wanted := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}
+	if _, err := configMaps.Update(t.Context(), wanted, metav1.UpdateOptions{}); err != nil {
+		_, err = configMaps.Create(t.Context(), wanted, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// writes replaces what the record of a Node is, as another client does.
+func (n night) writes(t *testing.T, node, record string) {
+	t.Helper()
+	patch := harness.MustJSON(t, map[string]any{"data": map[string]string{store.DataKey: record}})
+	_, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), store.Name(node), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "another"})
+	require.NoError(t, err)
+}
+
+// leaves registers a Node with labels, and deletes it: the record stays.
+func (n night) leaves(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	n.Register(t, name)
+	n.Label(t, name, maps.Clone(labels))
+	n.WaitRecorded(t, n.Node(t, name), labels)
+	n.DeleteNode(t, name)
+	n.WaitDeletionRecorded(t, name)
+}

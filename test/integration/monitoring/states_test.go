@@ -1,0 +1,455 @@
+package monitoring
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+func webhookIsDown(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.StopWebhook())
+	defer n.crashes(t, "webhook")()
+	n.Register(t, "bare")
+	try(facts{})
+	require.NoError(t, n.StartWebhook(t.Context()))
+}
+
+func captureIsDown(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.StopCapture())
+	require.NoError(t, n.StopWebhook()) // it would lift the gate
+	defer n.crashes(t, "capture")()
+	n.Register(t, "gated-17")
+	try(facts{"NODE": "gated-17"})
+	require.NoError(t, n.Start(t.Context()))
+}
+
+func captureMayNotLead(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.StopCapture())
+	allowed := n.deprived(t, "capture", "coordination.k8s.io", "leases", "update")
+	require.NoError(t, n.StartCapture(t.Context()))
+	n.until(t, "capture", "nodekeep_capture_leading", func(leads float64) bool { return leads == 0 })
+	try(facts{})
+	allowed()
+	n.until(t, "capture", "nodekeep_capture_leading", some)
+}
+
+func captureMayNotPatch(t *testing.T, n night, try func(facts)) {
+	n.until(t, "capture", "nodekeep_capture_leading", some)
+	allowed := n.deprived(t, "capture", "", "nodes", "patch")
+	require.NoError(t, n.StopWebhook()) // it would lift the gate
+	n.Register(t, "gated-17")
+	n.AgeNode(t, "gated-17", time.Hour)
+	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
+	try(facts{"NODE": "gated-17"})
+	allowed()
+	require.NoError(t, n.StartWebhook(t.Context()))
+}
+
+func recordIsTorn(t *testing.T, n night, try func(facts)) {
+	n.leaves(t, "torn-17", map[string]string{"rack": "r1"})
+	n.writes(t, "torn-17", "{torn")
+	for _, process := range []string{"webhook", "capture"} {
+		n.until(t, process, `nodekeep_store_records{state="unreadable"}`, some)
+	}
+	n.Register(t, "torn-17")
+	n.AgeNode(t, "torn-17", time.Hour)
+	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
+	try(facts{"NODE": "torn-17"})
+}
+
+// refusedLabel is one that only capture restores: the API server does not let kubelets have it.
+const refusedLabel = "node-role.kubernetes.io/refused"
+
+func labelIsRefused(t *testing.T, n night, try func(facts)) {
+	n.leaves(t, "refused-17", map[string]string{refusedLabel: ""})
+	n.Register(t, "probe")
+	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{refusedLabel: ""}}})
+	lift := n.Deny(t, "no-such-label", harness.Denial{
+		Operation: admissionregistrationv1.Update,
+		Unless:    "!has(object.metadata.labels) || !('" + refusedLabel + "' in object.metadata.labels)", Message: "denied by another team",
+	}, func() bool {
+		_, err := n.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), "probe", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	n.Register(t, "refused-17")
+	n.AgeNode(t, "refused-17", time.Hour)
+	n.until(t, "capture", "nodekeep_capture_labels_refused_total", some)
+	try(facts{"NODE": "refused-17"})
+	lift()
+}
+
+func policyIsBad(t *testing.T, n night, try func(facts)) {
+	n.ForcePolicy(t, policytest.Manifest("labels: {keep: [a b]}"))
+	n.until(t, "capture", "nodekeep_policy_good", func(good float64) bool { return good == 0 })
+	try(facts{})
+}
+
+func policyIsDeleted(t *testing.T, n night, try func(facts)) {
+	n.DeletePolicy(t)
+	n.until(t, "capture", "nodekeep_policy_good", func(good float64) bool { return good == 0 })
+	try(facts{})
+}
+
+func emergencyIsDeclared(t *testing.T, n night, try func(facts)) {
+	declared := n.Command(t, "", "", "emergency", "--yes", "--settle", "1s")
+	require.Zero(t, declared.Code, declared.ErrOut)
+	n.until(t, "capture", "nodekeep_policy_emergency", some)
+	try(facts{})
+	n.until(t, "capture", "nodekeep_policy_emergency", func(declared float64) bool { return declared == 0 })
+}
+
+func guardsAreDeleted(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.WithoutGuards(t.Context(), func() {
+		n.until(t, "capture", "nodekeep_capture_guard_policies_in_force", func(inForce float64) bool { return inForce == 0 })
+		try(facts{})
+	}))
+}
+
+func webhookHasNoCertificate(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.StopWebhook())
+	allowed := n.deprived(t, "webhook", "", "secrets", "update")
+	n.MustKubectl(t, "-n", harness.Namespace, "patch", "secret", "nodekeep-webhook-tls", "--type=merge", "-p", `{"data":null}`)
+	shortly, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	require.Error(t, n.StartWebhook(shortly), "it runs, and is not ready")
+	require.Contains(t, scraped(t, n.MetricsURL("webhook")).String(), "nodekeep_webhook_certificate_expiry_timestamp_seconds 0")
+	try(facts{})
+	require.NoError(t, n.StopWebhook())
+	allowed()
+	require.NoError(t, n.StartWebhook(t.Context()))
+}
+
+func recordsTakeLabels(t *testing.T, n night, try func(facts)) {
+	names := harness.Names("corrected", 3)
+	for _, name := range names {
+		n.leaves(t, name, map[string]string{"rack": "mine"})
+	}
+	require.NoError(t, n.StopCapture())
+	for _, name := range names {
+		nodes, err := n.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		version, err := record.ParseVersion(nodes.ResourceVersion)
+		require.NoError(t, err)
+		require.Equal(t, "mine", n.Register(t, name).Labels["rack"], "restored by the webhook")
+		changed := record.New(name, record.Object{UID: "another", Version: version}, map[string]string{"rack": "another"})
+		changed.Cluster = n.MustRecord(t, name).Cluster
+		body, err := store.Encode(changed)
+		require.NoError(t, err)
+		n.writes(t, name, string(body))
+		n.AgeNode(t, name, time.Hour)
+	}
+	require.NoError(t, n.StartCapture(t.Context()))
+	n.until(t, "capture", "nodekeep_corrections_held_nodes", func(held float64) bool { return held == 2 })
+	held := slices.IndexFunc(names, func(name string) bool { return n.Node(t, name).Labels["rack"] == "mine" })
+	require.GreaterOrEqual(t, held, 0)
+	try(facts{"NODE": names[held]})
+}
+
+func rulesAreHeld(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, withRules("{name: all, set: {tier: one}}"))
+	for _, name := range harness.Names("ruled", 3) {
+		n.Register(t, name)
+		n.hasLabels(t, name, map[string]string{"tier": "one"})
+	}
+	another := withRules("{name: all, set: {tier: two}}")
+	loaded, err := policy.Load([]byte(another), policy.DefaultGate)
+	require.NoError(t, err)
+	n.SetPolicy(t, another)
+	n.until(t, "capture", "nodekeep_rules_held_nodes", some)
+	try(facts{"HASH": loaded.RulesHash()})
+	for _, name := range harness.Names("ruled", 3) {
+		n.hasLabels(t, name, map[string]string{"tier": "two"}) // they were accepted
+	}
+}
+
+func migrationIsOpen(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, policytest.Manifest("labels: {migrations: [{from: gpu, to: example.com/gpu, phase: both}]}\n"))
+	n.Register(t, "renamed-17")
+	n.Label(t, "renamed-17", map[string]string{"gpu": "a"})
+	n.hasLabels(t, "renamed-17", map[string]string{"example.com/gpu": "a"})
+	n.Register(t, "double-17")
+	n.Label(t, "double-17", map[string]string{"gpu": "a", "example.com/gpu": "b"})
+	try(facts{"NODE": "double-17", "OLD": "gpu", "NEW": "example.com/gpu"})
+}
+
+// inventoried has three Nodes in a rack that an inventory names.
+func (n night) inventoried(t *testing.T) (move func(rack string)) {
+	t.Helper()
+	names := harness.Names("racked", 3)
+	move = func(rack string) {
+		t.Helper()
+		var entries []string
+		for _, name := range names {
+			entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":%q}}`, name, rack))
+		}
+		n.lists(t, `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[`+strings.Join(entries, ",")+`]}`)
+	}
+	move("r7")
+	n.SetPolicy(t, policytest.Manifest("labels: {rules: [{name: rack, set: {example.com/rack: \"{inventory.racks.rack}\"}}]}\n"+
+		"inventory: [{name: racks, configMap: racks, interval: 1s, staleAfter: 2s, attributes: [rack]}]\n"))
+	for _, name := range names {
+		n.Register(t, name)
+		n.hasLabels(t, name, map[string]string{"example.com/rack": "r7"})
+	}
+	return move
+}
+
+func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
+	n.inventoried(t)("r8")
+	n.until(t, "capture", "nodekeep_inventory_held_nodes", some)
+	var note capture.InventoryNote
+	require.Eventually(t, func() bool {
+		found, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
+		require.NoError(t, err)
+		note, _ = capture.InventoryNoteOf(found, "racks")
+		return note.Held != ""
+	}, settles, 100*time.Millisecond)
+	try(facts{"HASH": note.Held})
+	for _, name := range harness.Names("racked", 3) {
+		n.hasLabels(t, name, map[string]string{"example.com/rack": "r8"}) // it was accepted
+	}
+}
+
+func inventoryIsStale(t *testing.T, n night, try func(facts)) {
+	n.inventoried(t)
+	n.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", "racks")
+	n.until(t, "capture", "nodekeep_inventory_stale", some)
+	try(facts{})
+}
+
+func labelIsMissing(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, policytest.Manifest("governance: {keys: [{key: tier, values: [gold], required: true}]}\n"))
+	n.Register(t, "lacking-17")
+	n.until(t, "capture", `nodekeep_governance_violations{kind="required"}`, some)
+	try(facts{"NODE": "lacking-17"})
+}
+
+// checking is a policy that verifies Nodes, and removes those that fail once.
+func checking(stopAbove string) string {
+	return policytest.Manifest(`verify:
+  start: {perSecond: 50}
+  limits: {stopAbove: ` + stopAbove + `}
+  profiles:
+  - name: gpu
+    nodeSelector: pool=gpu
+    checks: [{name: dns, dns: {names: [kubernetes.default.svc]}}]
+    attempts: {max: 1, backoff: 1s, maxBackoff: 1s}
+    deadline: 1m
+    onFailure: node
+`)
+}
+
+// checks has Nodes of the profile: two that are verified, and others.
+func (n night) checks(t *testing.T, stopAbove string, others ...string) {
+	t.Helper()
+	n.SetPolicy(t, checking(stopAbove))
+	for _, name := range []string{"verified-first", "verified-0"} { // the very first Node is verified without dns, which no cluster without Nodes answers
+		n.joins(t, name, map[string]string{"pool": "gpu"})
+		require.Eventually(t, func() bool { return len(n.Node(t, name).Spec.Taints) == 0 }, settles, 50*time.Millisecond)
+	}
+	for _, name := range others {
+		n.joins(t, name, map[string]string{"pool": "gpu"})
+	}
+}
+
+func (n night) brakes(t *testing.T, reason verify.BrakeReason) {
+	t.Helper()
+	n.until(t, "verify", fmt.Sprintf("nodekeep_verify_brake_open{reason=%q}", reason), some)
+}
+
+func nodesFail(t *testing.T, n night, try func(facts)) {
+	n.checks(t, "100%", "broken-0")
+	n.AgeNode(t, "broken-0", 50*time.Second) // of the minute that it has
+	n.brakes(t, verify.BrakeLedger)          // the rights that removals need are not granted
+	n.until(t, "verify", "nodekeep_verify_overdue_nodes", some)
+	n.until(t, "verify", `nodekeep_verify_results_total{outcome="failed"}`, some)
+	try(facts{"NODE": "broken-0"})
+}
+
+func podHoldsRemoval(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.GrantRemoval(t.Context()))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // no controller makes it here
+	_, err := n.Admin.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{})
+	require.True(t, err == nil || apierrors.IsAlreadyExists(err), err)
+	pods := n.Admin.CoreV1().Pods("default")
+	_, err = pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "workload"}, Spec: corev1.PodSpec{NodeName: "broken-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	n.checks(t, "100%", "broken-1")
+	n.brakes(t, verify.BrakePods)
+	try(facts{"NODE": "broken-1"})
+	require.NoError(t, pods.Delete(t.Context(), "workload", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+}
+
+func tooManyFail(t *testing.T, n night, try func(facts)) {
+	n.checks(t, "20%", "broken-2")
+	n.brakes(t, verify.BrakeTooMany)
+	try(facts{"NODE": "broken-2"})
+}
+
+func nodeIsRemoved(t *testing.T, n night, try func(facts)) {
+	n.checks(t, "100%", "broken-3")
+	n.until(t, "verify", `nodekeep_verify_removals_total{outcome="removed"}`, some)
+	try(facts{"NODE": "broken-3"})
+}
+
+func failureIsShared(t *testing.T, n night, try func(facts)) {
+	n.checks(t, "100%")
+	n.fault.Store(true)
+	defer n.fault.Store(false)
+	n.joins(t, "new-0", map[string]string{"pool": "gpu"})
+	n.until(t, "verify", `nodekeep_verify_shared_failure{profile="gpu"}`, some)
+	try(facts{"NODE": "new-0"})
+}
+
+func verifyIsDown(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, checking("100%"))
+	require.NoError(t, n.StopVerify())
+	defer n.crashes(t, "verify")()
+	n.joins(t, "new-1", map[string]string{"pool": "gpu"})
+	try(facts{"NODE": "new-1"})
+	require.NoError(t, n.StartVerify(t.Context()))
+}
+
+func verifyMayNotLead(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, checking("100%"))
+	require.NoError(t, n.StopVerify())
+	allowed := n.deprived(t, "verify", "coordination.k8s.io", "leases", "update")
+	require.NoError(t, n.StartVerify(t.Context()))
+	n.joins(t, "new-2", map[string]string{"pool": "gpu"})
+	try(facts{"NODE": "new-2"})
+	allowed()
+}
+
+func recordVanishes(t *testing.T, n night, try func(facts)) {
+	n.leaves(t, "watched-17", map[string]string{"rack": "r1"})
+	n.WaitRecorded(t, n.Register(t, "watched-17"), map[string]string{"rack": "r1"})
+	n.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", store.Name("watched-17"))
+	n.until(t, "capture", "nodekeep_capture_records_vanished_total", some)
+	try(facts{"NODE": "watched-17"})
+}
+
+func recordsAreKept(t *testing.T, n night, try func(facts)) {
+	n.leaves(t, "long-ago", map[string]string{"rack": "r1"})
+	n.AgeRecord(t, "long-ago", 365*24*time.Hour)
+	allowed := n.deprived(t, "capture", "", "configmaps", "delete")
+	n.restartsCapture(t, "--retention-sweep", "1s", "--retention-fraction", "1")
+	n.until(t, "capture", `nodekeep_capture_records_collected_total{outcome="failed"}`, some)
+	try(facts{})
+	allowed()
+	n.restartsCapture(t)
+}
+
+// restartsCapture restarts capture with arguments.
+func (n night) restartsCapture(t *testing.T, args ...string) {
+	t.Helper()
+	require.NoError(t, n.StopCapture())
+	n.CaptureArgs = args
+	require.NoError(t, n.StartCapture(t.Context()))
+}
+
+func deletionIsNotRecorded(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.StopCapture())
+	allowed := n.deprived(t, "webhook", "", "configmaps", "create")
+	n.Register(t, "edited-17")
+	n.Label(t, "edited-17", map[string]string{"rack": "r1"})
+	n.DeleteNode(t, "edited-17")
+	n.until(t, "webhook", `nodekeep_webhook_deletions_total{outcome="failed"}`, some)
+	try(facts{"NODE": "edited-17"})
+	allowed()
+	require.NoError(t, n.StartCapture(t.Context()))
+}
+
+func webhookIsNotReady(t *testing.T, n night, try func(facts)) {
+	require.NoError(t, n.StopWebhook())
+	toList := n.deprived(t, "webhook", "", "configmaps", "list")
+	toWatch := n.deprived(t, "webhook", "", "configmaps", "watch")
+	shortly, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	require.Error(t, n.StartWebhook(shortly), "it runs, and is not ready")
+	n.Register(t, "sent-back")
+	n.until(t, "webhook", `nodekeep_webhook_reviews_total{outcome="not_ready"}`, some)
+	try(facts{})
+	require.NoError(t, n.StopWebhook())
+	toWatch()
+	toList()
+	require.NoError(t, n.StartWebhook(t.Context()))
+}
+
+func inlineIsLost(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, policytest.Manifest("labels: {protected: inline}\n"))
+	n.WithInline(t, func() {
+		n.until(t, "webhook", "nodekeep_webhook_inline_proved", some)
+		require.NoError(t, n.StopWebhook()) // it proves it at its start, and every ten minutes
+		require.NoError(t, n.Reapply(t.Context()))
+		require.NoError(t, n.StartWebhook(t.Context()))
+		n.until(t, "webhook", "nodekeep_webhook_inline_proved", func(proved float64) bool { return proved == 0 })
+		try(facts{})
+	})
+}
+
+// fights has another client give a label of a Node these values in turn, until stop.
+func (n night) fights(t *testing.T, node, key string, values ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = n.Kubectl(ctx, "label", "--field-manager=another", "--overwrite", "node", node, key+"="+values[i%len(values)])
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func clientsFight(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, withRules("{name: all, set: {tier: one}, precedence: rule}"))
+	n.Register(t, "fought-17")
+	defer n.fights(t, "fought-17", "tier", "another")()
+	n.until(t, "capture", `nodekeep_rule_labels_total{change="drifted"}`, some)
+	n.until(t, "capture", "nodekeep_capture_items_paused", some)
+	try(facts{"NODE": "fought-17"})
+}
+
+func labelFlaps(t *testing.T, n night, try func(facts)) {
+	n.Register(t, "flaps-17")
+	defer n.fights(t, "flaps-17", "rack", "r1", "r2")()
+	n.until(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`, some)
+	try(facts{"NODE": "flaps-17"})
+}
+
+func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, withRules(`{name: kernel, set: {kernel: "{node.kernel}"}}`))
+	node := harness.Registration("rebuilt-17")
+	node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
+	n.RegisterNode(t, node)
+	n.until(t, "capture", "nodekeep_rule_labels_invalid_total", some)
+	try(facts{"NODE": "rebuilt-17"})
+}
+
+func devicesAreUnknown(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}, set: {gpu: h100}}`))
+	n.Register(t, "with-devices")
+	n.until(t, "capture", "nodekeep_rules_devices_unknown", some)
+	try(facts{})
+}
