@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -122,22 +121,9 @@ func changeEach[T, R any](ctx context.Context, items []T, do func(T) (R, error),
 	return group.Wait()
 }
 
-// overtaken reports whether a write failed because its object has changed. The object may have a newer state (409) or be deleted. It may also be
-// replaced by another of its name (422: its uid cannot be changed).
+// overtaken reports whether a write failed because its object has changed or is deleted.
 func overtaken(err error) bool {
-	if errors.Is(err, store.ErrConflict) || apierrors.IsConflict(err) || store.SaysGone(err) {
-		return true
-	}
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Type == metav1.CauseTypeFieldValueInvalid && cause.Field == "metadata.uid" {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, store.ErrConflict) || store.SaysGone(err) || store.SaysChanged(err)
 }
 
 // ask asks on stderr and reads one line of stdin. Any answer but "y" or "yes", the end of stdin included, means no: errNo.

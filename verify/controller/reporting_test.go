@@ -62,6 +62,7 @@ func TestAnOpenNodeIsCheckedAndItsConditionKeptCurrent(t *testing.T) {
 	again := conditionOf(b.node("n1"))
 	assert.Equal(t, first.LastTransitionTime, again.LastTransitionTime, "the status is the same")
 
+	b.waitFor("its worker Pods go", func() bool { return len(b.podList()) == 0 }) // one that did not start would wait for an hour
 	b.say("n1", refuses)
 	b.pass(time.Hour)
 	c.EnqueueAll()
@@ -74,7 +75,7 @@ func TestAnOpenNodeIsCheckedAndItsConditionKeptCurrent(t *testing.T) {
 	assert.InDelta(t, 2, series(t, newStandingCollector(c), "nodekeep_verify_nodes", "all", string(verify.StateOpen)), 0)
 	_, err := b.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), verify.ReportName("n1"), metav1.GetOptions{})
 	require.NoError(t, err, "its report is kept")
-	assert.Contains(t, b.told(VerificationFailed), "required check failed")
+	assert.Contains(t, b.told("required check failed"), VerificationFailed)
 	b.waitFor("it is tried on", func() bool { b.pass(time.Second); c.queue.Add("n1"); return b.progress("n1").Failed >= 3 })
 	assert.Equal(t, failed.LastTransitionTime, conditionOf(b.node("n1")).LastTransitionTime, "other tools count from here")
 

@@ -32,7 +32,7 @@ type night struct {
 }
 
 // settles bounds each wait. Some things are looked at once a minute.
-const settles = 90 * time.Second
+const settles = harness.Settles
 
 // startNight starts a control plane with all three processes.
 func startNight(t *testing.T) night {

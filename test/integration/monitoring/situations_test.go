@@ -337,13 +337,10 @@ func (n night) tries(t *testing.T, a alert, shows []shown, known facts) {
 	}
 }
 
-// follows is how long a command may show what was so a moment ago.
-const follows = 70 * time.Second
-
-// shows types a command until it shows what it should. One that changes something is typed once.
+// shows types a command until it shows what it should: a command may show what was so a moment ago. One that changes something is typed once.
 func (n night) shows(t *testing.T, alert, line string, want shown, known facts) (answer harness.Answer) {
 	t.Helper()
-	for end := time.Now().Add(follows); ; time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(settles); ; time.Sleep(500 * time.Millisecond) {
 		answer = n.Shell(t, "", "", line)
 		lacks := slices.DeleteFunc(slices.Clone(want.says), func(says string) bool {
 			if pattern, is := strings.CutPrefix(known.in(says), "~"); is {
