@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/manifests"
@@ -45,6 +43,7 @@ type emergency struct {
 	stopping
 	end      string        // the command that ends it
 	patience time.Duration // how long it waits until new Nodes are no longer gated, or are gated again
+	closed   []string      // the Nodes that nodekeep kept closed when the plan was made
 }
 
 func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -70,8 +69,8 @@ The API server cannot see an emergency if capture's account may do everything in
 of an older nodekeep. Then the command deletes the objects that gate, and says so. It does that, too, if new Nodes are
 still gated after 45 seconds. A helm upgrade creates them again.
 
-With --end it ends the emergency, and waits up to 45 seconds until new Nodes are gated again. Its plan says which Nodes
-are closed, which are checked again, and which stay open though they were not verified.`,
+With --end it ends the emergency, and waits up to 45 seconds until nodekeep acts on new Nodes again. Its plan says
+which Nodes are closed, which are checked again, and which stay open though they were not verified.`,
 		Example: `
 			# What it would do
 			nodekeep emergency --dry-run
@@ -251,13 +250,17 @@ func (e *emergency) everything(ctx context.Context) (bool, error) {
 }
 
 // keys are those of [stopping.verificationKeys], or the default one where the policy cannot be read.
-func (e *emergency) keys(ctx context.Context) []string {
-	keys, err := e.verificationKeys(ctx)
+func (e *emergency) keys(ctx context.Context) (keys []string, unknown error) {
+	if keys, unknown = e.verificationKeys(ctx); unknown != nil {
+		return []string{verify.Taint}, unknown
+	}
+	return keys, nil
+}
+
+func (e *emergency) sayKeysUnknown(err error) {
 	if err != nil {
 		e.say("The policy is not known, so only taints with the key %s are removed: %v", verify.Taint, err)
-		return []string{verify.Taint}
 	}
-	return keys
 }
 
 // plan shows what a declaration would do now.
@@ -272,9 +275,12 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	if plan.Gated, err = e.needing(ctx, e.gates(time.Time{})); err != nil {
 		return view.Document{}, false, err
 	}
-	if plan.Unverified, err = e.needing(ctx, verificationTaints(e.keys(ctx))); err != nil {
+	keys, unknown := e.keys(ctx)
+	e.sayKeysUnknown(unknown)
+	if plan.Unverified, err = e.needing(ctx, verificationTaints(keys)); err != nil {
 		return view.Document{}, false, err
 	}
+	e.closed = sets.List(sets.New(plan.Gated...).Insert(plan.Unverified...))
 	plan.Objects = e.toCreate(ctx)
 	if plan.Ignored != "" {
 		deleted, err := e.planned(ctx, e.gating())
@@ -308,19 +314,17 @@ func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
 
 // declare stops nodekeep from closing Nodes, and opens those that are closed.
 func (e *emergency) declare(ctx context.Context) error {
-	keys := e.keys(ctx)
-	closed, err := e.needing(ctx, e.closed(keys)) // capture and verify may open them first
-	e.sayUnknown("Which Nodes nodekeep kept closed", err)
-	counted := err == nil
-	errs := []error{e.createObjects(ctx)}
+	errs := []error{e.createObjects(ctx)} // first: it is what matters
+	keys, unknown := e.keys(ctx)
 	stopped, err := e.stop(ctx)
 	errs = append(errs, err, e.freeAll(ctx, e.gates(stopped)), e.freeAll(ctx, verificationTaints(keys)))
-	opened, err := e.opened(ctx, closed, keys)
+	opened, err := e.opened(ctx, keys, unknown == nil)
 	errs = append(errs, err)
-	if err == nil && counted {
+	if err == nil {
 		for _, line := range opened.Lines() {
 			_ = e.done("%s", line)
 		}
+		errs = append(errs, opened.Err())
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("not all could be done. Correct the cause, and run it again:\n%w", err)
@@ -328,22 +332,14 @@ func (e *emergency) declare(ctx context.Context) error {
 	return e.done("the emergency is declared: nodekeep closes no Node until it is ended. To end it: %s", e.end)
 }
 
-// closed are the Nodes that nodekeep keeps closed.
-func (e *emergency) closed(keys []string) freeing {
-	return freeing{needed: func(node *corev1.Node) (none capture.Change, closed bool) {
-		return none, e.gate.On(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0
-	}}
-}
-
-// opened is what has become of Nodes that were closed.
-func (e *emergency) opened(ctx context.Context, were, keys []string) (view.Opened, error) {
-	opened, closed := view.NewOpened(were), e.closed(keys)
+// opened is what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
+func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view.Opened, error) {
+	opened := view.NewOpened(e.closed, known)
 	for node, err := range e.allNodes(ctx) {
 		if err != nil {
 			return view.Opened{}, fmt.Errorf("list nodes: %w", err)
 		}
-		_, still := closed.needed(node)
-		opened.See(node, still)
+		opened.See(node, e.gate.On(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0)
 	}
 	return opened, nil
 }
@@ -511,7 +507,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	return nil
 }
 
-// unproved is why it is not proved that new Nodes are gated again; empty: it is proved.
+// unproved is why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unproved(ctx context.Context) string {
 	waiting, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()

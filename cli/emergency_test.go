@@ -156,7 +156,13 @@ func TestADeclarationSaysWhichNodesWereClosedAndWhatKeepsPodsOffThemNow(t *testi
 		})
 		return e, out
 	}
-	e, out := nodes(false)
+	planned := func(frozen bool) (*emergency, *bytes.Buffer) {
+		e, out := nodes(frozen)
+		_, _, err := e.plan(t.Context())
+		require.NoError(t, err)
+		return e, out
+	}
+	e, out := planned(false)
 	require.NoError(t, e.declare(t.Context()))
 	assert.Contains(t, out.String(), `new Nodes are no longer gated
 closed by nodekeep before: 2 (cordoned, gated). None of them is closed by nodekeep now
@@ -164,9 +170,9 @@ kept from all or some Pods by something else: 1 (cordoned: cordoned)
 the emergency is declared: nodekeep closes no Node until it is ended. To end it: nodekeep emergency --end
 `)
 
-	e, out = nodes(true)
+	e, out = planned(true)
 	require.ErrorContains(t, e.declare(t.Context()), "not all could be done. Correct the cause, and run it again:\n1 Node behind the gate still")
-	assert.Contains(t, out.String(), "closed by nodekeep before: 2 (cordoned, gated)\nstill behind the gate or a verification taint: 1 (gated); run it again\n")
+	assert.Contains(t, out.String(), "closed by nodekeep before: 2 (cordoned, gated)\nbehind the gate or a verification taint now: 1 (gated); run it again\n")
 	assert.NotContains(t, out.String(), "the emergency is declared")
 }
 
@@ -214,9 +220,9 @@ func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *te
 		refused bool
 		says    string
 	}{
-		"each dry run is gated":            {gates: true, says: "the emergency is ended: new Nodes are gated again, and verified as the policy says\n"},
-		"no dry run is gated":              {says: "the emergency is ended. It is not proved yet that new Nodes are gated again: not every dry run was gated within 1s\n"},
-		"the API server allows no dry run": {refused: true, says: "the emergency is ended. It is not proved yet that new Nodes are gated again: the API server refuses a dry run ("},
+		"each dry run is gated":            {gates: true, says: "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says\n"},
+		"no dry run is gated":              {says: "the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: not every dry run was gated within 1s\n"},
+		"the API server allows no dry run": {refused: true, says: "the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: the API server refuses a dry run ("},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, client, out := emergencyOn(t, gateCalls(true),
@@ -238,7 +244,7 @@ func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *te
 			require.NoError(t, e.finish(t.Context()))
 			assert.Contains(t, out.String(), test.says)
 			assert.Contains(t, out.String(), "\nto see whether all is well: nodekeep doctor\n")
-			assert.Equal(t, test.gates, strings.Contains(out.String(), "gated again, and verified"))
+			assert.Equal(t, test.gates, strings.Contains(out.String(), "acts on new Nodes again, and verifies"))
 		})
 	}
 }

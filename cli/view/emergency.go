@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -88,13 +89,14 @@ type EmergencyEnd struct {
 // Opened is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
 type Opened struct {
 	were    map[string]bool
+	known   bool     // all taints of nodekeep are known
 	closed  []string // that nodekeep keeps closed now
 	limited []string // those of them that do not take all Pods for another reason, with the reason
 }
 
-// NewOpened begins with the names of the Nodes that were closed.
-func NewOpened(were []string) Opened {
-	o := Opened{were: map[string]bool{}}
+// NewOpened begins with the names of the Nodes that were closed. Known says that all taints are known by which nodekeep closes Nodes.
+func NewOpened(were []string, known bool) Opened {
+	o := Opened{were: map[string]bool{}, known: known}
 	for _, name := range were {
 		o.were[name] = true
 	}
@@ -128,17 +130,29 @@ func limits(node *corev1.Node) string {
 // Lines say it to operators.
 func (o Opened) Lines() (lines []string) {
 	were := firstOf(slices.Sorted(maps.Keys(o.were)), "")
-	if len(o.were) > 0 && len(o.closed) == 0 {
+	if o.known && len(o.were) > 0 && len(o.closed) == 0 {
 		were += ". None of them is closed by nodekeep now"
 	}
 	lines = append(lines, "closed by nodekeep before: "+were)
 	if len(o.closed) > 0 {
-		lines = append(lines, "still behind the gate or a verification taint: "+firstOf(o.closed, "; run it again"))
+		lines = append(lines, "behind the gate or a verification taint now: "+firstOf(o.closed, "; run it again"))
+	}
+	by := "by something else"
+	if !o.known {
+		by = "by what may be nodekeep's, since the policy is not known"
 	}
 	if len(o.limited) > 0 {
-		lines = append(lines, "kept from all or some Pods by something else: "+firstOf(o.limited, ""))
+		lines = append(lines, "kept from all or some Pods "+by+": "+firstOf(o.limited, ""))
 	}
 	return lines
+}
+
+// Err is not nil if nodekeep keeps a Node closed.
+func (o Opened) Err() error {
+	if len(o.closed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nodekeep keeps %s closed", Counted(len(o.closed), "Node"))
 }
 
 // Reopened are the Nodes that the end of an emergency concerns.
@@ -251,7 +265,7 @@ func NotThere(missing []string) string {
 type Ended struct {
 	None     bool     // no emergency was declared
 	Missing  []string // objects that gate, and that do not exist
-	Unproved string   // why it is not proved that new Nodes are gated again; empty: it is
+	Unproved string   // why it is not proved that nodekeep acts on new Nodes again; empty: it is
 	Nodes    Reopened
 	Check    string // the command that checks Nodes
 	Doctor   string // the command that looks at all
@@ -265,9 +279,9 @@ func (e Ended) Lines() (lines []string) {
 	case len(e.Missing) > 0:
 		lines = append(lines, "the emergency is ended")
 	case e.Unproved != "":
-		lines = append(lines, "the emergency is ended. It is not proved yet that new Nodes are gated again: "+e.Unproved)
+		lines = append(lines, "the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: "+e.Unproved)
 	default:
-		lines = append(lines, "the emergency is ended: new Nodes are gated again, and verified as the policy says")
+		lines = append(lines, "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says")
 	}
 	if len(e.Missing) > 0 {
 		lines = append(lines, "not there: "+NotThere(e.Missing))

@@ -119,24 +119,29 @@ func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
 	prefers := corev1.Taint{Key: "spot", Effect: corev1.TaintEffectPreferNoSchedule}
 	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	for name, one := range map[string]struct {
-		were   []string
-		nodes  []*corev1.Node
-		closed string // the Node that is closed still
-		want   []string
+		were    []string
+		nodes   []*corev1.Node
+		closed  string // the Node that is closed still
+		unknown bool
+		want    []string
 	}{
-		"no Node was closed":                      {nodes: []*corev1.Node{node("a", true)}, want: []string{"closed by nodekeep before: none"}},
-		"all are open":                            {were: []string{"b", "a"}, nodes: []*corev1.Node{node("a", false, prefers), node("b", false)}, want: []string{"closed by nodekeep before: 2 (a, b). None of them is closed by nodekeep now"}},
-		"one was deleted meanwhile":               {were: []string{"a"}, want: []string{"closed by nodekeep before: 1 (a). None of them is closed by nodekeep now"}},
-		"one is closed still":                     {were: []string{"a", "b"}, closed: "a", nodes: []*corev1.Node{node("a", true), node("b", false)}, want: []string{"closed by nodekeep before: 2 (a, b)", "still behind the gate or a verification taint: 1 (a); run it again"}},
-		"one that came meanwhile is closed":       {closed: "a", nodes: []*corev1.Node{node("a", false)}, want: []string{"closed by nodekeep before: none", "still behind the gate or a verification taint: 1 (a); run it again"}},
+		"no Node was closed":                {nodes: []*corev1.Node{node("a", true)}, want: []string{"closed by nodekeep before: none"}},
+		"all are open":                      {were: []string{"b", "a"}, nodes: []*corev1.Node{node("a", false, prefers), node("b", false)}, want: []string{"closed by nodekeep before: 2 (a, b). None of them is closed by nodekeep now"}},
+		"one was deleted meanwhile":         {were: []string{"a"}, want: []string{"closed by nodekeep before: 1 (a). None of them is closed by nodekeep now"}},
+		"one is closed still":               {were: []string{"a", "b"}, closed: "a", nodes: []*corev1.Node{node("a", true), node("b", false)}, want: []string{"closed by nodekeep before: 2 (a, b)", "behind the gate or a verification taint now: 1 (a); run it again"}},
+		"one that came meanwhile is closed": {closed: "a", nodes: []*corev1.Node{node("a", false)}, want: []string{"closed by nodekeep before: none", "behind the gate or a verification taint now: 1 (a); run it again"}},
+		"a profile's own taint, and the policy is not known": {were: []string{"a"}, unknown: true, nodes: []*corev1.Node{node("a", false, tenant)}, want: []string{
+			"closed by nodekeep before: 1 (a)", "kept from all or some Pods by what may be nodekeep's, since the policy is not known: 1 (a: taint tenant=blue:NoExecute)",
+		}},
 		"other clients keep Pods off one of them": {were: []string{"a"}, nodes: []*corev1.Node{node("a", true, cordon, tenant), node("b", true)}, want: []string{"closed by nodekeep before: 1 (a). None of them is closed by nodekeep now", "kept from all or some Pods by something else: 1 (a: cordoned, taint tenant=blue:NoExecute)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened := NewOpened(one.were)
+			opened := NewOpened(one.were, !one.unknown)
 			for _, node := range one.nodes {
 				opened.See(node, node.Name == one.closed)
 			}
 			assert.Equal(t, one.want, opened.Lines())
+			assert.Equal(t, one.closed != "", opened.Err() != nil, "a Node that stays closed is no success")
 		})
 	}
 }
@@ -144,11 +149,11 @@ func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
 func TestTheEndOfAnEmergencyNamesTheNodesThatStayOpenAndTheNextStep(t *testing.T) {
 	ended := Ended{Nodes: Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all", Doctor: "nodekeep doctor"}
 	assert.Equal(t, []string{
-		"the emergency is ended: new Nodes are gated again, and verified as the policy says",
+		"the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says",
 		"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
 		"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
 		"to see whether all is well: nodekeep doctor",
 	}, ended.Lines())
 	ended = Ended{Unproved: "x", Doctor: "nodekeep doctor"}
-	assert.Equal(t, []string{"the emergency is ended. It is not proved yet that new Nodes are gated again: x", "to see whether all is well: nodekeep doctor"}, ended.Lines())
+	assert.Equal(t, []string{"the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: x", "to see whether all is well: nodekeep doctor"}, ended.Lines())
 }

@@ -149,6 +149,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 	if cause, sentence, ok := of.Told(); ok && next.Acts() {
 		v.Cause, v.Why = cause, sentence
 	}
+	starts = starts && v.Cause == next.Why.Cause // else it waits for what Why names
 	if at := tried.Next(profile, now); v.MaxAttempts > 0 && v.Worker == "" && (starts || !next.Acts() && tried.Tried() && at.After(now)) {
 		v.Next = at.UTC()
 	}

@@ -306,21 +306,28 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 		node.Status.Conditions[0].Status = corev1.ConditionFalse
 		return node
 	}
+	waits := func(node *corev1.Node) *corev1.Node { // as the controller shows
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+			Type: verify.Condition, Status: corev1.ConditionFalse, Reason: string(verify.CauseDaemonSet), Message: "no Pod of DaemonSet kube-system/cni is Ready",
+		})
+		return node
+	}
 	for name, one := range map[string]struct {
 		node        *corev1.Node
 		worker      *corev1.Pod
 		check, next any
 	}{
-		"not tried yet":            {nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, "-", "due"},
-		"not tried, not Ready":     {notReady(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule")), nil, "-", "-"},
-		"tried, due and not Ready": {notReady(tried(1, time.Hour)), nil, "api", "-"},
-		"the worker Pod of before": {tried(2, time.Second), worker(corev1.ContainerState{}), "api", "in 19s"},
-		"after the first attempt":  {tried(1, time.Second), nil, "api", "in 9s"},
-		"the pause doubles":        {tried(2, time.Second), nil, "api", "in 19s"},
-		"a stuck Node: maxBackoff": {tried(5, time.Second), nil, "api", "in 4m59s"},
-		"the pause is over":        {tried(5, time.Hour), nil, "api", "due"},
-		"the next attempt is on":   {tried(2, time.Hour), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), "api", "-"},
-		"an open Node that passed": {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},
+		"not tried yet":                        {nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, "-", "due"},
+		"not tried, not Ready":                 {notReady(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule")), nil, "-", "-"},
+		"tried, due and not Ready":             {notReady(tried(1, time.Hour)), nil, "api", "-"},
+		"tried, and a DaemonSet is waited for": {waits(tried(5, time.Hour)), nil, "api", "-"},
+		"the worker Pod of before":             {tried(2, time.Second), worker(corev1.ContainerState{}), "api", "in 19s"},
+		"after the first attempt":              {tried(1, time.Second), nil, "api", "in 9s"},
+		"the pause doubles":                    {tried(2, time.Second), nil, "api", "in 19s"},
+		"a stuck Node: maxBackoff":             {tried(5, time.Second), nil, "api", "in 4m59s"},
+		"the pause is over":                    {tried(5, time.Hour), nil, "api", "due"},
+		"the next attempt is on":               {tried(2, time.Hour), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), "api", "-"},
+		"an open Node that passed":             {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := VerificationOf(one.node, one.worker, nil, p, noon)

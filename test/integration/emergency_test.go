@@ -124,7 +124,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		end := emergency(t, own, "--end", "--dry-run")
 		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep verify run --all`, end)
 		end = emergency(t, own, "--end", "--yes")
-		assert.Contains(t, end, "the emergency is ended: new Nodes are gated again, and verified as the policy says")
+		assert.Contains(t, end, "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says")
 		assert.Contains(t, end, "open and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep verify run --all")
 		own.WaitGating(t, true)
 		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
