@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -124,9 +125,9 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.check(t)
-			assert.Equal(t, c.drifted, got.drifted())
-			assert.Equal(t, len(got.RuleRemoves) > 0 || len(got.RuleSets) > 0, got.altersLabels(c.node.Labels), "new rules are held for it")
-			assert.Equal(t, !c.held && got.altersLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, RulesAlter(c.recorded(), observe.Of(c.node), c.circumstances(t)),
+			assert.Equal(t, c.drifted, got.Drifted())
+			assert.Equal(t, got.ChangesLabels(), got.AltersLabels(c.node.Labels), "new rules are held for it")
+			assert.Equal(t, !c.held && got.AltersLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesAlter(c.recorded(), observe.Of(c.node), c.circumstances(t)),
 				"whether it is held or not")
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -21,7 +22,7 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	switch {
 	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
 		return a.readLive(ctx)
-	case next.Write == nil && a.corrects(next.Change):
+	case next.Write == nil && a.corrects(next.Plan):
 		if allowed, err := a.mayCorrect(ctx); err != nil {
 			return again, err
 		} else if !allowed {
@@ -30,9 +31,9 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 		a.corrected = true
 		return a.act(ctx, next)
 	case next.Write == nil && a.keyByKey:
-		return a.change(ctx, next.Step, next.first(a.Policy().Gate()))
+		return a.change(ctx, next.Step, next.First())
 	case next.Write == nil:
-		return a.change(ctx, next.Step, next.Change)
+		return a.change(ctx, next.Step, next.Plan)
 	case next.Write.Omitted():
 		return a.readLive(ctx) // only records that have a history cost that
 	case a.event == Absent: // that it is in no cache proves nothing; that the API server says so does
@@ -106,7 +107,7 @@ func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result
 }
 
 // change makes one PATCH of exactly the state that was decided on.
-func (a *attempt) change(ctx context.Context, step Step, change Change) (result, error) {
+func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (result, error) {
 	if len(change.Owners) > 0 && change.ManagedFields == nil {
 		return a.readNode(ctx)
 	}
@@ -114,7 +115,7 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) (result,
 	switch {
 	case err == nil:
 		a.node = node
-		a.hasSet(change.settings(a.Policy().Gate()))
+		a.hasSet(change.Settings())
 		a.accepted(a.node.UID, change)
 		a.reportChange(step, change, a.node)
 		if a.failed != nil && !a.Policy().Gate().On(a.node.Taints) {
@@ -135,8 +136,8 @@ func (a *attempt) change(ctx context.Context, step Step, change Change) (result,
 	}
 }
 
-func (a *attempt) patch(ctx context.Context, change Change) (*observe.Node, error) {
-	body, err := PatchFor(a.node, change, a.Policy().Gate())
+func (a *attempt) patch(ctx context.Context, change plan.Plan) (*observe.Node, error) {
+	body, err := PatchFor(a.node, change)
 	if err != nil {
 		return nil, err
 	}

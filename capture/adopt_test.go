@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -45,7 +46,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, Now: now}
+			in := plan.Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, Now: now}
 			entry, n := store.Entry{Record: *c.record}, observe.SlimOf(observe.Of(c.node)).Node()
 			next := Decide(entry, true, n, Present, in)
 			if c.keeps {
@@ -54,7 +55,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 					next = Decide(entry, true, n, Present, in)
 				}
 				assert.Equal(t, c.record.Items(), entry.Record.Items())
-				assert.Empty(t, next.RuleRemoves)
+				assert.Empty(t, next.ByRules().Removed())
 				return
 			}
 			require.NotNil(t, next.Write, "the record comes first")
@@ -62,24 +63,24 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 			entry.Record = *next.Write
 			next = Decide(entry, true, n, Present, in)
 			require.Nil(t, next.Write)
-			assert.Empty(t, next.keys(), "no label is set or removed")
+			assert.Empty(t, next.Keys(), "no label is set or removed")
 			require.True(t, next.WriteLabelList)
-			body := patchOf(t, n, next.Change)
+			body := patchOf(t, n, next.Plan)
 			assert.NotContains(t, body, "adopted")
 			assert.Contains(t, body, policy.LabelsAnnotation)
-			relisted := node("a", "12", n.Items, annotated(policy.LabelsAnnotation, policy.Own{Labels: next.listedOn(n)}.Annotations(0)[policy.LabelsAnnotation]))
+			relisted := node("a", "12", n.Items, annotated(policy.LabelsAnnotation, *next.AnnotationsOn(n)[policy.LabelsAnnotation]))
 			if stamp, ok := n.Stamp(true); ok {
 				stamped(stamp)(relisted)
 			}
 			assert.Equal(t, Nothing, Decide(entry, true, observe.Of(relisted), Present, in).Step, "that is all")
 
-			without := Decide(entry, true, observe.Of(relisted), Present, Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
+			without := Decide(entry, true, observe.Of(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
 			if without.Write != nil {
 				entry.Record = *without.Write
-				without = Decide(entry, true, observe.Of(relisted), Present, Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
+				without = Decide(entry, true, observe.Of(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
 			}
-			assert.Len(t, without.RuleRemoves, 1, "it goes with its rule")
-			assert.Empty(t, without.RuleSets)
+			assert.Len(t, without.ByRules().Removed(), 1, "it goes with its rule")
+			assert.Empty(t, without.ByRules().Values())
 		})
 	}
 }
@@ -87,7 +88,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 // Processes observe the states of a Node late, twice and in any order.
 func TestALateObservationDoesNotRestoreALabelThatWasHandedOver(t *testing.T) {
 	tier := labels{"tier": "gold"}
-	in := Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
+	in := plan.Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
 	states := []*observe.Node{
 		observe.Of(node("a", "8", tier)),
 		observe.Of(node("a", "10", tier, adopting("tier", tier))),

@@ -3,7 +3,6 @@ package capture
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -52,8 +52,8 @@ func (b *brake) holds(node string, until time.Time) {
 }
 
 // corrects reports whether a change removes or reverts items, as far as that counts.
-func (a *attempt) corrects(change Change) bool {
-	return !a.corrected && len(change.Correct)+len(change.Remove) > 0 && a.Now().Sub(a.node.CreationTimestamp.Time) >= freshFor
+func (a *attempt) corrects(change plan.Plan) bool {
+	return !a.corrected && change.Any(plan.Correction) && a.Now().Sub(a.node.CreationTimestamp.Time) >= freshFor
 }
 
 // mayCorrect reports whether this Node may be corrected now, and counts it.
@@ -110,12 +110,11 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 // withoutCorrections makes what is left of a change while corrections are held.
 func (a *attempt) withoutCorrections(ctx context.Context, next Action) (result, error) {
 	a.later(a.node.Name, brakeAgain)
-	held := map[string]bool{}
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(next.Correct)), next.Remove) {
-		held[key] = true
-	}
-	next.Change, _ = next.without(func(set setting) bool { return held[set.item] }, a.Policy().Gate())
-	if next.Step = next.step(); next.Step == Nothing {
+	held := next.By(plan.Correction)
+	next.Plan, _ = next.Without(func(set plan.Setting) bool {
+		return slices.ContainsFunc(held, func(edit plan.Edit) bool { return edit.Item == set.Item })
+	})
+	if next.Step = stepFor(next.Plan); next.Step == Nothing {
 		return postponed, nil
 	}
 	return a.act(ctx, next)

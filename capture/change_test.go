@@ -1,12 +1,14 @@
 package capture
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -14,91 +16,88 @@ import (
 func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 	ci, blue, verify := taints("dedicated=ci:NoSchedule"), taints("tenant=blue:NoExecute"), taints("verify:NoSchedule")
 	both := taints("dedicated=ci:NoSchedule", "tenant=blue:NoExecute")
-	paused := map[setting]bool{settingOf(ci[0], false): true}
+	paused := map[plan.Setting]bool{plan.SetTaints(plan.Derivation, false, ci...)[0].Setting: true}
 	for name, c := range map[string]struct {
-		change Change
-		paused map[setting]bool
-		want   Change
+		change plan.Plan
+		paused map[plan.Setting]bool
+		want   plan.Plan
 		step   Step
 	}{
 		"nothing is paused": {
-			change: Change{AddTaints: ci, LiftGate: true}, want: Change{AddTaints: ci, LiftGate: true}, step: Complete,
+			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, ci...), plan.Lift(gate))}, want: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, ci...), plan.Lift(gate))}, step: Complete,
 		},
 		"the only item is": {
-			change: Change{AddTaints: ci, Derived: both}, paused: paused, want: Change{Derived: blue}, step: Nothing,
+			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...), Derived: both}, paused: paused, want: plan.Plan{Derived: blue}, step: Nothing,
 		},
 		"one of two items is": {
-			change: Change{AddTaints: both, Derived: both}, paused: paused, want: Change{AddTaints: blue, Derived: blue}, step: FollowRules,
+			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, both...), Derived: both}, paused: paused, want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: blue}, step: FollowRules,
 		},
 		"another value is": {
-			change: Change{AddTaints: taints("dedicated=gpu:NoSchedule"), Derived: taints("dedicated=gpu:NoSchedule")}, paused: paused,
-			want: Change{AddTaints: taints("dedicated=gpu:NoSchedule"), Derived: taints("dedicated=gpu:NoSchedule")}, step: FollowRules,
+			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("dedicated=gpu:NoSchedule")...), Derived: taints("dedicated=gpu:NoSchedule")}, paused: paused,
+			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("dedicated=gpu:NoSchedule")...), Derived: taints("dedicated=gpu:NoSchedule")}, step: FollowRules,
 		},
 		"a removal is: the taint stays on the list": {
-			change: Change{RemoveTaints: ci, AddTaints: blue, Derived: blue}, paused: map[setting]bool{settingOf(ci[0], true): true},
-			want: Change{AddTaints: blue, Derived: both}, step: FollowRules,
+			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, true, ci...), plan.SetTaints(plan.Derivation, false, blue...)), Derived: blue}, paused: map[plan.Setting]bool{plan.SetTaints(plan.Derivation, true, ci...)[0].Setting: true},
+			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: both}, step: FollowRules,
 		},
 		"the gate stays while an item is": {
-			change: Change{Add: labels{"rack": "r1"}, AddTaints: ci, Derived: ci, RegisterTaints: verify, LiftGate: true}, paused: paused,
-			want: Change{Add: labels{"rack": "r1"}, RegisterTaints: verify}, step: Complete,
+			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Derivation, false, ci...), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate)), Derived: ci}, paused: paused,
+			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Registration, false, verify...))}, step: Complete,
 		},
 		"the gate stays, and what is added with its removal": {
-			change: Change{AddTaints: both, Derived: both, RegisterTaints: verify, LiftGate: true}, paused: paused,
-			want: Change{AddTaints: blue, Derived: blue}, step: FollowRules,
+			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, both...), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate)), Derived: both}, paused: paused,
+			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: blue}, step: FollowRules,
 		},
 		"the gate itself is": {
-			change: Change{LiftGate: true}, paused: map[setting]bool{settingOf(gate.Taint(), true): true}, step: Nothing,
+			change: plan.Plan{Edits: plan.Lift(gate)}, paused: map[plan.Setting]bool{plan.Lift(gate)[0].Setting: true}, step: Nothing,
 		},
 		"the list of derived taints is": {
-			change: Change{WriteTaintList: true}, paused: map[setting]bool{{item: policy.TaintsAnnotation}: true}, step: Nothing,
+			change: plan.Plan{WriteTaintList: true}, paused: map[plan.Setting]bool{{Item: policy.TaintsAnnotation}: true}, step: Nothing,
 		},
 		"a restored label is": {
-			change: Change{Add: labels{"rack": "r1", "tier": "gold"}, RegisterTaints: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true},
-			want: Change{Add: labels{"tier": "gold"}, RegisterTaints: verify}, step: Complete,
+			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1", "tier": "gold"}), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate))}, paused: map[plan.Setting]bool{{Item: "rack", Value: "r1"}: true},
+			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"tier": "gold"}), plan.SetTaints(plan.Registration, false, verify...))}, step: Complete,
 		},
 		"the only restored label is": {
-			change: Change{Add: labels{"rack": "r1"}, RegisterTaints: verify, LiftGate: true}, paused: map[setting]bool{{item: "rack", value: "r1"}: true}, step: Nothing,
+			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate))}, paused: map[plan.Setting]bool{{Item: "rack", Value: "r1"}: true}, step: Nothing,
 		},
 		"a correction is": {
-			change: Change{Correct: labels{"tier": "gold", "rack": "r1"}, Remove: []string{"old", "older"}, LiftGate: true},
-			paused: map[setting]bool{{item: "tier", value: "gold"}: true, {item: "old", removed: true}: true},
-			want:   Change{Correct: labels{"rack": "r1"}, Remove: []string{"older"}}, step: Complete,
+			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Correction, labels{"tier": "gold", "rack": "r1"}), plan.Remove(plan.Correction, "old", "older"), plan.Lift(gate))},
+			paused: map[plan.Setting]bool{{Item: "tier", Value: "gold"}: true, {Item: "old", Removed: true}: true},
+			want:   plan.Plan{Edits: slices.Concat(plan.Set(plan.Correction, labels{"rack": "r1"}), plan.Remove(plan.Correction, "older"))}, step: Complete,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := c.change.without(func(set setting) bool { return c.paused[set] }, gate)
-			assert.Equal(t, c.step, got.step())
-			assert.Equal(t, outcomeOf(Action{Change: c.want}), outcomeOf(Action{Change: got}))
+			got, _ := c.change.Without(func(set plan.Setting) bool { return c.paused[set] })
+			assert.Equal(t, c.step, stepFor(got))
+			assert.Equal(t, outcomeOf(Action{Plan: c.want}), outcomeOf(Action{Plan: got}))
 			assert.Equal(t, policy.Shown(c.want.Derived), policy.Shown(got.Derived))
 		})
 	}
 }
 
 func TestASettingIsWhatNodekeepWouldSetAgain(t *testing.T) {
-	change := Change{
-		Add: labels{"rack": "r1"}, Correct: labels{"tier": "gold"}, Remove: []string{"old"}, WriteTaintList: true, Derived: taints("dedicated=gpu:NoSchedule"),
-		RemoveTaints: taints("dedicated=ci:NoSchedule", "tenant=red:NoExecute"), AddTaints: taints("dedicated=gpu:NoSchedule"), RegisterTaints: taints("verify:NoSchedule"), LiftGate: true,
-	}
-	assert.Equal(t, []setting{
-		{item: "dedicated:NoSchedule", value: "gpu"}, // which replaces the one of that key and effect
-		{item: "tenant:NoExecute", value: "red", removed: true},
-		{item: "rack", value: "r1"},
-		{item: "tier", value: "gold"},
-		{item: "old", removed: true},
-		{item: "nodekeep.dev/restoring:NoSchedule", removed: true},
-		{item: "nodekeep.dev/taints", value: "dedicated=gpu:NoSchedule"},
-	}, change.settings(gate))
+	change := plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.Set(plan.Correction, labels{"tier": "gold"}), plan.Remove(plan.Correction, "old"), plan.SetTaints(plan.Derivation, true, taints("dedicated=ci:NoSchedule", "tenant=red:NoExecute")...), plan.SetTaints(plan.Derivation, false, taints("dedicated=gpu:NoSchedule")...), plan.SetTaints(plan.Registration, false, taints("verify:NoSchedule")...), plan.Lift(gate)), WriteTaintList: true, Derived: taints("dedicated=gpu:NoSchedule")}
+	assert.ElementsMatch(t, []plan.Setting{
+		{Item: "dedicated:NoSchedule", Value: "gpu"}, // which replaces the one of that key and effect
+		{Item: "tenant:NoExecute", Value: "red", Removed: true},
+		{Item: "rack", Value: "r1"},
+		{Item: "tier", Value: "gold"},
+		{Item: "old", Removed: true},
+		{Item: "nodekeep.dev/restoring:NoSchedule", Removed: true},
+		{Item: "nodekeep.dev/taints", Value: "dedicated=gpu:NoSchedule"},
+	}, change.Settings())
 }
 
 func TestTheFirstKeyOfAChangeIsMadeAlone(t *testing.T) {
-	change := Change{Add: labels{"b": "1", "c": "1"}, Correct: labels{"d": "1"}, Remove: []string{"a"}, RegisterTaints: taints("verify:NoSchedule"), LiftGate: true, AddTaints: taints("x:NoSchedule")}
+	change := plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"b": "1", "c": "1"}), plan.Set(plan.Correction, labels{"d": "1"}), plan.Remove(plan.Correction, "a"), plan.SetTaints(plan.Registration, false, taints("verify:NoSchedule")...), plan.Lift(gate), plan.SetTaints(plan.Derivation, false, taints("x:NoSchedule")...))}
 	var keys [][]string
-	for len(change.keys()) > 0 {
-		first := change.first(gate)
-		keys = append(keys, first.keys())
-		assert.False(t, first.LiftGate || first.lists(), "the gate stays, and no rule is followed")
-		assert.Equal(t, len(first.Add) > 0, len(first.RegisterTaints) > 0, "registration taints are added with the first label")
-		change, _ = change.without(func(set setting) bool { return set.item == first.keys()[0] }, gate)
+	for len(change.Keys()) > 0 {
+		first := change.First()
+		keys = append(keys, first.Keys())
+		assert.False(t, first.LiftsGate() || first.ListsTaints(), "the gate stays, and no rule is followed")
+		assert.Equal(t, first.Any(plan.Record), first.Any(plan.Registration), "registration taints are added with the first label")
+		change, _ = change.Without(func(set plan.Setting) bool { return set.Item == first.Keys()[0] })
 	}
 	assert.Equal(t, [][]string{{"a"}, {"b"}, {"c"}, {"d"}}, keys)
 }
@@ -124,7 +123,7 @@ func TestOnlyChangesOfLiveNodesWithoutAGateAreRecordedTogether(t *testing.T) {
 			if c.record != nil {
 				a.entry.Record = *c.record
 			}
-			next := Decide(a.entry, a.found, a.node, a.event, Circumstances{Policy: policy.Default(), Guarded: true, Now: now})
+			next := Decide(a.entry, a.found, a.node, a.event, plan.Circumstances{Policy: policy.Default(), Guarded: true, Now: now})
 			assert.Equal(t, c.want, a.coalesces(next))
 		})
 	}
@@ -138,10 +137,10 @@ func TestAnEventNamesTheOtherFieldManagersOfTheItem(t *testing.T) {
 			{Manager: "labels", Labels: []string{"tier"}, At: 4},
 		},
 	}
-	assert.Equal(t, []string{"controller", "kubectl-label"}, rivals(n, setting{item: "tier"}))
-	assert.Empty(t, rivals(n, setting{item: "rack"}))
-	assert.Equal(t, []string{"tainter"}, rivals(n, setting{item: "dedicated:NoSchedule"}))
-	assert.Empty(t, rivals(&observe.Node{}, setting{item: "dedicated:NoSchedule"}))
-	assert.Equal(t, "label tier", setting{item: "tier"}.String())
-	assert.Equal(t, "annotation nodekeep.dev/taints", setting{item: policy.TaintsAnnotation}.String())
+	assert.Equal(t, []string{"controller", "kubectl-label"}, rivals(n, plan.Setting{Item: "tier"}))
+	assert.Empty(t, rivals(n, plan.Setting{Item: "rack"}))
+	assert.Equal(t, []string{"tainter"}, rivals(n, plan.Setting{Item: "dedicated:NoSchedule"}))
+	assert.Empty(t, rivals(&observe.Node{}, plan.Setting{Item: "dedicated:NoSchedule"}))
+	assert.Equal(t, "label tier", describe(plan.Setting{Item: "tier"}))
+	assert.Equal(t, "annotation nodekeep.dev/taints", describe(plan.Setting{Item: policy.TaintsAnnotation}))
 }

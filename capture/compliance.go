@@ -10,6 +10,7 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 )
 
 // compliance counts which rules of governance the Nodes break, and knows since when a Node breaks one. It holds only Nodes that break a rule.
@@ -101,13 +102,13 @@ func (c *Controller) violationSeries() series {
 }
 
 // govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.
-func (a *attempt) govern(in Circumstances) (violations []governance.Violation, overdue bool) {
+func (a *attempt) govern(in plan.Circumstances) (violations []governance.Violation, overdue bool) {
 	rules := a.Policy().Governance()
 	if rules.Empty() {
 		a.compliance.forget(a.node.Name)
 		return nil, false
 	}
-	violations = Violations(a.entry.Record, a.node, in)
+	violations = plan.Violations(a.entry.Record, a.node, in)
 	since := a.compliance.observe(a.node.Name, a.node.UID, violations, a.Now())
 	_, after, taints := rules.Noncompliant()
 	if since.IsZero() || !taints {

@@ -2,13 +2,10 @@ package capture
 
 import (
 	"math"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -30,13 +27,7 @@ const (
 type Action struct {
 	Step  Step
 	Write *record.Record // what to write; nil: nothing
-	Change
-	// Foreign are taints that rules want and cannot have. The Node has a taint of the same key and effect that is not nodekeep's.
-	Foreign []corev1.Taint
-	// Rules is what the rules for labels say.
-	Rules classify.Result
-	// Again is when to decide again although nothing is observed; 0: never.
-	Again time.Duration
+	plan.Plan
 }
 
 // Step names an action, for logs and metrics.
@@ -65,35 +56,11 @@ const (
 	HandOver    Step = "hand_over" // give restored labels and annotations their owners again
 )
 
-// Circumstances are what an action depends on in addition to the record and the Node.
-type Circumstances struct {
-	Policy  policy.Policy
-	Guarded bool   // the guard policies are in force
-	Cluster string // UID of the namespace kube-system; empty where it is not known
-	// Ambiguous says that the Node's machine cannot be followed. Its first record is written even if it is empty. Otherwise it would follow
-	// later, when the other Nodes of that identity are deleted.
-	Ambiguous bool
-	// Devices are those of a Node, as far as rules use them; nil: they are not known.
-	Devices func(node string) observe.Devices
-	// Features are those of a Node's NodeFeature objects, as far as rules use them; nil: they are not known.
-	Features func(node string) observe.Features
-	// Follows is the first record of a machine that had another name before. It is for a Node whose record is another machine's.
-	Follows *record.Record
-	// Overdue says that the labels of the Node have broken rules of governance for as long as the policy allows.
-	Overdue bool
-	// Inventory is what sources say of a Node, see [classify.Facts]; nil: nothing is known.
-	Inventory func(*observe.Node) map[string]map[string]string
-	Refused   map[string]bool // keys that the API server has refused on this very object, and that wait
-	Now       time.Time
-	// Why receives the result of each rule for labels, with the reasons; nil: not needed.
-	Why *[]classify.Step
-}
-
 // Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
 // the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
-func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in Circumstances) Action {
+func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in plan.Circumstances) Action {
 	if opens(in.Policy, node, event) {
-		return lift()
+		return lift(in.Policy.Gate())
 	}
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
@@ -121,17 +88,18 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in C
 	if event == Present && !in.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
 		next, renamed = node.Renamed(next, in.Policy, in.Guarded, in.Now)
 	}
-	action := changeOf(prev, next, node, o, in)
+	action := Action{Plan: plan.ForLive(prev, next, node, o, in)}
+	action.Step = stepFor(action.Plan)
 	current := event == Present && !next.Ahead(o) && !next.Isolated()
 	if current {
 		if len(action.NoRoom) == 0 { // else they are still wanted
-			next.Derived = withRefused(action.Labels, lastDerived(prev, node, nil), in.Refused)
+			next.Derived = action.LastRuled(prev, node, in)
 		}
 		if found {
-			next = history.FollowingRules(prev, next, action.itemsOn(node), in.Now)
+			next = history.FollowingRules(prev, next, action.ItemsOn(node), in.Now)
 		}
 	}
-	if turn != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.complete()) {
+	if turn != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.Complete()) {
 		step := stepOf(prev, next, found, foreign)
 		switch {
 		case turn == policy.Returns:
@@ -157,10 +125,12 @@ func opens(p policy.Policy, node *observe.Node, event Event) bool {
 }
 
 // lift is what opens a Node in an emergency.
-func lift() Action { return Action{Step: Lift, Change: Change{LiftGate: true, ByClient: true}} }
+func lift(gate policy.Gate) Action {
+	return Action{Step: Lift, Plan: plan.Plan{Edits: plan.Lift(gate), ByClient: true}}
+}
 
 // DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
-func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
+func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
 		return accepted
 	}
@@ -181,7 +151,7 @@ func DecideAbsent(entry store.Entry, found bool, in Circumstances) Action {
 
 // accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
 // quarantine is one, too.
-func accept(r record.Record, side store.Side, live record.Object, in Circumstances) (action Action, decided bool) {
+func accept(r record.Record, side store.Side, live record.Object, in plan.Circumstances) (action Action, decided bool) {
 	released, is := in.Policy.Releases(r, stored(in.Now))
 	switch {
 	case r.Quarantined == nil:
@@ -215,70 +185,22 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 	}
 }
 
-// changeOf is the change that the Node needs, if this is its newest state. The parameter prev is the record before the observation was
-// merged.
-func changeOf(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) (next Action) {
-	p, gated := in.Policy, in.Policy.Gate().On(node.Taints)
-	restore := p.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
-	correct, remove := record.Stale(r, o)
-	var refused, rulesRefused bool
-	next.Change, refused = Change{Add: restore.Add, Correct: correct, Remove: remove, From: r}.without(func(set setting) bool { return in.Refused[set.item] }, p.Gate())
-	next.Rules, rulesRefused = next.followLabelRules(prev, r, node, in)
-
-	final := next.itemsOn(node)
-	taints, _ := next.taintsOn(node, p.Gate())
-	derived := node.DerivedTaints(r, p, in.Guarded)
-	next.AddTaints, next.RemoveTaints, next.Foreign = compareTaints(taints, derived, p.TaintsWith(noncompliant(node, final, next.Rules, derived, in), final))
-	next.Derived = derivedAfter(derived, next.AddTaints, next.RemoveTaints)
-	next.WriteTaintList = node.ListsTaintsThatAreGone()
-
-	// This same change adds all that the Node still lacks. Items that were refused, have no room, or wait, keep the gate on.
-	next.LiftGate = gated && !refused && !rulesRefused && len(next.NoRoom) == 0 && r.Quarantined == nil
-	if gated && !node.Registered(in.Guarded) && (len(next.Add) > 0 || next.LiftGate) { // what is removed while the Node waits is not fought over
-		taints, _ = next.taintsOn(node, p.Gate())
-		next.RegisterTaints = policy.FreeOf(p.RegistrationTaints(final), taints)
+// stepFor names what a plan does.
+func stepFor(p plan.Plan) Step {
+	switch {
+	case !p.Complete() || p.Any(plan.Registration):
+		return Complete
+	case p.LiftsGate() && (p.Any(plan.Derivation) || p.ChangesLabels()):
+		return Complete
+	case p.LiftsGate():
+		return Lift
+	case p.ListsTaints() || p.ChangesLabels() || p.WriteLabelList:
+		return FollowRules
+	case len(p.Owners) > 0:
+		return HandOver
+	default:
+		return Nothing
 	}
-	var stamped bool
-	if next.Stamp, stamped = node.Stamp(in.Guarded); !stamped && gated { // no webhook has listed them
-		next.Stamp.Brought = node.Own(r, p)
-	}
-	next.handOver(r, node, in)
-	next.Step, next.Again = next.step(), settlesIn(next.Rules, node, in.Now)
-	return next
-}
-
-// compareTaints compares the taints of a Node, of which some are derived, with what the rules want.
-func compareTaints(taints, derived, want []corev1.Taint) (add, remove, foreign []corev1.Taint) {
-	for _, taint := range derived {
-		if !slices.Contains(want, taint) {
-			remove = append(remove, taint)
-		}
-	}
-	others := slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return slices.Contains(derived, undated(taint)) })
-	for _, taint := range want {
-		switch {
-		case slices.Contains(derived, taint):
-		case len(policy.FreeOf([]corev1.Taint{taint}, others)) == 0:
-			foreign = append(foreign, taint)
-		default:
-			add = append(add, taint)
-		}
-	}
-	return add, remove, foreign
-}
-
-// derivedAfter are the Node's derived taints once some are added and others removed.
-func derivedAfter(derived, added, removed []corev1.Taint) []corev1.Taint {
-	left := slices.DeleteFunc(slices.Clone(derived), func(taint corev1.Taint) bool { return slices.Contains(removed, taint) })
-	left = append(left, added...)
-	record.SortTaints(left)
-	return left
-}
-
-// undated is a taint without the time at which it was added, which identifies nothing.
-func undated(taint corev1.Taint) corev1.Taint {
-	taint.TimeAdded = nil
-	return taint
 }
 
 // stored is a time as records have it: whole seconds, UTC.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -50,7 +51,7 @@ type outcome struct {
 
 func (d decision) decide(t *testing.T, at time.Time) Action {
 	t.Helper()
-	in := Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: at, Refused: map[string]bool{}}
+	in := plan.Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: at, Refused: map[string]bool{}}
 	for _, key := range d.refused {
 		in.Refused[key] = true
 	}
@@ -62,9 +63,11 @@ func (d decision) decide(t *testing.T, at time.Time) Action {
 }
 
 func outcomeOf(a Action) outcome {
+	corrected := a.By(plan.Correction)
+	derived := a.By(plan.Derivation)
 	got := outcome{
-		step: a.Step, give: a.Add, correct: a.Correct, remove: a.Remove, lift: a.LiftGate,
-		put: policy.Shown(a.AddTaints), take: policy.Shown(a.RemoveTaints), register: policy.Shown(a.RegisterTaints), taken: policy.Shown(a.Foreign),
+		step: a.Step, give: a.By(plan.Record).Values(), correct: corrected.Values(), remove: corrected.Removed(), lift: a.LiftsGate(),
+		put: policy.Shown(derived.Taints(false)), take: policy.Shown(derived.Taints(true)), register: policy.Shown(a.By(plan.Registration).Taints(false)), taken: policy.Shown(a.Foreign),
 	}
 	if a.Write != nil {
 		got.remembers, got.object, got.deleted = a.Write.Items(), a.Write.Newest().UID, !a.Write.DeletedAt.IsZero()
@@ -95,9 +98,9 @@ func check(t *testing.T, decisions map[string]decision) {
 }
 
 // patchOf is the body of the PATCH that makes a change.
-func patchOf(t *testing.T, n *observe.Node, change Change) string {
+func patchOf(t *testing.T, n *observe.Node, change plan.Plan) string {
 	t.Helper()
-	body, err := PatchFor(n, change, gate)
+	body, err := PatchFor(n, change)
 	require.NoError(t, err)
 	return string(body)
 }
@@ -105,7 +108,7 @@ func patchOf(t *testing.T, n *observe.Node, change Change) string {
 // assertValid checks that a change cannot make the Node invalid, which would have the API server refuse all of it.
 func assertValid(t *testing.T, n *corev1.Node, action Action) {
 	t.Helper()
-	body := patchOf(t, observe.Of(n), action.Change)
+	body := patchOf(t, observe.Of(n), action.Plan)
 	var sent corev1.Node
 	require.NoError(t, json.Unmarshal([]byte(body), &sent))
 	keys := map[string]bool{}
@@ -691,7 +694,7 @@ func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: Nothing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, Circumstances{Now: now})))
+			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, plan.Circumstances{Now: now})))
 		})
 	}
 }
@@ -720,12 +723,7 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	added := metav1.Now().Rfc3339Copy()
 	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
 	n.Spec.Taints[1].TimeAdded = &added
-	body := patchOf(t, observe.Of(n), Change{
-		LiftGate: true, RemoveTaints: taints("ours=1:NoSchedule"), Remove: []string{"stale:NoSchedule", "label"},
-		Correct: labels{"wrong:NoSchedule": "2", "other": "x"}, Add: labels{"maintenance:NoExecute": "disk", "k": "v"},
-		AddTaints: taints("ours=2:NoSchedule", "mine=2:NoExecute"), Derived: taints("ours=2:NoSchedule"), RegisterTaints: taints("check:NoSchedule"),
-		Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, record.Record{}, 0),
-	})
+	body := patchOf(t, observe.Of(n), plan.Plan{Edits: slices.Concat(plan.Lift(gate), plan.SetTaints(plan.Derivation, true, taints("ours=1:NoSchedule")...), plan.Remove(plan.Correction, "stale:NoSchedule", "label"), plan.Set(plan.Correction, labels{"wrong:NoSchedule": "2", "other": "x"}), plan.Set(plan.Record, labels{"maintenance:NoExecute": "disk", "k": "v"}), plan.SetTaints(plan.Derivation, false, taints("ours=2:NoSchedule", "mine=2:NoExecute")...), plan.SetTaints(plan.Registration, false, taints("check:NoSchedule")...)), Derived: taints("ours=2:NoSchedule"), Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, record.Record{}, 0)})
 	when, err := json.Marshal(added)
 	require.NoError(t, err)
 	after := record.Stamp{Opened: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.With(labels{"old": "1"}, record.Record{}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
@@ -745,17 +743,17 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 
 func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		change Change
+		change plan.Plan
 		node   *corev1.Node
 		want   []string
 	}{
-		"the gate is lifted":                        {Change{LiftGate: true}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
-		"a label is restored":                       {Change{Add: labels{"k": "v"}}, node("a", "10", nil), []string{policy.StampAnnotation}},
-		"a label is removed":                        {Change{Remove: []string{"k"}}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
-		"registration taints are added":             {Change{RegisterTaints: taints("x:NoSchedule")}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
-		"a rule's taint is added":                   {Change{AddTaints: taints("x:NoSchedule"), Derived: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
-		"a rule's taint is removed":                 {Change{RemoveTaints: taints("x:NoSchedule")}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
-		"a label is restored, and there is no room": {Change{Add: labels{"k": "v"}}, node("a", "10", nil, withoutRoom), nil},
+		"the gate is lifted":                        {plan.Plan{Edits: plan.Lift(gate)}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
+		"a label is restored":                       {plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, node("a", "10", nil), []string{policy.StampAnnotation}},
+		"a label is removed":                        {plan.Plan{Edits: plan.Remove(plan.Correction, "k")}, node("a", "10", labels{"k": "v"}), []string{policy.StampAnnotation}},
+		"registration taints are added":             {plan.Plan{Edits: plan.SetTaints(plan.Registration, false, taints("x:NoSchedule")...)}, node("a", "10", nil, gated), []string{policy.StampAnnotation}},
+		"a rule's taint is added":                   {plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("x:NoSchedule")...), Derived: taints("x:NoSchedule")}, node("a", "10", nil), []string{policy.TaintsAnnotation}},
+		"a rule's taint is removed":                 {plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints("x:NoSchedule")...)}, node("a", "10", nil, derived("x:NoSchedule")), []string{policy.TaintsAnnotation}},
+		"a label is restored, and there is no room": {plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, node("a", "10", nil, withoutRoom), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var patch nodePatch
@@ -786,29 +784,27 @@ func TestWhatAPatchSends(t *testing.T) {
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	follows := tainted("node.kubernetes.io/unschedulable:NoSchedule") // the node lifecycle controller adds and removes it
 	for name, c := range map[string]struct {
-		change         Change
+		change         plan.Plan
 		node           *corev1.Node
 		metadata, spec string
 	}{
 		"the gate is lifted: every copy of it goes": {
-			change: Change{LiftGate: true, ByClient: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
+			change: plan.Plan{Edits: plan.Lift(gate), ByClient: true}, node: node("a", "10", nil, gated, tainted("nodekeep.dev/restoring=x:NoExecute")), spec: `{"taints":null}`,
 		},
-		"a cordon is restored: the field": {change: Change{Add: labels{policy.Cordon: ""}, ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
+		"a cordon is restored: the field": {change: plan.Plan{Edits: plan.Set(plan.Record, labels{policy.Cordon: ""}), ByClient: true}, node: node("a", "10", nil), spec: `{"unschedulable":true}`},
 		"a cordon is restored, with a taint": {
-			change: Change{Add: labels{policy.Cordon: "", "t:NoSchedule": ""}, ByClient: true}, node: node("a", "10", nil),
+			change: plan.Plan{Edits: plan.Set(plan.Record, labels{policy.Cordon: "", "t:NoSchedule": ""}), ByClient: true}, node: node("a", "10", nil),
 			spec: `{"unschedulable":true,"taints":[{"key":"t","effect":"NoSchedule"}]}`,
 		},
 		"a cordon is removed, and the taint follows": {
-			change: Change{Remove: []string{policy.Cordon}, ByClient: true}, node: node("a", "10", nil, cordoned, follows), spec: `{"unschedulable":null}`,
+			change: plan.Plan{Edits: plan.Remove(plan.Correction, policy.Cordon), ByClient: true}, node: node("a", "10", nil, cordoned, follows), spec: `{"unschedulable":null}`,
 		},
 		"another item is removed: the cordon stays": {
-			change: Change{Remove: []string{"t:NoSchedule"}, ByClient: true}, node: node("a", "10", nil, cordoned, tainted("t:NoSchedule")), spec: `{"taints":null}`,
+			change: plan.Plan{Edits: plan.Remove(plan.Correction, "t:NoSchedule"), ByClient: true}, node: node("a", "10", nil, cordoned, tainted("t:NoSchedule")), spec: `{"taints":null}`,
 		},
 		// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
 		"an operator's command: the stamp does not list it": {
-			change: Change{
-				ByClient: true, Add: labels{"a": "1"}, Correct: labels{"b": "2", "t:NoSchedule": "new"}, Remove: []string{"c"}, Stamp: record.Stamp{}.With(labels{"c": "1"}, record.Record{}, 3),
-			},
+			change:   plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"a": "1"}), plan.Set(plan.Correction, labels{"b": "2", "t:NoSchedule": "new"}), plan.Remove(plan.Correction, "c")), ByClient: true, Stamp: record.Stamp{}.With(labels{"c": "1"}, record.Record{}, 3)},
 			node:     node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"}),
 			metadata: `,"labels":{"a":"1","b":"2","c":null}`, spec: `{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}`,
 		},

@@ -1,4 +1,4 @@
-// Package capture keeps records current and restores what admission could not: Node event -> observe -> merge -> reconcile. The loop is in
+// Package capture keeps records current and restores what admission could not: Node event -> observe -> merge -> plan -> write. The loop is in
 // reconcile.go, which reads from top to bottom. In decide.go is the next step: write the record, else change the Node and lift the gate.
 // The rule itself is [record.Merge]; docs/design.md, section 6, has the flow.
 //

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -102,13 +103,13 @@ func TestTheEndOfAnEmergencyOverwritesNoUnreadableRecord(t *testing.T) {
 func TestTheGateIsLiftedBeforeAllElseInAnEmergency(t *testing.T) {
 	before := remembered("a", 10, labels{"k": "v"})
 	waits := node("b", "20", nil, gated)
-	in := Circumstances{Policy: loadPolicy(t, "").Suspending(true), Guarded: true, Now: now}
+	in := plan.Circumstances{Policy: loadPolicy(t, "").Suspending(true), Guarded: true, Now: now}
 	action := Decide(store.Entry{Record: *before}, true, observe.Of(waits), Present, in)
 	assert.Equal(t, Lift, action.Step)
 	assert.Nil(t, action.Write)
-	assert.Empty(t, action.Add, "labels come with the next change: the API server may refuse one")
+	assert.Empty(t, action.By(plan.Record).Values(), "labels come with the next change: the API server may refuse one")
 	assert.True(t, action.ByClient, "as an operator lifts it")
-	require.True(t, action.LiftGate)
+	require.True(t, action.LiftsGate())
 
 	action = Decide(store.Entry{Record: *before}, true, observe.Of(node("b", "21", nil)), Present, in)
 	assert.NotEqual(t, Lift, action.Step, "an open Node is recorded and restored as usual")

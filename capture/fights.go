@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/plan"
 )
 
 // freeFlaps is how often a client may undo what nodekeep sets before nodekeep waits. An operator who tries something and reverts it does
@@ -30,8 +32,8 @@ func newFights(longest time.Duration) *fights {
 
 // Allow is how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
 // begins is true, once in each fight.
-func (f *fights) Allow(object types.UID, set setting, now time.Time) (wait time.Duration, begins bool) {
-	at := nodeItem{object, set.item}
+func (f *fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
+	at := nodeItem{object, set.Item}
 	of := f.items.get(at, now)
 	if wait = of.waits(f.items.hash(set), now, f.longest); wait == 0 {
 		return 0, false
@@ -43,8 +45,8 @@ func (f *fights) Allow(object types.UID, set setting, now time.Time) (wait time.
 }
 
 // Done notes that nodekeep has set an item of a Node object.
-func (f *fights) Done(object types.UID, set setting, now time.Time) {
-	at := nodeItem{object, set.item}
+func (f *fights) Done(object types.UID, set plan.Setting, now time.Time) {
+	at := nodeItem{object, set.Item}
 	f.items.put(at, f.items.get(at, now).after(f.items.hash(set), now, f.longest), now)
 }
 

@@ -6,12 +6,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/plan"
 )
 
-var fought = setting{item: "dedicated:NoSchedule", value: "ci"}
+var fought = plan.Setting{Item: "dedicated:NoSchedule", Value: "ci"}
 
 // attacked has a client undo at once what nodekeep sets on object 1, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *fights, set setting, from, until time.Time) (sets, reports int) {
+func attacked(b *fights, set plan.Setting, from, until time.Time) (sets, reports int) {
 	for clock := from; clock.Before(until); clock = clock.Add(10 * time.Millisecond) {
 		wait, begins := b.Allow("1", set, clock)
 		if begins {
@@ -40,15 +42,15 @@ func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 	assert.Equal(t, 1, b.paused(clock))
 	for name, c := range map[string]struct {
 		object types.UID
-		set    setting
+		set    plan.Setting
 		waits  bool
 	}{
 		"the item itself":       {"1", fought, true},
-		"another item":          {"1", setting{item: "dedicated:NoExecute", value: "ci"}, false},
-		"another value":         {"1", setting{item: fought.item, value: "gpu"}, false},
-		"the item's removal":    {"1", setting{item: fought.item, removed: true}, false},
+		"another item":          {"1", plan.Setting{Item: "dedicated:NoExecute", Value: "ci"}, false},
+		"another value":         {"1", plan.Setting{Item: fought.Item, Value: "gpu"}, false},
+		"the item's removal":    {"1", plan.Setting{Item: fought.Item, Removed: true}, false},
 		"another Node":          {"2", fought, false},
-		"a label of that value": {"1", setting{item: "dedicated", value: "ci"}, false},
+		"a label of that value": {"1", plan.Setting{Item: "dedicated", Value: "ci"}, false},
 	} {
 		wait, _ := b.Allow(c.object, c.set, clock)
 		assert.Equal(t, c.waits, wait > 0, name)

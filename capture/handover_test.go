@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -32,7 +33,7 @@ func by(owners record.Owners, keys ...string) func(*record.Record) {
 // nextOn is the next action, with the Node as the API server has just returned it.
 func nextOn(t *testing.T, r *record.Record, n *corev1.Node, refused ...string) Action {
 	t.Helper()
-	in := Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now, Refused: map[string]bool{}}
+	in := plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now, Refused: map[string]bool{}}
 	for _, key := range refused {
 		in.Refused[key] = true
 	}
@@ -61,7 +62,7 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 		"unless nobody is known to own it":                    {known(), node("b", "22", nil, gated), nil, Complete, true, nil},
 		"then its owner has it again, and the gate is lifted": {known(worker), restored, nil, Lift, true, map[string]record.Owners{worker: argo}},
 		"or nobody": {known(), restored, nil, Lift, true, map[string]record.Owners{worker: ""}},
-		"if the API server refuses owners, the gate is lifted without them":     {known(worker), restored, []string{managedFields}, Lift, true, nil},
+		"if the API server refuses owners, the gate is lifted without them":     {known(worker), restored, []string{plan.ManagedFields}, Lift, true, nil},
 		"without a gate its owner has it all the same":                          {known(worker), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, HandOver, false, map[string]record.Owners{worker: argo}},
 		"and nobody is worth no PATCH":                                          {known(), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, Nothing, false, nil},
 		"what its owner has already":                                            {known(worker), node("b", "21", labels{worker: ""}, given, applied("argocd-controller", worker)), nil, Nothing, false, nil},
@@ -71,14 +72,14 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			next := nextOn(t, tt.record, tt.node, tt.refused...)
 			assert.Equal(t, tt.step, next.Step)
-			assert.Equal(t, tt.lift, next.LiftGate && next.Write == nil)
+			assert.Equal(t, tt.lift, next.LiftsGate() && next.Write == nil)
 			if next.Write == nil {
 				assert.Equal(t, tt.owners, next.Owners)
 				assert.Equal(t, tt.owners != nil, next.ManagedFields != nil)
 			}
 		})
 	}
-	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.Of(restored)).Node(), Present, Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now})
+	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.Of(restored)).Node(), Present, plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now})
 	assert.NotEmpty(t, fromMemory.Owners)
 	assert.Nil(t, fromMemory.ManagedFields, "memory does not hold them: the Node is read first")
 }

@@ -86,9 +86,10 @@ func (i *inventories) current(p policy.Policy, now time.Time, instead map[string
 
 // of are the facts of a Node. A source that does not count now, or lists another machine, is not in them.
 func (i *inventories) of(p policy.Policy, node, systemUUID string, now time.Time, instead map[string]inventory.Snapshot) (facts map[string]map[string]string) {
+	facts = map[string]map[string]string{}
 	for _, inForce := range i.current(p, now, instead) {
 		if attributes, ok := inForce.snapshot.Of(node, systemUUID); ok {
-			facts = with(facts, inForce.source, attributes)
+			facts[inForce.source] = attributes
 		}
 	}
 	return facts

@@ -13,7 +13,7 @@ const DefaultLabelPatches = 50
 
 // needsTurn reports whether new rules can have the same change made on many Nodes at once.
 func (next Action) needsTurn() bool {
-	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.changesLabels()
+	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.ChangesLabels()
 }
 
 // labelPace spreads changes that new rules make on many Nodes.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -85,9 +85,9 @@ type ruling struct {
 	drifted []string
 }
 
-func (c ruling) circumstances(t *testing.T) Circumstances {
+func (c ruling) circumstances(t *testing.T) plan.Circumstances {
 	t.Helper()
-	return Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
+	return plan.Circumstances{Policy: loadPolicy(t, c.policy).Holding(c.held), Guarded: !c.unguarded, Refused: map[string]bool{c.refused: c.refused != ""}, Now: now}
 }
 
 func (c ruling) recorded() record.Record {
@@ -98,19 +98,23 @@ func (c ruling) recorded() record.Record {
 }
 
 // check returns the change, whose labels are as they should be.
-func (c ruling) check(t *testing.T) (got Change) {
+func (c ruling) check(t *testing.T) (got plan.Plan) {
 	t.Helper()
-	n := observe.Of(c.node)
-	result, denied := got.followLabelRules(c.recorded(), c.recorded(), n, c.circumstances(t))
-	assert.Equal(t, c.label, got.RuleSets, "set")
-	assert.Equal(t, c.unlabel, got.RuleRemoves, "removed")
+	n, r, in := observe.Of(c.node), c.recorded(), c.circumstances(t)
+	got = plan.ForLive(r, r, n, n.Observation(r, in.Policy, in.Guarded), in)
+	assert.Equal(t, c.label, got.ByRules().Values(), "set")
+	assert.Equal(t, c.unlabel, got.ByRules().Removed(), "removed")
 	if len(c.lists) > 0 || len(got.Labels) > 0 {
 		assert.Equal(t, c.lists, got.Labels, "listed")
 	}
 	assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
-	assert.Equal(t, c.denied, denied, "the gate waits for a label, and for no removal")
+	behind := c.node.DeepCopy()
+	behind.Spec.Taints = append(behind.Spec.Taints, gate.Taint())
+	n = observe.Of(behind)
+	lifts := plan.ForLive(r, r, n, n.Observation(r, in.Policy, in.Guarded), in).LiftsGate()
+	assert.Equal(t, !c.denied && len(c.noRoom) == 0, lifts, "the gate waits for a label, and for no removal")
 	assert.Equal(t, c.noRoom, got.NoRoom)
-	assert.Equal(t, c.waits, settlesIn(result, n, now))
+	assert.Equal(t, c.waits, got.Again)
 	return got
 }
 
@@ -272,50 +276,50 @@ func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "gold"})}
 	registered := observe.Of(node("b", "10", nil, gated))
 	for held, restored := range map[bool]string{true: "gold", false: ""} {
-		action := Decide(entry, true, registered, Present, Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
-		assert.Equal(t, restored, action.Add["tier"], "held: %v", held)
+		action := Decide(entry, true, registered, Present, plan.Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
+		assert.Equal(t, restored, action.By(plan.Record).Values()["tier"], "held: %v", held)
 	}
 }
 
 func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
 	p := loadPolicy(t, tierRule)
-	in := Circumstances{Policy: p, Guarded: true, Now: now}
+	in := plan.Circumstances{Policy: p, Guarded: true, Now: now}
 	entry := store.Entry{Record: *remembered("a", 10, nil, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 
 	action := Decide(entry, true, observe.Of(node("a", "10", nil, gated, withoutRoom)), Present, in)
-	assert.False(t, action.LiftGate)
+	assert.False(t, action.LiftsGate())
 	assert.Equal(t, []string{"tier"}, action.NoRoom)
 
 	action = Decide(entry, true, observe.Of(node("a", "10", nil, gated)), Present, in)
-	assert.True(t, action.LiftGate)
+	assert.True(t, action.LiftsGate())
 	assert.Empty(t, action.NoRoom)
 }
 
 func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 	listed := ruledBy("r", labels{"tier": "gold"})
 	for name, c := range map[string]struct {
-		ruled  Change
+		ruled  plan.Plan
 		alters bool
 		drifts []string
 	}{
-		"a label that is added":                               {ruled: Change{RuleSets: labels{"rack": "r1"}, Listed: listed}},
-		"a label that is removed":                             {ruled: Change{RuleRemoves: []string{"tier"}, Listed: listed}, alters: true},
-		"another value":                                       {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
-		"another value than a client has given it":            {ruled: Change{RuleSets: labels{"mine": "2"}, Listed: listed}, alters: true},
-		"the same value again: another client had changed it": {ruled: Change{RuleSets: labels{"tier": "gold"}, Listed: listed}, drifts: []string{"tier"}},
-		"back to what an operator gave it":                    {ruled: Change{RuleSets: labels{"tier": "iron"}, Listed: listed}, alters: true},
+		"a label that is added":                               {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"rack": "r1"}), Listed: listed}},
+		"a label that is removed":                             {ruled: plan.Plan{Edits: plan.Remove(plan.EndedRule, "tier"), Listed: listed}, alters: true},
+		"another value":                                       {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), Listed: listed}, alters: true},
+		"another value than a client has given it":            {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"mine": "2"}), Listed: listed}, alters: true},
+		"the same value again: another client had changed it": {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "gold"}), Listed: listed}, drifts: []string{"tier"}},
+		"back to what an operator gave it":                    {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), Listed: listed}, alters: true},
 		"a label that is held for a while from now on": {
-			ruled:  Change{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
+			ruled:  plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
 			alters: true,
 		},
 		"a label that was held before": {
-			ruled: Change{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}},
+			ruled: plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}},
 		},
-		"the annotation only": {ruled: Change{WriteLabelList: true, Listed: listed}},
+		"the annotation only": {ruled: plan.Plan{WriteLabelList: true, Listed: listed}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.alters, c.ruled.altersLabels(labels{"tier": "gold", "mine": "1"}))
-			assert.Equal(t, c.drifts, c.ruled.drifted())
+			assert.Equal(t, c.alters, c.ruled.AltersLabels(labels{"tier": "gold", "mine": "1"}))
+			assert.Equal(t, c.drifts, c.ruled.Drifted())
 		})
 	}
 }
@@ -333,57 +337,46 @@ func TestNewRulesAreHeldWhereTheyReplaceWhatOperatorsHaveSet(t *testing.T) {
 		"a rule that gives way":                         {rules: tierRule, shows: labels{"tier": "iron"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, c.rules).Holding(true), Guarded: true, Now: now}
-			assert.Equal(t, c.alters, RulesAlter(record.Record{}, observe.Of(node("a", "10", c.shows)), in))
+			in := plan.Circumstances{Policy: loadPolicy(t, c.rules).Holding(true), Guarded: true, Now: now}
+			assert.Equal(t, c.alters, plan.RulesAlter(record.Record{}, observe.Of(node("a", "10", c.shows)), in))
 		})
 	}
 }
 
 func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 	listed := derivedLabels{"tier": {Value: "gold", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}}
-	all := Change{
-		RuleSets: labels{"tier": "iron", "zone": "z1"}, RuleRemoves: []string{"rack"}, Listed: listed,
-		Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true,
-	}
+	all := plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"tier": "iron", "zone": "z1"}), plan.Remove(plan.EndedRule, "rack")), Listed: listed, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true}
 	for name, c := range map[string]struct {
-		drop []setting
-		want Change
+		drop []plan.Setting
+		want plan.Plan
 	}{
 		"nothing is dropped": {want: all},
 		"a value that is added": {
-			drop: []setting{{item: "zone", value: "z1"}},
-			want: Change{RuleSets: labels{"tier": "iron"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelList: true},
+			drop: []plan.Setting{{Item: "zone", Value: "z1"}},
+			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"tier": "iron"}), plan.Remove(plan.EndedRule, "rack")), Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}}, WriteLabelList: true},
 		},
 		"a value that is changed": {
-			drop: []setting{{item: "tier", value: "iron"}},
-			want: Change{RuleSets: labels{"zone": "z1"}, RuleRemoves: []string{"rack"}, Labels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+			drop: []plan.Setting{{Item: "tier", Value: "iron"}},
+			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Rule, labels{"zone": "z1"}), plan.Remove(plan.EndedRule, "rack")), Labels: derivedLabels{"tier": {Value: "gold", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
 		},
 		"a removal": {
-			drop: []setting{{item: "rack", removed: true}},
-			want: Change{RuleSets: labels{"tier": "iron", "zone": "z1"}, RuleRemoves: []string{}, Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
+			drop: []plan.Setting{{Item: "rack", Removed: true}},
+			want: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron", "zone": "z1"}), Labels: derivedLabels{"tier": {Value: "iron", Rule: "r"}, "rack": {Value: "r1", Rule: "r"}, "zone": {Value: "z1", Rule: "r"}}, WriteLabelList: true},
 		},
-		"another value of the same label is no reason": {drop: []setting{{item: "tier", value: "silver"}}, want: all},
+		"another value of the same label is no reason": {drop: []plan.Setting{{Item: "tier", Value: "silver"}}, want: all},
 		"everything: the annotation stays as it is": {
-			drop: []setting{{item: "tier", value: "iron"}, {item: "zone", value: "z1"}, {item: "rack", removed: true}},
-			want: Change{RuleSets: labels{}, RuleRemoves: []string{}, Labels: listed},
+			drop: []plan.Setting{{Item: "tier", Value: "iron"}, {Item: "zone", Value: "z1"}, {Item: "rack", Removed: true}},
+			want: plan.Plan{Edits: plan.Edits{}, Labels: listed},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := all.without(func(set setting) bool { return slices.Contains(c.drop, set) }, gate)
+			got, _ := all.Without(func(set plan.Setting) bool { return slices.Contains(c.drop, set) })
 			c.want.Listed = listed
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, listed["tier"].Value, all.Listed["tier"].Value, "the whole is not changed")
 			assert.Len(t, all.Labels, 2, "the whole is not changed")
 		})
 	}
-}
-
-func TestALabelThatIsBlockedIsAskedAboutWhenItsPluginHadTime(t *testing.T) {
-	n := observe.Of(node("a", "10", nil, gpus("0", time.Minute)))
-	soon := classify.Result{Blocked: labels{"gpu": "gpu"}, Labels: derivedLabels{"tier": {Until: now.Add(time.Minute)}}}
-	assert.Equal(t, time.Minute, settlesIn(soon, n, now), "the sooner of both")
-	assert.Zero(t, settlesIn(classify.Result{Blocked: labels{"gpu": "gpu"}}, observe.Of(node("a", "10", nil)), now), "a Node that is not ready is observed when it is")
-	assert.Zero(t, settlesIn(classify.Result{Labels: derivedLabels{"tier": {Until: now.Add(-time.Minute)}}}, n, now), "what is over is not asked about again")
 }
 
 func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
@@ -421,14 +414,14 @@ func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 	for n, object := range []*corev1.Node{
 		node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), node("a", "11", labels{"tier": "iron"}),
 	} {
-		in := Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
+		in := plan.Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
 		next := Decide(entry, true, observe.Of(object), Present, in)
 		for ; next.Write != nil; next = Decide(entry, true, observe.Of(object), Present, in) {
 			entry.Record = *next.Write
 		}
 		assert.Equal(t, labels{"tier": "iron"}, entry.Record.Items())
 		if n == 0 {
-			body := patchOf(t, observe.Of(object), next.Change)
+			body := patchOf(t, observe.Of(object), next.Plan)
 			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"tier":"iron"},"annotations":{"nodekeep.dev/labels":null}}}`, body)
 		} else {
 			assert.Equal(t, Nothing, next.Step)
@@ -468,12 +461,12 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := loadPolicy(t, c.policy).Holding(c.held)
-			in := Circumstances{Policy: p, Guarded: true, Now: now, Refused: map[string]bool{"gpu": true}}
+			in := plan.Circumstances{Policy: p, Guarded: true, Now: now, Refused: map[string]bool{"gpu": true}}
 			n := observe.Of(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
 			entry := store.Entry{Record: *remembered("a", 9, nil, withDerived(ruledBy("gpu", c.set)), onMachine)}
 			for range 3 {
 				action := Decide(entry, true, n, Present, in)
-				assert.False(t, action.LiftGate)
+				assert.False(t, action.LiftsGate())
 				if action.Write == nil {
 					break
 				}
@@ -481,7 +474,7 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 			}
 			assert.Equal(t, ruledBy("gpu", c.set), entry.Record.Derived)
 			in.Refused = nil
-			assert.Equal(t, c.set, Decide(entry, true, n, Present, in).RuleSets, "the policy that refused it is deleted")
+			assert.Equal(t, c.set, Decide(entry, true, n, Present, in).ByRules().Values(), "the policy that refused it is deleted")
 		})
 	}
 }

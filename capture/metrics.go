@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -193,10 +194,11 @@ func (m *Metrics) changed(before, after record.Record, now time.Time) {
 }
 
 // followed counts what rules changed on a Node.
-func (m *Metrics) followed(done Change) {
-	m.ruleLabels.WithLabelValues(labelSet).Add(float64(len(done.RuleSets)))
-	m.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(done.RuleRemoves)))
-	for _, key := range done.drifted() {
+func (m *Metrics) followed(done plan.Plan) {
+	edits := done.ByRules()
+	m.ruleLabels.WithLabelValues(labelSet).Add(float64(len(edits.Values())))
+	m.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(edits.Removed())))
+	for _, key := range done.Drifted() {
 		m.drifted.WithLabelValues(key).Inc()
 		m.ruleLabels.WithLabelValues(labelDrifted).Inc()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -379,7 +380,7 @@ func TestTheLastStateOfANodeThatIsRecordedAfterARenameKeepsWhatWasRenamed(t *tes
 		"which a client had moved to the new key only": {labels{newKey: "rtx"}, labels{newKey: "rtx"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, migrating(policy.MigrateNew)).After(policy.Policy{}).Holding(false), Guarded: true, Now: now}
+			in := plan.Circumstances{Policy: loadPolicy(t, migrating(policy.MigrateNew)).After(policy.Policy{}).Holding(false), Guarded: true, Now: now}
 			entry := store.Entry{Record: *remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier))}
 			for _, decide := range []func() Action{
 				func() Action { return DecideAbsent(entry, true, in) },
@@ -413,7 +414,7 @@ func TestWhatARuleRemovesIsNotListedAsGivenAnyMore(t *testing.T) {
 			var patch struct {
 				Metadata struct{ Annotations map[string]string }
 			}
-			require.NoError(t, json.Unmarshal([]byte(patchOf(t, n, Change{RuleRemoves: []string{oldKey}, Stamp: stamp})), &patch))
+			require.NoError(t, json.Unmarshal([]byte(patchOf(t, n, plan.Plan{Edits: plan.Remove(plan.EndedRule, oldKey), Stamp: stamp})), &patch))
 			assert.Equal(t, c.want, patch.Metadata.Annotations[policy.StampAnnotation])
 		})
 	}

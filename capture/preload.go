@@ -3,6 +3,8 @@ package capture
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
@@ -135,10 +137,12 @@ func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record
 // are left out.
 func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
 	result := p.Classify(facts, nil, now)
-	for _, key := range p.LabelRules().FromInventory(result) {
-		derived = with(derived, key, result.Labels[key])
+	known := p.LabelRules().FromInventory(result)
+	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return !slices.Contains(known, key) })
+	if len(result.Labels) == 0 {
+		return nil
 	}
-	return derived
+	return result.Labels
 }
 
 // preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.

@@ -13,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -72,7 +73,7 @@ func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *o
 		}
 		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
 		a.entry.Version, a.live = inMemory.Version, true
-		if result, err := a.take(ctx, lift()); err != nil || result != again {
+		if result, err := a.take(ctx, lift(a.Policy().Gate())); err != nil || result != again {
 			return a.node, result, err
 		}
 	}
@@ -210,7 +211,7 @@ func (a *attempt) decide() Action {
 	}
 	p = p.Holding(a.holdsRules(p))
 	if a.event == Absent {
-		return DecideAbsent(a.entry, a.found, Circumstances{Policy: p, Now: a.Now()})
+		return DecideAbsent(a.entry, a.found, plan.Circumstances{Policy: p, Now: a.Now()})
 	}
 	var follows *record.Record
 	if _, turn := a.node.Turn(a.entry.Record, p, a.Now()); a.event == Present && (!a.found || turn == policy.Begins) && p.Follows() && !a.node.Deleting() {
@@ -229,7 +230,7 @@ func (a *attempt) decide() Action {
 	if wait > 0 && a.event == Present {
 		a.later(a.node.Name, wait)
 	}
-	in := Circumstances{
+	in := plan.Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
 		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: func(string) observe.Features { return features },
 		Inventory: a.inventories.under(p, a.Now(), nil),
@@ -279,12 +280,12 @@ func (a *attempt) mayAct(next Action) bool {
 	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
 		return true
 	}
-	if next.Write == nil && (next.changesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holdsRules(a.Policy()) && next.Step == FollowRules {
+	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holdsRules(a.Policy()) && next.Step == FollowRules {
 		a.standby.forget(a.node.Name) // the leader has put other rules in force
 		return false
 	}
 	if a.acts = a.acts || a.leading.Load(); !a.acts {
-		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.settings(a.Policy().Gate()), a.Now()); a.acts {
+		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.Settings(), a.Now()); a.acts {
 			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
 		}
 	}
@@ -311,8 +312,8 @@ func (a *attempt) withoutPaused(next Action) Action {
 	if next.Write != nil {
 		return next
 	}
-	gate, paused := a.Policy().Gate(), map[setting]bool{}
-	for _, set := range next.settings(gate) {
+	paused := map[plan.Setting]bool{}
+	for _, set := range next.Settings() {
 		wait, begins := a.fights.Allow(a.node.UID, set, a.Now())
 		if begins {
 			a.reportPaused(set)
@@ -322,13 +323,13 @@ func (a *attempt) withoutPaused(next Action) Action {
 			a.later(a.node.Name, wait)
 		}
 	}
-	next.Change, _ = next.without(func(set setting) bool { return paused[set] }, gate)
-	next.Step = next.step()
+	next.Plan, _ = next.Without(func(set plan.Setting) bool { return paused[set] })
+	next.Step = stepFor(next.Plan)
 	return next
 }
 
 // hasSet notes what was set on the Node.
-func (a *attempt) hasSet(settings []setting) {
+func (a *attempt) hasSet(settings []plan.Setting) {
 	for _, set := range settings {
 		a.fights.Done(a.node.UID, set, a.Now())
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/plan"
 )
 
 // roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
@@ -57,16 +59,16 @@ func (c *Controller) refusedOn(uid types.UID, now time.Time) (refused map[string
 }
 
 // accepted forgets the refusals of items that the API server has taken. What it refuses later is reported again.
-func (c *Controller) accepted(uid types.UID, change Change) {
+func (c *Controller) accepted(uid types.UID, change plan.Plan) {
 	of, known := c.notes.Load(uid)
 	if !known {
 		return
 	}
 	notes := of.(*notes)
 	if len(change.Owners) > 0 {
-		delete(notes.refused, managedFields)
+		delete(notes.refused, plan.ManagedFields)
 	}
-	for _, key := range change.keys() {
+	for _, key := range change.Keys() {
 		delete(notes.refused, key)
 		delete(notes.reported, reportedRefusal(key))
 	}
@@ -88,26 +90,26 @@ func (n *notes) report(what string) (news bool) {
 
 // refused handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
 // same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused.
-func (a *attempt) refused(ctx context.Context, change Change, refused error) (result, error) {
+func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) (result, error) {
 	if result, err := a.readNode(ctx); err != nil || result != again {
 		return result, err
 	}
 	refused = fmt.Errorf("patch node %q: %w", a.node.Name, refused)
 	notes := a.notesOf(a.node.UID)
 	if len(change.Owners) > 0 { // tried without them first
-		notes.refused[managedFields] = notes.refused[managedFields].again(a.Now())
+		notes.refused[plan.ManagedFields] = notes.refused[plan.ManagedFields].again(a.Now())
 		return again, nil
 	}
-	if notes.rounds++; notes.rounds < roundsBeforeKeyByKey || len(change.keys()) == 0 {
+	if notes.rounds++; notes.rounds < roundsBeforeKeyByKey || len(change.Keys()) == 0 {
 		return again, refused
 	}
-	if len(change.keys()) > 1 || change.LiftGate || len(change.AddTaints)+len(change.RemoveTaints) > 0 {
+	if len(change.Keys()) > 1 || change.LiftsGate() || change.Any(plan.Derivation) {
 		a.keyByKey = true // decided again first: the Node may not be what the change was made for
 		return again, nil
 	}
 	// The only item of a change waits, unless every change of the Node is refused.
-	key := change.keys()[0]
-	node, err := a.patch(ctx, Change{RegisterTaints: change.RegisterTaints, Stamp: change.Stamp})
+	key := change.Keys()[0]
+	node, err := a.patch(ctx, plan.Plan{Edits: change.By(plan.Registration), Stamp: change.Stamp})
 	if err != nil {
 		return again, refused
 	}

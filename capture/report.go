@@ -10,6 +10,7 @@ import (
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -162,35 +163,35 @@ func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	}
 }
 
-func (c *Controller) reportChange(step Step, done Change, node *observe.Node) {
+func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
+	restored, corrected, rules, taints, registered := done.By(plan.Record), done.By(plan.Correction), done.ByRules(), done.By(plan.Derivation), done.By(plan.Registration)
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
-	countByKind(c.Metrics.restored, maps.Keys(done.Add))
-	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(done.Add),
-		"corrected", len(done.Correct)+len(done.Remove), "ruleTaintsAdded", len(done.AddTaints), "ruleTaintsRemoved", len(done.RemoveTaints),
-		"registered", len(done.RegisterTaints), "gateLifted", done.LiftGate)
-	if len(done.Add) > 0 {
-		c.tell(node, LabelsRestored, "Restored: %s", keyList(done.Add))
+	countByKind(c.Metrics.restored, maps.Keys(restored.Values()))
+	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
+		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", done.LiftsGate())
+	if len(restored) > 0 {
+		c.tell(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
 	}
-	if len(done.Correct)+len(done.Remove) > 0 {
+	if len(corrected) > 0 {
 		c.tell(node, LabelsCorrected,
-			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(done.Correct), strings.Join(done.Remove, ", "))
+			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(corrected.Values()), strings.Join(corrected.Removed(), ", "))
 	}
-	if len(done.AddTaints)+len(done.RemoveTaints) > 0 {
+	if len(taints) > 0 {
 		c.tell(node, TaintsFollowed,
-			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(done.AddTaints)), orNone(policy.Shown(done.RemoveTaints)))
+			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(taints.Taints(false))), orNone(policy.Shown(taints.Taints(true))))
 	}
-	if done.changesLabels() {
+	if len(rules) > 0 {
 		c.Metrics.followed(done)
 		c.tell(node, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
-			orNone(shownLabels(done.RuleSets)), orNone(strings.Join(done.RuleRemoves, ", ")))
+			orNone(shownLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
 	}
-	if len(done.RegisterTaints) > 0 {
-		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(done.RegisterTaints))
+	if len(registered) > 0 {
+		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
-	case done.LiftGate && done.ByClient:
+	case done.LiftsGate() && done.ByClient:
 		c.tell(node, GateLifted, "An emergency is declared, so the Node is opened whatever it lacks; removed the taint %s", c.Policy().Gate())
-	case done.LiftGate:
+	case done.LiftsGate():
 		c.tell(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
 	}
 }
@@ -229,27 +230,38 @@ func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 }
 
 // reportPaused reports the first pause of a fight over an item.
-func (a *attempt) reportPaused(set setting) {
+func (a *attempt) reportPaused(set plan.Setting) {
 	others := rivals(a.node, set)
 	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
-		"node", a.node.Name, "item", set.item, "others", others)
+		"node", a.node.Name, "item", set.Item, "others", others)
 	named, intent := "another one, which metadata.managedFields do not show,", "removes it"
 	if len(others) > 0 {
 		named = fmt.Sprintf("%q", strings.Join(others, ", "))
 	}
-	if !set.removed {
-		intent = fmt.Sprintf("sets it to %q", set.value)
+	if !set.Removed {
+		intent = fmt.Sprintf("sets it to %q", set.Value)
 	}
 	a.warn(a.node, ItemPaused,
-		"Field managers %q and %s fight over %v: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named, set, intent, a.fights.longest, a.Policy().Gate())
+		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
+		observe.FieldManager, named, describe(set), intent, a.fights.longest, a.Policy().Gate())
+}
+
+// describe names what is set.
+func describe(set plan.Setting) string {
+	switch set.Item {
+	case plan.ManagedFields:
+		return set.Item
+	case policy.TaintsAnnotation, policy.LabelsAnnotation:
+		return "annotation " + set.Item
+	}
+	return kindOf(set.Item) + " " + set.Item
 }
 
 // rivals are the other field managers that own an item. For a label these are its managers, for a taint the last writer of the list. For a
 // removed item, managedFields show none if no manager owns the rest of the list.
-func rivals(node *observe.Node, set setting) []string {
-	if !record.IsTaint(set.item) {
-		return node.Owners[set.item]
+func rivals(node *observe.Node, set plan.Setting) []string {
+	if !record.IsTaint(set.Item) {
+		return node.Owners[set.Item]
 	}
 	others := slices.DeleteFunc(slices.Clone(node.Writers), func(w observe.Writer) bool { return w.Manager == observe.FieldManager })
 	last, found := observe.LastWriter(others, func(w observe.Writer) bool { return w.Taints })
@@ -267,16 +279,11 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
 			from = m.From
 		}
 	}
-	if old == is || is == "" && !shows(node, key) || !c.notesOf(node.UID).report("conflict "+key+"="+old+" "+is) {
+	if old == is || is == "" && !node.Shows(key) || !c.notesOf(node.UID).report("conflict "+key+"="+old+" "+is) {
 		return
 	}
 	c.warn(node, MigrationConflict,
 		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
-}
-
-func shows(node *observe.Node, key string) bool {
-	_, shown := node.Items[key]
-	return shown
 }
 
 // reportRules reports once what the rules for labels could not do on a Node, and what they would do.

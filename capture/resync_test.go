@@ -14,6 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -65,7 +66,7 @@ func settles(t *testing.T, w *cluster) *replica {
 	return r
 }
 
-// Each field of Circumstances is an input of the decision. One that is added must be here: a resync compares it, or a change of it leads to the Node.
+// Each field of plan.Circumstances is an input of the decision. One that is added must be here: a resync compares it, or a change of it leads to the Node.
 func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 	inputs := map[string]func(w *cluster, r *replica){
 		"Policy":  func(w *cluster, r *replica) { w.policy = loadPolicy(t, ""); r.EnqueueAll() },
@@ -84,6 +85,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		"Follows":   nil, // as for Ambiguous
 		"Ambiguous": nil, // see TestANodeThatMayFollowItsMachineIsNotSkipped
 		"Why":       nil, // what explain asks for decides nothing
+		"Reported":  nil, // of a Node in its CREATE
 	}
 	reconciles := func(t *testing.T, change func(w *cluster, r *replica)) {
 		w := newCluster(t, everyInput)
@@ -95,9 +97,9 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 		}
 	}
 	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.rollout.release("others") }) })
-	for field := range reflect.TypeFor[Circumstances]().Fields() {
+	for field := range reflect.TypeFor[plan.Circumstances]().Fields() {
 		change, known := inputs[field.Name]
-		require.True(t, known, "inputs of capture/resync.go: does a resync see that Circumstances.%s has changed?", field.Name)
+		require.True(t, known, "inputs of capture/resync.go: does a resync see that plan.Circumstances.%s has changed?", field.Name)
 		if change == nil {
 			continue
 		}

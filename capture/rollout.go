@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -211,7 +212,7 @@ func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
 // alteredNodes counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes
 // from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
 func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
-	in := Circumstances{
+	in := plan.Circumstances{
 		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
 	}
 	for _, name := range c.observations.names() {
@@ -221,10 +222,10 @@ func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.
 		}
 		of++
 		entry, _ := c.Records.Get(name) // without one, only the Node shows it
-		if RulesAlter(entry.Record, node, in) {
+		if plan.RulesAlter(entry.Record, node, in) {
 			changed++
 		}
-		if MigrationsRemove(entry.Record, node, in) {
+		if plan.MigrationsRemove(entry.Record, node, in) {
 			renamed++
 		}
 	}

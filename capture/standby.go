@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"nodekeep.dev/nodekeep/plan"
 )
 
 // patience is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
@@ -25,17 +27,17 @@ type standby struct {
 
 // dueWork is what is due for one Node.
 type dueWork struct {
-	since   time.Time // when it was first observed
-	offered time.Time // when this replica last queued the Node for it
-	acts    bool      // this replica has begun to act on it, so what is done is no sign of another replica
-	record  string    // the version of the record's ConfigMap
-	sets    []setting // what is due on the Node
+	since   time.Time      // when it was first observed
+	offered time.Time      // when this replica last queued the Node for it
+	acts    bool           // this replica has begun to act on it, so what is done is no sign of another replica
+	record  string         // the version of the record's ConfigMap
+	sets    []plan.Setting // what is due on the Node
 }
 
 func newStandby() *standby { return &standby{due: map[string]*dueWork{}} }
 
 // wait notes what is due for a Node whose record has that version, and reports whether this replica acts now.
-func (s *standby) wait(node, record string, sets []setting, now time.Time) (act bool) {
+func (s *standby) wait(node, record string, sets []plan.Setting, now time.Time) (act bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -81,7 +83,7 @@ func (s *standby) overdue(work *dueWork, now time.Time) bool {
 
 // done notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
 // another replica has set on the Node. A client that undoes its own edit makes no progress.
-func (s *standby) done(node, record string, items map[string]string, now time.Time) (others []setting) {
+func (s *standby) done(node, record string, items map[string]string, now time.Time) (others []plan.Setting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -89,7 +91,7 @@ func (s *standby) done(node, record string, items map[string]string, now time.Ti
 		return nil
 	}
 	for _, set := range work.sets {
-		if set.shownBy(items) {
+		if set.ShownBy(items) {
 			others = append(others, set)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -172,7 +173,7 @@ func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
 func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 	ci := taints("dedicated=ci:NoSchedule")
 	for name, c := range map[string]struct {
-		due      Change
+		due      plan.Plan
 		acts     bool
 		record   string // version of the record afterwards; it was 1
 		items    labels // of the Node afterwards
@@ -181,26 +182,26 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 	}{
 		"the record changed":                              {record: "2", progress: true},
 		"the record is as it was":                         {record: "1"},
-		"a rule's taint was added":                        {due: Change{AddTaints: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
-		"another taint was added":                         {due: Change{AddTaints: ci}, record: "1", items: labels{"dedicated:NoSchedule": "mine"}},
-		"no taint was added":                              {due: Change{AddTaints: ci}, record: "1"},
-		"a rule's taint was removed":                      {due: Change{RemoveTaints: ci}, record: "1", progress: true, set: 1},
-		"a rule's taint is there":                         {due: Change{RemoveTaints: ci}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
-		"the gate was lifted":                             {due: Change{LiftGate: true}, record: "1", progress: true, set: 1},
-		"a label was restored":                            {due: Change{Add: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
-		"a client set the label":                          {due: Change{Add: labels{"k": "v"}}, record: "1", items: labels{"k": "w"}},
-		"a label was corrected":                           {due: Change{Correct: labels{"k": "v"}}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
-		"a stale label was removed":                       {due: Change{Remove: []string{"k"}}, record: "1", progress: true, set: 1},
+		"a rule's taint was added":                        {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
+		"another taint was added":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: labels{"dedicated:NoSchedule": "mine"}},
+		"no taint was added":                              {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1"},
+		"a rule's taint was removed":                      {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", progress: true, set: 1},
+		"a rule's taint is there":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
+		"the gate was lifted":                             {due: plan.Plan{Edits: plan.Lift(gate)}, record: "1", progress: true, set: 1},
+		"a label was restored":                            {due: plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
+		"a client set the label":                          {due: plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, record: "1", items: labels{"k": "w"}},
+		"a label was corrected":                           {due: plan.Plan{Edits: plan.Set(plan.Correction, labels{"k": "v"})}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
+		"a stale label was removed":                       {due: plan.Plan{Edits: plan.Remove(plan.Correction, "k")}, record: "1", progress: true, set: 1},
 		"this replica has acted, and the record changed":  {acts: true, record: "2"},
-		"this replica has acted, and the gate was lifted": {due: Change{LiftGate: true}, acts: true, record: "1"},
+		"this replica has acted, and the gate was lifted": {due: plan.Plan{Edits: plan.Lift(gate)}, acts: true, record: "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStandby()
 			at := now
-			assert.False(t, s.wait("n1", "1", c.due.settings(gate), at))
+			assert.False(t, s.wait("n1", "1", c.due.Settings(), at))
 			if c.acts {
 				at = at.Add(patience)
-				assert.True(t, s.wait("n1", "1", c.due.settings(gate), at))
+				assert.True(t, s.wait("n1", "1", c.due.Settings(), at))
 			}
 			assert.Len(t, s.done("n1", c.record, c.items, at), c.set)
 			assert.Equal(t, c.progress, s.progress.Equal(at))
@@ -210,7 +211,7 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 }
 
 func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
-	s, lift := newStandby(), Change{LiftGate: true}.settings(gate)
+	s, lift := newStandby(), plan.Plan{Edits: plan.Lift(gate)}.Settings()
 	s.wait("n1", "1", nil, now)
 	assert.False(t, s.wait("n1", "2", lift, now.Add(patience)), "the record was written, and the gate waits")
 	assert.False(t, s.wait("n1", "2", lift, now.Add(2*patience-1)))
@@ -311,7 +312,7 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 	require.Empty(t, standby.works())
 	for range 2 { // it takes over, and leads later
 		object := types.UID("a")
-		wait, _ := standby.fights.Allow(object, settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
+		wait, _ := standby.fights.Allow(object, plan.SetTaints(plan.Derivation, false, taints("dedicated=ci:NoSchedule")...)[0].Setting, w.now())
 		assert.Positive(t, wait, "the fight goes on")
 		standby.Lead()
 	}
@@ -331,7 +332,7 @@ func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
 		w.edit(func(n *corev1.Node) { delete(n.Labels, "dedicated") })
 		require.Empty(t, standby.works())
 	}
-	wait, _ := standby.fights.Allow("a", settingOf(taints("dedicated=ci:NoSchedule")[0], false), w.now())
+	wait, _ := standby.fights.Allow("a", plan.SetTaints(plan.Derivation, false, taints("dedicated=ci:NoSchedule")...)[0].Setting, w.now())
 	assert.Zero(t, wait)
 }
 

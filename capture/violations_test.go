@@ -13,6 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -48,9 +49,9 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 		"a rule of mode audit sets nothing":            {audited, labels{"tier": "gold", "pool": "a"}, time.Minute, nil, []string{"label gpu is required and missing", "label pool requires label model, which is missing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Circumstances{Policy: loadPolicy(t, c.policy), Guarded: true, Devices: c.devices, Now: now}
+			in := plan.Circumstances{Policy: loadPolicy(t, c.policy), Guarded: true, Devices: c.devices, Now: now}
 			var said []string
-			for _, v := range Violations(record.Record{}, observe.Of(node("a", "10", c.labels, gpus("0", c.ready))), in) {
+			for _, v := range plan.Violations(record.Record{}, observe.Of(node("a", "10", c.labels, gpus("0", c.ready))), in) {
 				said = append(said, v.String())
 			}
 			assert.Equal(t, c.want, said)

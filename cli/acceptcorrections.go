@@ -13,7 +13,7 @@ import (
 const corrections = "corrections"
 
 // acceptCorrections plans to let records correct any number of Nodes for an hour.
-func (c *cluster) acceptCorrections(ctx context.Context, dryRun bool) (*plan, error) {
+func (c *cluster) acceptCorrections(ctx context.Context, dryRun bool) (*proposal, error) {
 	state, err := c.rulesState(ctx)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (c *cluster) acceptCorrections(ctx context.Context, dryRun bool) (*plan, er
 	if dryRun {
 		return nil, c.done("%s Nothing was changed (dry run).", what)
 	}
-	return &plan{question: what + "\nLet them do so on any number of Nodes, for an hour?", do: func(ctx context.Context) error {
+	return &proposal{question: what + "\nLet them do so on any number of Nodes, for an hour?", do: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {
 			return err
 		}

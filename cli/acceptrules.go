@@ -55,7 +55,7 @@ key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 			# How many Nodes records have corrected in the last hour
 			nodekeep policy accept corrections --dry-run`,
 		Args: one("the hash of the rules", unchecked),
-	}, asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+	}, asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		if args[0] == corrections {
 			return c.acceptCorrections(ctx, dryRun)
 		}
@@ -67,7 +67,7 @@ key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 
 // acceptRules plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
 // remove. Set it too if the operator accepts that something does.
-func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates bool) (*plan, error) {
+func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates bool) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	if dryRun {
 		return nil, c.done("%s Nothing was changed (dry run).", what)
 	}
-	return &plan{question: what + "\nAccept that?", same: altered.Changed, do: func(ctx context.Context) error {
+	return &proposal{question: what + "\nAccept that?", same: altered.Changed, do: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ke
 }
 
 // acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.
-func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash string, dryRun bool) (_ *plan, named bool, err error) {
+func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash string, dryRun bool) (_ *proposal, named bool, err error) {
 	if len(p.Inventory()) == 0 {
 		return nil, false, nil
 	}
@@ -182,7 +182,7 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		case dryRun:
 			return nil, true, c.done("%s Nothing was changed (dry run).", what)
 		}
-		return &plan{question: what + "\nAccept it?", same: note, do: do}, true, nil
+		return &proposal{question: what + "\nAccept it?", same: note, do: do}, true, nil
 	}
 	return nil, false, nil
 }

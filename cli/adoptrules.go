@@ -152,7 +152,7 @@ func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
 // adoptOne writes the annotation and then the record. Nothing is lost between the two writes. The annotation shows every process that the record must
 // forget who set the label. It returns done as false if the Node is no longer as planned.
 func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLabel) (done bool, err error) {
-	err = change(ctx, func(ctx context.Context) (*plan, error) {
+	err = change(ctx, func(ctx context.Context) (*proposal, error) {
 		state, err := c.look(ctx, label.Node)
 		if err != nil {
 			return nil, err
@@ -161,7 +161,7 @@ func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLa
 		if done = done || already; now == nil || *now != label {
 			return nil, nil
 		}
-		return &plan{do: func(ctx context.Context) error {
+		return &proposal{do: func(ctx context.Context) error {
 			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
 			err := c.patchNode(ctx, node, view.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
@@ -171,7 +171,7 @@ func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLa
 	if err != nil || !done {
 		return done, err
 	}
-	return true, change(ctx, func(ctx context.Context) (*plan, error) {
+	return true, change(ctx, func(ctx context.Context) (*proposal, error) {
 		state, err := c.look(ctx, label.Node)
 		if err != nil || state.Node == nil || state.Unreadable != nil {
 			return nil, err // the last state of the Node says it, too
@@ -180,6 +180,6 @@ func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLa
 		if next == nil {
 			return nil, nil // capture was faster
 		}
-		return &plan{do: func(ctx context.Context) error { return c.put(ctx, *next, state.Entry.Version) }}, nil
+		return &proposal{do: func(ctx context.Context) error { return c.put(ctx, *next, state.Entry.Version) }}, nil
 	}, nil)
 }

@@ -17,6 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -39,8 +40,8 @@ const (
 	afterInterrupt = 10 * time.Second
 )
 
-// plan is a change that a command would make, by one state of the cluster.
-type plan struct {
+// proposal is a change that a command would make, by one state of the cluster.
+type proposal struct {
 	document view.Document                   // what is shown
 	question string                          // empty: the command does not ask
 	same     any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
@@ -49,7 +50,7 @@ type plan struct {
 
 // change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
 // After a conflict with another client, change plans again.
-func change(ctx context.Context, read func(context.Context) (*plan, error), agree func(context.Context, *plan) error) error {
+func change(ctx context.Context, read func(context.Context) (*proposal, error), agree func(context.Context, *proposal) error) error {
 	agreed, err := read(ctx)
 	if err != nil || agreed == nil {
 		return err
@@ -78,8 +79,8 @@ func change(ctx context.Context, read func(context.Context) (*plan, error), agre
 }
 
 // change is [change] with the plan's own question.
-func (o *options) change(ctx context.Context, c *cluster, read func(context.Context) (*plan, error)) error {
-	return change(ctx, read, func(ctx context.Context, p *plan) error {
+func (o *options) change(ctx context.Context, c *cluster, read func(context.Context) (*proposal, error)) error {
+	return change(ctx, read, func(ctx context.Context, p *proposal) error {
 		if p.question == "" || o.yes {
 			return nil
 		}
@@ -161,8 +162,8 @@ func (c *cluster) put(ctx context.Context, r record.Record, version string) erro
 }
 
 // patchNode makes a change on exactly the state of a Node that was read.
-func (c *cluster) patchNode(ctx context.Context, node *observe.Node, change capture.Change, options metav1.PatchOptions) error {
-	body, err := capture.PatchFor(node, change, c.gate)
+func (c *cluster) patchNode(ctx context.Context, node *observe.Node, change plan.Plan, options metav1.PatchOptions) error {
+	body, err := capture.PatchFor(node, change)
 	if err != nil {
 		return err
 	}

@@ -41,17 +41,17 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 	} {
 		t.Run(name, func(t *testing.T) {
 			read, asked, done := 0, 0, 0
-			err := change(t.Context(), func(context.Context) (*plan, error) {
+			err := change(t.Context(), func(context.Context) (*proposal, error) {
 				same := c.reads[min(read, len(c.reads)-1)]
 				if read++; same == nil {
 					return nil, nil
 				}
-				return &plan{same: *same, do: func(context.Context) error {
+				return &proposal{same: *same, do: func(context.Context) error {
 					err := c.does[min(done, len(c.does)-1)]
 					done++
 					return err
 				}}, nil
-			}, func(context.Context, *plan) error { asked++; return nil })
+			}, func(context.Context, *proposal) error { asked++; return nil })
 			assert.Equal(t, c.want, err)
 			assert.Equal(t, c.done, done)
 			assert.Equal(t, min(1, c.done), asked, "it asks once")
@@ -60,9 +60,9 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 }
 
 func TestAChangeIsNotMadeWithoutAYes(t *testing.T) {
-	err := change(t.Context(), func(context.Context) (*plan, error) {
-		return &plan{do: func(context.Context) error { assert.Fail(t, "it was made"); return nil }}, nil
-	}, func(context.Context, *plan) error { return errNo })
+	err := change(t.Context(), func(context.Context) (*proposal, error) {
+		return &proposal{do: func(context.Context) error { assert.Fail(t, "it was made"); return nil }}, nil
+	}, func(context.Context, *proposal) error { return errNo })
 	require.ErrorIs(t, err, errNo)
 }
 

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 )
 
 // program is the name that help texts are written with; under kubectl they say "kubectl nodekeep" instead.
@@ -126,9 +126,9 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 }
 
 // changing is a command that makes a plan, asks and carries it out; see [change].
-func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *cluster, args []string) (*plan, error)) *cobra.Command {
+func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *cluster, args []string) (*proposal, error)) *cobra.Command {
 	return o.command(command, has, func(ctx context.Context, c *cluster, args []string) error {
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return read(ctx, c, args) })
+		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return read(ctx, c, args) })
 	})
 }
 
@@ -148,7 +148,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 	}
 	if o.offline {
 		p, err := o.policy.read(ctx, nil)
-		return &cluster{IOStreams: o.IOStreams, now: time.Now, in: capture.Circumstances{Policy: p, Now: time.Now()}}, err
+		return &cluster{IOStreams: o.IOStreams, now: time.Now, in: plan.Circumstances{Policy: p, Now: time.Now()}}, err
 	}
 	c, err := o.open()
 	if err != nil {

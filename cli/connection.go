@@ -25,6 +25,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -72,8 +73,8 @@ type cluster struct {
 
 	followed view.PolicyInForce // the policy of the cluster, of a command that goes by it
 
-	in   capture.Circumstances // of a command that decides
-	gate policy.Gate           // of a command that decides or knows the gate
+	in   plan.Circumstances // of a command that decides
+	gate policy.Gate        // of a command that decides or knows the gate
 }
 
 // open reads the kubeconfig; it makes no call yet. An error is one in how the command was called.
@@ -138,11 +139,11 @@ func (c *cluster) done(format string, args ...any) error {
 //
 // A caller may lack the right to read them. Then the guard policies are not in force, and no record is of another cluster. Devices and features are
 // not known.
-func (c *cluster) under(ctx context.Context, p policy.Policy) capture.Circumstances {
+func (c *cluster) under(ctx context.Context, p policy.Policy) plan.Circumstances {
 	guards, of := guard.New(c.client, quiet()), store.NewCluster(c.client, quiet())
 	guards.Check(ctx)
 	_ = of.Read(ctx)
-	return capture.Circumstances{
+	return plan.Circumstances{
 		Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.now(),
 		Devices: c.devices(ctx, p.LabelRules().Drivers()), Features: c.features(ctx, p.LabelRules().NodeFeatures()),
 	}

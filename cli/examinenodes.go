@@ -19,6 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
@@ -228,10 +229,10 @@ func (e *examination) migrations(ctx context.Context) (all []*view.Migration, er
 }
 
 // circumstancesSeen is what decisions depend on; it is not known where the policy is not.
-func (e *examination) circumstancesSeen(ctx context.Context) (in capture.Circumstances, known bool) {
+func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstances, known bool) {
 	inForce, err := e.seen.InForce()
 	if err != nil {
-		return capture.Circumstances{}, false
+		return plan.Circumstances{}, false
 	}
 	in = e.under(ctx, inForce)
 	in.Now = e.serverTime()

@@ -47,7 +47,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			return oneNode(command, args[:min(1, len(args))])
 		},
 		ValidArgsFunction: o.complete(nodeNames, recordedItems),
-	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		state, err := c.look(ctx, args[0])
 		if err != nil {
 			return nil, err
@@ -56,7 +56,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
 		}
 		forgetting := view.ForgettingOf(state, args[1:])
-		p := &plan{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
+		p := &proposal{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
 		if err := forgetting.Err(); err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ It does not ask: capture does the same by itself, sooner or later.`,
 			# A Node that is about to be deleted, while capture is down
 			nodekeep remember worker-1`,
 		GroupID: groupAct,
-	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		state, err := c.look(ctx, args[0])
 		switch {
 		case err != nil:
@@ -143,7 +143,7 @@ It does not ask: capture does the same by itself, sooner or later.`,
 		case state.Unreadable != nil:
 			return nil, c.readable(state)
 		}
-		return &plan{do: func(ctx context.Context) error {
+		return &proposal{do: func(ctx context.Context) error {
 			next := state.Written(c.in)
 			if next != nil {
 				if err := c.put(ctx, *next, state.Entry.Version); err != nil {
@@ -178,7 +178,7 @@ Both sides are shown first. The decision is written on the record, and capture c
 			# The board was replaced, the Node is the same
 			nodekeep accept worker-3 --machine old --yes`,
 		GroupID: groupAct,
-	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		name, side := args[0], store.Side(machine)
 		state, err := c.withRecord(ctx, view.NodeState{Name: name})
 		if err == nil {
@@ -193,7 +193,7 @@ Both sides are shown first. The decision is written on the record, and capture c
 			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
 		}
 		sides := view.SidesOf(state.Entry)
-		return &plan{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
+		return &proposal{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
 			if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
 				return err
 			}

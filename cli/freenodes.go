@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -54,15 +54,15 @@ type freeing struct {
 	step   string // of an error
 	still  string // how the Nodes are that remain
 	key    string // of the taint
-	needed func(*corev1.Node) (change capture.Change, ok bool)
+	needed func(*corev1.Node) (change plan.Plan, ok bool)
 	done   func(*corev1.Node) string // reports the change
 }
 
 func (u *stopping) gates(stopped time.Time) freeing {
 	return freeing{
 		step: "lift gate", still: "behind the gate", key: string(u.gate),
-		needed: func(node *corev1.Node) (capture.Change, bool) {
-			return capture.Change{LiftGate: true, ByClient: true}, u.gate.On(node.Spec.Taints)
+		needed: func(node *corev1.Node) (plan.Plan, bool) {
+			return plan.Plan{Edits: plan.Lift(u.gate), ByClient: true}, u.gate.On(node.Spec.Taints)
 		},
 		done: func(node *corev1.Node) string {
 			if late(node, stopped) {
@@ -76,7 +76,7 @@ func (u *stopping) gates(stopped time.Time) freeing {
 func verificationTaints(keys []string) freeing {
 	return freeing{
 		step: "remove verification taint", still: "with a verification taint", key: keys[0],
-		needed: func(node *corev1.Node) (capture.Change, bool) {
+		needed: func(node *corev1.Node) (plan.Plan, bool) {
 			taints := withKeys(node.Spec.Taints, keys)
 			return removing(taints), len(taints) > 0
 		},
@@ -128,8 +128,8 @@ func (u *stopping) freeUnverified(ctx context.Context) error {
 }
 
 // changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
-func (u *stopping) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (capture.Change, bool)) (changed *corev1.Node, err error) {
-	err = change(ctx, func(ctx context.Context) (*plan, error) {
+func (u *stopping) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (plan.Plan, bool)) (changed *corev1.Node, err error) {
+	err = change(ctx, func(ctx context.Context) (*proposal, error) {
 		node, err := u.node(ctx, name)
 		if err != nil || node == nil {
 			return nil, err
@@ -138,7 +138,7 @@ func (u *stopping) changeNode(ctx context.Context, name string, needed func(*cor
 		if !ok {
 			return nil, nil
 		}
-		return &plan{do: func(ctx context.Context) error {
+		return &proposal{do: func(ctx context.Context) error {
 			err := u.patchNode(ctx, observe.Of(node), wanted, metav1.PatchOptions{FieldManager: u.manager})
 			if err == nil {
 				changed = node
@@ -181,11 +181,6 @@ func withKeys(taints []corev1.Taint, keys []string) []corev1.Taint {
 }
 
 // removing is the change that removes taints, whenever they were added.
-func removing(taints []corev1.Taint) capture.Change {
-	change := capture.Change{ByClient: true}
-	for _, taint := range taints {
-		taint.TimeAdded = nil
-		change.RemoveTaints = append(change.RemoveTaints, taint)
-	}
-	return change
+func removing(taints []corev1.Taint) plan.Plan {
+	return plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints...), ByClient: true}
 }

@@ -15,6 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 )
 
 func newGateCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -77,7 +78,7 @@ restore it where it can.`,
 		Example: `
 			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		state, err := c.look(ctx, args[0])
 		switch {
 		case err != nil:
@@ -89,8 +90,8 @@ restore it where it can.`,
 		if !ok {
 			return nil, c.done("node/%s is not behind the gate", args[0])
 		}
-		return &plan{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.Of(state.Node), capture.Change{LiftGate: true, ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+		return &proposal{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.Of(state.Node), plan.Plan{Edits: plan.Lift(c.gate), ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 				return err
 			}
 			return c.done("node/%s: gate lifted", args[0])

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
 )
@@ -129,7 +129,7 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 			return c.done("Change the policy where you keep it (values of the chart, or kubectl edit nodepolicy %s), then run this command again:\n  labels.migrations: {from: %s, to: %s, phase: both} becomes {from: %s, to: %s, phase: new}",
 				doctor.PolicyName, known.From, known.To, known.From, known.To)
 		}
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.acceptRules(ctx, p.RulesHash(), false, true) })
+		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.acceptRules(ctx, p.RulesHash(), false, true) })
 	})
 	command.Flags().BoolVar(&force, "force", false, "go on although something selects on the old key")
 	return command
@@ -162,7 +162,7 @@ func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration
 }
 
 // lookAtMigrations counts Nodes and records, and finds what selects on the old keys.
-func (c *cluster) lookAtMigrations(ctx context.Context, in capture.Circumstances, all ...*view.Migration) error {
+func (c *cluster) lookAtMigrations(ctx context.Context, in plan.Circumstances, all ...*view.Migration) error {
 	if len(all) == 0 {
 		return nil
 	}

@@ -50,7 +50,7 @@ is ignored by the policy, is left alone. The exit code is 1 then.`,
 	}, aboutNode|prints|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
 		var rollback view.Rollback
 		var changes, leftAlone int
-		err := change(ctx, func(ctx context.Context) (*plan, error) {
+		err := change(ctx, func(ctx context.Context) (*proposal, error) {
 			state, err := c.live(ctx, args[0])
 			if err != nil {
 				return nil, err
@@ -59,7 +59,7 @@ is ignored by the policy, is left alone. The exit code is 1 then.`,
 				return nil, err
 			}
 			changes, leftAlone = rollback.Changes()
-			return &plan{same: []any{state.Node.UID, rollback}, do: func(ctx context.Context) error {
+			return &proposal{same: []any{state.Node.UID, rollback}, do: func(ctx context.Context) error {
 				options := metav1.PatchOptions{FieldManager: rollbackManager}
 				switch {
 				case changes == 0 || dryRun == dryRunClient:
@@ -69,7 +69,7 @@ is ignored by the policy, is left alone. The exit code is 1 then.`,
 				}
 				return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), options)
 			}}, nil
-		}, func(ctx context.Context, _ *plan) error {
+		}, func(ctx context.Context, _ *proposal) error {
 			if err := o.write(c, "NodeRollback", rollback); err != nil || changes == 0 || dryRun != dryRunNone {
 				return err
 			}

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -35,7 +35,7 @@ verified Node. It is not checked again before it registers again, or before node
 		Example: `
 			# A Node that is needed now, whatever its checks say
 			nodekeep verify release worker-1 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*plan, error) {
+	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		node, err := c.liveNode(ctx, args[0])
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ verified Node. It is not checked again before it registers again, or before node
 		case len(held) == 0:
 			return nil, c.done("node/%s has no taint of verification", args[0])
 		}
-		return &plan{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
+		return &proposal{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
 			if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 				return err
 			}
@@ -62,10 +62,10 @@ verified Node. It is not checked again before it registers again, or before node
 const releasedByOperator = "an operator released the Node: nodekeep verify release"
 
 // released is the change that lets a Node take workloads, and shows that an operator did.
-func released(node *corev1.Node, held []corev1.Taint, now time.Time) capture.Change {
+func released(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Plan {
 	change := removing(held)
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())
-	change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
+	change.Edits = append(change.Edits, plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})...)
 	return change
 }
 

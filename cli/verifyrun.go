@@ -70,7 +70,7 @@ are closed then open by themselves once they pass.`,
 		if err := c.awaitControllers(ctx, controllersRead); err != nil {
 			return err
 		}
-		return o.change(ctx, c, func(ctx context.Context) (*plan, error) { return c.runPlan(ctx, string(namespace), args[0]) })
+		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.runPlan(ctx, string(namespace), args[0]) })
 	})
 	many.addTo(command)
 	namespace.addTo(command)
@@ -89,7 +89,7 @@ are closed then open by themselves once they pass.`,
 }
 
 // runPlan is the plan to check one Node at once.
-func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*plan, error) {
+func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*proposal, error) {
 	node, err := c.liveNode(ctx, name)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*plan, e
 	case !run.Writes():
 		return nil, c.done("node/%s: %s", name, run.Done)
 	}
-	return &plan{question: run.Question, same: [2]string{string(node.UID), run.Same}, do: func(ctx context.Context) error {
+	return &proposal{question: run.Question, same: [2]string{string(node.UID), run.Same}, do: func(ctx context.Context) error {
 		if err := c.patchNode(ctx, observe.Of(node), run.Change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func left(verified, closed, remain int) string {
 func (r *rollout) wave(ctx context.Context, c *cluster, nodes []view.RolloutNode) (taken []view.Taken, err error) {
 	err = changeEach(ctx, nodes, func(one view.RolloutNode) (view.Taken, error) {
 		var closed view.Taken
-		err := change(ctx, func(ctx context.Context) (*plan, error) {
+		err := change(ctx, func(ctx context.Context) (*proposal, error) {
 			node, err := c.node(ctx, one.Name)
 			if err != nil || node == nil || string(node.UID) != one.UID || len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
 				return nil, err
@@ -279,7 +279,7 @@ func (r *rollout) wave(ctx context.Context, c *cluster, nodes []view.RolloutNode
 			if !selected || profile.Reports() { // its labels have changed
 				return nil, nil
 			}
-			return &plan{do: func(ctx context.Context) error {
+			return &proposal{do: func(ctx context.Context) error {
 				err := c.patchNode(ctx, observe.Of(node), view.CloseFor(node, c.in.Policy, profile, c.now()), metav1.PatchOptions{FieldManager: runManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round

@@ -85,6 +85,12 @@ func (n *Node) readVersion() {
 // Deleting reports whether the Node waits only for its finalizers.
 func (n *Node) Deleting() bool { return n.DeletionTimestamp != nil }
 
+// Shows reports whether the Node has an item.
+func (n *Node) Shows(item string) bool {
+	_, shown := n.Items[item]
+	return shown
+}
+
 // taintsOf are taints that a PATCH can send back: the list itself where it holds no other.
 func taintsOf(taints []corev1.Taint) []corev1.Taint {
 	sendable := func(taint corev1.Taint) bool {

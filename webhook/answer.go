@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -31,7 +32,7 @@ func answerTo(in incoming, k known, p policy.Policy, decide decider) answer {
 	k = k.of(in, p)
 	d := decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
-		d = d.withoutItems()
+		d = d.withoutItems(p.Gate())
 	}
 	return answer{incoming: in, decision: d, operations: patch(in, d)}
 }
@@ -87,8 +88,9 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	a := answerTo(in, k, p, decide)
 	e := Explanation{
 		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(p),
-		Restored: a.restore.Add, Deferred: a.restore.Protected, Withheld: withheldBy(a, k),
-		Rules: a.decision.labels, Later: a.later, Taints: a.decision.taints, GateOn: a.gatedAfter(in), Patch: a.operations,
+		Restored: a.restored, Deferred: a.By(plan.Record).Later().Values(), Withheld: withheldBy(a, k),
+		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.By(plan.Derivation, plan.Registration).Taints(false), GateOn: a.gatedAfter(in, p.Gate()),
+		Patch: a.operations,
 	}
 	if len(e.Deferred) == 0 || !p.RestoresInline() {
 		return e, nil
@@ -98,7 +100,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 		return Explanation{}, err
 	}
 	if second.outcome == restoredInline {
-		e.Inline, e.GateOn = second.restore.Add, second.gatedAfter(second.incoming)
+		e.Inline, e.GateOn = second.restored, second.gatedAfter(second.incoming, p.Gate())
 	}
 	return e, nil
 }
@@ -107,7 +109,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 func withheldBy(a answer, k known) map[string]policy.Reason {
 	reason := map[outcome]policy.Reason{otherMachine: "another machine has the name", tooLarge: "the Node would be too large"}[a.outcome]
 	if reason == "" {
-		return a.restore.Withheld
+		return a.Withheld
 	}
 	withheld := map[string]policy.Reason{}
 	for item := range k.record.Items() {

@@ -13,8 +13,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -53,10 +55,12 @@ func (in incoming) items(p policy.Policy) map[string]string {
 	return items
 }
 
-// shows reports whether the Node brings a label or a taint.
-func (in incoming) shows(item string) bool {
-	_, labelled := in.labels[item]
-	return labelled || slices.ContainsFunc(in.taints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })
+// observed is the Node as a plan looks at it.
+func (in incoming) observed(p policy.Policy) *observe.Node {
+	return &observe.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: in.node}, Taints: in.taints, Items: in.items(p), Machine: in.machine,
+		AnnotationBytes: policy.AnnotationBytes(in.annotations), Keep: p.Annotations(),
+	}
 }
 
 // partialNode is the part of a Node that is decoded.

@@ -1,4 +1,4 @@
-// Package webhook answers the AdmissionReviews of Node CREATE: AdmissionReview -> decode -> decide -> patch. It also answers those of Node
+// Package webhook answers the AdmissionReviews of Node CREATE: AdmissionReview -> decode -> plan -> patch. It also answers those of Node
 // DELETE. It reads the Node that a review names from the API server, and merges it into its record ([Deletions]). And it judges each
 // NodePolicy before it is stored ([NewPolicyHandler]).
 //

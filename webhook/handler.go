@@ -86,11 +86,8 @@ func (h *Handler) Handle(_ context.Context, request admission.Request) admission
 		})
 	}
 	h.metrics.reviewed(d.outcome, h.now().Sub(started))
-	h.metrics.restored(d.restore, d.dropped)
-	h.metrics.added(len(d.taints))
-	h.metrics.byRules(a.incoming, d)
-	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "restored", len(d.restore.Add),
-		"deferred", len(d.restore.Protected), "withheld", len(d.restore.Withheld), "taints", len(d.taints))
+	h.metrics.planned(d)
+	h.logger.Debug("reviewed node", "node", in.node, "outcome", d.outcome, "edits", len(d.Edits), "withheld", len(d.Withheld))
 	return admission.Patched("", a.operations...)
 }
 

@@ -51,12 +51,23 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 
 			held, inForce := decide(in, k, p.Holding(true)), decide(in, k, p)
 
-			assert.Equal(t, c.held, held.labelsAfter(in), "held")
-			assert.Equal(t, c.inForce, inForce.labelsAfter(in), "in force")
-			assert.NotContains(t, held.labels, taint, "no taint is removed")
-			assert.Equal(t, c.rules == clean, inForce.labels[taint].Absent)
+			assert.Equal(t, c.held, labelsAfter(in, held), "held")
+			assert.Equal(t, c.inForce, labelsAfter(in, inForce), "in force")
+			assert.NotContains(t, held.RuledNow(), taint, "no taint is removed")
+			assert.Equal(t, c.rules == clean, inForce.RuledNow()[taint].Absent)
 		})
 	}
+}
+
+// labelsAfter are the labels of a Node once all is done.
+func labelsAfter(in incoming, d decision) labels {
+	after := labels{}
+	for item, value := range d.ItemsOn(in.observed(policy.Default())) {
+		if record.IsLabel(item) {
+			after[item] = value
+		}
+	}
+	return after
 }
 
 // A kubelet can claim to be the machine that had its name.
@@ -68,9 +79,9 @@ func TestWhileRulesAreHeldAKubeletStillCarriesNoProtectedLabelInItsOwnCREATE(t *
 
 	held := decide(in, k, policy.Default().Holding(true))
 
-	assert.Empty(t, held.labels)
-	assert.Contains(t, held.later, role)
-	assert.Equal(t, closeGate, held.move, "capture decides")
+	assert.Empty(t, held.RuledNow())
+	assert.Contains(t, held.RuledLater(), role)
+	assert.True(t, held.ClosesGate(), "capture decides")
 }
 
 func TestWhileRulesAreHeldTheMachineIsLookedAtToKnowWhoseLabelsTheyAre(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -83,15 +84,28 @@ func (m *Metrics) reviewed(how outcome, took time.Duration) {
 // passedOver counts a review on which nothing was decided.
 func (m *Metrics) passedOver(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
 
-func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
-	for item := range r.Add {
-		m.of(item).WithLabelValues(itemRestored).Inc()
+// planned counts what a registering Node gets, and what it does not.
+func (m *Metrics) planned(d decision) {
+	for _, edit := range d.Edits {
+		switch edit.Cause {
+		case plan.Record:
+			if edit.Later {
+				m.labels.WithLabelValues(itemDeferred).Inc()
+			} else {
+				m.of(edit.Item).WithLabelValues(itemRestored).Inc()
+			}
+		case plan.Rule:
+			m.ruled.WithLabelValues(ruledBy(edit)).Inc()
+		case plan.Derivation, plan.Registration:
+			m.taints.WithLabelValues(taintAdded).Inc()
+		default: // the gate
+		}
 	}
-	m.labels.WithLabelValues(itemDeferred).Add(float64(len(r.Protected)))
-	m.labels.WithLabelValues(itemInvalid).Add(float64(dropped.Labels))
-	m.taints.WithLabelValues(itemInvalid).Add(float64(dropped.Taints))
-	m.annotations.WithLabelValues(itemInvalid).Add(float64(dropped.Annotations))
-	for item, reason := range r.Withheld {
+	m.ruled.WithLabelValues(ruleDefers).Add(float64(len(d.NoRoom)))
+	m.labels.WithLabelValues(itemInvalid).Add(float64(d.dropped.Labels))
+	m.taints.WithLabelValues(itemInvalid).Add(float64(d.dropped.Taints))
+	m.annotations.WithLabelValues(itemInvalid).Add(float64(d.dropped.Annotations))
+	for item, reason := range d.Withheld {
 		if reason == policy.Invalid {
 			m.of(item).WithLabelValues(itemInvalid).Inc()
 		} else {
@@ -100,20 +114,16 @@ func (m *Metrics) restored(r policy.Restore, dropped record.Dropped) {
 	}
 }
 
-// byRules counts what rules changed on a registering Node.
-func (m *Metrics) byRules(in incoming, d decision) {
-	for key, derived := range d.labels {
-		switch {
-		case derived.Absent && in.shows(key):
-			m.ruled.WithLabelValues(ruleRemoves).Inc()
-		case !derived.Absent && in.labels[key] != derived.Value:
-			m.ruled.WithLabelValues(ruleSets).Inc()
-		}
+func ruledBy(edit plan.Edit) string {
+	switch {
+	case edit.Later:
+		return ruleDefers
+	case edit.Removed:
+		return ruleRemoves
+	default:
+		return ruleSets
 	}
-	m.ruled.WithLabelValues(ruleDefers).Add(float64(len(d.later)))
 }
-
-func (m *Metrics) added(taints int) { m.taints.WithLabelValues(taintAdded).Add(float64(taints)) }
 
 func (m *Metrics) of(item string) *prometheus.CounterVec {
 	switch {

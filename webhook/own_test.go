@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -39,11 +40,12 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := incoming{node: "n1", labels: c.labels, occasion: c.by}
-			require.Len(t, brought(in, c.record, decision{gate: policy.DefaultGate}, policy.Default()), c.brought)
+			require.Len(t, plan.Plan{}.Brought(in.observed(policy.Default()), c.record, policy.Default(), in.occasion), c.brought)
 		})
 	}
 	in := incoming{node: "n1", labels: few, occasion: policy.CreateByKubelet}
-	assert.Empty(t, brought(in, recorded, decision{labels: map[string]record.Derived{"example.com/pool": {}}}, policy.Default()), "a rule's value takes its place")
+	ruled := plan.Plan{Labels: map[string]record.Derived{"example.com/pool": {}}}
+	assert.Empty(t, ruled.Brought(in.observed(policy.Default()), recorded, policy.Default(), in.occasion), "a rule's value takes its place")
 }
 
 // A taint that a kubelet brings and that a controller removes each time belongs to the start of the machine.
@@ -62,7 +64,7 @@ func TestAStampListsTheTaintsThatWereRemovedBefore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := incoming{node: "n1", taints: []corev1.Taint{record.Taint(start, "")}, occasion: c.by}
-			assert.Equal(t, c.want, brought(in, c.record, decision{gate: policy.DefaultGate}, policy.Default()))
+			assert.Equal(t, c.want, plan.Plan{}.Brought(in.observed(policy.Default()), c.record, policy.Default(), in.occasion))
 		})
 	}
 }

@@ -15,25 +15,24 @@ import (
 // patch turns a decision into JSON patch operations for the object as it came (RFC 6902), in a stable order. Every path that
 // an operation needs exists in the object or is made by an operation before it.
 func patch(in incoming, d decision) []jsonpatch.Operation {
-	labels, restored, cordon := policy.SplitItems(d.restore.Add)
 	var operations []jsonpatch.Operation
-	for _, key := range slices.Sorted(maps.Keys(d.labels)) {
-		derived := d.labels[key]
-		if derived.Absent && record.IsLabel(key) && in.shows(key) {
-			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/labels/"+escape(key), nil))
+	labels, cordon := map[string]string{}, false
+	for _, edit := range d.Edits {
+		switch {
+		case edit.Later:
+		case edit.Removed && record.IsLabel(edit.Item):
+			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/labels/"+escape(edit.Item), nil))
+		case edit.Removed:
+		case edit.Item == policy.Cordon:
+			cordon = true
+		case record.IsLabel(edit.Item):
+			labels[edit.Item] = edit.Value
 		}
-		if derived.Absent || derived.ShownBy(in.labels, key) {
-			continue
-		}
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[key] = derived.Value
 	}
 	operations = append(operations, mapOperations("/metadata/labels", in.labels, labels)...)
 	operations = append(operations, annotationOperations(in, d)...)
 	operations = append(operations, d.owners.operations()...)
-	taints := taintOperations(in, d, restored)
+	taints := taintOperations(in, d)
 	operations = append(operations, taints...)
 	switch {
 	case !cordon:
@@ -65,7 +64,7 @@ const ownPrefix = "nodekeep.dev/"
 // annotationOperations write the restored annotations and our own. They remove all others of ours that came with the object. These are a
 // kubelet's claim, or about an object that is deleted.
 func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
-	add := record.SplitAnnotations(d.restore.Add)
+	add := record.SplitAnnotations(d.restored)
 	if add == nil {
 		add = map[string]string{}
 	}

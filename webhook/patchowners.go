@@ -19,7 +19,7 @@ type owners struct{ before, after []metav1.ManagedFieldsEntry }
 // they are.
 func (d decision) ownersAfter(in incoming, k known, p policy.Policy) owners {
 	given := map[string]record.Owners{}
-	for key := range d.restore.Add {
+	for key := range d.restored {
 		e, _ := k.record.Entry(key)
 		if its := observe.Lasting(e.Owners, p); its != "" {
 			given[key] = its

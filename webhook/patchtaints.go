@@ -5,29 +5,25 @@ import (
 	"strconv"
 
 	"gomodules.xyz/jsonpatch/v2"
-	corev1 "k8s.io/api/core/v1"
-
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 )
 
 // taintOperations change the list of taints piece by piece. So taint fields that a later Kubernetes adds stay unchanged. Values are
 // replaced first. Then copies of the gate and the taints that rules remove are removed, the last one first. So no index moves under another
 // operation. New taints come last. No key and effect is ever added twice.
-func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpatch.Operation {
+func taintOperations(in incoming, d decision) []jsonpatch.Operation {
 	var operations []jsonpatch.Operation
 	for i, taint := range in.taints {
-		if value, replaced := d.restore.Add[record.TaintKey(taint)]; replaced && record.TaintKey(taint) != policy.Cordon {
+		if value, replaced := d.Replaces(taint); replaced {
 			operations = append(operations, jsonpatch.NewOperation("add", "/spec/taints/"+strconv.Itoa(i)+"/value", value))
 		}
 	}
-	added := addedTaints(in, d, restored)
-	if slices.ContainsFunc(in.taints, d.removes) {
-		if len(added) == 0 && !slices.ContainsFunc(in.taints, func(taint corev1.Taint) bool { return !d.removes(taint) }) {
+	added := d.AddedTaints(in.taints)
+	if left := slices.DeleteFunc(slices.Clone(in.taints), d.RemovesTaint); len(left) < len(in.taints) {
+		if len(added) == 0 && len(left) == 0 {
 			return []jsonpatch.Operation{jsonpatch.NewOperation("remove", "/spec/taints", nil)}
 		}
 		for i, taint := range slices.Backward(in.taints) {
-			if d.removes(taint) {
+			if d.RemovesTaint(taint) {
 				operations = append(operations, jsonpatch.NewOperation("remove", "/spec/taints/"+strconv.Itoa(i), nil))
 			}
 		}
@@ -44,20 +40,4 @@ func taintOperations(in incoming, d decision, restored []corev1.Taint) []jsonpat
 		}
 	}
 	return operations
-}
-
-// removes reports whether a taint is removed: as a copy of the gate, or by a rule.
-func (d decision) removes(taint corev1.Taint) bool {
-	return d.move == liftGate && d.gate.Is(taint) || d.labels[record.TaintKey(taint)].Absent
-}
-
-// addedTaints are the taints that the object does not have yet.
-func addedTaints(in incoming, d decision, restored []corev1.Taint) (added []corev1.Taint) {
-	for _, more := range [][]corev1.Taint{restored, d.taints} {
-		added = append(added, policy.FreeOf(more, slices.Concat(in.taints, added))...)
-	}
-	if d.move == closeGate && !d.gate.Holds(in.taints) {
-		added = append(added, policy.FreeOf([]corev1.Taint{d.gate.Taint()}, slices.Concat(in.taints, added))...)
-	}
-	return added
 }

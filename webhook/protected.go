@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -29,47 +30,24 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	own := policy.Own{Taints: policy.DerivedTaints(nothing.own[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(nothing.own[policy.LabelsAnnotation])}
 	before := in
 	before.labels = classify.Without(in.labels, own.Labels)
-	second := decision{restore: restorable(in, k, p)}.withLabels(before, k, p)
-	inline, later := p.InlineOf(second.restore.Protected)
-	rules, rulesLater := p.InlineOf(values(second.later))
-	if len(inline)+len(rules) == 0 || len(second.restore.Add) > 0 {
+	inline, ok := k.planFor(before, before.observed(p), p).Inline(p)
+	if !ok {
 		return nothing
 	}
-	d := decision{
-		restore: policy.Restore{Add: inline, Withheld: second.restore.Withheld},
-		labels:  maps.Clone(second.later),
-		gate:    p.Gate(),
-		move:    liftGate,
-		outcome: restoredInline,
+	d := decision{Plan: inline, outcome: restoredInline, restored: inline.By(plan.Record).Values()}
+	labels := maps.Clone(own.Labels)
+	if labels == nil {
+		labels = map[string]record.Derived{}
 	}
-	maps.DeleteFunc(d.labels, func(key string, _ record.Derived) bool { _, goesIn := rules[key]; return !goesIn })
-	if len(later)+len(rulesLater) > 0 {
-		d.move = leaveGate
-	}
-	own.Labels = merged(own.Labels, d.labels)
+	maps.Copy(labels, inline.Labels)
+	own.Labels = labels
 	from := k.record
 	if d.owners = d.ownersAfter(in, k, p); d.owners.after == nil {
 		from = from.WithoutOwners()
 	}
-	own.Stamp = stamp.With(inline, from, 0)
+	own.Stamp = stamp.With(d.restored, from, 0)
 	if d.own = own.Annotations(policy.AnnotationBytes(in.annotations)); d.own[policy.StampAnnotation] == "" || !policy.RoomFor(own.Labels, policy.AnnotationBytes(in.annotations)) {
 		return nothing
 	}
 	return d
-}
-
-// values are the labels that rules set, by key.
-func values(derived map[string]record.Derived) map[string]string {
-	labels := make(map[string]string, len(derived))
-	for key, label := range derived {
-		labels[key] = label.Value
-	}
-	return labels
-}
-
-func merged(a, b map[string]record.Derived) map[string]record.Derived {
-	all := map[string]record.Derived{}
-	maps.Copy(all, a)
-	maps.Copy(all, b)
-	return all
 }

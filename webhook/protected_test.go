@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -96,17 +97,17 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 			k := known{current: true, record: record.New("n1", record.Object{}, c.remembered)}
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{gate}}
 			first := decide(in, k, p)
-			require.Empty(t, first.restore.Add)
-			require.Equal(t, c.remembered, first.restore.Protected)
-			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, first.taints, "rules see labels that are to come")
-			in.taints = append(in.taints, first.taints...)
+			require.Empty(t, first.restored)
+			require.Equal(t, c.remembered, first.By(plan.Record).Later().Values())
+			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, taintsOf(first), "rules see labels that are to come")
+			in.taints = append(in.taints, taintsOf(first)...)
 			in.annotations = first.own
 
 			second := decideProtected(in, k, p)
 
 			assert.Equal(t, c.outcome, second.outcome)
-			assert.Equal(t, c.restored, second.restore.Add)
-			assert.Equal(t, leaveGate, second.move, "capture still has to add dedicated")
+			assert.Equal(t, c.restored, second.restored)
+			assert.Empty(t, second.By(plan.Gate), "capture still has to add dedicated")
 			assert.JSONEq(t, c.stamp, second.own[policy.StampAnnotation])
 		})
 	}
@@ -119,14 +120,19 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{"maintenance:NoExecute": "disk", role: ""})}
 	in := incoming{node: "n1", occasion: policy.CreateByKubelet}
 	first := decide(in, k, p)
-	require.Equal(t, closeGate, first.move)
-	in.hasSpec, in.taints = true, addedTaints(in, first, []corev1.Taint{{Key: "maintenance", Value: "disk", Effect: corev1.TaintEffectNoExecute}})
+	require.True(t, first.ClosesGate())
+	in.hasSpec, in.taints = true, first.AddedTaints(nil)
 	in.annotations = first.own
 
 	second := decideProtected(in, k, p)
 
-	assert.Equal(t, liftGate, second.move)
-	assert.Empty(t, second.taints)
+	assert.True(t, second.LiftsGate())
+	assert.Empty(t, taintsOf(second))
 	assert.Equal(t, role+":NoSchedule", second.own[policy.TaintsAnnotation])
 	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.own[policy.StampAnnotation])
+}
+
+// taintsOf are the taints that a decision adds, but for those of the record.
+func taintsOf(d decision) []corev1.Taint {
+	return d.By(plan.Derivation, plan.Registration).Taints(false)
 }

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
 	"nodekeep.dev/nodekeep/store"
@@ -35,7 +35,7 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	}
 	m := view.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {
-		m.See(view.NodeState{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, capture.Circumstances{Policy: p, Now: seen.Now})
+		m.See(view.NodeState{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Circumstances{Policy: p, Now: seen.Now})
 	}
 	m.Selects(uses)
 	m.Done(nil)

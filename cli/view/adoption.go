@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -30,7 +30,7 @@ type AdoptedLabel struct {
 }
 
 // See adds a Node.
-func (a *Adoption) See(s NodeState, rule string, in capture.Circumstances) {
+func (a *Adoption) See(s NodeState, rule string, in plan.Circumstances) {
 	label, already := s.Adopts(a.Key, rule, in)
 	switch {
 	case already:
@@ -45,7 +45,7 @@ func (a *Adoption) See(s NodeState, rule string, in capture.Circumstances) {
 
 // Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. It returns nil if only a rule has set the label. If a
 // rule is named, only a label that this rule derives is handed over.
-func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *AdoptedLabel, already bool) {
+func (s NodeState) Adopts(key, rule string, in plan.Circumstances) (label *AdoptedLabel, already bool) {
 	recorded, remembered := itemsOf(s.Record)[key]
 	left := func(value, rule, why string) (*AdoptedLabel, bool) {
 		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Why: why}, false
@@ -94,7 +94,7 @@ func (s NodeState) Adopts(key, rule string, in capture.Circumstances) (label *Ad
 }
 
 // notAdopted is why the record would not forget who set the label; empty: it would.
-func (s NodeState) notAdopted(key string, label record.Derived, in capture.Circumstances) string {
+func (s NodeState) notAdopted(key string, label record.Derived, in plan.Circumstances) string {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
 	if !policy.RoomFor(change.Labels, node.AnnotationBytes) {
@@ -120,13 +120,13 @@ func (s NodeState) notAdopted(key string, label record.Derived, in capture.Circu
 }
 
 // AdoptingChange is the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
-func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) capture.Change {
+func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Plan {
 	listed := maps.Clone(node.ListedLabels())
 	if listed == nil {
 		listed = map[string]record.Derived{}
 	}
 	listed[key] = record.Derived{Value: label.Value, Rule: label.Rule, Adopted: true}
-	return capture.Change{Labels: listed, WriteLabelList: true}
+	return plan.Plan{Labels: listed, WriteLabelList: true}
 }
 
 // Document is the plan.

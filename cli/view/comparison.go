@@ -6,9 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
@@ -19,7 +19,7 @@ const mostChanges = 10_000
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
-	now, then capture.Circumstances
+	now, then plan.Circumstances
 	inForce   string // which rules for labels capture has put in force; empty: none yet
 
 	impact  Impact
@@ -33,7 +33,7 @@ type Comparison struct {
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
 // of the other policy use devices and features.
-func NewComparison(now capture.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
+func NewComparison(now plan.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
 	c.asked = NewAskedFacts(then, devices, features, now.Now)
@@ -64,8 +64,8 @@ func (c *Comparison) See(s NodeState) error {
 	c.seeViolations(s)
 	_, now, done := s.settled(c.now)
 	_, then, next := s.settled(c.then)
-	c.countNew(PutOn, done.AddTaints, next.AddTaints, s.Name)
-	c.countNew(TakenOff, done.RemoveTaints, next.RemoveTaints, s.Name)
+	c.countNew(PutOn, done.By(plan.Derivation).Taints(false), next.By(plan.Derivation).Taints(false), s.Name)
+	c.countNew(TakenOff, done.By(plan.Derivation).Taints(true), next.By(plan.Derivation).Taints(true), s.Name)
 	c.countNew(Blocked, done.Foreign, next.Foreign, s.Name)
 	return c.seeRegistration(s, now, then, c.seeKept(s))
 }

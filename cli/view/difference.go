@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -31,34 +31,15 @@ type DifferentItem struct {
 }
 
 // Diff compares a record with the Node that is there, and with what capture makes of both.
-func Diff(s NodeState, in capture.Circumstances) Difference {
+func Diff(s NodeState, in plan.Circumstances) Difference {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	_, settled, next := s.settled(in)
 	before, after := s.Record.Items(), settled.Items()
 	why := map[string]string{}
-	for key := range next.Add {
-		why[key] = "to be restored"
-	}
-	for key := range next.Correct {
-		why[key] = "restored from a stale record, to be corrected"
-	}
-	for _, key := range next.Remove {
-		why[key] = "restored from a stale record, to be removed"
-	}
-	for key := range taintItems(next.AddTaints) {
-		why[key] = "a rule is to add it"
-	}
-	for key := range taintItems(next.RemoveTaints) {
-		why[key] = "a rule is to remove it"
-	}
-	for key := range next.RuleSets {
-		why[key] = "the label that a client gave it is to be restored"
-		if label, is := next.Labels[key]; is {
-			why[key] = fmt.Sprintf("rule %s is to set it to %q", label.Rule, label.Value)
+	for _, edit := range next.Edits {
+		if text := whyEdited(edit, next.Plan); text != "" {
+			why[edit.Item] = text
 		}
-	}
-	for _, key := range next.RuleRemoves {
-		why[key] = fmt.Sprintf("rule %s has set it, and no rule sets it now: to be removed", next.Listed[key].Rule)
 	}
 	reasons := in.Policy.Restorable(
 		node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld
@@ -88,6 +69,39 @@ func Diff(s NodeState, in capture.Circumstances) Difference {
 		d.Items = append(d.Items, different)
 	}
 	return d
+}
+
+// whyEdited is why capture is to change an item. It is empty if the Node does not differ from its record there.
+func whyEdited(edit plan.Edit, next plan.Plan) string {
+	does := "add"
+	if edit.Removed {
+		does = "remove"
+	}
+	switch edit.Cause {
+	case plan.Record:
+		return "to be restored"
+	case plan.Correction:
+		if edit.Removed {
+			return "restored from a stale record, to be removed"
+		}
+		return "restored from a stale record, to be corrected"
+	case plan.Derivation:
+		return "a rule is to " + does + " it"
+	case plan.Rule:
+		if edit.Removed {
+			return fmt.Sprintf("rule %s is to remove it", next.RuledBy(edit))
+		}
+		return fmt.Sprintf("rule %s is to set it to %q", next.RuledBy(edit), edit.Value)
+	case plan.EndedRule:
+		if edit.Removed {
+			return fmt.Sprintf("rule %s has set it, and no rule sets it now: to be removed", next.RuledBy(edit))
+		}
+		return "the label that a client gave it is to be restored"
+	case plan.Migration:
+		return "a migration has renamed it: to be removed"
+	default: // what a new Node gets once, and the gate
+		return ""
+	}
 }
 
 func notRecorded(before, after *string) string {

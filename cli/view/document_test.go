@@ -96,11 +96,11 @@ func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
 	})
 	in := under(load(t, "labels: {ignore: [ignored]}"))
-	plan, err := RollbackTo(state(live(after.Items()), &r), 0, in)
+	rollback, err := RollbackTo(state(live(after.Items()), &r), 0, in)
 	require.NoError(t, err)
-	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored\nremove|label|remove|1|-|-\nset|label|set|-|1|-", text(plan.Document(now)))
-	changed, leftAlone := plan.Changes()
+	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored\nremove|label|remove|1|-|-\nset|label|set|-|1|-", text(rollback.Document(now)))
+	changed, leftAlone := rollback.Changes()
 	assert.Equal(t, []int{3, 1}, []int{changed, leftAlone})
-	change := plan.Change()
-	assert.Equal(t, []any{set{"set": "1"}, set{"change": "1"}, []string{"remove"}, true}, []any{change.Add, change.Correct, change.Remove, change.ByClient})
+	change := rollback.Change()
+	assert.Equal(t, []any{map[string]string{"set": "1", "change": "1"}, []string{"remove"}, true}, []any{change.Values(), change.Removed(), change.ByClient})
 }

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/report"
@@ -15,7 +15,7 @@ import (
 
 // Drift returns the labels of an existing Node that differ from its record, or from what rules derive. It returns compared as false if the record
 // cannot be used.
-func (s NodeState) Drift(in capture.Circumstances) (labels []report.DriftedLabel, compared bool) {
+func (s NodeState) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compared bool) {
 	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
 		return nil, false
 	}
@@ -44,20 +44,24 @@ func (s NodeState) Drift(in capture.Circumstances) (labels []report.DriftedLabel
 			differs(key, report.Overridden, "rule:"+label.Rule, &label.Value)
 		}
 	}
-	for _, key := range next.RuleRemoves {
-		differs(key, report.Stale, "rule:"+next.Listed[key].Rule, nil)
-	}
-	for key, value := range next.RuleSets {
-		differs(key, report.Differs, "record", &value)
-	}
-	for key, value := range next.Add {
-		differs(key, report.NotRestored, "record", &value)
-	}
-	for key, value := range next.Correct {
-		differs(key, report.Differs, "record", &value)
-	}
-	for _, key := range next.Remove {
-		differs(key, report.Stale, "record", nil)
+	for _, edit := range next.Edits {
+		switch by := "record"; edit.Cause {
+		case plan.Rule, plan.EndedRule, plan.Migration:
+			if edit.Removed {
+				differs(edit.Item, report.Stale, "rule:"+next.Listed[edit.Item].Rule, nil)
+			} else {
+				differs(edit.Item, report.Differs, by, &edit.Value)
+			}
+		case plan.Record:
+			differs(edit.Item, report.NotRestored, by, &edit.Value)
+		case plan.Correction:
+			if edit.Removed {
+				differs(edit.Item, report.Stale, by, nil)
+			} else {
+				differs(edit.Item, report.Differs, by, &edit.Value)
+			}
+		default: // taints and the gate are no labels
+		}
 	}
 	for key, value := range after {
 		if !ptr.Equal(valueIn(before, key), &value) && ptr.Equal(valueIn(node.Items, key), &value) {

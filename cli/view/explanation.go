@@ -3,15 +3,14 @@ package view
 import (
 	"cmp"
 	"errors"
-	"slices"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
@@ -77,13 +76,13 @@ type ExplainedItem struct {
 }
 
 // Explain looks at a Node and its record, and at a review of its registration.
-func Explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
+func Explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
 	e, _ := explain(s, request, in)
 	return e
 }
 
 // ExplainReview looks at a review that is not of this moment: what the Node shows is what it comes with.
-func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) Explanation {
+func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
 	e, answer := explain(s, request, in)
 	e.Status = ""
 	for i := range e.Items {
@@ -92,7 +91,7 @@ func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in captur
 	return e
 }
 
-func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circumstances) (Explanation, webhook.Explanation) {
+func explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) (Explanation, webhook.Explanation) {
 	e := Explanation{Node: s.Name, Status: s.presence(in), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
 	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy, in.Now)
 	e.Registration = ExplainedReview{User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, Gated: answer.GateOn, Patch: answer.Patch}
@@ -114,7 +113,7 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in capture.Circ
 }
 
 // violations are [NodeState.Violations] as sentences.
-func (s NodeState) violations(in capture.Circumstances) (all []string) {
+func (s NodeState) violations(in plan.Circumstances) (all []string) {
 	for _, violation := range s.Violations(in) {
 		all = append(all, violation.String()+" ("+string(violation.Mode)+")")
 	}
@@ -122,15 +121,15 @@ func (s NodeState) violations(in capture.Circumstances) (all []string) {
 }
 
 // Violations are the rules of governance that the labels of a Node which is there break.
-func (s NodeState) Violations(in capture.Circumstances) []governance.Violation {
+func (s NodeState) Violations(in plan.Circumstances) []governance.Violation {
 	if s.Node == nil {
 		return nil
 	}
-	return capture.Violations(s.record(), observe.OfKeeping(s.Node, in.Policy.Annotations()), in)
+	return plan.Violations(s.record(), observe.OfKeeping(s.Node, in.Policy.Annotations()), in)
 }
 
 // problem reports why nothing may be taken from the record.
-func (s NodeState) problem(in capture.Circumstances) string {
+func (s NodeState) problem(in plan.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
@@ -147,18 +146,19 @@ func (s NodeState) problem(in capture.Circumstances) string {
 	return ""
 }
 
-func (s NodeState) explainCapture(in capture.Circumstances) (*ExplainedCapture, []ExplainedRule) {
+func (s NodeState) explainCapture(in plan.Circumstances) (*ExplainedCapture, []ExplainedRule) {
 	var steps []classify.Step
 	in.Why = &steps
 	next, _, last := s.settled(in)
+	corrected, rules := next.By(plan.Correction), next.ByRules()
 	return &ExplainedCapture{
-		Step: string(next.Step), Restore: next.Add, Correct: next.Correct, Remove: next.Remove,
-		AddTaints: sortedItems(taintItems(slices.Concat(next.AddTaints, next.RegisterTaints))), RemoveTaints: sortedItems(taintItems(next.RemoveTaints)), LiftGate: next.LiftGate,
-		RuleSets: next.RuleSets, RuleRemoves: next.RuleRemoves,
+		Step: string(next.Step), Restore: next.By(plan.Record).Values(), Correct: corrected.Values(), Remove: corrected.Removed(),
+		AddTaints: sortedItems(next.By(plan.Derivation, plan.Registration).Values()), RemoveTaints: next.By(plan.Derivation).Removed(), LiftGate: next.LiftsGate(),
+		RuleSets: rules.Values(), RuleRemoves: rules.Removed(),
 	}, s.explainRules(steps, last)
 }
 
-func (s NodeState) explainItems(answer webhook.Explanation, in capture.Circumstances) []ExplainedItem {
+func (s NodeState) explainItems(answer webhook.Explanation, in plan.Circumstances) []ExplainedItem {
 	judged, remembered, waiting := s.Judge(in), itemsOf(s.Record), s.waiting()
 	all := sortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))

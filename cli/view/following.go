@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -23,12 +23,12 @@ type ExplainedFollow struct {
 }
 
 // MayFollow reports whether a Node begins with a record of another name, if there is one of its machine.
-func (s NodeState) MayFollow(in capture.Circumstances) bool {
+func (s NodeState) MayFollow(in plan.Circumstances) bool {
 	return in.Policy.Follows() && s.Record == nil && s.Unreadable == nil
 }
 
 // Following is the state with the record that the Node begins with on a machine, of all the others.
-func (s NodeState) Following(machine record.Machine, others []record.Record, in capture.Circumstances) NodeState {
+func (s NodeState) Following(machine record.Machine, others []record.Record, in plan.Circumstances) NodeState {
 	others = in.Policy.Keeping(in.Now).WithEarlier(others)
 	old, found, several := record.Predecessor(s.Name, machine, others)
 	tainted, of := record.Tainted(s.Name, machine, others)

@@ -11,6 +11,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -53,7 +54,7 @@ type Gated struct {
 const expectedTime = time.Minute
 
 // GatedOf looks at a Node; is shows whether it is behind the gate.
-func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is bool) {
+func GatedOf(s NodeState, in plan.Circumstances, c Captures) (g Gated, is bool) {
 	if s.Node == nil || !in.Policy.Gate().On(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
@@ -66,17 +67,17 @@ func GatedOf(s NodeState, in capture.Circumstances, c Captures) (g Gated, is boo
 }
 
 // missing is what capture restores on the Node; while the record is quarantined, what the machine before had.
-func (s NodeState) missing(in capture.Circumstances) map[string]string {
+func (s NodeState) missing(in plan.Circumstances) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
 		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 		return in.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
 	}
 	_, _, next := s.settled(in)
-	return next.Add
+	return next.By(plan.Record).Values()
 }
 
 // whyGated reports why a Node waits, and what is to be done about it.
-func (s NodeState) whyGated(in capture.Circumstances, c Captures, g Gated) (why, next string) {
+func (s NodeState) whyGated(in plan.Circumstances, c Captures, g Gated) (why, next string) {
 	down := c.down()
 	switch {
 	case s.Unreadable != nil:

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
@@ -99,12 +99,12 @@ const (
 )
 
 // RollbackTo plans it for a Node that is there and has a record.
-func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, error) {
+func RollbackTo(s NodeState, number int, in plan.Circumstances) (Rollback, error) {
 	before, err := history.RollBack(*s.Record, number)
 	if err != nil {
 		return Rollback{}, err
 	}
-	plan := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
+	rollback := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
 	node := s.Judge(in).metadata
 	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
 		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
@@ -121,22 +121,20 @@ func RollbackTo(s NodeState, number int, in capture.Circumstances) (Rollback, er
 		if verdict := in.Policy.Judge(node, item); !verdict.Keeps {
 			step.Action, step.Why = LeftAlone, verdict.Why()
 		}
-		plan.Steps = append(plan.Steps, step)
+		rollback.Steps = append(rollback.Steps, step)
 	}
-	return plan, nil
+	return rollback, nil
 }
 
 // Change is the change of the Node. It is the operator's, so the stamp does not list it.
-func (r Rollback) Change() capture.Change {
-	change := capture.Change{ByClient: true, Add: map[string]string{}, Correct: map[string]string{}}
+func (r Rollback) Change() plan.Plan {
+	change := plan.Plan{ByClient: true}
 	for _, step := range r.Steps {
 		switch step.Action {
-		case Set:
-			change.Add[step.Item] = *step.To
-		case Replace:
-			change.Correct[step.Item] = *step.To
+		case Set, Replace:
+			change.Edits = append(change.Edits, plan.Set(plan.Correction, map[string]string{step.Item: *step.To})...)
 		case Remove:
-			change.Remove = append(change.Remove, step.Item)
+			change.Edits = append(change.Edits, plan.Remove(plan.Correction, step.Item)...)
 		}
 	}
 	return change

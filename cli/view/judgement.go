@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -20,7 +20,7 @@ type Judgement struct {
 }
 
 // Judge looks at a Node together with its record, which shows whose a label is that nodekeep has restored.
-func (s NodeState) Judge(in capture.Circumstances) Judgement {
+func (s NodeState) Judge(in plan.Circumstances) Judgement {
 	if s.Node == nil {
 		return Judgement{metadata: policy.Metadata{Record: s.record()}, policy: in.Policy}
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
 )
@@ -84,7 +84,7 @@ func notesOn(of policy.Migration) (notes []string) {
 }
 
 // See counts a Node or a record.
-func (m *Migration) See(s NodeState, in capture.Circumstances) {
+func (m *Migration) See(s NodeState, in plan.Circumstances) {
 	state, items := policy.MigrationNone, itemsOf(s.Record)
 	if s.Node != nil {
 		metadata := s.Judge(in).metadata

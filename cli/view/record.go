@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -33,7 +33,7 @@ type Record struct {
 }
 
 // RecordOf is the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
-func RecordOf(s NodeState, namespace string, in capture.Circumstances) (r Record, err error) {
+func RecordOf(s NodeState, namespace string, in plan.Circumstances) (r Record, err error) {
 	r = Record{Node: s.Name, Status: s.presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
 	if s.Node != nil {
 		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().On(s.Node.Spec.Taints), s.violations(in)

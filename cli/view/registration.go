@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 )
 
 // kubelets are the managers by whose name a kubelet sets labels of its own.
@@ -20,7 +20,7 @@ func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
 // Registration is the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
 // that its kubelet has set. It has the gate, because nothing removes the gate before the webhook answers. Of a deleted Node only the name is known.
-func Registration(s NodeState, in capture.Circumstances) (*admissionv1.AdmissionRequest, error) {
+func Registration(s NodeState, in plan.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels()},

@@ -8,6 +8,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -57,7 +58,7 @@ func ruleKinds() []RuleChangeKind {
 type Altered struct{ Of, Changed, Renamed int }
 
 // See counts a Node that is there, by the decisions of capture.
-func (a *Altered) See(s NodeState, in capture.Circumstances) {
+func (a *Altered) See(s NodeState, in plan.Circumstances) {
 	if s.Node == nil {
 		return
 	}
@@ -66,10 +67,10 @@ func (a *Altered) See(s NodeState, in capture.Circumstances) {
 		return
 	}
 	a.Of++
-	if capture.RulesAlter(s.record(), node, in) {
+	if plan.RulesAlter(s.record(), node, in) {
 		a.Changed++
 	}
-	if capture.MigrationsRemove(s.record(), node, in) {
+	if plan.MigrationsRemove(s.record(), node, in) {
 		a.Renamed++
 	}
 }
@@ -87,7 +88,7 @@ type ruleChangeKey struct {
 }
 
 // see counts one Node, by the decisions of capture.
-func (c *ruleComparison) see(s NodeState, then capture.Circumstances) {
+func (c *ruleComparison) see(s NodeState, then plan.Circumstances) {
 	node := observe.OfKeeping(s.Node, then.Policy.Annotations())
 	if node.Fault != nil {
 		return
@@ -100,15 +101,15 @@ func (c *ruleComparison) see(s NodeState, then capture.Circumstances) {
 		return
 	}
 	_, _, next := s.settled(then)
-	for key, value := range next.RuleSets {
-		kind := RuleAdds
-		if _, is := node.Items[key]; is {
+	for _, edit := range next.ByRules() {
+		kind, then := RuleAdds, &edit.Value
+		switch {
+		case edit.Removed:
+			kind, then = RuleRemoves, nil
+		case node.Shows(edit.Item):
 			kind = RuleChanges
 		}
-		c.count(kind, key, valueIn(node.Items, key), &value, next.Labels[key].Rule, s.Name)
-	}
-	for _, key := range next.RuleRemoves {
-		c.count(RuleRemoves, key, valueIn(node.Items, key), nil, next.Listed[key].Rule, s.Name)
+		c.count(kind, edit.Item, valueIn(node.Items, edit.Item), then, next.RuledBy(edit), s.Name)
 	}
 	for key, label := range next.Rules.Taken {
 		c.count(RuleLeaves, key, valueIn(node.Items, key), &label.Value, label.Rule, s.Name)

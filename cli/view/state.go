@@ -7,6 +7,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -28,7 +29,7 @@ const maxWrites = 5
 
 // settled returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
 // (nil: none), and the later change of the Node.
-func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
+func (s NodeState) settled(in plan.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
 	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
 	if found {
 		entry.Record, r = *s.Record, s.Record
@@ -49,7 +50,7 @@ func (s NodeState) settled(in capture.Circumstances) (first capture.Action, r *r
 }
 
 // Written is the record of an existing Node once capture has written it. It is nil if there is nothing to write.
-func (s NodeState) Written(in capture.Circumstances) *record.Record {
+func (s NodeState) Written(in plan.Circumstances) *record.Record {
 	if _, r, _ := s.settled(in); r != s.Record {
 		return r
 	}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -19,7 +19,7 @@ type set = map[string]string
 var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
 // under is what decisions depend on under a policy.
-func under(p policy.Policy) capture.Circumstances { return capture.Circumstances{Policy: p, Now: now} }
+func under(p policy.Policy) plan.Circumstances { return plan.Circumstances{Policy: p, Now: now} }
 
 // live is a Node of object "1" with labels and taints ("key:effect").
 func live(items set, change ...func(*corev1.Node)) *corev1.Node {
@@ -64,7 +64,7 @@ func quarantining(items set) func(*record.Record) {
 }
 
 // explained explains a Node as nodekeep explain does.
-func explained(t *testing.T, s NodeState, in capture.Circumstances) Explanation {
+func explained(t *testing.T, s NodeState, in plan.Circumstances) Explanation {
 	t.Helper()
 	review, err := Registration(s, in)
 	require.NoError(t, err)

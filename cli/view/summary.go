@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
@@ -47,7 +48,7 @@ type Summary struct {
 
 // SummaryOf summarizes one Node. The summary has no pointers into the NodeState's objects. Such a pointer would keep the whole page of the Node in
 // memory.
-func SummaryOf(s NodeState, in capture.Circumstances) Summary {
+func SummaryOf(s NodeState, in plan.Circumstances) Summary {
 	summary := Summary{Name: s.Name, Status: s.presence(in), Current: true}
 	if s.Record != nil {
 		items := s.Record.Items()
@@ -87,7 +88,7 @@ func (s Summary) Same(other Summary) bool {
 	return times && s == other
 }
 
-func (s NodeState) presence(in capture.Circumstances) Presence {
+func (s NodeState) presence(in plan.Circumstances) Presence {
 	switch {
 	case s.Unreadable != nil:
 		return Unreadable
@@ -103,7 +104,7 @@ func (s NodeState) presence(in capture.Circumstances) Presence {
 }
 
 // left shows in a few words what is left to do about a Node. It is empty if nothing is.
-func (s NodeState) left(in capture.Circumstances) string {
+func (s NodeState) left(in plan.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return "record cannot be read"
@@ -120,7 +121,7 @@ func (s NodeState) left(in capture.Circumstances) string {
 	case capture.Create:
 		return "not recorded yet"
 	case capture.Complete:
-		return fmt.Sprintf("%d to restore", len(next.Add)+len(next.Correct)+len(next.Remove)+len(next.RegisterTaints))
+		return fmt.Sprintf("%d to restore", len(next.By(plan.Record, plan.Correction, plan.Registration)))
 	case capture.Lift:
 		return "gate to be lifted"
 	case capture.FollowRules:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -146,7 +147,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
 	run, err := RunOf(node, nil, p, noon)
 	require.NoError(t, err)
-	assert.Equal(t, "example.com/new:NoExecute", run.Change.AddTaints[0].ToString())
+	assert.Equal(t, "example.com/new:NoExecute", run.Change.By(plan.Derivation).Taints(false)[0].ToString())
 	assert.Contains(t, run.Question, "evicts the Pods")
 	run, err = RunOf(nodeToVerify(nil), nil, p, noon)
 	require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "Attempts begin anew, and worker Pod check-1 is replaced.")
-	assert.Empty(t, run.Change.AddTaints)
+	assert.Empty(t, run.Change.By(plan.Derivation))
 
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a"}), "No attempt has ended yet.")
 	assert.Contains(t, ReleaseQuestion(Verification{Name: "a", Attempts: 2, Last: &verify.Last{}}), "2 attempts did not pass.")
@@ -291,7 +292,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 	run, err := RunOf(nodeToVerify(map[string]string{"gpu": "yes"}), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "takes workloads meanwhile, and gets no taint")
-	assert.Empty(t, run.Change.AddTaints)
+	assert.Empty(t, run.Change.By(plan.Derivation))
 }
 
 func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {

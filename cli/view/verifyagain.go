@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/verify"
@@ -15,10 +15,10 @@ import (
 
 // Run is how one Node is checked at once.
 type Run struct {
-	Change   capture.Change // of the Node; empty: the controller does all that is needed
-	Question string         // what it means
-	Done     string         // what was done, and what the controller does next
-	Same     string         // differs if another answer to the question may be right
+	Change   plan.Plan // of the Node; empty: the controller does all that is needed
+	Question string    // what it means
+	Done     string    // what was done, and what the controller does next
+	Same     string    // differs if another answer to the question may be right
 }
 
 // Writes reports whether the Node is to be changed.
@@ -46,7 +46,7 @@ func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time
 		return Run{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
 	}
 	was, after := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
-	run := Run{Change: capture.Change{ByClient: true}, Same: profile.Taint.ToString()}
+	run := Run{Change: plan.Plan{ByClient: true}, Same: profile.Taint.ToString()}
 	var progress verify.Progress
 	var begun string // what this command did
 	switch {
@@ -60,12 +60,12 @@ func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time
 	default:
 		change := CloseFor(node, p, profile, now)
 		run.Change, run.Question, begun = change, runQuestion(node, profile.Taint), "taint "+profile.Taint.ToString()+" added"
-		progress = verify.ParseProgress(change.Add[record.AnnotationKey(verify.Annotation)])
+		progress = verify.ParseProgress(change.Values()[record.AnnotationKey(verify.Annotation)])
 		after.Taints = append(profiles.Opened(after.Taints), profile.Taint)
 		after.Labels = without(after.Labels, profiles.Label)
 	}
-	if run.Change.Add == nil {
-		run.Change.Add = map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}
+	if len(run.Change.Edits) == 0 {
+		run.Change.Edits = noting(progress)
 	}
 	after.Annotation = progress.String()
 	run.Done = begun + "; " + nextStep(after, worker, p, now)
@@ -73,13 +73,18 @@ func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time
 }
 
 // CloseFor is the change that has the controller check an open Node as a new one.
-func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) capture.Change {
+func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) plan.Plan {
 	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().BeginAnew(now), p.Verify().Label
-	change := capture.Change{AddTaints: []corev1.Taint{profile.Taint}, Add: map[string]string{record.AnnotationKey(verify.Annotation): progress.String()}, ByClient: true}
+	edits := append(noting(progress), plan.SetTaints(plan.Derivation, false, profile.Taint)...)
 	if _, labelled := node.Labels[label]; labelled {
-		change.Remove = []string{label}
+		edits = append(edits, plan.Remove(plan.Correction, label)...)
 	}
-	return change
+	return plan.Plan{Edits: edits, ByClient: true}
+}
+
+// noting are the edits that note the progress of verification on the Node.
+func noting(progress verify.Progress) plan.Edits {
+	return plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})
 }
 
 // without are labels without one.

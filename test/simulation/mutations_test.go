@@ -72,7 +72,7 @@ func TestTheModelCheckerFindsEachMutation(t *testing.T) {
 		"the new key of a migration that is set back is not seen":              {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case false && since > 0:", "renames-edits", []string{"-length", "0"}},
 		"what a rule replaces is forgotten":                                    {"merge.go", "case item.Owner == Other && ruled && here && since < e.Version:", "case item.Owner == Other && ruled && here:", "label-rules-win", []string{"-length", "0"}},
 		"a label that is removed again, as a rule had removed it, is not seen": {"merge.go", "case item.Owner == Absent && ruled && here && since < e.Version:", "case false:", "label-rules-absent", []string{"-length", "0"}},
-		"that a rule sets a label again is not listed":                         {"../capture/rulechange.go", "if listed && !c.sets(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
+		"that a rule sets a label again is not listed":                         {"../plan/rules.go", "if listed && !p.ruled(key) && was.Value", "if listed && was.Value", "label-rules-win", []string{"-length", "0"}},
 		"a lost record removes from the Node what it does not know":            {"write.go", "case !known || !e.newerThan(given):", "case known && !e.newerThan(given):\n\t\tcase !known:\n\t\t\tremove = append(remove, key)", "losses", losses},
 		"an older record corrects the Node":                                    {"write.go", "case !known || !e.newerThan(given):", "case !known || false && e.newerThan(given):", "losses", losses},
 		"what a lost record had is not learnt from the Node":                   {"merge.go", "case same && o.outlives(e, known, unknown):", "case false:", "losses", losses},

@@ -21,6 +21,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -105,7 +106,7 @@ func (s *state) object() *corev1.Node {
 func (m *model) works(w *world, i int) (did bool) {
 	c, last := w.captures[i], w.newest()
 	entry, found := store.Entry{Record: last.Record}, len(w.records) > 1
-	in := capture.Circumstances{Policy: m.phases[0], Guarded: true, Now: now}
+	in := plan.Circumstances{Policy: m.phases[0], Guarded: true, Now: now}
 	if c.ended {
 		in.Policy = m.phases[1]
 	}
@@ -133,14 +134,14 @@ func (m *model) works(w *world, i int) (did bool) {
 		}
 		return true
 	case next.Step != capture.Nothing && at == len(w.log)-1 && !s.deleted: // a PATCH of an older state is refused
-		m.patch(w, w.observe(at), next.Change, in.Policy)
+		m.patch(w, w.observe(at), next.Plan)
 		return true
 	}
 	return w.seen != seen
 }
 
-func (m *model) patch(w *world, node *observe.Node, change capture.Change, p policy.Policy) {
-	body, err := capture.PatchFor(node, change, p.Gate())
+func (m *model) patch(w *world, node *observe.Node, change plan.Plan) {
+	body, err := capture.PatchFor(node, change)
 	if err != nil {
 		w.wrong = err.Error()
 		return

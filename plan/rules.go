@@ -1,4 +1,4 @@
-package capture
+package plan
 
 import (
 	"maps"
@@ -11,59 +11,53 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// followLabelRules completes a change by the labels that rules set on a Node after the change. The parameter prev is the record as it was
-// read, and r is that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
-func (c *Change) followLabelRules(prev, r record.Record, node *observe.Node, in Circumstances) (result classify.Result, refused bool) {
+// followRules completes a plan by what rules for labels make of a Node after the change. The parameter prev is the record as it was read, and r is
+// that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
+func (p *Plan) followRules(prev, r record.Record, node *observe.Node, in Circumstances, occasion policy.Occasion) (refused bool) {
 	kept := len(node.ListedLabels()) > 0 || in.Policy.Held() && len(prev.Derived) > 0
 	if in.Policy.LabelRules().Empty() && !kept { // migrations are rules, too
-		return classify.Result{}, false
+		return false
 	}
 	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
-	result = c.classify(prev, r, node, own, in)
-	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
+	p.Rules = p.classify(prev, r, node, own, in)
+	maps.DeleteFunc(p.Rules.Labels, func(key string, label record.Derived) bool {
 		refused = refused || in.Refused[key] && !label.Absent
 		return in.Refused[key]
 	})
 	shown := shownOf(own, node.Items)
 	for key, label := range shown {
 		if in.Refused[key] {
-			result.Labels = with(result.Labels, key, label)
+			p.Rules.Labels = with(p.Rules.Labels, key, label)
 		}
 	}
 
-	c.Listed, c.Labels = own, result.Labels
-	if !policy.RoomFor(c.Labels, node.AnnotationBytes) { // what is not listed would count as an operator's
-		c.NoRoom = notOn(c.Labels, node.Items)
-		c.Labels = shown // a kubelet that fills the annotations removes nothing
+	p.Listed, p.Labels = own, p.Rules.Labels
+	if !policy.RoomFor(p.Labels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.By(Record).Values()))) {
+		p.NoRoom = notOn(p.Labels, node.Items) // what is not listed would count as an operator's
+		p.Labels = shown                       // a kubelet that fills the annotations removes nothing
 	}
-	c.setByRules(node)
-	c.undoEndedRules(r, node, in)
-	c.RuleRemoves = append(c.RuleRemoves, renamedOn(node, r, in)...)
-	slices.Sort(c.RuleRemoves)
-	c.WriteLabelList = !record.SameDerived(c.Labels, node.ListedLabels()) || slices.ContainsFunc(slices.Collect(maps.Keys(c.Labels)), c.sets)
-	return result, refused
+	p.setByRules(node, in.Policy, occasion)
+	p.undoEndedRules(r, node, in)
+	p.WriteLabelList = !record.SameDerived(p.Labels, node.ListedLabels()) || p.Any(Rule)
+	return refused
 }
 
 // classify is what the rules say of a Node after the change. The labels in own are those that rules have set on it.
-func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
-	facts := in.published(node.Name, node.Facts(c.labelsOfOthers(r, node, own, in.Policy), in.Policy.LabelRules(), in.Now))
-	if in.Inventory != nil {
-		facts.Inventory = in.Inventory(node)
-	}
+func (p *Plan) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
+	facts := in.facts(node, p.labelsOfOthers(r, node, own, in.Policy))
 	last := lastDerived(prev, node, own)
 	if in.Why == nil {
 		result = in.Policy.Classify(facts, last, in.Now)
 	} else {
 		result, *in.Why = in.Policy.LabelRules().Explain(facts, last, in.Now)
 	}
-	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool {
+	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool { // whether it is to be removed is not known
 		_, blocked := result.Blocked[key]
-		return label.Absent && blocked && shows(node, key)
+		return label.Absent && blocked && node.Shows(key)
 	})
 	if in.Policy.Held() {
 		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), last, func(item string) bool {
-			_, restored := c.Add[item]
-			return restored || shows(node, item)
+			return node.Shows(item) || slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
 		})
 	}
 	return result
@@ -71,68 +65,62 @@ func (c *Change) classify(prev, r record.Record, node *observe.Node, own map[str
 
 // labelsOfOthers are the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
 // registering Node.
-func (c *Change) labelsOfOthers(r record.Record, node *observe.Node, own map[string]record.Derived, p policy.Policy) map[string]string {
-	others := classify.Without(c.itemsOn(node), own)
-	maps.DeleteFunc(others, func(key, _ string) bool { return !record.IsLabel(key) })
+func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, own map[string]record.Derived, by policy.Policy) map[string]string {
+	others := labelsOf(p.ItemsOn(node))
+	if len(own) > 0 {
+		others = classify.Without(others, own)
+	}
 	for key := range own {
 		if _, is := others[key]; is || !record.IsLabel(key) {
 			continue
 		}
-		if value, is := clientsValue(r, node, key, p); is {
+		if value, is := clientsValue(r, node, key, by); is {
 			others[key] = value
 		}
 	}
 	return others
 }
 
-// setByRules makes what rules want.
-func (c *Change) setByRules(node *observe.Node) {
-	for key, label := range c.Labels {
-		delete(c.Add, key) // the rule's value comes first; the record keeps the other
-		delete(c.Correct, key)
-		c.Remove = slices.DeleteFunc(c.Remove, func(removed string) bool { return removed == key })
-		switch {
-		case label.ShownBy(node.Items, key):
-		case label.Absent:
-			c.RuleRemoves = append(c.RuleRemoves, key)
-		default:
-			c.RuleSets = with(c.RuleSets, key, label.Value)
+// setByRules makes what rules want. The rule's value comes before the record's, which keeps the other.
+func (p *Plan) setByRules(node *observe.Node, by policy.Policy, occasion policy.Occasion) {
+	p.drop(func(edit Edit) bool {
+		_, ruled := p.Labels[edit.Item]
+		return ruled && (edit.Cause == Record || edit.Cause == Correction)
+	})
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
+		label := p.Labels[key]
+		if label.ShownBy(node.Items, key) {
+			continue
 		}
+		edit := Edit{Setting: Setting{Item: key, Value: label.Value, Removed: label.Absent}, Cause: Rule}
+		_, deferred := by.Defers(key)
+		edit.Later = deferred && !label.Absent && occasion == policy.CreateByKubelet
+		p.Edits = append(p.Edits, edit)
 	}
+	p.sort()
 }
 
 // undoEndedRules undoes what rules have made of items that no rule decides any more. Each gets a client's value, or is removed.
-func (c *Change) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
-	for _, key := range slices.Sorted(maps.Keys(c.Listed)) {
-		was := c.Listed[key]
+func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
+	for _, key := range slices.Sorted(maps.Keys(p.Listed)) {
+		was := p.Listed[key]
 		if !was.ShownBy(node.Items, key) {
 			continue // a client has changed it, and no other client's label is removed
 		}
-		if _, wanted := c.Labels[key]; wanted {
+		if _, wanted := p.Labels[key]; wanted {
 			continue
 		}
 		value, is := clientsValue(r, node, key, in.Policy)
 		is = is && !in.Refused[key]
 		switch e, _ := r.Entry(key); {
 		case is && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
-			c.Add = with(c.Add, key, value)
+			p.add(Edit{Setting{key, value, false}, Record, false})
 		case is:
-			c.RuleSets = with(c.RuleSets, key, value) // not given: the stamp would show that the client had removed it
+			p.add(Edit{Setting{key, value, false}, EndedRule, false}) // not given: the stamp would show that the client had removed it
 		case !was.Absent:
-			c.RuleRemoves = append(c.RuleRemoves, key)
+			p.add(Edit{Setting{Item: key, Removed: true}, EndedRule, false})
 		}
 	}
-}
-
-// published adds the devices and features of a Node to what else is known of it.
-func (in Circumstances) published(node string, facts classify.Facts) classify.Facts {
-	if in.Devices != nil {
-		facts = in.Devices(node).Join(facts)
-	}
-	if in.Features != nil {
-		facts = in.Features(node).Join(facts)
-	}
-	return facts
 }
 
 // withoutMarks are labels as records have them: without Adopted, Brought and Since. A change that lists them is made once the record has
@@ -177,15 +165,15 @@ func keptWhileHeld(own, last map[string]record.Derived, items map[string]string)
 	return kept
 }
 
-// withRefused are the labels of rules as the record keeps them. Labels that the API server has refused on this object stay as they were.
-// The machine's next object may have them.
-func withRefused(labels, last map[string]record.Derived, refused map[string]bool) map[string]record.Derived {
-	if len(refused) == 0 {
-		return labels
+// LastRuled are the labels of rules as the record keeps them after the plan. Labels that the API server has refused on this object stay as they
+// were. The machine's next object may have them.
+func (p Plan) LastRuled(prev record.Record, node *observe.Node, in Circumstances) map[string]record.Derived {
+	if len(in.Refused) == 0 {
+		return p.Labels
 	}
-	kept := maps.Clone(labels)
-	for key, label := range last {
-		if _, is := kept[key]; !is && refused[key] {
+	kept := maps.Clone(p.Labels)
+	for key, label := range lastDerived(prev, node, nil) {
+		if _, is := kept[key]; !is && in.Refused[key] {
 			kept = with(kept, key, label)
 		}
 	}
@@ -203,12 +191,12 @@ func notOn(labels map[string]record.Derived, items map[string]string) (keys []st
 }
 
 // clientsValue is the value that a client gave a label, if the policy restores it once no rule sets it.
-func clientsValue(r record.Record, node *observe.Node, key string, p policy.Policy) (value string, is bool) {
+func clientsValue(r record.Record, node *observe.Node, key string, by policy.Policy) (value string, is bool) {
 	e, known := r.Entry(key)
 	if !known || e.Removed || r.Isolated() {
 		return "", false
 	}
-	restore := p.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
+	restore := by.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
 	value, is = restore.Add[key]
 	return value, is
 }
@@ -232,6 +220,48 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 	return in
 }
 
+// listedOn are the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
+func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
+	before, after := node.ListedLabels(), maps.Clone(p.Labels)
+	for key, label := range after {
+		was, listed := before[key]
+		label.Since = node.Version
+		if listed && !p.ruled(key) && was.Value == label.Value && was.Absent == label.Absent && was.Adopted == label.Adopted {
+			label.Since = was.Since
+		}
+		after[key] = label
+	}
+	return after
+}
+
+// AltersLabels reports whether a label that the Node shows (items), or that rules have set, is removed or replaced. A change back to an
+// operator's value counts. So does a label that is removed only when its hold ends. What rules set again, after another client has changed it,
+// does not count.
+func (p Plan) AltersLabels(items map[string]string) bool {
+	for key, label := range p.Labels {
+		if listed, is := p.Listed[key]; is && listed.Until.IsZero() && !label.Until.IsZero() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.ByRules(), func(edit Edit) bool {
+		listed, is := p.Listed[edit.Item]
+		_, shown := items[edit.Item]
+		return edit.Removed || is && (listed.Absent || listed.Value != edit.Value) || !is && shown
+	})
+}
+
+// Drifted are the labels of rules that another client has changed or removed. It includes items that rules remove and the client has added
+// again.
+func (p Plan) Drifted() (keys []string) {
+	for _, edit := range p.ByRules() {
+		listed, is := p.Listed[edit.Item]
+		if edit.Removed && listed.Absent || !edit.Removed && is && !listed.Absent && listed.Value == edit.Value {
+			keys = append(keys, edit.Item)
+		}
+	}
+	return keys
+}
+
 // RulesAlter reports whether rules that are not held would remove or replace labels of a Node. Labels of operators count, too.
 func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	in.Policy = in.Policy.Holding(false)
@@ -241,9 +271,9 @@ func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	if len(node.ListedLabels()) == 0 && !in.Policy.LabelRules().Replaces() {
 		return false
 	}
-	var change Change
-	_, _ = change.followLabelRules(r, r, node, in)
-	return change.altersLabels(node.Items)
+	var p Plan
+	p.followRules(r, r, node, in, policy.Live)
+	return p.AltersLabels(node.Items)
 }
 
 // renamedOn are the labels to remove from a Node because migrations have renamed them. The Node and the record already have each under its

@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// AnnotationsOn are the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
+// the lists of derived taints and of labels that rules set. A nil value removes the annotation.
+func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
+	annotations, others := map[string]*string{}, node.AnnotationBytes
+	for _, edit := range p.By(Record, Correction) {
+		annotation, is := record.Annotation(edit.Item)
+		switch {
+		case !is:
+		case edit.Removed:
+			annotations[annotation] = nil
+		default:
+			annotations[annotation] = &edit.Value
+			others += len(annotation) + len(edit.Value)
+		}
+	}
+	if p.ByClient {
+		return annotations
+	}
+	after, changed := p.stampAfter(node)
+	for _, edit := range p.By(Gate) {
+		after.Opened, changed = taintKeys(edit.gate().Without(node.Taints)), true
+	}
+	own := policy.Own{Stamp: after, Taints: p.Derived, Labels: p.listedOn(node)}.Annotations(others)
+	for _, one := range []struct {
+		key    string
+		writes bool
+	}{
+		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && changed},
+		{policy.TaintsAnnotation, p.ListsTaints()}, {policy.LabelsAnnotation, p.WriteLabelList},
+	} {
+		if !one.writes {
+			continue
+		}
+		annotations[one.key] = nil // nothing to list, or no room
+		if value, is := own[one.key]; is {
+			annotations[one.key] = &value
+		}
+	}
+	return annotations
+}
+
+// stampAfter is the stamp after the change, and whether it has to be written. It does not list what a client decided on this very object, and is
+// restored as the client's. If it listed an item that is removed, its absence would count as a client's removal.
+func (p Plan) stampAfter(node *observe.Node) (after record.Stamp, changed bool) {
+	items := p.By(Record, Correction)
+	given := items.Values()
+	maps.DeleteFunc(given, func(item, _ string) bool { return p.decidedOn(node.UID, item) })
+	removed := slices.Concat(items, p.ByRules()).Removed()
+	changed = len(items) > 0 || p.Any(Registration) || slices.ContainsFunc(removed, p.Stamp.Lists)
+	return p.Stamp.With(given, p.From, node.Version).Without(removed), changed
+}
+
+// decidedOn reports whether an item is restored that was decided on this object.
+func (p Plan) decidedOn(object types.UID, item string) bool {
+	e, known := p.From.Entry(item)
+	return known && p.From.DecidedOn(e) == object && slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
+}
+
+// taintKeys are the keys of taints, sorted; never nil.
+func taintKeys(taints []corev1.Taint) []string {
+	keys := []string{}
+	for _, taint := range taints {
+		keys = append(keys, record.TaintKey(taint))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

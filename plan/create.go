@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"maps"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// ForCreate is what a Node gets in its CREATE. Labels that no kubelet may carry there are edits for later. The parameter r is what may be restored:
+// the zero Record if nothing may be. Whether the gate is closed or lifted is left to the caller, which knows whether the record is current.
+func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion policy.Occasion) Plan {
+	restore := in.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
+	p := Plan{From: r, Withheld: restore.Withheld, Edits: Set(Record, restore.Add)}
+	for _, edit := range Set(Record, restore.Protected) {
+		edit.Later = true
+		p.Edits = append(p.Edits, edit)
+	}
+	prev := r
+	if node.Machine.Compare(r.Machine) != record.SameMachine {
+		prev.Derived = nil
+	}
+	p.followRules(prev, r, node, in, occasion)
+	for key, label := range p.Labels {
+		label.Brought = label.Absent && node.Shows(key)
+		p.Labels[key] = label
+	}
+	final := p.ItemsOn(node)
+	p.deriveTaints(node, final, nil, in)
+	p.register(node, final, in.Policy)
+	return p
+}
+
+// RuledNow are the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
+func (p Plan) RuledNow() map[string]record.Derived {
+	now := p.Labels
+	for key := range p.RuledLater() {
+		if len(now) == len(p.Labels) {
+			now = maps.Clone(now)
+		}
+		delete(now, key)
+	}
+	return now
+}
+
+// RuledLater are the labels that rules set and that wait for capture.
+func (p Plan) RuledLater() (later map[string]record.Derived) {
+	for _, edit := range p.Edits {
+		if edit.Later && edit.Cause == Rule {
+			later = with(later, edit.Item, p.Labels[edit.Item])
+		}
+	}
+	return later
+}
+
+// Inline is the plan of the second pass of the inline route. It puts the labels that wait for capture into the CREATE after all. Labels of
+// labels.defer still wait, and then the gate is not lifted. If the Node lacks anything else, there is no such plan.
+func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
+	if len(p.NoRoom) > 0 {
+		return Plan{}, false
+	}
+	inline, left := Plan{From: p.From, Withheld: p.Withheld}, false
+	for _, edit := range p.Edits {
+		switch pattern, _ := by.Defers(edit.Item); {
+		case !edit.Later && edit.Cause == Record:
+			return Plan{}, false
+		case !edit.Later:
+		case pattern != "":
+			left = true
+		default:
+			edit.Later = false
+			inline.Edits = append(inline.Edits, edit)
+			if edit.Cause == Rule {
+				inline.Labels = with(inline.Labels, edit.Item, p.Labels[edit.Item])
+			}
+		}
+	}
+	if len(inline.Edits) == 0 {
+		return Plan{}, false
+	}
+	if !left {
+		inline.add(Lift(by.Gate())...)
+	}
+	return inline, true
+}
+
+// Brought are the recorded keys that a Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was removed from
+// this very object. The labels of its kubelet's own are among them.
+func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
+	brought := ownOf(node, r, by, occasion)
+	for _, e := range r.Entries {
+		if value, is := node.Items[e.Key]; is && !e.Removed && !by.Gate().Is(record.Taint(e.Key, "")) {
+			brought[e.Key] = record.Listed(e.Key, value)
+		}
+	}
+	for _, edit := range p.Edits {
+		if edit.Cause == Record && !edit.Later {
+			delete(brought, edit.Item)
+		}
+	}
+	for key := range p.RuledNow() {
+		delete(brought, key)
+	}
+	return brought
+}
+
+// ownOf are the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
+// removed from its Node before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
+// that the kubelet brings and that a controller removes each time belongs to the start.
+func ownOf(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
+	own := map[string]string{}
+	if occasion != policy.CreateByKubelet || len(node.Items) > manyItems {
+		return own
+	}
+	for key, value := range node.Items {
+		e, known := r.Entry(key)
+		label, start := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
+		if (label || start) && by.Selects(key) {
+			own[key] = record.Listed(key, value)
+		}
+	}
+	if len(own) > policy.MaxOwn {
+		clear(own)
+	}
+	return own
+}
+
+// manyItems is more than a Node has. Of an object with more, not each is looked at.
+const manyItems = 1000

@@ -1,0 +1,189 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Cause is why an item of a Node is edited.
+type Cause int
+
+// The causes. Those before Derivation are about items; a record, a rule or both know their values.
+const (
+	Record       Cause = iota // the record has it, and the Node lacks it
+	Correction                // it was restored from a record that was stale
+	Rule                      // a rule sets or removes it
+	EndedRule                 // a rule has set or removed it, and none does any more
+	Migration                 // a migration has renamed it
+	Derivation                // a taint that follows from labels by a rule, or no longer does
+	Registration              // a taint that a new Node gets once
+	Gate                      // the gate is closed or lifted
+)
+
+// Setting is what an item of a Node is set to. Items are labels, taints, the cordon and annotations, by the keys of package record.
+type Setting struct {
+	Item    string
+	Value   string
+	Removed bool
+}
+
+// ShownBy reports whether a Node with these items is as the setting wants it.
+func (s Setting) ShownBy(items map[string]string) bool {
+	value, shown := items[s.Item]
+	if s.Removed {
+		return !shown
+	}
+	return shown && value == s.Value
+}
+
+// Edit is one item that is set or removed, and why.
+type Edit struct {
+	Setting
+	Cause Cause
+	// Later says that no kubelet may carry the item in its CREATE. Capture sets it, and the gate stays until then.
+	Later bool
+}
+
+// Taint is the taint that an edit adds, or the one that it removes.
+func (e Edit) Taint() corev1.Taint { return record.Taint(e.Item, e.Value) }
+
+// ofItem reports whether the cause is about an item of the record or of a rule for labels.
+func (c Cause) ofItem() bool { return c < Derivation }
+
+// of reports whether an edit is about the key and effect of a taint.
+func (e Edit) of(taint corev1.Taint) bool {
+	own := e.Taint()
+	return record.IsTaint(e.Item) && own.Key == taint.Key && own.Effect == taint.Effect
+}
+
+// gate is the gate that an edit closes or lifts.
+func (e Edit) gate() policy.Gate { return policy.Gate(e.Taint().Key) }
+
+// byRule reports whether a rule for labels is the cause.
+func (c Cause) byRule() bool { return c == Rule || c == EndedRule || c == Migration }
+
+// Edits are the edits of a plan. No two set the same item for the same cause.
+type Edits []Edit
+
+// SetTaints are edits that add taints, or remove them.
+func SetTaints(cause Cause, removed bool, taints ...corev1.Taint) (edits Edits) {
+	for _, taint := range taints {
+		edits = append(edits, Edit{Setting{record.TaintKey(taint), taint.Value, removed}, cause, false})
+	}
+	return edits
+}
+
+// Set are edits that set items, in the order of their keys.
+func Set(cause Cause, items map[string]string) Edits {
+	edits := make(Edits, 0, len(items))
+	for item, value := range items {
+		edits = append(edits, Edit{Setting: Setting{Item: item, Value: value}, Cause: cause})
+	}
+	edits.sort()
+	return edits
+}
+
+// Remove are edits that remove items.
+func Remove(cause Cause, items ...string) (edits Edits) {
+	for _, item := range items {
+		edits = append(edits, Edit{Setting: Setting{Item: item, Removed: true}, Cause: cause})
+	}
+	return edits
+}
+
+// Any reports whether an edit has one of these causes.
+func (e Edits) Any(causes ...Cause) bool {
+	return slices.ContainsFunc(e, func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
+}
+
+// By are the edits with one of these causes.
+func (e Edits) By(causes ...Cause) Edits {
+	return e.where(func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
+}
+
+// Now are the edits of this request; the others wait for capture.
+func (e Edits) Now() Edits { return e.where(func(edit Edit) bool { return !edit.Later }) }
+
+// Later are the edits that wait for capture.
+func (e Edits) Later() Edits { return e.where(func(edit Edit) bool { return edit.Later }) }
+
+// where are the edits that fulfil a condition: the list itself if all do.
+func (e Edits) where(wanted func(Edit) bool) (found Edits) {
+	count := 0
+	for _, edit := range e {
+		if wanted(edit) {
+			count++
+		}
+	}
+	switch count {
+	case 0:
+		return nil
+	case len(e):
+		return slices.Clip(e)
+	}
+	found = make(Edits, 0, count)
+	for _, edit := range e {
+		if wanted(edit) {
+			found = append(found, edit)
+		}
+	}
+	return found
+}
+
+// AnyLater reports whether an edit waits for capture.
+func (e Edits) AnyLater() bool {
+	return slices.ContainsFunc(e, func(edit Edit) bool { return edit.Later })
+}
+
+// Values are what is set, by item; nil: nothing.
+func (e Edits) Values() (values map[string]string) {
+	for _, edit := range e {
+		if edit.Removed {
+			continue
+		}
+		if values == nil {
+			values = make(map[string]string, len(e))
+		}
+		values[edit.Item] = edit.Value
+	}
+	return values
+}
+
+// Removed are the items that are removed, in the order of the edits.
+func (e Edits) Removed() (items []string) {
+	for _, edit := range e {
+		if edit.Removed {
+			items = append(items, edit.Item)
+		}
+	}
+	return items
+}
+
+// Taints are the taints that are added; or, if removed, those that are removed.
+func (e Edits) Taints(removed bool) (taints []corev1.Taint) {
+	for _, edit := range e {
+		if edit.Removed == removed {
+			taints = append(taints, edit.Taint())
+		}
+	}
+	return taints
+}
+
+// sort orders edits by their causes, and those of a cause by item: a PATCH has stable bytes.
+func (e Edits) sort() {
+	slices.SortStableFunc(e, func(a, b Edit) int { return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Item, b.Item)) })
+}
+
+// with is the map with one more value. As append does, it makes a map that is nil.
+func with[V any](items map[string]V, key string, value V) map[string]V {
+	if items == nil {
+		items = map[string]V{}
+	}
+	items[key] = value
+	return items
+}
