@@ -134,7 +134,7 @@ by show only.`,
 		if err == nil {
 			list.Unproved = proofs.Unproved(trials, c.now())
 		}
-		if o.table() && !stopped && slices.ContainsFunc(list.Items, view.Verification.Waits) {
+		if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.Expects)) {
 			c.sayNoController(ctx)
 		}
 		if o.table() {
@@ -197,7 +197,7 @@ was removed, and by which kind of onFailure.`,
 		if err != nil {
 			return err
 		}
-		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Waits() {
+		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Expects() {
 			c.sayNoController(ctx)
 		}
 		return o.write(c, "NodeVerification", shown)

@@ -199,6 +199,9 @@ func (v Verification) Waits() bool {
 // Fails reports whether the Node takes workloads although its last attempt did not pass: its profile only reports.
 func (v Verification) Fails() bool { return v.State == verify.StateFailing }
 
+// Expects reports whether a controller is to act on the Node.
+func (v Verification) Expects() bool { return v.Waits() || v.Fails() }
+
 // lastText is how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {
 	if last == nil {
