@@ -108,7 +108,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		assert.Contains(t, said.ErrOut, "the API server does not call the webhook for new Nodes")
 		doctor := own.Command(t, "", "", "doctor")
 		assert.Contains(t, doctor.Out, "warning (emergency): rolebinding/nodekeep-emergency: an emergency was declared")
-		assert.Contains(t, doctor.Out, "no Node is gated in an emergency")
+		assert.Contains(t, doctor.Out, "a dry-run creation of a Node returns without the gate; see emergency")
 		denied := own.Command(t, "", "", "verify", "run", "later", "--yes")
 		assert.Equal(t, 3, denied.Code)
 		assert.Contains(t, denied.ErrOut, "during an emergency no Node is verified")
