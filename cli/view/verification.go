@@ -75,7 +75,7 @@ func (p *PassedProfile) text() string {
 // StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
 const StateVerified verify.State = "verified"
 
-// VerificationOf shows the state of a Node's verification, as far as the Node and the worker Pods on it show it.
+// VerificationOf shows the state of a Node's verification, as far as the Node and its worker Pods show it.
 //
 // In ready are the DaemonSets that have a Ready Pod on the Node. If it is nil, they are not known, and are taken to be ready.
 func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
