@@ -29,8 +29,9 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again. The Nodes that exist are freed all the same.
-const stopWithin = 45 * time.Second
+// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again, in addition to the settling time. The Nodes that
+// exist are freed all the same.
+const stopWithin = 40 * time.Second
 
 // errStopped ends a command that would close a Node.
 var errStopped = errors.New("during an emergency no Node is verified")
@@ -42,7 +43,7 @@ var errUndeclared = errors.New("no emergency is declared, although its objects w
 type emergency struct {
 	stopping
 	end      string        // the command that ends it
-	patience time.Duration // how long it waits until new Nodes are no longer gated, or are gated again
+	patience time.Duration // how long it waits, in addition to the settling time, until new Nodes are no longer gated, or are gated again
 	closed   []string      // the Nodes that nodekeep kept closed when the plan was made
 	declared view.Declared // whether an emergency was declared when the plan of its end was made
 }
@@ -366,14 +367,15 @@ func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view
 
 // stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
 func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
-	why, err := e.ignored(ctx)
+	why, unasked := e.ignored(ctx)
 	if why == "" {
-		e.sayUnknown("Whether the API server sees the emergency", err)
+		e.sayUnknown("Whether the API server sees the emergency", unasked)
 		stopped, begun, err = e.stoppedWithin(ctx)
+		begun.Lasts = begun.Lasts && unasked == nil // else an older webhook may only be down
 		if err == nil || ctx.Err() != nil {
 			return stopped, begun, err
 		}
-		why = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.patience)
+		why = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settle+e.patience)
 	} else {
 		why = "the API server cannot see the emergency: " + why
 	}
@@ -384,7 +386,7 @@ func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Beg
 }
 
 func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
-	waiting, cancel := context.WithTimeout(ctx, e.patience)
+	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()
 	stopped, refused, err := e.untilStopped(waiting)
 	if err != nil {
@@ -557,13 +559,13 @@ func (e *emergency) finish(ctx context.Context) error {
 
 // unproved is why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unproved(ctx context.Context) string {
-	waiting, cancel := context.WithTimeout(ctx, e.patience)
+	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()
 	switch _, refused, err := e.settled(waiting, true); {
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:
-		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.patience)
+		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settle+e.patience)
 	case refused != nil:
 		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
 	}

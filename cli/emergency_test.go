@@ -65,6 +65,9 @@ func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client 
 	t.Helper()
 	c, _, said := clusterWith(t, "", nil)
 	client = fake.NewClientset(objects...)
+	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authorizationv1.SubjectAccessReview{}, nil
+	})
 	c.client, c.Out, c.gate, c.now = client, said, policy.DefaultGate, time.Now
 	return &emergency{stopping: stopping{cluster: c}, end: "nodekeep emergency --end"}, client, said
 }
@@ -122,9 +125,29 @@ func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
 	assert.False(t, begun.Lasts)
 	assert.Contains(t, begun.Missing.Gate, "MutatingAdmissionPolicyBinding nodekeep-gate")
 	assert.NotEmpty(t, begun.Missing.Webhook)
-	assert.Contains(t, out.String(), "it was not seen within 1s that new Nodes are no longer gated. So the objects that gate are deleted.")
+	assert.Contains(t, out.String(), "it was not seen within 1.001s that new Nodes are no longer gated. So the objects that gate are deleted.")
 	assert.Contains(t, out.String(), "MutatingWebhookConfiguration nodekeep: deleted\nnew Nodes are no longer gated\n")
 	assert.False(t, gates(t.Context()))
+}
+
+func TestItIsNotSaidThatAnEmergencyLastsWhereItIsNotKnownWhetherTheAPIServerSeesIt(t *testing.T) {
+	e, client, out := emergencyOn(t, gatesNodes()...)
+	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(authorizationv1.Resource("subjectaccessreviews"), "", errDenied{})
+	})
+	registersAt(t, e, func(context.Context) bool { return false })
+	require.NoError(t, e.declare(t.Context()))
+	assert.Contains(t, out.String(), "\nthe emergency is declared, and the API server gates no new Node now\nto end it: ")
+}
+
+func TestALongSettlingTimeIsNoReasonToDeleteWhatGates(t *testing.T) {
+	e, _, out := emergencyOn(t, gatesNodes()...)
+	registersAt(t, e, func(context.Context) bool { return false })
+	e.settle, e.patience = 2*dryRunEvery, dryRunEvery
+	_, begun, err := e.stop(t.Context())
+	require.NoError(t, err)
+	assert.True(t, begun.Lasts)
+	assert.Equal(t, "new Nodes are no longer gated\n", out.String(), "nothing is deleted")
 }
 
 // registersAt has dry runs registered at an API server that gates new Nodes or does not.
@@ -303,8 +326,8 @@ func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *te
 	}{
 		"each dry run is gated":                            {objects: gatesNodes(), gates: true},
 		"the webhook acts, and there is no gate policy":    {objects: []runtime.Object{gateCalls(true)}, gates: true},
-		"no dry run is gated":                              {objects: gatesNodes(), err: "nodekeep did not act on every dry run within 1s"},
-		"the webhook is down, and there is no gate policy": {objects: []runtime.Object{gateCalls(true)}, err: "nodekeep did not act on every dry run within 1s"},
+		"no dry run is gated":                              {objects: gatesNodes(), err: "nodekeep did not act on every dry run within 1.001s"},
+		"the webhook is down, and there is no gate policy": {objects: []runtime.Object{gateCalls(true)}, err: "nodekeep did not act on every dry run within 1.001s"},
 		"the API server allows no dry run":                 {objects: gatesNodes(), refused: true, err: "the API server refuses a dry run ("},
 	} {
 		t.Run(name, func(t *testing.T) {

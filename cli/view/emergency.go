@@ -280,7 +280,7 @@ func (m Missing) lines() (lines []string) {
 // Begun is what `nodekeep emergency` has done for Nodes that register, once its objects declare an emergency.
 type Begun struct {
 	Refused bool // the API server refuses dry runs: it is not proved that it gates no new Node
-	Lasts   bool // all objects that gate are there, so that the emergency alone keeps them from it
+	Lasts   bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
 	Missing Missing
 	End     string // the command that ends it
 	Doctor  string // the command that looks at all
