@@ -29,7 +29,7 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again, in addition to the settling time. The Nodes that
+// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again. The settling time is added to it. The Nodes that
 // exist are freed all the same.
 const stopWithin = 40 * time.Second
 
@@ -43,7 +43,7 @@ var errUndeclared = errors.New("no emergency is declared, although its objects w
 type emergency struct {
 	stopping
 	end      string        // the command that ends it
-	patience time.Duration // how long it waits, in addition to the settling time, until new Nodes are no longer gated, or are gated again
+	patience time.Duration // see [stopWithin]
 	closed   []string      // the Nodes that nodekeep kept closed when the plan was made
 	declared view.Declared // whether an emergency was declared when the plan of its end was made
 }
