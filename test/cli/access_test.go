@@ -62,7 +62,7 @@ func permittedCommands(policy string) map[string][]permitted {
 		"accept":         {{"accept access-undecided --machine old --yes", forOperators, 0}},
 		"forget":         {{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0}},
 		"prune":          {{"prune --older-than 720h --dry-run", forViewers, 0}, {"prune --older-than 720h --at-most 1 --yes", forOperators, 0}},
-		"emergency":      {{"emergency --dry-run", forViewers, 0}, {"emergency --end --dry-run", forViewers, 0}, {"emergency --yes", forAdmins, 0}},
+		"emergency":      {{"emergency --dry-run", forViewers, 0}, {"emergency --end --dry-run", forViewers, 0}, {"emergency --yes", forAdmins, 0}, {"emergency --end --yes", forAdmins, 0}},
 		"uninstall":      {{"uninstall --yes", forAdmins, 0}},
 		"doctor":         {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
 		"options":        {{"options", noRights, 0}},

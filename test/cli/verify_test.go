@@ -243,6 +243,23 @@ var removing = policytest.Manifest(`verify:
     checks: [{name: api, api: {}}]
 `)
 
+// No Node waits, and all the same nothing is tried while no controller leads.
+func TestOfAProfileThatIsNotProvedAnOperatorSeesThatNoControllerLeads(t *testing.T) {
+	defer under(t, removing)() // no controller runs
+	registerWith(t, "open-unproved", map[string]string{"removable": "yes"})
+	becomesReady(t, "open-unproved")
+	nodekeep.MustKubectl(t, "taint", "node", "open-unproved", verify.Taint+"-")
+	loaded, err := policy.Load([]byte(removing), policy.DefaultGate)
+	require.NoError(t, err)
+	profile, _ := loaded.Verify().Named("gpu")
+	trial := verify.SavedReport{Node: "open-unproved", Profile: "gpu", Hash: profile.Hash, Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer", Time: time.Now().UTC()}
+	inChecks(t, verify.TrialName("gpu"), verify.ReportKey, trial.String())
+	deletedAtEnd(t, "configmap", verify.TrialName("gpu"), "-n", verify.Namespace)
+	list := run(t, "verify", "list")
+	require.Zero(t, list.Code, list.ErrOut)
+	assert.Regexp(t, "^No verification controller has ever led here, so nothing is checked until one does.\nprofile gpu: not yet proved: check api failed in a trial on Node open-unproved .*; a controller that leads tries again by itself\n", list.ErrOut)
+}
+
 // tableOfWaiting is the table of `verify list`. Which profiles are not proved yet, it says apart from it.
 func tableOfWaiting(t *testing.T, args ...string) string {
 	t.Helper()

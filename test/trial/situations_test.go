@@ -108,7 +108,7 @@ func TestNoCommandSaysWhatIsNotTrue(t *testing.T) {
 		}, func(t *testing.T) {
 			answer := nodekeep.Command(t, "", "", "emergency", "--end", "--yes")
 			require.Zero(t, answer.Code, "%s%s", answer.Out, answer.ErrOut)
-			assert.Contains(t, answer.Out, "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says\nopen and not verified: 1 ("+failing+")")
+			assert.Contains(t, answer.Out, "the emergency is ended: nodekeep acts on new Nodes again\nopen and not verified: 1 ("+failing+")")
 		}},
 		{"an emergency has ended", allIsWell, func(*testing.T) {}},
 	} {
