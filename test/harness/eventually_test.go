@@ -35,7 +35,7 @@ func TestAConditionCanEndItsTest(t *testing.T) {
 			if name == "it does not hold" {
 				within = time.Millisecond
 			}
-			f, ended := &failing{}, make(chan struct{})
+			f, ended := &failing{TB: t}, make(chan struct{})
 			returned := false
 			go func() {
 				defer close(ended)
