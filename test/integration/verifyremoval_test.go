@@ -20,8 +20,10 @@ import (
 // RBAC lets the controller delete any Node where a profile has onFailure. The policy nodekeep-verify-removal says which.
 func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 	require.NoError(t, nodekeep.ApplyCRDs(t.Context(), harness.KarpenterCRDs, harness.ClusterAPICRDs))
-	require.NoError(t, nodekeep.GrantRemoval(t.Context(), verification.RemovalKinds()...))
-	asVerifier(t, func(client *kubernetes.Clientset) { removesNoNodeThatWasOpen(t, client) })
+	asVerifier(t, func(client *kubernetes.Clientset) {
+		require.NoError(t, nodekeep.GrantRemoval(t.Context(), verification.RemovalKinds()...))
+		removesNoNodeThatWasOpen(t, client)
+	})
 }
 
 func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
