@@ -338,8 +338,8 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 	return items, nil
 }
 
-// Start is what the record held after the change of a number, the lowest one after which every change is known. Number 0 is the first record. It
-// is not known if no change can be read of a history that is there.
+// Start is what the record held before all changes that are known without a gap. It is what the change of that number left. Number 0 is the first
+// record. It is not known if no change can be read of a history that is there.
 func Start(r record.Record) (number int, items map[string]string, known bool) {
 	told := ofClients(Of(r))
 	if r.HistoryOmitted || len(told) == 0 && leavesOut(r.History) {

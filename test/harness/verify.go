@@ -72,7 +72,7 @@ func (i *Installation) GrantRemoval(ctx context.Context, kinds ...verify.Removal
 	return nil
 }
 
-// RevokeRemoval takes back what GrantRemoval has granted.
+// RevokeRemoval removes what GrantRemoval has granted.
 func (i *Installation) RevokeRemoval(ctx context.Context) error {
 	kinds := "clusterrole,clusterrolebinding,validatingadmissionpolicy,validatingadmissionpolicybinding"
 	if out, err := i.Kubectl(ctx, "delete", kinds, removalName, "--ignore-not-found"); err != nil {
