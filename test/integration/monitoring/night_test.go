@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -161,9 +160,8 @@ func (n night) crashes(t *testing.T, component string) {
 	require.NoError(t, err)
 }
 
-// deprived takes a verb from a component's Role, or its ClusterRole for Nodes. The result grants it again, and so does the end of
-// the situation.
-func (n night) deprived(t *testing.T, component, group, resource, verb string) (end func()) {
+// deprived takes a verb from a component's Role, or its ClusterRole for Nodes, until the end of the situation.
+func (n night) deprived(t *testing.T, component, group, resource, verb string) {
 	t.Helper()
 	name, ctx := "nodekeep-"+component, context.WithoutCancel(t.Context())
 	asked := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
@@ -206,13 +204,11 @@ func (n night) deprived(t *testing.T, component, group, resource, verb string) (
 	}
 	before := change(nil)
 	account := "system:serviceaccount:" + harness.Namespace + ":" + name
-	end = sync.OnceFunc(func() {
+	t.Cleanup(func() {
 		change(before)
 		n.WaitRight(t, account, nil, asked, true)
 	})
-	t.Cleanup(end)
 	n.WaitRight(t, account, nil, asked, false)
-	return end
 }
 
 // joins registers a Node that is Ready, and as old as it must be for nodekeep to take it for one that should be open.
