@@ -122,7 +122,7 @@ func undo(t *testing.T, made ...string) {
 // untilAllowed runs a command until the API server follows what was granted.
 func untilAllowed(t *testing.T, user, line string) (a answer) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		a = run(t, append(strings.Fields(line), "--as="+user)...)
 		return !strings.Contains(a.ErrOut, "you may not") && (line != "doctor" || !strings.Contains(a.Out, "you may not"))
 	}, settles, 200*time.Millisecond, "%s: %s", line, &a)
@@ -184,7 +184,7 @@ func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 	untilAllowed(t, "uwe", "list")
 	a := ends(t, 1, "not everything that selects Nodes could be read: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob, Pod", "report", "usage", "--as=uwe")
 	granted(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		a = run(t, "report", "usage", "--as=uwe")
 		return a.Code == 0
 	}, settles, 200*time.Millisecond, &a)
@@ -223,7 +223,7 @@ func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 					}
 				}
 				if c.role == forViewers { // what changes something runs in TestTheShippedRolesAreEnoughForTheirCommands
-					require.Eventually(t, func() bool {
+					harness.Eventually(t, func() bool {
 						return run(t, append(strings.Fields(c.line), "--as="+user)...).Code == c.code
 					}, settles, 200*time.Millisecond, c.line)
 				}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -41,7 +42,7 @@ func taintsOf(t *testing.T, name string) (taints []string) {
 func becomesReady(t *testing.T, name string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "patch", "node", name, "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
-	require.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
 	for _, taint := range nodekeep.Node(t, name).Spec.Taints { // the node lifecycle controller does not run here
 		if taint.Key == corev1.TaintNodeNotReady {
 			nodekeep.MustKubectl(t, "taint", "node", name, taint.Key+":"+string(taint.Effect)+"-")
@@ -96,7 +97,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	for _, name := range []string{"verify-new", "verify-tried", "verify-not"} {
 		becomesReady(t, name)
 	}
-	require.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
 
 	node := nodekeep.Node(t, "verify-tried")
 	tried := time.Now().Add(-2 * time.Second).UTC().Truncate(time.Second)

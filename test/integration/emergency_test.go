@@ -91,7 +91,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		own.RegisterNode(t, tainted("by-its-kubelet", gateTaint, unverified))
 		opens := func(name string) {
 			t.Helper()
-			require.Eventually(t, func() bool { return len(harness.TaintsOf(own.Node(t, name))) == 0 }, settles, 50*time.Millisecond, name)
+			harness.Eventually(t, func() bool { return len(harness.TaintsOf(own.Node(t, name))) == 0 }, settles, 50*time.Millisecond, name)
 		}
 		opens("by-its-kubelet")
 		assert.NotContains(t, own.Node(t, "by-its-kubelet").Labels, "nodekeep.dev/verified")
@@ -116,22 +116,22 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		// A client that deletes half of it ends it, for the API server and for the processes.
 		own.MustKubectl(t, "-n", harness.Namespace, "delete", "role", emergencyName)
 		own.WaitGating(t, true)
-		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
 		emergency(t, own, "--yes")
 		own.WaitGating(t, false)
-		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 1 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 1 }, settles, 50*time.Millisecond)
 
 		end := emergency(t, own, "--end", "--dry-run")
 		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep verify run --all`, end)
 		end = emergency(t, own, "--end", "--yes")
 		assert.Contains(t, end, "the emergency is ended: nodekeep acts on new Nodes again\nopen and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep verify run --all")
 		own.WaitGating(t, true)
-		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
 		for _, name := range []string{"gated", "later", "by-its-kubelet"} {
 			assert.Empty(t, harness.TaintsOf(own.Node(t, name)), name)
 		}
 		own.Register(t, "afterwards")
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			return harness.Carries(own.Node(t, "afterwards"), unverified)
 		}, settles, 50*time.Millisecond, "it waits for its checks")
 	})
@@ -146,7 +146,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 func TestARightToEverythingIsNoEmergency(t *testing.T) {
 	own := brokenInstallation(t)
 	own.MustKubectl(t, "create", "clusterrolebinding", "everything", "--clusterrole=cluster-admin", "--group=system:serviceaccounts")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return strings.Contains(emergency(t, own, "--dry-run"), "cannot see an emergency")
 	}, settles, 100*time.Millisecond)
 	time.Sleep(2 * time.Second)

@@ -188,7 +188,7 @@ func (r release) issueCertificates(t *testing.T) {
 		issuer.Run(ctx)
 	}()
 	defer func() { stop(); <-over }()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		now := r.look(t)
 		return issuer.Loaded() == nil && len(now.secret["tls.crt"]) > 0 && len(now.mutating) > 0 && len(now.validating) > 0
 	}, settles, 100*time.Millisecond)
