@@ -209,8 +209,8 @@ func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {
 		require.NoError(t, err)
 		harness.Eventually(t, func() bool {
 			shown, err := handshake(viaHTTP1(r.Address), bundles[0])
-			assert.NoError(t, err, "every handshake must succeed")
-			return err == nil && bytes.Equal(shown.Raw, want.Certificate[0])
+			require.NoError(t, err, "every handshake must succeed")
+			return bytes.Equal(shown.Raw, want.Certificate[0])
 		}, harness.Settles, 20*time.Millisecond)
 		served = append(served, round(time.Since(began)))
 		// With another order of the bundle the API server makes new connections.
