@@ -34,7 +34,7 @@ func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "rollback NODE --to NUMBER [flags]",
 		Short: "Put the labels and taints of a Node back to a moment of its history",
 		Long: `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. With 0, it
-gives those from before the first change. Only what has been changed since is touched. It shows what it would do and
+gives those of its first record. Only what has been changed since is touched. It shows what it would do and
 asks first.
 
 It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `. It changes the

@@ -116,7 +116,7 @@ func (h *Histories) Changes() Changes {
 }
 
 func (c Changes) tables() []Table {
-	items := Table{Name: "changed", Title: "Changed in the last 30 days", Columns: []Column{text("Item"), number("Changes")}}
+	items := Table{Name: "changed", Title: "Changed in the last 30 days, after the first record", Columns: []Column{text("Item"), number("Changes")}}
 	for _, item := range c.Items {
 		items.add(item.Item, item.Changes)
 	}

@@ -128,7 +128,7 @@ func Causes() []Explained {
 		open(CauseTaintRemoved, "the taint was removed before the checks passed", checkIt),
 		open(CauseKeyChanged, "the Node has the taint %s, which no profile has any more", "remove that taint, or add it to a profile again"),
 		open(CauseRecheck, "the Node is to be checked again: %s", "`nodekeep verify run NODE` does it at once"),
-		open(CauseNotVerified, "the Node was not checked", checkIt),
+		open(CauseNotVerified, "the Node has not passed its checks", checkIt),
 		open(CauseCheckDue, "the Node takes workloads, and is to be checked: %s", "the controller checks it; `verify.start` limits how many"),
 	}
 }

@@ -67,7 +67,7 @@ func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (why, show
 	case !held:
 		return "", ""
 	case selected && stuck(node, profile):
-		return "stuck: all attempts failed", whyUnverified
+		return "stuck: its attempts keep failing", whyUnverified
 	case selected && now.Sub(since) > profile.Deadline, !selected && now.Sub(since) > n.After:
 		return "not verified for " + duration.HumanDuration(now.Sub(since)), whyUnverified
 	}
@@ -104,7 +104,7 @@ func closedSince(node *corev1.Node) time.Time {
 	return since
 }
 
-// judgeClosedNodes judges which share of the Nodes is stuck, or takes no workloads for too long.
+// judgeClosedNodes judges which share of the Nodes is stuck, or takes no new workloads for too long.
 func judgeClosedNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
@@ -114,7 +114,7 @@ func judgeClosedNodes(seen Seen) answer {
 		lacks(&a, "", nodes.NotKept) // as the records, which show what a gated Node waits for
 		takes := "take no workloads, and are stuck or have waited for too long"
 		if closed.All == 1 {
-			takes = "takes no workloads, and is stuck or has waited for too long"
+			takes = "takes no new workloads, and is stuck or has waited for too long"
 		}
 		a.find(share(closed.All, nodes.All), "", advice("See what each waits for, and the next step:", nodes.ShowWhy...),
 			"%d of %s %s: %s", closed.All, view.Counted(nodes.All, "Node"), takes, listing(closed, "Nodes"))

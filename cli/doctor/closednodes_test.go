@@ -46,7 +46,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 				s.Nodes.Value.All = 1
 				s.closes(false, unverifiedNode("worker-1", time.Minute, stuckIn(s)))
 			},
-			[]string{closed + "1 of 1 Node takes no workloads, and is stuck or has waited for too long: worker-1 (stuck: all attempts failed)"},
+			[]string{closed + "1 of 1 Node takes no new workloads, and is stuck or has waited for too long: worker-1 (stuck: its attempts keep failing)"},
 		},
 		"one in ten is closed": {
 			func(s *Seen) {
@@ -66,7 +66,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 		},
 		"a Node waits past the deadline of its profile": {
 			func(s *Seen) { s.closes(false, unverifiedNode("worker-1", time.Hour, verify.Progress{})) },
-			[]string{"closed-nodes: warning: : 1 of 100 Nodes takes no workloads, and is stuck or has waited for too long: worker-1 (not verified for 60m)"},
+			[]string{"closed-nodes: warning: : 1 of 100 Nodes takes no new workloads, and is stuck or has waited for too long: worker-1 (not verified for 60m)"},
 		},
 		"Nodes wait within their time": {
 			func(s *Seen) {
@@ -87,7 +87,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 				s.closes(false, gated("worker-1", time.Hour))
 			},
 			[]string{
-				"closed-nodes: warning: : 1 of 100 Nodes takes no workloads, and is stuck or has waited for too long: worker-1 (behind the gate for 60m)",
+				"closed-nodes: warning: : 1 of 100 Nodes takes no new workloads, and is stuck or has waited for too long: worker-1 (behind the gate for 60m)",
 				"closed-nodes: unknown: : jane may not list configmaps", "not-kept: unknown: : jane may not list configmaps",
 			},
 		},

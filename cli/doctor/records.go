@@ -146,7 +146,7 @@ func judgeWaitingNodes(seen Seen) answer {
 		}
 		a.find(Error, "node/"+node.Name,
 			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep gate lift "+node.Name),
-			"it has been behind the gate for %s and takes no workloads%s", duration.HumanDuration(seen.Now.Sub(node.Since)), why)
+			"it has been behind the gate for %s and takes no new workloads%s", duration.HumanDuration(seen.Now.Sub(node.Since)), why)
 	}
 	findMore(&a, Error, nodes.Stuck, "Nodes are behind the gate", "nodekeep gate list")
 	return a

@@ -65,8 +65,8 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 				s.Nodes.Value.Stuck.First[1].Why = "record cannot be read"
 			},
 			[]string{
-				"gated-nodes: error: node/worker-2: it has been behind the gate for 6m and takes no workloads",
-				"gated-nodes: error: node/worker-4: it has been behind the gate for 30h and takes no workloads: record cannot be read",
+				"gated-nodes: error: node/worker-2: it has been behind the gate for 6m and takes no new workloads",
+				"gated-nodes: error: node/worker-4: it has been behind the gate for 30h and takes no new workloads: record cannot be read",
 			},
 		},
 	})

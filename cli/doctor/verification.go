@@ -86,7 +86,7 @@ func judgeVerification(seen Seen) answer {
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
 		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep verify show "+node.Name),
-			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
+			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no new workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
 	}
 	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep verify list")
 	return a
@@ -106,7 +106,7 @@ func (s Seen) judgeLeftTainted(a *answer) {
 	tainted := s.Nodes.Value.Unverified
 	for _, name := range tainted.First {
 		a.find(Error, "node/"+name, advice("Remove the taint; from all Nodes, that is:", s.untaint()...),
-			"it has a verification taint, and verification is off: it takes no workloads, and nothing removes the taint")
+			"it has a verification taint, and verification is off: it takes no new workloads, and nothing removes the taint")
 	}
 	findMore(a, Error, tainted, "Nodes have a verification taint that nothing removes", s.untaint()...)
 }

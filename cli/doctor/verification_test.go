@@ -85,7 +85,7 @@ func TestFindingsOfVerification(t *testing.T) {
 				}
 			},
 			append(repeat(10, func(i int) string {
-				return fmt.Sprintf("%serror: node/worker-%d: it has a verification taint, and verification is off: it takes no workloads, and nothing removes the taint", check, i)
+				return fmt.Sprintf("%serror: node/worker-%d: it has a verification taint, and verification is off: it takes no new workloads, and nothing removes the taint", check, i)
 			}), check+"error: : 2 more Nodes have a verification taint that nothing removes"),
 		},
 		"no replica is available": {
@@ -173,7 +173,7 @@ func TestFindingsOfVerification(t *testing.T) {
 		},
 		"a Node waits for longer than its profile allows": {
 			func(s *Seen) { tainted(s, "stuck", linux, old) },
-			[]string{check + "warning: node/stuck: it has waited to be verified for 60m, longer than the deadline of its profile, and takes no workloads"},
+			[]string{check + "warning: node/stuck: it has waited to be verified for 60m, longer than the deadline of its profile, and takes no new workloads"},
 		},
 	})
 }

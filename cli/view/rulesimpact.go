@@ -147,6 +147,9 @@ func (i RulesImpact) changed() bool {
 
 // text says what the rules would do. A policy without rules removes the labels of earlier rules.
 func (i RulesImpact) text() string {
+	if i.Altered == 0 && !i.Held {
+		return RulesNamed(i.Rules) + " would remove and change no label"
+	}
 	text := fmt.Sprintf("%s would remove or change labels on %s", RulesNamed(i.Rules), Counted(i.Altered, "Node"))
 	if i.Held {
 		text += fmt.Sprintf(", once an operator accepts that: nodekeep policy accept %s", i.Rules)

@@ -81,7 +81,7 @@ func TestTheImpactOfRulesIsASentence(t *testing.T) {
 		impact RulesImpact
 		want   string
 	}{
-		"rules that change nothing": {RulesImpact{Rules: "abc"}, "the rules abc would remove or change labels on 0 Nodes"},
+		"rules that change nothing": {RulesImpact{Rules: "abc"}, "the rules abc would remove and change no label"},
 		"rules that are held":       {RulesImpact{Rules: "abc", Altered: 5, Held: true}, "the rules abc would remove or change labels on 5 Nodes, once an operator accepts that: nodekeep policy accept abc"},
 		"no rules any more":         {RulesImpact{Rules: policy.NoRules, Altered: 1}, "the policy without rules would remove or change labels on 1 Node"},
 	} {

@@ -66,7 +66,7 @@ func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (
 		case ended:
 			again := "a controller that leads tries again by itself"
 			if !p.seen[name].open {
-				again = "a controller that leads tries again once a Node of it is open"
+				again = "a controller that leads tries it again on the next open Node that it selects"
 			}
 			one.Why, one.Trial = trial.TrialWhy(ago(trial.Time, now)+" ago")+"; "+again, &trial
 		case !p.seen[name].open:

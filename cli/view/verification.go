@@ -238,6 +238,14 @@ func (v Verification) attempts() string {
 	return fmt.Sprintf("%d of %d", v.Attempts, v.MaxAttempts)
 }
 
+// attemptsInWords is "2 have failed; stuck from 5 on"; nothing for an open Node.
+func (v Verification) attemptsInWords() string {
+	if v.attempts() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d have failed; stuck from %d on", v.Attempts, v.MaxAttempts)
+}
+
 // check is the check that failed in the last attempt, of a Node that did not pass it.
 func (v Verification) check() string {
 	if v.Last == nil || v.State == verify.StateOpen || v.State == StateVerified {
@@ -327,7 +335,7 @@ func (v VerifiedNode) Document(now time.Time) Document {
 		d.with("Profile", one.Profile)
 		d.with("Taint", strings.Join(one.Taints, ", "))
 		d.with("Age", ago(one.Since, now))
-		d.with("Attempts", one.attempts())
+		d.with("Attempts", one.attemptsInWords())
 		d.with("Deadline", one.deadline(now))
 		d.with("Mode", one.mode())
 		if one.Closed() {
