@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -160,7 +161,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, then.Verify())
-	selected := view.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
+	selected := impact.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err
@@ -172,14 +173,14 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 			selected.See(state.Node)
 		}
 	}
-	impact := comparison.Impact()
-	impact.Profiles = view.Obstacles(then.Verify(), facts, selected)
+	found := comparison.Impact()
+	found.Profiles = impact.Obstacles(then.Verify(), facts, selected)
 	if then.LabelRules().LooksAtInventory() {
 		notes, err := c.inventoryState(ctx)
 		if err != nil {
 			c.sayUnknown("Which attributes an inventory has of no Node", err)
 		}
-		impact.Missing = append(impact.Missing, view.MissingAttributes(then, notes)...)
+		found.Missing = append(found.Missing, impact.MissingAttributes(then, notes)...)
 	}
-	return &impact, nil
+	return &found, nil
 }
