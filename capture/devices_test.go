@@ -83,7 +83,7 @@ func TestSlicesAreReadWhileRulesLookAtDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return w.knows("n1") }, 3*time.Minute, time.Millisecond)
 	assert.Eventually(t, func() bool { // the Node is enqueued a moment after its devices are known
-		return assert.Empty(t, w.leader.works()) && !strings.Contains(w.node().Annotations[policy.LabelsAnnotation], "until")
+		return len(w.leader.works()) == 0 && !strings.Contains(w.node().Annotations[policy.LabelsAnnotation], "until")
 	}, 3*time.Minute, time.Millisecond, "it is held no longer")
 	w.stays(labels{"gpu": "rtx"})
 	assert.Equal(t, patched+2, w.patches(), "held, and then not held any more")

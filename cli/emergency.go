@@ -29,8 +29,9 @@ import (
 // emergencyManager is the field manager of the command.
 const emergencyManager = "nodekeep-emergency"
 
-// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again. The Nodes that exist are freed all the same.
-const stopWithin = 45 * time.Second
+// stopWithin is how long the command waits until new Nodes are no longer gated, or are gated again. The settling time is added to it. The Nodes that
+// exist are freed all the same.
+const stopWithin = 40 * time.Second
 
 // errStopped ends a command that would close a Node.
 var errStopped = errors.New("during an emergency no Node is verified")
@@ -42,8 +43,9 @@ var errUndeclared = errors.New("no emergency is declared, although its objects w
 type emergency struct {
 	stopping
 	end      string        // the command that ends it
-	patience time.Duration // how long it waits until new Nodes are no longer gated, or are gated again
+	patience time.Duration // see [stopWithin]
 	closed   []string      // the Nodes that nodekeep kept closed when the plan was made
+	declared view.Declared // whether an emergency was declared when the plan of its end was made
 }
 
 func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -70,7 +72,9 @@ of an older nodekeep. Then the command deletes the objects that gate, and says s
 still gated after 45 seconds. A helm upgrade creates them again.
 
 With --end it ends the emergency, and waits up to 45 seconds until nodekeep acts on new Nodes again. Its plan says
-which Nodes are closed, which are checked again, and which stay open though they were not verified.`,
+which Nodes are closed, which are checked again, and which stay open though they were not verified.
+
+Dry runs prove what becomes of new Nodes. What they do not prove, the command does not claim: its exit code is 1 then.`,
 		Example: `
 			# What it would do
 			nodekeep emergency --dry-run
@@ -120,20 +124,7 @@ which Nodes are closed, which are checked again, and which stay open though they
 	flags.DurationVar(&settle, "settle", 5*time.Second, "how long no dry run must have been gated (with --end: each must) until every API server is taken to have noticed")
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	o.rights = func(c *cluster, _ []string) []access {
-		needed := []access{c.toNodes("list")}
-		if dryRun {
-			return needed
-		}
-		for _, object := range (&stopping{cluster: c}).declaring() { // also what is there, and declares nothing
-			needed = append(needed, object.to)
-		}
-		if end {
-			return needed
-		}
-		for _, resource := range []string{"roles", "rolebindings"} {
-			needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: c.namespace})
-		}
-		return append(needed, c.toNodes("get"), c.toNodes("patch"))
+		return (&emergency{stopping: stopping{cluster: c}}).rights(end, dryRun)
 	}
 	o.validate = func() error {
 		if settle < 0 || timeout <= 0 {
@@ -142,6 +133,32 @@ which Nodes are closed, which are checked again, and which stay open though they
 		return nil
 	}
 	return command
+}
+
+// rights are those that the command takes.
+func (e *emergency) rights(end, dryRun bool) []access {
+	needed := []access{e.toNodes("list")}
+	if dryRun {
+		return needed
+	}
+	for _, object := range e.declaring() { // also what is there, and declares nothing
+		needed = append(needed, object.to)
+	}
+	if end {
+		return append(needed, toDryRun()...)
+	}
+	for _, resource := range []string{"roles", "rolebindings"} {
+		needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: e.namespace})
+	}
+	return append(needed, e.toNodes("get"), e.toNodes("patch"))
+}
+
+// toDryRun are the rights to a dry run of a registration, which proves the end of an emergency. Its declaration does without them.
+func toDryRun() []access {
+	return []access{
+		{verb: "impersonate", resource: "users", name: "system:node:" + webhook.SelfTestNode},
+		{verb: "impersonate", resource: "groups", name: "system:nodes"},
+	}
 }
 
 // nodekeep is a command for the installation that is meant.
@@ -316,7 +333,7 @@ func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
 func (e *emergency) declare(ctx context.Context) error {
 	errs := []error{e.createObjects(ctx)} // first: it is what matters
 	keys, unknown := e.keys(ctx)
-	stopped, err := e.stop(ctx)
+	stopped, begun, err := e.stop(ctx)
 	errs = append(errs, err, e.freeAll(ctx, e.gates(stopped)), e.freeAll(ctx, verificationTaints(keys)))
 	opened, err := e.opened(ctx, keys, unknown == nil)
 	errs = append(errs, err)
@@ -329,7 +346,11 @@ func (e *emergency) declare(ctx context.Context) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("not all could be done. Correct the cause, and run it again:\n%w", err)
 	}
-	return e.done("the emergency is declared: nodekeep closes no Node until it is ended. To end it: %s", e.end)
+	begun.End, begun.Doctor = e.end, e.nodekeep("doctor")
+	for _, line := range begun.Lines() {
+		_ = e.done("%s", line)
+	}
+	return begun.Err()
 }
 
 // opened is what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
@@ -345,25 +366,37 @@ func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view
 }
 
 // stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
-func (e *emergency) stop(ctx context.Context) (stopped time.Time, err error) {
-	why, err := e.ignored(ctx)
+func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
+	why, unasked := e.ignored(ctx)
 	if why == "" {
-		e.sayUnknown("Whether the API server sees the emergency", err)
-		if stopped, err = e.stoppedWithin(ctx); err == nil || ctx.Err() != nil {
-			return stopped, err
+		e.sayUnknown("Whether the API server sees the emergency", unasked)
+		stopped, begun, err = e.stoppedWithin(ctx)
+		begun.Lasts = begun.Lasts && unasked == nil // else an older webhook may only be down
+		if err == nil || ctx.Err() != nil {
+			return stopped, begun, err
 		}
-		why = "new Nodes are still gated"
+		why = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settle+e.patience)
+	} else {
+		why = "the API server cannot see the emergency: " + why
 	}
-	_ = e.done("the API server cannot see the emergency: %s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", why)
+	_ = e.done("%s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", why)
 	deleted := e.delete(ctx, e.gating()...)
-	stopped, err = e.stoppedWithin(ctx)
-	return stopped, errors.Join(deleted, err)
+	stopped, begun, err = e.stoppedWithin(ctx)
+	return stopped, begun, errors.Join(deleted, err)
 }
 
-func (e *emergency) stoppedWithin(ctx context.Context) (time.Time, error) {
-	waiting, cancel := context.WithTimeout(ctx, e.patience)
+func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
+	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()
-	return e.untilStopped(waiting)
+	stopped, refused, err := e.untilStopped(waiting)
+	if err != nil {
+		return stopped, begun, err
+	}
+	begun.Refused = refused
+	begun.Missing, err = e.missing(ctx)
+	e.sayUnknown("Whether all objects are there that gate Nodes", err)
+	begun.Lasts = err == nil && !begun.Missing.Any()
+	return stopped, begun, nil
 }
 
 // freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
@@ -410,9 +443,10 @@ func (e *emergency) createObjects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	declared, err := e.emergencyDeclared(ctx)
-	e.sayUnknown("Whether the emergency is declared", err)
-	if err == nil && !declared.Holds {
+	switch declared, err := e.emergencyDeclared(ctx); {
+	case err != nil:
+		return fmt.Errorf("whether the emergency is declared is not known: %w", err)
+	case !declared.Holds:
 		return errUndeclared
 	}
 	return nil
@@ -453,21 +487,34 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	if plan.Objects, err = e.planned(ctx, e.declaring()); err != nil {
 		return view.Document{}, false, err
 	}
-	plan.Missing = e.missing(ctx)
+	e.declared = plan.Declared
+	plan.Missing, err = e.missing(ctx)
+	e.sayUnknown("Whether all objects are there that gate Nodes", err)
 	if plan.Nodes, err = e.reopened(ctx, plan.Declared); err != nil {
 		plan.Unknown = err.Error()
 	}
 	return plan.Document(e.now()), true, nil
 }
 
-// missing are the objects that gate, and that do not exist.
-func (e *emergency) missing(ctx context.Context) (names []string) {
-	for _, object := range e.gating() {
-		if apierrors.IsNotFound(object.exists(ctx)) {
-			names = append(names, object.kind+" "+object.name)
+// missing are the objects by which nodekeep acts on new Nodes, and that do not exist.
+func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
+	objects := append(e.gating(), // and what these refer to
+		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
+		deletionOf(access{group: rbacv1.GroupName, namespace: e.namespace}, "Role", gateName, e.client.RbacV1().Roles(e.namespace)))
+	var errs []error
+	for _, object := range objects {
+		switch err := object.exists(ctx); {
+		case !apierrors.IsNotFound(err):
+			to := object.to
+			to.verb = "get"
+			errs = append(errs, e.failed(to, err))
+		case object.name == webhookName:
+			missing.Webhook = append(missing.Webhook, object.kind+" "+object.name)
+		default:
+			missing.Gate = append(missing.Gate, object.kind+" "+object.name)
 		}
 	}
-	return names
+	return missing, errors.Join(errs...)
 }
 
 // reopened are the Nodes that the end concerns.
@@ -486,36 +533,39 @@ func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.
 	return reopening.Reopened(), nil
 }
 
-// finish ends the emergency.
+// finish ends the emergency of which the plan was made.
 func (e *emergency) finish(ctx context.Context) error {
-	declared, err := e.emergencyDeclared(ctx)
-	e.sayUnknown("Whether an emergency is declared", err)
-	none := err == nil && !declared.Holds
 	if err := e.delete(ctx, e.declaring()...); err != nil {
 		return err
 	}
-	ended := view.Ended{Missing: e.missing(ctx), Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), None: none}
-	if !none && len(ended.Missing) == 0 {
+	missing, err := e.missing(ctx)
+	e.sayUnknown("Whether all objects are there that gate Nodes", err)
+	ended := view.Ended{Missing: missing, Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), None: !e.declared.Holds}
+	switch {
+	case ended.None:
+	case len(missing.Gate) > 0 && len(missing.Webhook) > 0:
+		ended.Unproved = "neither the gate policy is in force, nor does the API server call the webhook"
+	default:
 		ended.Unproved = e.unproved(ctx)
 	}
-	if ended.Nodes, err = e.reopened(ctx, declared); err != nil {
+	if ended.Nodes, err = e.reopened(ctx, e.declared); err != nil {
 		e.sayUnknown("Which Nodes are open and not verified", err)
 	}
 	for _, line := range ended.Lines() {
 		_ = e.done("%s", line)
 	}
-	return nil
+	return ended.Err()
 }
 
 // unproved is why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unproved(ctx context.Context) string {
-	waiting, cancel := context.WithTimeout(ctx, e.patience)
+	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()
 	switch _, refused, err := e.settled(waiting, true); {
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:
-		return fmt.Sprintf("not every dry run was gated within %s", e.patience)
+		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settle+e.patience)
 	case refused != nil:
 		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,11 +52,22 @@ func conditions(knows bool) []admissionv1.MatchCondition {
 	return all
 }
 
+// gatesNodes is all by which an installation acts on new Nodes.
+func gatesNodes() []runtime.Object {
+	gate, here := metav1.ObjectMeta{Name: gateName}, metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}
+	return []runtime.Object{
+		gatePolicy(true), gateCalls(true), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: here}, &rbacv1.RoleBinding{ObjectMeta: here},
+	}
+}
+
 // emergencyOn is a run of the command on a cluster with these objects.
 func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client *fake.Clientset, out *bytes.Buffer) {
 	t.Helper()
 	c, _, said := clusterWith(t, "", nil)
 	client = fake.NewClientset(objects...)
+	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authorizationv1.SubjectAccessReview{}, nil
+	})
 	c.client, c.Out, c.gate, c.now = client, said, policy.DefaultGate, time.Now
 	return &emergency{stopping: stopping{cluster: c}, end: "nodekeep emergency --end"}, client, said
 }
@@ -108,11 +120,34 @@ func TestIfNewNodesAreStillGatedWhatGatesIsDeleted(t *testing.T) {
 		return err == nil
 	}
 	registersAt(t, e, gates)
-	_, err := e.stop(t.Context())
+	_, begun, err := e.stop(t.Context())
 	require.NoError(t, err)
-	assert.Contains(t, out.String(), "the API server cannot see the emergency: new Nodes are still gated. So the objects that gate are deleted.")
+	assert.False(t, begun.Lasts)
+	assert.Contains(t, begun.Missing.Gate, "MutatingAdmissionPolicyBinding nodekeep-gate")
+	assert.NotEmpty(t, begun.Missing.Webhook)
+	assert.Contains(t, out.String(), "it was not seen within 1.001s that new Nodes are no longer gated. So the objects that gate are deleted.")
 	assert.Contains(t, out.String(), "MutatingWebhookConfiguration nodekeep: deleted\nnew Nodes are no longer gated\n")
 	assert.False(t, gates(t.Context()))
+}
+
+func TestItIsNotSaidThatAnEmergencyLastsWhereItIsNotKnownWhetherTheAPIServerSeesIt(t *testing.T) {
+	e, client, out := emergencyOn(t, gatesNodes()...)
+	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(authorizationv1.Resource("subjectaccessreviews"), "", errDenied{})
+	})
+	registersAt(t, e, func(context.Context) bool { return false })
+	require.NoError(t, e.declare(t.Context()))
+	assert.Contains(t, out.String(), "\nthe emergency is declared, and the API server gates no new Node now\nto end it: ")
+}
+
+func TestALongSettlingTimeIsNoReasonToDeleteWhatGates(t *testing.T) {
+	e, _, out := emergencyOn(t, gatesNodes()...)
+	registersAt(t, e, func(context.Context) bool { return false })
+	e.settle, e.patience = 2*dryRunEvery, dryRunEvery
+	_, begun, err := e.stop(t.Context())
+	require.NoError(t, err)
+	assert.True(t, begun.Lasts)
+	assert.Equal(t, "new Nodes are no longer gated\n", out.String(), "nothing is deleted")
 }
 
 // registersAt has dry runs registered at an API server that gates new Nodes or does not.
@@ -139,7 +174,7 @@ func TestADeclarationSaysWhichNodesWereClosedAndWhatKeepsPodsOffThemNow(t *testi
 	nodes := func(frozen bool) (e *emergency, out *bytes.Buffer) {
 		cordoned := withTaints("cordoned", unverified)
 		cordoned.Spec.Unschedulable = true
-		e, client, out := emergencyOn(t, withTaints("open"), withTaints("gated", policy.DefaultGate.Taint()), cordoned)
+		e, client, out := emergencyOn(t, append(gatesNodes(), withTaints("open"), withTaints("gated", policy.DefaultGate.Taint()), cordoned)...)
 		registersAt(t, e, func(context.Context) bool { return false })
 		frees := func(clienttesting.Action) (bool, runtime.Object, error) { // capture and verify are faster
 			for _, one := range []*corev1.Node{withTaints("gated"), cordoned} {
@@ -167,7 +202,8 @@ func TestADeclarationSaysWhichNodesWereClosedAndWhatKeepsPodsOffThemNow(t *testi
 	assert.Contains(t, out.String(), `new Nodes are no longer gated
 closed by nodekeep before: 2 (cordoned, gated). None of them is closed by nodekeep now
 kept from all or some Pods by something else: 1 (cordoned: cordoned)
-the emergency is declared: nodekeep closes no Node until it is ended. To end it: nodekeep emergency --end
+the emergency is declared: the API server gates no new Node until it is ended
+to end it: nodekeep emergency --end
 `)
 
 	e, out = planned(true)
@@ -201,33 +237,101 @@ func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
 	assert.Equal(t, []string{"Role to be replaced: it declares nothing", "RoleBinding there"}, states(e))
 }
 
+// refusesDryRuns has the API server refuse dry runs.
+func refusesDryRuns(t *testing.T, e *emergency) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(server.Close)
+	var err error
+	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
+	require.NoError(t, err)
+	e.settle, e.patience = time.Millisecond, time.Second
+}
+
+func TestADeclarationWhoseDryRunsAreRefusedIsNoProof(t *testing.T) {
+	e, _, out := emergencyOn(t, gatesNodes()...)
+	refusesDryRuns(t, e)
+	require.EqualError(t, e.declare(t.Context()), "it is not proved that the API server gates no new Node: it refuses dry runs")
+	assert.Contains(t, out.String(), "\nthe emergency is declared\nto end it: nodekeep emergency --end\n")
+}
+
+func TestADeclarationSaysThatWhatGatesIsNotThere(t *testing.T) {
+	for name, objects := range map[string][]runtime.Object{"nothing of it": nil, "all but the gate policy": gatesNodes()[1:]} {
+		t.Run(name, func(t *testing.T) {
+			e, _, out := emergencyOn(t, objects...)
+			registersAt(t, e, func(context.Context) bool { return false })
+			require.NoError(t, e.declare(t.Context()))
+			assert.Regexp(t, `\nthe emergency is declared, and the API server gates no new Node now\nnot there: .*MutatingAdmissionPolicy nodekeep-gate.*: nodekeep doctor\n`, out.String())
+		})
+	}
+}
+
+func TestADeclarationThatCannotBeReadIsNoSuccess(t *testing.T) {
+	e, client, _ := emergencyOn(t)
+	client.PrependReactor("get", "rolebindings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(rbacv1.Resource("rolebindings"), manifests.EmergencyName, errDenied{})
+	})
+	require.ErrorContains(t, e.createObjects(t.Context()), "whether the emergency is declared is not known")
+}
+
+func TestTheEndOfAnEmergencyHasTheRightToProveIt(t *testing.T) {
+	e, _, _ := emergencyOn(t)
+	asks := func(end, dryRun bool) bool { return slices.Contains(e.rights(end, dryRun), toDryRun()[0]) }
+	assert.True(t, asks(true, false))
+	assert.False(t, asks(true, true), "a dry run of the command proves nothing")
+	assert.False(t, asks(false, false), "a declaration does without")
+}
+
+// ends plans the end of an emergency, and ends it.
+func (e *emergency) ends(t *testing.T) error {
+	t.Helper()
+	_, needed, err := e.endPlan(t.Context())
+	require.NoError(t, err)
+	require.True(t, needed)
+	return e.finish(t.Context())
+}
+
 func TestTheEndOfAnEmergencySaysWhatIsNotThere(t *testing.T) {
-	e, client, out := emergencyOn(t, gateCalls(true))
+	e, client, out := emergencyOn(t)
 	require.NoError(t, e.createObjects(t.Context()))
-	require.NoError(t, e.finish(t.Context()))
-	assert.Contains(t, out.String(), "\nthe emergency is ended\nnot there: MutatingAdmissionPolicyBinding nodekeep-gate, RoleBinding nodekeep-gate. Without them no Node is gated. Or the chart makes none here")
+	require.EqualError(t, e.ends(t), "it is not proved that nodekeep acts on new Nodes again: neither the gate policy is in force, nor does the API server call the webhook")
+	assert.Contains(t, out.String(), "\nthe emergency is ended\nnot there: MutatingAdmissionPolicyBinding nodekeep-gate, RoleBinding nodekeep-gate, MutatingAdmissionPolicy nodekeep-gate, Role nodekeep-gate: so the gate policy adds no gate.")
+	assert.Contains(t, out.String(), "\nnot there: MutatingWebhookConfiguration nodekeep: so the API server does not call the webhook for new Nodes.")
 
 	require.NoError(t, e.createObjects(t.Context()))
 	require.NoError(t, client.RbacV1().Roles(DefaultNamespace).Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
 	out.Reset()
-	require.NoError(t, e.finish(t.Context()))
+	require.NoError(t, e.ends(t))
 	assert.Contains(t, out.String(), "no emergency was declared, and what was left of one is removed\n")
+}
+
+// The plan is what the operator has agreed to.
+func TestTheEndOfAnEmergencyIsOfTheOneThatWasPlanned(t *testing.T) {
+	e, client, out := emergencyOn(t, gatesNodes()...)
+	registersAt(t, e, func(context.Context) bool { return true })
+	require.NoError(t, e.createObjects(t.Context()))
+	_, _, err := e.endPlan(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, client.RbacV1().Roles(DefaultNamespace).Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
+	require.NoError(t, e.finish(t.Context()))
+	assert.Contains(t, out.String(), "the emergency is ended: nodekeep acts on new Nodes again\n", "one was declared, and is not now")
 }
 
 func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *testing.T) {
 	for name, test := range map[string]struct {
+		objects []runtime.Object
 		gates   bool
 		refused bool
-		says    string
+		err     string
 	}{
-		"each dry run is gated":            {gates: true, says: "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says\n"},
-		"no dry run is gated":              {says: "the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: not every dry run was gated within 1s\n"},
-		"the API server allows no dry run": {refused: true, says: "the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: the API server refuses a dry run ("},
+		"each dry run is gated":                            {objects: gatesNodes(), gates: true},
+		"the webhook acts, and there is no gate policy":    {objects: []runtime.Object{gateCalls(true)}, gates: true},
+		"no dry run is gated":                              {objects: gatesNodes(), err: "nodekeep did not act on every dry run within 1.001s"},
+		"the webhook is down, and there is no gate policy": {objects: []runtime.Object{gateCalls(true)}, err: "nodekeep did not act on every dry run within 1.001s"},
+		"the API server allows no dry run":                 {objects: gatesNodes(), refused: true, err: "the API server refuses a dry run ("},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, client, out := emergencyOn(t, gateCalls(true),
-				&admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName}},
-				&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}})
+			e, client, out := emergencyOn(t, test.objects...)
 			require.NoError(t, e.createObjects(t.Context()))
 			registersAt(t, e, func(ctx context.Context) bool {
 				_, err := client.RbacV1().RoleBindings(DefaultNamespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
@@ -235,16 +339,16 @@ func TestTheEndOfAnEmergencyClaimsThatNewNodesAreGatedOnlyOnceThatIsProved(t *te
 				return test.gates
 			})
 			if test.refused {
-				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
-				t.Cleanup(server.Close)
-				var err error
-				e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
-				require.NoError(t, err)
+				refusesDryRuns(t, e)
 			}
-			require.NoError(t, e.finish(t.Context()))
-			assert.Contains(t, out.String(), test.says)
+			err := e.ends(t)
+			if test.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, "it is not proved that nodekeep acts on new Nodes again: "+test.err)
+			}
 			assert.Contains(t, out.String(), "\nto see whether all is well: nodekeep doctor\n")
-			assert.Equal(t, test.gates, strings.Contains(out.String(), "acts on new Nodes again, and verifies"))
+			assert.Equal(t, test.gates, strings.Contains(out.String(), "acts on new Nodes again"))
 		})
 	}
 }

@@ -44,6 +44,8 @@ same, and the Node would have the labels that its kubelet has set. Nothing of th
   not restored   recorded, and why not
   added          once, or by a rule
 
+While an emergency is declared, AFTER THE EMERGENCY says the same of a registration after its end.
+
 "Capture now" is what capture does about the live Node. If no capture runs, it says so.
 
 If rules look at an inventory, a table shows the age of its facts. This is how long ago each source last said what is
@@ -81,8 +83,8 @@ It decides nothing by itself: these are the functions by which webhook and captu
 		},
 	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
 		if o.review != "" {
-			if !o.offline && c.stopped(ctx) {
-				c.say("Until then the API server does not call the webhook for new Nodes. This is what it would answer.")
+			if !o.offline {
+				c.stopped(ctx)
 			}
 			return o.explainReview(ctx, c)
 		}

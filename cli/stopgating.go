@@ -26,19 +26,19 @@ type stopping struct {
 }
 
 // untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
-// If the API server refuses dry runs, it returns the zero time.
-func (u *stopping) untilStopped(ctx context.Context) (at time.Time, err error) {
-	at, refused, err := u.settled(ctx, false)
+// If the API server refuses dry runs, it returns the zero time, and nothing is proved.
+func (u *stopping) untilStopped(ctx context.Context) (at time.Time, refused bool, err error) {
+	at, why, err := u.settled(ctx, false)
 	switch {
 	case err != nil:
-		return time.Time{}, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, u.gate)
-	case refused != nil:
-		_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", refused, u.settle)
+		return time.Time{}, false, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, u.gate)
+	case why != nil:
+		_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", why, u.settle)
 		pause(ctx, u.settle)
-		return time.Time{}, ctx.Err()
+		return time.Time{}, true, ctx.Err()
 	}
 	_ = u.done("new Nodes are no longer gated")
-	return at, nil
+	return at, false, nil
 }
 
 // settled waits until each dry-run CREATE of the settling time was gated, or none was. It returns the start of that time by the clock of the API

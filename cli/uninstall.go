@@ -142,7 +142,7 @@ func (u *uninstalling) run(ctx context.Context) error {
 	if err := u.delete(ctx, u.gating()...); err != nil {
 		return err
 	}
-	stopped, err := u.untilStopped(ctx)
+	stopped, _, err := u.untilStopped(ctx)
 	if err != nil {
 		return err
 	}

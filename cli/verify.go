@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
@@ -110,7 +109,7 @@ by show only.`,
 			nodekeep verify list --no-headers | wc -l`,
 	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
 		stopped := c.stopped(ctx)
-		workers, err := c.workers(ctx, string(namespace))
+		workers, err := c.workers(ctx, string(namespace), metav1.ListOptions{})
 		c.sayUnknown("Which worker Pods exist", err)
 		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
 		proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
@@ -135,7 +134,7 @@ by show only.`,
 		if err == nil {
 			list.Unproved = proofs.Unproved(trials, c.now())
 		}
-		if o.table() && !stopped && slices.ContainsFunc(list.Items, view.Verification.Waits) {
+		if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.Expects)) {
 			c.sayNoController(ctx)
 		}
 		if o.table() {
@@ -198,7 +197,7 @@ was removed, and by which kind of onFailure.`,
 		if err != nil {
 			return err
 		}
-		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Waits() {
+		if o.table() && !stopped && shown.Verification != nil && shown.Verification.Expects() {
 			c.sayNoController(ctx)
 		}
 		return o.write(c, "NodeVerification", shown)
@@ -230,11 +229,11 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 	if node == nil {
 		return shown, nil
 	}
-	workers, err := c.workers(ctx, namespace)
+	workers, err := c.workersOn(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod exists", err)
 	ready, err := c.readyDaemonSets(ctx, node)
 	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
-	v := view.VerificationOf(node, workers[name], ready, c.in.Policy, c.now())
+	v := view.VerificationOf(node, workers, ready, c.in.Policy, c.now())
 	shown.UID, shown.Verification = string(node.UID), &v
 	return shown, nil
 }
@@ -312,20 +311,27 @@ func (c *cluster) removalsOf(ctx context.Context, namespace, node string) ([]ver
 }
 
 // workers are the worker Pods by the name of their Node.
-func (c *cluster) workers(ctx context.Context, namespace string) (map[string]*corev1.Pod, error) {
-	workers := map[string]*corev1.Pod{}
+func (c *cluster) workers(ctx context.Context, namespace string, options metav1.ListOptions) (map[string][]*corev1.Pod, error) {
+	workers := map[string][]*corev1.Pod{}
 	to := access{verb: "list", resource: "pods", namespace: namespace}
-	for pod, err := range every[*corev1.Pod](ctx, c, to, c.client.CoreV1().Pods(namespace), metav1.ListOptions{}) {
+	for pod, err := range every[*corev1.Pod](ctx, c, to, c.client.CoreV1().Pods(namespace), options) {
 		if err != nil {
 			return nil, err
 		}
-		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-		forced := pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 1) == 0 // as with a finalizer: the controller waits for it no more
-		if !mirror && !forced && pod.Spec.ServiceAccountName == verify.Account && strings.HasPrefix(pod.Name, verify.PodPrefix) {
-			workers[pod.Spec.NodeName] = pod
+		if verify.LooksOwn(pod) && strings.HasPrefix(pod.Name, verify.PodPrefix) {
+			workers[pod.Spec.NodeName] = append(workers[pod.Spec.NodeName], pod)
 		}
 	}
 	return workers, nil
+}
+
+// workersOn are the worker Pods on one Node; nil if they are not known.
+func (c *cluster) workersOn(ctx context.Context, namespace, node string) ([]*corev1.Pod, error) {
+	workers, err := c.workers(ctx, namespace, metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node}.String()})
+	if err != nil {
+		return nil, err
+	}
+	return append([]*corev1.Pod{}, workers[node]...), nil
 }
 
 // readyDaemonSets are the DaemonSets that the profile of a Node waits for. The value shows whether their Pod on the Node is Ready.

@@ -94,9 +94,9 @@ func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*proposa
 	if err != nil {
 		return nil, err
 	}
-	workers, err := c.workers(ctx, namespace)
+	workers, err := c.workersOn(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod must be deleted first", err)
-	run, err := view.RunOf(node, workers[name], c.in.Policy, c.now())
+	run, err := view.RunOf(node, workers, c.in.Policy, c.now())
 	switch {
 	case err != nil:
 		return nil, err

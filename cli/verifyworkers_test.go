@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -26,6 +27,7 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 		}, "once worker Pod check-1"},
 		"one that stays though its deletion was forced": {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{}; p.DeletionGracePeriodSeconds = new(int64) }, "an attempt now"},
 		"one on another Node":                           {func(p *corev1.Pod) { p.Spec.NodeName = "b" }, "an attempt now"},
+		"a Pod that no Node owns":                       {func(p *corev1.Pod) { p.OwnerReferences = nil }, "an attempt now"},
 		"a Pod of another client":                       {func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }, "an attempt now"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +38,7 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 				Spec:       corev1.PodSpec{NodeName: "a", ServiceAccountName: verify.Account},
 			}
 			one.change(pod)
-			e, _, out := emergencyOn(t, []runtime.Object{node, pod}...)
+			e, client, out := emergencyOn(t, []runtime.Object{node, pod}...)
 			p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 			require.NoError(t, err)
 			e.in.Policy = p
@@ -45,6 +47,15 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 			require.NoError(t, plan.do(t.Context()))
 			assert.Contains(t, out.String(), "attempts begin anew; the controller starts an attempt")
 			assert.Contains(t, out.String(), one.says)
+			_, err = e.verified(t.Context(), verify.Namespace, "a")
+			require.NoError(t, err)
+			var lists []string
+			for _, action := range client.Actions() {
+				if list, ok := action.(clienttesting.ListAction); ok && action.Matches("list", "pods") {
+					lists = append(lists, list.GetListRestrictions().Fields.String())
+				}
+			}
+			assert.Equal(t, []string{"spec.nodeName=a", "spec.nodeName=a"}, lists, "Pods on other Nodes are not listed")
 		})
 	}
 }

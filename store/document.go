@@ -138,7 +138,7 @@ func recordLabels() map[string]string {
 }
 
 // Encode is the record as it is stored, see [record.Encode]. Where all of it would be too large, its history gives way, the oldest
-// entries first.
+// entries first. The number of its last change stays.
 func Encode(r record.Record) ([]byte, error) {
 	data, err := record.Encode(r)
 	for errors.Is(err, record.ErrTooLarge) {

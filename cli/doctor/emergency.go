@@ -31,7 +31,7 @@ func judgeEmergency(seen Seen) answer {
 	switch {
 	case seen.emergency():
 		a.find(Warning, binding, advice("Once nodekeep is well, end it. Its plan says which Nodes were not verified:", end+" --dry-run", end),
-			"an emergency was declared %s ago: no Node is gated or verified until it is ended", duration.HumanDuration(seen.Now.Sub(seen.EmergencyBinding.Value.CreationTimestamp.Time)))
+			"an emergency was declared %s ago, and is not ended", duration.HumanDuration(seen.Now.Sub(seen.EmergencyBinding.Value.CreationTimestamp.Time)))
 	case seen.EmergencyBinding.Found != seen.EmergencyRole.Found && len(a.findings) == 0:
 		there := role
 		if seen.EmergencyBinding.Found {

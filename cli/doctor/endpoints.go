@@ -100,7 +100,7 @@ func judgeGateInForce(seen Seen) answer {
 	}
 	gated := seen.Gate().Holds(seen.Unnamed.Value.Spec.Taints)
 	if seen.emergency() {
-		a.ok = "no Node is gated in an emergency; see " + checkEmergency
+		a.ok = "a dry-run creation of a Node returns without the gate; see " + checkEmergency
 		if gated {
 			a.unseenEmergency(gatePolicyObject, "a dry-run creation of a Node returns behind the gate, "+string(seen.Gate()))
 		}

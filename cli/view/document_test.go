@@ -89,6 +89,23 @@ func TestRememberedSaysWhatBecameNewChangedAndRemoved(t *testing.T) {
 	}
 }
 
+func TestAHistoryWithoutItsOldestChangesBeginsWithWhatIsKnown(t *testing.T) {
+	edit := func(r record.Record, value string) record.Record {
+		return history.Following(r, *recorded(set{"a": value}), func(string, history.Values) history.Cause {
+			return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
+		})
+	}
+	r := edit(edit(*recorded(set{"a": "1"}), "2"), "3")
+	for ok := true; ok; r, ok = history.Shortened(r) { // for want of room
+	}
+	at := now.UTC().Format(time.RFC3339)
+	const head = "Number|Time|By|Item|Key|From|To|Ago\n"
+	dropped := "2|" + at + "|alice|many|1|labels|and|taints,|too|many|to|be|kept|-|-|0s\n2|-|earlier|changes|label|a|-|3|-"
+	assert.Equal(t, head+dropped, text(HistoryOf(r).Document(now)), "it is not the first record")
+	assert.Equal(t, head+dropped+"\n3|"+at+"|alice|label|a|3|4|0s", text(HistoryOf(edit(r, "4")).Document(now)))
+	assert.Equal(t, head+"0|-|first|record|label|a|-|1|-", text(HistoryOf(*recorded(set{"a": "1"})).Document(now)))
+}
+
 func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T) {
 	before := *recorded(set{"set": "1", "change": "1"})
 	after := *recorded(set{"change": "2", "remove": "1", "ignored": "1"})

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,7 +26,7 @@ func (d Declared) Line(end string, now time.Time) string {
 	if !d.Holds {
 		return ""
 	}
-	return "An emergency was declared " + ago(d.Since.Time, now) + " ago: until it is ended, nodekeep closes no Node. To end it: " + end
+	return "An emergency was declared " + ago(d.Since.Time, now) + " ago, and is not ended. To end it: " + end
 }
 
 // Emergency is what `nodekeep emergency` would do now.
@@ -80,7 +81,7 @@ type EmergencyEnd struct {
 	Cluster, Namespace string
 	Declared           Declared
 	Objects            []PlannedDeletion
-	Missing            []string // objects that gate, and that do not exist
+	Missing            Missing
 	Nodes              Reopened
 	Unknown            string // why the Nodes are not known; empty: they are
 	Check              string // the command that checks Nodes
@@ -231,7 +232,7 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	if e.Declared.Holds {
 		d.with("Emergency", "declared "+ago(e.Declared.Since.Time, now)+" ago")
 		gated := "gated and "
-		if len(e.Missing) > 0 {
+		if len(e.Missing.Gate) > 0 {
 			gated = ""
 		}
 		d.with("From then on", "new Nodes are "+gated+"verified again, as the policy says")
@@ -248,24 +249,72 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 			d.with("Without registration taints", e.Nodes.unregistered())
 		}
 	}
-	if len(e.Missing) > 0 {
-		d.with("Not there", NotThere(e.Missing))
+	for _, line := range e.Missing.lines() {
+		d.with("Not there", line)
 	}
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
 }
 
-// NotThere says what it means that objects which gate do not exist.
-func NotThere(missing []string) string {
-	return strings.Join(missing, ", ") + ". Without them no Node is gated. Or the chart makes none here: gate.policy is off, or Kubernetes is older than 1.36. " +
-		"Otherwise, apply again what nodekeep was installed from, or run helm upgrade"
+// Missing are objects by which nodekeep acts on new Nodes, and that do not exist.
+type Missing struct {
+	Gate    []string // without each of them the gate policy adds no gate
+	Webhook []string // the configuration by which the API server calls the webhook
+}
+
+// Any reports whether an object is missing.
+func (m Missing) Any() bool { return len(m.Gate)+len(m.Webhook) > 0 }
+
+// lines say what each absence means.
+func (m Missing) lines() (lines []string) {
+	const again = "apply again what nodekeep was installed from, or run helm upgrade"
+	if len(m.Gate) > 0 {
+		lines = append(lines, strings.Join(m.Gate, ", ")+": so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, "+again)
+	}
+	if len(m.Webhook) > 0 {
+		lines = append(lines, strings.Join(m.Webhook, ", ")+": so the API server does not call the webhook for new Nodes. To correct it, "+again)
+	}
+	return lines
+}
+
+// Begun is what `nodekeep emergency` has done for Nodes that register, once its objects declare an emergency.
+type Begun struct {
+	Refused bool // the API server refuses dry runs: it is not proved that it gates no new Node
+	Lasts   bool // all objects that gate are there and know emergencies, so that the emergency alone keeps them from it
+	Missing Missing
+	End     string // the command that ends it
+	Doctor  string // the command that looks at all
+}
+
+// Lines say it to operators.
+func (b Begun) Lines() (lines []string) {
+	switch {
+	case b.Refused:
+		lines = append(lines, "the emergency is declared")
+	case b.Lasts:
+		lines = append(lines, "the emergency is declared: the API server gates no new Node until it is ended")
+	default:
+		lines = append(lines, "the emergency is declared, and the API server gates no new Node now")
+	}
+	if missing := slices.Concat(b.Missing.Gate, b.Missing.Webhook); len(missing) > 0 {
+		lines = append(lines, "not there: "+strings.Join(missing, ", ")+". Once they are created, this shows whether the API server gates new Nodes: "+b.Doctor)
+	}
+	return append(lines, "to end it: "+b.End)
+}
+
+// Err is not nil if it is not proved that the API server gates no new Node.
+func (b Begun) Err() error {
+	if b.Refused {
+		return errors.New("it is not proved that the API server gates no new Node: it refuses dry runs")
+	}
+	return nil
 }
 
 // Ended is what `nodekeep emergency --end` has done.
 type Ended struct {
-	None     bool     // no emergency was declared
-	Missing  []string // objects that gate, and that do not exist
-	Unproved string   // why it is not proved that nodekeep acts on new Nodes again; empty: it is
+	None     bool // no emergency was declared
+	Missing  Missing
+	Unproved string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
 	Nodes    Reopened
 	Check    string // the command that checks Nodes
 	Doctor   string // the command that looks at all
@@ -276,15 +325,13 @@ func (e Ended) Lines() (lines []string) {
 	switch {
 	case e.None:
 		lines = append(lines, "no emergency was declared, and what was left of one is removed")
-	case len(e.Missing) > 0:
-		lines = append(lines, "the emergency is ended")
 	case e.Unproved != "":
-		lines = append(lines, "the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: "+e.Unproved)
+		lines = append(lines, "the emergency is ended")
 	default:
-		lines = append(lines, "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says")
+		lines = append(lines, "the emergency is ended: nodekeep acts on new Nodes again")
 	}
-	if len(e.Missing) > 0 {
-		lines = append(lines, "not there: "+NotThere(e.Missing))
+	for _, line := range e.Missing.lines() {
+		lines = append(lines, "not there: "+line)
 	}
 	if len(e.Nodes.Unverified) > 0 {
 		lines = append(lines, "open and not verified: "+e.Nodes.unverified(e.Check))
@@ -293,4 +340,12 @@ func (e Ended) Lines() (lines []string) {
 		lines = append(lines, "without registration taints: "+e.Nodes.unregistered())
 	}
 	return append(lines, "to see whether all is well: "+e.Doctor)
+}
+
+// Err is not nil if it is not proved that nodekeep acts on new Nodes again.
+func (e Ended) Err() error {
+	if e.None || e.Unproved == "" {
+		return nil
+	}
+	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s", e.Unproved)
 }

@@ -90,7 +90,7 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 	assert.Contains(t, plan, "declared 60m ago; Nodes are opened once more")
 	assert.Contains(t, plan, "cannot see an emergency: y. So the objects that gate are deleted. helm upgrade, Argo CD and Flux create them again")
 	assert.NotContains(t, plan, "also through helm upgrade")
-	assert.Equal(t, "An emergency was declared 60m ago: until it is ended, nodekeep closes no Node. To end it: x", e.Declared.Line("x", at))
+	assert.Equal(t, "An emergency was declared 60m ago, and is not ended. To end it: x", e.Declared.Line("x", at))
 	assert.Empty(t, Declared{}.Line("x", at))
 }
 
@@ -101,12 +101,16 @@ func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	assert.Contains(t, whole, "1 (a): they registered in the emergency")
 	assert.Contains(t, whole, "gated and verified again")
 	assert.NotContains(t, whole, "Not there")
-	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: []string{"RoleBinding g"}, Nodes: Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(at))
+	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(at))
 	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
 	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk verify run --all")
-	half := text(EmergencyEnd{Missing: []string{"RoleBinding g"}}.Document(at))
+	uncalled := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}}.Document(at))
+	assert.Contains(t, uncalled, "From then on: new Nodes are gated and verified again", "the gate policy needs no webhook")
+	assert.Contains(t, uncalled, "Not there: MutatingWebhookConfiguration w: so the API server does not call the webhook for new Nodes. To correct it, apply again")
+	assert.NotContains(t, uncalled, "no gate")
+	half := text(EmergencyEnd{Missing: Missing{Gate: []string{"Role g", "RoleBinding g"}}}.Document(at))
 	assert.Contains(t, half, "none is declared; what is left of one is removed")
-	assert.Contains(t, half, "RoleBinding g. Without them no Node is gated. Or the chart makes none here")
+	assert.Contains(t, half, "Not there: Role g, RoleBinding g: so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, apply again")
 	assert.NotContains(t, half, "registered in the emergency")
 	assert.NotContains(t, half, "gated and verified again")
 }
@@ -146,14 +150,61 @@ func TestADeclarationSaysWhatBecameOfTheNodesThatWereClosed(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAnEmergencyNamesTheNodesThatStayOpenAndTheNextStep(t *testing.T) {
-	ended := Ended{Nodes: Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all", Doctor: "nodekeep doctor"}
-	assert.Equal(t, []string{
-		"the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says",
-		"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
-		"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
-		"to see whether all is well: nodekeep doctor",
-	}, ended.Lines())
-	ended = Ended{Unproved: "x", Doctor: "nodekeep doctor"}
-	assert.Equal(t, []string{"the emergency is ended. It is not proved yet that nodekeep acts on new Nodes again: x", "to see whether all is well: nodekeep doctor"}, ended.Lines())
+func TestADeclarationClaimsOfNewNodesWhatIsProved(t *testing.T) {
+	const end, again = "to end it: nodekeep emergency --end", "Once they are created, this shows whether the API server gates new Nodes: nodekeep doctor"
+	for name, one := range map[string]struct {
+		begun Begun
+		want  []string
+	}{
+		"all that gates is there, and gates no Node": {Begun{Lasts: true}, []string{"the emergency is declared: the API server gates no new Node until it is ended"}},
+		"it is not known whether all is there":       {Begun{}, []string{"the emergency is declared, and the API server gates no new Node now"}},
+		"what gates was deleted":                     {Begun{Missing: Missing{Gate: []string{"Role g"}, Webhook: []string{"M w"}}}, []string{"the emergency is declared, and the API server gates no new Node now", "not there: Role g, M w. " + again}},
+		"a dry run was refused":                      {Begun{Refused: true, Lasts: true}, []string{"the emergency is declared"}},
+		"both":                                       {Begun{Refused: true, Missing: Missing{Webhook: []string{"M w"}}}, []string{"the emergency is declared", "not there: M w. " + again}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one.begun.End, one.begun.Doctor = "nodekeep emergency --end", "nodekeep doctor"
+			assert.Equal(t, append(one.want, end), one.begun.Lines())
+			if one.begun.Refused {
+				assert.EqualError(t, one.begun.Err(), "it is not proved that the API server gates no new Node: it refuses dry runs")
+			} else {
+				assert.NoError(t, one.begun.Err())
+			}
+		})
+	}
+}
+
+func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) {
+	const doctor, doubt = "to see whether all is well: nodekeep doctor", "it is not proved that nodekeep acts on new Nodes again: x"
+	for name, one := range map[string]struct {
+		ended Ended
+		want  []string
+		err   string
+	}{
+		"Nodes stay open": {ended: Ended{Nodes: Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all"}, want: []string{
+			"the emergency is ended: nodekeep acts on new Nodes again",
+			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
+			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",
+		}},
+		"nothing is proved": {ended: Ended{Unproved: "x"}, want: []string{"the emergency is ended"}, err: doubt},
+		"the webhook alone acts": {ended: Ended{Missing: Missing{Gate: []string{"Role g"}}}, want: []string{
+			"the emergency is ended: nodekeep acts on new Nodes again",
+			"not there: Role g: so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, apply again what nodekeep was installed from, or run helm upgrade",
+		}},
+		"the webhook is not called, and nothing is proved": {ended: Ended{Unproved: "x", Missing: Missing{Webhook: []string{"M w"}}}, want: []string{
+			"the emergency is ended",
+			"not there: M w: so the API server does not call the webhook for new Nodes. To correct it, apply again what nodekeep was installed from, or run helm upgrade",
+		}, err: doubt},
+		"none was declared": {ended: Ended{None: true}, want: []string{"no emergency was declared, and what was left of one is removed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one.ended.Doctor = "nodekeep doctor"
+			assert.Equal(t, append(one.want, doctor), one.ended.Lines())
+			if one.err == "" {
+				assert.NoError(t, one.ended.Err())
+			} else {
+				assert.EqualError(t, one.ended.Err(), one.err)
+			}
+		})
+	}
 }

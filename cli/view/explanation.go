@@ -40,12 +40,18 @@ type Explanation struct {
 
 // ExplainedReview is what becomes of the CREATE of the Node.
 type ExplainedReview struct {
-	User    string                `json:"user"`
-	Kubelet bool                  `json:"kubelet"`          // it counts as the Node's own kubelet's
-	Outcome string                `json:"outcome"`          // as in nodekeep_webhook_reviews_total
-	Passes  string                `json:"passes,omitempty"` // why the Node passes as it is
-	Gated   bool                  `json:"gated"`            // once it is stored
-	Patch   []jsonpatch.Operation `json:"patch,omitempty"`
+	User    string `json:"user"`
+	Kubelet bool   `json:"kubelet"`          // it counts as the Node's own kubelet's
+	Outcome string `json:"outcome"`          // as in nodekeep_webhook_reviews_total
+	Passes  string `json:"passes,omitempty"` // why the Node passes as it is
+	// CameGated says that the Node in the review has the gate.
+	CameGated bool `json:"cameGated"`
+	Gated     bool `json:"gated"` // once it is stored
+	// Awaits says that labels of the record wait for an operator, and the gate with them.
+	Awaits bool `json:"awaitsOperator,omitempty"`
+	// Emergency says that one is declared. This is then what would become of the review afterwards.
+	Emergency bool                  `json:"emergency,omitempty"`
+	Patch     []jsonpatch.Operation `json:"patch,omitempty"`
 }
 
 // ExplainedCapture is what capture would do about the live Node now.
@@ -93,8 +99,11 @@ func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in plan.C
 
 func explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) (Explanation, webhook.Explanation) {
 	e := Explanation{Node: s.Name, Status: s.presence(in), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
-	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy, in.Now)
-	e.Registration = ExplainedReview{User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, Gated: answer.GateOn, Patch: answer.Patch}
+	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
+	e.Registration = ExplainedReview{
+		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
+		Awaits: s.waiting() != nil, Emergency: in.Policy.Suspended(), Patch: answer.Patch,
+	}
 	switch {
 	case errors.Is(err, webhook.ErrNotOurs):
 		e.Registration.Outcome, e.Registration.Passes = "not_ours", err.Error()
@@ -229,7 +238,7 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	later, waits := answer.Later[item]
 	switch recorded := fateOf(item, answer, p); {
 	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
-		return "stays until capture removes it"
+		return "stays"
 	case p.Gate().Is(record.Taint(item, "")):
 		return "removed"
 	case ruled && rule.Absent && brought:

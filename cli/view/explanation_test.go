@@ -1,13 +1,17 @@
 package view
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
@@ -57,17 +61,18 @@ func TestAnExplanationSaysNothingOfWhatCaptureWritesWhereTheRecordCannotBeRead(t
 	assert.Nil(t, explanation.Capture, "capture leaves it alone")
 }
 
+func factsOf(e Explanation) map[string]string {
+	facts := map[string]string{}
+	for _, fact := range e.Document(time.Time{}).Facts {
+		facts[fact.Name] = fact.Value
+	}
+	return facts
+}
+
 func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) {
 	s, in := state(live(set{"rack": "r1"}), recorded(set{"rack": "r1", "dedicated": "ci"})), under(load(t, ""))
 	e := explained(t, s, in)
-	factsOf := func(e Explanation) map[string]string {
-		facts := map[string]string{}
-		for _, fact := range e.Document(time.Time{}).Facts {
-			facts[fact.Name] = fact.Value
-		}
-		return facts
-	}
-	assert.Contains(t, factsOf(e)["If it registers"], "by system:node:n1: the webhook would restore all that is missing. The webhook would remove the gate")
+	assert.Contains(t, factsOf(e)["If it registers"], "by system:node:n1: the webhook would restore all that there is to restore. The webhook would remove the gate")
 	assert.NotContains(t, factsOf(e), "Registration")
 
 	does := factsOf(e)["Capture now"]
@@ -77,44 +82,155 @@ func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) 
 	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.Under(Captures{Never: true}))["Capture now"])
 
 	e.Status = "" // as of a review
-	assert.Contains(t, factsOf(e)["Registration"], "by system:node:n1: the webhook restores all that is missing. The webhook removes the gate")
+	assert.Contains(t, factsOf(e)["Registration"], "by system:node:n1: the webhook restores all that there is to restore. The webhook removes the gate")
 }
 
 func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
+	const none, brought, both, added = 0, 1, 2, 3 // gates: of the Node in the review, and once it is stored
+	gates := func(r ExplainedReview, gate int) ExplainedReview {
+		r.CameGated, r.Gated = gate == brought || gate == both, gate == both || gate == added
+		return r
+	}
 	for name, test := range map[string]struct {
 		review    ExplainedReview
+		gate      int
 		would, is string
 	}{
-		"capture restores some": {
-			ExplainedReview{User: "u", Outcome: "deferred", Gated: true},
-			"by u: the webhook would restore what it may, and capture the rest. The gate would stay until then",
-			"by u: the webhook restores what it may, and capture the rest. The gate stays until then",
+		"all is restored, and the gate is removed": {
+			ExplainedReview{Outcome: "restored"}, brought,
+			"the webhook would restore all that there is to restore. The webhook would remove the gate",
+			"the webhook restores all that there is to restore. The webhook removes the gate",
 		},
-		"nothing is missing, and capture must look": {
-			ExplainedReview{Outcome: "nothing_missing", Gated: true},
-			"by nobody: nothing would be missing. The gate would stay until capture removes it",
-			"by nobody: nothing is missing. The gate stays until capture removes it",
+		"all is restored, and there is no gate": {
+			ExplainedReview{Outcome: "restored"}, none,
+			"the webhook would restore all that there is to restore. The Node would have no gate",
+			"the webhook restores all that there is to restore. The Node has no gate",
 		},
-		"protected labels are restored at once": {
-			ExplainedReview{User: "u", Outcome: "restored_inline"},
-			"by u: the webhook would restore all that is missing, protected labels included. The webhook would remove the gate",
-			"by u: the webhook restores all that is missing, protected labels included. The webhook removes the gate",
+		"nothing is missing, and the gate is removed": {
+			ExplainedReview{Outcome: "nothing_missing"}, brought,
+			"there would be nothing to restore. The webhook would remove the gate",
+			"there is nothing to restore. The webhook removes the gate",
+		},
+		"nothing is missing, and there is no gate": {
+			ExplainedReview{Outcome: "nothing_missing"}, none,
+			"there would be nothing to restore. The Node would have no gate", "there is nothing to restore. The Node has no gate",
+		},
+		"capture restores some, behind the gate that is there": {
+			ExplainedReview{Outcome: "deferred"}, both,
+			"the webhook would set what it may, and capture the rest. The gate would stay until capture removes it",
+			"the webhook sets what it may, and capture the rest. The gate stays until capture removes it",
+		},
+		"capture restores some, behind a gate of the webhook's": {
+			ExplainedReview{Outcome: "deferred"}, added,
+			"the webhook would set what it may, and capture the rest. The webhook would put the gate on, and it would stay until capture removes it",
+			"the webhook sets what it may, and capture the rest. The webhook puts the gate on, and it stays until capture removes it",
+		},
+		"some waits for an operator": {
+			ExplainedReview{Outcome: "deferred", Awaits: true}, both,
+			"the webhook would restore what it may, and the rest would wait for nodekeep accept. The gate would stay until nodekeep accept",
+			"the webhook restores what it may, and the rest waits for nodekeep accept. The gate stays until nodekeep accept",
 		},
 		"protected labels are restored at once, where that works": {
-			ExplainedReview{User: "u", Outcome: "deferred"},
-			"by u: where protected: inline is proved, the webhook would restore all that is missing. Otherwise capture would restore protected labels behind the gate",
-			"by u: where protected: inline is proved, the webhook restores all that is missing. Otherwise capture restores protected labels behind the gate",
+			ExplainedReview{Outcome: "deferred"}, brought,
+			"where protected: inline is proved, the webhook would restore all that there is to restore, and would leave no gate. " +
+				"Otherwise capture would restore protected labels behind the gate",
+			"where protected: inline is proved, the webhook restores all that there is to restore, and leaves no gate. " +
+				"Otherwise capture restores protected labels behind the gate",
 		},
-		"it is not for the webhook": {
-			ExplainedReview{Outcome: "not_ours", Passes: "it has no name"}, "would pass as it is: it has no name", "passes as it is: it has no name",
+		"the record cannot be read, and there is a gate": {
+			ExplainedReview{Outcome: "unreadable_record"}, both,
+			"the webhook would restore nothing, since the record cannot be read. The gate would stay while the record cannot be read",
+			"the webhook restores nothing, since the record cannot be read. The gate stays while the record cannot be read",
 		},
-		"an outcome without words": {ExplainedReview{User: "u", Outcome: "not_ready"}, "by u: not ready. The webhook would remove the gate", "by u: not ready. The webhook removes the gate"},
+		"the record cannot be read, and there is no gate": {
+			ExplainedReview{Outcome: "unreadable_record"}, none,
+			"the webhook would restore nothing, since the record cannot be read. The Node would have no gate",
+			"the webhook restores nothing, since the record cannot be read. The Node has no gate",
+		},
+		"another machine has the name, and there is a gate": {
+			ExplainedReview{Outcome: "other_machine", Awaits: true}, both,
+			"the webhook would restore nothing, since another machine has the name. The gate would stay until nodekeep accept",
+			"the webhook restores nothing, since another machine has the name. The gate stays until nodekeep accept",
+		},
+		"another machine has the name, and there is no gate": {
+			ExplainedReview{Outcome: "other_machine"}, none,
+			"the webhook would restore nothing, since another machine has the name. The Node would have no gate",
+			"the webhook restores nothing, since another machine has the name. The Node has no gate",
+		},
+		"the Node has no room": {
+			ExplainedReview{Outcome: "too_large"}, added,
+			"the webhook would add no labels and taints, since the Node would be too large with them. The webhook would put the gate on, and it would stay until capture removes it",
+			"the webhook adds no labels and taints, since the Node is too large with them. The webhook puts the gate on, and it stays until capture removes it",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, test.would, test.review.text(true))
-			assert.Equal(t, test.is, test.review.text(false))
+			test.review.User = "would remove"
+			review := gates(test.review, test.gate)
+			assert.Equal(t, "by would remove: "+test.would, review.text(true))
+			assert.Equal(t, "by would remove: "+test.is, review.text(false), "the name of a user stays as it is")
+			for _, status := range []Presence{"", Present} {
+				e := Explanation{Status: status, Registration: review}
+				e.Registration.Emergency = true
+				facts := factsOf(e)
+				assert.Contains(t, facts["Emergency"], "does not call the webhook for a new Node, and puts no gate on it")
+				assert.Equal(t, "by would remove: "+test.would, facts["After the emergency"])
+				assert.NotContains(t, facts, "If it registers")
+				assert.NotContains(t, facts, "Registration")
+			}
 		})
 	}
+	passes := ExplainedReview{Outcome: "not_ours", Passes: "it has no name"}
+	assert.Equal(t, "would pass as it is: it has no name", passes.text(true))
+	assert.Equal(t, "passes as it is: it has no name", passes.text(false))
+}
+
+// What is said of the gate is compared with what the webhook does to the object.
+func TestAnExplanationSaysOfTheGateWhatTheWebhookDoes(t *testing.T) {
+	p := load(t, "machine: {onMismatch: quarantine}\n")
+	waits := recorded(set{"rack": "r1"})
+	waits.Quarantined = &record.Record{Node: "n1", Machine: record.Machine{ProviderID: "aws:///b"}}
+	for name, c := range map[string]struct {
+		state NodeState
+		says  map[bool]string // by whether the Node in the review has the gate
+	}{
+		"nothing is recorded":      {state(nil, nil), map[bool]string{true: "removes the gate", false: "has no gate"}},
+		"all is restored":          {state(nil, recorded(set{"rack": "r1"}, goneSince(time.Hour))), map[bool]string{true: "removes the gate", false: "has no gate"}},
+		"some is deferred":         {state(nil, recorded(set{"node-role.kubernetes.io/w": ""}, goneSince(time.Hour))), map[bool]string{true: "The gate stays", false: "puts the gate on"}},
+		"the record is unreadable": {NodeState{Name: "n1", Unreadable: errors.New("torn")}, map[bool]string{true: "The gate stays", false: "has no gate"}},
+		"another machine is there": {state(nil, waits), map[bool]string{true: "The gate stays", false: "has no gate"}},
+	} {
+		for gated, says := range c.says {
+			for _, emergency := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, gated %t, emergency %t", name, gated, emergency), func(t *testing.T) {
+					in := under(p)
+					request, err := Registration(c.state, in)
+					require.NoError(t, err)
+					if !gated {
+						request.Object.Raw = bytes.ReplaceAll(request.Object.Raw, []byte(`{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}`), nil)
+					}
+					require.Equal(t, gated, bytes.Contains(request.Object.Raw, []byte("nodekeep.dev/restoring")))
+					in.Policy = in.Policy.Suspending(emergency)
+					e := ExplainReview(c.state, request, in)
+					assert.Equal(t, emergency, e.Registration.Emergency)
+					assert.Contains(t, e.Registration.text(false), says)
+				})
+			}
+		}
+	}
+}
+
+func TestAnExplanationInAnEmergencySaysWhichTaintsARegistrationGetsAfterIt(t *testing.T) {
+	in := under(load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").Suspending(true))
+	s := state(nil, nil)
+	request, err := Registration(s, in)
+	require.NoError(t, err)
+	for _, item := range Explain(s, request, in).Items {
+		if item.Item == "new:NoSchedule" {
+			assert.Equal(t, "added once", item.Registration)
+			return
+		}
+	}
+	assert.Fail(t, "the taint is missing")
 }
 
 func TestACellThatHasNothingToSayIsADash(t *testing.T) {

@@ -19,11 +19,11 @@ func (e Explanation) Document(now time.Time) Document {
 	d.with("Problem", e.Problem)
 	d.with("Verification", e.Unverified)
 	d.with("Follows", e.Follows.text())
-	registers := "Registration" // of a review
-	if e.Status != "" {
-		registers = "If it registers"
+	registers := e.registers()
+	if e.Registration.Emergency {
+		d.with("Emergency", "declared: an API server that sees it does not call the webhook for a new Node, and puts no gate on it")
 	}
-	d.with(registers, e.Registration.text(e.Status != ""))
+	d.with(registers, e.Registration.text(e.Status != "" || e.Registration.Emergency))
 	if e.Capture != nil {
 		d.with("Capture now", e.Capture.text())
 	}
@@ -45,38 +45,79 @@ func (e Explanation) Document(now time.Time) Document {
 	return d
 }
 
-// text is what becomes of a review, or what would become of it if the Node registered now.
-func (r ExplainedReview) text(now bool) string {
-	text := "by " + cmp.Or(r.User, "nobody") + ": " + cmp.Or(outcomes()[r.Outcome], strings.ReplaceAll(r.Outcome, "_", " "))
+// registers is when the registration is that is explained.
+func (e Explanation) registers() string {
 	switch {
-	case r.Passes != "":
-		text = "would pass as it is: " + r.Passes
-	case r.Outcome == "deferred" && !r.Gated: // in the second pass
-		text = "by " + cmp.Or(r.User, "nobody") + ": where protected: inline is proved, the webhook would restore all that is missing. " +
-			"Otherwise capture would restore protected labels behind the gate"
-	case r.Outcome == "deferred":
-		text += ". The gate would stay until then"
-	case r.Gated:
-		text += ". The gate would stay until capture removes it"
-	default:
-		text += ". The webhook would remove the gate"
+	case e.Registration.Emergency:
+		return "After the emergency"
+	case e.Status != "":
+		return "If it registers"
+	default: // of a review
+		return "Registration"
 	}
-	if now {
-		return text
-	}
-	return strings.NewReplacer("would restore", "restores", "would stay", "stays", "would remove", "removes", "would be missing", "is missing", "would pass", "passes").Replace(text)
 }
 
-// outcomes are those of nodekeep_webhook_reviews_total, as what would happen at a registration.
-func outcomes() map[string]string {
-	return map[string]string{
-		"restored":          "the webhook would restore all that is missing",
-		"deferred":          "the webhook would restore what it may, and capture the rest",
-		"restored_inline":   "the webhook would restore all that is missing, protected labels included",
-		"nothing_missing":   "nothing would be missing",
-		"unreadable_record": "the webhook would restore nothing, since the record cannot be read",
-		"other_machine":     "the webhook would restore nothing, since another machine has the name",
-		"too_large":         "the webhook would restore no labels, since the Node would be too large",
+// text is what becomes of a review or, with would, what would become of it.
+func (r ExplainedReview) text(would bool) string {
+	verb := func(would string, _ string) string { return "would " + would }
+	if !would {
+		verb = func(_ string, does string) string { return does }
+	}
+	if r.Passes != "" {
+		return verb("pass", "passes") + " as it is: " + r.Passes
+	}
+	return "by " + cmp.Or(r.User, "nobody") + ": " + r.restores(verb) + r.gate(verb)
+}
+
+// restores is what the webhook does about labels and taints, by the outcome.
+func (r ExplainedReview) restores(verb func(would, does string) string) string {
+	all := "the webhook " + verb("restore", "restores") + " all that there is to restore"
+	nothing := "the webhook " + verb("restore", "restores") + " nothing, since "
+	switch r.Outcome {
+	case "restored":
+		return all
+	case "deferred":
+		switch {
+		case r.Awaits:
+			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept"
+		case !r.Gated: // in the second pass
+			return "where protected: inline is proved, " + all + ", and " + verb("leave", "leaves") + " no gate. " +
+				"Otherwise capture " + verb("restore", "restores") + " protected labels behind the gate"
+		}
+		return "the webhook " + verb("set", "sets") + " what it may, and capture the rest"
+	case "nothing_missing":
+		return "there " + verb("be", "is") + " nothing to restore"
+	case "unreadable_record":
+		return nothing + "the record cannot be read"
+	case "other_machine":
+		return nothing + "another machine has the name"
+	case "too_large":
+		return "the webhook " + verb("add", "adds") + " no labels and taints, since the Node " + verb("be", "is") + " too large with them"
+	default:
+		return strings.ReplaceAll(r.Outcome, "_", " ")
+	}
+}
+
+// gate is what becomes of the gate. An operator decides where capture does not remove it.
+func (r ExplainedReview) gate(verb func(would, does string) string) string {
+	until := " until capture removes it"
+	switch {
+	case r.Outcome == "unreadable_record":
+		until = " while the record cannot be read"
+	case r.Awaits || r.Outcome == "other_machine":
+		until = " until nodekeep accept"
+	}
+	switch {
+	case r.Outcome == "deferred" && !r.Gated: // that is said already
+		return ""
+	case r.Gated && r.CameGated:
+		return ". The gate " + verb("stay", "stays") + until
+	case r.Gated:
+		return ". The webhook " + verb("put", "puts") + " the gate on, and it " + verb("stay", "stays") + until
+	case r.CameGated:
+		return ". The webhook " + verb("remove", "removes") + " the gate"
+	default:
+		return ". The Node " + verb("have", "has") + " no gate"
 	}
 }
 

@@ -22,7 +22,7 @@ type History struct {
 	Changes []history.Change `json:"changes"`
 }
 
-// HistoryStart is what the record held before the first of the changes.
+// HistoryStart is what the record held when every later change is known.
 type HistoryStart struct {
 	Number int               `json:"number"` // to roll back to it
 	Items  map[string]string `json:"items"`
@@ -43,17 +43,11 @@ func HistoryOf(r record.Record) History {
 // Document is the answer as text.
 func (h History) Document(now time.Time) Document {
 	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
-	if h.Start != nil {
-		by := "first record"
-		if h.Start.Number > 0 {
-			by = "earlier changes"
+	start := h.startsAt()
+	for i, change := range h.Changes {
+		if i == start {
+			h.addStart(table)
 		}
-		for _, item := range sortedItems(h.Start.Items) {
-			value := h.Start.Items[item]
-			add(table, strconv.Itoa(h.Start.Number), none, by, kindOf(item), item, none, shown(&value), none)
-		}
-	}
-	for _, change := range h.Changes {
 		number := none
 		if change.Number > 0 {
 			number = strconv.Itoa(change.Number)
@@ -67,7 +61,36 @@ func (h History) Document(now time.Time) Document {
 			add(table, number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now))
 		}
 	}
+	if start == len(h.Changes) {
+		h.addStart(table)
+	}
 	return Document{Tables: []*metav1.Table{table}}
+}
+
+// startsAt is before which of the changes the start stands; all those after it are known.
+func (h History) startsAt() int {
+	if h.Start == nil {
+		return -1
+	}
+	before := 0
+	for i, change := range h.Changes {
+		if change.Number > 0 && change.Number <= h.Start.Number {
+			before = i + 1
+		}
+	}
+	return before
+}
+
+// addStart adds a row for each item of the start.
+func (h History) addStart(table *metav1.Table) {
+	by := "first record"
+	if h.Start.Number > 0 {
+		by = "earlier changes"
+	}
+	for _, item := range sortedItems(h.Start.Items) {
+		value := h.Start.Items[item]
+		add(table, strconv.Itoa(h.Start.Number), none, by, kindOf(item), item, none, shown(&value), none)
+	}
 }
 
 // Rollback is what returns a Node's labels and taints to a moment of its history. Only what has been changed since is touched.

@@ -64,15 +64,15 @@ func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (
 		case ended && trial.Result == verify.VerdictPassed:
 			continue
 		case ended:
-			again := "nodekeep tries again by itself"
+			again := "a controller that leads tries again by itself"
 			if !p.seen[name].open {
-				again = "it is tried again once a Node of it is open"
+				again = "a controller that leads tries again once a Node of it is open"
 			}
 			one.Why, one.Trial = trial.TrialWhy(ago(trial.Time, now)+" ago")+"; "+again, &trial
 		case !p.seen[name].open:
 			one.Why = "no open Node of it to try on"
 		default:
-			one.Why = "the controller has not finished its trial on an open Node yet"
+			one.Why = "no trial on an open Node has ended yet"
 		}
 		all = append(all, one)
 	}

@@ -30,7 +30,7 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 			Node: "n", Profile: "rest", Hash: hash, Result: result, Check: "api", Reason: "Timeout", Message: "no\nanswer", Time: noon.Add(-3 * time.Minute),
 		}}
 	}
-	const untried = "profile rest: not yet proved: the controller has not finished its trial on an open Node yet"
+	const untried = "profile rest: not yet proved: no trial on an open Node has ended yet"
 	for name, one := range map[string]struct {
 		nodes  []*corev1.Node
 		trials map[string]verify.SavedReport
@@ -52,10 +52,10 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 		"only checks of the machine are required":        {nodes: []*corev1.Node{nodeToVerify(map[string]string{"gpu": "yes"})}, want: "profile machine: not yet proved: it requires checks of kind container and kubelet alone, which are tried on no open Node; the first new Node that passes proves it"},
 		"without checks there is nothing to be proved":   {nodes: []*corev1.Node{nodeToVerify(map[string]string{"waits": "yes"})}},
 		"Nodes that are only reported wait for nothing":  {nodes: []*corev1.Node{nodeToVerify(map[string]string{"report": "yes"})}},
-		"a trial has failed, also while no Node is open": {nodes: []*corev1.Node{nodeToVerify(nil, byDefault)}, trials: trial(verify.VerdictFailed, rest.Hash), want: "profile rest: not yet proved: check api failed in a trial on Node n 3m ago (Timeout): no answer; correct the check or what it asks for, or new Nodes wait; it is tried again once a Node of it is open"},
+		"a trial has failed, also while no Node is open": {nodes: []*corev1.Node{nodeToVerify(nil, byDefault)}, trials: trial(verify.VerdictFailed, rest.Hash), want: "profile rest: not yet proved: check api failed in a trial on Node n 3m ago (Timeout): no answer; correct the check or what it asks for, or new Nodes wait; a controller that leads tries again once a Node of it is open"},
 		"a trial gave no result": {nodes: []*corev1.Node{nodeToVerify(nil)}, trials: map[string]verify.SavedReport{
 			"rest": {Node: "n", Profile: "rest", Hash: rest.Hash, Result: verify.VerdictInconclusive, Reason: string(verify.CauseImage), Message: "x:1 of container c", Time: noon.Add(-time.Minute)},
-		}, want: "profile rest: not yet proved: the trial on Node n 60s ago gave no result: an image cannot be pulled: x:1 of container c; nodekeep tries again by itself"},
+		}, want: "profile rest: not yet proved: the trial on Node n 60s ago gave no result: an image cannot be pulled: x:1 of container c; a controller that leads tries again by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proofs := NewProofs(p, gate)

@@ -33,7 +33,9 @@ type Verification struct {
 	// the next check is due.
 	Next      time.Time `json:"next,omitzero"`
 	OnTimeout string    `json:"onTimeout,omitempty"`
-	Worker    string    `json:"worker,omitempty"` // the worker Pod that runs
+	// Workers are the worker Pods of the attempt that is on. There may be several: a controller that takes over starts one of its own. So State and Why
+	// are about the first of them, the newest that has not ended.
+	Workers []string `json:"workers,omitempty"`
 	// Passed is what an open Node has passed. It is nil if the Node has not passed, or if that is not known.
 	Passed *PassedProfile `json:"passed,omitempty"`
 	Last   *verify.Last   `json:"last,omitempty"` // how the last attempt, or the last round, ended
@@ -73,10 +75,10 @@ func (p *PassedProfile) text() string {
 // StateVerified is an open Node that has passed its checks; [verify.StateOpen] is one that nobody has verified.
 const StateVerified verify.State = "verified"
 
-// VerificationOf shows the state of a Node's verification, as far as the Node and its worker Pod show it. A nil worker: there is no such Pod.
+// VerificationOf shows the state of a Node's verification, as far as the Node and its worker Pods show it.
 //
 // In ready are the DaemonSets that have a Ready Pod on the Node. If it is nil, they are not known, and are taken to be ready.
-func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
+func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
 	profiles := p.Verify()
 	v := Verification{Name: node.Name, Since: node.CreationTimestamp.UTC()}
 	of := verify.NodeOf(node)
@@ -102,18 +104,18 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 			tried = profile.ProgressOf(&of)
 		}
 	}
-	old := worker
-	if worker != nil && ok && (len(held) > 0 || profile.Reports()) && !tried.Over(verify.PodOf(worker), &of, now) {
-		old, v.Worker = nil, worker.Name
-		seen.Pods = []verify.Pod{verify.PodOf(worker)} // the controller knows which Pods are its own
-		seen.Own = verify.OwnPod{UID: string(worker.UID), Attempt: profile.NextAttempt(&of)}
+	checked := ok && (len(held) > 0 || profile.Reports())
+	current, old := attemptsOf(workers, func(pod *corev1.Pod) bool { return !checked || tried.Over(verify.PodOf(pod), &of, now) })
+	if v.Workers = namesOf(current); len(current) > 0 {
+		seen.Pods = []verify.Pod{verify.PodOf(current[0])} // the controller knows which Pods are its own
+		seen.Own = verify.OwnPod{UID: string(current[0].UID), Attempt: profile.NextAttempt(&of)}
 	}
 	next := verify.Plan(seen, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
 	v.State, v.Attempts, v.Last = next.State, tried.Attempts, tried.Last
 	why := next.Why
 	starts := next.Do == verify.DoStart
-	if starts && old != nil && len(held) > 0 {
-		why = verify.Why{Cause: verify.CauseOldWorker, Detail: old.Name}
+	if starts && len(old) > 0 && len(held) > 0 {
+		why = verify.Why{Cause: verify.CauseOldWorker, Detail: strings.Join(namesOf(old), ", ")}
 	}
 	v.Cause, v.Why = why.Cause, why.Sentence(node.Name)
 	if !next.Due.IsZero() {
@@ -128,7 +130,7 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 			v.State = verify.StateOpen
 		}
 		switch {
-		case v.Mode != verify.ModeReport || v.Worker != "":
+		case v.Mode != verify.ModeReport || len(v.Workers) > 0:
 		case starts:
 			v.Next = now.UTC()
 		case !next.Again.IsZero():
@@ -150,10 +152,40 @@ func VerificationOf(node *corev1.Node, worker *corev1.Pod, ready map[string]bool
 		v.Cause, v.Why = cause, sentence
 	}
 	starts = starts && v.Cause == next.Why.Cause // else it waits for what Why names
-	if at := tried.Next(profile, now); v.MaxAttempts > 0 && v.Worker == "" && (starts || !next.Acts() && tried.Tried() && at.After(now)) {
+	if at := tried.Next(profile, now); v.MaxAttempts > 0 && len(v.Workers) == 0 && (starts || !next.Acts() && tried.Tried() && at.After(now)) {
 		v.Next = at.UTC()
 	}
 	return v
+}
+
+// attemptsOf separates the worker Pods of the attempt that is on from those of attempts before, which are over. Of each, those that have not ended come
+// first, and the newer ones.
+func attemptsOf(workers []*corev1.Pod, over func(*corev1.Pod) bool) (current, old []*corev1.Pod) {
+	ended := func(pod *corev1.Pod) int {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return 1
+		}
+		return 0
+	}
+	sorted := slices.SortedFunc(slices.Values(workers), func(a, b *corev1.Pod) int {
+		return cmp.Or(ended(a)-ended(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	for _, pod := range sorted {
+		if over(pod) {
+			old = append(old, pod)
+		} else {
+			current = append(current, pod)
+		}
+	}
+	return current, old
+}
+
+// namesOf are the names of Pods.
+func namesOf(pods []*corev1.Pod) (names []string) {
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return names
 }
 
 // Closed reports whether the Node waits for verification.
@@ -166,6 +198,9 @@ func (v Verification) Waits() bool {
 
 // Fails reports whether the Node takes workloads although its last attempt did not pass: its profile only reports.
 func (v Verification) Fails() bool { return v.State == verify.StateFailing }
+
+// Expects reports whether a controller is to act on the Node.
+func (v Verification) Expects() bool { return v.Waits() || v.Fails() }
 
 // lastText is how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {
@@ -300,7 +335,7 @@ func (v VerifiedNode) Document(now time.Time) Document {
 		} else {
 			d.with("Next check", one.next(now))
 		}
-		d.with("Worker Pod", one.Worker)
+		d.with("Worker Pod", strings.Join(one.Workers, ", "))
 		d.with("Last", lastText(one.Last, now))
 		d.with("Passed", one.Passed.text())
 		d.with("On failure", one.onFailure())

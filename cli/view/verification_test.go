@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -52,6 +54,14 @@ func worker(state corev1.ContainerState) *corev1.Pod {
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: verify.Worker, Image: "example.com/nodekeep:1"}}},
 		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: verify.Worker, State: state}}},
 	}
+}
+
+// only are all worker Pods of a Node: one, or none.
+func only(worker *corev1.Pod) []*corev1.Pod {
+	if worker == nil {
+		return []*corev1.Pod{}
+	}
+	return []*corev1.Pod{worker}
 }
 
 func annotated(node *corev1.Node, progress verify.Progress) *corev1.Node {
@@ -116,7 +126,7 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 		}(), state: verify.StateWaiting, why: "attempt 1 is due"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := VerificationOf(one.node, one.worker, one.ready, p, noon)
+			v := VerificationOf(one.node, only(one.worker), one.ready, p, noon)
 			assert.Equal(t, one.state, v.State)
 			assert.Contains(t, v.Why, one.why)
 			assert.Equal(t, len(one.node.Spec.Taints) > 0, v.Closed())
@@ -142,6 +152,52 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 	assert.Contains(t, shown.Document(noon.Add(time.Hour)).Facts, Fact{"Deadline", "passed 56m ago; the taint stays, and attempts go on"})
 }
 
+// Whatever order the API server lists them in.
+func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
+	const byDefault = "nodekeep.dev/unverified:NoSchedule"
+	p := load(t, verifying)
+	rest, _ := p.Verify().For(nil)
+	began := metav1.NewTime(noon)
+	pod := func(name string, ago time.Duration, phase corev1.PodPhase) *corev1.Pod {
+		one := worker(corev1.ContainerState{})
+		if phase == corev1.PodRunning {
+			one = worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}})
+		}
+		one.Name, one.UID, one.CreationTimestamp, one.Status.Phase = name, types.UID(name), metav1.NewTime(noon.Add(-ago)), phase
+		return one
+	}
+	for name, one := range map[string]struct {
+		progress verify.Progress
+		workers  []*corev1.Pod
+		names    []string
+		why      string
+	}{
+		"another controller has taken over": {verify.Progress{Hash: rest.Hash}, []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", time.Second, corev1.PodPending)}, []string{"check-b", "check-a"}, "the worker Pod has not started"},
+		"the newest has ended":              {verify.Progress{Hash: rest.Hash}, []*corev1.Pod{pod("check-a", time.Second, corev1.PodFailed), pod("check-b", time.Minute, corev1.PodRunning)}, []string{"check-b", "check-a"}, "the worker Pod runs the checks"},
+		"one is of an attempt before":       {verify.Progress{Hash: rest.Hash}.BeginAnew(noon.Add(-30 * time.Second)), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", time.Second, corev1.PodPending)}, []string{"check-b"}, "the worker Pod has not started"},
+		"all are of attempts before":        {verify.Progress{Hash: rest.Hash}.BeginAnew(noon), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", 2*time.Second, corev1.PodPending)}, nil, "an old worker Pod is on the Node: check-b, check-a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := annotated(nodeToVerify(nil, byDefault), one.progress)
+			for range 2 {
+				v := VerificationOf(node, one.workers, nil, p, noon)
+				assert.Equal(t, one.names, v.Workers)
+				assert.Contains(t, v.Why, one.why)
+				run, err := RunOf(node, one.workers, p, noon)
+				require.NoError(t, err)
+				assert.Contains(t, run.Done, "once worker Pods check-b, check-a, of attempts before, are deleted")
+				if len(one.names) > 1 {
+					assert.Contains(t, run.Question, "and worker Pods check-b, check-a are replaced")
+				}
+				slices.Reverse(one.workers)
+			}
+		})
+	}
+	run, err := RunOf(nodeToVerify(nil, byDefault), nil, p, noon)
+	require.NoError(t, err)
+	assert.Equal(t, "attempts begin anew; the controller starts an attempt", run.Done, "worker Pods are not known, so it is not said when")
+}
+
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	p := load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
@@ -155,7 +211,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew.`)
-	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), p, noon)
+	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), only(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "Attempts begin anew, and worker Pod check-1 is replaced.")
 	assert.Empty(t, run.Change.By(plan.Derivation))
@@ -236,7 +292,7 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 		"it is being deleted":                   {policy: enforces, node: change(nodeToVerify(nil), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(noon)) }), err: `node "a" is being deleted`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run, err := RunOf(one.node, one.worker, one.policy, noon)
+			run, err := RunOf(one.node, only(one.worker), one.policy, noon)
 			if one.err != "" {
 				require.ErrorContains(t, err, "nothing was changed: ")
 				require.ErrorContains(t, err, one.err)
@@ -331,7 +387,7 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 		"an open Node that passed":             {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := VerificationOf(one.node, one.worker, nil, p, noon)
+			v := VerificationOf(one.node, only(one.worker), nil, p, noon)
 			table := VerificationList{Items: []Verification{v}}.Document(noon).Tables[0]
 			assert.Equal(t, "Check", table.ColumnDefinitions[5].Name)
 			assert.Equal(t, "Next", table.ColumnDefinitions[6].Name)

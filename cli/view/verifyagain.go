@@ -24,9 +24,9 @@ type Run struct {
 // Writes reports whether the Node is to be changed.
 func (r Run) Writes() bool { return r.Question != "" }
 
-// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Worker is a worker Pod on the Node, which is of
-// another attempt then; nil: there is none.
-func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time) (Run, error) {
+// RunOf plans to check a Node at once, whatever its state is. It is an error where no check can follow. Workers are the worker Pods on the Node, which
+// are of attempts before then; nil: they are not known.
+func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (Run, error) {
 	profiles := p.Verify()
 	profile, selected := profiles.For(node.Labels)
 	held := profiles.HeldBy(node.Spec.Taints)
@@ -55,7 +55,7 @@ func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time
 		progress, begun = was.Anew(), "it stays open"
 		progress.Asked = now.UTC()
 	case len(held) > 0:
-		run.Same, run.Question = "anew", runAnewQuestion(VerificationOf(node, worker, nil, p, now))
+		run.Same, run.Question = "anew", runAnewQuestion(VerificationOf(node, workers, nil, p, now))
 		progress, begun = was.BeginAnew(now), "attempts begin anew"
 	default:
 		change := CloseFor(node, p, profile, now)
@@ -68,7 +68,7 @@ func RunOf(node *corev1.Node, worker *corev1.Pod, p policy.Policy, now time.Time
 		run.Change.Edits = noting(progress)
 	}
 	after.Annotation = progress.String()
-	run.Done = begun + "; " + nextStep(after, worker, p, now)
+	run.Done = begun + "; " + nextStep(after, workers, p, now)
 	return run, nil
 }
 
@@ -99,8 +99,9 @@ func without(labels map[string]string, key string) map[string]string {
 }
 
 // nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
-// from when the controller observes the taint. Worker is of no attempt that counts, so it is deleted first.
-func nextStep(node verify.Node, worker *corev1.Pod, p policy.Policy, now time.Time) string {
+// from when the controller observes the taint. Workers are of no attempt that counts, so they are deleted first. If they are not known (nil), it is not
+// said when.
+func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) string {
 	profile, _ := p.Verify().For(node.Labels)
 	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}
 	for _, name := range profile.Wait.DaemonSets {
@@ -119,22 +120,30 @@ func nextStep(node verify.Node, worker *corev1.Pod, p policy.Policy, now time.Ti
 		}
 	}
 	var after []string
-	if worker != nil {
-		after = append(after, "worker Pod "+worker.Name+", of an attempt before, is deleted")
+	_, old := attemptsOf(workers, func(*corev1.Pod) bool { return true })
+	switch names := namesOf(old); len(names) {
+	case 0:
+	case 1:
+		after = append(after, "worker Pod "+names[0]+", of an attempt before, is deleted")
+	default:
+		after = append(after, "worker Pods "+strings.Join(names, ", ")+", of attempts before, are deleted")
 	}
 	if len(profile.Wait.DaemonSets) > 0 {
 		after = append(after, "the DaemonSets that profile "+profile.Name+" waits for are Ready on the Node")
 	}
-	when := "now"
-	if len(after) > 0 {
-		when = "once " + strings.Join(after, ", and ")
+	when := " now"
+	switch {
+	case len(after) > 0:
+		when = " once " + strings.Join(after, ", and ")
+	case workers == nil:
+		when = ""
 	}
 	next := "no attempt starts yet: " + action.Why.Sentence(node.Name)
 	switch action.Do {
 	case verify.DoStart:
-		next = "the controller starts an attempt " + when
+		next = "the controller starts an attempt" + when
 	case verify.DoOpen:
-		next = "the profile has no checks, so the controller opens the Node " + when
+		next = "the profile has no checks, so the controller opens the Node" + when
 	}
 	if told {
 		next += ". Its last step failed: " + refused
@@ -154,8 +163,12 @@ func runQuestion(node *corev1.Node, taint corev1.Taint) string {
 // runAnewQuestion explains what another attempt means to a closed Node.
 func runAnewQuestion(v Verification) string {
 	replaced := ""
-	if v.Worker != "" {
-		replaced = ", and worker Pod " + v.Worker + " is replaced"
+	switch len(v.Workers) {
+	case 0:
+	case 1:
+		replaced = ", and worker Pod " + v.Workers[0] + " is replaced"
+	default:
+		replaced = ", and worker Pods " + strings.Join(v.Workers, ", ") + " are replaced"
 	}
 	return fmt.Sprintf("Node %q is closed, and %s did not pass. Attempts begin anew%s.\nStart an attempt now?", v.Name, Counted(v.Attempts, "attempt"), replaced)
 }

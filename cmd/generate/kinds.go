@@ -37,10 +37,11 @@ func oneKind(crd []byte) ([]byte, error) {
 		if check == nil {
 			return nil, errors.New("controller-gen made no schema of a check")
 		}
-		check["x-kubernetes-validations"] = []any{schema{
+		others, _ := check["x-kubernetes-validations"].([]any) // of markers at the type
+		check["x-kubernetes-validations"] = append(others, schema{
 			"rule":    strings.Join(given, "+") + " == 1",
 			"message": fmt.Sprintf("exactly one of the fields in %s must be set", names),
-		}}
+		})
 	}
 	return yaml.Marshal(definition)
 }

@@ -141,13 +141,22 @@ func TestAPageMayHaveSeveralTables(t *testing.T) {
 }
 
 func TestACheckMustHaveExactlyOneKind(t *testing.T) {
-	crd, err := oneKind([]byte("spec: {versions: [{schema: {openAPIV3Schema: {properties: {spec: {properties: {verify: {properties: {profiles: {items: {properties: {checks: {items: {type: object}}}}}}}}}}}}}]}"))
+	of := func(check string) (string, error) {
+		crd, err := oneKind([]byte("spec: {versions: [{schema: {openAPIV3Schema: {properties: {spec: {properties: {verify: {properties: {profiles: {items: {properties: {checks: {items: {" + check + "}}}}}}}}}}}}}]}"))
+		return strings.Join(strings.Fields(string(crd)), " "), err
+	}
+	crd, err := of("type: object")
 	require.NoError(t, err)
 	var rule string
 	for _, kind := range verify.Kinds() {
 		rule += "+(has(self." + kind.Name + ")?1:0)"
 	}
-	assert.Contains(t, strings.Join(strings.Fields(string(crd)), " "), "rule: "+strings.TrimPrefix(rule, "+")+" == 1")
+	rule = "rule: " + strings.TrimPrefix(rule, "+") + " == 1"
+	assert.Contains(t, crd, rule)
+	crd, err = of("type: object, x-kubernetes-validations: [{rule: self.name != 'x', message: not x}]")
+	require.NoError(t, err)
+	assert.Contains(t, crd, rule)
+	assert.Contains(t, crd, "rule: self.name != 'x'", "a rule of a marker stays")
 	_, err = oneKind([]byte(definition))
 	require.EqualError(t, err, "controller-gen made no schema of a check", "no rule is lost in silence")
 }

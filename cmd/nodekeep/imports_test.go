@@ -90,6 +90,20 @@ func TestAnImportThatTheTableDoesNotListIsRefused(t *testing.T) {
 			change: func(tree fstest.MapFS) { tree["record/record_test.go"] = source("nodekeep.dev/nodekeep/verify") },
 			faults: []string{"record/record_test.go imports `verify`, which the row of `record` does not list"},
 		},
+		"a test that imports what only another one may": {
+			change: func(tree fstest.MapFS) {
+				tree["verify/model_test.go"] = source("nodekeep.dev/nodekeep/record")
+			},
+			table: func(table string) string {
+				return strings.Replace(table, "| `quantity` | `record` |", "| `quantity` | `record` in `plan*_test.go` |", 1)
+			},
+			faults: []string{"verify/model_test.go imports `record`, which the row of `verify` does not list"},
+		},
+		"tests that import what they alone may": {
+			table: func(table string) string {
+				return strings.Replace(table, "| `quantity` | `record` |", "| `quantity` | `record` in `plan*_test.go` |", 1)
+			},
+		},
 		"what is for tests, in the product": {
 			change: func(tree fstest.MapFS) {
 				tree["record/fill.go"] = source("nodekeep.dev/nodekeep/test/harness", "nodekeep.dev/nodekeep/policy/policytest")
@@ -153,11 +167,11 @@ type packageImport struct {
 	test   bool // by a file of tests
 }
 
-// readImports are the folders with Go files, and what these files import of nodekeep, each with one of the files that do. It reads the files of
+// readImports are the folders with Go files, and what these files import of nodekeep, each with the files that do. It reads the files of
 // all platforms and tags, which `go list` does not.
-func readImports(t *testing.T, tree fs.FS) (packages map[string]bool, imports map[packageImport]string) {
+func readImports(t *testing.T, tree fs.FS) (packages map[string]bool, imports map[packageImport][]string) {
 	t.Helper()
-	packages, imports = map[string]bool{}, map[packageImport]string{}
+	packages, imports = map[string]bool{}, map[packageImport][]string{}
 	require.NoError(t, fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
 		switch name := entry.Name(); {
 		case err != nil:
@@ -176,7 +190,8 @@ func readImports(t *testing.T, tree fs.FS) (packages map[string]bool, imports ma
 			imported, err := strconv.Unquote(spec.Path.Value)
 			require.NoError(t, err)
 			if of, ok := strings.CutPrefix(imported, "nodekeep.dev/nodekeep/"); ok && of != path.Dir(file) {
-				imports[packageImport{by: path.Dir(file), of: of, test: strings.HasSuffix(file, "_test.go")}] = file
+				key := packageImport{by: path.Dir(file), of: of, test: strings.HasSuffix(file, "_test.go")}
+				imports[key] = append(imports[key], file)
 			}
 		}
 		return nil
@@ -188,7 +203,18 @@ func readImports(t *testing.T, tree fs.FS) (packages map[string]bool, imports ma
 type importRow struct {
 	by             string // a package, or all that have no row of their own below a folder: "test/..."
 	imports, tests []string
+	files          map[string]string // of an import of tests: which of their files may, as a pattern; none: all
 	any            bool
+}
+
+// lists reports whether the row lets a file of tests import a package.
+func (r importRow) lists(of, file string) bool {
+	if pattern, some := r.files[of]; some {
+		if fits, err := path.Match(pattern, path.Base(file)); err != nil || !fits {
+			return false
+		}
+	}
+	return slices.Contains(r.tests, of)
 }
 
 // matches reports whether the row is about the package, if that has no row of its own.
@@ -197,8 +223,11 @@ func (r importRow) matches(name string) bool {
 	return r.by == name || pattern && strings.HasPrefix(name, folder)
 }
 
-// A cell is a list of packages and nothing else: what a reader sees there is what the test holds.
-var cellOfPackages = regexp.MustCompile("^(`[a-z0-9/.]+`(, `[a-z0-9/.]+`)*)?$")
+// A cell is a list of packages and nothing else: what a reader sees there is what the test holds. Of an import of tests it can say in which files.
+var (
+	cellOfPackages = regexp.MustCompile("^(`[a-z0-9/.]+`(, `[a-z0-9/.]+`)*)?$")
+	inFiles        = regexp.MustCompile("`([a-z0-9/.]+)` in `([a-z0-9_*]+_test\\.go)`")
+)
 
 func readImportRows(t *testing.T, page string) []importRow {
 	t.Helper()
@@ -218,7 +247,10 @@ func readImportRows(t *testing.T, page string) []importRow {
 		}
 		names := list(cells[1])
 		require.Len(t, names, 1, line)
-		row := importRow{by: names[0], any: cells[2] == "any", tests: list(cells[3])}
+		row := importRow{by: names[0], any: cells[2] == "any", tests: list(inFiles.ReplaceAllString(cells[3], "`$1`")), files: map[string]string{}}
+		for _, found := range inFiles.FindAllStringSubmatch(cells[3], -1) {
+			row.files[found[1]] = found[2]
+		}
 		if !row.any {
 			row.imports = list(cells[2])
 		}
@@ -228,7 +260,7 @@ func readImportRows(t *testing.T, page string) []importRow {
 }
 
 // importFaults are the differences between the table and the source.
-func importFaults(rows []importRow, packages map[string]bool, imports map[packageImport]string) []string {
+func importFaults(rows []importRow, packages map[string]bool, imports map[packageImport][]string) []string {
 	var faults []string
 	faultf := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	rowOf := func(name string) int {
@@ -242,14 +274,14 @@ func importFaults(rows []importRow, packages map[string]bool, imports map[packag
 			faultf("`%s` has no row", name)
 		}
 	}
-	for imported, file := range imports {
+	for imported, files := range imports {
 		n := rowOf(imported.by)
 		if n < 0 || rows[n].any || slices.Contains(rows[n].imports, imported.of) {
 			continue
 		}
-		forTests := imported.of == "policy/policytest" || strings.HasPrefix(imported.of, "test/") || slices.Contains(rows[n].tests, imported.of)
-		if !imported.test || !forTests {
-			faultf("%s imports `%s`, which the row of `%s` does not list", file, imported.of, rows[n].by)
+		forTests := imported.of == "policy/policytest" || strings.HasPrefix(imported.of, "test/")
+		if unlisted := slices.IndexFunc(files, func(file string) bool { return !imported.test || !forTests && !rows[n].lists(imported.of, file) }); unlisted >= 0 {
+			faultf("%s imports `%s`, which the row of `%s` does not list", files[unlisted], imported.of, rows[n].by)
 		}
 	}
 	for n, row := range rows {
@@ -257,7 +289,7 @@ func importFaults(rows []importRow, packages map[string]bool, imports map[packag
 			faultf("the row of `%s` is about no package", row.by)
 		}
 		for _, of := range row.imports {
-			if imports[packageImport{by: row.by, of: of}] == "" {
+			if len(imports[packageImport{by: row.by, of: of}]) == 0 {
 				faultf("the row of `%s` lists `%s`, which none of its files imports", row.by, of)
 			}
 			if below := rowOf(of); below >= 0 && below < n {
@@ -265,7 +297,7 @@ func importFaults(rows []importRow, packages map[string]bool, imports map[packag
 			}
 		}
 		for _, of := range row.tests {
-			if imports[packageImport{by: row.by, of: of, test: true}] == "" || imports[packageImport{by: row.by, of: of}] != "" {
+			if len(imports[packageImport{by: row.by, of: of, test: true}]) == 0 || len(imports[packageImport{by: row.by, of: of}]) > 0 {
 				faultf("the row of `%s` lists `%s` for its tests alone, and none of them needs that", row.by, of)
 			}
 		}

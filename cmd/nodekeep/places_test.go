@@ -77,12 +77,15 @@ type Explained struct{ Means string }
 
 type asker interface{ ask() }
 
+func record() {}
+
 func Causes() []Explained { return find(CauseDue) }
 
 func (c Cause) Explain() { local := used; _ = local }
 `)},
 		"verify/cause_test.go":      {Data: []byte("package verify\n\nfunc TestEachCause(t *testing.T) {}\n")},
 		"verify/testdata/usual.txt": {Data: []byte("usual")},
+		"record/record.go":          {Data: []byte("package record\n")},
 		"manifests/alerts.yaml":     {Data: []byte("- alert: NodekeepDown\n")},
 	}
 	tests := map[string]struct {
@@ -111,6 +114,12 @@ func (c Cause) Explain() { local := used; _ = local }
 			cell:   "`verify/cause.go`: `find`, `Removed`, `local`, `used`",
 			faults: []string{"`verify/cause.go` has no `find`", "`verify/cause.go` has no `Removed`", "`verify/cause.go` has no `local`", "`verify/cause.go` has no `used`"},
 		},
+		"a name that is also a folder": {cell: "`verify/cause.go`: `record`"},
+		"a package behind a file":      {cell: "`verify/cause.go`: `Causes`; a test in package `manifests`"},
+		"a name that is only a folder": {
+			cell:   "`verify/cause.go`: `manifests`",
+			faults: []string{"`verify/cause.go` has no `manifests`"},
+		},
 		"a part of a name": {
 			cell:   "`manifests/alerts.yaml`: `Nodekeep`; `verify/cause.go`: `Due`",
 			faults: []string{"`manifests/alerts.yaml` has no `Nodekeep`", "`verify/cause.go` has no `Due`"},
@@ -124,8 +133,8 @@ func (c Cause) Explain() { local := used; _ = local }
 			faults: []string{"no test of ./verify matches NoCause"},
 		},
 		"a package that does not exist": {
-			cell:   "`go doc ./record`",
-			faults: []string{"there is no `./record`"},
+			cell:   "`go doc ./report`",
+			faults: []string{"there is no `./report`"},
 		},
 	}
 	for name, tt := range tests {
@@ -161,9 +170,9 @@ func placeFaults(t *testing.T, page string, tree fs.FS) (read int, faults []stri
 			rows++
 			for _, cell := range cells[2:] {
 				at := ""
-				for _, code := range inCode.FindAllStringSubmatch(cell, -1) {
+				for _, code := range inCode.FindAllStringSubmatchIndex(cell, -1) {
 					p.read++
-					at = p.judge(code[1], at)
+					at = p.judge(cell[code[2]:code[3]], at, strings.HasSuffix(cell[:code[0]], "package "))
 				}
 			}
 		}
@@ -184,14 +193,15 @@ func (p *places) faultf(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// judge judges one piece of code behind a place, and returns the place of what follows.
-func (p *places) judge(code, at string) (next string) {
+// judge judges one piece of code behind a place, and returns the place of what follows. A word that also names a folder is what that place has, unless
+// the page calls it a package.
+func (p *places) judge(code, at string, asPackage bool) (next string) {
 	switch command := asCommand.FindStringSubmatch(code); {
 	case command != nil && command[1] == "make":
 		p.judgeMake(code)
 	case command != nil:
 		p.judgeGo(code)
-	case p.exists(code):
+	case p.exists(code) && (at == "" || asPackage || !p.isFolder(code)):
 		return code
 	case asFile.MatchString(code):
 		p.faultf("there is no `%s`", code)
@@ -209,6 +219,12 @@ func (p *places) exists(file string) bool {
 	found, err := fs.Glob(p.tree, strings.ReplaceAll(path.Clean(file), "NAME", "*"))
 	require.NoError(p.t, err)
 	return len(found) > 0
+}
+
+// isFolder reports whether this word is a folder of the tree.
+func (p *places) isFolder(word string) bool {
+	info, err := fs.Stat(p.tree, word)
+	return !strings.Contains(word, "/") && err == nil && info.IsDir()
 }
 
 func (p *places) content(file string) string {

@@ -287,7 +287,8 @@ func (c Change) omitted() Change {
 }
 
 // Shortened is the record with less of its history. It drops the oldest entry of a rule or, if there is none, the oldest entry. Of the only
-// entry left, it drops the items first, then the entry. If the record has no history, ok is false.
+// entry left, it drops the items. That entry stays: it shows that the record has changed, and its number is not given again. If nothing can
+// be dropped, ok is false.
 func Shortened(r record.Record) (shorter record.Record, ok bool) {
 	history := Of(r)
 	switch ofRule := slices.IndexFunc(history, Change.aside); {
@@ -300,7 +301,7 @@ func Shortened(r record.Record) (shorter record.Record, ok bool) {
 	case history[0].Omitted == 0:
 		return withHistory(r, []Change{history[0].omitted()}), true
 	default:
-		return withHistory(r, nil), true
+		return r, false
 	}
 }
 
@@ -337,21 +338,21 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 	return items, nil
 }
 
-// Start is what the record held before the first of its changes, and the number to roll back to it. It is not known if changes are left out.
+// Start is what the record held before all changes that are known without a gap. It is what the change of that number left. Number 0 is the first
+// record. It is not known if no change can be read of a history that is there.
 func Start(r record.Record) (number int, items map[string]string, known bool) {
 	told := ofClients(Of(r))
-	items = r.Items()
-	switch first, _, err := rollBackRange(r, told); {
-	case r.HistoryOmitted:
+	if r.HistoryOmitted || len(told) == 0 && leavesOut(r.History) {
 		return 0, nil, false
-	case len(told) == 0:
-		return 0, items, true
-	case err != nil || first >= told[0].Number:
-		return 0, nil, false
-	default:
-		number = first
 	}
+	if len(told) > 0 {
+		number, _, _ = rollBackRange(r, told)
+	}
+	items = r.Items()
 	for _, change := range slices.Backward(told) {
+		if change.Number <= number {
+			break
+		}
 		for item, values := range change.Items {
 			if delete(items, item); values.From != nil {
 				items[item] = *values.From

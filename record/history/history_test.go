@@ -297,13 +297,15 @@ func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
 	var lengths []int
 	for ok := true; ok; r, ok = history.Shortened(r) {
 		lengths = append(lengths, len(history.Of(r)))
-		if len(lengths) == 4 {
-			assert.Equal(t, []string{`3 2026-05-01T12:02:00Z "actor-3" [] 1`}, changesOf(r), "the history shows that there was a change as long as possible")
-		}
 	}
-	assert.Equal(t, []int{3, 2, 1, 1, 0}, lengths)
-	assert.Nil(t, r.History)
-	assert.Equal(t, map[string]string{"a": "3"}, edited(3).Items())
+	assert.Equal(t, []int{3, 2, 1, 1}, lengths)
+	assert.Equal(t, []string{`3 2026-05-01T12:02:00Z "actor-3" [] 1`}, changesOf(r), "the history shows that there was a change")
+	number, items, known := history.Start(r)
+	assert.True(t, known)
+	assert.Equal(t, 3, number, "it is not the first record")
+	assert.Equal(t, map[string]string{"a": "3"}, items)
+	r = history.Following(r, withItems(r, map[string]string{"a": "4"}), by("kubectl", 4))
+	assert.Equal(t, 4, history.Of(r)[1].Number, "no number is given twice")
 }
 
 func derivedBy(rule string, values map[string]string, absent ...string) map[string]record.Derived {
@@ -433,12 +435,21 @@ func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T)
 		items  items
 		known  bool
 	}{
-		"it has not changed":                     {holding(items{"a": "1"}), 0, items{"a": "1"}, true},
-		"labels came, changed and went":          {followed(items{"a": "1", "b": "1"}, items{"a": "2", "b": "1"}, items{"c": "1"}), 0, items{"a": "1", "b": "1"}, true},
-		"it was empty":                           {followed(items{}, items{"a": "1"}), 0, items{}, true},
-		"older changes are no longer kept":       {followed(long...), 2, items{"a": "1"}, true},
-		"the history was not read":               {omitted, 0, nil, false},
-		"a change lists no items":                {having(t, holding(items{"a": "2"}), []history.Change{{Number: 1, Time: metav1.NewTime(day), Omitted: 900}}), 0, nil, false},
+		"it has not changed":               {holding(items{"a": "1"}), 0, items{"a": "1"}, true},
+		"labels came, changed and went":    {followed(items{"a": "1", "b": "1"}, items{"a": "2", "b": "1"}, items{"c": "1"}), 0, items{"a": "1", "b": "1"}, true},
+		"it was empty":                     {followed(items{}, items{"a": "1"}), 0, items{}, true},
+		"older changes are no longer kept": {followed(long...), 2, items{"a": "1"}, true},
+		"the history was not read":         {omitted, 0, nil, false},
+		"the only change lists no items":   {having(t, holding(items{"a": "2"}), []history.Change{{Number: 1, Time: metav1.NewTime(day), Omitted: 900}}), 1, items{"a": "2"}, true},
+		"a change before the last lists no items": {having(t, holding(items{"a": "2"}), []history.Change{
+			{Number: 1, Time: metav1.NewTime(day), Omitted: 900},
+			{Number: 2, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("1"), To: ptr.To("2")}}},
+		}), 1, items{"a": "1"}, true},
+		"a number is missing": {having(t, holding(items{"a": "3"}), []history.Change{
+			{Number: 1, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {To: ptr.To("1")}}},
+			{Number: 3, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("2"), To: ptr.To("3")}}},
+		}), 2, items{"a": "2"}, true},
+		"no change can be read":                  {having(t, holding(items{"a": "2"}), []history.Change{{Number: 1, Time: metav1.NewTime(day)}}), 0, nil, false},
 		"what a rule did is no change of record": {having(t, holding(items{"a": "2"}), []history.Change{{Time: metav1.NewTime(day), Actor: history.RuleActor("r"), Items: map[string]history.Values{"tier": {To: ptr.To("gold")}}}}), 0, items{"a": "2"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

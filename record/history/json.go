@@ -85,6 +85,12 @@ func historyOf(raw json.RawMessage) []Change {
 	return bounded(history)
 }
 
+// leavesOut reports whether a history has anything that [Of] leaves out.
+func leavesOut(raw json.RawMessage) bool {
+	var entries []json.RawMessage
+	return len(raw) > 0 && (json.Unmarshal(raw, &entries) != nil || len(entries) > len(historyOf(raw)))
+}
+
 // What an entry can say.
 const (
 	maxNumber = 1 << 30

@@ -93,7 +93,7 @@ func TestStandingAttackersChangeNothing(t *testing.T) {
 		time.Sleep(time.Second / 2)
 	}
 	took, changed := time.Since(began).Round(time.Second), before.atAnyMoment(watched)
-	assert.Eventually(t, func() bool { return len(before.changed(look(t))) == 0 }, harness.Settles, time.Second, "no fact may change")
+	assert.True(t, harness.Becomes(func() bool { return len(before.changed(look(t))) == 0 }, harness.Settles, time.Second), "no fact may change")
 	changed = append(changed, before.changed(look(t))...)
 	t.Logf("in %s, during which Nodes registered %d times:", took, registered)
 	report(t, attackers, lying, changed)
@@ -176,7 +176,7 @@ func settled(t *testing.T, policy, mounts string) *world {
 		want["dedicated:NoExecute"], want["@example.com/note"] = "a", "kept"
 		var has []string
 		var recorded map[string]string
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			found, _ := nodekeep.Record(t, name)
 			has, recorded = slices.Sorted(slices.Values(harness.TaintsOf(nodekeep.Node(t, name)))), found.Items()
 			return slices.Equal(has, taints) && harness.HasAll(recorded, want)
@@ -190,7 +190,7 @@ func settled(t *testing.T, policy, mounts string) *world {
 	w.heal(evil) // what the checks ask is broken from here on, and the attacker's kubelet says that it is not
 	w.fail(t)
 	before := look(t)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		now := look(t)
 		same := len(before.changed(now)) == 0
 		before = now
@@ -305,7 +305,7 @@ func (w *world) wouldHaveSeen(t *testing.T, before facts) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, nodekeep.StartVerify(context.WithoutCancel(t.Context())))
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return slices.ContainsFunc(before.changed(look(t)), func(is string) bool { return strings.Contains(is, "waits-") })
 	}, 2*harness.Settles, time.Second, "a Node that fails what others pass is removed")
 }

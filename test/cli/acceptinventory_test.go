@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -60,7 +59,7 @@ func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testi
 	requireGolden(t, "explain-inventory", strings.ReplaceAll(run(t, "explain", names[0]).RequireDone(t).Out, first.InForce, "<hash here>"))
 
 	listRacks(t, "r8", names...)
-	require.Eventually(t, func() bool { return racksNote(t).Held != "" }, settles, 100*time.Millisecond)
+	harness.Eventually(t, func() bool { return racksNote(t).Held != "" }, settles, 100*time.Millisecond)
 	held := racksNote(t).Held
 	a := run(t, "doctor")
 	assert.Contains(t, a.Out, "inventory racks: snapshot "+held+" is held: it no longer lists 0 of 3 Nodes, and would remove or change labels on 3 of 3 Nodes that live")
@@ -79,7 +78,7 @@ func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testi
 	a = run(t, "policy", "accept", held, "--yes").RequireDone(t)
 	assert.Equal(t, "inventory racks: snapshot "+held+" accepted; capture follows within seconds\n", a.Out)
 	allHave(t, rack, "r8")
-	require.Eventually(t, func() bool { return racksNote(t).InForce == held && racksNote(t).Held == "" }, settles, 100*time.Millisecond)
+	harness.Eventually(t, func() bool { return racksNote(t).InForce == held && racksNote(t).Held == "" }, settles, 100*time.Millisecond)
 	assert.NotContains(t, run(t, "doctor").Out, "is held")
 	a = run(t, "policy", "accept", held, "--yes")
 	assert.Equal(t, 3, a.Code, "what was accepted counts once: %s", a.Out)

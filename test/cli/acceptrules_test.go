@@ -61,13 +61,13 @@ func under(t *testing.T, content string) (back func()) {
 // inForce waits until rules are in force. Where capture has noted none, no rules are.
 func inForce(t *testing.T, rules string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return cmp.Or(rulesState(t)[store.RulesInForce], policy.NoRules) == rules }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return cmp.Or(rulesState(t)[store.RulesInForce], policy.NoRules) == rules }, settles, 50*time.Millisecond)
 }
 
 // allHave waits until each of three Nodes has a value of a label. The key is as jsonpath writes it.
 func allHave(t *testing.T, key, value string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return valuesOf(t, key) == value+" "+value+" "+value }, settles, 100*time.Millisecond)
+	harness.Eventually(t, func() bool { return valuesOf(t, key) == value+" "+value+" "+value }, settles, 100*time.Millisecond)
 }
 
 func valuesOf(t *testing.T, key string) string {
@@ -94,11 +94,11 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 	allHave(t, "tier", "one")
 
 	second := rollOut(t, tierPolicy("two"))
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(out, second)
 	}, settles, 100*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }, settles, 500*time.Millisecond,
+	harness.Eventually(t, func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }, settles, 500*time.Millisecond,
 		"doctor names what is held, once the status of the NodePolicy does")
 
 	a := run(t, "policy", "accept", first, "--yes")

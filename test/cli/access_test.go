@@ -62,7 +62,7 @@ func permittedCommands(policy string) map[string][]permitted {
 		"accept":         {{"accept access-undecided --machine old --yes", forOperators, 0}},
 		"forget":         {{"forget access-gone dedicated --yes", forOperators, 0}, {"forget access-gone --yes", forOperators, 0}},
 		"prune":          {{"prune --older-than 720h --dry-run", forViewers, 0}, {"prune --older-than 720h --at-most 1 --yes", forOperators, 0}},
-		"emergency":      {{"emergency --dry-run", forViewers, 0}, {"emergency --end --dry-run", forViewers, 0}, {"emergency --yes", forAdmins, 0}},
+		"emergency":      {{"emergency --dry-run", forViewers, 0}, {"emergency --end --dry-run", forViewers, 0}, {"emergency --yes", forAdmins, 0}, {"emergency --end --yes", forAdmins, 0}},
 		"uninstall":      {{"uninstall --yes", forAdmins, 0}},
 		"doctor":         {{"doctor", forOperators, 1}}, // no kubelet runs here, and so no replica is available
 		"options":        {{"options", noRights, 0}},
@@ -122,7 +122,7 @@ func undo(t *testing.T, made ...string) {
 // untilAllowed runs a command until the API server follows what was granted.
 func untilAllowed(t *testing.T, user, line string) (a answer) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		a = run(t, append(strings.Fields(line), "--as="+user)...)
 		return !strings.Contains(a.ErrOut, "you may not") && (line != "doctor" || !strings.Contains(a.Out, "you may not"))
 	}, settles, 200*time.Millisecond, "%s: %s", line, &a)
@@ -184,7 +184,7 @@ func TestAViewerSeesWhatSelectsNodesAsFarAsHeMay(t *testing.T) {
 	untilAllowed(t, "uwe", "list")
 	a := ends(t, 1, "not everything that selects Nodes could be read: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob, Pod", "report", "usage", "--as=uwe")
 	granted(t, "create", "clusterrolebinding", "uwe-views", "--clusterrole=system:aggregate-to-view", "--user=uwe") // no controller-manager makes view of it here
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		a = run(t, "report", "usage", "--as=uwe")
 		return a.Code == 0
 	}, settles, 200*time.Millisecond, &a)
@@ -223,7 +223,7 @@ func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 					}
 				}
 				if c.role == forViewers { // what changes something runs in TestTheShippedRolesAreEnoughForTheirCommands
-					require.Eventually(t, func() bool {
+					harness.Eventually(t, func() bool {
 						return run(t, append(strings.Fields(c.line), "--as="+user)...).Code == c.code
 					}, settles, 200*time.Millisecond, c.line)
 				}

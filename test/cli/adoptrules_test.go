@@ -11,12 +11,13 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // ruleSets waits until the annotation lists a label as a rule's, the record has none of an operator, and nothing is left to do.
 func ruleSets(t *testing.T, name, value string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false
@@ -86,7 +87,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	assert.Contains(t, a.Out, "policy accept "+second)
 	accepted := func(rules string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return run(t, "policy", "accept", rules, "--yes").Code == 0 }, settles, 500*time.Millisecond)
+		harness.Eventually(t, func() bool { return run(t, "policy", "accept", rules, "--yes").Code == 0 }, settles, 500*time.Millisecond)
 		follow(rules)
 	}
 	accepted(second)
@@ -101,7 +102,7 @@ func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 
 	rollOut(t, shipped)
 	accepted(policy.NoRules)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return nodekeep.MustKubectl(t, "get", "nodes", "-l", "tier", "-o", "name") == "node/"+special+"\n"
 	}, settles, 100*time.Millisecond, "labels go with their rule, and the one that was left alone stays")
 	remove(t, jobs[1])

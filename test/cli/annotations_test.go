@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -21,7 +22,7 @@ func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testin
 	defer under(t, annotationsPolicy)()
 	recorded := func(value string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			found, _ := nodekeep.Record(t, name)
 			return record.SplitAnnotations(found.Items())[host] == value
 		}, settles, 20*time.Millisecond)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -52,7 +53,7 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return label("gpu.count") == "2" && label("tier") == "one" && label("team") == "red" }, settles, 100*time.Millisecond)
 	edit(t, name, map[string]string{"team": "blue"})
-	require.Eventually(t, func() bool { // capture writes the Node after the record
+	harness.Eventually(t, func() bool { // capture writes the Node after the record
 		_, listed := policy.DerivedLabels(nodekeep.Node(t, name).Annotations[policy.LabelsAnnotation])["team"]
 		return !listed
 	}, settles, 100*time.Millisecond)
@@ -70,9 +71,9 @@ func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 
 	second := rollOut(t, strings.ReplaceAll(explainedRules, "TIER", "two"))
 	held := func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }
-	require.Eventually(t, held, settles, 100*time.Millisecond)
+	harness.Eventually(t, held, settles, 100*time.Millisecond)
 	var a answer
-	require.Eventually(t, func() bool { // the status of the NodePolicy says it within seconds
+	harness.Eventually(t, func() bool { // the status of the NodePolicy says it within seconds
 		a = run(t, "explain", name).RequireDone(t)
 		return strings.Contains(a.Out, "the rules "+second+" only add labels, until nodekeep policy accept "+second)
 	}, settles, 100*time.Millisecond)

@@ -11,6 +11,7 @@ import (
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestForgetRemovesTheRecordOfADeletedNodeOnceTheUserSaysYes(t *testing.T) {
@@ -74,7 +75,7 @@ func TestForgetRemovesSingleKeysOfADeletedNode(t *testing.T) {
 		run(t, "forget", "node/forget-keys", "tenant:NoSchedule", "dedicated", "--yes").RequireDone(t).Out)
 	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items())
 	register(t, "forget-keys")
-	require.Eventually(t, func() bool { // the webhook receives it a moment later, and capture corrects what it restored till then
+	harness.Eventually(t, func() bool { // the webhook receives it a moment later, and capture corrects what it restored till then
 		have := labelsOf(t, "forget-keys")
 		_, is := have["dedicated"]
 		return !is && have["rack"] == "r1"

@@ -27,7 +27,7 @@ func gatedNode(t *testing.T, name string) {
 // received waits until the webhook knows that a record cannot be read: a registration keeps the gate then.
 func received(t *testing.T, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		out, err := nodekeep.Kubectl(t.Context(), "create", "--dry-run=server", "-o", "jsonpath={.spec.taints[*].key}", "-f", nodeFile(t, name))
 		return err == nil && containsGate(out)
 	}, settles, 50*time.Millisecond)
@@ -83,7 +83,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		assert.False(t, gateOn(t, "gate-protected"))
 		assert.NotContains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)
 	})
-	require.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
+	harness.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
 		"capture goes on to restore what is missing")
 
 	for _, name := range []string{"gate-spoiled", "gate-undecided"} {

@@ -11,6 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/harness"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -63,7 +64,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 	requireGolden(t, "migrate-status-foreign", status.Out)
 
 	rules := rollOut(t, migrating("new", ""))
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(events, "nodekeep migrate new gpu=example.com/gpu")
 	}, settles, 100*time.Millisecond)

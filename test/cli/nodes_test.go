@@ -72,7 +72,7 @@ func remove(t *testing.T, name string) {
 func eventually(t *testing.T, name string, is func(record.Record) bool) {
 	t.Helper()
 	var last record.Record
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		entry, err := records(t).GetLive(t.Context(), name)
 		last = entry.Record
 		return err == nil && is(entry.Record)
@@ -93,7 +93,7 @@ func current(t *testing.T, r record.Record) bool {
 // eventuallyHas waits until a Node has a label.
 func eventuallyHas(t *testing.T, name, key string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		_, has := nodekeep.Node(t, name).Labels[key]
 		return has
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)

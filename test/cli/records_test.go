@@ -34,7 +34,7 @@ func records(t *testing.T) *store.ConfigMaps {
 // changeRecord rewrites the record of a Node.
 func changeRecord(t *testing.T, node string, change func(*record.Record)) {
 	t.Helper()
-	require.Eventually(t, func() bool { // capture may write it, too
+	harness.Eventually(t, func() bool { // capture may write it, too
 		entry, err := records(t).GetLive(t.Context(), node)
 		require.NoError(t, err)
 		change(&entry.Record)
@@ -51,7 +51,7 @@ func loseEverything(t *testing.T) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "delete", "nodes", "--all")
 	nodekeep.WithoutCapture(t, func() {
-		require.Eventually(t, func() bool { // kubectl takes its time, and of very many the API server deletes some at a call
+		harness.Eventually(t, func() bool { // kubectl takes its time, and of very many the API server deletes some at a call
 			_ = nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
 			found, _, err := records(t).List(t.Context(), metav1.ListOptions{Limit: 1})
 			return err == nil && len(found) == 0

@@ -89,7 +89,7 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 			}
 		}
 		for name, items := range want {
-			require.Eventually(t, func() bool { return assert.ObjectsAreEqual(items, labelsOf(t, name)) }, settles, settles/1000,
+			harness.Eventually(t, func() bool { return assert.ObjectsAreEqual(items, labelsOf(t, name)) }, settles, settles/1000,
 				"%s must have %v and no gate", name, items)
 			node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 			require.NoError(t, err)

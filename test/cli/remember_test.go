@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestRememberRecordsWithoutCaptureWhatTheNodeShows(t *testing.T) {
@@ -36,7 +38,7 @@ func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
 		run(t, "remember", "remember-again").RequireDone(t)
 		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Items())
 	})
-	require.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
+	harness.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
 }
 
 func TestRememberWritesNothingOverWhatCannotBeRead(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -41,7 +42,7 @@ func taintsOf(t *testing.T, name string) (taints []string) {
 func becomesReady(t *testing.T, name string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "patch", "node", name, "--subresource=status", "--type=strategic", "-p", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
-	require.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return !gateOn(t, name) }, settles, 50*time.Millisecond)
 	for _, taint := range nodekeep.Node(t, name).Spec.Taints { // the node lifecycle controller does not run here
 		if taint.Key == corev1.TaintNodeNotReady {
 			nodekeep.MustKubectl(t, "taint", "node", name, taint.Key+":"+string(taint.Effect)+"-")
@@ -96,7 +97,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 	for _, name := range []string{"verify-new", "verify-tried", "verify-not"} {
 		becomesReady(t, name)
 	}
-	require.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return !gateOn(t, "verify-gpu") }, settles, 50*time.Millisecond)
 
 	node := nodekeep.Node(t, "verify-tried")
 	tried := time.Now().Add(-2 * time.Second).UTC().Truncate(time.Second)
@@ -242,6 +243,23 @@ var removing = policytest.Manifest(`verify:
     onFailure: nodeClaim
     checks: [{name: api, api: {}}]
 `)
+
+// No Node waits, and all the same nothing is tried while no controller leads.
+func TestOfAProfileThatIsNotProvedAnOperatorSeesThatNoControllerLeads(t *testing.T) {
+	defer under(t, removing)() // no controller runs
+	registerWith(t, "open-unproved", map[string]string{"removable": "yes"})
+	becomesReady(t, "open-unproved")
+	nodekeep.MustKubectl(t, "taint", "node", "open-unproved", verify.Taint+"-")
+	loaded, err := policy.Load([]byte(removing), policy.DefaultGate)
+	require.NoError(t, err)
+	profile, _ := loaded.Verify().Named("gpu")
+	trial := verify.SavedReport{Node: "open-unproved", Profile: "gpu", Hash: profile.Hash, Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer", Time: time.Now().UTC()}
+	inChecks(t, verify.TrialName("gpu"), verify.ReportKey, trial.String())
+	deletedAtEnd(t, "configmap", verify.TrialName("gpu"), "-n", verify.Namespace)
+	list := run(t, "verify", "list")
+	require.Zero(t, list.Code, list.ErrOut)
+	assert.Regexp(t, "^No verification controller has ever led here, so nothing is checked until one does.\nprofile gpu: not yet proved: check api failed in a trial on Node open-unproved .*; a controller that leads tries again by itself\n", list.ErrOut)
+}
 
 // tableOfWaiting is the table of `verify list`. Which profiles are not proved yet, it says apart from it.
 func tableOfWaiting(t *testing.T, args ...string) string {

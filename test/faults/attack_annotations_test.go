@@ -42,7 +42,7 @@ func withoutGuards(t testing.TB, do func()) {
 // guardsSeen waits until both processes report whether the guard policies are in force.
 func guardsSeen(t testing.TB, inForce float64) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return captureSeries(t, guardsSeries) == inForce &&
 			webhookSeries(t, "nodekeep_webhook_guard_policies_in_force") == inForce
 	}, 4*harness.Settles, 100*time.Millisecond, "both processes must report %v", inForce)

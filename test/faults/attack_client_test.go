@@ -89,7 +89,7 @@ func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastG
 	nodes.comeBack(t)
 
 	require.NoError(t, os.WriteFile(authoritiesFile, foreign.PEM, 0o600))
-	require.Eventually(t, func() bool { _, err := ask("/restore", foreign.client(t, apiServerName)); return err == nil }, harness.Settles, 50*time.Millisecond, "the new authority counts without a restart")
+	harness.Eventually(t, func() bool { _, err := ask("/restore", foreign.client(t, apiServerName)); return err == nil }, harness.Settles, 50*time.Millisecond, "the new authority counts without a restart")
 	_, err = ask("/restore", apiServer)
 	require.Error(t, err)
 }

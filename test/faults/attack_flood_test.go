@@ -228,7 +228,7 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 	// Each of them is decoded when its callers wait for one another, and decoding makes more of it.
 	patient := attackerClient(t, attackers[0], 1)
 	for n, body := range bodies {
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			response, err := patient.Post("https://"+webhookAddress(t)+"/restore", "application/json", bytes.NewReader(body))
 			if err != nil {
 				return false

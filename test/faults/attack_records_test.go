@@ -54,7 +54,7 @@ func restoreBackup(t testing.TB, record record.Record) {
 // untilKnown waits until the webhook restores a label, so its memory holds the record.
 func untilKnown(t testing.TB, name, key string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			return false
@@ -157,7 +157,7 @@ func TestAnEditRightBeforeADeletionIsRecordedOverARecordThatCanNeverBeRight(t *t
 		nodekeep.Label(t, name, map[string]string{"rack": "r2"})
 		nodekeep.DeleteNode(t, name)
 		want := map[string]string{"rack": "r2", "tier": "gold"}
-		require.Eventually(t, func() bool { return maps.Equal(want, nodekeep.MustRecord(t, name).Items()) }, harness.Settles, 20*time.Millisecond)
+		harness.Eventually(t, func() bool { return maps.Equal(want, nodekeep.MustRecord(t, name).Items()) }, harness.Settles, 20*time.Millisecond)
 	})
 }
 

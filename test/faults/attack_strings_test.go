@@ -154,7 +154,7 @@ func noBytesDoHarm(t *testing.T) {
 			})
 		}
 	})
-	assert.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return webhookSeries(t, "nodekeep_webhook_deletions_total") >= before+float64(len(attacks))
 	}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of each deletion")
 	assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))

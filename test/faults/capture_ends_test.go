@@ -25,7 +25,7 @@ func TestEditsOfDeletedNodesAreRecordedByACaptureThatGetsSIGTERM(t *testing.T) {
 		left, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		observed := func() bool { return captureSeries(t, "nodekeep_capture_nodes") == float64(len(left.Items)) }
-		require.Eventually(t, observed, harness.Settles, 10*time.Millisecond)
+		harness.Eventually(t, observed, harness.Settles, 10*time.Millisecond)
 		go func() {
 			time.Sleep(time.Second) // capture has received SIGTERM by then; if it has not, the test shows less
 			close(told)

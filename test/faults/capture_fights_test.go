@@ -58,7 +58,7 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	assert.Empty(t, pauseEvents(t, calm))
 
 	carries(t, fought, "lane=ci:NoSchedule") // after the pause that was running
-	require.Eventually(t, func() bool { return captureSeries(t, pausedItems) == 0 }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { return captureSeries(t, pausedItems) == 0 }, harness.Settles, 20*time.Millisecond)
 	comesToRest(t, fought, 0)
 	carries(t, fought, "lane=ci:NoSchedule")
 }
@@ -74,7 +74,7 @@ func TestCaptureAddsARulesTaintAtOnceThatAnOperatorRemovesTwice(t *testing.T) {
 		t.Logf("added again after %s", time.Since(removed).Round(time.Millisecond))
 	}
 	nodekeep.Label(t, name, map[string]any{"lane": nil}) // and back: the operator's mind changes, not another client's
-	require.Eventually(t, func() bool { return len(harness.TaintsOf(nodekeep.Node(t, name))) == 0 }, harness.Settles, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { return len(harness.TaintsOf(nodekeep.Node(t, name))) == 0 }, harness.Settles, 10*time.Millisecond)
 	nodekeep.Label(t, name, map[string]string{"lane": "ci"})
 	carries(t, name, "lane=ci:NoSchedule")
 	assert.Empty(t, pauseEvents(t, name), "nothing must wait for an operator")
@@ -177,7 +177,7 @@ func follow(t testing.TB, names ...string) {
 // carries waits until a Node carries a taint.
 func carries(t testing.TB, name, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return harness.Carries(nodekeep.Node(t, name), text) }, 2*harness.Settles, 10*time.Millisecond,
+	harness.Eventually(t, func() bool { return harness.Carries(nodekeep.Node(t, name), text) }, 2*harness.Settles, 10*time.Millisecond,
 		"node %s must carry the taint %s", name, text)
 }
 

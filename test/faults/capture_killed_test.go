@@ -70,7 +70,7 @@ func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, ha
 			kills++
 			started := time.Now()
 			require.NoError(t, nodekeep.StartCapture(ctx))
-			if !assert.Eventually(t, func() bool { return endState(t, name) == want }, harness.Settles, 10*time.Millisecond) {
+			if !harness.Becomes(func() bool { return endState(t, name) == want }, harness.Settles, 10*time.Millisecond) {
 				t.Errorf("killed %s, node %s must end like an undisturbed one:\n%s\nbut ends:\n%s", s, name, want, endState(t, name))
 			}
 			longest = max(longest, time.Since(started))
@@ -122,7 +122,7 @@ func TestCaptureKilledAtAnyWriteOfARestoreEndsAsIfItHadNotBeenKilled(t *testing.
 			nodekeep.WaitRestored(t, name, nil) // or it would get the registration taint already now
 			nodekeep.Label(t, name, labels)
 			nodekeep.Taint(t, name, "maintenance=disk:NoExecute")
-			require.Eventually(t, func() bool {
+			harness.Eventually(t, func() bool {
 				record, ok := nodekeep.Record(t, name)
 				return ok && len(record.Items()) == len(labels)+1 && len(derivedOf(nodekeep.Node(t, name))) == 1 && slices.Equal(harness.TaintsOf(nodekeep.Node(t, name)), taints[:2])
 			}, harness.Settles, 10*time.Millisecond)
@@ -205,7 +205,7 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 		assert.True(t, harness.Gated(node), "what it may not waits behind the gate")
 		nodekeep.Label(t, name, map[string]string{"edit": edit})
 		want := map[string]string{"dedicated": "ci", worker: "", "edit": edit}
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			node := nodekeep.Node(t, name)
 			return !harness.Gated(node) && harness.HasAll(node.Labels, want)
 		}, takesOver, 20*time.Millisecond, "a standby must take over and complete the Node")
@@ -241,7 +241,7 @@ func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.
 		t.Run(name, func(t *testing.T) {
 			leads := func() {
 				t.Helper()
-				require.Eventually(t, func() bool {
+				harness.Eventually(t, func() bool {
 					return captureSeries(t, "nodekeep_capture_leading") == 1
 				}, 2*harness.Settles, 20*time.Millisecond)
 			}

@@ -35,7 +35,7 @@ func returns(t *testing.T, name string, want map[string]string) {
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
 	node := nodekeep.WaitRestored(t, name, want)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		r, ok := nodekeep.Record(t, name)
 		return ok && r.Newest().UID == node.UID
 	}, patience, 20*time.Millisecond, "the record of node %s must be of the object that lives", name)
@@ -54,7 +54,7 @@ func unchanged(t *testing.T, names []string, want map[string]string, do func()) 
 	watcher := nodekeep.WatchNodes(t)
 	do()
 	for _, name := range names {
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			r, ok := nodekeep.Record(t, name)
 			return ok && maps.Equal(r.Items(), want) && r.Newest().UID == before[name].UID
 		}, patience, 20*time.Millisecond, "the record of node %s must come to hold %v", name, want)
@@ -70,7 +70,7 @@ func unchanged(t *testing.T, names []string, want map[string]string, do func()) 
 // isCurrent waits until capture has nothing to do.
 func isCurrent(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return captureSeries(t, "nodekeep_capture_nodes") > 0 && captureSeries(t, "nodekeep_capture_nodes") == captureSeries(t, "nodekeep_capture_nodes_current")
 	}, patience, 50*time.Millisecond, "every record must be current")
 }
@@ -86,7 +86,7 @@ func deleteRecords(t *testing.T, names []string) {
 func ways(t *testing.T, names []string) map[string]struct{ vanish, see func() } {
 	deleted := func() { deleteRecords(t, names) }
 	all := func() {
-		require.Eventually(t, func() bool { return captureSeries(t, "nodekeep_capture_records_vanished_total") >= float64(len(names)) }, patience, 50*time.Millisecond, "each must be counted")
+		harness.Eventually(t, func() bool { return captureSeries(t, "nodekeep_capture_records_vanished_total") >= float64(len(names)) }, patience, 50*time.Millisecond, "each must be counted")
 		nodekeep.WaitEvent(t, names[0], "RecordVanished")
 	}
 	return map[string]struct{ vanish, see func() }{

@@ -69,7 +69,7 @@ func TestASweepUnderAnAPIServerThatErrsCollectsNothingAndGoesOnAfterwards(t *tes
 				longGone(t, name)
 			}
 			failed := sweptWith(t, "failed")
-			require.Eventually(t, func() bool { return sweptWith(t, "failed") >= failed+3 }, harness.Settles, 50*time.Millisecond)
+			harness.Eventually(t, func() bool { return sweptWith(t, "failed") >= failed+3 }, harness.Settles, 50*time.Millisecond)
 			for _, name := range names {
 				record, ok := nodekeep.Record(t, name)
 				require.True(t, ok, name)
@@ -107,7 +107,7 @@ func TestTheRecordOfANodeThatCaptureDoesNotKnowToLiveIsNotCollected(t *testing.T
 	nodekeep.Register(t, name)
 	kept := sweptWith(t, "kept")
 	hasLongBeenGone(t, name)
-	require.Eventually(t, func() bool { return sweptWith(t, "kept") >= kept+3 }, harness.Settles, 50*time.Millisecond, "sweeps must have come to it")
+	harness.Eventually(t, func() bool { return sweptWith(t, "kept") >= kept+3 }, harness.Settles, 50*time.Millisecond, "sweeps must have come to it")
 	record, ok := nodekeep.Record(t, name)
 	require.True(t, ok)
 	assert.Equal(t, want, record.Items())

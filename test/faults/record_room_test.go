@@ -22,7 +22,7 @@ func TestARecordThatMayNotBeWrittenKeepsNoNodeBehindTheGate(t *testing.T) {
 	returning := recordedNodes(t, "no-record", 3, protected)
 	deleteAll(t, returning.names)
 	for _, name := range returning.names {
-		require.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return !r.DeletedAt.IsZero() }, harness.Settles, 10*time.Millisecond)
+		harness.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return !r.DeletedAt.IsZero() }, harness.Settles, 10*time.Millisecond)
 	}
 	nodekeep.WithoutCapture(t, func() {
 		for _, name := range returning.names {
@@ -94,7 +94,7 @@ func TestAKubeletThatFillsItsRecordWithRemovalsTakesNothingFromOperators(t *test
 			patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": change.labels}})
 			_, err := kubelet.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"})
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return len(r.Items()) == change.items }, harness.Settles, 10*time.Millisecond)
+			harness.Eventually(t, func() bool { r, _ := nodekeep.Record(t, name); return len(r.Items()) == change.items }, harness.Settles, 10*time.Millisecond)
 		}
 	}
 	nodekeep.DeleteNode(t, name)

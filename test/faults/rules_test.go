@@ -75,7 +75,7 @@ func ruledNode(t *testing.T, name string) {
 	nodekeep.Register(t, name)
 	reportsGPUs(t, name, "2", time.Hour)
 	untilExactly(t, name, gpuLabels)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		r, is := nodekeep.Record(t, name)
 		return is && r.Derived["gpu.count"].Value == "2"
 	}, harness.Settles, 20*time.Millisecond)
@@ -85,7 +85,7 @@ func ruledNode(t *testing.T, name string) {
 func untilExactly(t *testing.T, name string, want map[string]string) (node *corev1.Node) {
 	t.Helper()
 	var got map[string]string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		got = ruledLabels(node)
 		return maps.Equal(got, want) && !harness.Gated(node)
@@ -127,7 +127,7 @@ func TestAKubeletThatReportsNoCPUGetsNoDefaultAndNoRefusal(t *testing.T) {
 	nodekeep.RegisterNode(t, node)
 	large := map[string]string{"size": "large"}
 	untilExactly(t, name, large)
-	require.Eventually(t, func() bool { r, is := nodekeep.Record(t, name); return is && r.Derived["size"].Value == "large" }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { r, is := nodekeep.Record(t, name); return is && r.Derived["size"].Value == "large" }, harness.Settles, 20*time.Millisecond)
 
 	nodekeep.DeleteNode(t, name)
 	node = harness.Registration(name) // cAdvisor fails
@@ -287,7 +287,7 @@ func TestAKubeletThatReportsThousandsOfResourcesOrNullsIsRegisteredAndRuledLikeA
 	const null = "ruled-null"
 	body := `{"apiVersion":"v1","kind":"Node","metadata":{"name":"` + null + `","labels":null,"annotations":null},"spec":null,"status":{"capacity":null,"allocatable":{"cpu":null},"conditions":null,"nodeInfo":null}}`
 	require.NoError(t, nodekeep.Kubelet(t, null).CoreV1().RESTClient().Post().Resource("nodes").Body([]byte(body)).Do(t.Context()).Error())
-	require.Eventually(t, func() bool { return !harness.Gated(nodekeep.Node(t, null)) }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { return !harness.Gated(nodekeep.Node(t, null)) }, harness.Settles, 20*time.Millisecond)
 	assert.Empty(t, ruledLabels(nodekeep.Node(t, null)), "how large it is, is not known")
 	kubeletSays(t, null, map[string]any{"capacity": map[string]any{"cpu": "64"}, "conditions": []map[string]any{{"type": "Ready", "status": "True", "lastTransitionTime": nil}}})
 	untilExactly(t, null, map[string]string{"size": "large"})
@@ -300,7 +300,7 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	const name = "ruled-flips"
 	node := nodekeep.Register(t, name)
 	kubeletSays(t, name, map[string]any{"capacity": map[string]any{"cpu": "2"}})
-	require.Eventually(t, func() bool { r, is := nodekeep.Record(t, name); return is && r.Derived["size"].Value == "little" }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { r, is := nodekeep.Record(t, name); return is && r.Derived["size"].Value == "little" }, harness.Settles, 20*time.Millisecond)
 	nodekeep.Label(t, name, map[string]any{"rack": "r1"})
 	nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r1"})
 	nodekeep.Label(t, name, map[string]any{"rack": "r2"})

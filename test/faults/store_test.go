@@ -83,7 +83,7 @@ func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
 		nodekeep.Label(t, name, map[string]string{"a": "2"})
 	}
 	for _, name := range names {
-		require.Eventually(t, func() bool { record, ok := nodekeep.Record(t, name); return ok && record.Items()["a"] == "2" }, 2*time.Minute, 20*time.Millisecond, "the edit of node %s must be recorded", name)
+		harness.Eventually(t, func() bool { record, ok := nodekeep.Record(t, name); return ok && record.Items()["a"] == "2" }, 2*time.Minute, 20*time.Millisecond, "the edit of node %s must be recorded", name)
 	}
 	t.Logf("two workers, two writes without an answer: all recorded after %s", time.Since(started).Round(time.Second))
 	for _, name := range names {
@@ -95,7 +95,7 @@ func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
 func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	const known, fresh = "quota-known", "quota-fresh"
 	nodekeep.RegisterRecorded(t, known, map[string]string{"a": "1", worker: ""})
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return captureSeries(t, "nodekeep_capture_leading") == 1
 	}, harness.Settles, 20*time.Millisecond)
 	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(harness.Namespace)
@@ -124,7 +124,7 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	nodekeep.DeleteNode(t, known)
 	nodekeep.WaitRestored(t, nodekeep.Register(t, known).Name, map[string]string{"a": "2", worker: ""})
 
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return captureSeries(t, "nodekeep_capture_failures_total") > failed
 	}, harness.Settles, 20*time.Millisecond, "it must be seen that something is wrong")
 	_, recorded := nodekeep.Record(t, fresh)
@@ -178,7 +178,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing
 	assert.InDelta(t, len(names), counted(vanished), 0)
 	assert.Positive(t, counted(failures))
 	started = time.Now()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		name := "born-" + time.Now().Format("150405.000")
 		node := nodekeep.Register(t, name)
 		nodekeep.DeleteNode(t, name)
@@ -235,7 +235,7 @@ func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *test
 		require.NoError(t, err)
 	}
 	patch(many)
-	assert.Eventually(t, func() bool { return captureSeries(t, "nodekeep_capture_failures_total") > failures }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { return captureSeries(t, "nodekeep_capture_failures_total") > failures }, harness.Settles, 20*time.Millisecond)
 	assert.Eventually(t, func() bool { return strings.Contains(said(), "let the policy keep fewer labels") }, harness.Settles, 20*time.Millisecond)
 	assert.Contains(t, said(), huge)
 	assert.Equal(t, map[string]string{"lane": "before"}, nodekeep.MustRecord(t, huge).Items())

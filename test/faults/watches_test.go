@@ -257,7 +257,7 @@ func TestCaptureReplacesWatchesThatAreHeldOpenAndBringNothing(t *testing.T) {
 	passes.Store(true)
 	started := time.Now()
 	nodekeep.Label(t, name, map[string]string{"dedicated": "gpu"})
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		record, ok := nodekeep.Record(t, name)
 		return ok && record.Newest().UID == node.UID && record.Items()["dedicated"] == "gpu"
 	}, 4*time.Minute, 20*time.Millisecond, "capture must give up watches that bring nothing")
@@ -303,7 +303,7 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	}
 	early := time.Now()
 	assert.False(t, harness.Gated(nodekeep.Register(t, name)), "it cannot know yet that it is behind: this is the window")
-	assert.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return harness.HasAll(labelsOfPeople(nodekeep.Node(t, name)), now) && len(labelsOfPeople(nodekeep.Node(t, name))) == len(now)
 	}, harness.Settles, 5*time.Millisecond, "capture corrects what was stale")
 	window := time.Since(early)
@@ -343,7 +343,7 @@ func TestAWebhookWhoseWatchesAreAcceptedAndBringNothingLeavesTheGate(t *testing.
 	var begun, accepted atomic.Bool
 	p.Break(proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { begun.Store(true) }))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
-	require.Eventually(t, func() bool { return begun.Load() && answersWithGate(t, name, false) }, harness.Settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return begun.Load() && answersWithGate(t, name, false) }, harness.Settles, 50*time.Millisecond)
 	time.Sleep(2 * resumable)
 	p.Break(proxy.All(
 		proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { accepted.Store(true) }),
@@ -351,12 +351,12 @@ func TestAWebhookWhoseWatchesAreAcceptedAndBringNothingLeavesTheGate(t *testing.
 	p.CutConnections()
 	require.Eventually(t, accepted.Load, harness.Settles, 20*time.Millisecond)
 	started := time.Now()
-	require.Eventually(t, func() bool { return answersWithGate(t, name, false) }, harness.Settles, 20*time.Millisecond, "its records are believed for a while")
-	require.Eventually(t, func() bool { return answersWithGate(t, name, true) }, 4*time.Minute, 20*time.Millisecond, "the webhook must notice that nothing arrives")
+	harness.Eventually(t, func() bool { return answersWithGate(t, name, false) }, harness.Settles, 20*time.Millisecond, "its records are believed for a while")
+	harness.Eventually(t, func() bool { return answersWithGate(t, name, true) }, 4*time.Minute, 20*time.Millisecond, "the webhook must notice that nothing arrives")
 	noticed := time.Since(started)
 	p.Break(nil)
 	p.CutConnections()
 	started = time.Now()
-	require.Eventually(t, func() bool { return answersWithGate(t, name, false) }, 3*time.Minute, 20*time.Millisecond, "a bookmark shows that the records are current")
+	harness.Eventually(t, func() bool { return answersWithGate(t, name, false) }, 3*time.Minute, 20*time.Millisecond, "a bookmark shows that the records are current")
 	t.Logf("the webhook left the gate on %s after the last event, and lifted it again %s after watches brought something", noticed.Round(time.Second), time.Since(started).Round(time.Second))
 }

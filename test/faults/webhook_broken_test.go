@@ -122,7 +122,7 @@ func called(t testing.TB) bool {
 func untilCalled(t testing.TB, reaches bool) time.Duration {
 	t.Helper()
 	began := time.Now()
-	require.Eventually(t, func() bool { return called(t) == reaches }, harness.Settles, 10*time.Millisecond, "that the webhook is reached must become %t", reaches)
+	harness.Eventually(t, func() bool { return called(t) == reaches }, harness.Settles, 10*time.Millisecond, "that the webhook is reached must become %t", reaches)
 	return round(time.Since(began))
 }
 
@@ -175,7 +175,7 @@ func startFake(t testing.TB, certificate *tls.Certificate, connection func(net.C
 // untilReached waits until the API server calls the fake.
 func (f *fake) untilReached(t testing.TB) {
 	t.Helper()
-	require.Eventually(t, func() bool { called(t); return f.reached.Load() > 0 }, harness.Settles, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { called(t); return f.reached.Load() > 0 }, harness.Settles, 10*time.Millisecond)
 }
 
 // webhookCertificate is the one that the installed webhook serves.

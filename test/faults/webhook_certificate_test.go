@@ -178,12 +178,12 @@ func TestTheWebhookItselfCorrectsAWrongCABundleWhereItManagesItsCertificates(t *
 		mutating, validating := clientConfigs(t)
 		return bytes.Equal(mutating.CABundle, right.CABundle) && bytes.Equal(validating.CABundle, deletion.CABundle)
 	}
-	require.Eventually(t, func() bool { return !called(t) || corrected() }, harness.Settles, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { return !called(t) || corrected() }, harness.Settles, 10*time.Millisecond)
 
 	m := nodes.comeBack(t)
 
 	atOnce := corrected() // it may have looked just now
-	require.Eventually(t, corrected, 4*harness.Settles, 50*time.Millisecond)
+	harness.Eventually(t, corrected, 4*harness.Settles, 50*time.Millisecond)
 	untilCalled(t, true)
 	t.Logf("%s; whole again by itself after %s", m, round(time.Since(began)))
 	assert.True(t, m.restored == 0 || atOnce, "%s", m)
@@ -207,10 +207,10 @@ func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {
 		files.put(t, leaf)
 		want, err := tls.X509KeyPair(leaf.certificate, leaf.key)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			shown, err := handshake(viaHTTP1(r.Address), bundles[0])
-			assert.NoError(t, err, "every handshake must succeed")
-			return err == nil && bytes.Equal(shown.Raw, want.Certificate[0])
+			require.NoError(t, err, "every handshake must succeed")
+			return bytes.Equal(shown.Raw, want.Certificate[0])
 		}, harness.Settles, 20*time.Millisecond)
 		served = append(served, round(time.Since(began)))
 		// With another order of the bundle the API server makes new connections.

@@ -41,6 +41,6 @@ func (i *Installation) AgeNode(t testing.TB, name string, by time.Duration) {
 		return answer.Succeeded
 	}
 	before := i.Node(t, name).CreationTimestamp
-	require.Eventually(t, older, Settles, 20*time.Millisecond, "another client writes Node %s again and again", name)
-	require.Eventually(t, func() bool { return i.Node(t, name).CreationTimestamp.Before(&before) }, Settles, 20*time.Millisecond)
+	Eventually(t, older, Settles, 20*time.Millisecond, "another client writes Node %s again and again", name)
+	Eventually(t, func() bool { return i.Node(t, name).CreationTimestamp.Before(&before) }, Settles, 20*time.Millisecond)
 }

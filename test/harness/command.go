@@ -37,7 +37,7 @@ func (i *Installation) Command(t testing.TB, kubeconfig, stdin string, args ...s
 
 func (i *Installation) finish(t testing.TB, kubeconfig, dir, stdin, name string, args ...string) Answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), commandTimeout) // also where a test ends
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir, command.Stdin, command.Env = dir, strings.NewReader(stdin), i.Environment(kubeconfig)

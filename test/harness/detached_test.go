@@ -38,7 +38,7 @@ func TestDetachedClusterIsAttachedToAndStopped(t *testing.T) {
 	require.NoError(t, harness.StopDetached(dir))
 	for _, pid := range pids {
 		// The program that started it may still have to take note of its end.
-		assert.Eventually(t, func() bool { return !alive(t, pid) }, harness.Settles, 10*time.Millisecond)
+		harness.Eventually(t, func() bool { return !alive(t, pid) }, harness.Settles, 10*time.Millisecond)
 	}
 	assert.FileExists(t, c.LogPath("kube-apiserver"))
 	require.ErrorIs(t, harness.StopDetached(dir), os.ErrNotExist)

@@ -362,7 +362,7 @@ func (i *Installation) followed(t testing.TB, deaf []string, change func(context
 		return
 	}
 	for _, p := range followers {
-		require.Eventually(t, func() bool { return hasRead(logOf(t, p)[sizes[p]:], generation) }, Settles, 20*time.Millisecond,
+		Eventually(t, func() bool { return hasRead(logOf(t, p)[sizes[p]:], generation) }, Settles, 20*time.Millisecond,
 			"%s must read generation %d of the policy; its log is %s", p.Name(), generation, p.LogPath())
 	}
 }

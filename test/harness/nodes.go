@@ -135,7 +135,7 @@ func (i *Installation) Record(t testing.TB, node string) (found record.Record, o
 func (i *Installation) WaitRecorded(t testing.TB, node *corev1.Node, want map[string]string) record.Record {
 	t.Helper()
 	var record record.Record
-	require.Eventually(t, func() bool {
+	Eventually(t, func() bool {
 		var ok bool
 		record, ok = i.Record(t, node.Name)
 		return ok && record.Newest().UID == node.UID && maps.Equal(record.Items(), want)
@@ -147,7 +147,7 @@ func (i *Installation) WaitRecorded(t testing.TB, node *corev1.Node, want map[st
 func (i *Installation) WaitRestored(t testing.TB, name string, want map[string]string) *corev1.Node {
 	t.Helper()
 	var node *corev1.Node
-	require.Eventually(t, func() bool {
+	Eventually(t, func() bool {
 		node = i.Node(t, name)
 		return HasAll(node.Labels, want) && !Gated(node)
 	}, Settles, 20*time.Millisecond, "node %s must come to carry %v without the gate", name, want)
@@ -190,7 +190,7 @@ func (i *Installation) GatedNodes(t testing.TB) (gated []string) {
 // WaitGating waits until the API server gates a new Node, or does not, in a dry run. It works when the test's own context has ended.
 func (i *Installation) WaitGating(t testing.TB, gating bool) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	Eventually(t, func() bool {
 		node, err := i.Kubelet(t, "gating-probe").CoreV1().Nodes().Create(context.WithoutCancel(t.Context()), Registration("gating-probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && Gated(node) == gating
 	}, Settles, 50*time.Millisecond, "gating must come to be %t", gating)

@@ -33,7 +33,7 @@ func (i *Installation) RecordMap(t testing.TB, node string) *corev1.ConfigMap {
 func (i *Installation) WaitRecordedAtLeast(t testing.TB, node *corev1.Node, want map[string]string) {
 	t.Helper()
 	var last record.Record
-	require.Eventually(t, func() bool {
+	Eventually(t, func() bool {
 		var ok bool
 		last, ok = i.Record(t, node.Name)
 		return ok && last.Newest().UID == node.UID && HasAll(last.Items(), want)
@@ -44,7 +44,7 @@ func (i *Installation) WaitRecordedAtLeast(t testing.TB, node *corev1.Node, want
 func (i *Installation) WaitDeletionRecorded(t testing.TB, node string) record.Record {
 	t.Helper()
 	var found record.Record
-	require.Eventually(t, func() bool {
+	Eventually(t, func() bool {
 		var ok bool
 		found, ok = i.Record(t, node)
 		return ok && !found.DeletedAt.IsZero()
@@ -55,7 +55,7 @@ func (i *Installation) WaitDeletionRecorded(t testing.TB, node string) record.Re
 // WaitNoRecord waits until there is no record of a Node.
 func (i *Installation) WaitNoRecord(t testing.TB, node string) {
 	t.Helper()
-	require.Eventually(t, func() bool { _, ok := i.Record(t, node); return !ok }, Settles, 20*time.Millisecond, "the record of %s must be collected", node)
+	Eventually(t, func() bool { _, ok := i.Record(t, node); return !ok }, Settles, 20*time.Millisecond, "the record of %s must be collected", node)
 }
 
 // AgeRecord puts into the record of a Node that the Node was deleted so long ago.

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 func (i *Installation) WaitRight(t testing.TB, user string, groups []string, what authorizationv1.ResourceAttributes, allowed bool) {
 	t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &what}}
+	ctx := context.WithoutCancel(t.Context()) // also where a test ends
 	require.Eventually(t, func() bool {
-		answer, err := i.Admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-		require.NoError(t, err)
-		return answer.Status.Allowed == allowed
+		answer, err := i.Admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err == nil && answer.Status.Allowed == allowed
 	}, Settles, 20*time.Millisecond, "%s may %s %s: it must come to be %t", user, what.Verb, what.Resource, allowed)
 }

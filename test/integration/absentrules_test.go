@@ -51,7 +51,7 @@ func comesToShow(t *testing.T, name string, want map[string]string) *corev1.Node
 	t.Helper()
 	var node *corev1.Node
 	var got map[string]string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		got = record.Join(node.Labels, node.Spec.Taints)
 		maps.DeleteFunc(got, func(key, _ string) bool { return key != excluded && key != controlPlane && key != "rack" })

@@ -108,7 +108,7 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			nodekeep.DeleteNode(t, name)
 			nodekeep.WithoutWebhook(t, func() {
 				nodekeep.Register(t, name)
-				require.Eventually(t, func() bool {
+				harness.Eventually(t, func() bool {
 					node := nodekeep.Node(t, name)
 					return node.Annotations[host] == "metal3/host-7" && !harness.Gated(node)
 				}, settles, 20*time.Millisecond)
@@ -144,7 +144,7 @@ func TestAnnotationsFollowThePolicy(t *testing.T) {
 		nodekeep.DeleteNode(t, name)
 		assert.Equal(t, map[string]string{"metal3.io/BareMetalHost": "h"}, annotationsOf(nodekeep.Register(t, name).Annotations), "but it is not restored")
 		withPolicy(t, wide, func() {
-			require.Eventually(t, func() bool { return nodekeep.Node(t, name).Annotations[key] == "ops" }, settles, 20*time.Millisecond)
+			harness.Eventually(t, func() bool { return nodekeep.Node(t, name).Annotations[key] == "ops" }, settles, 20*time.Millisecond)
 		})
 	})
 }

@@ -43,7 +43,7 @@ func TestALabelRemovedFromALiveNodeStaysRemoved(t *testing.T) {
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"keep": "1"})
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
-	require.Eventually(t, func() bool { // in the CREATE, unless the webhook has not received the record's last state yet
+	harness.Eventually(t, func() bool { // in the CREATE, unless the webhook has not received the record's last state yet
 		labels := nodekeep.Node(t, name).Labels
 		_, there := labels["drop"]
 		return labels["keep"] == "1" && !there
@@ -100,7 +100,7 @@ func withoutDeletionHook(t *testing.T, do func()) {
 		require.NoError(t, err)
 	}
 	inForce := func(want bool) {
-		require.Eventually(t, func() bool { return hookIsCalled(t) == want }, settles, 50*time.Millisecond, "the API server must take the change over")
+		harness.Eventually(t, func() bool { return hookIsCalled(t) == want }, settles, 50*time.Millisecond, "the API server must take the change over")
 	}
 	operations("CONNECT")
 	inForce(false)

@@ -65,7 +65,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 
 	out := emergency(t, own, "--yes")
 	for _, line := range []string{"Role nodekeep-emergency: created", "RoleBinding nodekeep-emergency: created", "new Nodes are no longer gated", "node gated: gate lifted", "node unverified: verification taint removed",
-		"closed by nodekeep before: 2 (gated, unverified). None of them is closed by nodekeep now\nkept from all or some Pods by something else: 2 (gated: taint node.kubernetes.io/not-ready:NoSchedule, unverified: taint tenant=blue:NoExecute, taint node.kubernetes.io/not-ready:NoSchedule)\nthe emergency is declared", "To end it: nodekeep emergency --end"} {
+		"closed by nodekeep before: 2 (gated, unverified). None of them is closed by nodekeep now\nkept from all or some Pods by something else: 2 (gated: taint node.kubernetes.io/not-ready:NoSchedule, unverified: taint tenant=blue:NoExecute, taint node.kubernetes.io/not-ready:NoSchedule)\nthe emergency is declared: the API server gates no new Node until it is ended\nto end it: nodekeep emergency --end\n"} {
 		assert.Contains(t, out, line)
 	}
 	assert.Empty(t, own.GatedNodes(t))
@@ -91,7 +91,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		own.RegisterNode(t, tainted("by-its-kubelet", gateTaint, unverified))
 		opens := func(name string) {
 			t.Helper()
-			require.Eventually(t, func() bool { return len(harness.TaintsOf(own.Node(t, name))) == 0 }, settles, 50*time.Millisecond, name)
+			harness.Eventually(t, func() bool { return len(harness.TaintsOf(own.Node(t, name))) == 0 }, settles, 50*time.Millisecond, name)
 		}
 		opens("by-its-kubelet")
 		assert.NotContains(t, own.Node(t, "by-its-kubelet").Labels, "nodekeep.dev/verified")
@@ -108,7 +108,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		assert.Contains(t, said.ErrOut, "the API server does not call the webhook for new Nodes")
 		doctor := own.Command(t, "", "", "doctor")
 		assert.Contains(t, doctor.Out, "warning (emergency): rolebinding/nodekeep-emergency: an emergency was declared")
-		assert.Contains(t, doctor.Out, "no Node is gated in an emergency")
+		assert.Contains(t, doctor.Out, "a dry-run creation of a Node returns without the gate; see emergency")
 		denied := own.Command(t, "", "", "verify", "run", "later", "--yes")
 		assert.Equal(t, 3, denied.Code)
 		assert.Contains(t, denied.ErrOut, "during an emergency no Node is verified")
@@ -116,23 +116,22 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		// A client that deletes half of it ends it, for the API server and for the processes.
 		own.MustKubectl(t, "-n", harness.Namespace, "delete", "role", emergencyName)
 		own.WaitGating(t, true)
-		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
 		emergency(t, own, "--yes")
 		own.WaitGating(t, false)
-		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 1 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 1 }, settles, 50*time.Millisecond)
 
 		end := emergency(t, own, "--end", "--dry-run")
 		assert.Regexp(t, `Open and not verified: +4 \(by-its-kubelet, gated, later, unverified\): they stay open. To check them: nodekeep verify run --all`, end)
 		end = emergency(t, own, "--end", "--yes")
-		assert.Contains(t, end, "the emergency is ended: nodekeep acts on new Nodes again, and verifies them as the policy says")
-		assert.Contains(t, end, "open and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep verify run --all")
+		assert.Contains(t, end, "the emergency is ended: nodekeep acts on new Nodes again\nopen and not verified: 4 (by-its-kubelet, gated, later, unverified): they stay open. To check them: nodekeep verify run --all")
 		own.WaitGating(t, true)
-		require.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return harness.Series(t, own.MetricsURL("verify"), "nodekeep_policy_emergency") == 0 }, settles, 50*time.Millisecond)
 		for _, name := range []string{"gated", "later", "by-its-kubelet"} {
 			assert.Empty(t, harness.TaintsOf(own.Node(t, name)), name)
 		}
 		own.Register(t, "afterwards")
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			return harness.Carries(own.Node(t, "afterwards"), unverified)
 		}, settles, 50*time.Millisecond, "it waits for its checks")
 	})
@@ -147,7 +146,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 func TestARightToEverythingIsNoEmergency(t *testing.T) {
 	own := brokenInstallation(t)
 	own.MustKubectl(t, "create", "clusterrolebinding", "everything", "--clusterrole=cluster-admin", "--group=system:serviceaccounts")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return strings.Contains(emergency(t, own, "--dry-run"), "cannot see an emergency")
 	}, settles, 100*time.Millisecond)
 	time.Sleep(2 * time.Second)
@@ -156,11 +155,15 @@ func TestARightToEverythingIsNoEmergency(t *testing.T) {
 	out := emergency(t, own, "--yes")
 	assert.Contains(t, out, "ServiceAccount nodekeep-capture may do everything")
 	assert.Contains(t, out, "MutatingAdmissionPolicyBinding nodekeep-gate: deleted")
+	assert.Contains(t, out, "the emergency is declared, and the API server gates no new Node now\nnot there: MutatingAdmissionPolicyBinding nodekeep-gate, ")
 	assert.Empty(t, own.GatedNodes(t))
 	own.WaitGating(t, false)
 	end := emergency(t, own, "--end", "--dry-run")
 	assert.Contains(t, end, "MutatingAdmissionPolicyBinding nodekeep-gate")
-	emergency(t, own, "--end", "--yes")
+	ended := own.Command(t, "", "", "emergency", "--settle", "1s", "--end", "--yes")
+	assert.Equal(t, 1, ended.Code, ended.ErrOut)
+	assert.Contains(t, ended.Out, "the emergency is ended\nnot there: MutatingAdmissionPolicyBinding nodekeep-gate, ")
+	assert.Contains(t, ended.ErrOut, "it is not proved that nodekeep acts on new Nodes again")
 	require.NoError(t, own.Reapply(t.Context()))
 	own.WaitGating(t, true)
 	_, err := own.Admin.RbacV1().Roles(harness.Namespace).Get(t.Context(), emergencyName, metav1.GetOptions{})

@@ -94,7 +94,7 @@ func withAVX512(kernel string) map[string]any {
 // hasOfFeatures waits until a Node has exactly these of the labels that the rules set.
 func hasOfFeatures(t *testing.T, name string, want map[string]string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		labels := nodekeep.Node(t, name).Labels
 		for _, key := range []string{"cpu.vector", "gpu.vendor", "pod.resize", "features-test"} {
 			if labels[key] != want[key] {
@@ -109,7 +109,7 @@ func hasOfFeatures(t *testing.T, name string, want map[string]string) {
 func declares(t *testing.T, name string, features ...string) (kept bool) {
 	t.Helper()
 	nodes := nodekeep.Kubelet(t, name).CoreV1().Nodes()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		node.Status.DeclaredFeatures = features
@@ -153,7 +153,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 			t.Log("this API server drops status.declaredFeatures, so declared features are not tested")
 		}
 		hasOfFeatures(t, name, labels{"features-test": "true"})
-		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, settles, 50*time.Millisecond)
 
 		require.NoError(t, nodekeep.ApplyNodeFeatures(t.Context()))
 		uninstall := func() {
@@ -161,7 +161,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 			require.NoError(t, err, out)
 		}
 		t.Cleanup(uninstall)
-		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 0 }, 5*settles, 50*time.Millisecond, "without a restart")
+		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 0 }, 5*settles, 50*time.Millisecond, "without a restart")
 		hasOfFeatures(t, name, labels{"features-test": "true"}) // NFD has not said what it found
 		discovers(t, name, withAVX512("5"))
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "none", "gpu.vendor": "nvidia"})
@@ -193,7 +193,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 
 		// NFD's kind is deleted, and with it all objects: what they said is not known, and labels stay.
 		uninstall()
-		require.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, 5*settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, 5*settles, 50*time.Millisecond)
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 	})
 	nodekeep.DeleteNode(t, declaring)

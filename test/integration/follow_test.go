@@ -82,7 +82,7 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 				hostile := registerAs(t, after, side) // a kubelet's identity: it only claims to be that machine
 				assert.Equal(t, "fast", hostile.Labels["disk"])
 				nodekeep.WaitEvent(t, after, "MachineFollowed")
-				require.Eventually(t, func() bool { return nodekeep.RecordMap(t, after).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
+				harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, after).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
 				nodekeep.WithoutCapture(t, func() {})
 				nodekeep.Label(t, after, map[string]any{"seen": "1"})
 				recordComes(t, after, func(r record.Record) bool { return r.Items()["seen"] == "1" })

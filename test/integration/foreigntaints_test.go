@@ -37,7 +37,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		assert.NotContains(t, node.Annotations, policy.TaintsAnnotation, "%s: it is not nodekeep's", name)
 	}
 	reported := func(name string, times int) {
-		require.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, 3*settles, 20*time.Millisecond, name)
+		harness.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, 3*settles, 20*time.Millisecond, name)
 	}
 	untouched := func() {
 		before := map[string]*corev1.Node{}

@@ -189,7 +189,7 @@ func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 	client := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	_, err := client.Patch(t.Context(), store.Name(name), types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		cm, err := client.Get(t.Context(), store.Name(name), metav1.GetOptions{})
 		require.NoError(t, err)
 		return cm.Labels[store.RecordLabel] == "true"

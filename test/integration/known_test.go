@@ -42,7 +42,7 @@ func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	for _, name := range names {
 		node := nodekeep.WaitRestored(t, name, labels)
 		uids[node.UID] = true
-		require.Eventually(t, func() bool { return slices.Equal(ruleTaintsOf(t, name), want) }, settles, 10*time.Millisecond)
+		harness.Eventually(t, func() bool { return slices.Equal(ruleTaintsOf(t, name), want) }, settles, 10*time.Millisecond)
 		assert.Equal(t, want, harness.TaintsOf(node))
 		nodekeep.WaitRecorded(t, node, labels)
 	}
@@ -90,7 +90,7 @@ func bareControl(t *testing.T, names []string, right func(*corev1.Node) bool) (b
 				nodekeep.Register(t, name)
 			}
 			for _, name := range names {
-				require.Eventually(t, func() bool { return right(nodekeep.Node(t, name)) }, settles, 10*time.Millisecond)
+				harness.Eventually(t, func() bool { return right(nodekeep.Node(t, name)) }, settles, 10*time.Millisecond)
 			}
 			seen.Stop()
 			for _, name := range names {

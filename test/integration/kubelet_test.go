@@ -78,7 +78,7 @@ func captureHasSeenAll(t testing.TB) {
 // recordComes waits until the record of a Node is as it should be.
 func recordComes(t testing.TB, node string, is func(record.Record) bool) (found record.Record) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		found, _ = nodekeep.Record(t, node)
 		return is(found)
 	}, settles, 20*time.Millisecond, "the record of node %s must come to be as wanted; last seen %+v", node, &found)

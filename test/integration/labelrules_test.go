@@ -55,7 +55,7 @@ func longReady() metav1.Time { return metav1.NewTime(time.Now().Add(-time.Hour))
 func reports(t *testing.T, name, gpus string, ready metav1.Time) {
 	t.Helper()
 	kubelet := nodekeep.Kubelet(t, name)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node, err := kubelet.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
@@ -79,7 +79,7 @@ func becomes(t *testing.T, name string, want map[string]string) *corev1.Node {
 	t.Helper()
 	var node *corev1.Node
 	var got map[string]string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		got = ruled(node)
 		return maps.Equal(got, want) && !harness.Gated(node)

@@ -115,7 +115,7 @@ func TestAGitOpsToolHoldsItsLabelsOnANodeThatHasRegisteredAgain(t *testing.T) {
 // handedOver waits until nodekeep owns no label of a Node: without a gate, that is a PATCH after the one that restores them.
 func handedOver(t *testing.T, name string) (node *corev1.Node) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		return !slices.ContainsFunc(node.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 			return entry.Manager == observe.FieldManager && strings.Contains(entry.FieldsV1.GetRawString(), `"f:labels"`)

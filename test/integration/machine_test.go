@@ -38,7 +38,7 @@ func registrationAs(name, machine string) *corev1.Node {
 // waitQuarantines waits until the webhook knows that the record is another machine's. Its watch brings the record moments later than a test reads it.
 func waitQuarantines(t *testing.T, name, machine string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registrationAs(name, machine), dry)
 		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
@@ -63,7 +63,7 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testin
 				back := registerAs(t, c.name, "another")
 				assert.NotContains(t, back.Labels, "dedicated", "nothing is restored")
 				assert.True(t, policy.DefaultGate.On(back.Spec.Taints), "the gate stays")
-				require.Eventually(t, func() bool { return nodekeep.RecordMap(t, c.name).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
+				harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, c.name).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
 				setAside, err := store.Decode([]byte(nodekeep.RecordMap(t, c.name).Data[store.QuarantinedKey]), c.name)
 				require.NoError(t, err)
 				assert.Equal(t, old, setAside.Items(), "the old side is untouched")
@@ -150,7 +150,7 @@ func TestAPolicyThatRestoresAgainEndsAQuarantine(t *testing.T) {
 	})
 	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "ci", worker: "", "new": "1"})
 	nodekeep.WaitEvent(t, name, "QuarantineEnded")
-	require.Eventually(t, func() bool { return nodekeep.RecordMap(t, name).Data[store.QuarantinedKey] == "" }, settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, name).Data[store.QuarantinedKey] == "" }, settles, 20*time.Millisecond)
 }
 
 const forgetPolicy = "machine: {onMismatch: forget, follow: true}"

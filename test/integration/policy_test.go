@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
@@ -19,7 +19,7 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 	nodekeep.SetPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {ignore: [b], protected: never}\n")
 	defer nodekeep.SetPolicy(t, shipped)
 	edit, kept := "1", "2"
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		edit += "1"
 		nodekeep.Label(t, name, map[string]any{"a": edit, "b": edit})
 		record := remembersLabel(t, name, "a", edit)
@@ -48,6 +48,6 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 // remembersLabel waits until the record of a Node holds a label.
 func remembersLabel(t *testing.T, name, key, value string) (found record.Record) {
 	t.Helper()
-	require.Eventually(t, func() bool { found, _ = nodekeep.Record(t, name); return found.Items()[key] == value }, settles, 10*time.Millisecond)
+	harness.Eventually(t, func() bool { found, _ = nodekeep.Record(t, name); return found.Items()[key] == value }, settles, 10*time.Millisecond)
 	return found
 }

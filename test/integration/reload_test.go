@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -15,7 +14,7 @@ import (
 func policyGood(t *testing.T, good float64) {
 	t.Helper()
 	for _, process := range []string{"webhook", "capture"} {
-		require.Eventually(t, func() bool { return metric(t, process, "nodekeep_policy_good") == good }, settles, 50*time.Millisecond, process)
+		harness.Eventually(t, func() bool { return metric(t, process, "nodekeep_policy_good") == good }, settles, 50*time.Millisecond, process)
 	}
 }
 

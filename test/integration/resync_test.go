@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // The Nodes that all tests before have left, in every state that rules and registrations bring about, are among those that resyncs leave alone.
@@ -23,7 +24,7 @@ func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 
 	nodes, records := nodeVersions(t), recordVersions(t)
 	changed := time.Now()
-	require.Eventually(t, func() bool { // everything has come to rest: no item is paused, and no record waits for its second
+	harness.Eventually(t, func() bool { // everything has come to rest: no item is paused, and no record waits for its second
 		nodesBefore, recordsBefore := nodes, records
 		if nodes, records = nodeVersions(t), recordVersions(t); !maps.Equal(nodes, nodesBefore) || !maps.Equal(records, recordsBefore) {
 			changed = time.Now()

@@ -65,7 +65,7 @@ func countIn(t *testing.T, line, key string) int {
 func severalSweeps(t *testing.T) {
 	t.Helper()
 	before := len(sweeps(t))
-	require.Eventually(t, func() bool { return len(sweeps(t)) >= before+2 }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return len(sweeps(t)) >= before+2 }, settles, 50*time.Millisecond)
 }
 
 func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing.T) {

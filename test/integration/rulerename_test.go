@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -29,7 +28,7 @@ taints:
 	}
 	follows := func(rule string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			return strings.Contains(nodekeep.Node(t, name).Annotations[policy.LabelsAnnotation], `"rule":"`+rule+`"`)
 		}, settles, 20*time.Millisecond, "the list must come to name rule %s", rule)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -75,7 +74,7 @@ func taintsFollowTheLabelsOfOneHundredNodes(t *testing.T) {
 		})
 	}
 	for _, name := range names {
-		require.Eventually(t, func() bool { return len(ruleTaintsOf(t, name)) == 0 }, settles, 10*time.Millisecond)
+		harness.Eventually(t, func() bool { return len(ruleTaintsOf(t, name)) == 0 }, settles, 10*time.Millisecond)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestAListOfTaintsThatWasReadBehindTheGateRemovesNothingThatCameSince(t *tes
 
 	shows := func(want map[string]string, taints ...string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			return slices.Equal(taints, harness.TaintsOf(nodekeep.Node(t, name)))
 		}, time.Minute, 20*time.Millisecond, "taints %v", taints)
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)

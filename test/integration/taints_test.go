@@ -27,7 +27,7 @@ func comesToCarry(t testing.TB, name string, texts ...string) *corev1.Node {
 	slices.Sort(texts)
 	var node *corev1.Node
 	var last []string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		last = harness.TaintsOf(node)
 		return slices.Equal(last, texts)
@@ -80,7 +80,7 @@ func nextEvent(t testing.TB, namespace, object, reason string) (wait func()) {
 	before := eventsOf(t, namespace, object, reason)
 	return func() {
 		t.Helper()
-		require.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > before }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
+		harness.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > before }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
 	}
 }
 

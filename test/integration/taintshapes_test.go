@@ -173,7 +173,7 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 		for name, r := range all {
 			node := nodekeep.WaitRestored(t, name, r.labelsInTheEnd())
 			if !maps.Equal(customTaints(node), r.wanted()) {
-				require.Eventually(t, func() bool { node = nodekeep.Node(t, name); return maps.Equal(customTaints(node), r.wanted()) }, settles, 20*time.Millisecond,
+				harness.Eventually(t, func() bool { node = nodekeep.Node(t, name); return maps.Equal(customTaints(node), r.wanted()) }, settles, 20*time.Millisecond,
 					"%s with %v and record %s: %v in place of %v", name, r.node.Spec.Taints, r.record(t), node.Spec.Taints, r.wanted())
 			}
 		}

@@ -51,7 +51,7 @@ func uninstall(t *testing.T, own *harness.Installation, args ...string) string {
 func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installation) {
 	client := own.Admin.CoreV1()
 	kubelets := registerAllTheWhile(t, own)
-	require.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
 	maintained := own.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
 	stopChanging := changeAllTheWhile(t, own, "maintained")
 	for _, name := range []string{"node.left-1", store.AcceptedName, capture.InventoryName} {

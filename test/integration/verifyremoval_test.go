@@ -1,9 +1,6 @@
 package integration
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,31 +13,17 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/test/harness"
 	verification "nodekeep.dev/nodekeep/verify"
 )
 
-// grantRemovals installs what the chart adds where profiles use every kind of removal.
-func grantRemovals(t *testing.T) {
-	t.Helper()
-	var objects []string
-	for document := range strings.SplitSeq(manifests.Complete, "\n---\n") {
-		if strings.Contains(document, "\n  name: nodekeep-verify-removal\n") {
-			objects = append(objects, document)
-		}
-	}
-	require.Len(t, objects, 4, "a ClusterRole, a policy, and their bindings")
-	file := filepath.Join(t.TempDir(), "removal.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(strings.Join(objects, "\n---\n")), 0o600))
-	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", file)
-}
-
 // RBAC lets the controller delete any Node where a profile has onFailure. The policy nodekeep-verify-removal says which.
 func TestTheVerifiersAccountRemovesNoNodeThatWasOpen(t *testing.T) {
 	require.NoError(t, nodekeep.ApplyCRDs(t.Context(), harness.KarpenterCRDs, harness.ClusterAPICRDs))
-	grantRemovals(t)
-	asVerifier(t, func(client *kubernetes.Clientset) { removesNoNodeThatWasOpen(t, client) })
+	asVerifier(t, func(client *kubernetes.Clientset) {
+		require.NoError(t, nodekeep.GrantRemoval(t.Context(), verification.RemovalKinds()...))
+		removesNoNodeThatWasOpen(t, client)
+	})
 }
 
 func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {

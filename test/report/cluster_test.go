@@ -80,12 +80,12 @@ func populate(t testing.TB) (policyFile string) {
 	nodekeep.MustKubectl(t, "label", "nodes", "--overwrite", "-l", "rack=r3", tier+"=gpu")
 	// What a kubelet sets is not recorded. What an operator sets makes a record, and a change of it a history.
 	nodekeep.MustKubectl(t, "label", "nodes", "-l", "rack=r4", "example.com/pool=old")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		r, recorded := nodekeep.Record(t, "worker-00004")
 		return recorded && r.Items()["example.com/pool"] == "old"
 	}, harness.Settles, 100*time.Millisecond)
 	nodekeep.MustKubectl(t, "label", "nodes", "--overwrite", "-l", "rack=r4", "example.com/pool=new")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return strings.Contains(nodekeep.Command(t, "", "", "report", "summary", "-o", "json").Out, "kubectl-label")
 	}, harness.Settles, time.Second, "capture records what an operator has changed")
 	selecting := corev1.PodTemplateSpec{

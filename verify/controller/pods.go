@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,16 +26,10 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 }
 
-// podOf is a Pod as memory holds it. Only fields that no kubelet can write decide whether it looks like a worker Pod. A kubelet can create mirror Pods,
-// which have no ServiceAccount. It can also change annotations and the status of the Pods on its Node. What looks like a worker Pod counts only if this
-// process created it ([verify.Observed.Worker]); else it is deleted.
+// podOf is a Pod as memory holds it. What looks like a worker Pod counts only if this process created it ([verify.Observed.Own]); else it is deleted.
 func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
-	owner := slices.ContainsFunc(object.OwnerReferences, verify.IsNode)
-	_, mirror := object.Annotations[corev1.MirrorPodAnnotationKey]
-	// A Pod that is still there although its deletion was forced, as with a finalizer, must keep no Node waiting.
-	forced := object.DeletionTimestamp != nil && object.DeletionGracePeriodSeconds != nil && *object.DeletionGracePeriodSeconds == 0
-	if !owner || mirror || forced || object.Spec.ServiceAccountName != verify.Account {
+	if !verify.LooksOwn(object) {
 		return p
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -38,7 +39,7 @@ func (r *Remover) Remove(ctx context.Context, target Target) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
-	case apierrors.IsConflict(err), apierrors.IsInvalid(err) && target.Kind == verify.RemoveMachine: // the uid of a patch is validated as a field
+	case store.SaysChanged(err):
 		err = ErrChanged
 	}
 	return fmt.Errorf("remove node %q by %s: %w", target.Node, target, err)

@@ -61,6 +61,36 @@ is no emergency.
 {{ $may }}.check('continue').allowed()
 {{- end }}
 
+{{/*
+"true" where an emergency is declared, as the commands see it: the RoleBinding gives the Role to capture's account, and the Role has the first right, without
+the second one. Without a cluster to ask (helm template) there is none.
+*/}}
+{{- define "nodekeep.emergency" -}}
+{{- $name := "nodekeep-emergency" -}}
+{{- $rbac := "rbac.authorization.k8s.io/v1" -}}
+{{- $binding := lookup $rbac "RoleBinding" .Release.Namespace $name -}}
+{{- $role := lookup $rbac "Role" .Release.Namespace $name -}}
+{{- $bound := false -}}
+{{- if and (eq (dig "roleRef" "kind" "" $binding) "Role") (eq (dig "roleRef" "name" "" $binding) $name) -}}
+{{- range $binding.subjects -}}
+{{- if and (eq .kind "ServiceAccount") (eq .name "nodekeep-capture") (eq (dig "namespace" "" .) $.Release.Namespace) -}}
+{{- $bound = true -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $verbs := list -}}
+{{- range $role.rules -}}
+{{- $groups := dig "apiGroups" list . -}}
+{{- $resources := dig "resources" list . -}}
+{{- if and (or (has "nodekeep.dev" $groups) (has "*" $groups)) (or (has "closing" $resources) (has "*" $resources)) (not (dig "resourceNames" list .)) -}}
+{{- $verbs = concat $verbs .verbs -}}
+{{- end -}}
+{{- end -}}
+{{- if and $bound (has "stop" $verbs) (not (has "continue" $verbs)) (not (has "*" $verbs)) -}}
+true
+{{- end -}}
+{{- end }}
+
 {{/* Rules of a Role: to follow whether an emergency is declared. */}}
 {{- define "nodekeep.seesEmergency" }}
 - apiGroups: [rbac.authorization.k8s.io] # whether an emergency is declared

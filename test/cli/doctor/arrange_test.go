@@ -102,7 +102,7 @@ func register(t *testing.T, name string) {
 // received waits until the webhook knows that a record cannot be read: a registration returns with its stamp, and with the gate.
 func received(t *testing.T, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node, err := create(t, name, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			return false

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // auditPolicy notes every CREATE of a Node, with what was sent and what was stored.
@@ -84,7 +86,7 @@ func (l auditLog) of(t *testing.T, node string) (list []registration) {
 func (l auditLog) next(t *testing.T, node string, after int) registration {
 	t.Helper()
 	var list []registration
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		list = l.of(t, node)
 		return len(list) > after
 	}, startTimeout, 20*time.Millisecond, "the kubelet of %s must register", node)

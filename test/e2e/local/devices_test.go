@@ -15,6 +15,7 @@ import (
 
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 const (
@@ -53,7 +54,7 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 	require.Empty(t, ofRules(c.Node(t, gpuNode)), "no plugin has registered, and one may still do so")
 	k.startDevices(t, string(gpus), 2)
 	c.hasOfRules(t, gpuLabels)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		found, ok := c.Record(t, gpuNode)
 		return ok && found.Derived["gpu.count"].Value == "2"
 	}, settles, 50*time.Millisecond)
@@ -102,7 +103,7 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 	k.losesNode(t)
 	k.registersAgain(t)
 	c.reports(t, 0)
-	require.Eventually(t, func() bool { return !maps.Equal(gpuLabels, ofRules(c.Node(t, gpuNode))) }, 2*classify.PluginGrace+settles, 100*time.Millisecond)
+	harness.Eventually(t, func() bool { return !maps.Equal(gpuLabels, ofRules(c.Node(t, gpuNode))) }, 2*classify.PluginGrace+settles, 100*time.Millisecond)
 	stayed := time.Since(readyFrom(c.Node(t, gpuNode)))
 	assert.GreaterOrEqual(t, stayed, 2*classify.PluginGrace)
 	t.Logf("the labels were removed %s after the Node became ready", stayed.Round(time.Second))

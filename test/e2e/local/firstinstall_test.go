@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // README's words on the clusters of a first try: `helm install --wait` ends only when every replica is ready. The Nodes of this machine share
@@ -46,9 +47,9 @@ func TestAFirstInstallIsReadyOnAnyCluster(t *testing.T) {
 			}
 			assert.Equal(t, map[string]int{"webhook": 3, "capture": 2}, ready)
 			for _, name := range names {
-				require.Eventually(t, func() bool { return !policy.DefaultGate.On(c.Node(t, name).Spec.Taints) }, settles, 20*time.Millisecond, "the gate of %s must be lifted", name)
+				harness.Eventually(t, func() bool { return !policy.DefaultGate.On(c.Node(t, name).Spec.Taints) }, settles, 20*time.Millisecond, "the gate of %s must be lifted", name)
 			}
-			require.Eventually(t, func() bool { return strings.Contains(scrape(t), "\nnodekeep_capture_leading 1\n") }, settles, 100*time.Millisecond,
+			harness.Eventually(t, func() bool { return strings.Contains(scrape(t), "\nnodekeep_capture_leading 1\n") }, settles, 100*time.Millisecond,
 				"the replica that leads must serve the metrics of the host")
 		})
 	}

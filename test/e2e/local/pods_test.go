@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // createPod creates a Pod of a test, which runs nodekeep with these arguments once.
@@ -34,7 +36,7 @@ func (c *cluster) pod(t *testing.T, name string) *corev1.Pod {
 // untilPod waits until a Pod of a test is what it should be, and returns it as it is then.
 func (c *cluster) untilPod(t *testing.T, name string, holds func(corev1.PodStatus) bool) (pod *corev1.Pod) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		pod = c.pod(t, name)
 		return holds(pod.Status)
 	}, settles, 20*time.Millisecond, "pod %s must end", name)

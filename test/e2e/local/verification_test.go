@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -225,7 +226,7 @@ func (c *cluster) runsVerifiers(t *testing.T, replicas int) {
 	deployments := c.Admin.AppsV1().Deployments(namespace)
 	_, err := deployments.Patch(t.Context(), "nodekeep-verify", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		now, err := deployments.Get(t.Context(), "nodekeep-verify", metav1.GetOptions{})
 		require.NoError(t, err)
 		return now.Status.ObservedGeneration == now.Generation && int(now.Status.ReadyReplicas) == replicas && int(now.Status.Replicas) == replicas
@@ -295,7 +296,7 @@ func (c *cluster) showsReport(t *testing.T, name, check string, reasons []string
 // checking waits until a worker Pod runs on a Node.
 func (c *cluster) checking(t *testing.T, node string) (found *corev1.Pod) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		pods, err := c.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node + ",status.phase=Running"})
 		require.NoError(t, err)
 		if len(pods.Items) > 0 {

@@ -67,8 +67,8 @@ func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 	r.mountLikeAKubelet(t)
 	address := r.startWebhook(t)
 	r.pointAt(t, address)
-	require.Eventually(t, func() bool { return called(t) }, settles, 100*time.Millisecond, "the API server must come to believe the webhook")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool { return called(t) }, settles, 100*time.Millisecond, "the API server must come to believe the webhook")
+	harness.Eventually(t, func() bool {
 		now := r.look(t)
 		return len(now.mutating) > 0 && bytes.Equal(now.mutating, now.validating)
 	}, settles, 100*time.Millisecond, "injected into both configurations")
@@ -83,11 +83,11 @@ func TestCertManagerIssuesAndRenewsWithoutAFailedCall(t *testing.T) {
 	r.held.Store(true)
 	oldCA := r.secret(t, "nodekeep-ca")
 	r.renew(t, "nodekeep-ca")
-	require.Eventually(t, func() bool { return !bytes.Equal(oldCA["tls.crt"], r.secret(t, "nodekeep-ca")["tls.crt"]) }, settles, 100*time.Millisecond)
+	harness.Eventually(t, func() bool { return !bytes.Equal(oldCA["tls.crt"], r.secret(t, "nodekeep-ca")["tls.crt"]) }, settles, 100*time.Millisecond)
 	r.renew(t, "nodekeep-webhook")
 	third := r.issued(t, second["tls.crt"])
 	assert.NotEqual(t, second["ca.crt"], third["ca.crt"], "by the new CA")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return bytes.Equal(third["ca.crt"], r.look(t).mutating) && bytes.Equal(third["ca.crt"], r.look(t).validating)
 	}, settles, 20*time.Millisecond)
 	assert.Equal(t, second["tls.crt"], r.mounted(t), "the webhook serves the old certificate still, and the API server trusts the new CA only")
@@ -126,7 +126,7 @@ func (r byCertManager) alsoForLoopback(t *testing.T) {
 // issued waits for a certificate for loopback, other than the one before, and returns the Secret.
 func (r byCertManager) issued(t *testing.T, before []byte) (data map[string][]byte) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		data = r.secret(t, "nodekeep-webhook-certificate")
 		pair, err := tls.X509KeyPair(data["tls.crt"], data["tls.key"])
 		return err == nil && !bytes.Equal(before, data["tls.crt"]) && len(pair.Leaf.IPAddresses) == 1 && len(data["ca.crt"]) > 0

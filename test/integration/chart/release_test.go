@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -98,6 +99,7 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 		out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
+	r.notesSeeNoEmergencyInObjectsThatDeclareNone(t)
 	typed("--settle", "1s")
 	for _, name := range []string{"stuck-1", "stuck-2"} {
 		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
@@ -107,14 +109,43 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 	gatingComesToBe(t, false)
 	for _, args := range [][]string{nil, set("log.level=debug")} {
 		notes := r.upgrade(t, args...)
-		assert.Contains(t, notes, "AN EMERGENCY IS DECLARED: no Node is gated or verified until this ends it:\n\n  nodekeep -n "+r.namespace+" emergency --end\n\nOnce it is ended, new Nodes register behind the taint")
+		assert.Contains(t, notes, "AN EMERGENCY IS DECLARED, and is not ended. To end it:\n\n  nodekeep -n "+r.namespace+" emergency --end\n\nOnce the emergency is ended, new Nodes register behind the taint")
 		assert.Regexp(t, `\n  nodekeep \S+ \S+ emergency --end\n`, notes)
 		assert.NotContains(t, notes, "If nodekeep itself is broken")
 		time.Sleep(2 * time.Second) // the API server follows what is applied within a second
 		gatingComesToBe(t, false)
 	}
+	assert.Contains(t, r.upgrade(t, "--dry-run=server", "--set=verify.enabled=true"), "\nOnce the emergency is ended, Nodes that a verification profile selects wait behind its taint")
 	typed("--end")
 	gatingComesToBe(t, true)
+}
+
+// notesSeeNoEmergencyInObjectsThatDeclareNone has objects with the names of those that declare an emergency.
+func (r release) notesSeeNoEmergencyInObjectsThatDeclareNone(t *testing.T) {
+	t.Helper()
+	const name = "nodekeep-emergency"
+	roles, bindings := admin.RbacV1().Roles(r.namespace), admin.RbacV1().RoleBindings(r.namespace)
+	for why, one := range map[string]struct {
+		account string
+		verbs   []string
+	}{
+		"the right is another account's": {"nodekeep-verify", []string{"stop"}},
+		"the Role has another right":     {"nodekeep-capture", []string{"close"}},
+		"the Role has the other right":   {"nodekeep-capture", []string{"stop", "continue"}},
+	} {
+		_, err := roles.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"nodekeep.dev"}, Resources: []string{"closing"}, Verbs: one.verbs}}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = bindings.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: one.account, Namespace: r.namespace}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		notes := r.upgrade(t, "--dry-run=server")
+		assert.NotContains(t, notes, "EMERGENCY", why)
+		assert.Contains(t, notes, "\nNew Nodes register behind the taint", why)
+		require.NoError(t, bindings.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		require.NoError(t, roles.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
 }
 
 // alive is what the processes have made of a release.
@@ -157,7 +188,7 @@ func (r release) issueCertificates(t *testing.T) {
 		issuer.Run(ctx)
 	}()
 	defer func() { stop(); <-over }()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		now := r.look(t)
 		return issuer.Loaded() == nil && len(now.secret["tls.crt"]) > 0 && len(now.mutating) > 0 && len(now.validating) > 0
 	}, settles, 100*time.Millisecond)

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture"
@@ -22,11 +21,11 @@ func TestAKubeletWithAForbiddenValueRegistersAndIsReportedAndTaintedUntilItIsCor
 	defer restore()
 	nodekeep.RegisterNode(t, harness.RegistrationWith("forbidden", map[string]string{"tier": "iron", "site": "north", "owner": "a"}))
 	nodekeep.WaitEvent(t, "forbidden", capture.GovernanceViolated)
-	require.Eventually(t, func() bool { return violating(t) == 1 }, harness.Settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return violating(t) == 1 }, harness.Settles, 50*time.Millisecond)
 	tainted := func(node *corev1.Node) bool {
 		return harness.Carries(node, "example.com/noncompliant:PreferNoSchedule")
 	}
-	require.Eventually(t, func() bool { return tainted(nodekeep.Node(t, "forbidden")) }, harness.Settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return tainted(nodekeep.Node(t, "forbidden")) }, harness.Settles, 50*time.Millisecond)
 	nodekeep.Label(t, "forbidden", map[string]any{"tier": "gold"})
-	require.Eventually(t, func() bool { return !tainted(nodekeep.Node(t, "forbidden")) && violating(t) == 0 }, harness.Settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return !tainted(nodekeep.Node(t, "forbidden")) && violating(t) == 0 }, harness.Settles, 50*time.Millisecond)
 }

@@ -68,7 +68,7 @@ func and(labels map[string]string, key string) map[string]string {
 // untilDenied waits until the API server goes by the policy, and not by that of a test before.
 func untilDenied(t *testing.T, node string, labels map[string]string, says string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(labelling(t, member(t, 1), node, labels), says) }, harness.Settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return strings.Contains(labelling(t, member(t, 1), node, labels), says) }, harness.Settles, 50*time.Millisecond)
 }
 
 func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {

@@ -2,6 +2,7 @@ package governance
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +19,11 @@ import (
 func eventually(t *testing.T, node string, labels map[string]string, says string) {
 	t.Helper()
 	admin := member(t, 1)
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		message := labelling(t, admin, node, labels)
-		assert.Contains(c, message, says)
-		assert.Equal(c, says == "", message == "", message)
-	}, harness.Settles, 50*time.Millisecond)
+	message := ""
+	harness.Eventually(t, func() bool {
+		message = labelling(t, admin, node, labels)
+		return strings.Contains(message, says) && (says == "") == (message == "")
+	}, harness.Settles, 50*time.Millisecond, "the API server must say %q; it says %v", says, &message)
 }
 
 func TestAChangeOfTheNodePolicyActsWithNothingElseApplied(t *testing.T) {

@@ -151,7 +151,7 @@ func inForce(t *testing.T) {
 		_, err := admin.CoreV1().Nodes().Patch(t.Context(), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"tier":"x"}}}`), dry)
 		return apierrors.IsInvalid(err)
 	}, harness.Settles, 50*time.Millisecond, "deny")
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		_, err := admin.CoreV1().Nodes().Patch(t.Context(), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"site":"x","cost":"x"}}}`), dry)
 		require.NoError(t, err)
 		return len(seen.governed()) > 0 && audited(t) > before

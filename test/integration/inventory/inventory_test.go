@@ -137,7 +137,7 @@ const rackLabel = "example.com/rack"
 func rackIs(t *testing.T, name, want string) {
 	t.Helper()
 	var got string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		got = nodekeep.Node(t, name).Labels[rackLabel]
 		return got == want
 	}, harness.Settles, 20*time.Millisecond, "rack of %s must become %q, is %v", name, want, &got)
@@ -189,7 +189,7 @@ func TestAnHonestInventoryWorksWhileOthersAreMuteLyingAndHostile(t *testing.T) {
 	createAs(t, name, uuid)
 	becomes := func(rack string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["example.com/honest"] == rack }, harness.Settles, 20*time.Millisecond, rack)
+		harness.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["example.com/honest"] == rack }, harness.Settles, 20*time.Millisecond, rack)
 	}
 	becomes("r1")
 	for _, s := range []*inventoryServer{lying, hostile} { // twice each at least
@@ -313,7 +313,7 @@ spec:
 	t.Run("more wait until an operator accepts them", func(t *testing.T) {
 		s.say(listing(ahead...))
 		note := capture.InventoryNote{}
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
 			require.NoError(t, err)
 			note, _ = capture.InventoryNoteOf(state, "cmdb")
@@ -333,13 +333,13 @@ spec:
 		rackIs(t, name, "r7")
 	}
 	t.Run("a Node that never registered gets its label in the CREATE, without a request", func(t *testing.T) {
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			_, ok := nodekeep.Record(t, "inventory-ahead")
 			return ok
 		}, harness.Settles, 20*time.Millisecond)
 		assert.True(t, nodekeep.MustRecord(t, "inventory-ahead").Preloaded())
 		s.say(code(http.StatusInternalServerError))
-		require.Eventually(t, func() bool { // the webhook learns of a record a moment later
+		harness.Eventually(t, func() bool { // the webhook learns of a record a moment later
 			return createAs(t, "inventory-ahead", "uuid-ahead", metav1.DryRunAll).Labels[rackLabel] == "r9"
 		}, harness.Settles, 20*time.Millisecond)
 		assert.Equal(t, "r9", createAs(t, "inventory-ahead", "uuid-ahead").Labels[rackLabel])

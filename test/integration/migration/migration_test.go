@@ -91,7 +91,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 		nodekeep.Register(t, name)
 		nodekeep.Label(t, name, map[string]string{oldKey: want[name], "test": "migration"})
 	})
-	require.Eventually(t, func() bool { return maps.Equal(recorded(t, oldKey), want) }, settles, time.Second, "every record has the label")
+	harness.Eventually(t, func() bool { return maps.Equal(recorded(t, oldKey), want) }, settles, time.Second, "every record has the label")
 	harness.Each(away, 8, func(name string) { nodekeep.DeleteNode(t, name) })
 	at("all Nodes are recorded")
 
@@ -104,7 +104,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 			agents++
 		}
 	}
-	require.Eventually(t, func() bool { return len(podsOf(t)) == agents+deploymentPods }, settles, time.Second, "all Pods are bound")
+	harness.Eventually(t, func() bool { return len(podsOf(t)) == agents+deploymentPods }, settles, time.Second, "all Pods are bound")
 	before := podsOf(t)
 	at("all Pods are bound")
 
@@ -129,7 +129,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	assert.False(t, slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { _, is := n.Labels[oldKey]; return !is }), "the policy alone removes nothing")
 
 	moveWorkloads(t, newKey)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		pods := podsOf(t)
 		return len(pods) == agents+deploymentPods && !slices.ContainsFunc(slices.Collect(maps.Values(pods)), func(pod corev1.Pod) bool {
 			return strings.Contains(pod.Spec.String(), oldKey) && !strings.Contains(pod.Spec.String(), newKey)
@@ -138,7 +138,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	before, replaced := podsOf(t), len(deleted.of())
 	at("the operator has moved the workloads")
 
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
 		return answer.Code == 0
 	}, settles, time.Second, "nothing selects on the old key any more")
@@ -148,7 +148,7 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 			return old || n.Labels[newKey] != want[n.Name]
 		})
 	}, "every Node has the new key only")
-	require.Eventually(t, func() bool { return len(recorded(t, oldKey)) == 0 && maps.Equal(recorded(t, newKey), want) }, settles, time.Second,
+	harness.Eventually(t, func() bool { return len(recorded(t, oldKey)) == 0 && maps.Equal(recorded(t, newKey), want) }, settles, time.Second,
 		"every record has the new key, those of Nodes that are away, too")
 	at("the migration is over")
 	answer = nodekeep.Command(t, "", "", "migrate", "status")

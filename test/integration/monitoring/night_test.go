@@ -3,6 +3,7 @@ package monitoring
 import (
 	"context"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -17,9 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/test/bench/measure"
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -29,6 +32,8 @@ type night struct {
 	*harness.Installation
 	fault  *atomic.Bool     // all Nodes fail their checks; otherwise those whose names begin with broken
 	logged map[string]int64 // how long the logs were when the situation began, by process
+	// counted are the series of each process when the situation began; none where it was started since, for it counts anew then.
+	counted map[string]measure.Series
 }
 
 // settles bounds each wait. Some things are looked at once a minute.
@@ -39,7 +44,7 @@ func startNight(t *testing.T) night {
 	t.Helper()
 	installed, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
-	n := night{installed, &atomic.Bool{}, map[string]int64{}}
+	n := night{installed, &atomic.Bool{}, map[string]int64{}, map[string]measure.Series{}}
 	n.TimeoutSeconds = harness.Patient
 	require.NoError(t, n.ReapplyVerify(t.Context()))
 	require.NoError(t, n.Start(t.Context()))
@@ -55,7 +60,8 @@ func startNight(t *testing.T) night {
 	return n
 }
 
-// afresh deletes what the situation before has left: Nodes, records, reports, Events and what was removed.
+// afresh deletes what the situation before has left: Nodes, records, reports, Events, what was removed, and what capture notes of rules and
+// inventories.
 func (n night) afresh(t *testing.T) {
 	t.Helper()
 	n.SetPolicy(t, policytest.Manifest(""))
@@ -63,6 +69,8 @@ func (n night) afresh(t *testing.T) {
 	n.MustKubectl(t, "delete", "events", "-A", "--all", "--wait=false")
 	n.MustKubectl(t, "delete", "pods", "-n", verify.Namespace, "--all", "--grace-period=0", "--force", "--wait=false")
 	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, verify.LedgerMap, "--ignore-not-found")
+	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, "-l", verify.ReportLabel)
+	n.MustKubectl(t, "delete", "configmap", "-n", harness.Namespace, store.AcceptedName, capture.InventoryName, "racks", "--ignore-not-found")
 	records := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.Eventually(t, func() bool { // capture still writes records of Nodes that were deleted
 		_ = records.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})
@@ -76,19 +84,62 @@ func (n night) afresh(t *testing.T) {
 		require.NoError(t, err)
 		n.logged[process] = log.Size()
 	}
+	n.until(t, "capture", "nodekeep_capture_leading", some)
+	n.until(t, "verify", "nodekeep_verify_leading", some)
+	for _, series := range []string{"nodekeep_capture_nodes_gated", `nodekeep_store_records{state="unreadable"}`} {
+		n.until(t, "capture", series, none)
+	}
+	for _, process := range []string{"webhook", "capture", "verify"} {
+		page, err := measure.Scrape(t.Context(), http.DefaultClient, n.MetricsURL(process))
+		require.NoError(t, err)
+		n.counted[process] = page
+	}
+}
+
+// rises waits until a counter of a process is above what it was when the situation began.
+func (n night) rises(t *testing.T, process, series string) {
+	t.Helper()
+	name, labels, _ := strings.Cut(series, "{")
+	began := n.counted[process].Sum(name, strings.TrimSuffix(labels, "}"))
+	n.until(t, process, series, func(value float64) bool { return value > began })
+}
+
+// stops stops a process. At the end of the situation it is started again, whatever has become of it meanwhile.
+func (n night) stops(t *testing.T, process string) {
+	t.Helper()
+	stop := map[string]func() error{"webhook": n.StopWebhook, "capture": n.StopCapture, "verify": n.StopVerify}[process]
+	t.Cleanup(func() {
+		require.NoError(t, stop())
+		require.NoError(t, n.start(context.WithoutCancel(t.Context()), process))
+	})
+	require.NoError(t, stop())
+	delete(n.counted, process)
+}
+
+func (n night) start(ctx context.Context, process string) error {
+	switch process {
+	case "webhook":
+		return n.StartWebhook(ctx)
+	case "capture":
+		return n.StartCapture(ctx)
+	default:
+		return n.StartVerify(ctx)
+	}
 }
 
 // until waits for a series of a process.
 func (n night) until(t *testing.T, process, series string, is func(float64) bool) {
 	t.Helper()
-	require.Eventually(t, func() bool { return is(harness.Series(t, n.MetricsURL(process), series)) }, settles, 100*time.Millisecond,
+	harness.Eventually(t, func() bool { return is(harness.Series(t, n.MetricsURL(process), series)) }, settles, 100*time.Millisecond,
 		"series %s of %s; its log is %s", series, process, n.Cluster.LogPath("nodekeep-"+process))
 }
 
 func some(value float64) bool { return value > 0 }
 
-// crashes writes what the kubelet says of a component whose process ends again and again. The result deletes it.
-func (n night) crashes(t *testing.T, component string) (end func()) {
+func none(value float64) bool { return value == 0 }
+
+// crashes writes what the kubelet says of a component whose process ends again and again, until the end of the situation.
+func (n night) crashes(t *testing.T, component string) {
 	t.Helper()
 	name := "nodekeep-" + component
 	deployment, err := n.Admin.AppsV1().Deployments(harness.Namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -98,19 +149,19 @@ func (n night) crashes(t *testing.T, component string) (end func()) {
 	pods := n.Admin.CoreV1().Pods(harness.Namespace)
 	made, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, pods.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	})
 	made.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: made.Spec.Containers[0].Name, Image: "i", ImageID: "i", RestartCount: 7,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 	}}}
 	_, err = pods.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	return func() {
-		require.NoError(t, pods.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
-	}
 }
 
-// deprived takes a verb from a component's Role, or its ClusterRole for Nodes. The result returns it.
-func (n night) deprived(t *testing.T, component, group, resource, verb string) (end func()) {
+// deprived takes a verb from a component's Role, or its ClusterRole for Nodes, until the end of the situation.
+func (n night) deprived(t *testing.T, component, group, resource, verb string) {
 	t.Helper()
 	name, ctx := "nodekeep-"+component, context.WithoutCancel(t.Context())
 	asked := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
@@ -153,11 +204,11 @@ func (n night) deprived(t *testing.T, component, group, resource, verb string) (
 	}
 	before := change(nil)
 	account := "system:serviceaccount:" + harness.Namespace + ":" + name
-	n.WaitRight(t, account, nil, asked, false)
-	return func() {
+	t.Cleanup(func() {
 		change(before)
 		n.WaitRight(t, account, nil, asked, true)
-	}
+	})
+	n.WaitRight(t, account, nil, asked, false)
 }
 
 // joins registers a Node that is Ready, and as old as it must be for nodekeep to take it for one that should be open.
@@ -172,7 +223,7 @@ func (n night) joins(t *testing.T, name string, labels map[string]string) {
 // hasLabels waits until a Node has labels.
 func (n night) hasLabels(t *testing.T, name string, want map[string]string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return harness.HasAll(n.Node(t, name).Labels, want) }, settles, 50*time.Millisecond, "Node %s must get %v", name, want)
+	harness.Eventually(t, func() bool { return harness.HasAll(n.Node(t, name).Labels, want) }, settles, 50*time.Millisecond, "Node %s must get %v", name, want)
 }
 
 // lists writes the document of inventory racks, whether it is there or not.

@@ -126,7 +126,7 @@ func ruleLabelsDrift(t *testing.T, nodekeep *harness.Installation) {
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"tier": "gold"})
 	nodekeep.Label(t, name, map[string]string{"tier": "lead"})
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		metrics := scraped(t, nodekeep.MetricsURL("capture")).String()
 		return strings.Contains(metrics, `nodekeep_rule_labels_drifted_total{key="tier"} 1`) && strings.Contains(metrics, `nodekeep_rule_labels_audited_total{rule="all"} 1`)
 	}, harness.Settles, 50*time.Millisecond)
@@ -139,7 +139,7 @@ func verifies(t *testing.T, nodekeep *harness.Installation) {
 	nodekeep.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n  - {name: gpu, nodeSelector: gpu=yes, checks: [{name: api, api: {}}]}\n"+governedTier))
 	require.NoError(t, nodekeep.ReapplyVerify(t.Context()))
 	require.NoError(t, nodekeep.StartVerify(t.Context()))
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return strings.Contains(scraped(t, nodekeep.MetricsURL("verify")).String(), "nodekeep_verify_leading 1")
 	}, harness.Settles, 50*time.Millisecond)
 }

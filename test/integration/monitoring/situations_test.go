@@ -43,7 +43,7 @@ var situations = []situation{
 	{"no replica of the webhook runs", webhookIsDown, []row{
 		{"NodekeepWebhookAbsent", []shown{
 			{"kubectl get pods", 0, []string{"nodekeep-webhook ", "CrashLoopBackOff"}},
-			{"nodekeep emergency", 0, []string{"nodekeep-emergency", "Nothing was changed"}},
+			{"nodekeep emergency", 0, []string{`~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 		{"NodekeepWebhookFailsOpen", []shown{
 			{"nodekeep doctor", 1, []string{"error (webhook-answers)", "logs deployment/nodekeep-webhook"}},
@@ -52,28 +52,28 @@ var situations = []situation{
 	{"no replica of capture runs", captureIsDown, []row{
 		{"NodekeepCaptureAbsent", []shown{
 			{"kubectl get pods", 0, []string{"nodekeep-capture ", "CrashLoopBackOff"}},
-			{"nodekeep emergency", 0, []string{"NODE", "nodekeep-emergency"}},
+			{"nodekeep emergency", 0, []string{`~behind the gate: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 	{"capture may not write its Lease", captureMayNotLead, []row{
 		{"NodekeepNoLeader", []shown{
-			{"kubectl get lease nodekeep-capture", 0, []string{"nodekeep-capture"}},
+			{"kubectl get lease nodekeep-capture", 0, []string{`~(?m)^nodekeep-capture +[0-9hms]+$`}}, // it has no holder
 			{"kubectl logs", 0, []string{"leases", "forbidden"}},
-			{"nodekeep emergency", 0, []string{"nodekeep-emergency"}},
+			{"nodekeep emergency", 0, []string{`~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 	{"capture may not change Nodes", captureMayNotPatch, []row{
 		{"NodekeepManyNodesGated", []shown{
 			{"nodekeep gate list", 0, []string{"NODE"}},
 			{"kubectl logs", 0, []string{"NODE", "forbidden"}},
-			{"nodekeep emergency", 0, []string{"NODE"}},
+			{"nodekeep emergency", 0, []string{`~behind the gate: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 		{"NodekeepRecordsNotCurrent", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 		{"NodekeepCaptureFails", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 		{"NodekeepNodeGatedForLong", []shown{
 			{"nodekeep gate list", 0, []string{"NODE", "log of the leading capture"}},
-			{"kubectl get events", 0, nil},
-			{"kubectl get configmap", 1, []string{"not found"}}, // it has no record
+			{"kubectl get events", 0, []string{"No resources found"}}, // so the log has the reason
+			{"kubectl get configmap", 1, []string{"not found"}},       // it has no record
 			{"kubectl logs", 0, []string{"NODE", "forbidden"}},
 			{"kubectl taint", 0, []string{"NODE untainted"}},
 		}},
@@ -110,8 +110,10 @@ var situations = []situation{
 	{"an emergency is declared", emergencyIsDeclared, []row{
 		{"NodekeepEmergency", []shown{
 			{"nodekeep doctor", 1, []string{"(emergency)", "nodekeep-emergency"}},
-			{"nodekeep emergency --end --dry-run", 0, []string{"nodekeep-emergency", "Nothing was changed"}},
-			{"nodekeep emergency --end", 0, []string{"ended"}},
+			{"nodekeep emergency --end --dry-run", 0, []string{
+				`~Emergency: +declared`, `~Open and not verified: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be deleted`, "Nothing was changed",
+			}},
+			{"nodekeep emergency --end", 0, []string{"the emergency is ended", "RoleBinding nodekeep-emergency: deleted"}},
 		}},
 	}},
 	{"the guard policies were deleted", guardsAreDeleted, []row{
@@ -126,8 +128,10 @@ var situations = []situation{
 			{"kubectl logs", 0, []string{"nodekeep-webhook-tls", "forbidden"}},
 			{"kubectl describe certificate", unserved, nil},
 			{"kubectl patch secret nodekeep-webhook-tls", 0, []string{"secret/nodekeep-webhook-tls patched"}},
-			{"nodekeep emergency", 0, []string{"nodekeep-emergency"}},
+			{"nodekeep emergency", 0, []string{`~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
+	}},
+	{"the webhook may not renew its certificate, which ends soon", certificateEnds, []row{
 		{"NodekeepCertificateExpiring", []shown{
 			{"kubectl describe certificate", unserved, nil},
 			{"kubectl logs", 0, []string{"nodekeep-webhook-tls", "forbidden"}},
@@ -138,7 +142,7 @@ var situations = []situation{
 			{"nodekeep list", 0, []string{"~(?m)^NODE .*no: 1 to restore"}}, // column CURRENT
 			{"nodekeep diff NODE", 1, []string{"rack", "another", "mine"}},
 			{"nodekeep policy accept corrections", 0, []string{"for an hour"}},
-			{"nodekeep emergency", 0, []string{"nodekeep-emergency"}},
+			{"nodekeep emergency", 0, []string{`~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 	{"new rules change a label of every Node", rulesAreHeld, []row{
@@ -236,15 +240,15 @@ var situations = []situation{
 		{"NodekeepVerifyAbsent", []shown{
 			{"nodekeep verify list", 0, []string{"NODE"}},
 			{"kubectl get pods", 0, []string{"nodekeep-verify ", "CrashLoopBackOff"}},
-			{"nodekeep emergency", 0, []string{"NODE"}},
+			{"nodekeep emergency", 0, []string{`~behind a verification taint: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 	{"the controller of verification may not write its Lease", verifyMayNotLead, []row{
 		{"NodekeepVerifyNoLeader", []shown{
 			{"nodekeep verify list", 0, []string{"NODE"}},
-			{"kubectl get lease nodekeep-verify", 0, []string{"nodekeep-verify"}},
+			{"kubectl get lease nodekeep-verify", 0, []string{`~(?m)^nodekeep-verify +[0-9hms]+$`}}, // it has no holder
 			{"kubectl logs", 0, []string{"leases", "forbidden"}},
-			{"nodekeep emergency", 0, []string{"NODE"}},
+			{"nodekeep emergency", 0, []string{`~behind a verification taint: +1 \(NODE\)`, `~RoleBinding +nodekeep-emergency +to be created`, "Nothing was changed"}},
 		}},
 	}},
 }

@@ -2,6 +2,10 @@ package monitoring
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,42 +30,36 @@ import (
 )
 
 func webhookIsDown(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.StopWebhook())
-	defer n.crashes(t, "webhook")()
+	n.stops(t, "webhook")
+	n.crashes(t, "webhook")
 	n.Register(t, "bare")
 	try(facts{})
-	require.NoError(t, n.StartWebhook(t.Context()))
 }
 
 func captureIsDown(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.StopCapture())
-	require.NoError(t, n.StopWebhook()) // it would lift the gate
-	defer n.crashes(t, "capture")()
+	n.stops(t, "capture")
+	n.stops(t, "webhook") // it would lift the gate
+	n.crashes(t, "capture")
 	n.Register(t, "gated-17")
 	try(facts{"NODE": "gated-17"})
-	require.NoError(t, n.Start(t.Context()))
 }
 
 func captureMayNotLead(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.StopCapture())
-	allowed := n.deprived(t, "capture", "coordination.k8s.io", "leases", "update")
+	n.stops(t, "capture")
+	n.deprived(t, "capture", "coordination.k8s.io", "leases", "update")
 	require.NoError(t, n.StartCapture(t.Context()))
-	n.until(t, "capture", "nodekeep_capture_leading", func(leads float64) bool { return leads == 0 })
+	n.until(t, "capture", "nodekeep_capture_leading", none)
 	try(facts{})
-	allowed()
-	n.until(t, "capture", "nodekeep_capture_leading", some)
 }
 
 func captureMayNotPatch(t *testing.T, n night, try func(facts)) {
 	n.until(t, "capture", "nodekeep_capture_leading", some)
-	allowed := n.deprived(t, "capture", "", "nodes", "patch")
-	require.NoError(t, n.StopWebhook()) // it would lift the gate
+	n.stops(t, "webhook") // it would lift the gate
+	n.deprived(t, "capture", "", "nodes", "patch")
 	n.Register(t, "gated-17")
 	n.AgeNode(t, "gated-17", time.Hour)
 	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
 	try(facts{"NODE": "gated-17"})
-	allowed()
-	require.NoError(t, n.StartWebhook(t.Context()))
 }
 
 func recordIsTorn(t *testing.T, n night, try func(facts)) {
@@ -83,7 +81,7 @@ func labelIsRefused(t *testing.T, n night, try func(facts)) {
 	n.leaves(t, "refused-17", map[string]string{refusedLabel: ""})
 	n.Register(t, "probe")
 	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{refusedLabel: ""}}})
-	lift := n.Deny(t, "no-such-label", harness.Denial{
+	n.Deny(t, "no-such-label", harness.Denial{
 		Operation: admissionregistrationv1.Update,
 		Unless:    "!has(object.metadata.labels) || !('" + refusedLabel + "' in object.metadata.labels)", Message: "denied by another team",
 	}, func() bool {
@@ -92,41 +90,46 @@ func labelIsRefused(t *testing.T, n night, try func(facts)) {
 	})
 	n.Register(t, "refused-17")
 	n.AgeNode(t, "refused-17", time.Hour)
-	n.until(t, "capture", "nodekeep_capture_labels_refused_total", some)
+	n.rises(t, "capture", "nodekeep_capture_labels_refused_total")
 	try(facts{"NODE": "refused-17"})
-	lift()
 }
 
 func policyIsBad(t *testing.T, n night, try func(facts)) {
 	n.ForcePolicy(t, policytest.Manifest("labels: {keep: [a b]}"))
-	n.until(t, "capture", "nodekeep_policy_good", func(good float64) bool { return good == 0 })
+	n.until(t, "capture", "nodekeep_policy_good", none)
 	try(facts{})
 }
 
 func policyIsDeleted(t *testing.T, n night, try func(facts)) {
 	n.DeletePolicy(t)
-	n.until(t, "capture", "nodekeep_policy_good", func(good float64) bool { return good == 0 })
+	n.until(t, "capture", "nodekeep_policy_good", none)
 	try(facts{})
 }
 
 func emergencyIsDeclared(t *testing.T, n night, try func(facts)) {
+	n.SetPolicy(t, checking("100%"))
+	t.Cleanup(func() { // the alert's command has ended it, unless the test failed
+		ended := n.Command(t, "", "", "emergency", "--end", "--yes")
+		require.Zero(t, ended.Code, ended.ErrOut)
+	})
 	declared := n.Command(t, "", "", "emergency", "--yes", "--settle", "1s")
 	require.Zero(t, declared.Code, declared.ErrOut)
 	n.until(t, "capture", "nodekeep_policy_emergency", some)
-	try(facts{})
-	n.until(t, "capture", "nodekeep_policy_emergency", func(declared float64) bool { return declared == 0 })
+	n.joins(t, "open-17", map[string]string{"pool": "gpu"})
+	try(facts{"NODE": "open-17"})
+	n.until(t, "capture", "nodekeep_policy_emergency", none)
 }
 
 func guardsAreDeleted(t *testing.T, n night, try func(facts)) {
 	require.NoError(t, n.WithoutGuards(t.Context(), func() {
-		n.until(t, "capture", "nodekeep_capture_guard_policies_in_force", func(inForce float64) bool { return inForce == 0 })
+		n.until(t, "capture", "nodekeep_capture_guard_policies_in_force", none)
 		try(facts{})
 	}))
 }
 
 func webhookHasNoCertificate(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.StopWebhook())
-	allowed := n.deprived(t, "webhook", "", "secrets", "update")
+	n.stops(t, "webhook")
+	n.deprived(t, "webhook", "", "secrets", "update")
 	n.MustKubectl(t, "-n", harness.Namespace, "patch", "secret", "nodekeep-webhook-tls", "--type=merge", "-p", `{"data":null}`)
 	shortly, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
@@ -140,9 +143,35 @@ func webhookHasNoCertificate(t *testing.T, n night, try func(facts)) {
 	}, settles, 100*time.Millisecond)
 	require.Contains(t, scraped(t, n.MetricsURL("webhook")).String(), "nodekeep_webhook_certificate_expiry_timestamp_seconds 0")
 	try(facts{})
-	require.NoError(t, n.StopWebhook())
-	allowed()
+}
+
+// certificateEnds has the webhook serve a certificate of its own CA, of whose life less than a fifth is left.
+func certificateEnds(t *testing.T, n night, try func(facts)) {
+	n.stops(t, "webhook")
+	n.deprived(t, "webhook", "", "secrets", "update")
+	const name = "nodekeep-webhook-tls"
+	secrets := n.Admin.CoreV1().Secrets(harness.Namespace)
+	secret, err := secrets.Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	authority, err := tls.X509KeyPair(secret.Data["ca.crt"], secret.Data["ca.key"])
+	require.NoError(t, err)
+	served, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	require.NoError(t, err)
+	old := *served.Leaf
+	old.NotBefore, old.NotAfter = time.Now().Add(-30*24*time.Hour), time.Now().Add(24*time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, &old, authority.Leaf, served.Leaf.PublicKey, authority.PrivateKey)
+	require.NoError(t, err)
+	secret.Data[corev1.TLSCertKey] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	_, err = secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
+	require.NoError(t, err)
 	require.NoError(t, n.StartWebhook(t.Context()))
+	series := func(name string) float64 {
+		return harness.Series(t, n.MetricsURL("webhook"), "nodekeep_webhook_certificate_"+name+"_timestamp_seconds")
+	}
+	left := (series("expiry") - float64(time.Now().Unix())) / (series("expiry") - series("not_before"))
+	require.Greater(t, left, 0.0)
+	require.Less(t, left, 0.2, "the alert fires")
+	try(facts{})
 }
 
 func recordsTakeLabels(t *testing.T, n night, try func(facts)) {
@@ -150,7 +179,7 @@ func recordsTakeLabels(t *testing.T, n night, try func(facts)) {
 	for _, name := range names {
 		n.leaves(t, name, map[string]string{"rack": "mine"})
 	}
-	require.NoError(t, n.StopCapture())
+	n.stops(t, "capture")
 	for _, name := range names {
 		nodes, err := n.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
@@ -273,7 +302,7 @@ func (n night) checks(t *testing.T, stopAbove string, others ...string) {
 	n.SetPolicy(t, checking(stopAbove))
 	for _, name := range []string{"verified-first", "verified-0"} { // the very first Node is verified without dns, which no cluster without Nodes answers
 		n.joins(t, name, map[string]string{"pool": "gpu"})
-		require.Eventually(t, func() bool { return len(n.Node(t, name).Spec.Taints) == 0 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return len(n.Node(t, name).Spec.Taints) == 0 }, settles, 50*time.Millisecond)
 	}
 	for _, name := range others {
 		n.joins(t, name, map[string]string{"pool": "gpu"})
@@ -290,12 +319,19 @@ func nodesFail(t *testing.T, n night, try func(facts)) {
 	n.AgeNode(t, "broken-0", 50*time.Second) // of the minute that it has
 	n.brakes(t, verify.BrakeLedger)          // the rights that removals need are not granted
 	n.until(t, "verify", "nodekeep_verify_overdue_nodes", some)
-	n.until(t, "verify", `nodekeep_verify_results_total{outcome="failed"}`, some)
+	n.rises(t, "verify", `nodekeep_verify_results_total{outcome="failed"}`)
 	try(facts{"NODE": "broken-0"})
 }
 
+// removes grants what the chart grants for onFailure: node, until the end of the situation.
+func (n night) removes(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { require.NoError(t, n.RevokeRemoval(context.WithoutCancel(t.Context()))) })
+	require.NoError(t, n.GrantRemoval(t.Context(), verify.RemoveNode))
+}
+
 func podHoldsRemoval(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.GrantRemoval(t.Context()))
+	n.removes(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}} // no controller makes it here
 	_, err := n.Admin.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{})
 	require.True(t, err == nil || apierrors.IsAlreadyExists(err), err)
@@ -304,21 +340,25 @@ func podHoldsRemoval(t *testing.T, n night, try func(facts)) {
 		ObjectMeta: metav1.ObjectMeta{Name: "workload"}, Spec: corev1.PodSpec{NodeName: "broken-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, pods.Delete(context.WithoutCancel(t.Context()), "workload", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	})
 	n.checks(t, "100%", "broken-1")
 	n.brakes(t, verify.BrakePods)
 	try(facts{"NODE": "broken-1"})
-	require.NoError(t, pods.Delete(t.Context(), "workload", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 }
 
 func tooManyFail(t *testing.T, n night, try func(facts)) {
+	n.removes(t)
 	n.checks(t, "20%", "broken-2")
 	n.brakes(t, verify.BrakeTooMany)
 	try(facts{"NODE": "broken-2"})
 }
 
 func nodeIsRemoved(t *testing.T, n night, try func(facts)) {
+	n.removes(t)
 	n.checks(t, "100%", "broken-3")
-	n.until(t, "verify", `nodekeep_verify_removals_total{outcome="removed"}`, some)
+	n.rises(t, "verify", `nodekeep_verify_removals_total{outcome="removed"}`)
 	try(facts{"NODE": "broken-3"})
 }
 
@@ -333,76 +373,61 @@ func failureIsShared(t *testing.T, n night, try func(facts)) {
 
 func verifyIsDown(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, checking("100%"))
-	require.NoError(t, n.StopVerify())
-	defer n.crashes(t, "verify")()
+	n.stops(t, "verify")
+	n.crashes(t, "verify")
 	n.joins(t, "new-1", map[string]string{"pool": "gpu"})
 	try(facts{"NODE": "new-1"})
-	require.NoError(t, n.StartVerify(t.Context()))
 }
 
 func verifyMayNotLead(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, checking("100%"))
-	require.NoError(t, n.StopVerify())
-	allowed := n.deprived(t, "verify", "coordination.k8s.io", "leases", "update")
+	n.stops(t, "verify")
+	n.deprived(t, "verify", "coordination.k8s.io", "leases", "update")
 	require.NoError(t, n.StartVerify(t.Context()))
 	n.joins(t, "new-2", map[string]string{"pool": "gpu"})
 	try(facts{"NODE": "new-2"})
-	allowed()
 }
 
 func recordVanishes(t *testing.T, n night, try func(facts)) {
 	n.leaves(t, "watched-17", map[string]string{"rack": "r1"})
 	n.WaitRecorded(t, n.Register(t, "watched-17"), map[string]string{"rack": "r1"})
 	n.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", store.Name("watched-17"))
-	n.until(t, "capture", "nodekeep_capture_records_vanished_total", some)
+	n.rises(t, "capture", "nodekeep_capture_records_vanished_total")
 	try(facts{"NODE": "watched-17"})
 }
 
 func recordsAreKept(t *testing.T, n night, try func(facts)) {
 	n.leaves(t, "long-ago", map[string]string{"rack": "r1"})
 	n.AgeRecord(t, "long-ago", 365*24*time.Hour)
-	allowed := n.deprived(t, "capture", "", "configmaps", "delete")
-	n.restartsCapture(t, "--retention-sweep", "1s", "--retention-fraction", "1")
-	n.until(t, "capture", `nodekeep_capture_records_collected_total{outcome="failed"}`, some)
-	try(facts{})
-	allowed()
-	n.restartsCapture(t)
-}
-
-// restartsCapture restarts capture with arguments.
-func (n night) restartsCapture(t *testing.T, args ...string) {
-	t.Helper()
-	require.NoError(t, n.StopCapture())
-	n.CaptureArgs = args
+	n.stops(t, "capture")
+	n.deprived(t, "capture", "", "configmaps", "delete")
+	t.Cleanup(func() { n.CaptureArgs = nil })
+	n.CaptureArgs = []string{"--retention-sweep", "1s", "--retention-fraction", "1"}
 	require.NoError(t, n.StartCapture(t.Context()))
+	n.rises(t, "capture", `nodekeep_capture_records_collected_total{outcome="failed"}`)
+	try(facts{})
 }
 
 func deletionIsNotRecorded(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.StopCapture())
-	allowed := n.deprived(t, "webhook", "", "configmaps", "create")
+	n.stops(t, "capture")
+	n.deprived(t, "webhook", "", "configmaps", "create")
 	n.Register(t, "edited-17")
 	n.Label(t, "edited-17", map[string]string{"rack": "r1"})
 	n.DeleteNode(t, "edited-17")
-	n.until(t, "webhook", `nodekeep_webhook_deletions_total{outcome="failed"}`, some)
+	n.rises(t, "webhook", `nodekeep_webhook_deletions_total{outcome="failed"}`)
 	try(facts{"NODE": "edited-17"})
-	allowed()
-	require.NoError(t, n.StartCapture(t.Context()))
 }
 
 func webhookIsNotReady(t *testing.T, n night, try func(facts)) {
-	require.NoError(t, n.StopWebhook())
-	toList := n.deprived(t, "webhook", "", "configmaps", "list")
-	toWatch := n.deprived(t, "webhook", "", "configmaps", "watch")
+	n.stops(t, "webhook")
+	n.deprived(t, "webhook", "", "configmaps", "list")
+	n.deprived(t, "webhook", "", "configmaps", "watch")
 	shortly, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	require.Error(t, n.StartWebhook(shortly), "it runs, and is not ready")
 	n.Register(t, "sent-back")
-	n.until(t, "webhook", `nodekeep_webhook_reviews_total{outcome="not_ready"}`, some)
+	n.rises(t, "webhook", `nodekeep_webhook_reviews_total{outcome="not_ready"}`)
 	try(facts{})
-	require.NoError(t, n.StopWebhook())
-	toWatch()
-	toList()
-	require.NoError(t, n.StartWebhook(t.Context()))
 }
 
 func inlineIsLost(t *testing.T, n night, try func(facts)) {
@@ -412,7 +437,7 @@ func inlineIsLost(t *testing.T, n night, try func(facts)) {
 		require.NoError(t, n.StopWebhook()) // it proves it at its start, and every ten minutes
 		require.NoError(t, n.Reapply(t.Context()))
 		require.NoError(t, n.StartWebhook(t.Context()))
-		n.until(t, "webhook", "nodekeep_webhook_inline_proved", func(proved float64) bool { return proved == 0 })
+		n.until(t, "webhook", "nodekeep_webhook_inline_proved", none)
 		try(facts{})
 	})
 }
@@ -436,7 +461,7 @@ func clientsFight(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, withRules("{name: all, set: {tier: one}, precedence: rule}"))
 	n.Register(t, "fought-17")
 	defer n.fights(t, "fought-17", "tier", "another")()
-	n.until(t, "capture", `nodekeep_rule_labels_total{change="drifted"}`, some)
+	n.rises(t, "capture", `nodekeep_rule_labels_total{change="drifted"}`)
 	n.until(t, "capture", "nodekeep_capture_items_paused", some)
 	try(facts{"NODE": "fought-17"})
 }
@@ -444,7 +469,7 @@ func clientsFight(t *testing.T, n night, try func(facts)) {
 func labelFlaps(t *testing.T, n night, try func(facts)) {
 	n.Register(t, "flaps-17")
 	defer n.fights(t, "flaps-17", "rack", "r1", "r2")()
-	n.until(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`, some)
+	n.rises(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`)
 	try(facts{"NODE": "flaps-17"})
 }
 
@@ -453,7 +478,7 @@ func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
 	node := harness.Registration("rebuilt-17")
 	node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
 	n.RegisterNode(t, node)
-	n.until(t, "capture", "nodekeep_rule_labels_invalid_total", some)
+	n.rises(t, "capture", "nodekeep_rule_labels_invalid_total")
 	try(facts{"NODE": "rebuilt-17"})
 }
 

@@ -22,7 +22,7 @@ func comesToCarry(t *testing.T, name string, taints ...string) {
 	t.Helper()
 	slices.Sort(taints)
 	var has []string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		has = harness.TaintsOf(nodekeep.Node(t, name))
 		return slices.Equal(taints, has)
 	}, harness.Settles, poll, "node %s must come to carry %v; it has %v", name, taints, &has)
@@ -45,7 +45,7 @@ func TestTheChangeOfAPolicyActsInEveryProcessWithinSeconds(t *testing.T) {
 	nodekeep.Untaint(t, fresh, corev1.TaintNodeNotReady+":NoSchedule") // as the node lifecycle controller does, which does not run here
 	assert.True(t, harness.Carries(created, "example.com/new:NoSchedule"), "the webhook, in the CREATE")
 	comesToCarry(t, live, "lane=a:NoExecute") // capture
-	require.Eventually(t, func() bool {       // verify
+	harness.Eventually(t, func() bool {       // verify
 		pods, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Spec.NodeName == fresh })

@@ -6,8 +6,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/test/harness"
 )
@@ -44,7 +42,7 @@ func under(t *testing.T, sections string) {
 func goodIs(t *testing.T, good float64) {
 	t.Helper()
 	for _, process := range []string{"webhook", "capture"} {
-		require.Eventually(t, func() bool { return harness.Series(t, nodekeep.MetricsURL(process), "nodekeep_policy_good") == good }, harness.Settles, poll,
+		harness.Eventually(t, func() bool { return harness.Series(t, nodekeep.MetricsURL(process), "nodekeep_policy_good") == good }, harness.Settles, poll,
 			"nodekeep_policy_good of %s must become %v", process, good)
 	}
 }

@@ -52,7 +52,7 @@ func processesRun(t *testing.T) {
 func says(t *testing.T, field, text string) {
 	t.Helper()
 	var is string
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		is = nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath="+field)
 		return strings.Contains(is, text)
 	}, harness.Settles, poll, "%s must come to say %s; it says %s", field, text, &is)
@@ -153,7 +153,7 @@ func TestRulesThatWaitAreShownAndAcceptedByThePolicyItself(t *testing.T) {
 	have := func(tier string) {
 		t.Helper()
 		for _, name := range names {
-			require.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["tier"] == tier }, harness.Settles, poll, "%s must come to have tier %s", name, tier)
+			harness.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["tier"] == tier }, harness.Settles, poll, "%s must come to have tier %s", name, tier)
 		}
 	}
 	for _, name := range names {

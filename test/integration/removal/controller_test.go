@@ -123,14 +123,14 @@ func progressOf(t *testing.T, name string) verify.Progress {
 func waitHeld(t *testing.T, name string) verify.Brake {
 	t.Helper()
 	var held *verify.Brake
-	require.Eventually(t, func() bool { held = progressOf(t, name).RemovalHeld; return held != nil }, settles, 100*time.Millisecond, name)
+	harness.Eventually(t, func() bool { held = progressOf(t, name).RemovalHeld; return held != nil }, settles, 100*time.Millisecond, name)
 	return *held
 }
 
 // waitBrakeOpen waits until the controller's metrics say that a brake is open.
 func waitBrakeOpen(t *testing.T, reason verify.BrakeReason) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return harness.Series(t, nodekeep.MetricsURL("verify"), fmt.Sprintf(`nodekeep_verify_brake_open{reason=%q}`, reason)) == 1
 	}, settles, 100*time.Millisecond)
 }
@@ -194,14 +194,14 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkl
 			})
 			runPod(t, "workload-"+busy, busy, nil)
 			begin(t)
-			require.Eventually(t, func() bool {
+			harness.Eventually(t, func() bool {
 				entries := ledger(t).Removals
 				return len(entries) == 1 && entries[0].Done && entries[0].Node == broken
 			}, settles, 100*time.Millisecond, "%+v", progressOf(t, broken))
 			nodekeep.WaitEvent(t, broken, "NodeRemoved")
 			assert.Equal(t, verify.Brake{Reason: verify.BrakePods, Message: "Pod default/workload-" + busy + " runs on the Node"}, waitHeld(t, busy))
 			if kind != verify.RemoveNode {
-				require.Eventually(t, func() bool { return progressOf(t, broken).Removing == kind && progressOf(t, broken).Attempts >= 3 }, settles, 100*time.Millisecond)
+				harness.Eventually(t, func() bool { return progressOf(t, broken).Removing == kind && progressOf(t, broken).Attempts >= 3 }, settles, 100*time.Millisecond)
 			}
 
 			_, ownErr := admin(t).Resource(nodeClaims).Get(t.Context(), own.GetName(), metav1.GetOptions{})
@@ -295,7 +295,7 @@ func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndOneEventSaysWhy(t
 	}), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
 	assert.True(t, each(func(node *corev1.Node, _ verify.Progress) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
-	require.Eventually(t, func() bool { return eventsOf(t, "VerificationStuck", "new") > 0 }, settles, 100*time.Millisecond) // attempts.max is 1
+	harness.Eventually(t, func() bool { return eventsOf(t, "VerificationStuck", "new") > 0 }, settles, 100*time.Millisecond) // attempts.max is 1
 	assert.Equal(t, 1, eventsOf(t, "VerificationStuck", "new"), "for all of them")
 	assert.Zero(t, eventsOf(t, "VerificationFailed", "new"))
 
@@ -363,7 +363,7 @@ func TestTwoControllersThatAreKilledAgainAndAgainRemoveNoMoreThanTheBudget(t *te
 		}
 		return names
 	}
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		left := remaining()
 		for _, name := range left {
 			if held := progressOf(t, name).RemovalHeld; held == nil || held.Reason != verify.BrakeCooldown && held.Reason != verify.BrakeBudget {
@@ -399,7 +399,7 @@ func TestABrakeThatTheLedgerHoldsIsOpenAfterARestart(t *testing.T) {
 			name := strings.ToLower("broken-ledger-" + string(reason))
 			toCheck(t, name, verify.RemoveNode, false, nil)
 			require.NoError(t, nodekeep.StartVerify(context.Background()))
-			require.Eventually(t, func() bool {
+			harness.Eventually(t, func() bool {
 				held := progressOf(t, name).RemovalHeld
 				return held != nil && held.Reason == reason && held.Until.After(time.Now())
 			}, settles, 100*time.Millisecond)

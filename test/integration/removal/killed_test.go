@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -78,7 +79,7 @@ func killedAt(t *testing.T, p *proxy.Proxy, kind verify.RemovalKind, writes prox
 	require.NoError(t, nodekeep.KillVerify())
 	p.Break(nil)
 	require.NoError(t, nodekeep.StartVerify(context.Background(), "--leader-elect=false"))
-	assert.Eventually(t, over, settles, 50*time.Millisecond, "killed at %s: left are %v, the ledger is %v", at, left(), ledger(t))
+	harness.Eventually(t, over, settles, 50*time.Millisecond, "killed at %s: left are %v, the ledger is %v", at, left(), ledger(t))
 	return true
 }
 

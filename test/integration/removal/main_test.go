@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/verify"
 	"nodekeep.dev/nodekeep/verify/remove"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		if err := nodekeep.WritePolicy(ctx, removingPolicy()); err != nil {
 			return err
 		}
-		return nodekeep.GrantRemoval(ctx)
+		return nodekeep.GrantRemoval(ctx, verify.RemovalKinds()...)
 	}))
 }
 

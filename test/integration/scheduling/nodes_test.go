@@ -55,7 +55,7 @@ func rememberThenDelete(t *testing.T, names []string) {
 		nodekeep.Label(t, name, labels)
 		nodekeep.Taint(t, name, taints[0].ToString())
 	})
-	require.Eventually(t, func() bool { return remembered(t, names) }, settles, 100*time.Millisecond,
+	harness.Eventually(t, func() bool { return remembered(t, names) }, settles, 100*time.Millisecond,
 		"every record must come to hold %v", record.Join(carried()))
 	deleteNodes(t, names)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/test/harness"
@@ -35,7 +34,7 @@ func TestAFaultThatVerifiedNodesShareCountsNoAttemptAndTheNodesOpenWhenItEnds(t 
 	}
 	nodekeep.WaitEvent(t, "shared-verified", "SharedFailure")
 	assert.InDelta(t, 1, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_shared_failure{profile="shared"}`), 0)
-	require.Eventually(t, func() bool { // a control Pod goes, and the next one comes
+	harness.Eventually(t, func() bool { // a control Pod goes, and the next one comes
 		return slices.ContainsFunc(workers(t, "shared-verified"), func(pod corev1.Pod) bool { return strings.HasPrefix(pod.Name, verify.ControlPrefix) })
 	}, settles, 50*time.Millisecond)
 

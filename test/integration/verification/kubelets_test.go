@@ -155,7 +155,7 @@ func progress(node *corev1.Node) verify.Progress {
 func waitFor(t *testing.T, name, what string, holds func(*corev1.Node) bool) *corev1.Node {
 	t.Helper()
 	var node *corev1.Node
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		return holds(node)
 	}, settles, 50*time.Millisecond, "node %s must come to be %s; it is %+v", name, what, &node)

@@ -160,7 +160,7 @@ func TestWhatMayNotBeReadOfProfilesIsNamedAndTheRoleOfViewersIsEnough(t *testing
 	var a harness.Answer
 	check := func(done func() bool) {
 		t.Helper()
-		require.Eventually(t, func() bool { // the API server takes moments to follow what was granted
+		harness.Eventually(t, func() bool { // the API server takes moments to follow what was granted
 			a = nodekeep.Command(t, "", "", "policy", "check", file, "--against-cluster", "--as="+user)
 			return a.Code == 0 && done()
 		}, harness.Settles, 200*time.Millisecond, "%s%s", &a.Out, &a.ErrOut)

@@ -44,7 +44,7 @@ func states(t *testing.T, name string) (since func() []*corev1.Node) {
 	}()
 	return func() (nodes []*corev1.Node) {
 		last := nodekeep.Node(t, name).ResourceVersion
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			nodes = nil
@@ -142,7 +142,7 @@ func TestAPowerCutOfAThirdOfTheNodesVerifiesNoneAgain(t *testing.T) {
 	for _, name := range cut {
 		kubelets[name].goes(t.Context(), true, "boot-1")
 	}
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_outage") == 1
 	}, settles, 50*time.Millisecond)
 	for _, name := range cut {

@@ -119,7 +119,7 @@ func TestLabelsThatAreRemovedAtOnceCloseOneNodeAtATimeAlsoAcrossARestart(t *test
 	nodekeep.MustKubectl(t, "label", "nodes", "-l", selected+"=checked", verify.Label+"-")
 	seen := watchFrom(t)
 	require.NoError(t, nodekeep.StartVerify(background()))
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return slices.ContainsFunc(names, func(name string) bool { return progress(nodekeep.Node(t, name)).Round == 2 })
 	}, settles, 50*time.Millisecond)
 	require.NoError(t, nodekeep.KillVerify())
@@ -201,7 +201,7 @@ func TestAnotherLabelInThePolicyClosesNoNode(t *testing.T) {
 	require.NoError(t, nodekeep.WritePolicy(t.Context(), strings.Replace(verifying, "verify:\n", "verify:\n    label: example.com/checked\n", 1)))
 	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(background(), verifying)) })
 	register(t, "relabelled-new", honest)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total") > before
 	}, settles, 50*time.Millisecond, "it must try to open the Node with the other label")
 	for _, name := range names { // the controller looks at each of them

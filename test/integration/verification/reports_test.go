@@ -70,7 +70,7 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 	report, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Get(t.Context(), verify.ReportName("reports-a"), metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, report.Data[verify.ReportKey], `"failed"`)
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_verify_nodes{profile="reports",state="failing"}`) == 1
 	}, settles, 50*time.Millisecond)
 	node = waitFor(t, "reports-a", "failing on", func(node *corev1.Node) bool {
@@ -81,7 +81,7 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 	k.will(honest)
 	node = waitFor(t, "reports-a", "passing again", says(corev1.ConditionTrue, verify.CauseChecksPassed))
 	assert.NotContains(t, node.Labels, verify.Label)
-	require.Eventually(t, func() bool { return len(workers(t, "reports-a")) == 0 }, settles, 50*time.Millisecond)
+	harness.Eventually(t, func() bool { return len(workers(t, "reports-a")) == 0 }, settles, 50*time.Millisecond)
 }
 
 func TestATaintOfVerificationIsRemovedWhereTheProfileOnlyReports(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/test/harness"
 )
 
 func TestAMissingRuntimeClassIsAnEventThatNamesItAndNoAttempt(t *testing.T) {
@@ -29,7 +31,7 @@ func TestAMissingRuntimeClassIsAnEventThatNamesItAndNoAttempt(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { nodekeepKubectl("delete", "runtimeclass", "late-class") })
 	var pods []corev1.Pod
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		pods = workers(t, k.name)
 		return len(pods) == 1
 	}, settles, 50*time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -20,7 +21,7 @@ func TestChecksThatAPolicyChangesAreTriedOnAnOpenNodeAndShownUntilTheyPass(t *te
 	says := func(text string) {
 		t.Helper()
 		wanted := regexp.MustCompile(line + text)
-		require.Eventually(t, func() bool {
+		harness.Eventually(t, func() bool {
 			list := nodekeep.Command(t, "", "", "verify", "list")
 			if text == "" {
 				return !strings.Contains(list.Out+list.ErrOut, line)
@@ -41,7 +42,7 @@ func TestChecksThatAPolicyChangesAreTriedOnAnOpenNodeAndShownUntilTheyPass(t *te
 
 	k.will(honest)
 	says("")
-	require.Eventually(t, func() bool { return len(workers(t, k.name)) == 0 }, settles, 50*time.Millisecond, "its trial Pods are deleted")
+	harness.Eventually(t, func() bool { return len(workers(t, k.name)) == 0 }, settles, 50*time.Millisecond, "its trial Pods are deleted")
 	kept := verify.TrialName("tried")
 	assert.Contains(t, nodekeep.MustKubectl(t, "-n", verify.Namespace, "get", "configmap", kept, "-o", "yaml"), `"result":"passed"`)
 	out, err := nodekeep.Kubectl(background(), "-n", verify.Namespace, "annotate", "configmap", kept, "a=b")

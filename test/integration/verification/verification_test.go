@@ -126,7 +126,7 @@ func TestAFailedCheckIsReportedAlsoAfterTheNodeIsDeletedAndTheNodeIsVerifiedWhen
 	require.NoError(t, err)
 	assert.Equal(t, string(node.UID), report.UID)
 	assert.Equal(t, verify.VerdictFailed, report.Result)
-	require.Eventually(t, func() bool { return len(workers(t, "broken")) == 0 }, settles, 50*time.Millisecond, "its worker Pods go with it")
+	harness.Eventually(t, func() bool { return len(workers(t, "broken")) == 0 }, settles, 50*time.Millisecond, "its worker Pods go with it")
 
 	again := register(t, "broken", honest)
 	assert.True(t, held(nodekeep.Node(t, again.name)))
@@ -281,7 +281,7 @@ func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *te
 	t.Cleanup(thaw)
 	nodekeep.MustKubectl(t, "apply", "-f", file)
 	waitFor(t, "frozen", "checked", func(*corev1.Node) bool { return len(workers(t, "frozen")) == 1 })
-	require.Eventually(t, func() bool { // the policy is in force
+	harness.Eventually(t, func() bool { // the policy is in force
 		_, err := nodekeep.As(t, "nodekeep-verify").CoreV1().Nodes().Patch(t.Context(), "frozen", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"nodekeep.dev/check":"{}"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "change freeze")

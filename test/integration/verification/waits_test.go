@@ -123,7 +123,7 @@ func (a agents) ready(t *testing.T, k *kubelet, app string) {
 // showsWhy waits until the command says that a Node waits for a DaemonSet. It decides that as the controller does.
 func showsWhy(t *testing.T, node, daemonSet string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	harness.Eventually(t, func() bool {
 		shown := nodekeep.Command(t, "", "", "verify", "show", node)
 		return strings.Contains(shown.Out, "no Pod of DaemonSet "+daemonSet+" is Ready on the Node")
 	}, settles, time.Second)
@@ -145,7 +145,7 @@ func TestANodeWaitsForEachDaemonSetOfANamespaceThatHasAPodOnIt(t *testing.T) {
 
 	before := verifyFailures(t)
 	k := registerWith(t, "every-agent", here, honest)
-	require.Eventually(t, func() bool { return verifyFailures(t) > before }, settles, 50*time.Millisecond, "no right was granted, and the Node waits")
+	harness.Eventually(t, func() bool { return verifyFailures(t) > before }, settles, 50*time.Millisecond, "no right was granted, and the Node waits")
 	mayLookInto(t, "agents")
 
 	in.ready(t, k, "cni")
