@@ -52,6 +52,13 @@ type options struct {
 	rights func(c *cluster, args []string) []access
 }
 
+// task is a long command, whose type embeds [options]. A short one does without a type.
+type task interface {
+	validate() error
+	rights(c *cluster, args []string) []access
+	run(ctx context.Context, c *cluster, args []string) error
+}
+
 func newOptions(streams genericiooptions.IOStreams) *options {
 	return &options{connection: newConnection(streams)}
 }
@@ -123,6 +130,12 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 		return err
 	})
 	return command
+}
+
+// task completes a command by its methods.
+func (o *options) task(command *cobra.Command, has ability, t task) *cobra.Command {
+	o.validate, o.rights = t.validate, t.rights
+	return o.command(command, has, t.run)
 }
 
 // changing is a command that makes a plan, asks and carries it out; see [change].

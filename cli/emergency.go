@@ -48,14 +48,14 @@ type emergency struct {
 	declared view.Declared // whether an emergency was declared when the plan of its end was made
 }
 
-func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o, plainly := newOptions(streams), &output{format: formatTable}
-	var settle, timeout time.Duration
-	dryRun, end := false, false
-	command := o.command(&cobra.Command{
-		Use:   "emergency [flags]",
-		Short: "Open every Node, and close no other one until the emergency is ended",
-		Long: `Emergency is for a nodekeep that is broken, while Nodes must take workloads. It needs none of the processes, and no
+// emergencyOptions are the flags of `emergency`.
+type emergencyOptions struct {
+	*options
+	settle, timeout time.Duration
+	dryRun, end     bool
+}
+
+const emergencyLong = `Emergency is for a nodekeep that is broken, while Nodes must take workloads. It needs none of the processes, and no
 valid policy. It shows what it will do, and asks. Then:
 
 1. It declares the emergency: it creates a Role and a RoleBinding, ` + manifests.EmergencyName + `. While both exist, the API server
@@ -74,83 +74,92 @@ still gated after 45 seconds. A helm upgrade creates them again.
 With --end it ends the emergency, and waits up to 45 seconds until nodekeep acts on new Nodes again. Its plan says
 which Nodes are closed, which are checked again, and which stay open though they were not verified.
 
-Dry runs prove what becomes of new Nodes. What they do not prove, the command does not claim: its exit code is 1 then.`,
-		Example: `
-			# What it would do
-			nodekeep emergency --dry-run
+Dry runs prove what becomes of new Nodes. What they do not prove, the command does not claim: its exit code is 1 then.`
 
-			# Nodes must take workloads now
-			nodekeep emergency --yes
+const emergencyExamples = `
+	# What it would do
+	nodekeep emergency --dry-run
 
-			# nodekeep is well again
-			nodekeep emergency --end`,
+	# Nodes must take workloads now
+	nodekeep emergency --yes
+
+	# nodekeep is well again
+	nodekeep emergency --end`
+
+func newEmergencyCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &emergencyOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "emergency [flags]",
+		Short:   "Open every Node, and close no other one until the emergency is ended",
+		Long:    emergencyLong,
+		Example: emergencyExamples,
 		GroupID: groupAct,
-	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
-		kubelet, err := webhook.NewDryRun(c.config)
-		if err != nil {
-			return err
-		}
-		e := &emergency{stopping: stopping{c, kubelet, settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
-		plan, question, do := e.plan, "\nDeclare the emergency?", e.declare
-		if end {
-			plan, question, do = e.endPlan, "\nEnd the emergency?", e.finish
-		}
-		document, needed, err := plan(ctx)
-		if err != nil || !needed {
-			return err
-		}
-		if dryRun {
-			if err := plainly.document(c.Out, document); err != nil {
-				return err
-			}
-			c.say("Nothing was changed (dry run).")
-			return nil
-		}
-		if !o.yes {
-			if err := plainly.document(c.ErrOut, document); err != nil {
-				return err
-			}
-			if err := o.ask(ctx, c, question); err != nil {
-				return err
-			}
-		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return findings(do(ctx))
-	})
+	}, knowsGate|asks, o)
 	flags := command.Flags()
-	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be done")
-	flags.BoolVar(&end, "end", false, "end the emergency: nodekeep gates and verifies new Nodes again")
-	flags.DurationVar(&settle, "settle", 5*time.Second, "how long no dry run must have been gated (with --end: each must) until every API server is taken to have noticed")
-	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
-	o.rights = func(c *cluster, _ []string) []access {
-		return (&emergency{stopping: stopping{cluster: c}}).rights(end, dryRun)
-	}
-	o.validate = func() error {
-		if settle < 0 || timeout <= 0 {
-			return errors.New("--settle must not be negative, and --timeout must be more than 0")
-		}
-		return nil
-	}
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only show what would be done")
+	flags.BoolVar(&o.end, "end", false, "end the emergency: nodekeep gates and verifies new Nodes again")
+	flags.DurationVar(&o.settle, "settle", 5*time.Second, "how long no dry run must have been gated (with --end: each must) until every API server is taken to have noticed")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	return command
 }
 
-// rights are those that the command takes.
-func (e *emergency) rights(end, dryRun bool) []access {
-	needed := []access{e.toNodes("list")}
-	if dryRun {
+func (o *emergencyOptions) validate() error {
+	if o.settle < 0 || o.timeout <= 0 {
+		return errors.New("--settle must not be negative, and --timeout must be more than 0")
+	}
+	return nil
+}
+
+func (o *emergencyOptions) rights(c *cluster, _ []string) []access {
+	needed := []access{c.toNodes("list")}
+	if o.dryRun {
 		return needed
 	}
-	for _, object := range e.declaring() { // also what is there, and declares nothing
+	for _, object := range (&emergency{stopping: stopping{cluster: c}}).declaring() { // also what is there, and declares nothing
 		needed = append(needed, object.to)
 	}
-	if end {
+	if o.end {
 		return append(needed, toDryRun()...)
 	}
 	for _, resource := range []string{"roles", "rolebindings"} {
-		needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: e.namespace})
+		needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: c.namespace})
 	}
-	return append(needed, e.toNodes("get"), e.toNodes("patch"))
+	return append(needed, c.toNodes("get"), c.toNodes("patch"))
+}
+
+func (o *emergencyOptions) run(ctx context.Context, c *cluster, _ []string) error {
+	kubelet, err := webhook.NewDryRun(c.config)
+	if err != nil {
+		return err
+	}
+	plainly := &output{format: formatTable}
+	e := &emergency{stopping: stopping{c, kubelet, o.settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
+	plan, question, do := e.plan, "\nDeclare the emergency?", e.declare
+	if o.end {
+		plan, question, do = e.endPlan, "\nEnd the emergency?", e.finish
+	}
+	document, needed, err := plan(ctx)
+	if err != nil || !needed {
+		return err
+	}
+	if o.dryRun {
+		if err := plainly.document(c.Out, document); err != nil {
+			return err
+		}
+		c.say("Nothing was changed (dry run).")
+		return nil
+	}
+	if !o.yes {
+		if err := plainly.document(c.ErrOut, document); err != nil {
+			return err
+		}
+		if err := o.ask(ctx, c, question); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	return findings(do(ctx))
 }
 
 // toDryRun are the rights to a dry run of a registration, which proves the end of an emergency. Its declaration does without them.

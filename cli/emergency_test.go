@@ -276,7 +276,9 @@ func TestADeclarationThatCannotBeReadIsNoSuccess(t *testing.T) {
 
 func TestTheEndOfAnEmergencyHasTheRightToProveIt(t *testing.T) {
 	e, _, _ := emergencyOn(t)
-	asks := func(end, dryRun bool) bool { return slices.Contains(e.rights(end, dryRun), toDryRun()[0]) }
+	asks := func(end, dryRun bool) bool {
+		return slices.Contains((&emergencyOptions{end: end, dryRun: dryRun}).rights(e.cluster, nil), toDryRun()[0])
+	}
 	assert.True(t, asks(true, false))
 	assert.False(t, asks(true, true), "a dry run of the command proves nothing")
 	assert.False(t, asks(false, false), "a declaration does without")

@@ -18,6 +18,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -152,9 +153,9 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	var recordsErr error
 	var items view.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
-	asked := view.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
+	asked := impact.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
 	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
-	nodes.Selected = view.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
+	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
 		if err != nil {
 			return doctor.Nodes{}, err

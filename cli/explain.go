@@ -25,12 +25,7 @@ type explainOptions struct {
 	record string
 }
 
-func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &explainOptions{options: newOptions(streams)}
-	command := o.command(&cobra.Command{
-		Use:   "explain (NODE | --review FILE) [flags]",
-		Short: "Why each label and taint of a Node is kept, and what a registration would get",
-		Long: `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy
+const explainLong = `Explain goes through the labels and taints of a Node and of its record. KEPT and WHY say whether the policy
 keeps one. WHY names the pattern of the policy, or the component that owns the key. It also names the managers that set
 what is kept. With -o wide it lists the managers of every label, by metadata.managedFields, else by the record.
 
@@ -58,19 +53,28 @@ With --review it explains what the webhook answers to an AdmissionReview in a fi
 cluster's or, with --record, one in a file. With --offline no cluster is asked at all; the policy is then the default
 one, unless --policy names a file.
 
-It decides nothing by itself: these are the functions by which webhook and capture decide.`,
-		Example: `
-			# Why is a label kept or not, and what would be restored
-			nodekeep explain worker-1
+It decides nothing by itself: these are the functions by which webhook and capture decide.`
 
-			# The same under another policy
-			nodekeep explain worker-1 --policy policy.yaml
+const explainExamples = `
+	# Why is a label kept or not, and what would be restored
+	nodekeep explain worker-1
 
-			# What the webhook answers to a review
-			nodekeep explain --review review.json
+	# The same under another policy
+	nodekeep explain worker-1 --policy policy.yaml
 
-			# The same without a cluster
-			nodekeep explain --review review.json --record record.json --policy policy.yaml --offline`,
+	# What the webhook answers to a review
+	nodekeep explain --review review.json
+
+	# The same without a cluster
+	nodekeep explain --review review.json --record record.json --policy policy.yaml --offline`
+
+func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &explainOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "explain (NODE | --review FILE) [flags]",
+		Short:   "Why each label and taint of a Node is kept, and what a registration would get",
+		Long:    explainLong,
+		Example: explainExamples,
 		GroupID: groupSee,
 		Args: func(command *cobra.Command, args []string) error {
 			switch {
@@ -81,35 +85,7 @@ It decides nothing by itself: these are the functions by which webhook and captu
 			}
 			return nil
 		},
-	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
-		if o.review != "" {
-			if !o.offline {
-				c.stopped(ctx)
-			}
-			return o.explainReview(ctx, c)
-		}
-		c.stopped(ctx)
-		state, err := c.state(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		request, err := view.Registration(state, c.in)
-		if err != nil {
-			return err
-		}
-		explanation := view.Explain(c.following(ctx, state, request), request, c.in).Under(c.leading(ctx))
-		if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
-			return err
-		}
-		if explanation.RulesHeld != "" {
-			state, err := c.rulesState(ctx)
-			if err != nil {
-				return err
-			}
-			explanation.RulesHeldUntil = c.followed.HeldUntil(ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
-		}
-		return o.write(c, "NodeExplanation", explanation)
-	})
+	}, aboutNode|prints|decides, o)
 	flags := command.Flags()
 	flags.StringVar(&o.review, "review", "", "AdmissionReview to explain, JSON or YAML; - for stdin")
 	flags.StringVar(&o.record, "record", "", "with --review, the record to go by (record.json of its ConfigMap) instead of the cluster's; - for stdin")
@@ -117,22 +93,54 @@ It decides nothing by itself: these are the functions by which webhook and captu
 	for _, file := range []string{"review", "record"} {
 		_ = command.MarkFlagFilename(file, "json", "yaml", "yml")
 	}
-	o.rights = func(c *cluster, args []string) []access {
-		if o.review != "" { // which record is only known once the review is read
-			return nil
-		}
-		return c.toState(args[0])
+	return command
+}
+
+func (o *explainOptions) validate() error {
+	switch {
+	case o.review == "" && (o.offline || o.record != ""):
+		return errors.New("--offline and --record go with --review")
+	case o.review == "-" && o.record == "-":
+		return errors.New("only one of --review and --record can be stdin")
 	}
-	o.validate = func() error {
-		switch {
-		case o.review == "" && (o.offline || o.record != ""):
-			return errors.New("--offline and --record go with --review")
-		case o.review == "-" && o.record == "-":
-			return errors.New("only one of --review and --record can be stdin")
-		}
+	return nil
+}
+
+func (o *explainOptions) rights(c *cluster, args []string) []access {
+	if o.review != "" { // which record is only known once the review is read
 		return nil
 	}
-	return command
+	return c.toState(args[0])
+}
+
+func (o *explainOptions) run(ctx context.Context, c *cluster, args []string) error {
+	if o.review != "" {
+		if !o.offline {
+			c.stopped(ctx)
+		}
+		return o.explainReview(ctx, c)
+	}
+	c.stopped(ctx)
+	state, err := c.state(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	request, err := view.Registration(state, c.in)
+	if err != nil {
+		return err
+	}
+	explanation := view.Explain(c.following(ctx, state, request), request, c.in).Under(c.leading(ctx))
+	if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
+		return err
+	}
+	if explanation.RulesHeld != "" {
+		state, err := c.rulesState(ctx)
+		if err != nil {
+			return err
+		}
+		explanation.RulesHeldUntil = c.followed.HeldUntil(ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
+	}
+	return o.write(c, "NodeExplanation", explanation)
 }
 
 // explainedInventories are the sources that rules use, by what capture notes of them.

@@ -14,19 +14,15 @@ import (
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
-func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.names = true
-	var (
-		selects                     string
-		selector                    labels.Selector
-		gone, live, stale, watching bool
-	)
-	command := o.command(&cobra.Command{
-		Use:     "list [flags]",
-		Aliases: []string{"ls"},
-		Short:   "Every Node and every record: what is kept, and whether anything is left to do",
-		Long: `List shows every Node and every record, one line for each name.
+// listOptions are the flags of `list`.
+type listOptions struct {
+	*options
+	selects                     string
+	selector                    labels.Selector
+	gone, live, stale, watching bool
+}
+
+const listLong = `List shows every Node and every record, one line for each name.
 
 STATUS is one of these:
 
@@ -39,67 +35,82 @@ SINCE is how old the Node is, or how long ago it was deleted. LABELS and TAINTS 
 whether the Node waits behind the gate, or is unverified and waits for its checks (nodekeep verify list). LAST CHANGE
 is when the record last changed. CURRENT says what capture has still to do about the Node, which usually takes it
 moments. With -o wide, CHANGED BY is the client that changed the record last. NOT SHOWN counts recorded values that the
-Node does not show, and RULE LABELS the labels that rules set last.`,
-		Example: `
-			# Everything
-			nodekeep list
+Node does not show, and RULE LABELS the labels that rules set last.`
 
-			# Nodes that are deleted and still have a record
-			nodekeep list --gone
+const listExamples = `
+	# Everything
+	nodekeep list
 
-			# Nodes that exist
-			nodekeep list --live
+	# Nodes that are deleted and still have a record
+	nodekeep list --gone
 
-			# Nodes of a pool about which something is left to do
-			nodekeep list --stale -l dedicated=ci
+	# Nodes that exist
+	nodekeep list --live
 
-			# For scripts
-			nodekeep list -o jsonpath='{range .items[*]}{.name}{"\t"}{.status}{"\n"}{end}'`,
+	# Nodes of a pool about which something is left to do
+	nodekeep list --stale -l dedicated=ci
+
+	# For scripts
+	nodekeep list -o jsonpath='{range .items[*]}{.name}{"\t"}{.status}{"\n"}{end}'`
+
+func newListCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &listOptions{options: newOptions(streams)}
+	o.names = true
+	command := o.task(&cobra.Command{
+		Use:     "list [flags]",
+		Aliases: []string{"ls"},
+		Short:   "Every Node and every record: what is kept, and whether anything is left to do",
+		Long:    listLong,
+		Example: listExamples,
 		GroupID: groupSee,
-	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
-		lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
-			return state.Selected(selector) && (!gone || summary.Status == view.Gone) && (!live || state.Node != nil) && (!stale || !summary.Current)
-		}}
-		seen := 0
-		if watching {
-			return c.watch(ctx, lines)
-		}
-		for state, err := range c.allStates(ctx) {
-			if err != nil {
-				return lines.broken(err)
-			}
-			seen++
-			if summary := view.SummaryOf(state, c.in); lines.want(state, summary) {
-				lines.add(summary)
-			}
-		}
-		if stale && seen > 0 && !gone && !live && selects == "" {
-			lines.none = "Nothing to do: all that is kept of the Nodes is recorded and restored."
-		}
-		return lines.end()
-	})
+	}, prints|decides, o)
 	flags := command.Flags()
-	flags.StringVarP(&selects, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
-	flags.BoolVar(&gone, "gone", false, "only Nodes that are deleted")
-	flags.BoolVar(&live, "live", false, "only Nodes that exist")
-	flags.BoolVar(&stale, "stale", false, "only Nodes about which something is left to do")
-	flags.BoolVarP(&watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
-	o.rights = func(c *cluster, _ []string) []access {
-		if watching {
-			return append(c.toEvery("list"), c.toEvery("watch")...)
-		}
-		return c.toEvery("list")
-	}
-	o.validate = func() (err error) {
-		if gone && live {
-			return errors.New("--gone and --live exclude each other")
-		}
-		if selector, err = labels.Parse(selects); err != nil {
-			return fmt.Errorf("--selector: %w", err)
-		}
-		return nil
-	}
+	flags.StringVarP(&o.selects, "selector", "l", "", "label selector; a Node that is deleted is selected by its recorded labels")
+	flags.BoolVar(&o.gone, "gone", false, "only Nodes that are deleted")
+	flags.BoolVar(&o.live, "live", false, "only Nodes that exist")
+	flags.BoolVar(&o.stale, "stale", false, "only Nodes about which something is left to do")
+	flags.BoolVarP(&o.watching, "watch", "w", false, "go on with a line for each Node whose line has changed; the policy is that of the start")
 	return command
+}
+
+func (o *listOptions) validate() (err error) {
+	if o.gone && o.live {
+		return errors.New("--gone and --live exclude each other")
+	}
+	if o.selector, err = labels.Parse(o.selects); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	return nil
+}
+
+func (o *listOptions) rights(c *cluster, _ []string) []access {
+	if o.watching {
+		return append(c.toEvery("list"), c.toEvery("watch")...)
+	}
+	return c.toEvery("list")
+}
+
+func (o *listOptions) run(ctx context.Context, c *cluster, _ []string) error {
+	lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
+		return state.Selected(o.selector) && (!o.gone || summary.Status == view.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
+	}}
+	seen := 0
+	if o.watching {
+		return c.watch(ctx, lines)
+	}
+	for state, err := range c.allStates(ctx) {
+		if err != nil {
+			return lines.broken(err)
+		}
+		seen++
+		if summary := view.SummaryOf(state, c.in); lines.want(state, summary) {
+			lines.add(summary)
+		}
+	}
+	if o.stale && seen > 0 && !o.gone && !o.live && o.selects == "" {
+		lines.none = "Nothing to do: all that is kept of the Nodes is recorded and restored."
+	}
+	return lines.end()
 }
 
 // lines prints the lines of a list while it is read, if the format allows that. It cannot for -o json, which is one object.

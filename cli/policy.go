@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -21,13 +22,13 @@ func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}, newPolicyCheckCommand(streams), newPolicyAcceptCommand(streams))
 }
 
-func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams) // its --policy is the one to compare with
-	againstCluster := false
-	command := o.command(&cobra.Command{
-		Use:   "check FILE [flags]",
-		Short: "All errors of a NodePolicy at once, and what it would change in this cluster",
-		Long: `Check reads the manifest of a NodePolicy, "-" for stdin, just as the processes read the object. It names every
+// policyCheckOptions are the flags of `policy check`; --policy is the one to compare with.
+type policyCheckOptions struct {
+	*options
+	againstCluster bool
+}
+
+const policyCheckLong = `Check reads the manifest of a NodePolicy, "-" for stdin, just as the processes read the object. It names every
 error with its line and field; with one, the exit code is 2.
 
 With --against-cluster it also looks at every Node and every record. It shows what this policy would change compared
@@ -63,62 +64,75 @@ counted; the first of the Nodes are named with -o wide. Nothing is changed.
 A key that a policy no longer keeps stays in the record and is not restored. What is collected is forgotten.
 
 With Helm, check what the chart's template policy.yaml makes of the values that you install (docs/operating.md).
-Check it once more after the upgrade: it prints "Changes: none".`,
-		Example: `
-			# Errors in a file
-			nodekeep policy check policy.yaml
+Check it once more after the upgrade: it prints "Changes: none".`
 
-			# What it would change in this cluster
-			nodekeep policy check policy.yaml --against-cluster
+const policyCheckExamples = `
+	# Errors in a file
+	nodekeep policy check policy.yaml
 
-			# For scripts: what would be kept, and who set it
-			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.kept[*]}{.item}{"\t"}{.managers}{"\n"}{end}'
+	# What it would change in this cluster
+	nodekeep policy check policy.yaml --against-cluster
 
-			# Whether the policy of the cluster itself is valid
-			kubectl get nodepolicy default -o yaml | nodekeep policy check -
+	# For scripts: what would be kept, and who set it
+	nodekeep policy check policy.yaml --against-cluster -o jsonpath='{range .impact.kept[*]}{.item}{"\t"}{.managers}{"\n"}{end}'
 
-			# For scripts: whether its rules for labels would wait for an operator
-			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
+	# Whether the policy of the cluster itself is valid
+	kubectl get nodepolicy default -o yaml | nodekeep policy check -
 
-			# For scripts: how many records would be collected
-			nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`,
-		Args: one("one manifest of a NodePolicy, or - for stdin", unchecked),
-	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
-		content, err := readFile(args[0], o.In)
-		if err != nil {
-			return usage(fmt.Errorf("read policy: %w", err))
-		}
-		check := view.PolicyCheck{File: args[0]}
-		if args[0] == "-" {
-			check.File = "stdin"
-		}
-		then, err := policy.Load(content, c.in.Policy.Gate())
-		switch {
-		case errors.As(err, &check.Errors):
-			return o.wrong(check)
-		case err != nil:
-			return usage(err)
-		}
-		check.Warnings = then.Warnings()
-		if check.Valid = true; againstCluster {
-			check.ComparedWith = o.policy.from
-			if check.Impact, err = c.compare(ctx, then); err != nil {
-				return err
-			}
-		}
-		return o.write(c, "PolicyCheck", check)
-	})
-	command.Flags().BoolVar(&againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
-	o.rights = func(c *cluster, _ []string) []access {
-		return append(c.toEvery("list"), c.toConfigMap("get", store.AcceptedName))
-	}
-	o.validate = func() error {
-		if o.offline = !againstCluster; o.offline && o.policy.file != "" {
-			return errors.New("--policy says what to compare with: it goes with --against-cluster")
-		}
-		return nil
-	}
+	# For scripts: whether its rules for labels would wait for an operator
+	nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.labelRules.held}'
+
+	# For scripts: how many records would be collected
+	nodekeep policy check policy.yaml --against-cluster -o jsonpath='{.impact.due.then}'`
+
+func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &policyCheckOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "check FILE [flags]",
+		Short:   "All errors of a NodePolicy at once, and what it would change in this cluster",
+		Long:    policyCheckLong,
+		Example: policyCheckExamples,
+		Args:    one("one manifest of a NodePolicy, or - for stdin", unchecked),
+	}, prints|decides, o)
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
 	return command
+}
+
+func (o *policyCheckOptions) validate() error {
+	if o.offline = !o.againstCluster; o.offline && o.policy.file != "" {
+		return errors.New("--policy says what to compare with: it goes with --against-cluster")
+	}
+	return nil
+}
+
+func (o *policyCheckOptions) rights(c *cluster, _ []string) []access {
+	return append(c.toEvery("list"), c.toConfigMap("get", store.AcceptedName))
+}
+
+func (o *policyCheckOptions) run(ctx context.Context, c *cluster, args []string) error {
+	content, err := readFile(args[0], o.In)
+	if err != nil {
+		return usage(fmt.Errorf("read policy: %w", err))
+	}
+	check := view.PolicyCheck{File: args[0]}
+	if args[0] == "-" {
+		check.File = "stdin"
+	}
+	then, err := policy.Load(content, c.in.Policy.Gate())
+	switch {
+	case errors.As(err, &check.Errors):
+		return o.wrong(check)
+	case err != nil:
+		return usage(err)
+	}
+	check.Warnings = then.Warnings()
+	if check.Valid = true; o.againstCluster {
+		check.ComparedWith = o.policy.from
+		if check.Impact, err = c.compare(ctx, then); err != nil {
+			return err
+		}
+	}
+	return o.write(c, "PolicyCheck", check)
 }
 
 // wrong reports the errors in a manifest.
@@ -147,7 +161,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	}
 	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, then.Verify())
-	selected := view.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
+	selected := impact.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err
@@ -159,14 +173,14 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 			selected.See(state.Node)
 		}
 	}
-	impact := comparison.Impact()
-	impact.Profiles = view.Obstacles(then.Verify(), facts, selected)
+	found := comparison.Impact()
+	found.Profiles = impact.Obstacles(then.Verify(), facts, selected)
 	if then.LabelRules().LooksAtInventory() {
 		notes, err := c.inventoryState(ctx)
 		if err != nil {
 			c.sayUnknown("Which attributes an inventory has of no Node", err)
 		}
-		impact.Missing = append(impact.Missing, view.MissingAttributes(then, notes)...)
+		found.Missing = append(found.Missing, impact.MissingAttributes(then, notes)...)
 	}
-	return &impact, nil
+	return &found, nil
 }

@@ -11,15 +11,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
 )
 
 // profileFacts reads what profiles name. What cannot be read is written to stderr, and is not known.
-func (c *cluster) profileFacts(ctx context.Context, profiles verify.Profiles) view.ProfileFacts {
+func (c *cluster) profileFacts(ctx context.Context, profiles verify.Profiles) impact.ProfileFacts {
 	if profiles.Empty() {
-		return view.ProfileFacts{}
+		return impact.ProfileFacts{}
 	}
 	r := newFactsReader(c)
 	to := access{verb: "get", group: appsv1.GroupName, resource: "deployments", namespace: c.namespace, name: doctor.VerifyDeployment}
@@ -62,7 +62,7 @@ func (e *examination) asked(ctx context.Context) (asked doctor.Asked, _ error) {
 // factsReader reads what profiles name.
 type factsReader struct {
 	*cluster
-	facts    view.ProfileFacts
+	facts    impact.ProfileFacts
 	failures []factFailure
 }
 
@@ -73,7 +73,7 @@ type factFailure struct {
 }
 
 func newFactsReader(c *cluster) *factsReader {
-	facts := view.ProfileFacts{Services: map[string]*view.ServiceFacts{}, DaemonSets: map[string]*appsv1.DaemonSet{}}
+	facts := impact.ProfileFacts{Services: map[string]*impact.ServiceFacts{}, DaemonSets: map[string]*appsv1.DaemonSet{}}
 	return &factsReader{cluster: c, facts: facts}
 }
 
@@ -116,7 +116,7 @@ func (r *factsReader) readService(ctx context.Context, full string) {
 		r.unread(access{verb: "get", resource: "services", namespace: namespace}, err)
 		return
 	}
-	found := &view.ServiceFacts{Service: service}
+	found := &impact.ServiceFacts{Service: service}
 	r.facts.Services[full] = found
 	of := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name}
 	slices, err := r.client.DiscoveryV1().EndpointSlices(namespace).List(ctx, of)
@@ -149,7 +149,7 @@ func (r *factsReader) readDaemonSet(ctx context.Context, full string) {
 
 // readOtherDNS finds DNS Services under names of other platforms. One that cannot be read is not suggested.
 func (r *factsReader) readOtherDNS(ctx context.Context) {
-	for _, full := range view.PlatformDNS(r.facts.DNS) {
+	for _, full := range impact.PlatformDNS(r.facts.DNS) {
 		namespace, name, _ := strings.Cut(full, "/")
 		if _, err := r.client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
 			r.facts.OtherDNS = append(r.facts.OtherDNS, full)

@@ -19,91 +19,102 @@ const (
 	progressEvery = 5000 // records
 )
 
-func newPruneCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	var (
-		olderThan string
-		retention time.Duration
-		most      int
-		dryRun    bool
-	)
-	command := o.command(&cobra.Command{
-		Use:   "prune --older-than DURATION [flags]",
-		Short: "Remove records of Nodes that have been deleted for long",
-		Long: `Prune removes the records of Nodes that were deleted longer ago than DURATION. It also removes records that
+// pruneOptions are the flags of `prune`.
+type pruneOptions struct {
+	*options
+	olderThan string
+	retention time.Duration // as olderThan says
+	most      int
+	dryRun    bool
+}
+
+const pruneLong = `Prune removes the records of Nodes that were deleted longer ago than DURATION. It also removes records that
 hold nothing any more, two minutes after their Node was deleted. Capture does this by itself once the policy's
 retention is over, by the same decision. Records of live Nodes stay, and so do those that wait for a decision between
 two machines.
 
 Each record is removed only as it was read. Right before, the API server must have said that there is no such Node. If
-the Node registers in that very moment, its record is put back. The first error ends it.`,
-		Example: `
-			# What would be removed
-			nodekeep prune --older-than 720h --dry-run
+the Node registers in that very moment, its record is put back. The first error ends it.`
 
-			# Remove it, the oldest 1000 at most
-			nodekeep prune --older-than 720h --at-most 1000 --yes`,
+const pruneExamples = `
+	# What would be removed
+	nodekeep prune --older-than 720h --dry-run
+
+	# Remove it, the oldest 1000 at most
+	nodekeep prune --older-than 720h --at-most 1000 --yes`
+
+func newPruneCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &pruneOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "prune --older-than DURATION [flags]",
+		Short:   "Remove records of Nodes that have been deleted for long",
+		Long:    pruneLong,
+		Example: pruneExamples,
 		GroupID: groupAct,
-	}, asks, func(ctx context.Context, c *cluster, _ []string) error {
-		plan := &view.Pruning{Retention: retention, Now: c.now()}
-		for listed, err := range c.allRecords(ctx) {
-			if err != nil {
-				return err
-			}
-			if listed.Err == nil {
-				plan.Add(listed.Entry.Record)
-			}
-		}
-		plan.Oldest(most)
-		printer := (&output{}).tablePrinter()
-		switch {
-		case len(plan.Due) == 0:
-			c.say("%s", plan.Summary())
-			return nil
-		case dryRun:
-			c.say("%s; nothing was changed (dry run)", plan.Summary())
-			return printer.PrintObj(plan.Table(0), c.Out)
-		case !o.yes:
-			if err := printer.PrintObj(plan.Table(shownOfMany), c.ErrOut); err != nil {
-				return err
-			}
-			if more := len(plan.Due) - shownOfMany; more > 0 {
-				c.say("... and %d more; --dry-run shows all", more)
-			}
-			c.say("%s", plan.Summary())
-		}
-		if err := o.ask(ctx, c, fmt.Sprintf("Remove %d of %d records?", len(plan.Due), plan.All)); err != nil {
+	}, asks, o)
+	flags := command.Flags()
+	flags.StringVar(&o.olderThan, "older-than", "", "how long ago Nodes must have been deleted, such as 720h; 10m at least")
+	flags.IntVar(&o.most, "at-most", 0, "how many records are removed at most, the oldest first; 0 for all")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only show what would be removed")
+	return command
+}
+
+func (o *pruneOptions) validate() error {
+	var wrong string
+	o.retention, wrong = policy.ParseRetention(o.olderThan)
+	switch {
+	case o.olderThan == "":
+		return errors.New("--older-than says for how long Nodes must have been deleted, such as 720h")
+	case wrong != "":
+		return fmt.Errorf("--older-than %q: %s", o.olderThan, wrong)
+	case o.retention == 0:
+		return errors.New("--older-than 0 keeps all records for ever: there is nothing to remove")
+	case o.most < 0:
+		return fmt.Errorf("--at-most %d: must not be negative", o.most)
+	}
+	return nil
+}
+
+func (o *pruneOptions) rights(c *cluster, _ []string) []access {
+	needed := []access{c.toRecords("list")}
+	if !o.dryRun {
+		needed = append(needed, c.toNodes("get"), c.toRecords("get"), c.toRecords("delete"), c.toRecords("create"))
+	}
+	return needed
+}
+
+func (o *pruneOptions) run(ctx context.Context, c *cluster, _ []string) error {
+	plan := &view.Pruning{Retention: o.retention, Now: c.now()}
+	for listed, err := range c.allRecords(ctx) {
+		if err != nil {
 			return err
 		}
-		return c.prune(ctx, plan)
-	})
-	flags := command.Flags()
-	flags.StringVar(&olderThan, "older-than", "", "how long ago Nodes must have been deleted, such as 720h; 10m at least")
-	flags.IntVar(&most, "at-most", 0, "how many records are removed at most, the oldest first; 0 for all")
-	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
-	o.rights = func(c *cluster, _ []string) []access {
-		needed := []access{c.toRecords("list")}
-		if !dryRun {
-			needed = append(needed, c.toNodes("get"), c.toRecords("get"), c.toRecords("delete"), c.toRecords("create"))
+		if listed.Err == nil {
+			plan.Add(listed.Entry.Record)
 		}
-		return needed
 	}
-	o.validate = func() error {
-		var wrong string
-		retention, wrong = policy.ParseRetention(olderThan)
-		switch {
-		case olderThan == "":
-			return errors.New("--older-than says for how long Nodes must have been deleted, such as 720h")
-		case wrong != "":
-			return fmt.Errorf("--older-than %q: %s", olderThan, wrong)
-		case retention == 0:
-			return errors.New("--older-than 0 keeps all records for ever: there is nothing to remove")
-		case most < 0:
-			return fmt.Errorf("--at-most %d: must not be negative", most)
-		}
+	plan.Oldest(o.most)
+	printer := (&output{}).tablePrinter()
+	switch {
+	case len(plan.Due) == 0:
+		c.say("%s", plan.Summary())
 		return nil
+	case o.dryRun:
+		c.say("%s; nothing was changed (dry run)", plan.Summary())
+		return printer.PrintObj(plan.Table(0), c.Out)
+	case !o.yes:
+		if err := printer.PrintObj(plan.Table(shownOfMany), c.ErrOut); err != nil {
+			return err
+		}
+		if more := len(plan.Due) - shownOfMany; more > 0 {
+			c.say("... and %d more; --dry-run shows all", more)
+		}
+		c.say("%s", plan.Summary())
 	}
-	return command
+	if err := o.ask(ctx, c, fmt.Sprintf("Remove %d of %d records?", len(plan.Due), plan.All)); err != nil {
+		return err
+	}
+	return c.prune(ctx, plan)
 }
 
 // prune removes due records, and reports how many.

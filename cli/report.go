@@ -25,14 +25,17 @@ const reportKind = "Report"
 // rowsShown is how many rows of a table are shown by default.
 const rowsShown = 20
 
-func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.pages = true
-	var want reported
-	command := o.command(&cobra.Command{
-		Use:   "report [summary|compliance|drift|usage|cost] [flags]",
-		Short: "Labels of all Nodes: counts, violations, drift, use, node-hours",
-		Long: `Report adds up what the Nodes, the records and the workloads of the cluster show about labels. Without a section it
+// reportOptions are the flags of `report`.
+type reportOptions struct {
+	*options
+	sections []string
+	tier     string
+	last     time.Duration
+	rows     int
+	exitCode bool
+}
+
+const reportLong = `Report adds up what the Nodes, the records and the workloads of the cluster show about labels. Without a section it
 has all of them.
 
   summary     Nodes by label and value, capacity by tier, the number of values of labels, changes of the last 30 days
@@ -46,28 +49,38 @@ has all of them.
 show the first rows; -o json and -o csv have all. Nothing is changed.
 
 With --exit-code, compliance ends with 1 if a Node breaks a rule, and with 0 if none does. A missing label is no
-violation while the rule that sets it does not know its facts. Report does not read inventories.`,
-		Example: `
-			# Everything, as a page for a browser
-			nodekeep report -o html > report.html
+violation while the rule that sets it does not know its facts. Report does not read inventories.`
 
-			# Capacity by a label of your own
-			nodekeep report summary --tier hardware.tier
+const reportExamples = `
+	# Everything, as a page for a browser
+	nodekeep report -o html > report.html
 
-			# Which labels does something select on?
-			nodekeep report usage
+	# Capacity by a label of your own
+	nodekeep report summary --tier hardware.tier
 
-			# Nodes that break a rule, for a program
-			nodekeep report compliance -o jsonpath='{range .compliance.violations[*]}{.node}{"\t"}{.key}{"\n"}{end}'
+	# Which labels does something select on?
+	nodekeep report usage
 
-			# In a pipeline: fail if a Node breaks a rule
-			nodekeep report compliance --exit-code
+	# Nodes that break a rule, for a program
+	nodekeep report compliance -o jsonpath='{range .compliance.violations[*]}{.node}{"\t"}{.key}{"\n"}{end}'
 
-			# Node-hours of the last 30 days
-			nodekeep report cost --tier team --last 720h`,
+	# In a pipeline: fail if a Node breaks a rule
+	nodekeep report compliance --exit-code
+
+	# Node-hours of the last 30 days
+	nodekeep report cost --tier team --last 720h`
+
+func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &reportOptions{options: newOptions(streams)}
+	o.pages = true
+	command := o.task(&cobra.Command{
+		Use:     "report [summary|compliance|drift|usage|cost] [flags]",
+		Short:   "Labels of all Nodes: counts, violations, drift, use, node-hours",
+		Long:    reportLong,
+		Example: reportExamples,
 		GroupID: groupSee,
 		Args: func(command *cobra.Command, args []string) error {
-			if want.exitCode && len(args) == 1 && args[0] != report.ComplianceSection {
+			if o.exitCode && len(args) == 1 && args[0] != report.ComplianceSection {
 				return fmt.Errorf("--exit-code is about the section %s, which %q leaves out", report.ComplianceSection, args[0])
 			}
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(report.Sections(), args[0]) {
@@ -81,66 +94,61 @@ violation while the rule that sets it does not know its facts. Report does not r
 			}
 			return report.Sections(), cobra.ShellCompDirectiveNoFileComp
 		},
-	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
-		want.sections = args
-		if len(args) == 0 {
-			want.sections = report.Sections()
-		}
-		found, err := c.addUp(ctx, want)
-		if err != nil {
-			return err
-		}
-		if err := o.writeReport(c, found, want.rows); err != nil {
-			return err
-		}
-		return findings(want.unwell(found))
-	})
-	o.rights = func(c *cluster, args []string) []access {
-		if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
-			return []access{c.toNodes("list")}
-		}
-		return c.toEvery("list")
-	}
+	}, prints|decides, o)
 	flags := command.Flags()
-	flags.StringVar(&want.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
-	flags.DurationVar(&want.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
-	flags.BoolVar(&want.exitCode, "exit-code", false, "of compliance, exit with 1 if a Node breaks a rule of any mode, and with 0 if none does")
-	flags.IntVar(&want.rows, "rows", rowsShown, "show at most so many rows of a table")
-	o.validate = func() error {
-		if err := checkLabelKey(want.tier); err != nil {
-			return fmt.Errorf("--tier %w", err)
-		}
-		if want.last < 0 {
-			return fmt.Errorf("--last %s: must not be negative", want.last)
-		}
-		if want.rows < 1 {
-			return fmt.Errorf("--rows %d: must be 1 or more", want.rows)
-		}
-		return nil
-	}
+	flags.StringVar(&o.tier, "tier", corev1.LabelInstanceTypeStable, "label by whose value capacity and cost are added up")
+	flags.DurationVar(&o.last, "last", 0, "of cost, count at most so long of each Node; 0: since it was created")
+	flags.BoolVar(&o.exitCode, "exit-code", false, "of compliance, exit with 1 if a Node breaks a rule of any mode, and with 0 if none does")
+	flags.IntVar(&o.rows, "rows", rowsShown, "show at most so many rows of a table")
 	return command
 }
 
-// reported is what is asked for.
-type reported struct {
-	sections []string
-	tier     string
-	last     time.Duration
-	rows     int
-	exitCode bool
+func (o *reportOptions) validate() error {
+	if err := checkLabelKey(o.tier); err != nil {
+		return fmt.Errorf("--tier %w", err)
+	}
+	if o.last < 0 {
+		return fmt.Errorf("--last %s: must not be negative", o.last)
+	}
+	if o.rows < 1 {
+		return fmt.Errorf("--rows %d: must be 1 or more", o.rows)
+	}
+	return nil
 }
 
-func (r reported) has(sections ...string) bool {
-	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(r.sections, section) })
+func (o *reportOptions) rights(c *cluster, args []string) []access {
+	if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
+		return []access{c.toNodes("list")}
+	}
+	return c.toEvery("list")
+}
+
+func (o *reportOptions) run(ctx context.Context, c *cluster, args []string) error {
+	o.sections = args
+	if len(args) == 0 {
+		o.sections = report.Sections()
+	}
+	found, err := o.addUp(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := o.writeReport(c, found); err != nil {
+		return err
+	}
+	return findings(o.unwell(found))
+}
+
+func (o *reportOptions) has(sections ...string) bool {
+	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(o.sections, section) })
 }
 
 // unwell is what a report must not pass over in silence; nil: nothing.
-func (r reported) unwell(found report.Report) error {
+func (o *reportOptions) unwell(found report.Report) error {
 	var all []string
 	if found.Usage != nil && len(found.Usage.NotRead) > 0 {
 		all = append(all, "not everything that selects Nodes could be read: "+strings.Join(kindsOf(found.Usage.NotRead), ", "))
 	}
-	if r.exitCode && found.Compliance.Violating > 0 {
+	if o.exitCode && found.Compliance.Violating > 0 {
 		all = append(all, "rules of governance are broken on "+view.Counted(found.Compliance.Violating, "Node"))
 	}
 	if len(all) == 0 {
@@ -150,10 +158,10 @@ func (r reported) unwell(found report.Report) error {
 }
 
 // addUp reads the cluster once, page by page, and counts for all sections.
-func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, error) {
+func (o *reportOptions) addUp(ctx context.Context, c *cluster) (report.Report, error) {
 	now := c.now().UTC()
 	rules := c.in.Policy.Governance()
-	nodes, histories, ages := report.NewNodes(want.tier), report.NewHistories(now), report.NewAges(want.tier, want.last, now)
+	nodes, histories, ages := report.NewNodes(o.tier), report.NewHistories(now), report.NewAges(o.tier, o.last, now)
 	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
 	see := func(state view.NodeState) {
 		if state.Record != nil {
@@ -164,10 +172,10 @@ func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, erro
 		}
 		nodes.See(state.Node.Labels, state.Node.Status.Capacity)
 		ages.See(state.Node.Labels, state.Node.Status.Capacity, state.Node.CreationTimestamp.Time)
-		if want.has(report.ComplianceSection) {
+		if o.has(report.ComplianceSection) {
 			judged.See(state.Name, violations(state.Violations(c.in)))
 		}
-		if !want.has(report.DriftSection) {
+		if !o.has(report.DriftSection) {
 			return
 		}
 		if labels, compared := state.Drift(c.in); compared {
@@ -177,7 +185,7 @@ func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, erro
 		}
 	}
 	states := mapped(c.allNodes(ctx), func(node *corev1.Node) view.NodeState { return view.NodeState{Name: node.Name, Node: node} })
-	if want.has(report.SummarySection, report.DriftSection) { // else no right to read records is needed
+	if o.has(report.SummarySection, report.DriftSection) { // else no right to read records is needed
 		states = c.allStates(ctx)
 	}
 	for state, err := range states {
@@ -187,19 +195,19 @@ func (c *cluster) addUp(ctx context.Context, want reported) (report.Report, erro
 		see(state)
 	}
 	found := report.Report{GeneratedAt: now.Truncate(time.Second), Cluster: c.config.Host, Nodes: nodes.Count()}
-	if want.has(report.SummarySection) {
+	if o.has(report.SummarySection) {
 		found.Summary = nodes.Summary(histories.Changes())
 	}
-	if want.has(report.ComplianceSection) {
+	if o.has(report.ComplianceSection) {
 		found.Compliance = judged.Compliance()
 	}
-	if want.has(report.DriftSection) {
+	if o.has(report.DriftSection) {
 		found.Drift = drifted.Drift()
 	}
-	if want.has(report.CostSection) {
+	if o.has(report.CostSection) {
 		found.Cost = ages.Cost()
 	}
-	if want.has(report.UsageSection) {
+	if o.has(report.UsageSection) {
 		usage, err := c.usage(ctx, nodes.Keys())
 		if err != nil {
 			return report.Report{}, err
@@ -238,16 +246,16 @@ func (c *cluster) usage(ctx context.Context, onNodes map[string]int) (*report.Us
 }
 
 // writeReport writes a report in whichever format was asked for.
-func (o *options) writeReport(c *cluster, found report.Report, rows int) error {
+func (o *reportOptions) writeReport(c *cluster, found report.Report) error {
 	var text string
 	var err error
 	switch o.format {
 	case formatCSV:
 		text, err = report.CSV(found.Tables())
 	case formatHTML:
-		text, err = report.HTML(found, rows)
+		text, err = report.HTML(found, o.rows)
 	default:
-		return o.write(c, reportKind, reportAnswer{found, rows})
+		return o.write(c, reportKind, reportAnswer{found, o.rows})
 	}
 	if err != nil {
 		return err

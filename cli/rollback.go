@@ -26,89 +26,103 @@ const (
 	dryRunServer = "server"
 )
 
-func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	var to changeNumber
-	dryRun := dryRunNone
-	command := o.command(&cobra.Command{
-		Use:   "rollback NODE --to NUMBER [flags]",
-		Short: "Put the labels and taints of a Node back to a moment of its history",
-		Long: `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. With 0, it
+func dryRunModes() []string { return []string{dryRunNone, dryRunServer, dryRunClient} }
+
+// rollbackOptions are the flags of `rollback`.
+type rollbackOptions struct {
+	*options
+	to     changeNumber
+	dryRun string
+}
+
+const rollbackLong = `Rollback gives a live Node the labels and taints that it had after change NUMBER of its history. With 0, it
 gives those of its first record. Only what has been changed since is touched. It shows what it would do and
 asks first.
 
 It changes the Node as you would by kubectl, with your rights and as field manager ` + rollbackManager + `. It changes the
 Node only in the state that it has read; capture records the change as any other. What belongs to other components, or
-is ignored by the policy, is left alone. The exit code is 1 then.`,
-		Example: `
-			# What would be done
-			nodekeep rollback worker-1 --to 1 --dry-run
+is ignored by the policy, is left alone. The exit code is 1 then.`
 
-			# Do it without asking
-			nodekeep rollback worker-1 --to 1 --yes`,
+const rollbackExamples = `
+	# What would be done
+	nodekeep rollback worker-1 --to 1 --dry-run
+
+	# Do it without asking
+	nodekeep rollback worker-1 --to 1 --yes`
+
+func newRollbackCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &rollbackOptions{options: newOptions(streams), dryRun: dryRunNone}
+	command := o.task(&cobra.Command{
+		Use:     "rollback NODE --to NUMBER [flags]",
+		Short:   "Put the labels and taints of a Node back to a moment of its history",
+		Long:    rollbackLong,
+		Example: rollbackExamples,
 		GroupID: groupAct,
-	}, aboutNode|prints|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
-		var rollback view.Rollback
-		var changes, leftAlone int
-		err := change(ctx, func(ctx context.Context) (*proposal, error) {
-			state, err := c.live(ctx, args[0])
-			if err != nil {
-				return nil, err
-			}
-			if rollback, err = view.RollbackTo(state, int(to), c.in); err != nil {
-				return nil, err
-			}
-			changes, leftAlone = rollback.Changes()
-			return &proposal{same: []any{state.Node.UID, rollback}, do: func(ctx context.Context) error {
-				options := metav1.PatchOptions{FieldManager: rollbackManager}
-				switch {
-				case changes == 0 || dryRun == dryRunClient:
-					return nil
-				case dryRun == dryRunServer:
-					options.DryRun = []string{metav1.DryRunAll}
-				}
-				return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), options)
-			}}, nil
-		}, func(ctx context.Context, _ *proposal) error {
-			if err := o.write(c, "NodeRollback", rollback); err != nil || changes == 0 || dryRun != dryRunNone {
-				return err
-			}
-			return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))
-		})
-		switch {
-		case err != nil:
-			return err
-		case changes == 0 && leftAlone == 0:
-			c.say("Node %s is as it was after change %d: nothing is to be done.", args[0], to)
-			return nil
-		case dryRun != dryRunNone:
-			c.say("%s: %s would be changed; nothing was (dry run).", args[0], view.Counted(changes, "value"))
-		default:
-			c.say("%s: %s changed.", args[0], view.Counted(changes, "value"))
-		}
-		if leftAlone > 0 {
-			return findings(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
-		}
-		return nil
-	})
-	command.Flags().Var(&to, "to", "number of the change to go back to, as history shows it")
+	}, aboutNode|prints|decides|asks, o)
+	command.Flags().Var(&o.to, "to", "number of the change to go back to, as history shows it")
 	_ = command.MarkFlagRequired("to")
-	modes := []string{dryRunNone, dryRunServer, dryRunClient}
-	oneOf(command, &dryRun, "dry-run", `"client": only show what would be done; "server": have the API server check it too, and store nothing`, modes...)
+	oneOf(command, &o.dryRun, "dry-run", `"client": only show what would be done; "server": have the API server check it too, and store nothing`, dryRunModes()...)
 	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
-	o.rights = func(c *cluster, args []string) []access {
-		if dryRun == dryRunClient {
-			return c.toState(args[0])
-		}
-		return append(c.toState(args[0]), c.toNode("patch", args[0]))
-	}
-	o.validate = func() error {
-		if !slices.Contains(modes, dryRun) {
-			return fmt.Errorf("--dry-run %q: must be one of %s", dryRun, strings.Join(modes, ", "))
-		}
-		return nil
-	}
 	return command
+}
+
+func (o *rollbackOptions) validate() error {
+	if modes := dryRunModes(); !slices.Contains(modes, o.dryRun) {
+		return fmt.Errorf("--dry-run %q: must be one of %s", o.dryRun, strings.Join(modes, ", "))
+	}
+	return nil
+}
+
+func (o *rollbackOptions) rights(c *cluster, args []string) []access {
+	if o.dryRun == dryRunClient {
+		return c.toState(args[0])
+	}
+	return append(c.toState(args[0]), c.toNode("patch", args[0]))
+}
+
+func (o *rollbackOptions) run(ctx context.Context, c *cluster, args []string) error {
+	var rollback view.Rollback
+	var changes, leftAlone int
+	err := change(ctx, func(ctx context.Context) (*proposal, error) {
+		state, err := c.live(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		if rollback, err = view.RollbackTo(state, int(o.to), c.in); err != nil {
+			return nil, err
+		}
+		changes, leftAlone = rollback.Changes()
+		return &proposal{same: []any{state.Node.UID, rollback}, do: func(ctx context.Context) error {
+			options := metav1.PatchOptions{FieldManager: rollbackManager}
+			switch {
+			case changes == 0 || o.dryRun == dryRunClient:
+				return nil
+			case o.dryRun == dryRunServer:
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), options)
+		}}, nil
+	}, func(ctx context.Context, _ *proposal) error {
+		if err := o.write(c, "NodeRollback", rollback); err != nil || changes == 0 || o.dryRun != dryRunNone {
+			return err
+		}
+		return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))
+	})
+	switch {
+	case err != nil:
+		return err
+	case changes == 0 && leftAlone == 0:
+		c.say("Node %s is as it was after change %d: nothing is to be done.", args[0], o.to)
+		return nil
+	case o.dryRun != dryRunNone:
+		c.say("%s: %s would be changed; nothing was (dry run).", args[0], view.Counted(changes, "value"))
+	default:
+		c.say("%s: %s changed.", args[0], view.Counted(changes, "value"))
+	}
+	if leftAlone > 0 {
+		return findings(fmt.Errorf("%s of Node %s left alone: what belongs to others, or the policy ignores", view.Counted(leftAlone, "value"), args[0]))
+	}
+	return nil
 }
 
 // changeNumber is the number of a change, as a flag.

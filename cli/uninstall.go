@@ -37,14 +37,14 @@ type uninstalling struct {
 	patience time.Duration
 }
 
-func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o, plainly := newOptions(streams), &output{format: formatTable}
-	var settle, patience, timeout time.Duration
-	dryRun := false
-	command := o.command(&cobra.Command{
-		Use:   "uninstall [flags]",
-		Short: "Stop gating and free every Node, before nodekeep is deleted",
-		Long: `Uninstall must run before nodekeep is deleted. Otherwise Nodes stay behind a gate that nothing lifts.
+// uninstallOptions are the flags of `uninstall`.
+type uninstallOptions struct {
+	*options
+	settle, patience, timeout time.Duration
+	dryRun                    bool
+}
+
+const uninstallLong = `Uninstall must run before nodekeep is deleted. Otherwise Nodes stay behind a gate that nothing lifts.
 
 It shows what it will delete and change, and asks. Then:
 
@@ -60,67 +60,81 @@ CustomResourceDefinition stay, too. At its end it says how to save and delete th
 a later installation takes them over. An emergency stays as well, so that verify closes no Node again. End it once
 nodekeep is deleted.
 
-The Job of "helm uninstall" runs it with --yes.`,
-		Example: `
-			# What it would do
-			nodekeep uninstall --dry-run
+The Job of "helm uninstall" runs it with --yes.`
 
-			# Before the manifests are deleted
-			nodekeep uninstall
-			kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`,
+const uninstallExamples = `
+	# What it would do
+	nodekeep uninstall --dry-run
+
+	# Before the manifests are deleted
+	nodekeep uninstall
+	kubectl delete --ignore-not-found -f manifests/nodekeep.yaml`
+
+func newUninstallCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &uninstallOptions{options: newOptions(streams)}
+	command := o.task(&cobra.Command{
+		Use:     "uninstall [flags]",
+		Short:   "Stop gating and free every Node, before nodekeep is deleted",
+		Long:    uninstallLong,
+		Example: uninstallExamples,
 		GroupID: groupAct,
-	}, knowsGate|asks, func(ctx context.Context, c *cluster, _ []string) error {
-		kubelet, err := webhook.NewDryRun(c.config)
+	}, knowsGate|asks, o)
+	flags := command.Flags()
+	flags.BoolVar(&o.dryRun, "dry-run", false, "only show what would be deleted and changed")
+	flags.DurationVar(&o.settle, "settle", 10*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
+	flags.DurationVar(&o.patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
+	return command
+}
+
+func (o *uninstallOptions) validate() error {
+	if o.settle < 0 || o.patience < 0 || o.timeout <= 0 {
+		return errors.New("--settle and --patience must not be negative, and --timeout must be more than 0")
+	}
+	return nil
+}
+
+func (o *uninstallOptions) rights(c *cluster, _ []string) []access {
+	needed := []access{c.toNodes("list"), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
+	if o.dryRun {
+		return needed
+	}
+	u := &uninstalling{stopping: stopping{cluster: c}}
+	for _, object := range append(u.gating(), u.guarding()...) {
+		needed = append(needed, object.to)
+	}
+	return append(needed, c.toNodes("get"), c.toNodes("patch"))
+}
+
+func (o *uninstallOptions) run(ctx context.Context, c *cluster, _ []string) error {
+	kubelet, err := webhook.NewDryRun(c.config)
+	if err != nil {
+		return err
+	}
+	plainly := &output{format: formatTable}
+	u := &uninstalling{stopping{c, kubelet, o.settle, "nodekeep-uninstall"}, o.patience}
+	if o.dryRun || !o.yes {
+		plan, err := u.plan(ctx)
 		if err != nil {
 			return err
 		}
-		u := &uninstalling{stopping{c, kubelet, settle, "nodekeep-uninstall"}, patience}
-		if dryRun || !o.yes {
-			plan, err := u.plan(ctx)
-			if err != nil {
+		if o.dryRun {
+			if err := plainly.document(c.Out, plan.Document(c.now())); err != nil {
 				return err
 			}
-			if dryRun {
-				if err := plainly.document(c.Out, plan.Document(c.now())); err != nil {
-					return err
-				}
-				c.say("Nothing was changed (dry run).")
-				return nil
-			}
-			if err := plainly.document(c.ErrOut, plan.Document(c.now())); err != nil {
-				return err
-			}
-			if err := o.ask(ctx, c, "\nUninstall?"); err != nil {
-				return err
-			}
+			c.say("Nothing was changed (dry run).")
+			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		return findings(u.run(ctx))
-	})
-	flags := command.Flags()
-	flags.BoolVar(&dryRun, "dry-run", false, "only show what would be deleted and changed")
-	flags.DurationVar(&settle, "settle", 10*time.Second, "how long no dry run must have been gated until every API server is taken to have noticed")
-	flags.DurationVar(&patience, "patience", 30*time.Second, "how long capture is given to complete Nodes behind the gate, before their gates are lifted")
-	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long all of it may take")
-	o.rights = func(c *cluster, _ []string) []access {
-		needed := []access{c.toNodes("list"), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
-		if dryRun {
-			return needed
+		if err := plainly.document(c.ErrOut, plan.Document(c.now())); err != nil {
+			return err
 		}
-		u := &uninstalling{stopping: stopping{cluster: c}}
-		for _, object := range append(u.gating(), u.guarding()...) {
-			needed = append(needed, object.to)
+		if err := o.ask(ctx, c, "\nUninstall?"); err != nil {
+			return err
 		}
-		return append(needed, c.toNodes("get"), c.toNodes("patch"))
 	}
-	o.validate = func() error {
-		if settle < 0 || patience < 0 || timeout <= 0 {
-			return errors.New("--settle and --patience must not be negative, and --timeout must be more than 0")
-		}
-		return nil
-	}
-	return command
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	return findings(u.run(ctx))
 }
 
 // run ends with the first step that fails. What was done by then stays done.

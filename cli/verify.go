@@ -58,21 +58,16 @@ func (n *checksNamespace) addTo(command *cobra.Command) {
 
 func (n *checksNamespace) validate() error { return checkNamespace("--checks-namespace", string(*n)) }
 
-func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := newOptions(streams)
-	o.names = true
-	o.rights = func(c *cluster, _ []string) []access { return []access{c.toNodes("list")} }
-	var (
-		namespace checksNamespace
-		selects   string
-		selector  labels.Selector
-		everyNode bool
-	)
-	command := o.command(&cobra.Command{
-		Use:     "list [flags]",
-		Aliases: []string{"ls"},
-		Short:   "Which Nodes wait until they are checked, and for what",
-		Long: `List shows the Nodes that have a taint of verification, and those that wait to be checked again. It also shows open
+// verifyListOptions are the flags of `verify list`.
+type verifyListOptions struct {
+	*options
+	namespace checksNamespace
+	selects   string
+	selector  labels.Selector
+	everyNode bool
+}
+
+const verifyListLong = `List shows the Nodes that have a taint of verification, and those that wait to be checked again. It also shows open
 Nodes whose checks fail (mode report). With --all it adds all other open Nodes that a profile selects.
 
 Where a profile removes Nodes that fail, lines above the table say which Node was removed last. They also say which
@@ -97,77 +92,95 @@ WHY has the cause and the next step, in the words of the Node's Events and of it
 all causes. ATTEMPTS counts those that did not pass. CHECK is the check that failed last, and NEXT when the next attempt
 starts at the earliest. There, "due" means now, and "-" that the Node waits for what WHY names, or that a worker Pod
 runs. The wide format has the last result and the taint. The Pods of DaemonSets that a profile waits for are looked at
-by show only.`,
-		Example: `
-			# Who waits, and for what
-			nodekeep verify list
+by show only.`
 
-			# With the last results
-			nodekeep verify list -o wide
+const verifyListExamples = `
+	# Who waits, and for what
+	nodekeep verify list
 
-			# How many there are
-			nodekeep verify list --no-headers | wc -l`,
-	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
-		stopped := c.stopped(ctx)
-		workers, err := c.workers(ctx, string(namespace), metav1.ListOptions{})
-		c.sayUnknown("Which worker Pods exist", err)
-		list, selected := view.VerificationList{Items: []view.Verification{}}, 0
-		proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
-		for node, err := range c.allNodes(ctx) {
-			if err != nil {
-				return err
-			}
-			proofs.See(node)
-			v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.now())
-			if v.Profile != "" {
-				selected++
-			}
-			if selector.Matches(labels.Set(node.Labels)) && (v.Waits() || v.Fails() || everyNode && v.Profile != "") {
-				list.Items = append(list.Items, v)
-			}
-		}
-		if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
-			list.Removals = c.removals(ctx, string(namespace), selected)
-		}
-		trials, err := c.trials(ctx, string(namespace), proofs.Profiles())
-		c.sayUnknown("What came of trials of profiles", err)
-		if err == nil {
-			list.Unproved = proofs.Unproved(trials, c.now())
-		}
-		if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.Expects)) {
-			c.sayNoController(ctx)
-		}
-		if o.table() {
-			for _, one := range list.Unproved {
-				c.say("%s", one.Line())
-			}
-		}
-		if o.table() && list.Removals != nil {
-			for _, line := range list.Removals.Lines(c.now()) {
-				c.say("%s", line)
-			}
-		}
-		if o.table() && len(list.Items) == 0 {
-			which := ""
-			if !selector.Empty() {
-				which = " with these labels"
-			}
-			c.say("No Node%s waits for verification.", which)
-			return nil
-		}
-		return o.write(c, "NodeVerificationList", list)
-	})
+	# With the last results
+	nodekeep verify list -o wide
+
+	# How many there are
+	nodekeep verify list --no-headers | wc -l`
+
+func newVerifyListCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &verifyListOptions{options: newOptions(streams)}
+	o.names = true
+	command := o.task(&cobra.Command{
+		Use:     "list [flags]",
+		Aliases: []string{"ls"},
+		Short:   "Which Nodes wait until they are checked, and for what",
+		Long:    verifyListLong,
+		Example: verifyListExamples,
+	}, prints|decides, o)
 	flags := command.Flags()
-	flags.BoolVarP(&everyNode, "all", "a", false, "also Nodes that are open")
-	flags.StringVarP(&selects, "selector", "l", "", "label selector")
-	namespace.addTo(command)
-	o.validate = func() (err error) {
-		if selector, err = labels.Parse(selects); err != nil {
-			return fmt.Errorf("--selector: %w", err)
-		}
-		return namespace.validate()
-	}
+	flags.BoolVarP(&o.everyNode, "all", "a", false, "also Nodes that are open")
+	flags.StringVarP(&o.selects, "selector", "l", "", "label selector")
+	o.namespace.addTo(command)
 	return command
+}
+
+func (o *verifyListOptions) validate() (err error) {
+	if o.selector, err = labels.Parse(o.selects); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	return o.namespace.validate()
+}
+
+func (o *verifyListOptions) rights(c *cluster, _ []string) []access {
+	return []access{c.toNodes("list")}
+}
+
+func (o *verifyListOptions) run(ctx context.Context, c *cluster, _ []string) error {
+	stopped := c.stopped(ctx)
+	workers, err := c.workers(ctx, string(o.namespace), metav1.ListOptions{})
+	c.sayUnknown("Which worker Pods exist", err)
+	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
+	proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
+	for node, err := range c.allNodes(ctx) {
+		if err != nil {
+			return err
+		}
+		proofs.See(node)
+		v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.now())
+		if v.Profile != "" {
+			selected++
+		}
+		if o.selector.Matches(labels.Set(node.Labels)) && (v.Waits() || v.Fails() || o.everyNode && v.Profile != "") {
+			list.Items = append(list.Items, v)
+		}
+	}
+	if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
+		list.Removals = c.removals(ctx, string(o.namespace), selected)
+	}
+	trials, err := c.trials(ctx, string(o.namespace), proofs.Profiles())
+	c.sayUnknown("What came of trials of profiles", err)
+	if err == nil {
+		list.Unproved = proofs.Unproved(trials, c.now())
+	}
+	if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.Expects)) {
+		c.sayNoController(ctx)
+	}
+	if o.table() {
+		for _, one := range list.Unproved {
+			c.say("%s", one.Line())
+		}
+	}
+	if o.table() && list.Removals != nil {
+		for _, line := range list.Removals.Lines(c.now()) {
+			c.say("%s", line)
+		}
+	}
+	if o.table() && len(list.Items) == 0 {
+		which := ""
+		if !o.selector.Empty() {
+			which = " with these labels"
+		}
+		c.say("No Node%s waits for verification.", which)
+		return nil
+	}
+	return o.write(c, "NodeVerificationList", list)
 }
 
 func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -70,7 +71,7 @@ func healthy(t *testing.T) Seen {
 	seen.VerifyLeader = Found(lease("nodekeep-verify-1", now.Add(-2*time.Second)))
 	seen.ChecksIn = Found(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{podSecurity: restricted}}})
 	seen.grantLookups()
-	seen.Asked = Found(Asked{Facts: view.ProfileFacts{DNS: defaultDNS, Services: map[string]*view.ServiceFacts{
+	seen.Asked = Found(Asked{Facts: impact.ProfileFacts{DNS: defaultDNS, Services: map[string]*impact.ServiceFacts{
 		"default/kubernetes": {Service: &corev1.Service{}}, defaultDNS: dnsService(2),
 	}}})
 	seen.You = Found("jane")
@@ -91,8 +92,8 @@ func healthy(t *testing.T) Seen {
 }
 
 // dnsService is the DNS Service, with that many endpoints.
-func dnsService(ready int) *view.ServiceFacts {
-	return &view.ServiceFacts{Service: &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}}}, Ready: &ready}
+func dnsService(ready int) *impact.ServiceFacts {
+	return &impact.ServiceFacts{Service: &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}}}, Ready: &ready}
 }
 
 // grantLookups puts the Roles and RoleBindings that the profiles in force need into the cluster, and no others.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/inventory"
 )
 
@@ -25,7 +25,7 @@ func judgeInventory(seen Seen) answer {
 	for _, source := range inForce.Inventory() {
 		seen.judgeSource(&a, object, source)
 	}
-	a.missing(view.MissingAttributes(inForce, seen.Inventory.Value))
+	a.missing(impact.MissingAttributes(inForce, seen.Inventory.Value))
 	return a
 }
 

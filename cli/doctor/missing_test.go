@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
 )
 
 func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
 	seen := healthy(t)
-	seen.Nodes.Value.Missing = []view.MissingFact{{What: "rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has", Next: "Correct it:", Commands: []string{"kubectl get nodes"}}}
+	seen.Nodes.Value.Missing = []impact.MissingFact{{What: "rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has", Next: "Correct it:", Commands: []string{"kubectl get nodes"}}}
 	assert.Contains(t, notes(t, seen), "note: rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has")
 	assert.Equal(t, StatusOK, resultOf(t, Judge(seen, nil), "label-rules").Status)
 	assert.Contains(t, resultOf(t, Judge(seen, nil), "label-rules").What, "see the notes below")

@@ -3,13 +3,13 @@ package doctor
 import (
 	appsv1 "k8s.io/api/apps/v1"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/verify"
 )
 
 // Asked is what the cluster has of what profiles name.
 type Asked struct {
-	Facts  view.ProfileFacts
+	Facts  impact.ProfileFacts
 	Unread []Unknown // what could not be read of it
 }
 
@@ -44,8 +44,8 @@ func (s Seen) judgeObstacles(a *answer) {
 	for _, unknown := range s.Asked.Value.Unread {
 		a.find(Lacking, policyObject, unknown.Remedy, "%s", unknown.Why)
 	}
-	for _, obstacle := range view.Obstacles(s.Profiles(), s.Asked.Value.Facts, s.Nodes.Value.Selected) {
-		severity := map[view.Hindrance]Severity{view.HindersAll: Error, view.HindersSome: Warning, view.HindersNone: Note}[obstacle.Hinders]
+	for _, obstacle := range impact.Obstacles(s.Profiles(), s.Asked.Value.Facts, s.Nodes.Value.Selected) {
+		severity := map[impact.Hindrance]Severity{impact.HindersAll: Error, impact.HindersSome: Warning, impact.HindersNone: Note}[obstacle.Hinders]
 		a.find(severity, policyObject, advice(obstacle.Next+ending(obstacle.Commands), obstacle.Commands...), "%s", obstacle.Sentence())
 	}
 }

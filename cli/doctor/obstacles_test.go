@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -15,7 +16,7 @@ import (
 func TestFindingsOfProfilesThatCannotPass(t *testing.T) {
 	const begin = "nodepolicy/default: profile "
 	sees := func(s *Seen, node *corev1.Node) {
-		s.Nodes.Value.Selected = view.NewSelectedNodes(s.Profiles(), s.Asked.Value.Facts, string(s.Gate()), s.Now)
+		s.Nodes.Value.Selected = impact.NewSelectedNodes(s.Profiles(), s.Asked.Value.Facts, string(s.Gate()), s.Now)
 		s.Nodes.Value.Selected.See(node)
 	}
 	works := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}}

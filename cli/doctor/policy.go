@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -128,7 +129,7 @@ func judgeLabelRules(seen Seen) answer {
 }
 
 // missing adds notes of facts that rules ask for and no Node has.
-func (a *answer) missing(facts []view.MissingFact) {
+func (a *answer) missing(facts []impact.MissingFact) {
 	for _, fact := range facts {
 		a.find(Note, "", advice(fact.Next, fact.Commands...), "%s", fact.What)
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -105,9 +106,9 @@ type Nodes struct {
 	Unverified Few[string]      // names of those with a verification taint
 	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
 
-	Missing []view.MissingFact // what rules ask for and no Node has
+	Missing []impact.MissingFact // what rules ask for and no Node has
 
-	Selected *view.SelectedNodes   // by profile; nil: not known
+	Selected *impact.SelectedNodes // by profile; nil: not known
 	Unproved Read[[]view.Unproved] // profiles whose checks neither a Node nor a trial has passed
 }
 

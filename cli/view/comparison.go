@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -24,7 +25,7 @@ type Comparison struct {
 
 	impact  Impact
 	rules   ruleComparison
-	asked   *AskedFacts // of the other policy
+	asked   *impact.AskedFacts // of the other policy
 	records int
 	changes tally[changed, Change]
 	items   JudgedItems // under the other policy
@@ -36,8 +37,8 @@ type Comparison struct {
 func NewComparison(now plan.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
-	c.asked = NewAskedFacts(then, devices, features, now.Now)
-	c.impact.Settings = contentChanges(now.Policy.Content(), then.Content())
+	c.asked = impact.NewAskedFacts(then, devices, features, now.Now)
+	c.impact.Settings = impact.ContentChanges(now.Policy.Content(), then.Content())
 	return c
 }
 

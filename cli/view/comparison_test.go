@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
-
 	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/record"
 )
 
 func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
@@ -124,68 +125,27 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			for _, s := range test.states {
 				require.NoError(t, c.See(s))
 			}
-			impact := c.Impact()
+			found := c.Impact()
 			var got []string
-			for _, change := range impact.Changes {
+			for _, change := range found.Changes {
 				got = append(got, fmt.Sprintf("%s %s (%s) %d %v", change.Kind, change.Item, change.Why, change.Nodes, change.First))
 			}
 			assert.Equal(t, test.want, got)
-			assert.Equal(t, test.waiting, impact.Waiting, "waiting")
-			assert.Equal(t, test.due, impact.Due, "due")
-			assert.Equal(t, contentChanges(load(t, test.now).Content(), load(t, test.then).Content()), impact.Settings)
-			assert.Equal(t, test.now != test.then, impact.Changed())
+			assert.Equal(t, test.waiting, found.Waiting, "waiting")
+			assert.Equal(t, test.due, found.Due, "due")
+			assert.Equal(t, impact.ContentChanges(load(t, test.now).Content(), load(t, test.then).Content()), found.Settings)
+			assert.Equal(t, test.now != test.then, found.Changed())
 		})
 	}
-}
-
-// changesOf are the changes of two policies as text.
-func changesOf(now, then []policy.Line) (texts []string) {
-	for _, c := range contentChanges(now, then) {
-		texts = append(texts, c.Field+": "+orNone(c.Now)+" -> "+orNone(c.Then))
-	}
-	return texts
-}
-
-func TestAComparisonShowsWhatIsSaidDifferentlyWhetherANodeShowsItOrNot(t *testing.T) {
-	for name, c := range map[string]struct {
-		now, then string
-		want      []string
-	}{
-		"the same":                       {"labels: {ignore: [a, b]}", "labels: {ignore: [b, a]}", nil},
-		"governance of another key":      {"governance: {keys: [{key: a, mode: deny, values: [one, two]}]}", "governance: {keys: [{key: b, mode: deny}]}", []string{`governance.keys[a]: values: "one", "two"; mode: deny -> -`, "governance.keys[b]: - -> mode: deny"}},
-		"one value more":                 {"governance: {keys: [{key: a, values: [one]}]}", "governance: {keys: [{key: a, values: [two, one], mode: warn}]}", []string{"governance.keys[a].mode: audit -> warn", `governance.keys[a].values: - -> "two"`}},
-		"an entry that says no more":     {"", "governance: {keys: [{key: a}]}", []string{"governance.keys[a]: - -> {}"}},
-		"another pattern":                {"labels: {ignore: [a]}", "labels: {ignore: [b]}", []string{`labels.ignore: "a" -> "b"`}},
-		"one of two rules of one taint":  {"taints: {rules: [{selector: a, taint: 't:NoSchedule'}, {selector: b, taint: 't:NoSchedule'}]}", "taints: {rules: [{selector: a, taint: 't:NoSchedule'}]}", []string{"taints.rules[t:NoSchedule (2)]: selector: b -> -"}},
-		"a label without a value":        {"", "labels: {rules: [{name: r, set: {a: ''}}]}", []string{`labels.rules[r]: - -> set[a]: ""`}},
-		"the order of rules":             {"labels: {rules: [{name: r, set: {a: x}}, {name: s, set: {a: w}}]}", "labels: {rules: [{name: s, set: {a: w}}, {name: new, set: {b: x}}, {name: r, set: {a: x}}]}", []string{"labels.rules[new]: - -> set[b]: x", "labels.rules (order): r, s -> s, r"}},
-		"a check, and one of a profile":  {"verify: {profiles: [{name: p, checks: [{name: c, api: {}}]}]}", "verify: {profiles: [{name: p, checks: [{name: c, kubelet: {}}, {name: d, dns: {names: [a.example]}}]}]}", []string{"verify.profiles[p].checks[c].api: {} -> -", "verify.profiles[p].checks[c].kubelet: - -> {}", `verify.profiles[p].checks[d]: - -> dns.names: "a.example"`}},
-		"the phase of a migration":       {"labels: {migrations: [{from: a, to: b, phase: both}]}", "labels: {migrations: [{from: a, to: b, phase: new}]}", []string{"labels.migrations[a].phase: both -> new"}},
-		"a source of an inventory":       {"inventory: [{name: i, configMap: c, attributes: [x]}]", "inventory: [{name: i, configMap: d, attributes: [x]}]", []string{"inventory[i].configMap: c -> d"}},
-		"what it accepts, and retention": {"accept: 0123456789ab\nretention: 0", "", []string{"accept: 0123456789ab -> -", "retention: 0s -> 720h"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, changesOf(load(t, c.now).Content(), load(t, c.then).Content()))
-		})
-	}
-}
-
-func TestAComparisonShowsTheChangeOfEachFieldOfAPolicy(t *testing.T) {
-	before := policytest.Filled[policy.Spec]().Content()
-	assert.Empty(t, changesOf(before, before))
-	policytest.EachChange(func(path string, changed policy.Spec) {
-		assert.NotEmpty(t, changesOf(before, changed.Content()), path)
-		assert.NotEmpty(t, changesOf(changed.Content(), before), path)
-	})
 }
 
 func TestATableShowsWhereLongValuesDiffer(t *testing.T) {
 	same := strings.Repeat("x", 1000)
-	now, then := SettingChange{Now: same + "one", Then: same + "two" + same}.excerpts()
+	now, then := excerpts(impact.SettingChange{Now: same + "one", Then: same + "two" + same})
 	assert.Equal(t, "..."+same[:50]+"one", now)
 	assert.True(t, strings.HasPrefix(then, "..."+same[:50]+"twox"), then)
 	assert.Len(t, then, 3+longestSetting+3)
-	now, then = SettingChange{Then: "b"}.excerpts()
+	now, then = excerpts(impact.SettingChange{Then: "b"})
 	assert.Equal(t, []string{"-", "b"}, []string{now, then})
 }
 
@@ -265,4 +225,24 @@ func past(name string, since time.Duration, items map[string]string) NodeState {
 
 func taint(key, value string) corev1.Taint {
 	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func TestAComparisonNamesFactsThatRulesAskForAndNoNodeHas(t *testing.T) {
+	p := load(t, `labels: {rules: [
+  {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1"}}, set: {gpu: "{capacity.nvidia.com/gpu}"}},
+  {name: arm, when: {node: {arch: arm64}}, set: {cpu: arm}},
+  {name: arms, when: {any: [{node: {arch: arm64}}, {node: {os: linux}}]}, set: {tier: a}},
+  {name: resize, when: {features: {Resize: "*"}}, set: {resize: "true"}}]}`)
+	comparison := NewComparison(under(load(t, "")), p, "", nil, nil)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "5"}, Status: corev1.NodeStatus{
+		Capacity:         corev1.ResourceList{"cpu": resource.MustParse("4")},
+		NodeInfo:         corev1.NodeSystemInfo{Architecture: "amd64", OperatingSystem: "linux"},
+		DeclaredFeatures: []string{"Other"},
+	}}
+	require.NoError(t, comparison.See(NodeState{Name: "a", Node: node}))
+	found := comparison.Impact()
+	require.Len(t, found.Missing, 3)
+	var d Document
+	found.document(&d)
+	assert.Contains(t, text(d), "Note: rules arm, arms ask for node.arch arm64, which the one Node does not have. Unless such Nodes are to come")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -41,8 +42,8 @@ type Impact struct {
 	Nodes int `json:"nodes"` // that are there
 	Gone  int `json:"gone"`  // records of deleted Nodes
 	// Settings are all that the two policies say differently, whether a Node shows it or not.
-	Settings []SettingChange `json:"settings"`
-	Changes  []Change        `json:"changes"`
+	Settings []impact.SettingChange `json:"settings"`
+	Changes  []Change               `json:"changes"`
 	// Kept is what Nodes show and this policy keeps. It begins with what no known client of operators has set.
 	Kept []JudgedItem `json:"kept"`
 	// MoreKept counts what is left out because so much is listed already.
@@ -64,9 +65,9 @@ type Impact struct {
 	// Due counts the records that sweeps collect.
 	Due Count `json:"due"`
 	// Profiles is what keeps Nodes from passing the checks of this policy.
-	Profiles []Obstacle `json:"profiles,omitempty"`
+	Profiles []impact.Obstacle `json:"profiles,omitempty"`
 	// Missing are facts that rules ask for and that no Node has.
-	Missing []MissingFact `json:"missing,omitempty"`
+	Missing []impact.MissingFact `json:"missing,omitempty"`
 	// SweepsAtMost is how many of them the next sweep collects at most, where capture is not told otherwise.
 	SweepsAtMost int `json:"sweepsAtMost"`
 	// Unreadable counts records that nothing is known of.
@@ -77,13 +78,6 @@ type Impact struct {
 type Count struct {
 	Now  int `json:"now"`
 	Then int `json:"then"`
-}
-
-// SettingChange is a field, or an entry of a list, of which the two policies say different things. What one of them does not say is empty.
-type SettingChange struct {
-	Field string `json:"field"`
-	Now   string `json:"now"`
-	Then  string `json:"then"`
 }
 
 // Change is the change of one label or taint under the policy. It counts all Nodes with the same change for the same reason.
@@ -143,10 +137,10 @@ func kinds() []kindText {
 func (i Impact) document(d *Document) {
 	d.with("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
 	for _, obstacle := range i.Profiles {
-		d.with(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == HindersNone], obstacle.text())
+		d.with(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == impact.HindersNone], obstacle.Text())
 	}
 	for _, missing := range i.Missing {
-		d.with("Note", missing.text())
+		d.with("Note", missing.Text())
 	}
 	if i.Unreadable > 0 {
 		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
@@ -163,7 +157,7 @@ func (i Impact) document(d *Document) {
 	}
 	settings := tableOf("Setting", "Now", "Then")
 	for _, setting := range i.Settings {
-		now, then := setting.excerpts()
+		now, then := excerpts(setting)
 		add(settings, setting.Field, now, then)
 	}
 	changes := tableOf("Change", "Item", "Key", "Nodes", "Why", "+Such as")
@@ -217,4 +211,30 @@ func compareChanges(a, b Change) int {
 	return cmp.Or(
 		cmp.Compare(a.Kind.order(), b.Kind.order()),
 		cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Why, b.Why))
+}
+
+// longestSetting bounds what a table shows of a value; the other formats have it all.
+const longestSetting = 200
+
+// excerpts are both values as a table shows them: long ones from shortly before the first difference on.
+func excerpts(c impact.SettingChange) (now, then string) {
+	same := 0
+	for same < min(len(c.Now), len(c.Then)) && c.Now[same] == c.Then[same] {
+		same++
+	}
+	from := 0
+	if max(len(c.Now), len(c.Then)) > longestSetting && same > longestSetting/4 {
+		from = same - longestSetting/4
+	}
+	excerpt := func(text string) string {
+		begun := ""
+		if from > 0 && len(text) > from {
+			begun, text = "...", policy.Text(text[from:])
+		}
+		if short := policy.Shortened(text, longestSetting); short != text {
+			text = short + "..."
+		}
+		return orNone(begun + text)
+	}
+	return excerpt(c.Now), excerpt(c.Then)
 }

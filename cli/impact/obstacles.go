@@ -1,4 +1,4 @@
-package view
+package impact
 
 import (
 	"fmt"
@@ -71,8 +71,8 @@ func (o Obstacle) Sentence() string {
 	return where + ": " + o.What
 }
 
-// text is all of it in one line.
-func (o Obstacle) text() string {
+// Text is all of it in one line.
+func (o Obstacle) Text() string {
 	if len(o.Commands) == 0 {
 		return o.Sentence() + ". " + o.Next + "."
 	}
@@ -108,7 +108,7 @@ func Obstacles(profiles verify.Profiles, facts ProfileFacts, nodes *SelectedNode
 		p.judgeWait()
 		if nodes != nil && nodes.nodes > 0 && p.nodes.all == 0 {
 			p.find("", HindersNone, "If it should select some, compare its nodeSelector with their labels. The first profile that selects a Node decides:",
-				[]string{"kubectl get nodes --show-labels"}, "it selects no Node; the cluster has %s", Counted(nodes.nodes, "Node"))
+				[]string{"kubectl get nodes --show-labels"}, "it selects no Node; the cluster has %s", inWords(nodes.nodes))
 		}
 		for _, obstacle := range p.found {
 			all = addObstacle(all, obstacle)

@@ -1,4 +1,4 @@
-package view
+package impact
 
 import (
 	"cmp"
@@ -11,12 +11,19 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
+// SettingChange is a field, or an entry of a list, of which the two policies say different things. What one of them does not say is empty.
+type SettingChange struct {
+	Field string `json:"field"`
+	Now   string `json:"now"`
+	Then  string `json:"then"`
+}
+
 // said is a line of a policy, without what follows from it.
 type said struct{ field, value string }
 
-// contentChanges are all that two policies say differently, in the order of their fields. It is empty if they say the same. An entry that only one of
+// ContentChanges are all that two policies say differently, in the order of their fields. It is empty if they say the same. An entry that only one of
 // them has, such as a rule, is one change.
-func contentChanges(now, then []policy.Line) []SettingChange {
+func ContentChanges(now, then []policy.Line) []SettingChange {
 	before, after := newSide(now), newSide(then)
 	nowOnly, thenOnly := before.without(after), after.without(before)
 	changes := []SettingChange{}
@@ -119,30 +126,4 @@ func orderChanges(now, then []policy.Line) (changes []SettingChange) {
 func inBoth(list, other []string) []string {
 	others := sets.New(other...)
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !others.Has(name) })
-}
-
-// longestSetting bounds what a table shows of a value; the other formats have it all.
-const longestSetting = 200
-
-// excerpts are both values as a table shows them: long ones from shortly before the first difference on.
-func (c SettingChange) excerpts() (now, then string) {
-	same := 0
-	for same < min(len(c.Now), len(c.Then)) && c.Now[same] == c.Then[same] {
-		same++
-	}
-	from := 0
-	if max(len(c.Now), len(c.Then)) > longestSetting && same > longestSetting/4 {
-		from = same - longestSetting/4
-	}
-	excerpt := func(text string) string {
-		begun := ""
-		if from > 0 && len(text) > from {
-			begun, text = "...", policy.Text(text[from:])
-		}
-		if short := policy.Shortened(text, longestSetting); short != text {
-			text = short + "..."
-		}
-		return orNone(begun + text)
-	}
-	return excerpt(c.Now), excerpt(c.Then)
 }

@@ -1,4 +1,4 @@
-package view
+package impact
 
 import (
 	"strings"
@@ -77,7 +77,7 @@ func (a *asked) answer(t *testing.T) (sentences []string) {
 	}
 	for _, obstacle := range Obstacles(p.Verify(), a.facts, selected) {
 		assert.NotEmpty(t, obstacle.Next)
-		assert.Equal(t, len(obstacle.Commands) > 0, strings.HasSuffix(obstacle.Next, ":"), obstacle.text())
+		assert.Equal(t, len(obstacle.Commands) > 0, strings.HasSuffix(obstacle.Next, ":"), obstacle.Text())
 		sentences = append(sentences, string(obstacle.Hinders)+": "+obstacle.Sentence())
 	}
 	return sentences
@@ -272,7 +272,7 @@ func TestTheSameObstacleOfSeveralProfilesIsOneAndNamesTheServiceOfThePlatform(t 
 	found = Obstacles(p.Verify(), a.facts, nil)
 	require.Len(t, found, 1)
 	assert.Equal(t, "profiles gpu, rest, check dns: it asks each server of the DNS Service kube-system/kube-dns, which does not exist: no Node passes. "+
-		"Set the value verify.dnsService=kube-system/rke2-coredns-rke2-coredns of the chart: this Service exists.", found[0].text())
+		"Set the value verify.dnsService=kube-system/rke2-coredns-rke2-coredns of the chart: this Service exists.", found[0].Text())
 }
 
 func TestThePlatformsOfTheDNSServiceLeaveOutTheOneThatWasAsked(t *testing.T) {

@@ -1,4 +1,4 @@
-package view
+package impact
 
 import (
 	"fmt"
@@ -102,5 +102,13 @@ func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 
 // String is how many there are, and one of them.
 func (e nodeCount) String() string {
-	return fmt.Sprintf("%s, such as %s", Counted(e.count, "Node"), e.node)
+	return fmt.Sprintf("%s, such as %s", inWords(e.count), e.node)
+}
+
+// inWords is a number of Nodes.
+func inWords(nodes int) string {
+	if nodes == 1 {
+		return "1 Node"
+	}
+	return fmt.Sprintf("%d Nodes", nodes)
 }

@@ -1,4 +1,4 @@
-package view
+package impact
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ type MissingFact struct {
 	Commands []string `json:"commands,omitempty"` // to be run as they are
 }
 
-// text is all of it in one line.
-func (m MissingFact) text() string {
+// Text is all of it in one line.
+func (m MissingFact) Text() string {
 	if len(m.Commands) == 0 {
 		return m.What + ". " + m.Next
 	}
