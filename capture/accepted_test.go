@@ -106,12 +106,12 @@ func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 	kept()
 	assert.Equal(t, before, writes(), "nothing has changed")
 
-	require.NoError(t, r.writeConfigMap(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesInForce: new("none")}))
+	require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesInForce: new("none")}))
 	object.manifest = manifestWith("b")
 	both := labels{store.AcceptedPolicy: manifestWith("b"), store.AcceptedBefore: manifestWith("a"), store.RulesInForce: "none"}
 	assert.Equal(t, both, kept())
 	for name, value := range map[string]*string{"removes": nil, "replaces": new("{}")} {
-		require.NoError(t, r.writeConfigMap(t.Context(), store.AcceptedName, true, map[string]*string{store.AcceptedPolicy: value}), name)
+		require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.AcceptedPolicy: value}), name)
 		assert.Equal(t, both, kept(), "a client %s it", name)
 	}
 	require.NoError(t, maps.Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))

@@ -75,9 +75,9 @@ func (c *cluster) corrected(t *testing.T, of int) (right int) {
 // state writes a key of the ConfigMap in which replicas keep their state.
 func (r *replica) state(t *testing.T, key, value string) {
 	t.Helper()
-	state, err := r.configMap(t.Context(), store.AcceptedName)
+	state, err := r.configMaps.Get(t.Context(), store.AcceptedName)
 	require.NoError(t, err)
-	require.NoError(t, r.writeConfigMap(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
+	require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
 }
 
 func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T) {

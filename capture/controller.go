@@ -18,8 +18,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/keymutex"
 
+	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -87,6 +89,7 @@ type Controller struct {
 	synced       cache.ResourceEventHandlerRegistration
 	observations *observations
 	notes        sync.Map // by UID: *notes
+	configMaps   store.Notes
 	fights       *fights
 	coalescer    *coalescer
 	standby      *standby
@@ -96,7 +99,7 @@ type Controller struct {
 	features     *published[classify.Features, observe.Features]
 	inventories  *inventories
 	labelPace    *labelPace
-	compliance   *compliance
+	compliance   *fleet.Compliance
 	newPolicy    chan struct{} // holds one value after a change of the policy
 	unkept       string        // why the policy in force could not be written, which was reported; only [Controller.keepAccepted] uses it
 	queue        workqueue.TypedRateLimitingInterface[string]
@@ -132,7 +135,7 @@ func New(options Options) (*Controller, error) {
 	}
 	c := newController(options, workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)))
-	c.countByLabel()
+	c.observations.countBy(c.Policy().Governance().Settings().Keys)
 	var err error
 	if c.informer, err = newNodeInformer(options.Client, func() policy.Annotations { return options.Policy().Annotations() }); err != nil {
 		return nil, err
@@ -152,9 +155,10 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	}
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
-		brake:  brake{held: map[string]time.Time{}},
-		fights: newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
-		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
+		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
+		brake:      brake{held: map[string]time.Time{}},
+		fights:     newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
+		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
 	c.observations = newObservations(gated, func(after time.Duration) {
@@ -183,7 +187,7 @@ func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
 func (c *Controller) EnqueueAll() {
 	c.notes.Clear()
 	c.fights.items.clear()
-	c.countByLabel()
+	c.observations.countBy(c.Policy().Governance().Settings().Keys)
 	c.lookAtRules()
 	signal(c.devices.newPolicy)
 	signal(c.features.newPolicy)

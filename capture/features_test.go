@@ -152,7 +152,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			w := newFeaturesCluster(t, "{}", missing)
 			rules := func() string { return w.leader.Policy().RulesHash() }
 			data := func() labels {
-				state, err := w.leader.configMap(t.Context(), store.AcceptedName)
+				state, err := w.leader.configMaps.Get(t.Context(), store.AcceptedName)
 				require.NoError(t, err)
 				if state == nil {
 					return nil
@@ -192,7 +192,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			w.leader.checkRules(t.Context())
 			assert.True(t, w.leader.holdsRules(w.leader.Policy()))
 
-			require.NoError(t, w.leader.writeConfigMap(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
+			require.NoError(t, w.leader.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
 			w.leader.checkRules(t.Context())
 			assert.False(t, w.leader.holdsRules(w.leader.Policy()))
 			assert.Equal(t, []string{rules(), ""}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})

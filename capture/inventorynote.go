@@ -61,7 +61,7 @@ func (n InventoryNote) Accepted() bool { return n.Held != "" && n.accepted == n.
 
 // notedInventory reads the note of a source.
 func (c *Controller) notedInventory(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
-	from, err := c.configMap(ctx, InventoryName)
+	from, err := c.configMaps.Get(ctx, InventoryName)
 	note, _ = InventoryNoteOf(from, source)
 	return note, from != nil, err
 }
@@ -127,5 +127,5 @@ func (c *Controller) writeInventoryNote(ctx context.Context, exists bool, source
 	if forget {
 		data[AcceptedKey(source)] = nil
 	}
-	return c.writeConfigMap(ctx, InventoryName, exists, data)
+	return c.configMaps.Set(ctx, InventoryName, exists, data)
 }

@@ -27,8 +27,8 @@ type mapReader struct {
 	fetcher *fetch.Fetcher
 }
 
-func (w *cluster) readsAMap() *mapReader {
-	r := w.leader()
+func (w *cluster) readsAMap(modify ...func(*Options)) *mapReader {
+	r := w.leader(modify...)
 	source := w.policy.Inventory()[0]
 	return &mapReader{replica: r, state: r.inventories.state(source), fetcher: fetch.New(source, r.inventoryMap, "")}
 }
@@ -145,8 +145,7 @@ func TestAProcessThatCannotReadTheSourceKeepsTheAgeThatTheOneBeforeNoted(t *test
 	before.says("n1")
 	before.reads()
 	want := before.note()
-	after := w.readsAMap()
-	after.Client = before.Client
+	after := w.readsAMap(func(o *Options) { o.Client = before.Client })
 	after.says()
 	w.passes(time.Hour)
 	after.reads()
@@ -184,8 +183,7 @@ func TestNewRulesWaitForASourceThatWasInForceAndForNoOther(t *testing.T) {
 	m.reads()
 	assert.True(t, known(m))
 
-	after := w.readsAMap()
-	after.Client = m.Client
+	after := w.readsAMap(func(o *Options) { o.Client = m.Client })
 	after.says()
 	after.reads()
 	assert.False(t, known(after), "what it says again would not be held: it was in force before the restart")
@@ -258,8 +256,7 @@ func TestANoteNamesAWrongMachineAtTheNextReadThoughTheDocumentIsTheSame(t *testi
 	want := []inventory.Problem{{Node: "n1", What: `systemUUID is "uuid-n1", and the Node reports "other"`}}
 	assert.Equal(t, want, m.note().Problems)
 
-	after := w.readsAMap()
-	after.Client = m.Client
+	after := w.readsAMap(func(o *Options) { o.Client = m.Client })
 	after.has()
 	after.reads()
 	assert.Equal(t, want, after.note().Problems, "what a process before this one has read is still in force")
@@ -273,8 +270,7 @@ func TestANoteNamesAttributesThatTheInventoryHasOfNoNode(t *testing.T) {
 	m.reads()
 	assert.Equal(t, []string{"rack"}, m.note().Missing)
 
-	after := w.readsAMap()
-	after.Client = m.Client
+	after := w.readsAMap(func(o *Options) { o.Client = m.Client })
 	after.has()
 	after.reads()
 	assert.Equal(t, []string{"rack"}, after.note().Missing, "what a process before this one has read is still in force")

@@ -16,7 +16,7 @@ func (c *Controller) keepAccepted(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	err := c.Contained("keep accepted policy", "", func() error {
-		state, err := c.configMap(ctx, store.AcceptedName)
+		state, err := c.configMaps.Get(ctx, store.AcceptedName)
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (c *Controller) keepAccepted(ctx context.Context) {
 			data = state.Data
 		}
 		if change := acceptedChange(data, manifest, c.Policy().Gate()); change != nil {
-			return c.writeConfigMap(ctx, store.AcceptedName, state != nil, change)
+			return c.configMaps.Set(ctx, store.AcceptedName, state != nil, change)
 		}
 		return nil
 	})

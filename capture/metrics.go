@@ -120,8 +120,8 @@ func (m *Metrics) watch(c *Controller) {
 		}, func() float64 { return float64(c.migrations.in(state)) }))
 	}
 	m.registry.MustRegister(
-		labelSeries(c.observations.labels),
-		c.violationSeries(),
+		c.observations.labels,
+		c.compliance,
 		c.inventorySeries(),
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { return float64(c.LiveNodes()) }),
 		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: every observation is recorded, and nothing is left to restore.",

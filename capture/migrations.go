@@ -4,8 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
+	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -37,27 +36,9 @@ func (c *Controller) countMigrations() {
 	c.migrations.counted = now
 	states := map[policy.MigrationState]int{}
 	if len(p.Migrations()) > 0 && c.leading.Load() {
-		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
-			c.countMigrationsOf(name, p, states)
-		}
+		states = fleet.Migrating(c.everyNode(), p, c.Guard.InForce())
 	}
 	c.migrations.mu.Lock()
 	defer c.migrations.mu.Unlock()
 	c.migrations.states = states
-}
-
-func (c *Controller) countMigrationsOf(name string, p policy.Policy, states map[policy.MigrationState]int) {
-	entry, err := c.Records.Get(name)
-	_, live := c.observations.look(name)
-	switch {
-	case live == nil && err == nil:
-		for _, m := range p.Migrations() {
-			states[m.StateAway(entry.Record)]++
-		}
-	case live != nil && live.Fault == nil:
-		metadata := live.Metadata(entry.Record, p, c.Guard.InForce())
-		for _, m := range p.Migrations() {
-			states[m.StateOn(p, metadata)]++
-		}
-	}
 }

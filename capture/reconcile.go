@@ -31,7 +31,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 	case failed != nil || opened == postponed:
 		return false, failed
 	case live == nil:
-		c.compliance.forget(name)
+		c.compliance.Forget(name)
 		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
 	case live.Fault != nil:
 		return false, fmt.Errorf("read node: %w", live.Fault)
@@ -58,7 +58,7 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 		c.observations.settled(name, last.UID)
 		c.notes.Delete(last.UID)
 		c.labelPace.forget(name)
-		c.compliance.forget(name)
+		c.compliance.Forget(name)
 	}
 	return true, nil
 }
@@ -253,6 +253,26 @@ func (a *attempt) decide() Action {
 		a.later(a.node.Name, next.Again)
 	}
 	return next
+}
+
+// govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.
+func (a *attempt) govern(in plan.Circumstances) (violations []governance.Violation, overdue bool) {
+	rules := a.Policy().Governance()
+	if rules.Empty() {
+		a.compliance.Forget(a.node.Name)
+		return nil, false
+	}
+	violations = plan.Violations(a.entry.Record, a.node, in)
+	since := a.compliance.Observe(a.node.Name, a.node.UID, violations, a.Now())
+	_, after, taints := rules.Noncompliant()
+	if since.IsZero() || !taints {
+		return violations, false
+	}
+	if wait := since.Add(after).Sub(a.Now()); wait > 0 {
+		a.later(a.node.Name, wait)
+		return violations, false
+	}
+	return violations, true
 }
 
 // lookAgain looks once more before nothing is done.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -336,6 +337,29 @@ func (c *Controller) reportInventory(node *observe.Node) {
 		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
 			inForce.source, problem)
 	}
+}
+
+// maxShownViolations bounds the message of an Event.
+const maxShownViolations = 10
+
+// reportViolations reports wrong labels of a Node, once until they change.
+func (c *Controller) reportViolations(node *observe.Node, violations []governance.Violation) {
+	if len(violations) == 0 || !c.leading.Load() {
+		return
+	}
+	var shown []string
+	for _, v := range violations[:min(len(violations), maxShownViolations)] {
+		shown = append(shown, v.String())
+	}
+	text := strings.Join(shown, "; ")
+	if len(violations) > maxShownViolations {
+		text += "; and more"
+	}
+	if !c.notesOf(node.UID).report("governance " + text) {
+		return
+	}
+	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
+	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
 }
 
 // maxShownValue is how many bytes are shown of a value that no label can have.

@@ -2,13 +2,15 @@ package capture
 
 import (
 	"context"
-	"encoding/json"
+	"iter"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 
+	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -110,7 +112,7 @@ func (c *Controller) checkRules(ctx context.Context) {
 }
 
 func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
-	state, err := c.configMap(ctx, store.AcceptedName)
+	state, err := c.configMaps.Get(ctx, store.AcceptedName)
 	if err != nil {
 		return err
 	}
@@ -189,45 +191,28 @@ func (c *Controller) noteRules(ctx context.Context, state *corev1.ConfigMap, not
 	} else if state != nil && state.Data[store.RulesWithoutFeatures] != "" {
 		data[store.RulesWithoutFeatures] = nil
 	}
-	err := c.writeConfigMap(ctx, store.AcceptedName, state != nil, data)
+	err := c.configMaps.Set(ctx, store.AcceptedName, state != nil, data)
 	if apierrors.IsAlreadyExists(err) { // another replica may have done so
 		return nil
 	}
 	return err
 }
 
-// RulesPatch sets a key of the ConfigMap in exactly the state that was read. It is a patch, because capture and operators need no right to
-// update ConfigMaps.
-func RulesPatch(state *corev1.ConfigMap, key, rules string) []byte {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": state.UID, "resourceVersion": state.ResourceVersion},
-		"data":     map[string]string{key: rules},
+// alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
+func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
+	return fleet.Altered(c.everyNode(), plan.Circumstances{
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
 	})
-	if err != nil {
-		panic("marshal patch: " + err.Error()) // cannot happen: texts
-	}
-	return patch
 }
 
-// alteredNodes counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes
-// from which migrations would remove the old key (renamed). Snapshots of instead replace those that are in force.
-func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
-	in := plan.Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
-	}
-	for _, name := range c.observations.names() {
-		_, node := c.observations.look(name)
-		if node == nil || node.Fault != nil {
-			continue
-		}
-		of++
-		entry, _ := c.Records.Get(name) // without one, only the Node shows it
-		if plan.RulesAlter(entry.Record, node, in) {
-			changed++
-		}
-		if plan.MigrationsRemove(entry.Record, node, in) {
-			renamed++
+// everyNode is each Node that lives, and each that there is a record of, as memory has them.
+func (c *Controller) everyNode() iter.Seq[fleet.Node] {
+	return func(yield func(fleet.Node) bool) {
+		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
+			entry, err := c.Records.Get(name)
+			if _, live := c.observations.look(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
+				return
+			}
 		}
 	}
-	return changed, renamed, of
 }

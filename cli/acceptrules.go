@@ -138,7 +138,7 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ke
 	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
 	var err error
 	if state != nil {
-		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, capture.RulesPatch(state, key, accepted), metav1.PatchOptions{})
+		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, store.PatchOf(state, key, accepted), metav1.PatchOptions{})
 	} else {
 		verb = "create"
 		data := map[string]string{store.RulesInForce: policy.NoRules, key: accepted}
@@ -170,7 +170,7 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		}
 		do := func(ctx context.Context) error {
 			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, capture.InventoryName, types.MergePatchType,
-				capture.RulesPatch(state, capture.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
+				store.PatchOf(state, capture.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
 			if err := c.failedWrite(c.toRecords("patch"), "ConfigMap "+capture.InventoryName, err); err != nil {
 				return err
 			}

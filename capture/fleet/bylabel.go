@@ -1,4 +1,4 @@
-package capture
+package fleet
 
 import (
 	"sync"
@@ -16,10 +16,12 @@ const (
 	otherValue = "other"
 )
 
-// byLabel counts Nodes by the value of each governed label, and for how long they had it. It is updated when the labels or the CPU of a
-// Node change. So a heartbeat costs nothing, and a scrape walks over no Nodes.
-type byLabel struct {
-	now func() time.Time
+// ByLabel counts Nodes by the value of each governed label, and for how long they had it. It is updated when the labels or the CPU of a
+// Node change. So a heartbeat costs nothing, and a scrape walks over no Nodes. It is a collector of its series. Any goroutine may call its
+// methods; the caller orders the changes of one Node.
+type ByLabel struct {
+	now                         func() time.Time
+	nodes, seconds, coreSeconds *prometheus.Desc
 
 	mu   sync.Mutex
 	keys map[string]map[string]*labelled // by key and value
@@ -33,13 +35,22 @@ type labelled struct {
 	since                time.Time
 }
 
-func newByLabel(now func() time.Time) *byLabel {
-	return &byLabel{now: now, keys: map[string]map[string]*labelled{}}
+// NewByLabel counts by no label yet.
+func NewByLabel(now func() time.Time) *ByLabel {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"key", "value"}, nil)
+	}
+	return &ByLabel{
+		now: now, keys: map[string]map[string]*labelled{},
+		nodes:       desc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100."),
+		seconds:     desc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes."),
+		coreSeconds: desc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity."),
+	}
 }
 
-// govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
+// Govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
 // that stays continue. Values that the policy lists come before those that Nodes happen to have.
-func (b *byLabel) govern(keys []governance.Key) (again bool) {
+func (b *ByLabel) Govern(keys []governance.Key) (again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	governed := map[string]map[string]*labelled{}
@@ -81,8 +92,8 @@ func (l *labelled) sums(now time.Time) (seconds, coreSeconds float64) {
 	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores
 }
 
-// replaced counts the new state of a Node instead of the one before; nil: there is none.
-func (b *byLabel) replaced(before, node *observe.Slim) {
+// Replaced counts the new state of a Node instead of the one before; nil: there is none.
+func (b *ByLabel) Replaced(before, node *observe.Slim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.keys) == 0 {
@@ -92,7 +103,7 @@ func (b *byLabel) replaced(before, node *observe.Slim) {
 	b.count(node, 1)
 }
 
-func (b *byLabel) count(slim *observe.Slim, nodes int) {
+func (b *ByLabel) count(slim *observe.Slim, nodes int) {
 	if slim == nil {
 		return
 	}
@@ -115,44 +126,23 @@ func (b *byLabel) count(slim *observe.Slim, nodes int) {
 	}
 }
 
-// each calls see with every series.
-func (b *byLabel) each(see func(key, value string, nodes int, seconds, coreSeconds float64)) {
+// Describe is for the registry.
+func (b *ByLabel) Describe(to chan<- *prometheus.Desc) {
+	to <- b.nodes
+	to <- b.seconds
+	to <- b.coreSeconds
+}
+
+// Collect is for the registry.
+func (b *ByLabel) Collect(to chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, of := range b.keys {
 		for value, l := range of {
 			seconds, coreSeconds := l.sums(b.now())
-			see(key, value, l.nodes, seconds, coreSeconds)
+			to <- prometheus.MustNewConstMetric(b.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
+			to <- prometheus.MustNewConstMetric(b.seconds, prometheus.CounterValue, seconds, key, value)
+			to <- prometheus.MustNewConstMetric(b.coreSeconds, prometheus.CounterValue, coreSeconds, key, value)
 		}
 	}
-}
-
-// countByLabel counts by the keys of the policy in force.
-func (c *Controller) countByLabel() {
-	s := c.observations
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.labels.govern(c.Policy().Governance().Settings().Keys) {
-		return
-	}
-	for _, of := range s.byName {
-		if of.live != nil {
-			s.labels.replaced(nil, of.live)
-		}
-	}
-}
-
-// labelSeries are the series by label.
-func labelSeries(of *byLabel) series {
-	by := []string{"key", "value"}
-	nodes := prometheus.NewDesc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100.", by, nil)
-	seconds := prometheus.NewDesc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes.", by, nil)
-	coreSeconds := prometheus.NewDesc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity.", by, nil)
-	return series{[]*prometheus.Desc{nodes, seconds, coreSeconds}, func(to chan<- prometheus.Metric) {
-		of.each(func(key, value string, count int, forNodes, forCores float64) {
-			to <- prometheus.MustNewConstMetric(nodes, prometheus.GaugeValue, float64(count), key, value)
-			to <- prometheus.MustNewConstMetric(seconds, prometheus.CounterValue, forNodes, key, value)
-			to <- prometheus.MustNewConstMetric(coreSeconds, prometheus.CounterValue, forCores, key, value)
-		})
-	}}
 }
