@@ -19,10 +19,12 @@ import (
 	"k8s.io/utils/keymutex"
 
 	"nodekeep.dev/nodekeep/capture/fleet"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -97,7 +99,7 @@ type Controller struct {
 	brake        brake
 	devices      *published[classify.Drivers, observe.Devices]
 	features     *published[classify.Features, observe.Features]
-	inventories  *inventories
+	inventories  *inventories.Sources
 	labelPace    *labelPace
 	compliance   *fleet.Compliance
 	newPolicy    chan struct{} // holds one value after a change of the policy
@@ -158,8 +160,17 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
 		brake:      brake{held: map[string]time.Time{}},
 		fights:     newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
-		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
+		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: newLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
+	c.inventories = inventories.New(inventories.Options{
+		Notes: c.configMaps, Files: c.InventoryFiles, Policy: c.Policy, Nodes: c, Records: c.Records, Cluster: c.Cluster, Now: c.Now, Logger: c.Logger,
+		Altered: func(p policy.Policy, instead map[string]inventory.Snapshot) (altered, of int) {
+			altered, _, of = c.alteredNodes(p, instead)
+			return altered, of
+		},
+		Changed: func() { c.lookAtRules(); c.enqueueAll() },
+		Warn:    c.warnOfPolicy,
+	})
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
 	c.observations = newObservations(gated, func(after time.Duration) {
 		if c.leading.Load() { // of all processes only one measures, so that sums are right
@@ -191,7 +202,7 @@ func (c *Controller) EnqueueAll() {
 	c.lookAtRules()
 	signal(c.devices.newPolicy)
 	signal(c.features.newPolicy)
-	signal(c.inventories.newPolicy)
+	c.inventories.Look()
 	c.enqueueAll()
 }
 
@@ -224,6 +235,17 @@ func (c *Controller) LiveNodes() int {
 // Leading reports whether the controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
+// Machines are the systemUUIDs that the Nodes which are there report.
+func (c *Controller) Machines() map[string]string {
+	live := map[string]string{}
+	for _, name := range c.observations.names() {
+		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
+			live[name] = node.Machine.SystemUUID
+		}
+	}
+	return live
+}
+
 // Knows reports whether a Node lives or waits to be reconciled, as far as the watch has shown.
 func (c *Controller) Knows(node string) bool { return c.observations.knows(node) }
 
@@ -237,7 +259,7 @@ func (c *Controller) Exclusive(node string) (release func()) {
 func (c *Controller) Lead() {
 	c.leading.Store(true)
 	c.lookAtRules()
-	signal(c.inventories.newPolicy)
+	c.inventories.Look()
 	c.enqueueAll()
 	if err := c.Object.Err(); err != nil {
 		c.ReportPolicy(err) // there was no leader to say it, or it has ended since
@@ -263,7 +285,7 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	if c.Objects != nil {
 		done.Go(func() { c.features.follow(ctx, c) })
 	}
-	done.Go(func() { c.followInventories(ctx) })
+	done.Go(func() { c.inventories.Run(ctx) })
 	done.Go(func() { c.Guard.Run(ctx) })
 	if c.Resync > 0 { // a safety net: where nothing differs, nothing is written
 		round := uint32(0)

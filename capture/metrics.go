@@ -30,11 +30,10 @@ type Metrics struct {
 	flaps    *prometheus.CounterVec
 	churn    churn
 
-	ruleLabels   *prometheus.CounterVec
-	drifted      *prometheus.CounterVec
-	wouldSet     *prometheus.CounterVec
-	badLabels    prometheus.Counter
-	preloadsLeft prometheus.Gauge
+	ruleLabels *prometheus.CounterVec
+	drifted    *prometheus.CounterVec
+	wouldSet   *prometheus.CounterVec
+	badLabels  prometheus.Counter
 }
 
 // What an optimistic write lost against.
@@ -96,9 +95,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		wouldSet: counters[string](factory, "nodekeep_rule_labels_audited_total",
 			"Labels that a rule of mode audit would set, and what it would remove, once for each Node and value.", "rule"),
 		badLabels: counter("nodekeep_rule_labels_invalid_total", "Values that a rule made and no label can have, once for each Node and value."),
-		preloadsLeft: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "nodekeep_inventory_preloads_left", Help: "Nodes that inventories list and that have no record, because as many records as are allowed were written ahead.",
-		}),
 	}
 }
 
@@ -122,7 +118,7 @@ func (m *Metrics) watch(c *Controller) {
 	m.registry.MustRegister(
 		c.observations.labels,
 		c.compliance,
-		c.inventorySeries(),
+		c.inventories,
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { return float64(c.LiveNodes()) }),
 		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: every observation is recorded, and nothing is left to restore.",
 			func() float64 { _, current, _ := c.observations.counts(); return float64(current) }),
@@ -151,22 +147,6 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
-
-// series are made at each scrape.
-type series struct {
-	descs   []*prometheus.Desc
-	collect func(to chan<- prometheus.Metric)
-}
-
-// Describe is for the registry.
-func (s series) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range s.descs {
-		to <- desc
-	}
-}
-
-// Collect is for the registry.
-func (s series) Collect(to chan<- prometheus.Metric) { s.collect(to) }
 
 func oneIf(yes bool) float64 {
 	if yes {

@@ -233,7 +233,7 @@ func (a *attempt) decide() Action {
 	in := plan.Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
 		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: func(string) observe.Features { return features },
-		Inventory: a.inventories.under(p, a.Now(), nil),
+		Inventory: a.inventories.Under(p, nil),
 	}
 	var violations []governance.Violation
 	if a.event == Present {

@@ -51,8 +51,6 @@ const (
 	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the NodePolicy
 
 	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
-	InventoryUnread    = "InventoryUnread"    // a source of the inventory cannot be read; on the NodePolicy
-	InventoryHeld      = "InventoryHeld"      // a snapshot would change many Nodes and waits for an operator; on the NodePolicy
 	InventoryWrong     = "InventoryWrong"     // a source of the inventory lists another machine or unusable attributes for the Node
 
 	PolicyInvalid = "PolicyInvalid" // the NodePolicy cannot be used, or was deleted; on the NodePolicy
@@ -328,14 +326,13 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 
 // reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
 func (c *Controller) reportInventory(node *observe.Node) {
-	for _, inForce := range c.inventories.current(c.Policy(), c.Now(), nil) {
-		problem := inForce.snapshot.Problem(node.Name, node.Machine.SystemUUID)
-		if problem == "" || !c.notesOf(node.UID).report("inventory "+inForce.source+" "+problem) {
+	for source, problem := range c.inventories.Problems(c.Policy(), node.Name, node.Machine.SystemUUID) {
+		if !c.notesOf(node.UID).report("inventory " + source + " " + problem) {
 			continue
 		}
-		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", inForce.source, "problem", problem)
+		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
 		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
-			inForce.source, problem)
+			source, problem)
 	}
 }
 

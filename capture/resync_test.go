@@ -25,7 +25,7 @@ const everyInput = `labels:
   - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
   - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX*"}}, set: {gpu: rtx}}
   - {name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "yes"}}
-inventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]
+inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
 governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}
 `
 
@@ -54,7 +54,7 @@ func settles(t *testing.T, w *cluster) *replica {
 	w.register(node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("0", time.Hour)))
 	r := w.leader()
 	if w.policy.LabelRules().LooksAtInventory() {
-		r.lists("n1")
+		r.readsRacks(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7"}}`)
 		r.devices.allRead(w.policy.LabelRules().Drivers())
 		r.features.allRead(w.policy.LabelRules().NodeFeatures())
 	}

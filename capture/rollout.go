@@ -130,7 +130,7 @@ func (c *Controller) checkNewRules(ctx context.Context, p policy.Policy, rules s
 	}
 	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
 	if (next.judged() != note.judged() || !note.noted) && note.accepted != rules && !p.AcceptsRules() {
-		if !c.devices.settled(p) || !c.features.settled(p) || !c.inventories.known(p, c.Now()) {
+		if !c.devices.settled(p) || !c.features.settled(p) || !c.inventories.Known(p) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
 		changed, renamed, of := c.alteredNodes(p, nil)
@@ -201,7 +201,7 @@ func (c *Controller) noteRules(ctx context.Context, state *corev1.ConfigMap, not
 // alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
 func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
 	return fleet.Altered(c.everyNode(), plan.Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.under(p, c.Now(), instead), Now: c.Now(),
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.Under(p, instead), Now: c.Now(),
 	})
 }
 

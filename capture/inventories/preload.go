@@ -1,4 +1,4 @@
-package capture
+package inventories
 
 import (
 	"context"
@@ -22,38 +22,38 @@ const (
 	preloadRefreshAfter = 2 // of the retention, the part after which a record is dated anew: 1/2
 )
 
-// followPreload writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
+// followAhead writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
 // webhook takes the values of rules about inventories from records. The records count as those of deleted Nodes, so package gc removes them
 // as it removes these.
-func (c *Controller) followPreload(ctx context.Context) {
+func (s *Sources) followAhead(ctx context.Context) {
 	pace := flowcontrol.NewTokenBucketRateLimiter(preloadsPerSecond, preloadsPerSecond)
 	defer pace.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.inventories.preload:
+		case <-s.ahead:
 		}
-		if err := c.Contained("preload records", "", func() error { return c.preload(ctx, pace.Wait) }); err != nil && ctx.Err() == nil {
-			c.Logger.Warn("records of nodes that an inventory lists could not be written ahead", "error", err)
+		if err := s.Nodes.Contained("preload records", "", func() error { return s.writeAhead(ctx, pace.Wait) }); err != nil && ctx.Err() == nil {
+			s.Logger.Warn("records of nodes that an inventory lists could not be written ahead", "error", err)
 		}
 	}
 }
 
-// preload writes what is missing once.
-func (c *Controller) preload(ctx context.Context, pace func(context.Context) error) error {
-	p := c.Policy()
-	listed := c.inventories.preloads(p, c.Now())
+// writeAhead writes what is missing once.
+func (s *Sources) writeAhead(ctx context.Context, pace func(context.Context) error) error {
+	p := s.Policy()
+	listed := s.preloads(p)
 	room := mostPreloaded
 	if len(listed) > 0 {
-		room -= c.countPreloaded()
+		room -= s.countPreloaded()
 	}
 	left := 0
 	for _, name := range listed {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		next, version, due := c.preloadOf(p, name)
+		next, version, due := s.preloadOf(p, name)
 		switch {
 		case !due:
 			continue
@@ -66,22 +66,22 @@ func (c *Controller) preload(ctx context.Context, pace func(context.Context) err
 		if err := pace(ctx); err != nil {
 			return err
 		}
-		if err := c.putPreload(ctx, next, version); err != nil {
+		if err := s.putPreload(ctx, next, version); err != nil {
 			return err
 		}
 	}
-	c.Metrics.preloadsLeft.Set(float64(left))
+	s.change(func() { s.left = left })
 	return nil
 }
 
-func (c *Controller) putPreload(ctx context.Context, next record.Record, version string) error {
-	ctx, cancel := context.WithTimeout(ctx, turn)
+func (s *Sources) putPreload(ctx context.Context, next record.Record, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTakes)
 	defer cancel()
-	defer c.Exclusive(next.Node)()
-	if c.observations.knows(next.Node) {
+	defer s.Nodes.Exclusive(next.Node)()
+	if s.Nodes.Knows(next.Node) {
 		return nil
 	}
-	_, err := c.Records.Put(ctx, next, version)
+	_, err := s.Records.Put(ctx, next, version)
 	if errors.Is(err, store.ErrConflict) {
 		return nil // the Node has registered, or another process has written its record
 	}
@@ -89,12 +89,12 @@ func (c *Controller) putPreload(ctx context.Context, next record.Record, version
 }
 
 // countPreloaded counts the records that were written ahead, of Nodes that are not listed any more too.
-func (c *Controller) countPreloaded() (count int) {
-	for _, name := range c.Records.Nodes() {
-		if c.observations.knows(name) {
+func (s *Sources) countPreloaded() (count int) {
+	for _, name := range s.Records.Nodes() {
+		if s.Nodes.Knows(name) {
 			continue
 		}
-		if entry, err := c.Records.Get(name); err == nil && entry.Record.Preloaded() {
+		if entry, err := s.Records.Get(name); err == nil && entry.Record.Preloaded() {
 			count++
 		}
 	}
@@ -103,30 +103,30 @@ func (c *Controller) countPreloaded() (count int) {
 
 // preloadOf is the record to write ahead for a Node; due is false if there is nothing to write. The record of a Node that was ever observed
 // stays as it is.
-func (c *Controller) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
-	if c.observations.knows(name) {
+func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
+	if s.Nodes.Knows(name) {
 		return record.Record{}, "", false
 	}
-	entry, err := c.Records.Get(name)
+	entry, err := s.Records.Get(name)
 	switch {
 	case err == nil && !entry.Record.Preloaded(), err != nil && !errors.Is(err, store.ErrNotFound):
 		return record.Record{}, "", false
 	case err == nil:
 		version = entry.Version
 	}
-	machine := record.Machine{SystemUUID: c.inventories.machine(p, name, c.Now())}
+	machine := record.Machine{SystemUUID: s.machine(p, name)}
 	if version == "" && p.Follows() {
-		if others, err := c.Records.OfMachine(machine); err != nil || len(others) > 0 {
+		if others, err := s.Records.OfMachine(machine); err != nil || len(others) > 0 {
 			return record.Record{}, "", false // the machine had another name, and what it had there follows
 		}
 	}
-	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: c.inventories.of(p, name, machine.SystemUUID, c.Now(), nil)}
-	next = record.Record{Node: name, Cluster: c.Cluster(), Machine: machine, DeletedAt: stored(c.Now()), Derived: fromInventory(p, facts, c.Now())}
+	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.of(p, name, machine.SystemUUID, nil)}
+	next = record.Record{Node: name, Cluster: s.Cluster(), Machine: machine, DeletedAt: recorded(s.Now()), Derived: fromInventory(p, facts, s.Now())}
 	if version == "" {
 		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
 	}
 	was := entry.Record
-	fresh := p.Retention() == 0 || c.Now().Sub(was.DeletedAt) < p.Retention()/preloadRefreshAfter
+	fresh := p.Retention() == 0 || s.Now().Sub(was.DeletedAt) < p.Retention()/preloadRefreshAfter
 	if len(next.Derived) == 0 || machine.SystemUUID == "" || was.Machine == machine && record.SameDerived(was.Derived, next.Derived) && fresh {
 		return record.Record{}, "", false
 	}
@@ -146,13 +146,13 @@ func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derive
 }
 
 // preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
-func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) {
-	for _, inForce := range i.current(p, now, nil) {
-		if !inForce.preload {
+func (s *Sources) preloads(p policy.Policy) (names []string) {
+	for _, source := range s.current(p, nil) {
+		if !source.preload {
 			continue
 		}
-		for _, name := range inForce.snapshot.Names() {
-			if inForce.snapshot.SystemUUID(name) != "" {
+		for _, name := range source.snapshot.Names() {
+			if source.snapshot.SystemUUID(name) != "" {
 				names = append(names, name)
 			}
 		}
@@ -161,10 +161,10 @@ func (i *inventories) preloads(p policy.Policy, now time.Time) (names []string) 
 }
 
 // machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
-func (i *inventories) machine(p policy.Policy, name string, now time.Time) (systemUUID string) {
-	for _, inForce := range i.current(p, now, nil) {
-		switch is := inForce.snapshot.SystemUUID(name); {
-		case !inForce.preload || is == "" || is == systemUUID:
+func (s *Sources) machine(p policy.Policy, name string) (systemUUID string) {
+	for _, source := range s.current(p, nil) {
+		switch is := source.snapshot.SystemUUID(name); {
+		case !source.preload || is == "" || is == systemUUID:
 		case systemUUID != "":
 			return ""
 		default:

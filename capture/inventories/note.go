@@ -1,4 +1,4 @@
-package capture
+package inventories
 
 import (
 	"context"
@@ -24,6 +24,9 @@ func AcceptedKey(source string) string { return source + ".accepted" }
 // noteInterval is how often capture compares the note of a source with what it knows, even without a known change. It bounds how much older
 // the facts look in the note than they are.
 const noteInterval = time.Minute
+
+// recorded is a time as notes and records have it: whole seconds, UTC.
+func recorded(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // InventoryNote is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
 type InventoryNote struct {
@@ -59,36 +62,36 @@ func InventoryNoteOf(from *corev1.ConfigMap, source string) (note InventoryNote,
 // Accepted reports whether an operator has accepted the snapshot that is held.
 func (n InventoryNote) Accepted() bool { return n.Held != "" && n.accepted == n.Held }
 
-// notedInventory reads the note of a source.
-func (c *Controller) notedInventory(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
-	from, err := c.configMaps.Get(ctx, InventoryName)
+// noted reads the note of a source.
+func (s *Sources) noted(ctx context.Context, source string) (note InventoryNote, exists bool, err error) {
+	from, err := s.Notes.Get(ctx, InventoryName)
 	note, _ = InventoryNoteOf(from, source)
 	return note, from != nil, err
 }
 
-// noteInventory shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
+// note shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
 // read. The parameter next is a snapshot that comes into force, or that the source has confirmed. If next is nil, what is in force stays.
-func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, next *inventory.Snapshot) error {
-	now := stored(c.Now())
-	note := InventoryNote{Failure: string(state.failure), Confirmed: stored(state.confirmed)}
+func (s *Sources) note(ctx context.Context, of *state, next *inventory.Snapshot) error {
+	now := recorded(s.Now())
+	note := InventoryNote{Failure: string(of.failure), Confirmed: recorded(of.confirmed)}
 	inForce := next
 	switch {
 	case next != nil:
-		note.Confirmed = stored(state.answered)
-	case state.read:
-		inForce = &state.inForce
+		note.Confirmed = recorded(of.answered)
+	case of.read:
+		inForce = &of.inForce
 	}
 	if inForce != nil {
 		note.InForce, note.Nodes, note.Missing = inForce.Hash(), inForce.Len(), inForce.Missing()
-		note.Problems, note.Wrong = inForce.Problems(c.liveMachines())
+		note.Problems, note.Wrong = inForce.Problems(s.Nodes.Machines())
 	}
-	if next == nil && state.held != nil {
-		note.Held, note.Change = state.held.Hash(), state.change
+	if next == nil && of.held != nil {
+		note.Held, note.Change = of.held.Hash(), of.change
 	}
-	if state.noted != nil && now.Sub(state.notedAt) < noteInterval && note.says(*state.noted) {
+	if of.noted != nil && now.Sub(of.notedAt) < noteInterval && note.says(*of.noted) {
 		return nil
 	}
-	before, exists, err := c.notedInventory(ctx, state.source.Name)
+	before, exists, err := s.noted(ctx, of.source.Name)
 	if err != nil {
 		return err
 	}
@@ -101,11 +104,11 @@ func (c *Controller) noteInventory(ctx context.Context, state *inventoryState, n
 	}
 	same := before
 	if same.accepted = ""; !reflect.DeepEqual(same, note) {
-		if err := c.writeInventoryNote(ctx, exists, state.source.Name, note, before.accepted != "" && note.Held == ""); err != nil {
+		if err := s.writeNote(ctx, exists, of.source.Name, note, before.accepted != "" && note.Held == ""); err != nil {
 			return err
 		}
 	}
-	c.inventories.change(func() { state.noted, state.notedAt = &note, now })
+	s.change(func() { of.noted, of.notedAt = &note, now })
 	return nil
 }
 
@@ -115,9 +118,9 @@ func (n InventoryNote) says(last InventoryNote) bool {
 	return inForce && n.Held == last.Held && n.Change == last.Change && n.Failure == last.Failure
 }
 
-// writeInventoryNote writes a note. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
+// writeNote writes a note. An acceptance counts once. If another source was faster to create the ConfigMap, the next read writes
 // again.
-func (c *Controller) writeInventoryNote(ctx context.Context, exists bool, source string, note InventoryNote, forget bool) error {
+func (s *Sources) writeNote(ctx context.Context, exists bool, source string, note InventoryNote, forget bool) error {
 	encoded, err := json.Marshal(note)
 	if err != nil {
 		return fmt.Errorf("encode inventory note: %w", err)
@@ -127,5 +130,5 @@ func (c *Controller) writeInventoryNote(ctx context.Context, exists bool, source
 	if forget {
 		data[AcceptedKey(source)] = nil
 	}
-	return c.configMaps.Set(ctx, InventoryName, exists, data)
+	return s.Notes.Set(ctx, InventoryName, exists, data)
 }
