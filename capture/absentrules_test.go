@@ -246,7 +246,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 					w.register(node(types.UID(fmt.Sprint(objects)), fmt.Sprint(w.version+1), nil, gated))
 				case 4: // capture starts again
 					r = w.leader()
-					r.rollout.release(w.policy.RulesHash())
+					r.releases(w.policy.RulesHash())
 				}
 				happened = append(happened, fmt.Sprint(what, " ", key))
 				w.passes(time.Hour)

@@ -20,11 +20,11 @@ import (
 
 	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -95,19 +95,17 @@ type Controller struct {
 	fights       *fights
 	coalescer    *coalescer
 	standby      *standby
-	rollout      rollout
+	rollout      *rollout.Rollout
+	holds        func(policy.Policy) bool // whether the rules of a policy must only add labels
 	brake        brake
 	devices      *published[classify.Drivers, observe.Devices]
 	features     *published[classify.Features, observe.Features]
 	inventories  *inventories.Sources
 	labelPace    *labelPace
 	compliance   *fleet.Compliance
-	newPolicy    chan struct{} // holds one value after a change of the policy
-	unkept       string        // why the policy in force could not be written, which was reported; only [Controller.keepAccepted] uses it
 	queue        workqueue.TypedRateLimitingInterface[string]
 	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
 	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
-	migrations   migrations
 	leading      atomic.Bool
 	ending       atomic.Bool // see [Controller.end]
 }
@@ -160,17 +158,10 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
 		brake:      brake{held: map[string]time.Time{}},
 		fights:     newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
-		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: newLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
+		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: newLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
-	c.inventories = inventories.New(inventories.Options{
-		Notes: c.configMaps, Files: c.InventoryFiles, Policy: c.Policy, Nodes: c, Records: c.Records, Cluster: c.Cluster, Now: c.Now, Logger: c.Logger,
-		Altered: func(p policy.Policy, instead map[string]inventory.Snapshot) (altered, of int) {
-			altered, _, of = c.alteredNodes(p, instead)
-			return altered, of
-		},
-		Changed: func() { c.lookAtRules(); c.enqueueAll() },
-		Warn:    c.warnOfPolicy,
-	})
+	c.inventories, c.rollout = c.newInventories(), c.newRollout()
+	c.holds = c.rollout.Holds
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
 	c.observations = newObservations(gated, func(after time.Duration) {
 		if c.leading.Load() { // of all processes only one measures, so that sums are right
@@ -199,15 +190,12 @@ func (c *Controller) EnqueueAll() {
 	c.notes.Clear()
 	c.fights.items.clear()
 	c.observations.countBy(c.Policy().Governance().Settings().Keys)
-	c.lookAtRules()
+	c.rollout.Look()
 	signal(c.devices.newPolicy)
 	signal(c.features.newPolicy)
 	c.inventories.Look()
 	c.enqueueAll()
 }
-
-// lookAtRules has the rules of the policy released or held.
-func (c *Controller) lookAtRules() { signal(c.newPolicy) }
 
 // signal wakes the reader of a channel that holds one value.
 func signal(reader chan struct{}) {
@@ -235,17 +223,6 @@ func (c *Controller) LiveNodes() int {
 // Leading reports whether the controller leads.
 func (c *Controller) Leading() bool { return c.leading.Load() }
 
-// Machines are the systemUUIDs that the Nodes which are there report.
-func (c *Controller) Machines() map[string]string {
-	live := map[string]string{}
-	for _, name := range c.observations.names() {
-		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
-			live[name] = node.Machine.SystemUUID
-		}
-	}
-	return live
-}
-
 // Knows reports whether a Node lives or waits to be reconciled, as far as the watch has shown.
 func (c *Controller) Knows(node string) bool { return c.observations.knows(node) }
 
@@ -258,7 +235,7 @@ func (c *Controller) Exclusive(node string) (release func()) {
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
-	c.lookAtRules()
+	c.rollout.Look()
 	c.inventories.Look()
 	c.enqueueAll()
 	if err := c.Object.Err(); err != nil {
@@ -279,8 +256,8 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 		return nil // stopped before the start was complete
 	}
 	c.Guard.Check(ctx) // before the first decision
-	c.checkRules(ctx)
-	done.Go(func() { c.rollOut(ctx) })
+	c.rollout.Check(ctx)
+	done.Go(func() { c.rollout.Run(ctx) })
 	done.Go(func() { c.devices.follow(ctx, c) })
 	if c.Objects != nil {
 		done.Go(func() { c.features.follow(ctx, c) })

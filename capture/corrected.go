@@ -12,6 +12,7 @@ import (
 const (
 	correctedWithin = time.Hour
 	freshFor        = 10 * time.Minute
+	mostCorrected   = 10 // of all Nodes, the part that may be corrected in that time: one in ten
 )
 
 // corrected counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
@@ -51,7 +52,7 @@ func (c corrected) andOneMore(now time.Time) string {
 }
 
 // mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
-func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/mostChanged) }
+func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/mostCorrected) }
 
 // acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
 func acceptedAt(text string, now time.Time) bool {

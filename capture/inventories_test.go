@@ -54,7 +54,7 @@ func TestWhatAnInventoryHasWrongOfANodeIsAnEventOfThatNodeAndNoted(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t, racksOfAMap)
 			m := w.leader()
-			m.rollout.release(w.policy.RulesHash())
+			m.releases(w.policy.RulesHash())
 			w.register(node("a", "10", nil, machine("UUID-n1")))
 			note := func() inventories.InventoryNote {
 				from, err := m.Client.CoreV1().ConfigMaps("").Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})

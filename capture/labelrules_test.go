@@ -393,22 +393,6 @@ func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
 	assert.Equal(t, DefaultLabelPatches, newLabelPace(0).limit.Burst())
 }
 
-func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
-	var r rollout
-	assert.True(t, r.holds("new"), "at the start nothing is known")
-	r.release("old")
-	assert.False(t, r.holds("old"))
-	assert.True(t, r.holds("new"))
-	assert.True(t, r.hold("new", 40), "news")
-	assert.False(t, r.hold("new", 41), "no news")
-	assert.Equal(t, &HeldRules{"new", 41}, r.held.Load())
-	assert.True(t, r.hold("newer", 5), "news again")
-	r.release("newer")
-	assert.False(t, r.holds("newer"))
-	assert.Nil(t, r.held.Load())
-	assert.True(t, r.holds("old"), "what was in force before is held like any other")
-}
-
 func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "iron"}, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 	for n, object := range []*corev1.Node{

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"nodekeep.dev/nodekeep/plan"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -109,12 +108,7 @@ func counters[V ~string](factory promauto.Factory, name, help, label string, kno
 
 // watch adds the series that are read off a controller at each scrape.
 func (m *Metrics) watch(c *Controller) {
-	for _, state := range policy.MigrationStates() {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by the state of their label's migration; counted by the leader.",
-			ConstLabels: prometheus.Labels{"state": string(state)},
-		}, func() float64 { return float64(c.migrations.in(state)) }))
-	}
+	m.registry.MustRegister(c.rollout.Series()...)
 	m.registry.MustRegister(
 		c.observations.labels,
 		c.compliance,
@@ -132,18 +126,10 @@ func (m *Metrics) watch(c *Controller) {
 			func() float64 { return oneIf(c.Guard.InForce()) }),
 		gauge("nodekeep_corrections_held_nodes", "Nodes on which records would remove or revert items, and that wait for an operator; 0 while none do.",
 			func() float64 { return float64(c.brake.nodes(c.Now())) }),
-		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
-			func() float64 {
-				if held, known := c.HeldRules(); known && held != nil {
-					return float64(held.Nodes)
-				}
-				return 0
-			}),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
 		gauge("nodekeep_rules_features_unknown", "1 while rules look at features of NodeFeature objects, and these have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.features.known(c.Policy())) }),
-		gauge("nodekeep_migrations_open", "Migrations of labels in the policy.", func() float64 { return float64(len(c.Policy().Migrations())) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }

@@ -209,7 +209,7 @@ func (a *attempt) decide() Action {
 	if a.node != nil { // before the next line: rules that were judged without features wait as soon as these are known
 		features = a.features.of(a.node.Name, p)
 	}
-	p = p.Holding(a.holdsRules(p))
+	p = p.Holding(a.holds(p))
 	if a.event == Absent {
 		return DecideAbsent(a.entry, a.found, plan.Circumstances{Policy: p, Now: a.Now()})
 	}
@@ -300,7 +300,7 @@ func (a *attempt) mayAct(next Action) bool {
 	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
 		return true
 	}
-	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holdsRules(a.Policy()) && next.Step == FollowRules {
+	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holds(a.Policy()) && next.Step == FollowRules {
 		a.standby.forget(a.node.Name) // the leader has put other rules in force
 		return false
 	}

@@ -45,7 +45,6 @@ const (
 	RuleLabelInvalid  = "RuleLabelInvalid"  // a rule makes a value that no label can have
 	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
 
-	RulesHeld       = "RulesHeld"       // new rules would change many Nodes and wait for an operator; on the NodePolicy
 	CorrectionsHeld = "CorrectionsHeld" // records would take items off many Nodes, which waits for an operator; on the NodePolicy
 	FeaturesUnknown = "FeaturesUnknown" // rules use features, and the NodeFeature objects must not be read; on the NodePolicy
 	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the NodePolicy

@@ -7,29 +7,6 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// reportHeld reports that new rules may only add labels.
-func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
-	rules := p.RulesHash()
-	c.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
-	if !c.leading.Load() {
-		return // the leader says it
-	}
-	accept := "the same without --dry-run, or spec.accept: " + rules + " in the policy"
-	if renamed > 0 {
-		accept = "nodekeep migrate new, as the Event of the migration says"
-	}
-	c.warnOfPolicy(RulesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
-		changed, of, rules, accept)
-	for _, m := range p.Migrations() {
-		if m.Phase == policy.MigrateNew && renamed > 0 {
-			c.warnOfPolicy(RulesHeld,
-				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
-				m.From, m.To, m.From, m.To)
-		}
-	}
-}
-
 // reportDevices reports once why rules about devices decide nothing.
 func (c *Controller) reportDevices(err error) {
 	log, event := c.devices.news(err, c.leading.Load())

@@ -55,7 +55,7 @@ func (c *Controller) inputsOf(name string) inputs {
 	return inputs{
 		record: entry.Version, devices: c.devices.of(name, p), features: c.features.of(name, p), annotations: c.observations.annotationBytes(name),
 		shared: unique.Make(sharedInputs{
-			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.holdsRules(p), inventory: c.inventories.InForce(p),
+			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.holds(p), inventory: c.inventories.InForce(p),
 		}),
 	}
 }

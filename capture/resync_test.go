@@ -58,7 +58,7 @@ func settles(t *testing.T, w *cluster) *replica {
 		r.devices.allRead(w.policy.LabelRules().Drivers())
 		r.features.allRead(w.policy.LabelRules().NodeFeatures())
 	}
-	r.rollout.release(w.policy.RulesHash())
+	r.releases(w.policy.RulesHash())
 	require.Empty(t, r.works())
 	w.passes(time.Minute) // more than what is coalesced
 	r.enqueueAll()
@@ -96,7 +96,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 			assert.True(t, r.queues(notItsTurn(t)))
 		}
 	}
-	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.rollout.release("others") }) })
+	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.releases("others") }) })
 	for field := range reflect.TypeFor[plan.Circumstances]().Fields() {
 		change, known := inputs[field.Name]
 		require.True(t, known, "inputs of capture/resync.go: does a resync see that plan.Circumstances.%s has changed?", field.Name)
@@ -173,7 +173,7 @@ func TestANodeForWhichSomethingIsDueLaterIsNotSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t, c.policy, node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("1", time.Hour)))
 			r := w.leader()
-			r.rollout.release(w.policy.RulesHash())
+			r.releases(w.policy.RulesHash())
 			require.Empty(t, r.works())
 			w.passes(time.Minute)
 			c.change(w)

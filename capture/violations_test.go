@@ -70,7 +70,7 @@ func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
 		t.Helper()
 		w := newCluster(t, requiredOfRules, node("a", "10", labels{"tier": "gold"}, owned("kubectl-label", "tier"), gpus("0", time.Second)))
 		r := w.leader()
-		r.rollout.release(w.policy.RulesHash())
+		r.releases(w.policy.RulesHash())
 		require.Empty(t, r.works())
 		return w, r
 	}
@@ -125,7 +125,7 @@ governance:
 `
 	w := newCluster(t, byFact, node("a", "10", labels{"class": "iron"}, owned("kubectl-label", "class")))
 	r := w.leader()
-	r.rollout.release(w.policy.RulesHash())
+	r.releases(w.policy.RulesHash())
 	require.Empty(t, r.works())
 	r.reconciles()
 	assert.Equal(t, "iron", w.shows()["tier"], "the rule is in force")

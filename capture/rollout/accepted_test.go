@@ -1,4 +1,4 @@
-package capture
+package rollout
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,14 +15,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	eventrecord "k8s.io/client-go/tools/record"
 
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
+
+type labels = map[string]string
 
 // manifestWith is a manifest of a NodePolicy that keeps a label.
 func manifestWith(key string) string {
@@ -51,7 +53,7 @@ func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got labels
-			for key, value := range acceptedChange(test.data, test.manifest, gate) {
+			for key, value := range acceptedChange(test.data, test.manifest, policy.DefaultGate) {
 				if got == nil {
 					got = labels{}
 				}
@@ -64,22 +66,25 @@ func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 	}
 }
 
-// fixedObject is a NodePolicy as a process knows it.
-type fixedObject struct {
-	uid      types.UID
-	manifest string
-	err      error
+// keeps is a rollout of the default policy, which has this manifest.
+func keeps(client kubernetes.Interface, manifest *string, leads *bool) *Rollout {
+	known := func(policy.Policy) bool { return true }
+	return New(Options{
+		Notes: store.Notes{Client: client}, Policy: policy.Default, Manifest: func() []byte { return []byte(*manifest) }, Nodes: nodes{leads},
+		FeaturesKnown: known, Settled: known, Altered: func(policy.Policy) (changed, renamed, of int) { return 0, 0, 0 }, Released: func() {},
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
 }
 
-func (f *fixedObject) UID() types.UID   { return f.uid }
-func (f *fixedObject) Accepted() []byte { return []byte(f.manifest) }
-func (f *fixedObject) Err() error       { return f.err }
+type nodes struct{ leads *bool }
+
+func (n nodes) Leading() bool                                { return *n.leads }
+func (n nodes) Contained(_, _ string, do func() error) error { return do() }
 
 func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
-	object := &fixedObject{manifest: manifestWith("a")}
+	manifest, leads := manifestWith("a"), false
 	client := fake.NewClientset()
-	w := newCluster(t, "")
-	r := w.replica(func(o *Options) { o.Client, o.Object = client, object })
+	r := keeps(client, &manifest, &leads)
 	maps := client.CoreV1().ConfigMaps("")
 	kept := func() labels {
 		t.Helper()
@@ -92,7 +97,7 @@ func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 		return found.Data
 	}
 	assert.Nil(t, kept(), "that is for the leader")
-	r.Lead()
+	leads = true
 	assert.Equal(t, labels{store.AcceptedPolicy: manifestWith("a")}, kept())
 	writes := func() (count int) {
 		for _, action := range client.Actions() {
@@ -106,17 +111,17 @@ func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 	kept()
 	assert.Equal(t, before, writes(), "nothing has changed")
 
-	require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesInForce: new("none")}))
-	object.manifest = manifestWith("b")
+	require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesInForce: new("none")}))
+	manifest = manifestWith("b")
 	both := labels{store.AcceptedPolicy: manifestWith("b"), store.AcceptedBefore: manifestWith("a"), store.RulesInForce: "none"}
 	assert.Equal(t, both, kept())
 	for name, value := range map[string]*string{"removes": nil, "replaces": new("{}")} {
-		require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.AcceptedPolicy: value}), name)
+		require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.AcceptedPolicy: value}), name)
 		assert.Equal(t, both, kept(), "a client %s it", name)
 	}
 	require.NoError(t, maps.Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
 	assert.Equal(t, labels{store.AcceptedPolicy: manifestWith("b")}, kept())
-	object.manifest = ""
+	manifest = ""
 	require.NoError(t, maps.Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
 	assert.Nil(t, kept(), "a policy that comes from no object is no news")
 }
@@ -127,9 +132,8 @@ func TestThatThePolicyInForceCannotBeKeptIsSaidOnce(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedName, errors.New("no right"))
 	})
 	var log bytes.Buffer
-	r := newCluster(t, "").leader(func(o *Options) {
-		o.Client, o.Object, o.Logger = client, &fixedObject{manifest: manifestWith("a")}, slog.New(slog.NewTextHandler(&log, nil))
-	})
+	r := keeps(client, new(manifestWith("a")), new(true))
+	r.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	for range 3 {
 		r.keepAccepted(t.Context())
 	}
@@ -138,41 +142,29 @@ func TestThatThePolicyInForceCannotBeKeptIsSaidOnce(t *testing.T) {
 
 func TestThePolicyIsKeptAtOnceAfterAChange(t *testing.T) {
 	client := fake.NewClientset()
-	r := newCluster(t, "").leader(func(o *Options) { o.Client, o.Object = client, &fixedObject{manifest: manifestWith("a")} })
+	r := keeps(client, new(manifestWith("a")), new(true))
+	r.Look()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go r.rollOut(ctx)
+	go r.Run(ctx)
 	require.Eventually(t, func() bool {
 		found, err := client.CoreV1().ConfigMaps("").Get(ctx, store.AcceptedName, metav1.GetOptions{})
 		return err == nil && found.Data[store.AcceptedPolicy] != ""
-	}, rolloutInterval/2, rolloutInterval/1000)
+	}, interval/2, interval/1000)
 }
 
-// aboutRecorder keeps what Events are about.
-type aboutRecorder struct {
-	eventrecord.EventRecorder
-	about   []runtime.Object
-	reasons []string
-}
-
-func (r *aboutRecorder) Eventf(about runtime.Object, _, reason, _ string, _ ...any) {
-	r.about, r.reasons = append(r.about, about), append(r.reasons, reason)
-}
-
-func TestEventsAboutThePolicyAreAboutTheNodePolicy(t *testing.T) {
-	events := &aboutRecorder{}
-	object := &fixedObject{uid: "u"}
-	w := newCluster(t, "")
-	r := w.replica(func(o *Options) { o.Events, o.Object = events, object })
-	bad := policy.FileErrors{{What: "spec.labels.keep: wrong"}}
-	r.ReportPolicy(bad)
-	assert.Empty(t, events.reasons, "the leader says it")
-	object.err = bad
-	r.Lead()
-	require.Equal(t, []string{PolicyInvalid}, events.reasons, "also what happened before")
-	assert.Equal(t, &corev1.ObjectReference{APIVersion: "nodekeep.dev/v1alpha1", Kind: "NodePolicy", Name: "default", UID: "u"}, events.about[0])
-	object.uid = ""
-	r.ReportPolicy(bad)
-	require.Equal(t, []string{PolicyInvalid, PolicyInvalid}, events.reasons)
-	assert.Equal(t, &corev1.ObjectReference{APIVersion: "nodekeep.dev/v1alpha1", Kind: "NodePolicy", Name: "default"}, events.about[1])
+func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
+	var r Rollout
+	assert.True(t, r.holds("new"), "at the start nothing is known")
+	r.release("old")
+	assert.False(t, r.holds("old"))
+	assert.True(t, r.holds("new"))
+	assert.True(t, r.hold("new", 40), "news")
+	assert.False(t, r.hold("new", 41), "no news")
+	assert.Equal(t, &HeldRules{"new", 41}, r.held.Load())
+	assert.True(t, r.hold("newer", 5), "news again")
+	r.release("newer")
+	assert.False(t, r.holds("newer"))
+	assert.Nil(t, r.held.Load())
+	assert.True(t, r.holds("old"), "what was in force before is held like any other")
 }

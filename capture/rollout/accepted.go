@@ -1,4 +1,4 @@
-package capture
+package rollout
 
 import (
 	"nodekeep.dev/nodekeep/policy"
