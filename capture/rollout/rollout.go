@@ -21,7 +21,7 @@ type Options struct {
 	Nodes    Nodes
 	// FeaturesKnown reports whether the features that the rules of a policy look at were read.
 	FeaturesKnown func(p policy.Policy) bool
-	// Settled reports whether new rules can be judged: what they look at was read, or nothing is there to be read.
+	// Settled reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
 	Settled func(p policy.Policy) bool
 	// Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 	// which migrations would remove the old key (renamed).
@@ -44,7 +44,7 @@ type Nodes interface {
 	Contained(work, node string, do func() error) error
 }
 
-// RulesHeld is the reason of an Event about the NodePolicy: new rules would change many Nodes and wait for an operator.
+// RulesHeld is the reason of an Event about the NodePolicy. New rules would change many Nodes and wait for an operator.
 const RulesHeld = "RulesHeld"
 
 // interval is how often it is looked at whether rules that are held were accepted.

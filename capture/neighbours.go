@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// The controllers beside this one work on all Nodes, not on one. This file is what they get of it.
+// The neighbours of this controller work on all Nodes, not on one. This file is what they get of it.
 
 func (c *Controller) newInventories() *inventories.Sources {
 	return inventories.New(inventories.Options{
