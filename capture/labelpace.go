@@ -11,11 +11,6 @@ import (
 // DefaultLabelPatches is how many Nodes a second are changed for the labels of rules where nothing else is said.
 const DefaultLabelPatches = 50
 
-// needsTurn reports whether new rules can have the same change made on many Nodes at once.
-func (next Action) needsTurn() bool {
-	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.ChangesLabels()
-}
-
 // labelPace spreads changes that new rules make on many Nodes.
 type labelPace struct {
 	mu    sync.Mutex

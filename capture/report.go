@@ -202,6 +202,17 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 		key, c.Policy().Gate(), refusal)
 }
 
+// reportDecision reports what a decision leaves undone on a Node.
+func (c *Controller) reportDecision(node *observe.Node, next Action, violations []governance.Violation) {
+	c.reportForeign(node, next.Foreign)
+	c.reportRules(node, next.Rules)
+	c.reportInventory(node)
+	c.reportNoRoom(node, next.NoRoom)
+	if next.Step == Nothing { // not for labels that are about to be restored
+		c.reportViolations(node, violations)
+	}
+}
+
 // reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
 func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
 	if len(keys) == 0 || !c.notesOf(node.UID).report("no room") {
@@ -340,7 +351,7 @@ const maxShownViolations = 10
 
 // reportViolations reports wrong labels of a Node, once until they change.
 func (c *Controller) reportViolations(node *observe.Node, violations []governance.Violation) {
-	if len(violations) == 0 || !c.leading.Load() {
+	if len(violations) == 0 {
 		return
 	}
 	var shown []string

@@ -2,7 +2,6 @@ package capture
 
 import (
 	"hash/fnv"
-	"time"
 	"unique"
 
 	"nodekeep.dev/nodekeep/contain"
@@ -84,10 +83,4 @@ func turnToDecide(name string, round uint32) bool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails
 	return (hash.Sum32()+round)%decisionsAnew == 0
-}
-
-// later has a Node reconciled again after a time. Until then, each resync queues it, too.
-func (c *Controller) later(name string, wait time.Duration) {
-	c.observations.unsettle(name)
-	c.queue.AddAfter(name, wait)
 }
