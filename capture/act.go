@@ -81,7 +81,7 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 		return a.unwritten(ctx, next, err)
 	}
 	if a.coalesces(next) {
-		a.coalescer.wrote(a.node.Name, a.Now())
+		a.coalescer.Wrote(a.node.Name, a.Now())
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live, a.failed = entry, true, true, nil

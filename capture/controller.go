@@ -20,6 +20,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
@@ -92,8 +93,8 @@ type Controller struct {
 	observations *observations
 	notes        sync.Map // by UID: *notes
 	configMaps   store.Notes
-	fights       *fights
-	coalescer    *coalescer
+	fights       *pace.Fights
+	coalescer    *pace.Coalescer
 	standby      *standby
 	rollout      *rollout.Rollout
 	holds        func(policy.Policy) bool // whether the rules of a policy must only add labels
@@ -101,7 +102,7 @@ type Controller struct {
 	devices      *published[classify.Drivers, observe.Devices]
 	features     *published[classify.Features, observe.Features]
 	inventories  *inventories.Sources
-	labelPace    *labelPace
+	labelPace    *pace.LabelPace
 	compliance   *fleet.Compliance
 	queue        workqueue.TypedRateLimitingInterface[string]
 	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
@@ -157,8 +158,8 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
 		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
 		brake:      brake{held: map[string]time.Time{}},
-		fights:     newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
-		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: newLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
+		fights:     pace.NewFights(pace.LongestPause), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: newStandby(),
+		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
 	c.inventories, c.rollout = c.newInventories(), c.newRollout()
 	c.holds = c.rollout.Holds
@@ -188,7 +189,7 @@ func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
 	c.notes.Clear()
-	c.fights.items.clear()
+	c.fights.Clear()
 	c.observations.countBy(c.Policy().Governance().Settings().Keys)
 	c.rollout.Look()
 	signal(c.devices.newPolicy)

@@ -16,7 +16,7 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 		return postponed, nil
 	}
 	if a.coalesces(next) {
-		if wait := a.coalescer.wait(a.node.Name, a.Now()); wait > 0 {
+		if wait := a.coalescer.Wait(a.node.Name, a.Now()); wait > 0 {
 			a.later(a.node.Name, wait)
 			return postponed, nil
 		}
@@ -25,7 +25,7 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 		return finished, nil
 	}
 	if !a.turn && next.needsTurn() {
-		if wait := a.labelPace.wait(a.node.Name, a.Now()); wait > 0 {
+		if wait := a.labelPace.Wait(a.node.Name, a.Now()); wait > 0 {
 			a.later(a.node.Name, wait)
 			return postponed, nil
 		}

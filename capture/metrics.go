@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -27,7 +28,7 @@ type Metrics struct {
 	restored *prometheus.CounterVec
 	changes  *prometheus.CounterVec
 	flaps    *prometheus.CounterVec
-	churn    churn
+	churn    pace.Churn
 
 	ruleLabels *prometheus.CounterVec
 	drifted    *prometheus.CounterVec
@@ -63,7 +64,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	kinds := []string{labelKind, taintKind, annotationKind}
 	return &Metrics{
-		registry: registry, churn: churn{newRecent[undone](flapWindow)},
+		registry: registry, churn: pace.NewChurn(),
 		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
 			Create, Follow, Update, Adopt, MarkGone, Isolate, Return, Begin, Rename, Accept, Release, Complete, Lift, Reset, FollowRules, HandOver),
 		conflicts: counters(factory, "nodekeep_capture_conflicts_total", "Optimistic writes that met a conflict with another writer, and were planned again.", "object",
@@ -120,7 +121,7 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_longest_gated_seconds", "How long the gate has been on the Node that has carried it longest; 0 where none does.",
 			func() float64 { return c.observations.longestGated().Seconds() }),
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
-			func() float64 { return float64(c.fights.paused(c.Now())) }),
+			func() float64 { return float64(c.fights.Paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
@@ -154,7 +155,7 @@ func countByKind(counter *prometheus.CounterVec, items iter.Seq[string]) {
 
 // changed counts what a write changed in the record of a Node that lives.
 func (m *Metrics) changed(before, after record.Record, now time.Time) {
-	changed, flapped := m.churn.compare(after.Newest().UID, before.Items(), after.Items(), now)
+	changed, flapped := m.churn.Compare(after.Newest().UID, before.Items(), after.Items(), now)
 	countByKind(m.changes, slices.Values(changed))
 	countByKind(m.flaps, slices.Values(flapped))
 }

@@ -55,7 +55,7 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 		}
 		c.observations.settled(name, last.UID)
 		c.notes.Delete(last.UID)
-		c.labelPace.forget(name)
+		c.labelPace.Forget(name)
 		c.compliance.Forget(name)
 	}
 	return true, nil
@@ -147,7 +147,7 @@ type attempt struct {
 	corrected  bool  // the Node counts as corrected; see [brake]
 	keyByKey   bool  // items are given one by one, to find out which is refused
 	acts       bool  // this replica acts; see [standby]
-	turn       bool  // it is this Node's turn; see [labelPace]
+	turn       bool  // it is this Node's turn; see [pace.LabelPace]
 }
 
 // result is how the work continues after a step.

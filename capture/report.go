@@ -252,7 +252,7 @@ func (a *attempt) reportPaused(set plan.Setting) {
 	}
 	a.warn(a.node, ItemPaused,
 		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named, describe(set), intent, a.fights.longest, a.Policy().Gate())
+		observe.FieldManager, named, describe(set), intent, a.fights.Longest(), a.Policy().Gate())
 }
 
 // describe names what is set.

@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"hash/maphash"

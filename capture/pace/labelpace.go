@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"cmp"
@@ -11,20 +11,21 @@ import (
 // DefaultLabelPatches is how many Nodes a second are changed for the labels of rules where nothing else is said.
 const DefaultLabelPatches = 50
 
-// labelPace spreads changes that new rules make on many Nodes.
-type labelPace struct {
+// LabelPace spreads changes that new rules make on many Nodes. Any goroutine may call its methods.
+type LabelPace struct {
 	mu    sync.Mutex
 	limit *rate.Limiter
 	turns map[string]time.Time // when the turn of a Node comes
 }
 
-func newLabelPace(perSecond int) *labelPace {
+// NewLabelPace gives a turn to so many Nodes a second; 0: to [DefaultLabelPatches].
+func NewLabelPace(perSecond int) *LabelPace {
 	perSecond = cmp.Or(perSecond, DefaultLabelPatches)
-	return &labelPace{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}
+	return &LabelPace{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}
 }
 
-// wait is how long a Node has to wait for its turn; 0: it is now.
-func (p *labelPace) wait(node string, now time.Time) time.Duration {
+// Wait is how long a Node has to wait for its turn; 0: it is now.
+func (p *LabelPace) Wait(node string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	turn, waits := p.turns[node]
@@ -39,8 +40,8 @@ func (p *labelPace) wait(node string, now time.Time) time.Duration {
 	return 0
 }
 
-// forget is called when a Node is deleted.
-func (p *labelPace) forget(node string) {
+// Forget is called when a Node is deleted.
+func (p *LabelPace) Forget(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.turns, node)

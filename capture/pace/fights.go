@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"time"
@@ -8,31 +8,38 @@ import (
 	"nodekeep.dev/nodekeep/plan"
 )
 
-// freeFlaps is how often a client may undo what nodekeep sets before nodekeep waits. An operator who tries something and reverts it does
+// FreeFlaps is how often a client may undo what nodekeep sets before nodekeep waits. An operator who tries something and reverts it does
 // not do that more often within a minute.
-const freeFlaps = 3
+const FreeFlaps = 3
 
 // The first pause, and the longest. Each pause is twice as long as the one before. So nodekeep sets a fought-over item 9 times in the first
 // minute, and in the end every 5 minutes.
 const (
-	firstPause   = time.Second
-	longestPause = 5 * time.Minute
+	FirstPause   = time.Second
+	LongestPause = 5 * time.Minute
 )
 
-// fights make nodekeep wait before it sets an item of a Node object again that another client keeps undoing. They are in memory only, 15 MB
-// at most, and a restart clears them.
-type fights struct {
+// Fights make nodekeep wait before it sets an item of a Node object again that another client keeps undoing. They are in memory only, 15 MB
+// at most, and a restart clears them. Any goroutine may call its methods; one at a time works on a Node.
+type Fights struct {
 	longest time.Duration // no pause is longer; 0: there are none
 	items   *recent[fight]
 }
 
-func newFights(longest time.Duration) *fights {
-	return &fights{longest: longest, items: newRecent[fight](2*longest + flapWindow)}
+// NewFights knows of none; no pause is longer than that.
+func NewFights(longest time.Duration) *Fights {
+	return &Fights{longest: longest, items: newRecent[fight](2*longest + flapWindow)}
 }
+
+// Longest is how long a pause may be.
+func (f *Fights) Longest() time.Duration { return f.longest }
+
+// Clear forgets all fights, for a change of the policy.
+func (f *Fights) Clear() { f.items.clear() }
 
 // Allow is how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
 // begins is true, once in each fight.
-func (f *fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
+func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
 	at := nodeItem{object, set.Item}
 	of := f.items.get(at, now)
 	if wait = of.waits(f.items.hash(set), now, f.longest); wait == 0 {
@@ -45,13 +52,13 @@ func (f *fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait 
 }
 
 // Done notes that nodekeep has set an item of a Node object.
-func (f *fights) Done(object types.UID, set plan.Setting, now time.Time) {
+func (f *Fights) Done(object types.UID, set plan.Setting, now time.Time) {
 	at := nodeItem{object, set.Item}
 	f.items.put(at, f.items.get(at, now).after(f.items.hash(set), now, f.longest), now)
 }
 
-// paused is how many items are not as nodekeep wants them, and wait.
-func (f *fights) paused(now time.Time) int {
+// Paused is how many items are not as nodekeep wants them, and wait.
+func (f *Fights) Paused(now time.Time) int {
 	return f.items.count(func(one fight) bool { return one.waiting && one.waits(one.setting, now, f.longest) > 0 })
 }
 
@@ -65,18 +72,18 @@ type fight struct {
 	waiting  bool      // that nodekeep waits to set it again
 }
 
-// pauseAfter is how long nodekeep waits after so many flaps before it sets an item again.
-func pauseAfter(flaps int, longest time.Duration) time.Duration {
-	if flaps < freeFlaps {
+// PauseAfter is how long nodekeep waits after so many flaps before it sets an item again.
+func PauseAfter(flaps int, longest time.Duration) time.Duration {
+	if flaps < FreeFlaps {
 		return 0
 	}
 	const doublings = 20 // more than any longest pause needs, and no overflow
-	return min(firstPause<<min(flaps-freeFlaps, doublings), longest)
+	return min(FirstPause<<min(flaps-FreeFlaps, doublings), longest)
 }
 
 // over reports whether the fight has ended. For a minute after the pause, nodekeep did not have to set the item again.
 func (f fight) over(now time.Time, longest time.Duration) bool {
-	return now.Sub(f.set) >= pauseAfter(f.flaps, longest)+flapWindow
+	return now.Sub(f.set) >= PauseAfter(f.flaps, longest)+flapWindow
 }
 
 // waits is how long nodekeep still waits before it may set the item to this.
@@ -84,7 +91,7 @@ func (f fight) waits(setting uint64, now time.Time, longest time.Duration) time.
 	if f.setting != setting || f.over(now, longest) {
 		return 0 // another value, or the removal of the item, follows another decision
 	}
-	return max(0, f.set.Add(pauseAfter(f.flaps, longest)).Sub(now))
+	return max(0, f.set.Add(PauseAfter(f.flaps, longest)).Sub(now))
 }
 
 // after is what is known once nodekeep has set the item to this.

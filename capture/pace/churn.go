@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"time"
@@ -11,9 +11,12 @@ import (
 // their minds take longer.
 const flapWindow = time.Minute
 
-// churn finds labels and taints that change back and forth. A flap undoes the previous change of the same item of the same Node object
+// Churn finds labels and taints that change back and forth. A flap undoes the previous change of the same item of the same Node object
 // within flapWindow. Only items that changed recently are held here.
-type churn struct{ recent *recent[undone] }
+type Churn struct{ recent *recent[undone] }
+
+// NewChurn knows of no change.
+func NewChurn() Churn { return Churn{newRecent[undone](flapWindow)} }
 
 // nodeItem is a label or taint of a Node object.
 type nodeItem struct {
@@ -28,8 +31,8 @@ type undone struct {
 	changed time.Time
 }
 
-// compare finds the items in which two states of one Node object differ, and those of them that flapped.
-func (c churn) compare(object types.UID, before, after map[string]string, now time.Time) (changed, flapped []string) {
+// Compare finds the items in which two states of one Node object differ, and those of them that flapped.
+func (c Churn) Compare(object types.UID, before, after map[string]string, now time.Time) (changed, flapped []string) {
 	for item := range sets.KeySet(before).Union(sets.KeySet(after)) {
 		was, had := before[item]
 		is, has := after[item]

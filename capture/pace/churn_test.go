@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"fmt"
@@ -31,11 +31,11 @@ func TestAFlapIsAChangeThatUndoesTheOneBeforeItWithinAMinute(t *testing.T) {
 		"nothing changed": {{0, "1", a, a, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := churn{newRecent[undone](flapWindow)}
+			c := Churn{newRecent[undone](flapWindow)}
 			clock := now
 			for i, change := range changes {
 				clock = clock.Add(change.after)
-				changed, flapped := c.compare(change.object, change.from, change.to, clock)
+				changed, flapped := c.Compare(change.object, change.from, change.to, clock)
 				assert.Equal(t, fmt.Sprint(change.from) != fmt.Sprint(change.to), len(changed) == 1, "change %d", i)
 				assert.Equal(t, change.flaps, len(flapped) == 1, "change %d", i)
 			}

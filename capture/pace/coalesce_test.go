@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"testing"
@@ -19,39 +19,39 @@ func TestTheRecordOfANodeThatChangesAllTheTimeIsWrittenOnceASecond(t *testing.T)
 		"three at once":             {time.Millisecond, 3 * time.Millisecond, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			coalescer, writes := newCoalescer(recordInterval), 0
+			coalescer, writes := NewCoalescer(RecordInterval), 0
 			for after := time.Duration(0); after < c.length; after += c.every {
-				if coalescer.wait("n1", now.Add(after)) == 0 {
-					coalescer.wrote("n1", now.Add(after))
+				if coalescer.Wait("n1", now.Add(after)) == 0 {
+					coalescer.Wrote("n1", now.Add(after))
 					writes++
 				}
 			}
 			assert.Equal(t, c.writes, writes)
-			assert.Zero(t, coalescer.wait("n2", now.Add(c.length)), "another Node must not wait")
+			assert.Zero(t, coalescer.Wait("n2", now.Add(c.length)), "another Node must not wait")
 		})
 	}
 }
 
 func TestAWriteThatWaitsMayBeMadeWhenTheWaitIsOver(t *testing.T) {
-	coalescer := newCoalescer(recordInterval)
+	coalescer := NewCoalescer(RecordInterval)
 	for range recordBurst {
-		assert.Zero(t, coalescer.wait("n1", now))
-		coalescer.wrote("n1", now)
+		assert.Zero(t, coalescer.Wait("n1", now))
+		coalescer.Wrote("n1", now)
 	}
-	wait := coalescer.wait("n1", now.Add(300*time.Millisecond))
+	wait := coalescer.Wait("n1", now.Add(300*time.Millisecond))
 	assert.Equal(t, 700*time.Millisecond, wait)
-	assert.Zero(t, coalescer.wait("n1", now.Add(300*time.Millisecond+wait)))
+	assert.Zero(t, coalescer.Wait("n1", now.Add(300*time.Millisecond+wait)))
 }
 
 func TestANodeThatWasQuietIsRecordedAtOnceAgain(t *testing.T) {
-	coalescer := newCoalescer(recordInterval)
+	coalescer := NewCoalescer(RecordInterval)
 	for range 100 { // gate work does not ask, and must not be held against the Node for long
-		if coalescer.wait("n1", now) == 0 {
-			coalescer.wrote("n1", now)
+		if coalescer.Wait("n1", now) == 0 {
+			coalescer.Wrote("n1", now)
 		}
 	}
 	for range recordBurst {
-		assert.Zero(t, coalescer.wait("n1", now.Add(recordBurst*recordInterval)))
-		coalescer.wrote("n1", now.Add(recordBurst*recordInterval))
+		assert.Zero(t, coalescer.Wait("n1", now.Add(recordBurst*RecordInterval)))
+		coalescer.Wrote("n1", now.Add(recordBurst*RecordInterval))
 	}
 }

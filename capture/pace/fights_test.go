@@ -1,4 +1,4 @@
-package capture
+package pace
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 var fought = plan.Setting{Item: "dedicated:NoSchedule", Value: "ci"}
 
 // attacked has a client undo at once what nodekeep sets on object 1, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *fights, set plan.Setting, from, until time.Time) (sets, reports int) {
+func attacked(b *Fights, set plan.Setting, from, until time.Time) (sets, reports int) {
 	for clock := from; clock.Before(until); clock = clock.Add(10 * time.Millisecond) {
 		wait, begins := b.Allow("1", set, clock)
 		if begins {
@@ -29,17 +29,17 @@ func attacked(b *fights, set plan.Setting, from, until time.Time) (sets, reports
 
 func TestAnItemThatAnotherClientKeepsUndoingIsSetLessAndLessOften(t *testing.T) {
 	for length, want := range map[time.Duration]int{10 * time.Second: 7, time.Minute: 9, time.Hour: 23} {
-		sets, reports := attacked(newFights(longestPause), fought, now, now.Add(length))
+		sets, reports := attacked(NewFights(LongestPause), fought, now, now.Add(length))
 		assert.Equal(t, want, sets, "in %s", length)
 		assert.Equal(t, 1, reports, "in %s", length)
 	}
 }
 
 func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
-	b := newFights(longestPause)
+	b := NewFights(LongestPause)
 	attacked(b, fought, now, now.Add(time.Minute))
 	clock := now.Add(time.Minute)
-	assert.Equal(t, 1, b.paused(clock))
+	assert.Equal(t, 1, b.Paused(clock))
 	for name, c := range map[string]struct {
 		object types.UID
 		set    plan.Setting
@@ -58,28 +58,28 @@ func TestOtherItemsAndOtherNodesDoNotWaitForAPause(t *testing.T) {
 }
 
 func TestAFightIsForgottenAfterAQuietTimeOrWithAChangeOfThePolicy(t *testing.T) {
-	b := newFights(longestPause)
+	b := NewFights(LongestPause)
 	attacked(b, fought, now, now.Add(time.Hour))
 	clock := now.Add(2 * time.Hour)
-	assert.Zero(t, b.paused(clock))
+	assert.Zero(t, b.Paused(clock))
 	sets, reports := attacked(b, fought, clock, clock.Add(time.Second/2))
 	assert.Equal(t, 4, sets)
 	assert.Equal(t, 1, reports)
-	b.items.clear()
-	assert.Zero(t, b.paused(clock))
+	b.Clear()
+	assert.Zero(t, b.Paused(clock))
 	wait, _ := b.Allow("1", fought, clock.Add(time.Second/2))
 	assert.Zero(t, wait)
 }
 
 func TestAnItemIsNotCountedAsPausedOnceItIsSetOrWantedNoLonger(t *testing.T) {
-	b := newFights(longestPause)
+	b := NewFights(LongestPause)
 	attacked(b, fought, now, now.Add(10*time.Second))
-	assert.Equal(t, 1, b.paused(now.Add(10*time.Second)))
+	assert.Equal(t, 1, b.Paused(now.Add(10*time.Second)))
 	b.Done("1", fought, now.Add(15*time.Second))
-	assert.Zero(t, b.paused(now.Add(15*time.Second)))
+	assert.Zero(t, b.Paused(now.Add(15*time.Second)))
 	_, _ = b.Allow("1", fought, now.Add(16*time.Second))
-	assert.Equal(t, 1, b.paused(now.Add(16*time.Second)))
-	assert.Zero(t, b.paused(now.Add(time.Hour)))
+	assert.Equal(t, 1, b.Paused(now.Add(16*time.Second)))
+	assert.Zero(t, b.Paused(now.Add(time.Hour)))
 }
 
 func TestEachPauseIsTwiceAsLongAsTheOneBeforeUntilTheLongest(t *testing.T) {
@@ -87,10 +87,10 @@ func TestEachPauseIsTwiceAsLongAsTheOneBeforeUntilTheLongest(t *testing.T) {
 		0: 0, 1: 0, 2: 0, 3: time.Second, 4: 2 * time.Second, 5: 4 * time.Second, 10: 128 * time.Second,
 		11: 256 * time.Second, 12: 5 * time.Minute, 13: 5 * time.Minute, 1_000_000: 5 * time.Minute,
 	} {
-		assert.Equal(t, want, pauseAfter(flaps, longestPause), "after %d flaps", flaps)
+		assert.Equal(t, want, PauseAfter(flaps, LongestPause), "after %d flaps", flaps)
 	}
-	assert.Equal(t, 500*time.Millisecond, pauseAfter(3, 500*time.Millisecond))
-	assert.Zero(t, pauseAfter(100, 0))
+	assert.Equal(t, 500*time.Millisecond, PauseAfter(3, 500*time.Millisecond))
+	assert.Zero(t, PauseAfter(100, 0))
 }
 
 func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
@@ -112,7 +112,7 @@ func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
 			clock := now
 			for i, set := range sets {
 				clock = clock.Add(set.after)
-				f = f.after(set.to, clock, longestPause)
+				f = f.after(set.to, clock, LongestPause)
 				assert.Equal(t, fight{setting: set.to, set: clock, flaps: set.flaps}, f, "set %d", i)
 			}
 		})
