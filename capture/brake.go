@@ -71,15 +71,11 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 		return false, err
 	}
 	live, _, _ := a.observations.counts()
-	text, accepted := "", false
+	var data map[string]string
 	if state != nil {
-		text, accepted = state.Data[store.Corrected], acceptedAt(state.Data[store.CorrectionsAccepted], now)
+		data = state.Data
 	}
-	count, known := correctedBy(text, now)
-	if !known && !accepted {
-		count = corrected{now.Unix() / 60: live} // it counts as all there may be, for an hour
-	}
-	allowed = accepted || count.mayCorrect(live)
+	count, known, allowed := judgeCorrections(data, live, now)
 	if !allowed {
 		b.until = now.Add(brakeAgain)
 		b.holds(a.node.Name, b.until)

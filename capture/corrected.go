@@ -60,6 +60,17 @@ func acceptedAt(text string, now time.Time) bool {
 	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < correctedWithin
 }
 
+// judgeCorrections reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state
+// of capture. The count is not known where something else than nodekeep has written it.
+func judgeCorrections(state map[string]string, live int, now time.Time) (count corrected, known, allowed bool) {
+	accepted := acceptedAt(state[store.CorrectionsAccepted], now)
+	count, known = correctedBy(state[store.Corrected], now)
+	if !known && !accepted {
+		count = corrected{now.Unix() / 60: live} // it counts as all there may be, for an hour
+	}
+	return count, known, accepted || count.mayCorrect(live)
+}
+
 // CorrectedNodes is how many Nodes were corrected in the hour before, by the ConfigMap with the state of capture.
 func CorrectedNodes(state map[string]string, now time.Time) int {
 	count, _ := correctedBy(state[store.Corrected], now)

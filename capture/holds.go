@@ -34,6 +34,10 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 	return a.act(ctx, next)
 }
 
+// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
+// selects on.
+func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
+
 // mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough. An edit that the last state of a
 // deleted Node shows never waits, since it is in memory only. A process that ends only writes records, and waits for none.
 func (a *attempt) mayAct(next Action) bool {

@@ -172,10 +172,6 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	return a.take(ctx, next)
 }
 
-// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
-// selects on.
-func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
-
 func (a *attempt) decide() Action {
 	p, ambiguous := a.Policy(), false
 	var features observe.Features
