@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
@@ -143,30 +144,30 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 		w.label("joined", "by-the-installer")
 		w.edit(tainted(controlPlane))
 	}
-	for range freeFlaps {
+	for range pace.FreeFlaps {
 		install()
 		require.Empty(t, r.works())
 		assert.Equal(t, labels{"rack": "r1"}, w.shows(), "at once")
 		w.passes(time.Millisecond)
 	}
 	assert.Equal(t, labels{"rack": "r1", "joined": "by-the-installer", controlPlane: ""}, w.record().Items(), "as with precedence: rule")
-	assert.InDelta(t, 2*freeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelRemoved)), 0)
-	assert.InDelta(t, 2*freeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelDrifted)), 0)
-	assert.Equal(t, freeFlaps, count(r.reported(), LabelsFollowed))
+	assert.InDelta(t, 2*pace.FreeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelRemoved)), 0)
+	assert.InDelta(t, 2*pace.FreeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelDrifted)), 0)
+	assert.Equal(t, pace.FreeFlaps, count(r.reported(), LabelsFollowed))
 
 	t.Run("two that fight wait longer each time", func(t *testing.T) {
 		r.wrote()
 		for range 50 {
 			install()
 			require.Empty(t, r.works())
-			w.passes(recordInterval / 10)
+			w.passes(pace.RecordInterval / 10)
 		}
 		wrote := r.wrote()
 		assert.LessOrEqual(t, count(wrote, "patch n1"), 4)
 		assert.LessOrEqual(t, count(wrote, "put n1"), 6, "that the client has added them again, once a second")
 		assert.Equal(t, 2, count(r.reported(), ItemPaused), "the label and the taint")
 		assert.Contains(t, w.shows(), "joined")
-		w.passes(8 * firstPause)
+		w.passes(8 * pace.FirstPause)
 		r.reconciles()
 		assert.Equal(t, labels{"rack": "r1"}, w.shows())
 	})
@@ -246,7 +247,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 					w.register(node(types.UID(fmt.Sprint(objects)), fmt.Sprint(w.version+1), nil, gated))
 				case 4: // capture starts again
 					r = w.leader()
-					r.rollout.release(w.policy.RulesHash())
+					r.releases(w.policy.RulesHash())
 				}
 				happened = append(happened, fmt.Sprint(what, " ", key))
 				w.passes(time.Hour)

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -79,7 +81,7 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 		return a.unwritten(ctx, next, err)
 	}
 	if a.coalesces(next) {
-		a.coalescer.wrote(a.node.Name, a.Now())
+		a.coalescer.Wrote(a.node.Name, a.Now())
 	}
 	before := a.entry.Record
 	a.entry, a.found, a.live, a.failed = entry, true, true, nil
@@ -147,4 +149,67 @@ func (a *attempt) patch(ctx context.Context, change plan.Plan) (*observe.Node, e
 	}
 	n := a.whole(node)
 	return n, n.Fault
+}
+
+// retained reports whether a record is there only until its retention is over.
+func retained(r record.Record) bool { return !r.DeletedAt.IsZero() && !r.Empty() }
+
+// read notes the record, or that there is none.
+func (a *attempt) read(entry store.Entry, err error) error {
+	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
+	switch {
+	case a.found:
+		a.observations.hasRecord(a.node.Name, retained(entry.Record))
+	case a.unreadable:
+		a.reportUnreadable(a.node, entry.Version, err)
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		a.entry = store.Entry{}
+		return nil
+	}
+	return err
+}
+
+func (a *attempt) readLive(ctx context.Context) (result, error) {
+	a.live = true
+	a.observations.unsettle(a.node.Name)
+	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
+}
+
+// hasSet notes what was set on the Node.
+func (a *attempt) hasSet(settings []plan.Setting) {
+	for _, set := range settings {
+		a.fights.Done(a.node.UID, set, a.Now())
+	}
+}
+
+// readNode reads the Node live. If it is deleted or another object has taken the name, the watch will bring that.
+func (a *attempt) readNode(ctx context.Context) (result, error) {
+	node, err := a.getNode(ctx, a.node.Name)
+	if err != nil || node == nil || node.UID != a.node.UID {
+		return finished, err
+	}
+	a.node = node
+	a.live = false // the client that changed the Node may have written the record before
+	return again, node.Fault
+}
+
+// getNode is the Node of that name as it is now; nil where there is none.
+func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, error) {
+	c.observations.unsettle(name)
+	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case store.SaysGone(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get node %q: %w", name, err)
+	}
+	return c.whole(node), nil
+}
+
+// whole is a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
+func (c *Controller) whole(object *corev1.Node) *observe.Node {
+	node := observe.OfKeeping(object, c.Policy().Annotations())
+	node.ManagedFields = object.ManagedFields
+	return node
 }

@@ -66,20 +66,16 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 		b.holds(a.node.Name, b.until)
 		return false, nil
 	}
-	state, err := a.configMap(ctx, store.AcceptedName)
+	state, err := a.configMaps.Get(ctx, store.AcceptedName)
 	if err != nil {
 		return false, err
 	}
 	live, _, _ := a.observations.counts()
-	text, accepted := "", false
+	var data map[string]string
 	if state != nil {
-		text, accepted = state.Data[store.Corrected], acceptedAt(state.Data[store.CorrectionsAccepted], now)
+		data = state.Data
 	}
-	count, known := correctedBy(text, now)
-	if !known && !accepted {
-		count = corrected{now.Unix() / 60: live} // it counts as all there may be, for an hour
-	}
-	allowed = accepted || count.mayCorrect(live)
+	count, known, allowed := judgeCorrections(data, live, now)
 	if !allowed {
 		b.until = now.Add(brakeAgain)
 		b.holds(a.node.Name, b.until)
@@ -96,10 +92,10 @@ func (a *attempt) mayCorrect(ctx context.Context) (allowed bool, err error) {
 	}
 	next := count.andOneMore(now)
 	if state == nil {
-		err = a.writeConfigMap(ctx, store.AcceptedName, false, map[string]*string{store.Corrected: &next})
+		err = a.configMaps.Set(ctx, store.AcceptedName, false, map[string]*string{store.Corrected: &next})
 	} else {
 		_, err = a.Client.CoreV1().ConfigMaps(a.Namespace).Patch(ctx, store.AcceptedName, types.MergePatchType,
-			RulesPatch(state, store.Corrected, next), metav1.PatchOptions{FieldManager: observe.FieldManager})
+			store.PatchOf(state, store.Corrected, next), metav1.PatchOptions{FieldManager: observe.FieldManager})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // another replica was faster
 		return false, err

@@ -75,9 +75,9 @@ func (c *cluster) corrected(t *testing.T, of int) (right int) {
 // state writes a key of the ConfigMap in which replicas keep their state.
 func (r *replica) state(t *testing.T, key, value string) {
 	t.Helper()
-	state, err := r.configMap(t.Context(), store.AcceptedName)
+	state, err := r.configMaps.Get(t.Context(), store.AcceptedName)
 	require.NoError(t, err)
-	require.NoError(t, r.writeConfigMap(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
+	require.NoError(t, r.configMaps.Set(t.Context(), store.AcceptedName, state != nil, map[string]*string{key: &value}))
 }
 
 func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T) {
@@ -85,8 +85,8 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	w := newCluster(t, "")
 	staleNodes(w, all)
 	r := w.leads()
-	assert.Equal(t, all/mostChanged, w.corrected(t, all))
-	assert.Equal(t, all-all/mostChanged, r.brake.nodes(r.Now()), "the others wait")
+	assert.Equal(t, all/mostCorrected, w.corrected(t, all))
+	assert.Equal(t, all-all/mostCorrected, r.brake.nodes(r.Now()), "the others wait")
 	said := 0
 	for _, reason := range r.reported() {
 		if reason == CorrectionsHeld {
@@ -97,11 +97,11 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 
 	other := w.leader(func(o *Options) { o.Client = r.Client })
 	require.Empty(t, other.works(), "another process does not begin anew")
-	assert.Equal(t, all/mostChanged, w.corrected(t, all))
+	assert.Equal(t, all/mostCorrected, w.corrected(t, all))
 	w.passes(correctedWithin + time.Minute)
 	other.enqueueAll()
 	other.reconciles()
-	assert.Equal(t, 2*all/mostChanged, w.corrected(t, all), "the next hour")
+	assert.Equal(t, 2*all/mostCorrected, w.corrected(t, all), "the next hour")
 
 	other.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
 	w.passes(2 * brakeAgain)

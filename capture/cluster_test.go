@@ -139,6 +139,11 @@ func (c *cluster) leads() *replica {
 	return r
 }
 
+// releases has the replica take rules for those in force.
+func (r *replica) releases(rules string) {
+	r.holds = func(p policy.Policy) bool { return p.RulesHash() != rules }
+}
+
 func (c *cluster) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,8 +18,13 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/keymutex"
 
+	"nodekeep.dev/nodekeep/capture/fleet"
+	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/capture/pace"
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/guard"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -87,22 +92,21 @@ type Controller struct {
 	synced       cache.ResourceEventHandlerRegistration
 	observations *observations
 	notes        sync.Map // by UID: *notes
-	fights       *fights
-	coalescer    *coalescer
+	configMaps   store.Notes
+	fights       *pace.Fights
+	coalescer    *pace.Coalescer
 	standby      *standby
-	rollout      rollout
+	rollout      *rollout.Rollout
+	holds        func(policy.Policy) bool // whether the rules of a policy must only add labels
 	brake        brake
 	devices      *published[classify.Drivers, observe.Devices]
 	features     *published[classify.Features, observe.Features]
-	inventories  *inventories
-	labelPace    *labelPace
-	compliance   *compliance
-	newPolicy    chan struct{} // holds one value after a change of the policy
-	unkept       string        // why the policy in force could not be written, which was reported; only [Controller.keepAccepted] uses it
+	inventories  *inventories.Sources
+	labelPace    *pace.LabelPace
+	compliance   *fleet.Compliance
 	queue        workqueue.TypedRateLimitingInterface[string]
 	nodes        keymutex.KeyMutex // one at a time works on a Node; the queue ensures that among workers, but not against a sweep
 	following    sync.Mutex        // held by the worker that writes the first record of a Node which follows another one
-	migrations   migrations
 	leading      atomic.Bool
 	ending       atomic.Bool // see [Controller.end]
 }
@@ -132,7 +136,7 @@ func New(options Options) (*Controller, error) {
 	}
 	c := newController(options, workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)))
-	c.countByLabel()
+	c.observations.countBy(c.Policy().Governance().Settings().Keys)
 	var err error
 	if c.informer, err = newNodeInformer(options.Client, func() policy.Annotations { return options.Policy().Annotations() }); err != nil {
 		return nil, err
@@ -152,10 +156,13 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	}
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
-		brake:  brake{held: map[string]time.Time{}},
-		fights: newFights(longestPause), coalescer: newCoalescer(recordInterval), standby: newStandby(),
-		newPolicy: make(chan struct{}, 1), devices: newPublished(deviceKind()), features: newPublished(featureKind()), inventories: newInventories(), labelPace: newLabelPace(options.LabelPatches), compliance: newCompliance(),
+		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
+		brake:      brake{held: map[string]time.Time{}},
+		fights:     pace.NewFights(pace.LongestPause), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: newStandby(),
+		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
+	c.inventories, c.rollout = c.newInventories(), c.newRollout()
+	c.holds = c.rollout.Holds
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
 	c.observations = newObservations(gated, func(after time.Duration) {
 		if c.leading.Load() { // of all processes only one measures, so that sums are right
@@ -182,17 +189,14 @@ func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
 	c.notes.Clear()
-	c.fights.items.clear()
-	c.countByLabel()
-	c.lookAtRules()
+	c.fights.Clear()
+	c.observations.countBy(c.Policy().Governance().Settings().Keys)
+	c.rollout.Look()
 	signal(c.devices.newPolicy)
 	signal(c.features.newPolicy)
-	signal(c.inventories.newPolicy)
+	c.inventories.Look()
 	c.enqueueAll()
 }
-
-// lookAtRules has the rules of the policy released or held.
-func (c *Controller) lookAtRules() { signal(c.newPolicy) }
 
 // signal wakes the reader of a channel that holds one value.
 func signal(reader chan struct{}) {
@@ -232,8 +236,8 @@ func (c *Controller) Exclusive(node string) (release func()) {
 // Lead lets the controller act at once, from now on until the process ends.
 func (c *Controller) Lead() {
 	c.leading.Store(true)
-	c.lookAtRules()
-	signal(c.inventories.newPolicy)
+	c.rollout.Look()
+	c.inventories.Look()
 	c.enqueueAll()
 	if err := c.Object.Err(); err != nil {
 		c.ReportPolicy(err) // there was no leader to say it, or it has ended since
@@ -253,13 +257,13 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 		return nil // stopped before the start was complete
 	}
 	c.Guard.Check(ctx) // before the first decision
-	c.checkRules(ctx)
-	done.Go(func() { c.rollOut(ctx) })
+	c.rollout.Check(ctx)
+	done.Go(func() { c.rollout.Run(ctx) })
 	done.Go(func() { c.devices.follow(ctx, c) })
 	if c.Objects != nil {
 		done.Go(func() { c.features.follow(ctx, c) })
 	}
-	done.Go(func() { c.followInventories(ctx) })
+	done.Go(func() { c.inventories.Run(ctx) })
 	done.Go(func() { c.Guard.Run(ctx) })
 	if c.Resync > 0 { // a safety net: where nothing differs, nothing is written
 		round := uint32(0)

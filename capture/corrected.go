@@ -12,6 +12,7 @@ import (
 const (
 	correctedWithin = time.Hour
 	freshFor        = 10 * time.Minute
+	mostCorrected   = 10 // of all Nodes, the part that may be corrected in that time: one in ten
 )
 
 // corrected counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
@@ -51,12 +52,23 @@ func (c corrected) andOneMore(now time.Time) string {
 }
 
 // mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
-func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/mostChanged) }
+func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/mostCorrected) }
 
 // acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
 func acceptedAt(text string, now time.Time) bool {
 	at, err := time.Parse(time.RFC3339, text)
 	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < correctedWithin
+}
+
+// judgeCorrections reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state
+// of capture. The count is not known where something else than nodekeep has written it.
+func judgeCorrections(state map[string]string, live int, now time.Time) (count corrected, known, allowed bool) {
+	accepted := acceptedAt(state[store.CorrectionsAccepted], now)
+	count, known = correctedBy(state[store.Corrected], now)
+	if !known && !accepted {
+		count = corrected{now.Unix() / 60: live} // it counts as all there may be, for an hour
+	}
+	return count, known, accepted || count.mayCorrect(live)
 }
 
 // CorrectedNodes is how many Nodes were corrected in the hour before, by the ConfigMap with the state of capture.

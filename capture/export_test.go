@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/observe"
 )
 
@@ -35,7 +36,7 @@ type PendingState struct {
 func NewProcess(options Options, pause time.Duration, delayed func(node string, wait time.Duration)) *Process {
 	p := &Process{queue: &manualQueue{delayed: delayed, ready: map[string]bool{}, later: map[string]bool{}}}
 	p.Controller = newController(options, p.queue)
-	p.fights, p.coalescer = newFights(pause), newCoalescer(pause)
+	p.fights, p.coalescer = pace.NewFights(pause), pace.NewCoalescer(pause)
 	var watch silentInformer
 	_, _ = feed(&watch, p.observations, p.queue.Add, func(_ string, err error) { panic(err) })
 	p.handler = watch.handler

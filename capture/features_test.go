@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -118,7 +119,7 @@ func TestWithoutNFDOrTheRightRulesAboutFeaturesDecideNothing(t *testing.T) {
 				want = nil
 			}
 			assert.Eventually(t, func() bool {
-				w.leader.checkRules(t.Context())
+				w.leader.rollout.Check(t.Context())
 				return len(w.leader.works()) == 0 && len(want) == len(w.shows())
 			}, 3*time.Minute, 5*time.Millisecond)
 			assert.NotContains(t, w.shows(), "avx")
@@ -149,9 +150,10 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 	for name, restarted := range map[string]bool{"while capture runs": false, "after capture has restarted": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newFeaturesCluster(t, "{}", missing)
+			judge := w.leader.rollout
 			rules := func() string { return w.leader.Policy().RulesHash() }
 			data := func() labels {
-				state, err := w.leader.configMap(t.Context(), store.AcceptedName)
+				state, err := w.leader.configMaps.Get(t.Context(), store.AcceptedName)
 				require.NoError(t, err)
 				if state == nil {
 					return nil
@@ -160,13 +162,14 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 			}
 			w.follows(replacing)
 			require.Eventually(t, func() bool {
-				w.leader.checkRules(t.Context())
-				return !w.leader.holdsRules(w.leader.Policy())
+				judge.Check(t.Context())
+				return !w.leader.holds(w.leader.Policy())
 			}, 3*time.Minute, time.Millisecond, "rules do not wait for what is not installed")
 			assert.Equal(t, []string{rules(), rules()}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
 
 			if restarted {
-				w.leader.rollout = rollout{}
+				judge = w.leader.newRollout()
+				w.leader.holds = judge.Holds
 			}
 			for i := range 9 {
 				_, err := w.features.Create(t.Context(), avxOf(fmt.Sprintf("other-%d", i)), metav1.CreateOptions{})
@@ -182,18 +185,18 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 				n.Labels = labels{"tier": "slow"}
 				w.leader.observations.lives(observe.SlimOf(observe.Of(n)))
 			}
-			assert.True(t, w.leader.holdsRules(w.leader.Policy()), "what they change is known only now")
-			w.leader.checkRules(t.Context())
-			held, known := w.leader.HeldRules()
+			assert.True(t, w.leader.holds(w.leader.Policy()), "what they change is known only now")
+			judge.Check(t.Context())
+			held, known := judge.HeldRules()
 			require.True(t, known)
-			assert.Equal(t, &HeldRules{Rules: rules(), Nodes: 9}, held)
+			assert.Equal(t, &rollout.HeldRules{Rules: rules(), Nodes: 9}, held)
 			assert.NotEqual(t, rules(), data()[store.RulesInForce], "the webhook and operators see that they wait")
-			w.leader.checkRules(t.Context())
-			assert.True(t, w.leader.holdsRules(w.leader.Policy()))
+			judge.Check(t.Context())
+			assert.True(t, w.leader.holds(w.leader.Policy()))
 
-			require.NoError(t, w.leader.writeConfigMap(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
-			w.leader.checkRules(t.Context())
-			assert.False(t, w.leader.holdsRules(w.leader.Policy()))
+			require.NoError(t, w.leader.configMaps.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesAccepted: new(rules())}))
+			judge.Check(t.Context())
+			assert.False(t, w.leader.holds(w.leader.Policy()))
 			assert.Equal(t, []string{rules(), ""}, []string{data()[store.RulesInForce], data()[store.RulesWithoutFeatures]})
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
@@ -113,7 +114,7 @@ func TestANodeWhoseOwnersTheAPIServerRefusesIsOpenedAllTheSame(t *testing.T) {
 	assert.Equal(t, "nodekeep", owners())
 
 	c.admits = nil
-	c.clock = c.clock.Add(longestPause)
+	c.clock = c.clock.Add(pace.LongestPause)
 	leader.Enqueue("n1")
 	leader.works()
 	assert.Equal(t, "argocd-controller", owners(), "no refusal is for ever")

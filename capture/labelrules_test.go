@@ -379,36 +379,6 @@ func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 	}
 }
 
-func TestATurnComesToEachNodeAtThePaceAndOnce(t *testing.T) {
-	pace := newLabelPace(2)
-	require.Zero(t, pace.wait("a", now), "as many as a second has come at once")
-	require.Zero(t, pace.wait("b", now))
-	assert.Equal(t, 500*time.Millisecond, pace.wait("c", now))
-	assert.Equal(t, time.Second, pace.wait("d", now))
-	assert.Equal(t, 300*time.Millisecond, pace.wait("c", now.Add(200*time.Millisecond)), "who asks again keeps the turn")
-	assert.Zero(t, pace.wait("c", now.Add(time.Second)), "the turn has come")
-	assert.Equal(t, 500*time.Millisecond, pace.wait("c", now.Add(time.Second)), "and is used up")
-	pace.forget("d")
-	assert.NotContains(t, pace.turns, "d", "a deleted Node leaves nothing behind")
-	assert.Equal(t, DefaultLabelPatches, newLabelPace(0).limit.Burst())
-}
-
-func TestRulesAreHeldUntilTheyAreReleased(t *testing.T) {
-	var r rollout
-	assert.True(t, r.holds("new"), "at the start nothing is known")
-	r.release("old")
-	assert.False(t, r.holds("old"))
-	assert.True(t, r.holds("new"))
-	assert.True(t, r.hold("new", 40), "news")
-	assert.False(t, r.hold("new", 41), "no news")
-	assert.Equal(t, &HeldRules{"new", 41}, r.held.Load())
-	assert.True(t, r.hold("newer", 5), "news again")
-	r.release("newer")
-	assert.False(t, r.holds("newer"))
-	assert.Nil(t, r.held.Load())
-	assert.True(t, r.holds("old"), "what was in force before is held like any other")
-}
-
 func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "iron"}, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 	for n, object := range []*corev1.Node{

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/plan"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -28,13 +28,12 @@ type Metrics struct {
 	restored *prometheus.CounterVec
 	changes  *prometheus.CounterVec
 	flaps    *prometheus.CounterVec
-	churn    churn
+	churn    pace.Churn
 
-	ruleLabels   *prometheus.CounterVec
-	drifted      *prometheus.CounterVec
-	wouldSet     *prometheus.CounterVec
-	badLabels    prometheus.Counter
-	preloadsLeft prometheus.Gauge
+	ruleLabels *prometheus.CounterVec
+	drifted    *prometheus.CounterVec
+	wouldSet   *prometheus.CounterVec
+	badLabels  prometheus.Counter
 }
 
 // What an optimistic write lost against.
@@ -65,7 +64,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	kinds := []string{labelKind, taintKind, annotationKind}
 	return &Metrics{
-		registry: registry, churn: churn{newRecent[undone](flapWindow)},
+		registry: registry, churn: pace.NewChurn(),
 		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
 			Create, Follow, Update, Adopt, MarkGone, Isolate, Return, Begin, Rename, Accept, Release, Complete, Lift, Reset, FollowRules, HandOver),
 		conflicts: counters(factory, "nodekeep_capture_conflicts_total", "Optimistic writes that met a conflict with another writer, and were planned again.", "object",
@@ -96,9 +95,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		wouldSet: counters[string](factory, "nodekeep_rule_labels_audited_total",
 			"Labels that a rule of mode audit would set, and what it would remove, once for each Node and value.", "rule"),
 		badLabels: counter("nodekeep_rule_labels_invalid_total", "Values that a rule made and no label can have, once for each Node and value."),
-		preloadsLeft: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "nodekeep_inventory_preloads_left", Help: "Nodes that inventories list and that have no record, because as many records as are allowed were written ahead.",
-		}),
 	}
 }
 
@@ -113,16 +109,11 @@ func counters[V ~string](factory promauto.Factory, name, help, label string, kno
 
 // watch adds the series that are read off a controller at each scrape.
 func (m *Metrics) watch(c *Controller) {
-	for _, state := range policy.MigrationStates() {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by the state of their label's migration; counted by the leader.",
-			ConstLabels: prometheus.Labels{"state": string(state)},
-		}, func() float64 { return float64(c.migrations.in(state)) }))
-	}
+	m.registry.MustRegister(c.rollout.Series()...)
 	m.registry.MustRegister(
-		labelSeries(c.observations.labels),
-		c.violationSeries(),
-		c.inventorySeries(),
+		c.observations.labels,
+		c.compliance,
+		c.inventories,
 		gauge("nodekeep_capture_nodes", "Nodes that exist.", func() float64 { return float64(c.LiveNodes()) }),
 		gauge("nodekeep_capture_nodes_current", "Nodes whose record is current: every observation is recorded, and nothing is left to restore.",
 			func() float64 { _, current, _ := c.observations.counts(); return float64(current) }),
@@ -130,43 +121,19 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_longest_gated_seconds", "How long the gate has been on the Node that has carried it longest; 0 where none does.",
 			func() float64 { return c.observations.longestGated().Seconds() }),
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
-			func() float64 { return float64(c.fights.paused(c.Now())) }),
+			func() float64 { return float64(c.fights.Paused(c.Now())) }),
 		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
 		gauge("nodekeep_corrections_held_nodes", "Nodes on which records would remove or revert items, and that wait for an operator; 0 while none do.",
 			func() float64 { return float64(c.brake.nodes(c.Now())) }),
-		gauge("nodekeep_rules_held_nodes", "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
-			func() float64 {
-				if held, known := c.HeldRules(); known && held != nil {
-					return float64(held.Nodes)
-				}
-				return 0
-			}),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
 		gauge("nodekeep_rules_features_unknown", "1 while rules look at features of NodeFeature objects, and these have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.features.known(c.Policy())) }),
-		gauge("nodekeep_migrations_open", "Migrations of labels in the policy.", func() float64 { return float64(len(c.Policy().Migrations())) }),
 		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
-
-// series are made at each scrape.
-type series struct {
-	descs   []*prometheus.Desc
-	collect func(to chan<- prometheus.Metric)
-}
-
-// Describe is for the registry.
-func (s series) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range s.descs {
-		to <- desc
-	}
-}
-
-// Collect is for the registry.
-func (s series) Collect(to chan<- prometheus.Metric) { s.collect(to) }
 
 func oneIf(yes bool) float64 {
 	if yes {
@@ -188,7 +155,7 @@ func countByKind(counter *prometheus.CounterVec, items iter.Seq[string]) {
 
 // changed counts what a write changed in the record of a Node that lives.
 func (m *Metrics) changed(before, after record.Record, now time.Time) {
-	changed, flapped := m.churn.compare(after.Newest().UID, before.Items(), after.Items(), now)
+	changed, flapped := m.churn.Compare(after.Newest().UID, before.Items(), after.Items(), now)
 	countByKind(m.changes, slices.Values(changed))
 	countByKind(m.flaps, slices.Values(flapped))
 }

@@ -22,7 +22,7 @@ const renamedVariable, usuallyRenamed = "NODEKEEP_RENAMED_NODES", 100
 func (c *cluster) killedAfterOneWrite() (wrote bool) {
 	c.t.Helper()
 	r := c.leader()
-	r.rollout.release(c.policy.RulesHash())
+	r.releases(c.policy.RulesHash())
 	r.before = func(string) {
 		if len(r.writes) > 1 { // this is the second one
 			panic("killed")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
@@ -30,7 +31,7 @@ func migrating(phase policy.MigrationPhase) string {
 // accepts puts a policy in force whose rules are accepted.
 func (r *replica) accepts(sections string) {
 	r.cluster.policy = loadPolicy(r.cluster.t, sections).After(r.cluster.policy)
-	r.rollout.release(r.cluster.policy.RulesHash())
+	r.releases(r.cluster.policy.RulesHash())
 	r.EnqueueAll()
 }
 
@@ -273,7 +274,7 @@ func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
 	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
 	changed, renamed, of := r.alteredNodes(w.policy, nil)
 	assert.Equal(t, [3]int{1, 1, 1}, [3]int{changed, renamed, of})
-	assert.True(t, RulesNeedAcceptance(changed, renamed, 1000), "however few they are: workloads may select on the old key")
+	assert.True(t, rollout.RulesNeedAcceptance(changed, renamed, 1000), "however few they are: workloads may select on the old key")
 	r.EnqueueAll()
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{oldKey: "rtx", newKey: "rtx"}, w.shows())
@@ -295,7 +296,7 @@ func TestTwoCapturesWithDifferentPoliciesMigrateWithoutLoss(t *testing.T) {
 	w.neverWithout(oldKey, newKey)
 	behind := w.policy
 	slow := w.leader(func(o *Options) { o.Policy = func() policy.Policy { return behind } })
-	slow.rollout.release(behind.RulesHash())
+	slow.releases(behind.RulesHash())
 	require.Empty(t, slow.works())
 	fast := w.leader()
 	w.policy = loadPolicy(t, migrating(policy.MigrateNew))
@@ -306,7 +307,7 @@ func TestTwoCapturesWithDifferentPoliciesMigrateWithoutLoss(t *testing.T) {
 			require.Empty(t, slow.works())
 		}
 	}
-	fast.rollout.release(w.policy.RulesHash())
+	fast.releases(w.policy.RulesHash())
 	fast.EnqueueAll()
 	for range 5 {
 		require.Empty(t, fast.works())

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture/fleet"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
 )
 
@@ -25,7 +27,7 @@ type observations struct {
 
 	mu     sync.Mutex
 	byName map[string]*nodeStates
-	labels *byLabel // counts the live states of byName
+	labels *fleet.ByLabel // counts the live states of byName
 	// For the metrics, so that a scrape walks no Nodes but those that are pending or gated.
 	pending    map[string]*pending
 	gatedSince map[string]time.Time
@@ -64,7 +66,7 @@ type pending struct {
 func newObservations(gated func([]corev1.Taint) bool, lifted func(after time.Duration), now func() time.Time) *observations {
 	return &observations{
 		gated: gated, lifted: lifted, now: now, sameFacts: func(_, _ *observe.Slim) bool { return true },
-		byName: map[string]*nodeStates{}, labels: newByLabel(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
+		byName: map[string]*nodeStates{}, labels: fleet.NewByLabel(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
 	}
 }
 
@@ -101,7 +103,7 @@ func (s *observations) lives(node *observe.Slim) (changed bool) {
 	}
 	differs := before == nil || before.Differs(node)
 	if differs || !before.SameReport(node) {
-		s.labels.replaced(before, node)
+		s.labels.Replaced(before, node)
 	}
 	if !differs && s.sameFacts(before, node) {
 		s.byName[node.Name()].live = node
@@ -114,6 +116,20 @@ func (s *observations) lives(node *observe.Slim) (changed bool) {
 		of.gone = append(of.gone, before)
 	}
 	return true
+}
+
+// countBy counts the live Nodes by these keys from now on.
+func (s *observations) countBy(keys []governance.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.labels.Govern(keys) {
+		return
+	}
+	for _, of := range s.byName {
+		if of.live != nil {
+			s.labels.Replaced(nil, of.live)
+		}
+	}
 }
 
 // readAgain takes the place of a live state that is the same but for the annotations which were read. A newer state is the watch's to bring.
@@ -132,7 +148,7 @@ func (s *observations) went(node *observe.Slim) {
 	of := s.changed(node.Name())
 	of.gone = append(of.gone, node)
 	if of.live != nil && of.live.UID() == node.UID() {
-		s.labels.replaced(of.live, nil)
+		s.labels.Replaced(of.live, nil)
 		of.live = nil
 		delete(s.gatedSince, node.Name())
 	}

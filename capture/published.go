@@ -158,7 +158,7 @@ func (d *published[U, F]) follow(ctx context.Context, c *Controller) {
 				continue // the rules use others, or ctx is done
 			}
 			if missing := apierrors.IsNotFound(err); d.setMissing(missing) && d.optional {
-				c.lookAtRules()
+				c.rollout.Look()
 			}
 			d.report(c, err)
 			if time.Since(was) > lastPublishedRetry {
@@ -210,7 +210,7 @@ func (d *published[U, F]) readAll(ctx context.Context, c *Controller, uses U) er
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			d.allRead(uses)
 			c.Logger.Info("rules use published objects, which were read", "resource", d.resource, "objects", len(informer.GetStore().ListKeys()))
-			c.lookAtRules()
+			c.rollout.Look()
 			c.enqueueAll()
 		}
 	})

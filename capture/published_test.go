@@ -75,7 +75,7 @@ func (w *publishedCluster) reads() int { w.mu.Lock(); defer w.mu.Unlock(); retur
 func (w *publishedCluster) becomes(want labels) {
 	w.t.Helper()
 	assert.Eventually(w.t, func() bool {
-		w.leader.checkRules(w.t.Context()) // as every ten seconds
+		w.leader.rollout.Check(w.t.Context()) // as every ten seconds
 		return len(w.leader.works()) == 0 && assert.ObjectsAreEqual(want, w.shows())
 	}, 3*time.Minute, 5*time.Millisecond, "it shows %v", w.shows())
 }
@@ -84,7 +84,7 @@ func (w *publishedCluster) becomes(want labels) {
 func (w *publishedCluster) stays(want labels) {
 	w.t.Helper()
 	for range 20 {
-		w.leader.checkRules(w.t.Context()) // as every ten seconds
+		w.leader.rollout.Check(w.t.Context()) // as every ten seconds
 		require.Empty(w.t, w.leader.works())
 		require.Equal(w.t, want, w.shows())
 		time.Sleep(5 * time.Millisecond)

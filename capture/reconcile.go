@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/governance"
@@ -31,7 +29,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (done bool, err
 	case failed != nil || opened == postponed:
 		return false, failed
 	case live == nil:
-		c.compliance.forget(name)
+		c.compliance.Forget(name)
 		return c.reconcileNode(ctx, &observe.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Absent)
 	case live.Fault != nil:
 		return false, fmt.Errorf("read node: %w", live.Fault)
@@ -57,10 +55,31 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 		}
 		c.observations.settled(name, last.UID)
 		c.notes.Delete(last.UID)
-		c.labelPace.forget(name)
-		c.compliance.forget(name)
+		c.labelPace.Forget(name)
+		c.compliance.Forget(name)
 	}
 	return true, nil
+}
+
+// forgotten reports whether a record existed after the deletion of an object and was removed since. The end of its retention or an operator
+// removed it. A replica that did not act may have observed deletions that the acting one only knew from a list. It must not create the
+// record again later.
+func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, error) {
+	if !c.observations.wasRetained(last.Name, last.UID) {
+		return false, nil
+	}
+	_, err := c.Records.Get(last.Name)
+	if errors.Is(err, store.ErrNotFound) { // it may just not be in memory yet
+		_, err = c.Records.GetLive(ctx, last.Name)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return true, nil
+	case errors.Is(err, store.ErrUnreadable):
+		return false, nil
+	default:
+		return false, err
+	}
 }
 
 // openFirst lifts the gate of a live Node if an emergency is declared. It returns the Node as it is then. The PATCH is of exactly this state of the
@@ -128,7 +147,7 @@ type attempt struct {
 	corrected  bool  // the Node counts as corrected; see [brake]
 	keyByKey   bool  // items are given one by one, to find out which is refused
 	acts       bool  // this replica acts; see [standby]
-	turn       bool  // it is this Node's turn; see [labelPace]
+	turn       bool  // it is this Node's turn; see [pace.LabelPace]
 }
 
 // result is how the work continues after a step.
@@ -153,63 +172,13 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 	return a.take(ctx, next)
 }
 
-// take takes a step if this replica may do so now.
-func (a *attempt) take(ctx context.Context, next Action) (result, error) {
-	if !a.mayAct(next) {
-		return postponed, nil
-	}
-	if a.coalesces(next) {
-		if wait := a.coalescer.wait(a.node.Name, a.Now()); wait > 0 {
-			a.later(a.node.Name, wait)
-			return postponed, nil
-		}
-	}
-	if next = a.withoutPaused(next); a.nothing(next) {
-		return finished, nil
-	}
-	if !a.turn && next.needsTurn() {
-		if wait := a.labelPace.wait(a.node.Name, a.Now()); wait > 0 {
-			a.later(a.node.Name, wait)
-			return postponed, nil
-		}
-		a.turn = true // the live read before the PATCH comes round to here again
-	}
-	return a.act(ctx, next)
-}
-
-// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
-// selects on.
-func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
-
-// read notes the record, or that there is none.
-func (a *attempt) read(entry store.Entry, err error) error {
-	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	switch {
-	case a.found:
-		a.observations.hasRecord(a.node.Name, retained(entry.Record))
-	case a.unreadable:
-		a.reportUnreadable(a.node, entry.Version, err)
-		return nil
-	case errors.Is(err, store.ErrNotFound):
-		a.entry = store.Entry{}
-		return nil
-	}
-	return err
-}
-
-func (a *attempt) readLive(ctx context.Context) (result, error) {
-	a.live = true
-	a.observations.unsettle(a.node.Name)
-	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
-}
-
 func (a *attempt) decide() Action {
 	p, ambiguous := a.Policy(), false
 	var features observe.Features
 	if a.node != nil { // before the next line: rules that were judged without features wait as soon as these are known
 		features = a.features.of(a.node.Name, p)
 	}
-	p = p.Holding(a.holdsRules(p))
+	p = p.Holding(a.holds(p))
 	if a.event == Absent {
 		return DecideAbsent(a.entry, a.found, plan.Circumstances{Policy: p, Now: a.Now()})
 	}
@@ -233,7 +202,7 @@ func (a *attempt) decide() Action {
 	in := plan.Circumstances{
 		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
 		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: func(string) observe.Features { return features },
-		Inventory: a.inventories.under(p, a.Now(), nil),
+		Inventory: a.inventories.Under(p, nil),
 	}
 	var violations []governance.Violation
 	if a.event == Present {
@@ -241,18 +210,32 @@ func (a *attempt) decide() Action {
 	}
 	next := Decide(a.entry, a.found, a.node, a.event, in)
 	if a.event == Present && a.leading.Load() {
-		a.reportForeign(a.node, next.Foreign)
-		a.reportRules(a.node, next.Rules)
-		a.reportInventory(a.node)
-		a.reportNoRoom(a.node, next.NoRoom)
-		if next.Step == Nothing { // not for labels that are about to be restored
-			a.reportViolations(a.node, violations)
-		}
+		a.reportDecision(a.node, next, violations)
 	}
 	if next.Again > 0 {
 		a.later(a.node.Name, next.Again)
 	}
 	return next
+}
+
+// govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.
+func (a *attempt) govern(in plan.Circumstances) (violations []governance.Violation, overdue bool) {
+	rules := a.Policy().Governance()
+	if rules.Empty() {
+		a.compliance.Forget(a.node.Name)
+		return nil, false
+	}
+	violations = plan.Violations(a.entry.Record, a.node, in)
+	since := a.compliance.Observe(a.node.Name, a.node.UID, violations, a.Now())
+	_, after, taints := rules.Noncompliant()
+	if since.IsZero() || !taints {
+		return violations, false
+	}
+	if wait := since.Add(after).Sub(a.Now()); wait > 0 {
+		a.later(a.node.Name, wait)
+		return violations, false
+	}
+	return violations, true
 }
 
 // lookAgain looks once more before nothing is done.
@@ -271,97 +254,34 @@ func (a *attempt) lookAgain(ctx context.Context) (result, error) {
 	return finished, nil
 }
 
-// mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough. An edit that the last state of a
-// deleted Node shows never waits, since it is in memory only. A process that ends only writes records, and waits for none.
-func (a *attempt) mayAct(next Action) bool {
-	switch {
-	case a.ending.Load():
-		return next.Write != nil
-	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
-		return true
-	}
-	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holdsRules(a.Policy()) && next.Step == FollowRules {
-		a.standby.forget(a.node.Name) // the leader has put other rules in force
-		return false
-	}
-	if a.acts = a.acts || a.leading.Load(); !a.acts {
-		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.Settings(), a.Now()); a.acts {
-			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
-		}
-	}
-	return a.acts
-}
+// aheadFor is how long a record is ahead of its Node before capture asks the API server. Usually the watch brings a later state sooner.
+const aheadFor = 2 * time.Second
 
-// coalesces reports whether an action records a change of a live Node that nothing waits for. A gate, a registration and a deletion never
-// wait.
-func (a *attempt) coalesces(next Action) bool {
-	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
-		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
-}
-
-// edits reports whether a client's decision is in one record and not in the other.
-func edits(before, after record.Record) bool {
-	return !maps.Equal(before.Items(), after.Items()) ||
-		!slices.EqualFunc(before.Earlier, after.Earlier, func(was, is record.Record) bool { return !edits(was, is) }) ||
-		before.Quarantined != nil && after.Quarantined != nil && edits(*before.Quarantined, *after.Quarantined)
-}
-
-// withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
-// An Event reports the first pause of each fight.
-func (a *attempt) withoutPaused(next Action) Action {
-	if next.Write != nil {
-		return next
+// resetRecord drops the versions of a record that can never have been right. The API server answered with a state of the Node after the
+// record was read. If the record still holds a later state, it cannot be right. Such a record is from another cluster or from a backup, or
+// a client wrote it. The lives of objects do not overlap, and each change gives a Node a greater resourceVersion. It would hide the Node's
+// state for ever. If the record may be right, the work is finished.
+func (a *attempt) resetRecord(ctx context.Context) (result, error) {
+	if a.entry.Record.Newest().Version <= a.node.Version {
+		return finished, nil
 	}
-	paused := map[plan.Setting]bool{}
-	for _, set := range next.Settings() {
-		wait, begins := a.fights.Allow(a.node.UID, set, a.Now())
-		if begins {
-			a.reportPaused(set)
-		}
-		if wait > 0 {
-			paused[set] = true
-			a.later(a.node.Name, wait)
-		}
+	if left := a.observations.isAhead(a.node.Name, a.entry.Version); left > 0 {
+		a.later(a.node.Name, left)
+		return finished, nil
 	}
-	next.Plan, _ = next.Without(func(set plan.Setting) bool { return paused[set] })
-	next.Step = stepFor(next.Plan)
-	return next
-}
-
-// hasSet notes what was set on the Node.
-func (a *attempt) hasSet(settings []plan.Setting) {
-	for _, set := range settings {
-		a.fights.Done(a.node.UID, set, a.Now())
+	if !a.mayAct(Action{Step: Reset}) {
+		return postponed, nil
 	}
-}
-
-// readNode reads the Node live. If it is deleted or another object has taken the name, the watch will bring that.
-func (a *attempt) readNode(ctx context.Context) (result, error) {
+	if !a.live {
+		return a.readLive(ctx) // whole, and before the Node
+	}
 	node, err := a.getNode(ctx, a.node.Name)
-	if err != nil || node == nil || node.UID != a.node.UID {
+	if err != nil || node == nil || node.UID != a.node.UID { // the watch will bring another object
 		return finished, err
 	}
-	a.node = node
-	a.live = false // the client that changed the Node may have written the record before
-	return again, node.Fault
-}
-
-// getNode is the Node of that name as it is now; nil where there is none.
-func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, error) {
-	c.observations.unsettle(name)
-	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case store.SaysGone(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get node %q: %w", name, err)
+	if rebased, foreign := a.entry.Record.Rebase(a.Cluster(), node.Version); foreign {
+		return a.put(ctx, Action{Step: Reset, Write: &rebased})
 	}
-	return c.whole(node), nil
-}
-
-// whole is a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
-func (c *Controller) whole(object *corev1.Node) *observe.Node {
-	node := observe.OfKeeping(object, c.Policy().Annotations())
-	node.ManagedFields = object.ManagedFields
-	return node
+	a.later(a.node.Name, a.observations.isAhead(a.node.Name, "")) // the watch is late; a heartbeat alone would not lead here again
+	return finished, nil
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -313,7 +314,7 @@ func TestALabelThatTheAPIServerRefusesIsFoundKeyByKey(t *testing.T) {
 
 	w.admits = nil
 	r.rests() // it waits
-	w.passes(firstPause)
+	w.passes(pace.FirstPause)
 	r.Enqueue("n1") // as the end of the wait does
 	require.Empty(t, r.works())
 	delete(all, "nodekeep.dev/restoring:NoSchedule")
@@ -328,8 +329,8 @@ func TestARefusedLabelIsTriedAgainForEverAndLessAndLessOften(t *testing.T) {
 	for len(r.works()) > 0 {
 		r.Enqueue("n1")
 	}
-	for pause := firstPause; pause <= 2*longestPause; pause *= 2 {
-		wait := min(pause, longestPause)
+	for pause := pace.FirstPause; pause <= 2*pace.LongestPause; pause *= 2 {
+		wait := min(pause, pace.LongestPause)
 		r.wrote()
 		w.passes(wait - time.Millisecond)
 		r.rests()
@@ -340,7 +341,7 @@ func TestARefusedLabelIsTriedAgainForEverAndLessAndLessOften(t *testing.T) {
 	}
 	assert.Equal(t, 1, count(r.reported(), LabelRefused), "one Event for all")
 	w.admits = nil
-	w.passes(longestPause)
+	w.passes(pace.LongestPause)
 	r.Enqueue("n1")
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v", "refused": "x"}, w.shows(), "and the gate is lifted")
@@ -496,7 +497,7 @@ func TestAnAnswerWithoutAVersionChangesNothing(t *testing.T) {
 func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing.T) {
 	w := newCluster(t, followDedicated, node("a", "10", labels{"dedicated": "ci"}))
 	r := w.leads()
-	for range freeFlaps {
+	for range pace.FreeFlaps {
 		w.untaint("dedicated")
 		require.Empty(t, r.works())
 		assert.Contains(t, w.shows(), "dedicated:NoSchedule", "added again at once")
@@ -507,12 +508,12 @@ func TestATaintOfARuleThatAClientKeepsRemovingIsAddedLessAndLessOften(t *testing
 	require.Empty(t, r.works())
 	assert.NotContains(t, w.shows(), "dedicated:NoSchedule", "nodekeep waits")
 	assert.Equal(t, []string{ItemPaused}, r.reported())
-	assert.Equal(t, 1, r.fights.paused(w.now()))
+	assert.Equal(t, 1, r.fights.Paused(w.now()))
 	w.edit(gated)
 	require.Empty(t, r.works())
 	assert.Contains(t, w.shows(), "nodekeep.dev/restoring:NoSchedule", "the gate stays, since the Node is not as it should be")
 
-	w.passes(firstPause)
+	w.passes(pace.FirstPause)
 	r.reconciles()
 	assert.Equal(t, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}, w.shows())
 	assert.LessOrEqual(t, len(r.wrote()), 2)
@@ -531,11 +532,11 @@ func TestALabelThatAClientKeepsRemovingTogetherWithTheAnnotationIsRestoredLessAn
 		})
 		require.Empty(t, r.works())
 	}
-	assert.LessOrEqual(t, len(r.wrote()), 2*freeFlaps)
+	assert.LessOrEqual(t, len(r.wrote()), 2*pace.FreeFlaps)
 	assert.Equal(t, 1, count(r.reported(), ItemPaused))
 	assert.NotContains(t, w.shows(), "k")
 
-	w.passes(firstPause)
+	w.passes(pace.FirstPause)
 	r.reconciles()
 	assert.Equal(t, labels{"k": "v", "other": "1"}, w.shows())
 }
@@ -550,7 +551,7 @@ func TestTheRecordOfANodeThatChangesAllTheTimeWaitsAndHoldsTheLastState(t *testi
 		w.passes(20 * time.Millisecond)
 	}
 	assert.Len(t, r.wrote(), 4, "in 2 s")
-	w.passes(recordInterval)
+	w.passes(pace.RecordInterval)
 	r.reconciles()
 	assert.Equal(t, labels{"k": "100"}, w.record().Items())
 

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/plan"
 )
 
@@ -30,7 +31,7 @@ type refusal struct {
 
 // again is the refusal once the item was refused once more.
 func (r refusal) again(now time.Time) refusal {
-	return refusal{times: r.times + 1, until: now.Add(pauseAfter(freeFlaps+r.times, longestPause))}
+	return refusal{times: r.times + 1, until: now.Add(pace.PauseAfter(pace.FreeFlaps+r.times, pace.LongestPause))}
 }
 
 // notesOf are the notes of a Node object, for one to be added.

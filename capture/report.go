@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -44,14 +45,11 @@ const (
 	RuleLabelInvalid  = "RuleLabelInvalid"  // a rule makes a value that no label can have
 	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
 
-	RulesHeld       = "RulesHeld"       // new rules would change many Nodes and wait for an operator; on the NodePolicy
 	CorrectionsHeld = "CorrectionsHeld" // records would take items off many Nodes, which waits for an operator; on the NodePolicy
 	FeaturesUnknown = "FeaturesUnknown" // rules use features, and the NodeFeature objects must not be read; on the NodePolicy
 	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the NodePolicy
 
 	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
-	InventoryUnread    = "InventoryUnread"    // a source of the inventory cannot be read; on the NodePolicy
-	InventoryHeld      = "InventoryHeld"      // a snapshot would change many Nodes and waits for an operator; on the NodePolicy
 	InventoryWrong     = "InventoryWrong"     // a source of the inventory lists another machine or unusable attributes for the Node
 
 	PolicyInvalid = "PolicyInvalid" // the NodePolicy cannot be used, or was deleted; on the NodePolicy
@@ -204,6 +202,17 @@ func (c *Controller) reportRefused(node *observe.Node, key string, refusal error
 		key, c.Policy().Gate(), refusal)
 }
 
+// reportDecision reports what a decision leaves undone on a Node.
+func (c *Controller) reportDecision(node *observe.Node, next Action, violations []governance.Violation) {
+	c.reportForeign(node, next.Foreign)
+	c.reportRules(node, next.Rules)
+	c.reportInventory(node)
+	c.reportNoRoom(node, next.NoRoom)
+	if next.Step == Nothing { // not for labels that are about to be restored
+		c.reportViolations(node, violations)
+	}
+}
+
 // reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
 func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
 	if len(keys) == 0 || !c.notesOf(node.UID).report("no room") {
@@ -243,7 +252,7 @@ func (a *attempt) reportPaused(set plan.Setting) {
 	}
 	a.warn(a.node, ItemPaused,
 		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named, describe(set), intent, a.fights.longest, a.Policy().Gate())
+		observe.FieldManager, named, describe(set), intent, a.fights.Longest(), a.Policy().Gate())
 }
 
 // describe names what is set.
@@ -327,15 +336,37 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 
 // reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
 func (c *Controller) reportInventory(node *observe.Node) {
-	for _, inForce := range c.inventories.current(c.Policy(), c.Now(), nil) {
-		problem := inForce.snapshot.Problem(node.Name, node.Machine.SystemUUID)
-		if problem == "" || !c.notesOf(node.UID).report("inventory "+inForce.source+" "+problem) {
+	for source, problem := range c.inventories.Problems(c.Policy(), node.Name, node.Machine.SystemUUID) {
+		if !c.notesOf(node.UID).report("inventory " + source + " " + problem) {
 			continue
 		}
-		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", inForce.source, "problem", problem)
+		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
 		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
-			inForce.source, problem)
+			source, problem)
 	}
+}
+
+// maxShownViolations bounds the message of an Event.
+const maxShownViolations = 10
+
+// reportViolations reports wrong labels of a Node, once until they change.
+func (c *Controller) reportViolations(node *observe.Node, violations []governance.Violation) {
+	if len(violations) == 0 {
+		return
+	}
+	var shown []string
+	for _, v := range violations[:min(len(violations), maxShownViolations)] {
+		shown = append(shown, v.String())
+	}
+	text := strings.Join(shown, "; ")
+	if len(violations) > maxShownViolations {
+		text += "; and more"
+	}
+	if !c.notesOf(node.UID).report("governance " + text) {
+		return
+	}
+	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
+	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
 }
 
 // maxShownValue is how many bytes are shown of a value that no label can have.

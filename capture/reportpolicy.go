@@ -1,38 +1,11 @@
 package capture
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"nodekeep.dev/nodekeep/inventory"
-	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/policy"
 )
-
-// reportHeld reports that new rules may only add labels.
-func (c *Controller) reportHeld(p policy.Policy, changed, renamed, of int) {
-	rules := p.RulesHash()
-	c.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
-	if !c.leading.Load() {
-		return // the leader says it
-	}
-	accept := "the same without --dry-run, or spec.accept: " + rules + " in the policy"
-	if renamed > 0 {
-		accept = "nodekeep migrate new, as the Event of the migration says"
-	}
-	c.warnOfPolicy(RulesHeld,
-		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
-		changed, of, rules, accept)
-	for _, m := range p.Migrations() {
-		if m.Phase == policy.MigrateNew && renamed > 0 {
-			c.warnOfPolicy(RulesHeld,
-				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
-				m.From, m.To, m.From, m.To)
-		}
-	}
-}
 
 // reportDevices reports once why rules about devices decide nothing.
 func (c *Controller) reportDevices(err error) {
@@ -62,31 +35,6 @@ func (c *Controller) reportFeatures(err error) {
 			"Rules look at features, and the NodeFeature objects cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.features=true. (%v)",
 			err)
 	}
-}
-
-// reportUnreadInventory reports why a source cannot be read, once until the reason changes.
-func (c *Controller) reportUnreadInventory(ctx context.Context, state *inventoryState, err error) {
-	if reason := fetch.ReasonOf(err); c.inventories.failed(state, reason) {
-		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
-		c.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", state.source.Name, "reason", reason, "error", text)
-		c.warnOfPolicy(InventoryUnread,
-			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", state.source.Name, reason, text)
-	}
-	if err := c.noteInventory(ctx, state, nil); err != nil && ctx.Err() == nil {
-		c.Logger.Warn("state of an inventory cannot be written", "inventory", state.source.Name, "error", err)
-	}
-}
-
-// maxShownError is how many bytes are shown of why a source cannot be read.
-const maxShownError = 300
-
-// reportHeldInventory reports that a snapshot waits for an operator.
-func (c *Controller) reportHeldInventory(source, hash string, change inventory.Change) {
-	c.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
-		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
-	c.warnOfPolicy(InventoryHeld,
-		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep policy accept %s",
-		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }
 
 // ReportPolicy reports that the NodePolicy cannot be used, or was deleted.

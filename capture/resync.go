@@ -2,7 +2,6 @@ package capture
 
 import (
 	"hash/fnv"
-	"time"
 	"unique"
 
 	"nodekeep.dev/nodekeep/contain"
@@ -55,7 +54,7 @@ func (c *Controller) inputsOf(name string) inputs {
 	return inputs{
 		record: entry.Version, devices: c.devices.of(name, p), features: c.features.of(name, p), annotations: c.observations.annotationBytes(name),
 		shared: unique.Make(sharedInputs{
-			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.holdsRules(p), inventory: c.inventories.inForce(p, c.Now()),
+			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.holds(p), inventory: c.inventories.InForce(p),
 		}),
 	}
 }
@@ -84,10 +83,4 @@ func turnToDecide(name string, round uint32) bool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails
 	return (hash.Sum32()+round)%decisionsAnew == 0
-}
-
-// later has a Node reconciled again after a time. Until then, each resync queues it, too.
-func (c *Controller) later(name string, wait time.Duration) {
-	c.observations.unsettle(name)
-	c.queue.AddAfter(name, wait)
 }

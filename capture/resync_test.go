@@ -25,7 +25,7 @@ const everyInput = `labels:
   - {name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}
   - {name: rtx, when: {devices: {driver: gpu.nvidia.com, attribute: productName, glob: "*RTX*"}}, set: {gpu: rtx}}
   - {name: avx, when: {features: {cpu.cpuid.AVX512F: "*"}}, set: {avx: "yes"}}
-inventory: [{name: cmdb, file: /var/run/nodekeep/inventory.json, attributes: [rack]}]
+inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
 governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}
 `
 
@@ -54,11 +54,11 @@ func settles(t *testing.T, w *cluster) *replica {
 	w.register(node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("0", time.Hour)))
 	r := w.leader()
 	if w.policy.LabelRules().LooksAtInventory() {
-		r.lists("n1")
+		r.readsRacks(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7"}}`)
 		r.devices.allRead(w.policy.LabelRules().Drivers())
 		r.features.allRead(w.policy.LabelRules().NodeFeatures())
 	}
-	r.rollout.release(w.policy.RulesHash())
+	r.releases(w.policy.RulesHash())
 	require.Empty(t, r.works())
 	w.passes(time.Minute) // more than what is coalesced
 	r.enqueueAll()
@@ -96,7 +96,7 @@ func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 			assert.True(t, r.queues(notItsTurn(t)))
 		}
 	}
-	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.rollout.release("others") }) })
+	t.Run("Policy.Held", func(t *testing.T) { reconciles(t, func(_ *cluster, r *replica) { r.releases("others") }) })
 	for field := range reflect.TypeFor[plan.Circumstances]().Fields() {
 		change, known := inputs[field.Name]
 		require.True(t, known, "inputs of capture/resync.go: does a resync see that plan.Circumstances.%s has changed?", field.Name)
@@ -173,7 +173,7 @@ func TestANodeForWhichSomethingIsDueLaterIsNotSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t, c.policy, node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("1", time.Hour)))
 			r := w.leader()
-			r.rollout.release(w.policy.RulesHash())
+			r.releases(w.policy.RulesHash())
 			require.Empty(t, r.works())
 			w.passes(time.Minute)
 			c.change(w)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	eventrecord "k8s.io/client-go/tools/record"
 
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -47,13 +48,13 @@ func ruled(t *testing.T, nodes int) *Controller {
 
 func TestWithoutANoteOfTheRulesInForceNotEvenTheirEndIsTakenForGranted(t *testing.T) {
 	c := ruled(t, 10)
-	c.checkRules(t.Context())
-	assert.True(t, c.rollout.holds(policy.NoRules), "the labels of all Nodes would be removed")
+	c.rollout.Check(t.Context())
+	assert.True(t, c.holds(c.Policy()), "the labels of all Nodes would be removed")
 	held, known := c.HeldRules()
 	require.True(t, known)
-	assert.Equal(t, &HeldRules{Rules: policy.NoRules, Nodes: 10}, held)
+	assert.Equal(t, &rollout.HeldRules{Rules: policy.NoRules, Nodes: 10}, held)
 
 	empty := ruled(t, 0)
-	empty.checkRules(t.Context())
-	assert.False(t, empty.rollout.holds(policy.NoRules), "on a new cluster nothing is removed")
+	empty.rollout.Check(t.Context())
+	assert.False(t, empty.holds(empty.Policy()), "on a new cluster nothing is removed")
 }

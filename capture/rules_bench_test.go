@@ -62,7 +62,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 		r.observations.lives(observe.SlimOf(observe.Of(settled)))
 	}
 	r.leading.Store(true)
-	r.rollout.release(c.policy.RulesHash())
+	r.holds = func(policy.Policy) bool { return false }
 	round := uint32(0)
 	work := func() {
 		for r.queue.Len() > 0 {

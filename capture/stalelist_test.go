@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/capture/pace"
 )
 
 // kubectl sends the whole list of taints, without the version that it has read.
@@ -70,7 +72,7 @@ func TestAClientThatKeepsWritingTheListThatItReadBehindTheGateMakesNodekeepForge
 	}
 	assert.Less(t, len(r.wrote()), 20, "writes in ten seconds")
 	assert.Equal(t, labels{"tenant:NoSchedule": "blue", "old:NoSchedule": "1", "late:NoExecute": "1"}, w.record().Items())
-	w.passes(longestPause)
+	w.passes(pace.LongestPause)
 	r.reconciles()
 	assert.Equal(t, labels{"tenant:NoSchedule": "blue", "old:NoSchedule": "1", "late:NoExecute": "1"}, w.shows())
 }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -122,14 +121,4 @@ func (s *standby) late(now time.Time) (nodes []string) {
 		}
 	}
 	return nodes
-}
-
-// standbyInterval is how often a replica that does not lead looks for what is overdue.
-const standbyInterval = 250 * time.Millisecond
-
-// takeOver has what is overdue worked on.
-func (c *Controller) takeOver(context.Context) {
-	for _, node := range c.standby.late(c.Now()) {
-		c.queue.Add(node)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -297,12 +298,12 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 	leader, standby := w.leader(), w.replica()
 	step := func() {
 		require.Empty(t, standby.works()) // it observes what is due
-		w.passes(firstPause)
+		w.passes(pace.FirstPause)
 		leader.reconciles()
 		require.Empty(t, standby.works()) // and what the leader made of it
 	}
 	step()
-	for range freeFlaps + 1 {
+	for range pace.FreeFlaps + 1 {
 		w.untaint("dedicated")
 		step()
 		require.Contains(t, w.shows(), "dedicated:NoSchedule")
@@ -326,7 +327,7 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
 	w := newCluster(t, followDedicated, remembered("a", 10, labels{"dedicated": "ci"}), node("a", "10", labels{"dedicated": "ci"}))
 	standby := w.replica()
-	for range 2 * freeFlaps { // a client adds and removes the label of a rule, and nobody acts
+	for range 2 * pace.FreeFlaps { // a client adds and removes the label of a rule, and nobody acts
 		w.label("dedicated", "ci")
 		require.Empty(t, standby.works())
 		w.edit(func(n *corev1.Node) { delete(n.Labels, "dedicated") })

@@ -62,7 +62,7 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 // gpuRequired are the Nodes that lack the label gpu, and whether n1 has the taint.
 func gpuRequired(w *cluster, r *replica) (nodes int, hasTaint bool) {
 	_, hasTaint = w.shows()["example.com/noncompliant:NoExecute"]
-	return r.compliance.nodes(brokenRule{"gpu", governance.Required}), hasTaint
+	return r.compliance.Breaking("gpu", governance.Required), hasTaint
 }
 
 func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
@@ -70,7 +70,7 @@ func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
 		t.Helper()
 		w := newCluster(t, requiredOfRules, node("a", "10", labels{"tier": "gold"}, owned("kubectl-label", "tier"), gpus("0", time.Second)))
 		r := w.leader()
-		r.rollout.release(w.policy.RulesHash())
+		r.releases(w.policy.RulesHash())
 		require.Empty(t, r.works())
 		return w, r
 	}
@@ -125,7 +125,7 @@ governance:
 `
 	w := newCluster(t, byFact, node("a", "10", labels{"class": "iron"}, owned("kubectl-label", "class")))
 	r := w.leader()
-	r.rollout.release(w.policy.RulesHash())
+	r.releases(w.policy.RulesHash())
 	require.Empty(t, r.works())
 	r.reconciles()
 	assert.Equal(t, "iron", w.shows()["tier"], "the rule is in force")
@@ -135,4 +135,19 @@ governance:
 	require.Empty(t, r.works())
 	assert.Equal(t, "gold", w.shows()["tier"])
 	assert.NotContains(t, w.shows(), "example.com/noncompliant:NoExecute")
+}
+
+func TestAHeartbeatOfANodeThatBreaksARuleCausesNoWork(t *testing.T) {
+	w := newCluster(t, "governance: {keys: [{key: tier, values: [gold], mode: deny}]}\n")
+	w.register(node("a", "10", labels{"tier": "iron"}, owned("kubectl-label", "tier")))
+	r := w.leader()
+	_ = r.works()
+	assert.Equal(t, 1, r.compliance.Breaking("tier", governance.Value))
+	r.wrote()
+	w.edit(func(*corev1.Node) {})
+	assert.Zero(t, r.queue.Len())
+	assert.Empty(t, r.wrote())
+	w.label("tier", "gold")
+	_ = r.works()
+	assert.Zero(t, r.compliance.Breaking("tier", governance.Value))
 }

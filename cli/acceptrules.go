@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -39,7 +39,7 @@ looked at. The command shows on how many Nodes labels would be removed or change
 ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within seconds.
 
 HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
-show it. The command writes key SOURCE.accepted of ConfigMap ` + capture.InventoryName + `.
+show it. The command writes key SOURCE.accepted of ConfigMap ` + inventories.InventoryName + `.
 
 In place of HASH, "corrections" lets records remove or revert items on any number of Nodes for an hour. Otherwise
 one Node in ten is changed within an hour, and the Event CorrectionsHeld says that the others wait. It should never
@@ -138,7 +138,7 @@ func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, ke
 	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
 	var err error
 	if state != nil {
-		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, capture.RulesPatch(state, key, accepted), metav1.PatchOptions{})
+		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, store.PatchOf(state, key, accepted), metav1.PatchOptions{})
 	} else {
 		verb = "create"
 		data := map[string]string{store.RulesInForce: policy.NoRules, key: accepted}
@@ -160,7 +160,7 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		return nil, false, err
 	}
 	for _, source := range p.Inventory() {
-		note, ok := capture.InventoryNoteOf(state, source.Name)
+		note, ok := inventories.InventoryNoteOf(state, source.Name)
 		if !ok || note.Held != hash {
 			continue
 		}
@@ -169,9 +169,9 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 			what += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
 		}
 		do := func(ctx context.Context) error {
-			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, capture.InventoryName, types.MergePatchType,
-				capture.RulesPatch(state, capture.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
-			if err := c.failedWrite(c.toRecords("patch"), "ConfigMap "+capture.InventoryName, err); err != nil {
+			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
+				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
+			if err := c.failedWrite(c.toRecords("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
 				return err
 			}
 			return c.doneForCapture(ctx, "inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/guard"
@@ -210,7 +210,7 @@ func (c *cluster) configMap(ctx context.Context, namespace, name string) (*corev
 
 // inventoryState is what capture shows of the sources of the inventory; nil: nothing yet.
 func (c *cluster) inventoryState(ctx context.Context) (*corev1.ConfigMap, error) {
-	return c.configMap(ctx, c.namespace, capture.InventoryName)
+	return c.configMap(ctx, c.namespace, inventories.InventoryName)
 }
 
 // rulesState is which rules are in force, and what was accepted; nil: nothing was written yet.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/nodepolicy"
@@ -56,7 +57,7 @@ func (e *examination) firstLooks() []look {
 		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
 		{read: reading(e, &seen.Policy, e.toPolicy(), e.nodePolicy)},
 		{read: getting(e, &seen.Accepted, e.toRecords("get"), configMaps, store.AcceptedName)},
-		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, capture.InventoryName), checks: []string{"inventory"}},
+		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, inventories.InventoryName), checks: []string{"inventory"}},
 		{read: reading(e, &seen.Paused, e.toEvents(), e.paused), checks: []string{"paused-items"}},
 		{read: getting(e, &seen.EmergencyRole, e.toEmergency("roles"), e.client.RbacV1().Roles(e.namespace), manifests.EmergencyName)},
 		{read: getting(e, &seen.EmergencyBinding, e.toEmergency("rolebindings"), e.client.RbacV1().RoleBindings(e.namespace), manifests.EmergencyName)},

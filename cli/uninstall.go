@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
@@ -52,7 +52,7 @@ It shows what it will delete and change, and asks. Then:
 2. It waits until capture has completed the Nodes behind the gate, and lifts the gate of the remaining Nodes.
 3. It removes the verification taints of all Nodes.
 4. It deletes the guard policies, the admission policies of governance, and ConfigMap
-   ` + capture.InventoryName + `.
+   ` + inventories.InventoryName + `.
 
 It deletes neither the processes nor the records. ConfigMap ` + store.AcceptedName + ` stays with the records. A later
 installation goes on with what was accepted last, if there is no NodePolicy then. NodePolicy ` + doctor.PolicyName + ` and its

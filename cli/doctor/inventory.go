@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/inventory"
 )
@@ -13,7 +13,7 @@ import (
 // judgeInventory reports for each source of the inventory whether rules know its facts, by what capture notes of it.
 func judgeInventory(seen Seen) answer {
 	a := answer{ok: "the policy has none"}
-	object := "configmap/" + capture.InventoryName
+	object := "configmap/" + inventories.InventoryName
 	if lacks(&a, object, seen.Inventory); !seen.Inventory.asked() {
 		return a
 	}
@@ -36,7 +36,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 	}
 	log := advice("The log of capture has the error:", s.logs(CaptureDeployment))
 	notes := s.Inventory.Value
-	note, readable := capture.InventoryNoteOf(notes, source.Name)
+	note, readable := inventories.InventoryNoteOf(notes, source.Name)
 	switch {
 	case readable:
 	case notes == nil || notes.Data[source.Name] == "":
@@ -44,7 +44,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 		return
 	default:
 		find(advice("capture writes the note anew at its next read, a minute later at most. If this does not help, see which client writes it:",
-			s.kubectl("get configmap %s -o yaml --show-managed-fields", capture.InventoryName)),
+			s.kubectl("get configmap %s -o yaml --show-managed-fields", inventories.InventoryName)),
 			"what capture notes of it cannot be read, so its state is not known")
 		return
 	}
@@ -69,7 +69,7 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 }
 
 // judgeProblems names the Nodes of which a source has something wrong.
-func (s Seen) judgeProblems(a *answer, source string, note capture.InventoryNote) {
+func (s Seen) judgeProblems(a *answer, source string, note inventories.InventoryNote) {
 	few := Few[inventory.Problem]{All: note.Wrong, First: note.Problems[:min(len(note.Problems), mostNamed)]}
 	for _, problem := range few.First {
 		object := "node/" + problem.Node
@@ -79,5 +79,5 @@ func (s Seen) judgeProblems(a *answer, source string, note capture.InventoryNote
 		a.find(Warning, object, advice("Correct the inventory. Until then, rules do not know what is wrong, and their labels stay as they are."),
 			"inventory %s is wrong: %s", source, problem.What)
 	}
-	findMore(a, Warning, few, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", capture.InventoryName))
+	findMore(a, Warning, few, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", inventories.InventoryName))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/inventory"
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -18,23 +18,23 @@ const sourced = policytest.Head + `  inventory: [{name: cmdb, url: "https://inve
 `
 
 // noted has capture note this of the source.
-func noted(t *testing.T, seen *Seen, note capture.InventoryNote, accepted string) {
+func noted(t *testing.T, seen *Seen, note inventories.InventoryNote, accepted string) {
 	t.Helper()
 	text, err := json.Marshal(note)
 	require.NoError(t, err)
 	seen.setPolicy(sourced)
-	seen.Inventory = Found(&corev1.ConfigMap{Data: map[string]string{"cmdb": string(text), capture.AcceptedKey("cmdb"): accepted}})
+	seen.Inventory = Found(&corev1.ConfigMap{Data: map[string]string{"cmdb": string(text), inventories.AcceptedKey("cmdb"): accepted}})
 }
 
 func TestFindingsOfInventories(t *testing.T) {
 	const of = "inventory: warning: configmap/nodekeep-inventory: inventory cmdb: "
-	fresh := capture.InventoryNote{InForce: "aaaa", Since: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
-	with := func(change func(*capture.InventoryNote)) capture.InventoryNote {
+	fresh := inventories.InventoryNote{InForce: "aaaa", Since: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
+	with := func(change func(*inventories.InventoryNote)) inventories.InventoryNote {
 		note := fresh
 		change(&note)
 		return note
 	}
-	held := with(func(n *capture.InventoryNote) {
+	held := with(func(n *inventories.InventoryNote) {
 		n.Held, n.Change = "bbbb", inventory.Change{Lost: 5, Listed: 10, Altered: 4, Nodes: 12}
 	})
 	requireFindings(t, map[string]breakage{
@@ -51,12 +51,12 @@ func TestFindingsOfInventories(t *testing.T) {
 			[]string{of + "what capture notes of it cannot be read, so its state is not known"},
 		},
 		"it fails": {
-			func(s *Seen) { noted(t, s, with(func(n *capture.InventoryNote) { n.Failure = "timeout" }), "") },
+			func(s *Seen) { noted(t, s, with(func(n *inventories.InventoryNote) { n.Failure = "timeout" }), "") },
 			[]string{of + "it cannot be read (timeout); what it said last stays in force until it is stale"},
 		},
 		"it fails, and is stale": {
 			func(s *Seen) {
-				noted(t, s, with(func(n *capture.InventoryNote) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
+				noted(t, s, with(func(n *inventories.InventoryNote) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
 			},
 			[]string{
 				of + "it cannot be read (connect); what it said last stays in force until it is stale",
@@ -64,7 +64,7 @@ func TestFindingsOfInventories(t *testing.T) {
 			},
 		},
 		"it was never in force": {
-			func(s *Seen) { noted(t, s, capture.InventoryNote{Failure: "status"}, "") },
+			func(s *Seen) { noted(t, s, inventories.InventoryNote{Failure: "status"}, "") },
 			[]string{
 				of + "it cannot be read (status); what it said last stays in force until it is stale",
 				of + "nothing of it is in force: rules do not know its facts",
@@ -76,7 +76,7 @@ func TestFindingsOfInventories(t *testing.T) {
 		},
 		"it has something wrong": {
 			func(s *Seen) {
-				noted(t, s, with(func(n *capture.InventoryNote) {
+				noted(t, s, with(func(n *inventories.InventoryNote) {
 					n.Wrong, n.Problems = 2, []inventory.Problem{{What: "entries that name no Node: 1, such as nodes[0]: name is missing"}, {Node: "n1", What: `systemUUID is "b2", and the Node reports "a1"`}}
 				}), "")
 			},
@@ -87,7 +87,7 @@ func TestFindingsOfInventories(t *testing.T) {
 		},
 		"it has much wrong": {
 			func(s *Seen) {
-				noted(t, s, with(func(n *capture.InventoryNote) {
+				noted(t, s, with(func(n *inventories.InventoryNote) {
 					n.Wrong, n.Problems = 500, slices.Repeat([]inventory.Problem{{Node: "n1", What: "wrong"}}, 100)
 				}), "")
 			},

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
@@ -23,7 +23,7 @@ func TestFactsThatNoNodeHasAreNotes(t *testing.T) {
   labels: {rules: [{name: rack, set: {rack: "{inventory.cmdb.rack}"}}]}
 `
 	seen = healthy(t)
-	noted(t, &seen, capture.InventoryNote{InForce: "aaaa", Since: now, Confirmed: now, Nodes: 10, Missing: []string{"rack"}}, "")
+	noted(t, &seen, inventories.InventoryNote{InForce: "aaaa", Since: now, Confirmed: now, Nodes: 10, Missing: []string{"rack"}}, "")
 	seen.setPolicy(asks)
 	in, err := seen.InForce()
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/observe"
 )
 
@@ -66,7 +66,7 @@ inventory:
 - {name: late, file: /var/run/nodekeep/b, attributes: [row]}
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
-	for source, note := range map[string]capture.InventoryNote{
+	for source, note := range map[string]inventories.InventoryNote{
 		"cmdb": {InForce: "aa", Nodes: 10, Missing: []string{"rakc", "unused"}},
 		"late": {Missing: []string{"row"}},
 	} {

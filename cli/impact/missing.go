@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -19,7 +19,7 @@ func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingF
 			continue
 		}
 		source, attribute := ask.InventoryFact()
-		note, readable := capture.InventoryNoteOf(notes, source)
+		note, readable := inventories.InventoryNoteOf(notes, source)
 		if !readable || note.InForce == "" || !slices.Contains(note.Missing, attribute) {
 			continue
 		}

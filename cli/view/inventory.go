@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/policy"
 )
 
 // ExplainedInventory is what capture notes of a source that rules can use. What the source says of a Node only capture knows.
 type ExplainedInventory struct {
 	Source string `json:"source"`
-	capture.InventoryNote
+	inventories.InventoryNote
 	Stale   bool   `json:"stale,omitempty"`   // rules do not know its facts
 	Problem string `json:"problem,omitempty"` // what it has wrong of the Node
 }
@@ -27,7 +27,7 @@ func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now ti
 		return nil
 	}
 	for _, source := range p.Inventory() {
-		note, _ := capture.InventoryNoteOf(notes, source.Name)
+		note, _ := inventories.InventoryNoteOf(notes, source.Name)
 		one := ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter}
 		one.Problem, one.Problems = problemOf(node, note), nil
 		all = append(all, one)
@@ -36,7 +36,7 @@ func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now ti
 }
 
 // problemOf is what a source has wrong of a Node. A note names the first of many problems only.
-func problemOf(node string, note capture.InventoryNote) string {
+func problemOf(node string, note inventories.InventoryNote) string {
 	for _, problem := range note.Problems {
 		if problem.Node == node {
 			return problem.What

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/inventory"
 )
 
@@ -21,7 +21,7 @@ inventory:
 - {name: never, file: /var/run/nodekeep/c, attributes: [rack]}
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
-	for source, note := range map[string]capture.InventoryNote{
+	for source, note := range map[string]inventories.InventoryNote{
 		"cmdb": {InForce: "aa", Since: now.Add(-72 * time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10, Held: "bb"},
 		"late": {InForce: "cc", Since: now.Add(-72 * time.Hour), Confirmed: now.Add(-2 * time.Hour), Nodes: 3, Failure: "timeout"},
 	} {
@@ -45,7 +45,7 @@ func TestAnExplanationShowsWhatAnInventoryHasWrongOfTheNode(t *testing.T) {
 inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]
 `)
 	explained := func(node string, wrong int) string {
-		content, err := json.Marshal(capture.InventoryNote{
+		content, err := json.Marshal(inventories.InventoryNote{
 			InForce: "aa", Since: now, Confirmed: now, Nodes: 3, Wrong: wrong, Problems: []inventory.Problem{{Node: "n0", What: "attribute rack must be a string"}, {Node: "n1", What: `systemUUID is "b2"`}},
 		})
 		require.NoError(t, err)

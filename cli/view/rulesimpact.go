@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -133,7 +133,7 @@ func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
 		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes),
 			strings.Compare(shown(a.Now), shown(b.Now)), strings.Compare(shown(a.Then), shown(b.Then)), strings.Compare(a.Rule, b.Rule))
 	})
-	held := p.RulesHash() != inForce && capture.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Of)
+	held := p.RulesHash() != inForce && rollout.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Of)
 	return RulesImpact{
 		Rules: p.RulesHash(), Altered: c.altered.Changed, Held: held, Renamed: c.altered.Renamed, Labels: labels, More: c.changes.more,
 		rules: !p.LabelRules().Empty() || c.listed > 0,

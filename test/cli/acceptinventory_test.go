@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/test/harness"
 
@@ -36,11 +36,11 @@ func listRacks(t *testing.T, rack string, nodes ...string) {
 }
 
 // racksNote is what capture notes of the inventory.
-func racksNote(t *testing.T) (note capture.InventoryNote) {
+func racksNote(t *testing.T) (note inventories.InventoryNote) {
 	t.Helper()
-	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
+	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 	if err == nil {
-		note, _ = capture.InventoryNoteOf(found, "racks")
+		note, _ = inventories.InventoryNoteOf(found, "racks")
 	}
 	return note
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/test/harness"
@@ -65,7 +65,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 
 	rules := rollOut(t, migrating("new", ""))
 	harness.Eventually(t, func() bool {
-		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+capture.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+rollout.RulesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(events, "nodekeep migrate new gpu=example.com/gpu")
 	}, settles, 100*time.Millisecond)
 	refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -54,7 +55,7 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 	harness.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
 	maintained := own.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
 	stopChanging := changeAllTheWhile(t, own, "maintained")
-	for _, name := range []string{"node.left-1", store.AcceptedName, capture.InventoryName} {
+	for _, name := range []string{"node.left-1", store.AcceptedName, inventories.InventoryName} {
 		_, err := client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) { // capture may have been faster
 			require.NoError(t, err)

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
@@ -292,13 +293,13 @@ spec:
 	t.Run("another client spoils or deletes what capture notes of the source", func(t *testing.T) {
 		notes := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 		for _, spoilt := range []string{"{", "null", `{"held":7}`, strings.Repeat("[", 1<<18)} {
-			body := harness.MustJSON(t, map[string]any{"data": map[string]string{"cmdb": spoilt, capture.AcceptedKey("cmdb"): spoilt}})
-			_, err := notes.Patch(t.Context(), capture.InventoryName, types.MergePatchType, body, metav1.PatchOptions{})
+			body := harness.MustJSON(t, map[string]any{"data": map[string]string{"cmdb": spoilt, inventories.AcceptedKey("cmdb"): spoilt}})
+			_, err := notes.Patch(t.Context(), inventories.InventoryName, types.MergePatchType, body, metav1.PatchOptions{})
 			require.NoError(t, err)
 			s.asked(t, s.say(listing(all[0])))
 			unchanged(t)
 		}
-		require.NoError(t, notes.Delete(t.Context(), capture.InventoryName, metav1.DeleteOptions{}))
+		require.NoError(t, notes.Delete(t.Context(), inventories.InventoryName, metav1.DeleteOptions{}))
 		s.asked(t, s.say(listing(all[0])))
 		unchanged(t)
 		s.asked(t, s.say(listing(all...)))
@@ -312,17 +313,17 @@ spec:
 	})
 	t.Run("more wait until an operator accepts them", func(t *testing.T) {
 		s.say(listing(ahead...))
-		note := capture.InventoryNote{}
+		note := inventories.InventoryNote{}
 		harness.Eventually(t, func() bool {
-			state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
+			state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 			require.NoError(t, err)
-			note, _ = capture.InventoryNoteOf(state, "cmdb")
+			note, _ = inventories.InventoryNoteOf(state, "cmdb")
 			return note.Held != ""
 		}, harness.Settles, 20*time.Millisecond)
 		unchanged(t)
 		assert.Equal(t, count, note.Change.Lost)
-		accept := harness.MustJSON(t, map[string]any{"data": map[string]string{capture.AcceptedKey("cmdb"): note.Held}})
-		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), capture.InventoryName, types.MergePatchType, accept, metav1.PatchOptions{})
+		accept := harness.MustJSON(t, map[string]any{"data": map[string]string{inventories.AcceptedKey("cmdb"): note.Held}})
+		_, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Patch(t.Context(), inventories.InventoryName, types.MergePatchType, accept, metav1.PatchOptions{})
 		require.NoError(t, err)
 		for _, name := range names {
 			rackIs(t, name, "")

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/inventory/fetch"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
@@ -70,7 +70,7 @@ func (n night) afresh(t *testing.T) {
 	n.MustKubectl(t, "delete", "pods", "-n", verify.Namespace, "--all", "--grace-period=0", "--force", "--wait=false")
 	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, verify.LedgerMap, "--ignore-not-found")
 	n.MustKubectl(t, "delete", "configmap", "-n", verify.Namespace, "-l", verify.ReportLabel)
-	n.MustKubectl(t, "delete", "configmap", "-n", harness.Namespace, store.AcceptedName, capture.InventoryName, "racks", "--ignore-not-found")
+	n.MustKubectl(t, "delete", "configmap", "-n", harness.Namespace, store.AcceptedName, inventories.InventoryName, "racks", "--ignore-not-found")
 	records := n.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	require.Eventually(t, func() bool { // capture still writes records of Nodes that were deleted
 		_ = records.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: store.RecordLabel})

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/record"
@@ -252,13 +252,13 @@ func (n night) inventoried(t *testing.T) (move func(rack string)) {
 func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
 	n.inventoried(t)("r8")
 	n.until(t, "capture", "nodekeep_inventory_held_nodes", some)
-	var note capture.InventoryNote
+	var note inventories.InventoryNote
 	require.Eventually(t, func() bool {
-		found, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), capture.InventoryName, metav1.GetOptions{})
+		found, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
-		note, _ = capture.InventoryNoteOf(found, "racks")
+		note, _ = inventories.InventoryNoteOf(found, "racks")
 		return note.Held != ""
 	}, settles, 100*time.Millisecond)
 	try(facts{"HASH": note.Held})

@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/observe"
+)
+
+// maxValues is how many values of a governed label have series of their own. Nodes with any other value are counted as otherValue.
+const (
+	maxValues  = 100
+	otherValue = "other"
+)
+
+// ByLabel counts Nodes by the value of each governed label, and for how long they had it. It is updated when the labels or the CPU of a
+// Node change. So a heartbeat costs nothing, and a scrape walks over no Nodes. It is a collector of its series. Any goroutine may call its
+// methods; the caller orders the changes of one Node.
+type ByLabel struct {
+	now                         func() time.Time
+	nodes, seconds, coreSeconds *prometheus.Desc
+
+	mu   sync.Mutex
+	keys map[string]map[string]*labelled // by key and value
+}
+
+// labelled is the Nodes with one value of a label.
+type labelled struct {
+	nodes                int
+	cores                float64
+	seconds, coreSeconds float64 // of Nodes and of their CPUs, up to since
+	since                time.Time
+}
+
+// NewByLabel counts by no label yet.
+func NewByLabel(now func() time.Time) *ByLabel {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"key", "value"}, nil)
+	}
+	return &ByLabel{
+		now: now, keys: map[string]map[string]*labelled{},
+		nodes:       desc("nodekeep_nodes_by_label", "Nodes by the value of each governed label; other: all values beyond the first 100."),
+		seconds:     desc("nodekeep_node_seconds_total", "Seconds that Nodes with this value of a governed label existed while this process ran, added up over the Nodes."),
+		coreSeconds: desc("nodekeep_cpu_core_seconds_total", "The same, each Node times the CPU cores of its capacity."),
+	}
+}
+
+// Govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
+// that stays continue. Values that the policy lists come before those that Nodes happen to have.
+func (b *ByLabel) Govern(keys []governance.Key) (again bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	governed := map[string]map[string]*labelled{}
+	for _, key := range keys {
+		of, known := b.keys[key.Key]
+		if !known {
+			of, again = map[string]*labelled{}, true
+		}
+		for _, value := range key.Values {
+			if of[value] == nil && len(of) < maxValues {
+				of[value], again = &labelled{since: b.now()}, true // Nodes with it may have been counted as others
+			}
+		}
+		governed[key.Key] = of
+	}
+	b.keys = governed
+	if again {
+		for _, of := range b.keys {
+			for _, l := range of {
+				l.change(-l.nodes, -l.cores, b.now())
+				l.cores = 0 // without what is left of rounding
+			}
+		}
+	}
+	return again
+}
+
+// change brings the sums up to a moment, and then the numbers.
+func (l *labelled) change(nodes int, cores float64, now time.Time) {
+	l.seconds, l.coreSeconds = l.sums(now)
+	l.since = now
+	l.nodes += nodes
+	l.cores = max(0, l.cores+cores)
+}
+
+// sums are those up to a moment. They never shrink, whatever the clock does.
+func (l *labelled) sums(now time.Time) (seconds, coreSeconds float64) {
+	passed := max(0, now.Sub(l.since).Seconds())
+	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores
+}
+
+// Replaced counts the new state of a Node instead of the one before; nil: there is none.
+func (b *ByLabel) Replaced(before, node *observe.Slim) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.keys) == 0 {
+		return
+	}
+	b.count(before, -1)
+	b.count(node, 1)
+}
+
+func (b *ByLabel) count(slim *observe.Slim, nodes int) {
+	if slim == nil {
+		return
+	}
+	node := slim.Node()
+	cores := node.Reported.Cores() * float64(nodes)
+	for key, of := range b.keys {
+		value, has := node.Items[key]
+		if !has {
+			continue
+		}
+		if of[value] == nil {
+			if len(of) >= maxValues {
+				value = otherValue
+			}
+			if of[value] == nil {
+				of[value] = &labelled{since: b.now()}
+			}
+		}
+		of[value].change(nodes, cores, b.now())
+	}
+}
+
+// Describe is for the registry.
+func (b *ByLabel) Describe(to chan<- *prometheus.Desc) {
+	to <- b.nodes
+	to <- b.seconds
+	to <- b.coreSeconds
+}
+
+// Collect is for the registry.
+func (b *ByLabel) Collect(to chan<- prometheus.Metric) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, of := range b.keys {
+		for value, l := range of {
+			seconds, coreSeconds := l.sums(b.now())
+			to <- prometheus.MustNewConstMetric(b.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
+			to <- prometheus.MustNewConstMetric(b.seconds, prometheus.CounterValue, seconds, key, value)
+			to <- prometheus.MustNewConstMetric(b.coreSeconds, prometheus.CounterValue, coreSeconds, key, value)
+		}
+	}
+}

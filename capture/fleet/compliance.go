@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/governance"
+)
+
+// Compliance counts which rules of governance the Nodes break, and knows since when a Node breaks one. It holds only Nodes that break a rule.
+// It is a collector of its series, which the policy bounds. Any goroutine may call its methods.
+type Compliance struct {
+	rules func() governance.Rules
+	desc  *prometheus.Desc
+
+	mu     sync.Mutex
+	byNode map[string]breaking
+	counts map[brokenRule]int // of Nodes
+}
+
+// brokenRule is a rule and how it is broken.
+type brokenRule struct {
+	rule string
+	kind governance.Kind
+}
+
+// breaking is what is wrong with one Node object.
+type breaking struct {
+	uid   types.UID
+	rules []brokenRule
+	since time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
+}
+
+// NewCompliance knows no Node yet; rules are those in force, asked at each scrape.
+func NewCompliance(rules func() governance.Rules) *Compliance {
+	return &Compliance{
+		rules: rules, byNode: map[string]breaking{}, counts: map[brokenRule]int{},
+		desc: prometheus.NewDesc("nodekeep_governance_violations",
+			"Nodes whose labels break a rule of governance, by the key of the rule and the kind: required, value, pattern, requires or reserved.", []string{"key", "kind"}, nil),
+	}
+}
+
+// Observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny; zero: it breaks none.
+func (c *Compliance) Observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.remove(node)
+	if len(violations) == 0 {
+		return time.Time{}
+	}
+	is := breaking{uid: uid}
+	counted := map[brokenRule]bool{}
+	for _, v := range violations {
+		if one := (brokenRule{v.Rule, v.Kind}); !counted[one] { // several reserved keys are one Node
+			counted[one] = true
+			is.rules = append(is.rules, one)
+			c.counts[one]++
+		}
+	}
+	if governance.Breaks(violations) {
+		is.since = now
+		if before.uid == uid && !before.since.IsZero() {
+			is.since = before.since
+		}
+	}
+	c.byNode[node] = is
+	return is.since
+}
+
+// Forget drops a Node object that is deleted.
+func (c *Compliance) Forget(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remove(node)
+}
+
+func (c *Compliance) remove(node string) breaking {
+	before := c.byNode[node]
+	delete(c.byNode, node)
+	for _, one := range before.rules {
+		if c.counts[one]--; c.counts[one] == 0 {
+			delete(c.counts, one)
+		}
+	}
+	return before
+}
+
+// Breaking is how many Nodes break a rule in that way.
+func (c *Compliance) Breaking(rule string, kind governance.Kind) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[brokenRule{rule, kind}]
+}
+
+// Describe is for the registry.
+func (c *Compliance) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect is for the registry.
+func (c *Compliance) Collect(to chan<- prometheus.Metric) {
+	for _, v := range c.rules().Countable() {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(c.Breaking(v.Rule, v.Kind)), v.Rule, string(v.Kind))
+	}
+}

@@ -1,0 +1,55 @@
+package fleet
+
+import (
+	"iter"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Node is what is known of one name.
+type Node struct {
+	Live     *observe.Node // nil: it does not exist
+	Record   record.Record
+	Recorded bool // there is a record that can be read
+}
+
+// Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+// which migrations would remove the old key (renamed).
+func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, of int) {
+	for node := range nodes {
+		if node.Live == nil || node.Live.Fault != nil {
+			continue
+		}
+		of++
+		if plan.RulesAlter(node.Record, node.Live, in) { // without a record, only the Node shows it
+			changed++
+		}
+		if plan.MigrationsRemove(node.Record, node.Live, in) {
+			renamed++
+		}
+	}
+	return changed, renamed, of
+}
+
+// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are. A Node counts once for each
+// migration.
+func Migrating(nodes iter.Seq[Node], p policy.Policy, guarded bool) map[policy.MigrationState]int {
+	states := map[policy.MigrationState]int{}
+	for node := range nodes {
+		switch {
+		case node.Live == nil && node.Recorded:
+			for _, m := range p.Migrations() {
+				states[m.StateAway(node.Record)]++
+			}
+		case node.Live != nil && node.Live.Fault == nil:
+			metadata := node.Live.Metadata(node.Record, p, guarded)
+			for _, m := range p.Migrations() {
+				states[m.StateOn(p, metadata)]++
+			}
+		}
+	}
+	return states
+}

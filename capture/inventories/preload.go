@@ -1,0 +1,175 @@
+package inventories
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+
+	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Bounds of the records that are written ahead.
+const (
+	mostPreloaded       = 10_000
+	preloadsPerSecond   = 20
+	preloadRefreshAfter = 2 // of the retention, the part after which a record is dated anew: 1/2
+)
+
+// followAhead writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
+// webhook takes the values of rules about inventories from records. The records count as those of deleted Nodes, so package gc removes them
+// as it removes these.
+func (s *Sources) followAhead(ctx context.Context) {
+	pace := flowcontrol.NewTokenBucketRateLimiter(preloadsPerSecond, preloadsPerSecond)
+	defer pace.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.ahead:
+		}
+		if err := s.Nodes.Contained("preload records", "", func() error { return s.writeAhead(ctx, pace.Wait) }); err != nil && ctx.Err() == nil {
+			s.Logger.Warn("records of nodes that an inventory lists could not be written ahead", "error", err)
+		}
+	}
+}
+
+// writeAhead writes what is missing once.
+func (s *Sources) writeAhead(ctx context.Context, pace func(context.Context) error) error {
+	p := s.Policy()
+	listed := s.preloads(p)
+	room := mostPreloaded
+	if len(listed) > 0 {
+		room -= s.countPreloaded()
+	}
+	left := 0
+	for _, name := range listed {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		next, version, due := s.preloadOf(p, name)
+		switch {
+		case !due:
+			continue
+		case version == "" && room == 0:
+			left++
+			continue
+		case version == "":
+			room--
+		}
+		if err := pace(ctx); err != nil {
+			return err
+		}
+		if err := s.putPreload(ctx, next, version); err != nil {
+			return err
+		}
+	}
+	s.change(func() { s.left = left })
+	return nil
+}
+
+func (s *Sources) putPreload(ctx context.Context, next record.Record, version string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	defer cancel()
+	defer s.Nodes.Exclusive(next.Node)()
+	if s.Nodes.Knows(next.Node) {
+		return nil
+	}
+	_, err := s.Records.Put(ctx, next, version)
+	if errors.Is(err, store.ErrConflict) {
+		return nil // the Node has registered, or another process has written its record
+	}
+	return err
+}
+
+// countPreloaded counts the records that were written ahead, of Nodes that are not listed any more too.
+func (s *Sources) countPreloaded() (count int) {
+	for _, name := range s.Records.Nodes() {
+		if s.Nodes.Knows(name) {
+			continue
+		}
+		if entry, err := s.Records.Get(name); err == nil && entry.Record.Preloaded() {
+			count++
+		}
+	}
+	return count
+}
+
+// preloadOf is the record to write ahead for a Node; due is false if there is nothing to write. The record of a Node that was ever observed
+// stays as it is.
+func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
+	if s.Nodes.Knows(name) {
+		return record.Record{}, "", false
+	}
+	entry, err := s.Records.Get(name)
+	switch {
+	case err == nil && !entry.Record.Preloaded(), err != nil && !errors.Is(err, store.ErrNotFound):
+		return record.Record{}, "", false
+	case err == nil:
+		version = entry.Version
+	}
+	machine := record.Machine{SystemUUID: s.machine(p, name)}
+	if version == "" && p.Follows() {
+		if others, err := s.Records.OfMachine(machine); err != nil || len(others) > 0 {
+			return record.Record{}, "", false // the machine had another name, and what it had there follows
+		}
+	}
+	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.of(p, name, machine.SystemUUID, nil)}
+	next = record.Record{Node: name, Cluster: s.Cluster(), Machine: machine, DeletedAt: recorded(s.Now()), Derived: fromInventory(p, facts, s.Now())}
+	if version == "" {
+		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
+	}
+	was := entry.Record
+	fresh := p.Retention() == 0 || s.Now().Sub(was.DeletedAt) < p.Retention()/preloadRefreshAfter
+	if len(next.Derived) == 0 || machine.SystemUUID == "" || was.Machine == machine && record.SameDerived(was.Derived, next.Derived) && fresh {
+		return record.Record{}, "", false
+	}
+	return next, version, true
+}
+
+// fromInventory are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
+// are left out.
+func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
+	result := p.Classify(facts, nil, now)
+	known := p.LabelRules().FromInventory(result)
+	maps.DeleteFunc(result.Labels, func(key string, _ record.Derived) bool { return !slices.Contains(known, key) })
+	if len(result.Labels) == 0 {
+		return nil
+	}
+	return result.Labels
+}
+
+// preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
+func (s *Sources) preloads(p policy.Policy) (names []string) {
+	for _, source := range s.current(p, nil) {
+		if !source.preload {
+			continue
+		}
+		for _, name := range source.snapshot.Names() {
+			if source.snapshot.SystemUUID(name) != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
+func (s *Sources) machine(p policy.Policy, name string) (systemUUID string) {
+	for _, source := range s.current(p, nil) {
+		switch is := source.snapshot.SystemUUID(name); {
+		case !source.preload || is == "" || is == systemUUID:
+		case systemUUID != "":
+			return ""
+		default:
+			systemUUID = is
+		}
+	}
+	return systemUUID
+}

@@ -1,0 +1,263 @@
+package inventories
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/inventory/fetch"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/packing"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Options are what Sources work with. All are required but Files.
+type Options struct {
+	Notes   store.Notes // of the release namespace; it has the sources that are ConfigMaps, too
+	Files   string      // the folder of the files that the policy names below [inventory.Mounts]
+	Policy  func() policy.Policy
+	Nodes   Nodes
+	Records Records
+	Cluster func() string
+	// Altered counts all live Nodes (of), and those on which a policy would change labels. Snapshots of instead replace those that are in force.
+	Altered func(p policy.Policy, instead map[string]inventory.Snapshot) (altered, of int)
+	// Changed is called when facts have changed.
+	Changed func()
+	// Warn creates an Event about the NodePolicy.
+	Warn   func(reason, format string, args ...any)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Nodes knows which Nodes live, and who works on them; the controller of package capture.
+type Nodes interface {
+	// Leading reports whether this process leads: only that one reads sources.
+	Leading() bool
+	// Machines are the systemUUIDs that the Nodes which are there report.
+	Machines() map[string]string
+	// Knows reports whether a Node lives or waits to be worked on.
+	Knows(node string) bool
+	// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
+	Exclusive(node string) (release func())
+	// Contained does the work on one object; a panic in it is an error like any other.
+	Contained(work, node string, do func() error) error
+}
+
+// Records is where records are read from memory and written ahead; [store.ConfigMaps] in a cluster.
+type Records interface {
+	Get(node string) (store.Entry, error)
+	OfMachine(m record.Machine) ([]record.Record, error)
+	Put(ctx context.Context, r record.Record, version string) (store.Entry, error)
+	// Nodes lists the names of all Nodes that there is a record of.
+	Nodes() []string
+}
+
+// Reasons of the Events about the NodePolicy.
+const (
+	InventoryUnread = "InventoryUnread" // a source of the inventory cannot be read
+	InventoryHeld   = "InventoryHeld"   // a snapshot would change many Nodes and waits for an operator
+)
+
+// Sources are what the sources of the policy's inventory say, and a collector of their series. Any goroutine may ask for facts. [Sources.Run]
+// starts one goroutine for each source, which alone changes what is known of it. Another one writes records ahead.
+type Sources struct {
+	Options
+
+	series    series
+	newPolicy chan struct{} // holds one value after a change of the policy, and when this process begins to lead
+	ahead     chan struct{} // holds one value when records may have to be written ahead
+
+	mu      sync.Mutex
+	sources map[string]*state // by name
+	left    int               // Nodes for which no record was written ahead, since there are as many as are allowed
+}
+
+// state is what is known of one source. Only the goroutine that reads the source changes it, and reads it without the lock.
+type state struct {
+	source    inventory.Source
+	read      bool // there is a snapshot in force
+	inForce   inventory.Snapshot
+	answered  time.Time // when the source could last be read
+	confirmed time.Time // when the source last said what is in force
+	held      *inventory.Snapshot
+	change    inventory.Change // that the held snapshot would make
+	failure   fetch.Reason     // of the last read; empty: none
+	failures  map[fetch.Reason]int
+	differs   int // Nodes whose machine is another one than the snapshot lists
+
+	version  string         // of the last snapshot that could be read, for the next request
+	noted    *InventoryNote // the last that was read or written; nil: it is not known
+	notedAt  time.Time
+	reported string // the hash of the held snapshot that an Event was about
+}
+
+// New knows nothing before [Sources.Run].
+func New(options Options) *Sources {
+	return &Sources{Options: options, series: newSeries(), newPolicy: make(chan struct{}, 1), ahead: make(chan struct{}, 1), sources: map[string]*state{}}
+}
+
+// Look has the policy read again: it has changed, or this process leads now.
+func (s *Sources) Look() { signal(s.newPolicy) }
+
+// signal wakes the reader of a channel that holds one value.
+func signal(reader chan struct{}) {
+	select {
+	case reader <- struct{}{}:
+	default: // it is about to wake up
+	}
+}
+
+// stale reports whether the snapshot is too old to count, or is missing.
+func (s *state) stale(now time.Time) bool {
+	return !s.read || now.Sub(s.confirmed) > s.source.StaleAfter
+}
+
+// neverInForce reports whether no snapshot of the source was ever in force, and none will be for now. The source cannot be read, or its
+// snapshot is held. New rules do not wait for it, since its first snapshot is held to the same bound as they are.
+func (s *state) neverInForce() bool {
+	return !s.read && (s.failure != "" || s.held != nil) && s.noted != nil && s.noted.InForce == ""
+}
+
+// inForce is a source and its snapshot that counts now.
+type inForce struct {
+	name     string
+	preload  bool
+	snapshot inventory.Snapshot
+}
+
+// current are the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots of instead replace
+// those that are in force. There are none if no rule uses an inventory.
+func (s *Sources) current(p policy.Policy, instead map[string]inventory.Snapshot) (all []inForce) {
+	if !p.LabelRules().LooksAtInventory() {
+		return nil
+	}
+	now := s.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, source := range p.Inventory() {
+		snapshot, counts := instead[source.Name]
+		if of := s.sources[source.Name]; !counts && of != nil && !of.stale(now) {
+			snapshot, counts = of.inForce, true
+		}
+		if counts {
+			all = append(all, inForce{source.Name, source.Preload, snapshot})
+		}
+	}
+	return all
+}
+
+// of are the facts of a Node. A source that does not count now, or lists another machine, is not in them.
+func (s *Sources) of(p policy.Policy, node, systemUUID string, instead map[string]inventory.Snapshot) (facts map[string]map[string]string) {
+	facts = map[string]map[string]string{}
+	for _, source := range s.current(p, instead) {
+		if attributes, ok := source.snapshot.Of(node, systemUUID); ok {
+			facts[source.name] = attributes
+		}
+	}
+	return facts
+}
+
+// Under are the facts of each Node under a policy. The snapshots of instead replace those that are in force.
+func (s *Sources) Under(p policy.Policy, instead map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
+	return func(node *observe.Node) map[string]map[string]string {
+		return s.of(p, node.Name, node.Machine.SystemUUID, instead)
+	}
+}
+
+// InForce names the inputs that decide which facts Nodes have: the snapshots that count now. It is empty if rules use none.
+func (s *Sources) InForce(p policy.Policy) string {
+	var all packing.Writer
+	for _, source := range s.current(p, nil) {
+		all.Text(source.name)
+		all.Text(source.snapshot.Hash())
+	}
+	return string(all)
+}
+
+// Problems are what the sources that rules use have wrong of a Node: source and problem.
+func (s *Sources) Problems(p policy.Policy, node, systemUUID string) iter.Seq2[string, string] {
+	return func(yield func(source, problem string) bool) {
+		for _, source := range s.current(p, nil) {
+			if problem := source.snapshot.Problem(node, systemUUID); problem != "" && !yield(source.name, problem) {
+				return
+			}
+		}
+	}
+}
+
+// Known reports whether each source of a policy was read. Sources of which nothing was ever in force do not count. If rules use no source, it
+// is true.
+func (s *Sources) Known(p policy.Policy) bool {
+	if !p.LabelRules().LooksAtInventory() {
+		return true
+	}
+	now := s.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, source := range p.Inventory() {
+		if of := s.sources[source.Name]; of == nil || of.stale(now) && !of.neverInForce() {
+			return false
+		}
+	}
+	return true
+}
+
+// stateOf is that of a source, which is made if it is not there.
+func (s *Sources) stateOf(source inventory.Source) *state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.sources[source.Name]
+	if of == nil {
+		of = &state{failures: map[fetch.Reason]int{}}
+		s.sources[source.Name] = of
+	}
+	of.source, of.version = source, "" // what is kept of an answer may be more now
+	return of
+}
+
+// forget drops the sources that the policy no longer has.
+func (s *Sources) forget(sources []inventory.Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.sources, func(name string, _ *state) bool {
+		return !slices.ContainsFunc(sources, func(source inventory.Source) bool { return source.Name == name })
+	})
+}
+
+// change changes a state. Only the goroutine that reads the source may do so.
+func (s *Sources) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
+
+// failed notes why a source could not be read, and reports whether that is news.
+func (s *Sources) failed(of *state, reason fetch.Reason) (news bool) {
+	news = of.failure != reason
+	s.change(func() {
+		of.failure = reason
+		of.failures[reason]++
+	})
+	return news
+}
+
+// answered notes that a source could be read, and reports whether that is news.
+func (s *Sources) answered(of *state, now time.Time) (news bool) {
+	news = of.failure != ""
+	s.change(func() { of.failure, of.answered = "", now })
+	return news
+}
+
+// put puts a snapshot in force, which the source has just confirmed. A snapshot that was held is none any more.
+func (s *Sources) put(of *state, next inventory.Snapshot) {
+	s.change(func() {
+		of.read, of.inForce, of.confirmed, of.held, of.change = true, next, of.answered, nil, inventory.Change{}
+	})
+}

@@ -1,0 +1,77 @@
+package capture
+
+import (
+	"iter"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"nodekeep.dev/nodekeep/capture/fleet"
+	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/capture/rollout"
+	"nodekeep.dev/nodekeep/inventory"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// The neighbours of this controller work on all Nodes, not on one. This file is what they get of it.
+
+func (c *Controller) newInventories() *inventories.Sources {
+	return inventories.New(inventories.Options{
+		Notes: c.configMaps, Files: c.InventoryFiles, Policy: c.Policy, Nodes: c, Records: c.Records, Cluster: c.Cluster, Now: c.Now, Logger: c.Logger,
+		Altered: func(p policy.Policy, instead map[string]inventory.Snapshot) (altered, of int) {
+			altered, _, of = c.alteredNodes(p, instead)
+			return altered, of
+		},
+		Changed: func() { c.rollout.Look(); c.enqueueAll() },
+		Warn:    c.warnOfPolicy,
+	})
+}
+
+func (c *Controller) newRollout() *rollout.Rollout {
+	return rollout.New(rollout.Options{
+		Notes: c.configMaps, Policy: c.Policy, Manifest: c.Object.Accepted, Nodes: c, Now: c.Now, Logger: c.Logger,
+		FeaturesKnown: c.features.known,
+		Settled: func(p policy.Policy) bool {
+			return c.devices.settled(p) && c.features.settled(p) && c.inventories.Known(p)
+		},
+		Altered: func(p policy.Policy) (changed, renamed, of int) { return c.alteredNodes(p, nil) },
+		Migrating: func(p policy.Policy) map[policy.MigrationState]int {
+			return fleet.Migrating(c.everyNode(), p, c.Guard.InForce())
+		},
+		Released: c.enqueueAll,
+		Warn:     c.warnOfPolicy,
+	})
+}
+
+// alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
+func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
+	return fleet.Altered(c.everyNode(), plan.Circumstances{
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.Under(p, instead), Now: c.Now(),
+	})
+}
+
+// everyNode is each Node that lives, and each that there is a record of, as memory has them.
+func (c *Controller) everyNode() iter.Seq[fleet.Node] {
+	return func(yield func(fleet.Node) bool) {
+		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
+			entry, err := c.Records.Get(name)
+			if _, live := c.observations.look(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
+				return
+			}
+		}
+	}
+}
+
+// Machines are the systemUUIDs that the Nodes which are there report.
+func (c *Controller) Machines() map[string]string {
+	live := map[string]string{}
+	for _, name := range c.observations.names() {
+		if _, node := c.observations.look(name); node != nil && node.Fault == nil {
+			live[name] = node.Machine.SystemUUID
+		}
+	}
+	return live
+}
+
+// HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
+func (c *Controller) HeldRules() (held *rollout.HeldRules, known bool) { return c.rollout.HeldRules() }

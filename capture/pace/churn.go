@@ -1,0 +1,50 @@
+package pace
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// flapWindow is how soon a change must be undone to count as a flap. Two writers that fight do it within seconds. Operators who change
+// their minds take longer.
+const flapWindow = time.Minute
+
+// Churn finds labels and taints that change back and forth. A flap undoes the previous change of the same item of the same Node object
+// within flapWindow. Only items that changed recently are held here.
+type Churn struct{ recent *recent[undone] }
+
+// NewChurn knows of no change.
+func NewChurn() Churn { return Churn{newRecent[undone](flapWindow)} }
+
+// nodeItem is a label or taint of a Node object.
+type nodeItem struct {
+	object types.UID
+	item   string
+}
+
+// undone is what would undo a change.
+type undone struct {
+	value   string
+	present bool
+	changed time.Time
+}
+
+// Compare finds the items in which two states of one Node object differ, and those of them that flapped.
+func (c Churn) Compare(object types.UID, before, after map[string]string, now time.Time) (changed, flapped []string) {
+	for item := range sets.KeySet(before).Union(sets.KeySet(after)) {
+		was, had := before[item]
+		is, has := after[item]
+		if was == is && had == has {
+			continue
+		}
+		changed = append(changed, item)
+		at := nodeItem{object, item}
+		if last := c.recent.get(at, now); last.value == is && last.present == has && now.Sub(last.changed) < flapWindow {
+			flapped = append(flapped, item)
+		}
+		c.recent.put(at, undone{value: was, present: had, changed: now}, now)
+	}
+	return changed, flapped
+}

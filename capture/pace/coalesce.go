@@ -1,0 +1,36 @@
+package pace
+
+import "time"
+
+// The record of a Node whose labels or taints change all the time is first written recordBurst times at once. Then one write in each
+// RecordInterval records its changes together.
+const (
+	recordBurst    = 3
+	RecordInterval = time.Second
+)
+
+// Coalescer has changes of a Node that follow each other closely recorded together. It is in memory only. Any goroutine may call its
+// methods; one at a time works on a Node.
+type Coalescer struct {
+	interval time.Duration      // 0: no write waits
+	due      *recent[time.Time] // by Node: the moment until which it has used up its writes
+}
+
+// NewCoalescer has one write in each interval, and some at once before.
+func NewCoalescer(interval time.Duration) *Coalescer {
+	return &Coalescer{interval: interval, due: newRecent[time.Time](2 * recordBurst * interval)}
+}
+
+// Wait is how long the record of a Node must not be written yet; 0: it may be now.
+func (c *Coalescer) Wait(node string, now time.Time) time.Duration {
+	return max(0, c.due.get(node, now).Sub(now.Add((recordBurst-1)*c.interval)))
+}
+
+// Wrote notes a write.
+func (c *Coalescer) Wrote(node string, now time.Time) {
+	due := c.due.get(node, now)
+	if due.Before(now) {
+		due = now
+	}
+	c.due.put(node, due.Add(c.interval), now)
+}

@@ -1,0 +1,104 @@
+package pace
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/plan"
+)
+
+// FreeFlaps is how often a client may undo what nodekeep sets before nodekeep waits. An operator who tries something and reverts it does
+// not do that more often within a minute.
+const FreeFlaps = 3
+
+// The first pause, and the longest. Each pause is twice as long as the one before. So nodekeep sets a fought-over item 9 times in the first
+// minute, and in the end every 5 minutes.
+const (
+	FirstPause   = time.Second
+	LongestPause = 5 * time.Minute
+)
+
+// Fights make nodekeep wait before it sets an item of a Node object again that another client keeps undoing. They are in memory only, 15 MB
+// at most, and a restart clears them. Any goroutine may call its methods; one at a time works on a Node.
+type Fights struct {
+	longest time.Duration // no pause is longer; 0: there are none
+	items   *recent[fight]
+}
+
+// NewFights knows of none; no pause is longer than that.
+func NewFights(longest time.Duration) *Fights {
+	return &Fights{longest: longest, items: newRecent[fight](2*longest + flapWindow)}
+}
+
+// Longest is how long a pause may be.
+func (f *Fights) Longest() time.Duration { return f.longest }
+
+// Clear forgets all fights, for a change of the policy.
+func (f *Fights) Clear() { f.items.clear() }
+
+// Allow is how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
+// begins is true, once in each fight.
+func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
+	at := nodeItem{object, set.Item}
+	of := f.items.get(at, now)
+	if wait = of.waits(f.items.hash(set), now, f.longest); wait == 0 {
+		return 0, false
+	}
+	begins = !of.reported
+	of.reported, of.waiting = true, true
+	f.items.put(at, of, now)
+	return wait, begins
+}
+
+// Done notes that nodekeep has set an item of a Node object.
+func (f *Fights) Done(object types.UID, set plan.Setting, now time.Time) {
+	at := nodeItem{object, set.Item}
+	f.items.put(at, f.items.get(at, now).after(f.items.hash(set), now, f.longest), now)
+}
+
+// Paused is how many items are not as nodekeep wants them, and wait.
+func (f *Fights) Paused(now time.Time) int {
+	return f.items.count(func(one fight) bool { return one.waiting && one.waits(one.setting, now, f.longest) > 0 })
+}
+
+// fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other sets. Then
+// nodekeep sets the same item to the same value again and again.
+type fight struct {
+	setting  uint64    // what nodekeep set last, as a hash
+	set      time.Time // when
+	flaps    int       // how often in a row it had to set the same again
+	reported bool      // that there is a pause
+	waiting  bool      // that nodekeep waits to set it again
+}
+
+// PauseAfter is how long nodekeep waits after so many flaps before it sets an item again.
+func PauseAfter(flaps int, longest time.Duration) time.Duration {
+	if flaps < FreeFlaps {
+		return 0
+	}
+	const doublings = 20 // more than any longest pause needs, and no overflow
+	return min(FirstPause<<min(flaps-FreeFlaps, doublings), longest)
+}
+
+// over reports whether the fight has ended. For a minute after the pause, nodekeep did not have to set the item again.
+func (f fight) over(now time.Time, longest time.Duration) bool {
+	return now.Sub(f.set) >= PauseAfter(f.flaps, longest)+flapWindow
+}
+
+// waits is how long nodekeep still waits before it may set the item to this.
+func (f fight) waits(setting uint64, now time.Time, longest time.Duration) time.Duration {
+	if f.setting != setting || f.over(now, longest) {
+		return 0 // another value, or the removal of the item, follows another decision
+	}
+	return max(0, f.set.Add(PauseAfter(f.flaps, longest)).Sub(now))
+}
+
+// after is what is known once nodekeep has set the item to this.
+func (f fight) after(setting uint64, now time.Time, longest time.Duration) fight {
+	if f.setting != setting || f.over(now, longest) {
+		return fight{setting: setting, set: now}
+	}
+	f.flaps, f.set, f.waiting = f.flaps+1, now, false
+	return f
+}

@@ -1,0 +1,275 @@
+package rollout
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// Options are what a Rollout works with. All are required.
+type Options struct {
+	Notes    store.Notes // of the release namespace
+	Policy   func() policy.Policy
+	Manifest func() []byte // of the policy in force, as JSON; nil: it does not come from an object
+	Nodes    Nodes
+	// FeaturesKnown reports whether the features that the rules of a policy look at were read.
+	FeaturesKnown func(p policy.Policy) bool
+	// Settled reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
+	Settled func(p policy.Policy) bool
+	// Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
+	// which migrations would remove the old key (renamed).
+	Altered func(p policy.Policy) (changed, renamed, of int)
+	// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are.
+	Migrating func(p policy.Policy) map[policy.MigrationState]int
+	// Released is called when rules may do all that they say.
+	Released func()
+	// Warn creates an Event about the NodePolicy.
+	Warn   func(reason, format string, args ...any)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Nodes are worked on by the controller of package capture.
+type Nodes interface {
+	// Leading reports whether this process leads: only that one puts rules in force.
+	Leading() bool
+	// Contained does the work on one object; a panic in it is an error like any other.
+	Contained(work, node string, do func() error) error
+}
+
+// RulesHeld is the reason of an Event about the NodePolicy. New rules would change many Nodes and wait for an operator.
+const RulesHeld = "RulesHeld"
+
+// interval is how often it is looked at whether rules that are held were accepted.
+const interval = 10 * time.Second
+
+// callTakes is how long the calls for one look may take.
+const callTakes = 30 * time.Second
+
+// mostChanged is the part of all Nodes on which rules may remove or change labels without acceptance: one in ten.
+const mostChanged = 10
+
+// RulesNeedAcceptance reports whether new rules that remove or change labels on so many Nodes wait for an operator's acceptance. The
+// parameter renamed counts the Nodes from which a migration removes the old key. Each counts, because workloads may still select on that
+// key, which capture does not know.
+func RulesNeedAcceptance(changed, renamed, of int) bool {
+	return renamed > 0 || changed > max(1, of/mostChanged)
+}
+
+// Rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
+// Nodes, or an operator has accepted them. One goroutine runs it; any may ask it.
+type Rollout struct {
+	Options
+
+	newPolicy chan struct{} // holds one value when the rules are to be looked at
+	unkept    string        // why the policy in force could not be written, which was reported; only [Rollout.keepAccepted] uses it
+	counted   time.Time     // when migrations were counted; only [Rollout.Run] uses it
+	migrating atomic.Pointer[map[policy.MigrationState]int]
+
+	released atomic.Value              // the hash of the rules that may do so; nothing at the start
+	held     atomic.Pointer[HeldRules] // nil: none
+}
+
+// New holds all rules before [Rollout.Check].
+func New(options Options) *Rollout {
+	return &Rollout{Options: options, newPolicy: make(chan struct{}, 1)}
+}
+
+// Look has the rules of the policy released or held.
+func (r *Rollout) Look() {
+	select {
+	case r.newPolicy <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+// withoutFeatures ends the name of rules that were judged while features were not known. They act until these are known, and are judged again
+// then: only then is it known what they change.
+const withoutFeatures = "-without-features"
+
+// Holds reports whether the rules of a policy must only add labels.
+func (r *Rollout) Holds(p policy.Policy) bool {
+	rules := p.RulesHash()
+	return r.holds(rules) && (r.FeaturesKnown(p) || r.holds(rules+withoutFeatures))
+}
+
+// HeldRules are rules for labels that wait for an operator.
+type HeldRules struct {
+	Rules string // their hash
+	Nodes int    // on how many Nodes they would remove or change labels
+}
+
+// holds reports whether rules must only add labels.
+func (r *Rollout) holds(rules string) bool { return r.released.Load() != any(rules) }
+
+// release lets rules do all that they say.
+func (r *Rollout) release(rules string) {
+	r.released.Store(rules)
+	r.held.Store(nil)
+}
+
+// hold notes on how many Nodes rules are held, and reports whether it is news that they are.
+func (r *Rollout) hold(rules string, nodes int) (news bool) {
+	before := r.held.Swap(&HeldRules{rules, nodes})
+	return before == nil || before.Rules != rules
+}
+
+// HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
+func (r *Rollout) HeldRules() (held *HeldRules, known bool) {
+	p := r.Policy()
+	if !r.Holds(p) {
+		return nil, true
+	}
+	held = r.held.Load()
+	return held, held != nil && held.Rules == p.RulesHash()
+}
+
+// Run looks after the rules of the policy until ctx is done.
+func (r *Rollout) Run(ctx context.Context) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.newPolicy:
+		case <-ticker.C:
+		}
+		r.Check(ctx)
+		r.keepAccepted(ctx)
+		if err := r.Nodes.Contained("count migrations", "", func() error { r.countMigrations(); return nil }); err != nil {
+			r.Logger.Error("migrations cannot be counted", "error", err)
+		}
+	}
+}
+
+// Check releases the rules of the policy, or holds them.
+func (r *Rollout) Check(ctx context.Context) {
+	p := r.Policy()
+	rules := p.RulesHash()
+	if r.Nodes.Leading() && !r.Holds(p) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTakes)
+	defer cancel()
+	if err := r.Nodes.Contained("check rules", "", func() error { return r.checkNewRules(ctx, p, rules) }); err != nil && ctx.Err() == nil {
+		r.Logger.Warn("rules for labels only add labels until it is known which rules were in force", "error", err)
+	}
+}
+
+func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rules string) error {
+	state, err := r.Notes.Get(ctx, store.AcceptedName)
+	if err != nil {
+		return err
+	}
+	note := noteOf(state)
+	if !r.Nodes.Leading() { // the leader puts rules in force: a replica with another policy must not undo what it does
+		if r.holds(note.judged()) {
+			r.release(note.judged())
+			r.Released()
+		}
+		return nil
+	}
+	next := rulesNote{inForce: rules, noted: true}
+	if note.judged() != rules && !r.FeaturesKnown(p) && !p.AcceptsRules() {
+		next.withoutFeatures = true
+	}
+	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
+	if (next.judged() != note.judged() || !note.noted) && note.accepted != rules && !p.AcceptsRules() {
+		if !r.Settled(p) {
+			return nil // what the rules would change is not known; this is called again once it is
+		}
+		changed, renamed, of := r.Altered(p)
+		if RulesNeedAcceptance(changed, renamed, of) {
+			if r.hold(rules, changed) {
+				r.reportHeld(p, changed, renamed, of)
+			}
+			if note.inForce != rules {
+				return nil
+			}
+			return r.noteRules(ctx, state, rulesNote{inForce: note.judged()}) // the webhook and operators see that the rules wait
+		}
+	}
+	if next.judged() != note.judged() || next.inForce != note.inForce {
+		// An acceptance counts once. The next time that the same rules come, they may affect other Nodes.
+		if err := r.noteRules(ctx, state, next); err != nil {
+			return err
+		}
+	}
+	r.release(next.judged())
+	r.Released()
+	return nil
+}
+
+// reportHeld reports that new rules may only add labels.
+func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, of int) {
+	rules := p.RulesHash()
+	r.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
+	if !r.Nodes.Leading() {
+		return // the leader says it
+	}
+	accept := "the same without --dry-run, or spec.accept: " + rules + " in the policy"
+	if renamed > 0 {
+		accept = "nodekeep migrate new, as the Event of the migration says"
+	}
+	r.Warn(RulesHeld,
+		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
+		changed, of, rules, accept)
+	for _, m := range p.Migrations() {
+		if m.Phase == policy.MigrateNew && renamed > 0 {
+			r.Warn(RulesHeld,
+				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
+				m.From, m.To, m.From, m.To)
+		}
+	}
+}
+
+// rulesNote is what the ConfigMap notes of rules.
+type rulesNote struct {
+	inForce, accepted string
+	withoutFeatures   bool // they were judged without features
+	noted             bool
+}
+
+func noteOf(state *corev1.ConfigMap) rulesNote {
+	note := rulesNote{inForce: policy.NoRules}
+	if state == nil {
+		return note
+	}
+	note.accepted = state.Data[store.RulesAccepted]
+	if value, ok := state.Data[store.RulesInForce]; ok {
+		note.inForce, note.noted = value, true
+		note.withoutFeatures = state.Data[store.RulesWithoutFeatures] == value
+	}
+	return note
+}
+
+// judged names the rules, and what they were judged by.
+func (n rulesNote) judged() string {
+	if n.withoutFeatures {
+		return n.inForce + withoutFeatures
+	}
+	return n.inForce
+}
+
+// noteRules notes which rules are in force.
+func (r *Rollout) noteRules(ctx context.Context, state *corev1.ConfigMap, note rulesNote) error {
+	data := map[string]*string{store.RulesInForce: &note.inForce, store.RulesAccepted: nil}
+	if note.withoutFeatures {
+		data[store.RulesWithoutFeatures] = &note.inForce
+	} else if state != nil && state.Data[store.RulesWithoutFeatures] != "" {
+		data[store.RulesWithoutFeatures] = nil
+	}
+	err := r.Notes.Set(ctx, store.AcceptedName, state != nil, data)
+	if apierrors.IsAlreadyExists(err) { // another replica may have done so
+		return nil
+	}
+	return err
+}
