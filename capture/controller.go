@@ -84,7 +84,7 @@ type Options struct {
 }
 
 // Controller reconciles each Node that was observed, and each Node whose record changed. While it does not lead, it leaves that to the
-// leader; see standby.go.
+// leader; see holds.go.
 type Controller struct {
 	Options
 

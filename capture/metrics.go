@@ -170,14 +170,3 @@ func (m *Metrics) followed(done plan.Plan) {
 		m.ruleLabels.WithLabelValues(labelDrifted).Inc()
 	}
 }
-
-func kindOf(item string) string {
-	switch {
-	case record.IsTaint(item):
-		return taintKind
-	case record.IsAnnotation(item):
-		return annotationKind
-	default:
-		return labelKind
-	}
-}

@@ -266,6 +266,18 @@ func describe(set plan.Setting) string {
 	return kindOf(set.Item) + " " + set.Item
 }
 
+// kindOf is whether an item is a label, a taint or an annotation.
+func kindOf(item string) string {
+	switch {
+	case record.IsTaint(item):
+		return taintKind
+	case record.IsAnnotation(item):
+		return annotationKind
+	default:
+		return labelKind
+	}
+}
+
 // rivals are the other field managers that own an item. For a label these are its managers, for a taint the last writer of the list. For a
 // removed item, managedFields show none if no manager owns the rest of the list.
 func rivals(node *observe.Node, set plan.Setting) []string {
