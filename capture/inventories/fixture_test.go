@@ -53,7 +53,7 @@ func (p *process) passes(d time.Duration) { *p.clock = p.clock.Add(d) }
 // holds stores a record.
 func (p *process) holds(r record.Record) {
 	p.t.Helper()
-	_, err := p.Memory.Put(p.t.Context(), r, "")
+	_, err := p.Put(p.t.Context(), r, "")
 	require.NoError(p.t, err)
 }
 

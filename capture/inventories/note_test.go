@@ -193,7 +193,7 @@ func TestNewRulesDoNotWaitUntilTheFirstSnapshotOfASourceIsAccepted(t *testing.T)
 	m := readsAMap(t)
 	first := inventory.Snapshot{}
 	m.of.held = &first
-	require.NoError(t, m.Sources.note(t.Context(), m.of, nil))
+	require.NoError(t, m.note(t.Context(), m.of, nil))
 	assert.True(t, m.Known(m.policy))
 }
 

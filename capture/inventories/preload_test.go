@@ -69,7 +69,7 @@ func TestFactsOfAnInventoryCountUntilTheyAreStale(t *testing.T) {
 	p := newProcess(t, listedRacks)
 	assert.False(t, p.Known(p.policy), "it was never read")
 	p.lists("n1")
-	facts := func() map[string]map[string]string { return p.Sources.of(p.policy, "n1", "uuid-n1", nil) }
+	facts := func() map[string]map[string]string { return p.of(p.policy, "n1", "uuid-n1", nil) }
 	p.passes(p.policy.Inventory()[0].StaleAfter)
 	assert.Equal(t, map[string]map[string]string{"cmdb": {"rack": "r7"}}, facts())
 	assert.True(t, p.Known(p.policy))
