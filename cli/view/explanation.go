@@ -236,6 +236,7 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, added := taintItems(answer.Taints)[item]
 	rule, ruled := answer.Rules[item]
 	later, waits := answer.Later[item]
+	_, inline := answer.InlineRules[item]
 	switch recorded := fateOf(item, answer, p); {
 	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
 		return "stays"
@@ -245,6 +246,8 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 		return "removed by rule " + rule.Rule
 	case ruled && !rule.Absent:
 		return "set by rule " + rule.Rule + ": " + shown(&rule.Value)
+	case waits && inline:
+		return "set by rule " + later.Rule + " inline, where proved; else deferred: " + shown(&later.Value)
 	case waits:
 		return "deferred: set by rule " + later.Rule + " behind the gate: " + shown(&later.Value)
 	case brought && recorded.kind == Restored:

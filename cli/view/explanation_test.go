@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,27 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 			}
 			assert.Equal(t, c.want, got)
 			assert.True(t, explanation.Registration.Gated)
+		})
+	}
+}
+
+func TestAnExplanationSaysHowALabelOfARuleIsSet(t *testing.T) {
+	const role = "node-role.kubernetes.io/worker"
+	for name, c := range map[string]struct {
+		labels, key, says string
+		gated             bool
+	}{
+		"ordinary":                   {"protected: inline", "tier", "set by rule roles: x", false},
+		"protected":                  {"protected: deferred", role, "deferred: set by rule roles behind the gate: x", true},
+		"protected, inline":          {"protected: inline", role, "set by rule roles inline, where proved; else deferred: x", false},
+		"inline and in labels.defer": {"protected: inline, defer: ['" + role + "']", role, "deferred: set by rule roles behind the gate: x", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := explained(t, state(nil, nil), under(load(t, "labels: {"+c.labels+", rules: [{name: roles, set: {"+c.key+": x}}]}\n")))
+			at := slices.IndexFunc(e.Items, func(item ExplainedItem) bool { return item.Item == c.key })
+			require.GreaterOrEqual(t, at, 0)
+			assert.Equal(t, c.says, e.Items[at].Registration)
+			assert.Equal(t, c.gated, e.Registration.Gated)
 		})
 	}
 }
@@ -132,10 +154,10 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 		},
 		"protected labels are restored at once, where that works": {
 			ExplainedReview{Outcome: "deferred"}, brought,
-			"where protected: inline is proved, the webhook would restore all that there is to restore, and would leave no gate. " +
-				"Otherwise capture would restore protected labels behind the gate",
-			"where protected: inline is proved, the webhook restores all that there is to restore, and leaves no gate. " +
-				"Otherwise capture restores protected labels behind the gate",
+			"where protected: inline is proved, the webhook would set all that is missing, and would leave no gate. " +
+				"Otherwise capture would set protected labels behind the gate",
+			"where protected: inline is proved, the webhook sets all that is missing, and leaves no gate. " +
+				"Otherwise capture sets protected labels behind the gate",
 		},
 		"the record cannot be read, and there is a gate": {
 			ExplainedReview{Outcome: "unreadable_record"}, both,

@@ -71,18 +71,17 @@ func (r ExplainedReview) text(would bool) string {
 
 // restores is what the webhook does about labels and taints, by the outcome.
 func (r ExplainedReview) restores(verb func(would, does string) string) string {
-	all := "the webhook " + verb("restore", "restores") + " all that there is to restore"
 	nothing := "the webhook " + verb("restore", "restores") + " nothing, since "
 	switch r.Outcome {
 	case "restored":
-		return all
+		return "the webhook " + verb("restore", "restores") + " all that there is to restore"
 	case "deferred":
 		switch {
 		case r.Awaits:
 			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept"
 		case !r.Gated: // in the second pass
-			return "where protected: inline is proved, " + all + ", and " + verb("leave", "leaves") + " no gate. " +
-				"Otherwise capture " + verb("restore", "restores") + " protected labels behind the gate"
+			return "where protected: inline is proved, the webhook " + verb("set", "sets") + " all that is missing, and " + verb("leave", "leaves") + " no gate. " +
+				"Otherwise capture " + verb("set", "sets") + " protected labels behind the gate"
 		}
 		return "the webhook " + verb("set", "sets") + " what it may, and capture the rest"
 	case "nothing_missing":
