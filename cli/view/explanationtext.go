@@ -57,6 +57,9 @@ func (e Explanation) registers() string {
 	}
 }
 
+// otherMachine is the outcome of a review where the record is another machine's.
+const otherMachine = "other_machine"
+
 // text is what becomes of a review or, with would, what would become of it.
 func (r ExplainedReview) text(would bool) string {
 	verb := func(would string, _ string) string { return "would " + would }
@@ -88,7 +91,7 @@ func (r ExplainedReview) restores(verb func(would, does string) string) string {
 		return "there " + verb("be", "is") + " nothing to restore"
 	case "unreadable_record":
 		return nothing + "the record cannot be read"
-	case "other_machine":
+	case otherMachine:
 		return nothing + "another machine has the name"
 	case "too_large":
 		return "the webhook " + verb("add", "adds") + " no labels and taints, since the Node " + verb("be", "is") + " too large with them"
@@ -103,7 +106,7 @@ func (r ExplainedReview) gate(verb func(would, does string) string) string {
 	switch {
 	case r.Outcome == "unreadable_record":
 		until = " while the record cannot be read"
-	case r.Awaits || r.Outcome == "other_machine":
+	case r.Awaits:
 		until = " until nodekeep accept"
 	}
 	switch {
