@@ -39,6 +39,9 @@ var errStopped = errors.New("during an emergency no Node is verified")
 // errUndeclared reports objects that declare nothing, after the command has created them.
 var errUndeclared = errors.New("no emergency is declared, although its objects were created: another client has made or changed them. Run it again")
 
+// errUnplanned ends the end of an emergency that the plan did not show.
+var errUnplanned = errors.New("nothing was changed: an emergency was declared after the plan was made. Run it again")
+
 // emergency is one run of `emergency`. Each step is tried whatever became of the ones before it: all that went wrong is said at the end.
 type emergency struct {
 	stopping
@@ -119,7 +122,7 @@ func (o *emergencyOptions) rights(c *cluster, _ []string) []access {
 		needed = append(needed, object.to)
 	}
 	if o.end {
-		return append(needed, toDryRun()...)
+		return needed
 	}
 	for _, resource := range []string{"roles", "rolebindings"} {
 		needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: c.namespace})
@@ -157,12 +160,20 @@ func (o *emergencyOptions) run(ctx context.Context, c *cluster, _ []string) erro
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	within, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return findings(do(ctx))
+	return orInterrupted(ctx, do(within))
 }
 
-// toDryRun are the rights to a dry run of a registration, which proves the end of an emergency. Its declaration does without them.
+// orInterrupted gives the error of what was begun its code. The context ends with Ctrl-C.
+func orInterrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return exitError{exitInterrupted, fmt.Errorf("interrupted: %w", err)}
+	}
+	return findings(err)
+}
+
+// toDryRun are the rights to a dry run of a registration. They are optional: without them nothing is proved.
 func toDryRun() []access {
 	return []access{
 		{verb: "impersonate", resource: "users", name: "system:node:" + webhook.SelfTestNode},
@@ -499,10 +510,22 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	e.declared = plan.Declared
 	plan.Missing, err = e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
+	plan.Gates = err == nil && len(plan.Missing.Gate) == 0
+	plan.Unprovable = e.unprovable(ctx)
 	if plan.Nodes, err = e.reopened(ctx, plan.Declared); err != nil {
 		plan.Unknown = err.Error()
 	}
 	return plan.Document(e.now()), true, nil
+}
+
+// unprovable is the right that the caller lacks to prove the end. It is empty where none is known.
+func (e *emergency) unprovable(ctx context.Context) string {
+	for _, right := range toDryRun() {
+		if allowed, err := e.may(ctx, right); err == nil && !allowed {
+			return right.denied()
+		}
+	}
+	return ""
 }
 
 // missing are the objects by which nodekeep acts on new Nodes, and that do not exist.
@@ -544,6 +567,12 @@ func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.
 
 // finish ends the emergency of which the plan was made.
 func (e *emergency) finish(ctx context.Context) error {
+	switch now, err := e.emergencyDeclared(ctx); {
+	case err != nil:
+		return exitError{exitNotDone, fmt.Errorf("nothing was changed: %w", err)}
+	case now.Holds && (!e.declared.Holds || !now.Since.Equal(&e.declared.Since)):
+		return exitError{exitNotDone, errUnplanned}
+	}
 	if err := e.delete(ctx, e.declaring()...); err != nil {
 		return err
 	}
@@ -571,6 +600,8 @@ func (e *emergency) unproved(ctx context.Context) string {
 	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()
 	switch _, refused, err := e.settled(waiting, true); {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "nodekeep did not act on every dry run within --timeout"
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -274,14 +274,124 @@ func TestADeclarationThatCannotBeReadIsNoSuccess(t *testing.T) {
 	require.ErrorContains(t, e.createObjects(t.Context()), "whether the emergency is declared is not known")
 }
 
-func TestTheEndOfAnEmergencyHasTheRightToProveIt(t *testing.T) {
-	e, _, _ := emergencyOn(t)
-	asks := func(end, dryRun bool) bool {
-		return slices.Contains((&emergencyOptions{end: end, dryRun: dryRun}).rights(e.cluster, nil), toDryRun()[0])
+func TestTheEndOfAnEmergencyDoesWithoutTheRightToProveIt(t *testing.T) {
+	e, client, _ := emergencyOn(t, gatesNodes()...)
+	for _, right := range (&emergencyOptions{end: true}).rights(e.cluster, nil) {
+		assert.NotEqual(t, "impersonate", right.verb)
 	}
-	assert.True(t, asks(true, false))
-	assert.False(t, asks(true, true), "a dry run of the command proves nothing")
-	assert.False(t, asks(false, false), "a declaration does without")
+	require.NoError(t, e.createObjects(t.Context()))
+	allowed := true
+	client.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed}}, nil
+	})
+	proof := func() string {
+		document, _, err := e.endPlan(t.Context())
+		require.NoError(t, err)
+		for _, fact := range document.Facts {
+			if fact.Name == "Proof" {
+				return fact.Value
+			}
+		}
+		return ""
+	}
+	assert.Empty(t, proof())
+	allowed = false
+	assert.Equal(t, "none: you may not impersonate users in the whole cluster", proof())
+}
+
+func TestThePlanOfTheEndSaysThatNodesAreGatedOnlyWhereWhatGatesIsKnown(t *testing.T) {
+	e, client, _ := emergencyOn(t, gatesNodes()...)
+	require.NoError(t, e.createObjects(t.Context()))
+	says := func(text string) {
+		t.Helper()
+		document, _, err := e.endPlan(t.Context())
+		require.NoError(t, err)
+		assert.Contains(t, document.Facts, view.Fact{Name: "From then on", Value: text})
+	}
+	says("new Nodes are gated and verified again, as the policy says")
+	client.PrependReactor("get", "mutatingadmissionpolicybindings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(admissionv1.Resource("mutatingadmissionpolicybindings"), gateName, errDenied{})
+	})
+	says("new Nodes are verified again, as the policy says")
+}
+
+func TestAnEmergencyThatThePlanOfTheEndDidNotShowIsNotEnded(t *testing.T) {
+	e, client, out := emergencyOn(t, gatesNodes()...)
+	require.NoError(t, e.createObjects(t.Context()))
+	roles, bindings := client.RbacV1().Roles(DefaultNamespace), client.RbacV1().RoleBindings(DefaultNamespace)
+	role, err := roles.Get(t.Context(), manifests.EmergencyName, metav1.GetOptions{})
+	require.NoError(t, err)
+	stays := func(why string) {
+		t.Helper()
+		out.Reset()
+		err := e.finish(t.Context())
+		require.ErrorIs(t, err, errUnplanned, why)
+		code, _ := ExitCode(err)
+		assert.Equal(t, exitNotDone, code)
+		assert.Empty(t, out.String())
+		_, err = bindings.Get(t.Context(), manifests.EmergencyName, metav1.GetOptions{})
+		assert.NoError(t, err)
+	}
+
+	require.NoError(t, roles.Delete(t.Context(), role.Name, metav1.DeleteOptions{}))
+	_, needed, err := e.endPlan(t.Context())
+	require.NoError(t, err)
+	require.True(t, needed)
+	_, err = roles.Create(t.Context(), role, metav1.CreateOptions{})
+	require.NoError(t, err)
+	stays("another client has completed it")
+
+	_, _, err = e.endPlan(t.Context())
+	require.NoError(t, err)
+	binding, err := bindings.Get(t.Context(), manifests.EmergencyName, metav1.GetOptions{})
+	require.NoError(t, err)
+	binding.CreationTimestamp = metav1.Now()
+	_, err = bindings.Update(t.Context(), binding, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	stays("it is another one")
+
+	client.PrependReactor("get", "rolebindings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(rbacv1.Resource("rolebindings"), manifests.EmergencyName, errDenied{})
+	})
+	err = e.finish(t.Context())
+	require.ErrorContains(t, err, "nothing was changed: ")
+	code, _ := ExitCode(err)
+	assert.Equal(t, exitNotDone, code)
+}
+
+func TestAnEndWhoseProofIsInterruptedExitsAsCtrlCDoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		ends func(context.Context) (context.Context, context.CancelFunc) // the context, also by Ctrl-C
+		code int
+		says string
+	}{
+		"Ctrl-C":    {context.WithCancel, exitInterrupted, "interrupted: it is not proved that nodekeep acts on new Nodes again: the wait was interrupted."},
+		"--timeout": {func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }, exitFindings, "it is not proved that nodekeep acts on new Nodes again: nodekeep did not act on every dry run within --timeout."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, _, out := emergencyOn(t, gatesNodes()...)
+			require.NoError(t, e.createObjects(t.Context()))
+			_, _, err := e.endPlan(t.Context())
+			require.NoError(t, err)
+			ctx, ctrlC := test.ends(t.Context())
+			registersAt(t, e, func(context.Context) bool {
+				ctrlC()
+				return false
+			})
+			e.patience = time.Minute
+			within, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+
+			err = orInterrupted(ctx, e.finish(within))
+
+			require.Error(t, err)
+			assert.True(t, strings.HasPrefix(err.Error(), test.says), err)
+			code, _ := ExitCode(err)
+			assert.Equal(t, test.code, code)
+			assert.Contains(t, out.String(), "the emergency is ended\n")
+		})
+	}
+	assert.NoError(t, orInterrupted(t.Context(), nil))
 }
 
 // ends plans the end of an emergency, and ends it.
@@ -296,7 +406,7 @@ func (e *emergency) ends(t *testing.T) error {
 func TestTheEndOfAnEmergencySaysWhatIsNotThere(t *testing.T) {
 	e, client, out := emergencyOn(t)
 	require.NoError(t, e.createObjects(t.Context()))
-	require.EqualError(t, e.ends(t), "it is not proved that nodekeep acts on new Nodes again: neither the gate policy is in force, nor does the API server call the webhook")
+	require.ErrorContains(t, e.ends(t), "it is not proved that nodekeep acts on new Nodes again: neither the gate policy is in force, nor does the API server call the webhook. No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: nodekeep doctor")
 	assert.Contains(t, out.String(), "\nthe emergency is ended\nnot there: MutatingAdmissionPolicyBinding nodekeep-gate, RoleBinding nodekeep-gate, MutatingAdmissionPolicy nodekeep-gate, Role nodekeep-gate: so the gate policy adds no gate.")
 	assert.Contains(t, out.String(), "\nnot there: MutatingWebhookConfiguration nodekeep: so the API server does not call the webhook for new Nodes.")
 

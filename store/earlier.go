@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 // maxEarlier is how many bytes the records of machines that had the name before take. With the record and a quarantined one they fit in a
@@ -19,10 +20,11 @@ type earlier struct {
 	Waits  json.RawMessage `json:"waits,omitempty"`
 }
 
-// encodeEarlier is their text. Where it would be too long, their histories give way. Then a record gives way that alone is too long, then the first ones.
+// encodeEarlier is their text. Where it would be too long, their histories give way, but for the number of the last change. Then a record gives way
+// that alone is too long, then the first ones.
 func encodeEarlier(records []record.Record) (text string, err error) {
-	for _, history := range []bool{true, false} {
-		if text, err = earlierText(records, history); err == nil && len(text) <= maxEarlier || err != nil && !errors.Is(err, record.ErrTooLarge) {
+	for _, changes := range []bool{true, false} {
+		if text, err = earlierText(records, changes); err == nil && len(text) <= maxEarlier || err != nil && !errors.Is(err, record.ErrTooLarge) {
 			return text, err
 		}
 	}
@@ -34,18 +36,19 @@ func encodeEarlier(records []record.Record) (text string, err error) {
 	return encodeEarlier(slices.Delete(slices.Clone(records), first, first+1))
 }
 
-func earlierText(records []record.Record, history bool) (string, error) {
+func earlierText(records []record.Record, changes bool) (string, error) {
 	if len(records) == 0 {
 		return "", nil
 	}
 	written := make([]earlier, len(records))
 	for i, r := range records {
-		if !history {
-			r.History = nil
+		shown := func(r record.Record) record.Record { return r }
+		if !changes {
+			shown = withoutChanges
 		}
 		var err error
-		if written[i].Record, err = record.Encode(r); err == nil && r.Quarantined != nil {
-			written[i].Waits, err = record.Encode(*r.Quarantined)
+		if written[i].Record, err = record.Encode(shown(r)); err == nil && r.Quarantined != nil {
+			written[i].Waits, err = record.Encode(shown(*r.Quarantined))
 		}
 		if err != nil {
 			return "", fmt.Errorf("encode record of a machine before: %w", err)
@@ -53,6 +56,17 @@ func earlierText(records []record.Record, history bool) (string, error) {
 	}
 	text, err := json.Marshal(written)
 	return string(text), err
+}
+
+// withoutChanges is the record with as little of its history as can be. The number of the last change stays, so that it is not given again.
+func withoutChanges(r record.Record) record.Record {
+	for shorter, ok := history.Shortened(r); ok; shorter, ok = history.Shortened(r) {
+		r = shorter
+	}
+	if len(history.Of(r)) == 0 { // nothing of it can be read
+		r.History = nil
+	}
+	return r
 }
 
 // decodeEarlier reads the records of machines that had the name before.

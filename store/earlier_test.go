@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/record/history"
 )
 
 func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testing.T) {
@@ -21,7 +23,8 @@ func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testin
 		r.Machine = record.Machine{SystemUUID: machine}
 		return r
 	}
-	written := func(records ...record.Record) (machines []string, histories int) {
+	last := history.Max // the number of the last change of manyChanges
+	written := func(records ...record.Record) (machines []string, listed int) {
 		t.Helper()
 		text, err := encodeEarlier(records)
 		require.NoError(t, err)
@@ -30,20 +33,37 @@ func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testin
 		require.NoError(t, err)
 		for _, r := range back {
 			machines = append(machines, r.Machine.SystemUUID)
-			if len(r.History) > 0 {
-				histories++
+			for _, one := range []*record.Record{&r, r.Quarantined} {
+				if one == nil {
+					continue
+				}
+				changes := history.Of(*one)
+				if listed += len(changes); one.Machine.SystemUUID == "b" {
+					require.NotEmpty(t, changes)
+					assert.Equal(t, last, changes[len(changes)-1].Number)
+				}
 			}
 		}
-		return machines, histories
+		return machines, listed
 	}
 	long, small := of("a", 240_500), of("b", 100)
 	small.History = manyChanges()
-	machines, histories := written(small, small)
+	machines, listed := written(small, small)
 	assert.Equal(t, []string{"b", "b"}, machines)
-	assert.Equal(t, 2, histories)
-	machines, histories = written(long, small, small, small, small, small)
+	assert.Equal(t, 2*last, listed)
+	machines, listed = written(long, small, small, small, small, small)
 	assert.Equal(t, []string{"a", "b", "b", "b", "b", "b"}, machines)
-	assert.Zero(t, histories)
+	assert.Equal(t, 5, listed, "of each the number of the last change")
+	waits := small
+	waits.Quarantined = &small
+	machines, listed = written(long, waits, waits, waits)
+	assert.Equal(t, []string{"a", "b", "b", "b"}, machines)
+	assert.Equal(t, 6, listed, "also of what waits for an operator")
+	unread := of("c", 100)
+	unread.History = json.RawMessage(`"` + strings.Repeat("x", maxEarlier) + `"`)
+	machines, listed = written(unread)
+	assert.Equal(t, []string{"c"}, machines)
+	assert.Zero(t, listed)
 	machines, _ = written(small, long, of("c", 100_000))
 	assert.Equal(t, []string{"c"}, machines)
 	machines, _ = written(small, of("huge", 1_000_000), small)

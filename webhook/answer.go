@@ -46,10 +46,11 @@ type Explanation struct {
 	Brought     map[string]string         // items that the object comes with
 	Restored    map[string]string         // items that are set in the CREATE
 	Inline      map[string]string         // labels that are set in the CREATE by the second pass, where the self-test proves that it works
+	InlineRules map[string]record.Derived // labels of rules that are set then
 	Deferred    map[string]string         // labels that wait for capture, behind the gate; where Inline has them, should the proof fail
 	Withheld    map[string]policy.Reason  // items that are recorded and not restored now
 	Rules       map[string]record.Derived // labels that rules set in the CREATE, and items that they remove
-	Later       map[string]record.Derived // labels that rules set and that wait for capture, behind the gate
+	Later       map[string]record.Derived // labels that rules set and that wait for capture, behind the gate; where InlineRules has them, should the proof fail
 	Taints      []corev1.Taint            // set in addition, by rules and as registration taints
 	GateBrought bool                      // the object comes with it
 	GateOn      bool                      // once the webhook has answered; with what is inline, after the second pass
@@ -93,7 +94,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.By(plan.Derivation, plan.Registration).Taints(false), GateBrought: p.Gate().On(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
 		Patch: a.operations,
 	}
-	if len(e.Deferred) == 0 || !p.RestoresInline() {
+	if !a.AnyLater() || !p.RestoresInline() {
 		return e, nil
 	}
 	second, err := secondPass(request, k, p, a)
@@ -101,7 +102,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 		return Explanation{}, err
 	}
 	if second.outcome == restoredInline {
-		e.Inline, e.GateOn = second.restored, second.gatedAfter(second.incoming, p.Gate())
+		e.Inline, e.InlineRules, e.GateOn = second.restored, second.RuledNow(), second.gatedAfter(second.incoming, p.Gate())
 	}
 	return e, nil
 }

@@ -2,7 +2,9 @@ package webhook_test
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -55,4 +58,34 @@ func TestWhatTheSecondPassPutsInIsExplainedAsInline(t *testing.T) {
 	assert.Equal(t, deferred.Deferred, inline.Inline)
 	assert.Equal(t, deferred.Patch, inline.Patch, "the first pass is the same")
 	assert.False(t, inline.GateOn)
+}
+
+func TestLabelsOfRulesThatTheSecondPassPutsInAreExplainedAsInline(t *testing.T) {
+	const role, infra = "node-role.kubernetes.io/worker", "node-role.kubernetes.io/infra"
+	c := readGolden(t, filepath.Join(goldenDir, "the-node-has-no-labels-map"))
+	for name, test := range map[string]struct {
+		policy               string
+		remembered, restored map[string]string
+		inline, later        []string
+		gated                bool
+	}{
+		"a rule alone":                         {policy: "protected: inline", inline: []string{role}, later: []string{role}},
+		"a rule and the record":                {policy: "protected: inline", remembered: map[string]string{infra: ""}, restored: map[string]string{infra: ""}, inline: []string{role}, later: []string{role}},
+		"a rule, and labels.defer has its key": {policy: "protected: inline, defer: ['" + role + "']", later: []string{role}, gated: true},
+		"a rule, and nothing is inline":        {policy: "protected: deferred", later: []string{role}, gated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := policy.Load([]byte(policytest.Manifest("labels: {"+test.policy+", rules: [{name: roles, set: {"+role+": x}}]}\n")), policy.DefaultGate)
+			require.NoError(t, err)
+			r := record.New(c.request.Name, record.Object{}, test.remembered)
+
+			explained, err := webhook.Explain(c.request, &r, false, p, time.Now())
+
+			require.NoError(t, err)
+			assert.Equal(t, test.restored, explained.Inline)
+			assert.ElementsMatch(t, test.inline, slices.Collect(maps.Keys(explained.InlineRules)))
+			assert.ElementsMatch(t, test.later, slices.Collect(maps.Keys(explained.Later)))
+			assert.Equal(t, test.gated, explained.GateOn)
+		})
+	}
 }

@@ -82,6 +82,8 @@ type EmergencyEnd struct {
 	Declared           Declared
 	Objects            []PlannedDeletion
 	Missing            Missing
+	Gates              bool   // it is known that nothing of the gate is missing
+	Unprovable         string // why the end cannot be proved; empty: as far as is known, it can
 	Nodes              Reopened
 	Unknown            string // why the Nodes are not known; empty: they are
 	Check              string // the command that checks Nodes
@@ -231,11 +233,14 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	d.with("Cluster", e.Cluster)
 	if e.Declared.Holds {
 		d.with("Emergency", "declared "+ago(e.Declared.Since.Time, now)+" ago")
-		gated := "gated and "
-		if len(e.Missing.Gate) > 0 {
-			gated = ""
+		gated := ""
+		if e.Gates {
+			gated = "gated and "
 		}
 		d.with("From then on", "new Nodes are "+gated+"verified again, as the policy says")
+		if e.Unprovable != "" {
+			d.with("Proof", "none: "+e.Unprovable)
+		}
 	} else {
 		d.with("Emergency", "none is declared; what is left of one is removed")
 	}
@@ -347,5 +352,5 @@ func (e Ended) Err() error {
 	if e.None || e.Unproved == "" {
 		return nil
 	}
-	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s", e.Unproved)
+	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s. No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: %s", e.Unproved, e.Doctor)
 }

@@ -96,15 +96,19 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 
 func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	at := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
-	whole := text(EmergencyEnd{Declared: Declared{Holds: true, Since: metav1.NewTime(at.Add(-time.Hour))}, Nodes: Reopened{Unregistered: []string{"a"}}}.Document(at))
+	whole := text(EmergencyEnd{Declared: Declared{Holds: true, Since: metav1.NewTime(at.Add(-time.Hour))}, Nodes: Reopened{Unregistered: []string{"a"}}, Gates: true}.Document(at))
 	assert.Contains(t, whole, "declared 60m ago")
 	assert.Contains(t, whole, "1 (a): they registered in the emergency")
 	assert.Contains(t, whole, "gated and verified again")
 	assert.NotContains(t, whole, "Not there")
+	assert.NotContains(t, whole, "Proof")
+	unknown := text(EmergencyEnd{Declared: Declared{Holds: true}, Unprovable: "you may not x"}.Document(at))
+	assert.Contains(t, unknown, "From then on: new Nodes are verified again", "whether the gate is there")
+	assert.Contains(t, unknown, "Proof: none: you may not x")
 	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(at))
 	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
 	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk verify run --all")
-	uncalled := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}}.Document(at))
+	uncalled := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}, Gates: true}.Document(at))
 	assert.Contains(t, uncalled, "From then on: new Nodes are gated and verified again", "the gate policy needs no webhook")
 	assert.Contains(t, uncalled, "Not there: MutatingWebhookConfiguration w: so the API server does not call the webhook for new Nodes. To correct it, apply again")
 	assert.NotContains(t, uncalled, "no gate")
@@ -175,7 +179,8 @@ func TestADeclarationClaimsOfNewNodesWhatIsProved(t *testing.T) {
 }
 
 func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) {
-	const doctor, doubt = "to see whether all is well: nodekeep doctor", "it is not proved that nodekeep acts on new Nodes again: x"
+	const doctor, doubt = "to see whether all is well: nodekeep doctor", "it is not proved that nodekeep acts on new Nodes again: x. " +
+		"No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: nodekeep doctor"
 	for name, one := range map[string]struct {
 		ended Ended
 		want  []string

@@ -47,7 +47,7 @@ type ExplainedReview struct {
 	// CameGated says that the Node in the review has the gate.
 	CameGated bool `json:"cameGated"`
 	Gated     bool `json:"gated"` // once it is stored
-	// Awaits says that labels of the record wait for an operator, and the gate with them.
+	// Awaits says that an operator must accept a side of the record, and that the gate waits for it.
 	Awaits bool `json:"awaitsOperator,omitempty"`
 	// Emergency says that one is declared. This is then what would become of the review afterwards.
 	Emergency bool                  `json:"emergency,omitempty"`
@@ -102,7 +102,7 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circums
 	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
 	e.Registration = ExplainedReview{
 		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
-		Awaits: s.waiting() != nil, Emergency: in.Policy.Suspended(), Patch: answer.Patch,
+		Awaits: s.awaits(answer), Emergency: in.Policy.Suspended(), Patch: answer.Patch,
 	}
 	switch {
 	case errors.Is(err, webhook.ErrNotOurs):
@@ -142,6 +142,8 @@ func (s NodeState) problem(in plan.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
+	case s.Record != nil && s.Record.Quarantined != nil && s.Entry.Accepted != "":
+		return "an operator has accepted the " + string(s.Entry.Accepted) + " machine; nothing more is restored before capture acts on it"
 	case s.Record != nil && s.Record.Quarantined != nil && !s.Record.Isolated():
 		return "labels of the record of node " + s.Record.Followed + " that no kubelet may set wait for an operator: nodekeep accept " + s.Name + " --machine old|new"
 	case s.Record != nil && s.Record.Isolated():
@@ -176,6 +178,9 @@ func (s NodeState) explainItems(answer webhook.Explanation, in plan.Circumstance
 		registration := becomes(item, answer, in.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
 			registration = "not restored: waits for nodekeep accept"
+			if s.Entry.Accepted != "" {
+				registration = "not restored: waits for capture to act on nodekeep accept"
+			}
 		}
 		keeps, why := judged.why(item)
 		explained = append(explained, ExplainedItem{
@@ -195,6 +200,11 @@ func values(derived map[string]record.Derived) map[string]string {
 		}
 	}
 	return items
+}
+
+// awaits reports whether the gate waits for an operator after a registration. Once a side is accepted, it waits for capture.
+func (s NodeState) awaits(answer webhook.Explanation) bool {
+	return s.Entry.Accepted == "" && (s.waiting() != nil || answer.Outcome == otherMachine)
 }
 
 // waiting is what an operator must accept of the record that the Node followed, or would follow.
@@ -236,6 +246,7 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, added := taintItems(answer.Taints)[item]
 	rule, ruled := answer.Rules[item]
 	later, waits := answer.Later[item]
+	_, inline := answer.InlineRules[item]
 	switch recorded := fateOf(item, answer, p); {
 	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
 		return "stays"
@@ -245,6 +256,8 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 		return "removed by rule " + rule.Rule
 	case ruled && !rule.Absent:
 		return "set by rule " + rule.Rule + ": " + shown(&rule.Value)
+	case waits && inline:
+		return "set by rule " + later.Rule + " inline, where proved; else deferred: " + shown(&later.Value)
 	case waits:
 		return "deferred: set by rule " + later.Rule + " behind the gate: " + shown(&later.Value)
 	case brought && recorded.kind == Restored:

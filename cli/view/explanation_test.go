@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
 )
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
@@ -50,6 +52,27 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 			}
 			assert.Equal(t, c.want, got)
 			assert.True(t, explanation.Registration.Gated)
+		})
+	}
+}
+
+func TestAnExplanationSaysHowALabelOfARuleIsSet(t *testing.T) {
+	const role = "node-role.kubernetes.io/worker"
+	for name, c := range map[string]struct {
+		labels, key, says string
+		gated             bool
+	}{
+		"ordinary":                   {"protected: inline", "tier", "set by rule roles: x", false},
+		"protected":                  {"protected: deferred", role, "deferred: set by rule roles behind the gate: x", true},
+		"protected, inline":          {"protected: inline", role, "set by rule roles inline, where proved; else deferred: x", false},
+		"inline and in labels.defer": {"protected: inline, defer: ['" + role + "']", role, "deferred: set by rule roles behind the gate: x", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := explained(t, state(nil, nil), under(load(t, "labels: {"+c.labels+", rules: [{name: roles, set: {"+c.key+": x}}]}\n")))
+			at := slices.IndexFunc(e.Items, func(item ExplainedItem) bool { return item.Item == c.key })
+			require.GreaterOrEqual(t, at, 0)
+			assert.Equal(t, c.says, e.Items[at].Registration)
+			assert.Equal(t, c.gated, e.Registration.Gated)
 		})
 	}
 }
@@ -132,10 +155,10 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 		},
 		"protected labels are restored at once, where that works": {
 			ExplainedReview{Outcome: "deferred"}, brought,
-			"where protected: inline is proved, the webhook would restore all that there is to restore, and would leave no gate. " +
-				"Otherwise capture would restore protected labels behind the gate",
-			"where protected: inline is proved, the webhook restores all that there is to restore, and leaves no gate. " +
-				"Otherwise capture restores protected labels behind the gate",
+			"where protected: inline is proved, the webhook would set all that is missing, and would leave no gate. " +
+				"Otherwise capture would set protected labels behind the gate",
+			"where protected: inline is proved, the webhook sets all that is missing, and leaves no gate. " +
+				"Otherwise capture sets protected labels behind the gate",
 		},
 		"the record cannot be read, and there is a gate": {
 			ExplainedReview{Outcome: "unreadable_record"}, both,
@@ -153,9 +176,14 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"the webhook restores nothing, since another machine has the name. The gate stays until nodekeep accept",
 		},
 		"another machine has the name, and there is no gate": {
-			ExplainedReview{Outcome: "other_machine"}, none,
+			ExplainedReview{Outcome: "other_machine", Awaits: true}, none,
 			"the webhook would restore nothing, since another machine has the name. The Node would have no gate",
 			"the webhook restores nothing, since another machine has the name. The Node has no gate",
+		},
+		"another machine has the name, and a side is accepted": {
+			ExplainedReview{Outcome: "other_machine"}, both,
+			"the webhook would restore nothing, since another machine has the name. The gate would stay until capture removes it",
+			"the webhook restores nothing, since another machine has the name. The gate stays until capture removes it",
 		},
 		"the Node has no room": {
 			ExplainedReview{Outcome: "too_large"}, added,
@@ -215,6 +243,48 @@ func TestAnExplanationSaysOfTheGateWhatTheWebhookDoes(t *testing.T) {
 					assert.Contains(t, e.Registration.text(false), says)
 				})
 			}
+		}
+	}
+}
+
+func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaited(t *testing.T) {
+	const role = "node-role.kubernetes.io/worker"
+	p := load(t, "machine: {onMismatch: quarantine}\n")
+	isolated := recorded(set{"rack": "r1"}, quarantining(set{"rack": "r2"}))
+	isolated.Quarantined.Machine = record.Machine{ProviderID: "aws:///b"}
+	followed := recorded(set{"rack": "r1"}, quarantining(set{role: ""}))
+	followed.Followed = "n0"
+	require.True(t, isolated.Isolated())
+	require.False(t, followed.Isolated())
+	for name, r := range map[string]*record.Record{"another machine": isolated, "a record that was followed": followed} {
+		for _, side := range []store.Side{"", store.OldMachine, store.NewMachine} {
+			t.Run(name+" "+string(side), func(t *testing.T) {
+				s, in := state(live(nil, gatedFor(time.Hour)), r), under(p)
+				s.Entry.Accepted = side
+				down := Captures{Silent: time.Hour}
+				gated, is := GatedOf(s, in, down)
+				require.True(t, is)
+				e := explained(t, s, in).Under(down)
+				text, waits := e.Registration.text(true), ""
+				for _, item := range e.Items {
+					if item.Item == role {
+						waits = item.Registration
+					}
+				}
+				assert.Equal(t, side == "", e.Registration.Awaits)
+				if side == "" {
+					assert.Contains(t, gated.Next, "nodekeep accept n1")
+					assert.Contains(t, text, "The gate would stay until nodekeep accept")
+					assert.True(t, r.Isolated() || waits == "not restored: waits for nodekeep accept", waits)
+					return
+				}
+				assert.Equal(t, "no capture has led for 60m", gated.Why)
+				assert.Contains(t, text, "The gate would stay until capture removes it")
+				assert.Contains(t, e.Problem, "an operator has accepted the "+string(side)+" machine")
+				assert.NotContains(t, text, "nodekeep accept")
+				assert.True(t, r.Isolated() || waits == "not restored: waits for capture to act on nodekeep accept", waits)
+				assert.Contains(t, factsOf(e)["Capture now"], "no capture has led for 60m, so this is not done: ")
+			})
 		}
 	}
 }

@@ -57,6 +57,9 @@ func (e Explanation) registers() string {
 	}
 }
 
+// otherMachine is the outcome of a review where the record is another machine's.
+const otherMachine = "other_machine"
+
 // text is what becomes of a review or, with would, what would become of it.
 func (r ExplainedReview) text(would bool) string {
 	verb := func(would string, _ string) string { return "would " + would }
@@ -71,25 +74,24 @@ func (r ExplainedReview) text(would bool) string {
 
 // restores is what the webhook does about labels and taints, by the outcome.
 func (r ExplainedReview) restores(verb func(would, does string) string) string {
-	all := "the webhook " + verb("restore", "restores") + " all that there is to restore"
 	nothing := "the webhook " + verb("restore", "restores") + " nothing, since "
 	switch r.Outcome {
 	case "restored":
-		return all
+		return "the webhook " + verb("restore", "restores") + " all that there is to restore"
 	case "deferred":
 		switch {
 		case r.Awaits:
 			return "the webhook " + verb("restore", "restores") + " what it may, and the rest " + verb("wait", "waits") + " for nodekeep accept"
 		case !r.Gated: // in the second pass
-			return "where protected: inline is proved, " + all + ", and " + verb("leave", "leaves") + " no gate. " +
-				"Otherwise capture " + verb("restore", "restores") + " protected labels behind the gate"
+			return "where protected: inline is proved, the webhook " + verb("set", "sets") + " all that is missing, and " + verb("leave", "leaves") + " no gate. " +
+				"Otherwise capture " + verb("set", "sets") + " protected labels behind the gate"
 		}
 		return "the webhook " + verb("set", "sets") + " what it may, and capture the rest"
 	case "nothing_missing":
 		return "there " + verb("be", "is") + " nothing to restore"
 	case "unreadable_record":
 		return nothing + "the record cannot be read"
-	case "other_machine":
+	case otherMachine:
 		return nothing + "another machine has the name"
 	case "too_large":
 		return "the webhook " + verb("add", "adds") + " no labels and taints, since the Node " + verb("be", "is") + " too large with them"
@@ -104,7 +106,7 @@ func (r ExplainedReview) gate(verb func(would, does string) string) string {
 	switch {
 	case r.Outcome == "unreadable_record":
 		until = " while the record cannot be read"
-	case r.Awaits || r.Outcome == "other_machine":
+	case r.Awaits:
 		until = " until nodekeep accept"
 	}
 	switch {

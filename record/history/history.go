@@ -66,7 +66,10 @@ type Cause struct {
 }
 
 // Of are the changes of a record, oldest first: the newest changes, a bounded number. Nothing is decided by it.
-func Of(r record.Record) []Change { return historyOf(r.History) }
+func Of(r record.Record) []Change {
+	changes, _ := historyOf(r.History)
+	return changes
+}
 
 func withHistory(r record.Record, history []Change) record.Record {
 	r.History = nil
@@ -339,12 +342,13 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 }
 
 // Start is what the record held before all changes that are known without a gap. It is what the change of that number left. Number 0 is the first
-// record. It is not known if no change can be read of a history that is there.
+// record. It is not known if the end of the history cannot be read: what has changed then is not known.
 func Start(r record.Record) (number int, items map[string]string, known bool) {
-	told := ofClients(Of(r))
-	if r.HistoryOmitted || len(told) == 0 && leavesOut(r.History) {
+	changes, endRead := historyOf(r.History)
+	if r.HistoryOmitted || !endRead {
 		return 0, nil, false
 	}
+	told := ofClients(changes)
 	if len(told) > 0 {
 		number, _, _ = rollBackRange(r, told)
 	}

@@ -429,6 +429,8 @@ func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T)
 	}
 	omitted := followed(items{"a": "1"}, items{"a": "2"})
 	omitted.HistoryOmitted = true
+	spoiled := holding(items{"a": "2"})
+	spoiled.History = json.RawMessage(`"x"`)
 	for name, c := range map[string]struct {
 		of     record.Record
 		number int
@@ -449,7 +451,22 @@ func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T)
 			{Number: 1, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {To: ptr.To("1")}}},
 			{Number: 3, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("2"), To: ptr.To("3")}}},
 		}), 2, items{"a": "2"}, true},
-		"no change can be read":                  {having(t, holding(items{"a": "2"}), []history.Change{{Number: 1, Time: metav1.NewTime(day)}}), 0, nil, false},
+		"no change can be read": {having(t, holding(items{"a": "2"}), []history.Change{{Number: 1, Time: metav1.NewTime(day)}}), 0, nil, false},
+		"the last change cannot be read": {having(t, holding(items{"a": "3"}), []history.Change{
+			{Number: 1, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("1"), To: ptr.To("2")}}},
+			{Number: 2, Time: metav1.NewTime(day)},
+			{Time: metav1.NewTime(day), Actor: history.RuleActor("r"), Items: map[string]history.Values{"tier": {To: ptr.To("gold")}}},
+		}), 0, nil, false},
+		"a number is given twice": {having(t, holding(items{"a": "3"}), []history.Change{
+			{Number: 1, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("1"), To: ptr.To("2")}}},
+			{Number: 1, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("2"), To: ptr.To("3")}}},
+		}), 0, nil, false},
+		"a change before the last cannot be read": {having(t, holding(items{"a": "3"}), []history.Change{
+			{Number: 1, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {To: ptr.To("1")}}},
+			{Number: 2, Time: metav1.NewTime(day)},
+			{Number: 3, Time: metav1.NewTime(day), Items: map[string]history.Values{"a": {From: ptr.To("2"), To: ptr.To("3")}}},
+		}), 2, items{"a": "2"}, true},
+		"the history is no list":                 {spoiled, 0, nil, false},
 		"what a rule did is no change of record": {having(t, holding(items{"a": "2"}), []history.Change{{Time: metav1.NewTime(day), Actor: history.RuleActor("r"), Items: map[string]history.Values{"tier": {To: ptr.To("gold")}}}}), 0, items{"a": "2"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,26 +69,29 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 }
 
 // historyOf reads a history. Any client with write access to ConfigMaps may have written it, and nothing is restored from it. So it leaves
-// out entries that nodekeep cannot have written; they never make a record unreadable.
-func historyOf(raw json.RawMessage) []Change {
+// out entries that nodekeep cannot have written; they never make a record unreadable. EndRead reports that it leaves out none after the last
+// change of a client.
+func historyOf(raw json.RawMessage) (history []Change, endRead bool) {
+	if len(raw) == 0 {
+		return nil, true
+	}
 	var entries []json.RawMessage
 	if json.Unmarshal(raw, &entries) != nil {
-		return nil
+		return nil, false
 	}
-	var history []Change
+	endRead = true
 	for _, entry := range entries {
 		var change Change
-		if json.Unmarshal(entry, &change) == nil && change.valid() && (change.aside() || change.Number > lastNumber(history)) {
-			history = append(history, change)
+		switch {
+		case json.Unmarshal(entry, &change) != nil || !change.valid() || !change.aside() && change.Number <= lastNumber(history):
+			endRead = false
+			continue
+		case !change.aside():
+			endRead = true
 		}
+		history = append(history, change)
 	}
-	return bounded(history)
-}
-
-// leavesOut reports whether a history has anything that [Of] leaves out.
-func leavesOut(raw json.RawMessage) bool {
-	var entries []json.RawMessage
-	return len(raw) > 0 && (json.Unmarshal(raw, &entries) != nil || len(entries) > len(historyOf(raw)))
+	return bounded(history), endRead
 }
 
 // What an entry can say.

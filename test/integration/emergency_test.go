@@ -105,7 +105,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 		said := own.Command(t, "", "", "explain", "--review", review)
 		assert.Equal(t, 0, said.Code, said.ErrOut)
 		assert.Contains(t, said.ErrOut, "An emergency was declared")
-		assert.Contains(t, said.ErrOut, "the API server does not call the webhook for new Nodes")
+		assert.Contains(t, said.Out, "does not call the webhook for a new Node")
 		doctor := own.Command(t, "", "", "doctor")
 		assert.Contains(t, doctor.Out, "warning (emergency): rolebinding/nodekeep-emergency: an emergency was declared")
 		assert.Contains(t, doctor.Out, "a dry-run creation of a Node returns without the gate; see emergency")
