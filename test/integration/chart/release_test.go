@@ -115,7 +115,7 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 		time.Sleep(2 * time.Second) // the API server follows what is applied within a second
 		gatingComesToBe(t, false)
 	}
-	assert.Contains(t, r.upgrade(t, "--dry-run=server", "--set=verify.enabled=true"), "\nOnce the emergency is ended, new Nodes that a verification profile selects wait behind its taint")
+	assert.Contains(t, r.upgrade(t, "--dry-run=server", "--set=verify.enabled=true,verify.checksNamespace=nodekeep-dry"), "\nOnce the emergency is ended, new Nodes that a verification profile selects wait behind its taint")
 	typed("--end")
 	gatingComesToBe(t, true)
 }
