@@ -144,3 +144,9 @@ func TestAnEventNamesTheOtherFieldManagersOfTheItem(t *testing.T) {
 	assert.Equal(t, "label tier", describe(plan.Setting{Item: "tier"}))
 	assert.Equal(t, "annotation nodekeep.dev/taints", describe(plan.Setting{Item: policy.TaintsAnnotation}))
 }
+
+func TestAnEditIsMadeWhateverItsCause(t *testing.T) {
+	for cause := plan.Record; cause <= plan.Gate+1; cause++ { // also one that is new
+		assert.NotEqual(t, Nothing, stepFor(plan.Plan{Edits: plan.Set(cause, map[string]string{"a": "b"})}), cause)
+	}
+}

@@ -196,6 +196,8 @@ func stepFor(p plan.Plan) Step {
 		return Lift
 	case p.ListsTaints() || p.ChangesLabels() || p.WriteLabelList:
 		return FollowRules
+	case len(p.Edits) > 0: // whatever their causes are
+		return Complete
 	case len(p.Owners) > 0:
 		return HandOver
 	default:
