@@ -45,7 +45,7 @@ func (c *Controller) newRollout() *rollout.Rollout {
 
 // alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
 func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
-	return fleet.Altered(c.everyNode(), plan.Circumstances{
+	return fleet.Altered(c.everyLiveNode(), plan.Circumstances{
 		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.Under(p, instead), Now: c.Now(),
 	})
 }
@@ -56,6 +56,22 @@ func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
 			entry, err := c.Records.Get(name)
 			if _, live := c.observations.look(name); !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
+				return
+			}
+		}
+	}
+}
+
+// everyLiveNode is each Node that lives, with its record, as memory has them.
+func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
+	return func(yield func(fleet.Node) bool) {
+		for _, name := range c.observations.names() {
+			_, live := c.observations.look(name)
+			if live == nil {
+				continue
+			}
+			entry, err := c.Records.Get(name)
+			if !yield(fleet.Node{Live: live, Record: entry.Record, Recorded: err == nil}) {
 				return
 			}
 		}

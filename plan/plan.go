@@ -238,7 +238,7 @@ func (p Plan) Without(drop func(Setting) bool) (rest Plan, dropped bool) {
 	if !rest.Any(Record) { // registration taints come with the first item or when the gate is lifted
 		rest.drop(func(edit Edit) bool { return edit.Cause == Registration })
 	}
-	left := slices.DeleteFunc(p.By(Derivation), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
+	left := slices.DeleteFunc(slices.Clone(p.By(Derivation)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
 	rest.Derived = derivedAfter(p.Derived, left.Taints(true), left.Taints(false))
 	rest.WriteTaintList = p.WriteTaintList && !drop(p.taintListing())
 	rest.Labels = p.relisted(rest)

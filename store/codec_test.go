@@ -52,7 +52,7 @@ func TestAHistoryGivesWayBeforeARecordIsTooLarge(t *testing.T) {
 		large.Machine = record.Machine{MachineID: strings.Repeat("x", 1+record.MaxBytes-len(small)-room)}
 		return large
 	}
-	for room, want := range map[int][]int{200: {3}, 500: {3}, 12_000: {3}, 20_000: {2, 3}, 40_000: {1, 2, 3}} {
+	for room, want := range map[int][]int{0: {}, 200: {3}, 500: {3}, 12_000: {3}, 20_000: {2, 3}, 40_000: {1, 2, 3}} {
 		data, err := store.Encode(with(room))
 		require.NoError(t, err, room)
 		read, err := store.Decode(data, "worker-1")

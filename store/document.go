@@ -143,8 +143,11 @@ func Encode(r record.Record) ([]byte, error) {
 	data, err := record.Encode(r)
 	for errors.Is(err, record.ErrTooLarge) {
 		shorter, ok := history.Shortened(r)
-		if !ok {
-			break
+		if !ok { // without the number of the last change, if not even that has room
+			if r.History == nil {
+				break
+			}
+			shorter.History = nil
 		}
 		r = shorter
 		data, err = record.Encode(r)

@@ -60,7 +60,10 @@ type decision struct {
 // what was restored from a stale record.
 func decide(in incoming, k known, p policy.Policy) decision {
 	node := in.observed(p)
-	d := decision{Plan: k.planFor(in, node, p), dropped: k.record.Dropped}
+	d := decision{Plan: k.planFor(in, node, p)}
+	if !k.unreadable && !k.isolated {
+		d.dropped = k.record.Dropped
+	}
 	d.restored = d.By(plan.Record).Now().Values()
 	switch waits := d.waits(); {
 	case k.unreadable:

@@ -30,7 +30,11 @@ func decideProtected(in incoming, k known, p policy.Policy) decision {
 	own := policy.Own{Taints: policy.DerivedTaints(nothing.own[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(nothing.own[policy.LabelsAnnotation])}
 	before := in
 	before.labels = classify.Without(in.labels, own.Labels)
-	inline, ok := k.planFor(before, before.observed(p), p).Inline(p)
+	due, _ := k.planFor(before, before.observed(p), p).Without(func(set plan.Setting) bool { // what the Node brought as a rule wants it
+		value, shown := in.labels[set.Item]
+		return shown && !set.Removed && value == set.Value
+	})
+	inline, ok := due.Inline(p)
 	if !ok {
 		return nothing
 	}

@@ -113,6 +113,31 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 	}
 }
 
+// A kubelet may bring a label as a rule wants it. Then no label waits, whatever the policy defers.
+func TestTheSecondPassWaitsForNoLabelThatTheKubeletBroughtAsARuleWantsIt(t *testing.T) {
+	const role = "node-role.kubernetes.io/infra"
+	p := load(t, "labels: {protected: inline, defer: [size], rules: [{name: size, set: {size: big}}]}")
+	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{role: ""})}
+	for name, c := range map[string]struct {
+		brings map[string]string
+		lifts  bool
+	}{
+		"it brings it":     {map[string]string{"size": "big"}, true},
+		"it brings none":   {nil, false},
+		"it brings others": {map[string]string{"size2": "big"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()}, labels: c.brings}
+			in.annotations = decide(in, k, p).own
+
+			second := decideProtected(in, k, p)
+
+			assert.Equal(t, map[string]string{role: ""}, second.restored)
+			assert.Equal(t, c.lifts, second.LiftsGate())
+		})
+	}
+}
+
 // What the first pass did with taints still stands in the stamp and is shown after the second.
 func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,9 @@ type bed struct {
 	fault    string            // what the workers of all Nodes report; "": each what is said of its Node
 	strips   bool              // another admission policy drops the annotation of verification in each write
 	exitCode int32             // of the containers of checks of kind container
+
+	chain     sync.Mutex // of reactions, which are added while processes run: the clientset itself takes none then
+	reactions []k8stesting.SimpleReactor
 }
 
 func newBed(t *testing.T) *bed {
@@ -81,12 +85,32 @@ func newBed(t *testing.T) *bed {
 		node.Spec.Taints, node.Labels = nil, map[string]string{"pool": "none"}
 	})
 	b.client.PrependReactor("*", "*", b.react)
+	b.client.PrependReactor("*", "*", func(action k8stesting.Action) (handled bool, result runtime.Object, err error) {
+		b.chain.Lock()
+		reactions := slices.Clone(b.reactions)
+		b.chain.Unlock()
+		for _, reaction := range slices.Backward(reactions) {
+			if reaction.Handles(action) {
+				if handled, result, err = reaction.React(action); handled {
+					return handled, result, err
+				}
+			}
+		}
+		return false, nil, nil
+	})
 	b.client.PrependWatchReactor("*", func(action k8stesting.Action) (bool, watch.Interface, error) {
 		begun, err := b.client.Tracker().Watch(action.GetResource(), action.GetNamespace(), action.(k8stesting.WatchActionImpl).ListOptions)
 		b.watches.Add(1)
 		return true, begun, err
 	})
 	return b
+}
+
+// reacts has calls of a kind answered in another way, from now on.
+func (b *bed) reacts(verb, resource string, reaction k8stesting.ReactionFunc) {
+	b.chain.Lock()
+	defer b.chain.Unlock()
+	b.reactions = append(b.reactions, k8stesting.SimpleReactor{Verb: verb, Resource: resource, Reaction: reaction})
 }
 
 // use changes the policy.

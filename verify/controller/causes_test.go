@@ -18,7 +18,7 @@ import (
 // deny has the API server deny a kind of call, in its own words, until allow is called.
 func (b *bed) deny(verb, resource, in string) (allow func()) {
 	denies := true
-	b.client.PrependReactor(verb, resource, func(action k8stesting.Action) (bool, runtime.Object, error) {
+	b.reacts(verb, resource, func(action k8stesting.Action) (bool, runtime.Object, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if !denies || action.GetSubresource() != "" || in != "" && action.GetNamespace() != in {

@@ -138,7 +138,7 @@ func TestANodeWhoseWorkerPodCannotBeCreatedIsTriedAgainWithGrowingPauses(t *test
 	b := newBed(t)
 	const tries = 6
 	failed := make(chan struct{}, 1000)
-	b.client.PrependReactor("create", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+	b.reacts("create", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
 		failed <- struct{}{}
 		return true, nil, errors.New("no answer")
 	})

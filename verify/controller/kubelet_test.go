@@ -25,7 +25,7 @@ func TestWhileNoLogCanBeReadADeadlineStillReleasesTheNode(t *testing.T) {
 		profile.Deadline, profile.OnTimeout = "10m", verify.Release
 	})
 	var reads atomic.Int32
-	b.client.PrependReactor("get", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
+	b.reacts("get", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "log" {
 			return false, nil, nil
 		}

@@ -186,7 +186,7 @@ func TestANodeStartsItsWorkerPodOnceThePodOfTheDaemonSetIsReady(t *testing.T) {
 	b.register("n1", passes)
 	b.register("n2", passes)
 	var asked atomic.Int64 // lists of Pods of DaemonSets on n1
-	b.client.PrependReactor("list", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
+	b.reacts("list", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		if action.(k8stesting.ListAction).GetListRestrictions().Fields.String() == "spec.nodeName=n1" {
 			asked.Add(1)
 		}
@@ -214,7 +214,7 @@ func TestANodeOfAProfileWithoutChecksOpensWithoutAWorkerPod(t *testing.T) {
 	require.NoError(t, b.client.Tracker().Add(daemonPod(notReady)))
 	b.register("n1", passes)
 	asked := make(chan struct{}, 1000)
-	b.client.PrependReactor("list", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
+	b.reacts("list", "pods", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		if action.(k8stesting.ListAction).GetListRestrictions().Fields.String() == "spec.nodeName=n1" {
 			asked <- struct{}{}
 		}

@@ -240,7 +240,7 @@ func TestABrakeClosesThoughTheNodeThatItHoldsFailsOnAndOn(t *testing.T) {
 func TestWhatCannotBeReadOrIsNotAllowedHoldsARemovalAndNothingElse(t *testing.T) {
 	forbidden := func(verb, resource string) func(*bed) {
 		return func(b *bed) {
-			b.client.PrependReactor(verb, resource, func(action k8stesting.Action) (bool, runtime.Object, error) {
+			b.reacts(verb, resource, func(action k8stesting.Action) (bool, runtime.Object, error) {
 				if resource == "configmaps" && action.(k8stesting.GetAction).GetName() != verify.LedgerMap {
 					return false, nil, nil
 				}

@@ -79,7 +79,7 @@ func TestReportsAreReadAndDeletedPageByPage(t *testing.T) {
 		b.keep(name, 2*time.Hour, nil)
 	}
 	var largest, pages atomic.Int64
-	b.client.PrependReactor("list", "configmaps", func(action k8stesting.Action) (bool, runtime.Object, error) { // two to a page
+	b.reacts("list", "configmaps", func(action k8stesting.Action) (bool, runtime.Object, error) { // two to a page
 		options := action.(k8stesting.ListActionImpl).ListOptions
 		largest.Store(max(largest.Load(), options.Limit))
 		pages.Add(1)
