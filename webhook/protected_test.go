@@ -116,7 +116,7 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 // A kubelet may bring a label as a rule wants it. Then no label waits, whatever the policy defers.
 func TestTheSecondPassWaitsForNoLabelThatTheKubeletBroughtAsARuleWantsIt(t *testing.T) {
 	const role = "node-role.kubernetes.io/infra"
-	p := load(t, "labels: {protected: inline, defer: [size], rules: [{name: size, set: {size: big}}]}")
+	p := load(t, "labels: {protected: inline, defer: [size], rules: [{name: size, precedence: rule, set: {size: big}}]}")
 	k := known{current: true, record: record.New("n1", record.Object{}, map[string]string{role: ""})}
 	for name, c := range map[string]struct {
 		brings map[string]string
