@@ -3,7 +3,6 @@ package webhook_test
 import (
 	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 )
 
 // requireExplained says that the explanation is what the API server is answered.
-func (c golden) requireExplained(t *testing.T, answer *admissionv1.AdmissionResponse) {
+func (c *golden) requireExplained(t *testing.T, answer *admissionv1.AdmissionResponse) {
 	t.Helper()
 	r, unreadable := c.known()
 	explained, err := webhook.Explain(c.request, r, unreadable, c.policy, time.Now())
@@ -34,7 +33,7 @@ func (c golden) requireExplained(t *testing.T, answer *admissionv1.AdmissionResp
 }
 
 // known is the record of the case.
-func (c golden) known() (r *record.Record, unreadable bool) {
+func (c *golden) known() (r *record.Record, unreadable bool) {
 	entry, err := c.records.Get(c.request.Name)
 	if err != nil {
 		return nil, errors.Is(err, store.ErrUnreadable)
@@ -43,7 +42,7 @@ func (c golden) known() (r *record.Record, unreadable bool) {
 }
 
 func TestWhatTheSecondPassPutsInIsExplainedAsInline(t *testing.T) {
-	c := readGolden(t, filepath.Join(goldenDir, "protected-labels-wait-behind-the-gate"))
+	c := readGolden(t, reviewsDir, "protected-labels-wait-behind-the-gate")
 	r, _ := c.known()
 	require.NotNil(t, r)
 	deferred, err := webhook.Explain(c.request, r, false, c.policy, time.Now())
@@ -62,7 +61,7 @@ func TestWhatTheSecondPassPutsInIsExplainedAsInline(t *testing.T) {
 
 func TestLabelsOfRulesThatTheSecondPassPutsInAreExplainedAsInline(t *testing.T) {
 	const role, infra = "node-role.kubernetes.io/worker", "node-role.kubernetes.io/infra"
-	c := readGolden(t, filepath.Join(goldenDir, "the-node-has-no-labels-map"))
+	c := readGolden(t, reviewsDir, "the-node-has-no-labels-map")
 	for name, test := range map[string]struct {
 		policy               string
 		remembered, restored map[string]string

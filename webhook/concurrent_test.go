@@ -1,8 +1,6 @@
 package webhook_test
 
 import (
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -14,8 +12,7 @@ import (
 
 // Every restart of a kubelet sends the same CREATE again, thousands at once after an upgrade: each gets the same answer.
 func TestTheSameReviewGetsTheSameAnswer(t *testing.T) {
-	body, err := os.ReadFile(filepath.Join(goldenDir, "protected-labels-wait-behind-the-gate", reviewFile))
-	require.NoError(t, err)
+	body := readGolden(t, reviewsDir, "protected-labels-wait-behind-the-gate").review
 	h := newHook((&records{}).remember(t, map[string]string{
 		"dedicated": "ci", "example.com/rack": "r7", "node-role.kubernetes.io/ci": "", "node-role.kubernetes.io/worker": "",
 	}), policy.Default())

@@ -1,49 +1,56 @@
 package webhook_test
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	yamlv3 "go.yaml.in/yaml/v3"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-var update = flag.Bool("update", false, "write response.json of every golden review anew")
+var update = flag.Bool("update", false, "write the answer of every golden review anew")
 
-// Every folder of testdata/reviews is a case: review.json is what kube-apiserver 1.36 sends, record.json what is stored for the
-// Node (any bytes; absent: nothing), policy.yaml the policy (absent: the default), response.json the answer, its patch
-// decoded. After a change on purpose run
+// Every file of reviewsDir and policiesDir is a case in two YAML documents. The first says what the API server sends:
 //
-//	go test ./webhook -run TestGoldenReviews -update
+//	base:   a file of testdata/base, an AdmissionReview as kube-apiserver 1.36 sends it
+//	review: a JSON Patch (RFC 6902) of its request; the uid is the name of the case
+//	record: what is stored for the Node: a file of testdata/records by its name, or a record; absent: nothing
+//	policy: a file of testdata/policies by its name, or the spec of a policy; absent: the default
+//
+// The second document is the answer. To write it, or to write it anew after a change on purpose, run
+//
+//	go test ./webhook -run TestGolden -update
 //
 // and read the difference.
 const (
-	goldenDir    = "testdata/reviews"
-	reviewFile   = "review.json"
-	recordFile   = "record.json"
-	policyFile   = "policy.yaml"
-	responseFile = "response.json"
+	reviewsDir  = "testdata/reviews"
+	policiesDir = "testdata/policy-reviews"
+	sharedDir   = "testdata"
+	caseSuffix  = ".yaml"
+	separator   = "---\n"
 )
 
 func TestGoldenReviews(t *testing.T) {
-	cases, err := os.ReadDir(goldenDir)
-	require.NoError(t, err)
-	require.NotEmpty(t, cases)
-	for _, dir := range cases {
-		t.Run(dir.Name(), func(t *testing.T) {
+	for _, name := range caseNames(t, reviewsDir) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.True(t, dir.IsDir(), "unexpected file")
-			c := readGolden(t, filepath.Join(goldenDir, dir.Name()))
+			c := readGolden(t, reviewsDir, name)
 			h := newHook(c.records, c.policy)
 
 			response := h.review(t, c.review)
@@ -63,7 +70,7 @@ func TestGoldenReviews(t *testing.T) {
 
 // requireSameButTheGateWhileRecordsAreStale sends the review to a webhook that has received nothing for too long: what it knows is
 // restored and stamped, and the gate stays.
-func (c golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
+func (c *golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
 	t.Helper()
 	r, unreadable := c.known()
 	c.records.age = webhook.StaleAfter + time.Second
@@ -95,95 +102,149 @@ func TestRecordsAreCurrentUntilStaleAfter(t *testing.T) {
 
 // golden is one case.
 type golden struct {
-	dir     string
+	path    string
+	text    string // of the first document
+	answer  string
 	review  []byte
 	request *admissionv1.AdmissionRequest
 	records *records
 	policy  policy.Policy
+	shared  []string // the files that it shares with other cases
 }
 
-func readGolden(t *testing.T, dir string) golden {
+// caseNames are the names of the cases in a folder.
+func caseNames(t testing.TB, dir string) []string {
 	t.Helper()
-	files := filesOf(t, dir)
-	c := golden{dir: dir, review: files[reviewFile], records: &records{}, policy: policy.Default()}
-	var review admissionv1.AdmissionReview
-	require.NoError(t, json.Unmarshal(c.review, &review))
-	require.NotNil(t, review.Request)
-	require.NotEmpty(t, review.Request.UID)
-	c.request = review.Request
-	if record, stored := files[recordFile]; stored {
-		require.NotEmpty(t, c.request.Name, "a record of which Node?")
-		c.records.Tamper(c.request.Name, record)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.NotEmpty(t, entries)
+	var names []string
+	for _, entry := range entries {
+		name, isCase := strings.CutSuffix(entry.Name(), caseSuffix)
+		require.True(t, isCase, "unexpected file %s", entry.Name())
+		names = append(names, name)
 	}
-	if file, configured := files[policyFile]; configured {
-		var err error
-		c.policy, err = policy.Load(file, policy.DefaultGate)
+	return names
+}
+
+func readGolden(t testing.TB, dir, name string) *golden {
+	t.Helper()
+	c := &golden{path: filepath.Join(dir, name+caseSuffix), records: &records{}, policy: policy.Default()}
+	data, err := os.ReadFile(c.path)
+	require.NoError(t, err)
+	c.text, c.answer, _ = strings.Cut(string(data), "\n"+separator)
+	c.text = strings.TrimSuffix(c.text, "\n") + "\n"
+	var file struct {
+		Base                   string
+		Review, Record, Policy json.RawMessage
+	}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(c.text), &file))
+
+	c.patch(t, c.readShared(t, "base", file.Base+".json"), name, file.Review)
+	if file.Record != nil {
+		require.NotEmpty(t, c.request.Name, "a record of which Node?")
+		c.records.Tamper(c.request.Name, c.content(t, "records", ".json", file.Record))
+	}
+	if file.Policy != nil {
+		manifest := policytest.Manifest(string(c.content(t, "policies", ".yaml", file.Policy)))
+		c.policy, err = policy.Load([]byte(manifest), policy.DefaultGate)
 		require.NoError(t, err)
 	}
 	return c
 }
 
-// filesOf reads the files of a case; a stray or a missing one fails.
-func filesOf(t *testing.T, dir string) map[string][]byte {
+// patch makes the review of the case. A uid of its own shows that the answer has the uid of the request.
+func (c *golden) patch(t testing.TB, base []byte, uid string, operations json.RawMessage) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	files := map[string][]byte{}
-	for _, entry := range entries {
-		require.Contains(t, []string{reviewFile, recordFile, policyFile, responseFile}, entry.Name(), "unexpected file")
-		files[entry.Name()], err = os.ReadFile(filepath.Join(dir, entry.Name()))
+	var review struct {
+		metav1.TypeMeta
+		Request json.RawMessage `json:"request"`
+	}
+	require.NoError(t, json.Unmarshal(base, &review))
+	for _, operations := range []string{`[{"op":"replace","path":"/uid","value":"` + uid + `"}]`, cmp.Or(string(operations), "[]")} {
+		patch, err := jsonpatch.DecodePatch([]byte(operations))
+		require.NoError(t, err)
+		review.Request, err = patch.Apply(review.Request)
 		require.NoError(t, err)
 	}
-	require.Contains(t, files, reviewFile, "missing file")
-	if !*update {
-		require.Contains(t, files, responseFile, "missing file: run with -update and read what it writes")
-	}
-	return files
+	c.review = marshal(t, review)
+	require.NoError(t, json.Unmarshal(review.Request, &c.request))
 }
 
-func (c golden) compare(t *testing.T, response *admissionv1.AdmissionResponse) {
+// content is what a case has inline, or what is in the file that it names.
+func (c *golden) content(t testing.TB, dir, suffix string, value json.RawMessage) []byte {
 	t.Helper()
+	var name string
+	if json.Unmarshal(value, &name) != nil {
+		return value
+	}
+	return c.readShared(t, dir, name+suffix)
+}
+
+func (c *golden) readShared(t testing.TB, dir, file string) []byte {
+	t.Helper()
+	c.shared = append(c.shared, filepath.Join(dir, file))
+	data, err := os.ReadFile(filepath.Join(sharedDir, dir, file))
+	require.NoError(t, err)
+	return data
+}
+
+func TestEverySharedFileIsUsedAndNoTwoAreTheSame(t *testing.T) {
+	var used, found []string
+	for _, dir := range []string{reviewsDir, policiesDir} {
+		for _, name := range caseNames(t, dir) {
+			used = append(used, readGolden(t, dir, name).shared...)
+		}
+	}
+	contents := map[string]string{}
+	for _, dir := range []string{"base", "records", "policies"} {
+		entries, err := os.ReadDir(filepath.Join(sharedDir, dir))
+		require.NoError(t, err)
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			found = append(found, path)
+			content, err := os.ReadFile(filepath.Join(sharedDir, path))
+			require.NoError(t, err)
+			require.NotContains(t, contents, string(content), path)
+			contents[string(content)] = path
+		}
+	}
+	slices.Sort(used)
+	slices.Sort(found)
+	assert.Equal(t, slices.Compact(used), found)
+}
+
+func (c *golden) compare(t *testing.T, response *admissionv1.AdmissionResponse) {
+	t.Helper()
+	require.Equal(t, c.request.UID, response.UID)
 	got := readable(t, response)
-	path := filepath.Join(c.dir, responseFile)
 	if *update {
-		require.NoError(t, os.WriteFile(path, got, 0o644))
+		require.NoError(t, os.WriteFile(c.path, []byte(c.text+separator+got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got))
+	require.NotEmpty(t, c.answer, "no answer: run with -update and read what it writes")
+	assert.Equal(t, c.answer, got)
 }
 
-// readable is a response in readable form: its patch decoded.
-func readable(t *testing.T, response *admissionv1.AdmissionResponse) []byte {
+// readable is a response without its uid, in YAML: each operation of its patch is a line.
+func readable(t *testing.T, response *admissionv1.AdmissionResponse) string {
 	t.Helper()
-	var fields map[string]json.RawMessage
+	var fields map[string]any
 	require.NoError(t, json.Unmarshal(marshal(t, response), &fields))
-	if response.Patch != nil {
-		fields["patch"] = response.Patch
+	delete(fields, "uid")
+	delete(fields, "patch")
+	var out strings.Builder
+	encoder := yamlv3.NewEncoder(&out)
+	encoder.SetIndent(2)
+	require.NoError(t, encoder.Encode(fields))
+	if response.Patch == nil {
+		return out.String()
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	require.NoError(t, encoder.Encode(map[string]any{
-		"apiVersion": reviewType.APIVersion, "kind": reviewType.Kind, "response": fields,
-	}))
-	return out.Bytes()
-}
-
-// Two cases with one uid would hide an answer with a uid that is not the request's.
-func TestGoldenReviewsHaveAUIDEach(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(goldenDir, "*", reviewFile))
-	require.NoError(t, err)
-	var uids []string
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var review admissionv1.AdmissionReview
-		require.NoError(t, json.Unmarshal(data, &review))
-		uids = append(uids, string(review.Request.UID))
+	var operations []json.RawMessage
+	require.NoError(t, json.Unmarshal(response.Patch, &operations))
+	out.WriteString("patch:\n")
+	for _, operation := range operations {
+		out.WriteString("- " + string(operation) + "\n")
 	}
-	slices.Sort(uids)
-	assert.Len(t, slices.Compact(uids), len(files))
+	return out.String()
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,24 +15,15 @@ import (
 	"nodekeep.dev/nodekeep/webhook"
 )
 
-// policiesDir has a folder for each case: review.json is what the API server sends, response.json the answer. Write it anew with
-//
-//	go test ./webhook -run TestGoldenPolicies -update
-const policiesDir = "testdata/policies"
-
 func newPolicyHook() *hook {
 	reviews, registry := newReviews(quiet())
 	return &hook{reviews.Of(webhook.PolicyReview, webhook.NewPolicyHandler(policy.DefaultGate)), registry}
 }
 
 func TestGoldenPolicies(t *testing.T) {
-	cases, err := os.ReadDir(policiesDir)
-	require.NoError(t, err)
-	require.NotEmpty(t, cases)
-	for _, dir := range cases {
-		t.Run(dir.Name(), func(t *testing.T) {
-			c := golden{dir: filepath.Join(policiesDir, dir.Name())}
-			c.review = filesOf(t, c.dir)[reviewFile]
+	for _, name := range caseNames(t, policiesDir) {
+		t.Run(name, func(t *testing.T) {
+			c := readGolden(t, policiesDir, name)
 			response := newPolicyHook().review(t, c.review)
 			require.Nil(t, response.Patch)
 			c.compare(t, response)

@@ -64,11 +64,10 @@ func arrangeExamples(t *testing.T, dir string) {
 		edit(t, "worker-2", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")
 		remove(t, "worker-2")
 	}
-	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "ordinary-labels-come-back")
 	for name, from := range map[string]string{
 		"policy.yaml": nodekeep.PolicyFile(t),
-		"review.json": filepath.Join(golden, "review.json"),
-		"record.json": filepath.Join(golden, "record.json"),
+		"review.json": filepath.Join(reviews, "base", "kubelet.json"),
+		"record.json": filepath.Join(reviews, "records", "ordinary-labels.json"),
 	} {
 		content, err := os.ReadFile(from)
 		require.NoError(t, err)

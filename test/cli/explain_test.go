@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 )
+
+// reviews are those that the tests of the webhook use.
+var reviews = filepath.Join("..", "..", "webhook", "testdata")
 
 // explained is what `explain -o json` prints, as far as the tests look at it.
 type explained struct {
@@ -96,20 +101,19 @@ func TestWhatExplainForetellsIsWhatARegistrationGets(t *testing.T) {
 }
 
 func TestExplainTakesAReviewFromAFileWithoutACluster(t *testing.T) {
-	golden := filepath.Join("..", "..", "webhook", "testdata", "reviews", "protected-labels-wait-behind-the-gate")
-	answer, err := os.ReadFile(filepath.Join(golden, "response.json"))
+	golden, err := os.ReadFile(filepath.Join(reviews, "reviews", "protected-labels-wait-behind-the-gate.yaml"))
 	require.NoError(t, err)
-	var want struct {
-		Response struct{ Patch json.RawMessage }
-	}
-	require.NoError(t, json.Unmarshal(answer, &want))
+	_, answer, _ := strings.Cut(string(golden), "\n---\n")
+	var want struct{ Patch json.RawMessage }
+	require.NoError(t, yaml.Unmarshal([]byte(answer), &want))
+	file, record := filepath.Join(reviews, "base", "kubelet.json"), filepath.Join(reviews, "records", "protected-labels.json")
 	nowhere := []string{"--server", "https://127.0.0.1:1", "--offline"}
 
-	e := explanation(t, append(nowhere, "--review", filepath.Join(golden, "review.json"), "--record", filepath.Join(golden, "record.json"))...)
+	e := explanation(t, append(nowhere, "--review", file, "--record", record)...)
 
 	assert.Equal(t, "deferred", e.Registration.Outcome)
-	assert.JSONEq(t, string(want.Response.Patch), string(e.Registration.Patch), "the patch that the webhook answers with")
-	review, err := os.ReadFile(filepath.Join(golden, "review.json"))
+	assert.JSONEq(t, string(want.Patch), string(e.Registration.Patch), "the patch that the webhook answers with")
+	review, err := os.ReadFile(file)
 	require.NoError(t, err)
-	requireGolden(t, "explain-review", answering(t, string(review), append([]string{"explain", "--review", "-", "--record", filepath.Join(golden, "record.json")}, nowhere...)...).RequireDone(t).Out)
+	requireGolden(t, "explain-review", answering(t, string(review), append([]string{"explain", "--review", "-", "--record", record}, nowhere...)...).RequireDone(t).Out)
 }

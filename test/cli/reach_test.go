@@ -34,8 +34,7 @@ func TestAWrongCallIsNamedInPlainWords(t *testing.T) {
 	quarantined(t, "accept-spoiled")
 	spoil(t, "accept-spoiled")
 	defer run(t, "forget", "accept-spoiled", "--yes")
-	reviews := filepath.Join("..", "..", "webhook", "testdata", "reviews")
-	review, other := filepath.Join(reviews, "protected-labels-wait-behind-the-gate"), filepath.Join(reviews, "the-record-is-of-another-node", "record.json")
+	review, other := filepath.Join(reviews, "base", "kubelet.json"), filepath.Join(reviews, "records", "of-another-node.json")
 	const number = `flag: must be a number that nodekeep history shows, or 0 for the state before the first change`
 	for _, c := range []struct {
 		line string
@@ -81,8 +80,8 @@ func TestAWrongCallIsNamedInPlainWords(t *testing.T) {
 		{"explain worker-1 --review x.json", 2, "not both"},
 		{"explain worker-1 --record x.json", 2, "go with --review"},
 		{"explain --review /does/not/exist", 2, "--review /does/not/exist"},
-		{"explain --offline --review " + filepath.Join(review, "record.json"), 2, "decode AdmissionReview"},
-		{"explain --offline --review " + filepath.Join(review, "review.json") + " --record " + other, 2, "it is the record of node"},
+		{"explain --offline --review " + other, 2, "decode AdmissionReview"},
+		{"explain --offline --review " + review + " --record " + other, 2, "it is the record of node"},
 	} {
 		assert.Empty(t, ends(t, c.code, c.says, strings.Fields(c.line)...).Out, c.line)
 	}

@@ -101,7 +101,7 @@ func TestAnEmergencyFreesEveryNodeOfABrokenInstallationAndHoldsUntilItIsEnded(t 
 			assert.Equal(t, 0, said.Code, line)
 			assert.Contains(t, said.ErrOut, "An emergency was declared", line)
 		}
-		review := filepath.Join("..", "..", "webhook", "testdata", "reviews", "ordinary-labels-come-back", "review.json")
+		review := filepath.Join("..", "..", "webhook", "testdata", "base", "kubelet.json")
 		said := own.Command(t, "", "", "explain", "--review", review)
 		assert.Equal(t, 0, said.Code, said.ErrOut)
 		assert.Contains(t, said.ErrOut, "An emergency was declared")
