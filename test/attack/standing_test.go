@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +27,7 @@ import (
 
 	"nodekeep.dev/nodekeep/test/bench/measure"
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/random"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -57,13 +56,8 @@ type world struct {
 }
 
 func TestStandingAttackersChangeNothing(t *testing.T) {
-	seed := rand.Uint64()
-	if text := os.Getenv("NODEKEEP_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	fmt.Fprintf(os.Stderr, "replay the choices of the attackers: NODEKEEP_SEED=%d go test -run '^%s$' ./test/attack\n", seed, t.Name()) // also when the run is cut off
+	seed := random.Seed(t)
+	random.Replay(t, "./test/attack", seed)
 	mounts := t.TempDir()
 	lying, ca := lie(t, mounts, seed)
 	w := settled(t, everythingPolicy(t, lying, ca), mounts)

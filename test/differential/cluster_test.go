@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/random"
 )
 
 // What the test knows of nodekeep's data, in its own words.
 const (
-	gateKey         = "nodekeep.dev/restoring"
 	stampAnnotation = "nodekeep.dev/restored"
 	recordSelector  = "nodekeep.dev/record=true"
 	recordKey       = "record.json"
@@ -82,22 +82,5 @@ func stampLists(node *corev1.Node, key string) bool {
 	return given || brought
 }
 
-func gated(node *corev1.Node) bool {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == gateKey {
-			return true
-		}
-	}
-	return false
-}
-
 // ours are the labels of a Node that scripts are about.
-func ours(node *corev1.Node) map[string]string {
-	labels := map[string]string{}
-	for _, key := range allKeys() {
-		if value, has := node.Labels[key]; has {
-			labels[key] = value
-		}
-	}
-	return labels
-}
+func ours(node *corev1.Node) map[string]string { return random.Labels(node, allKeys()) }

@@ -2,44 +2,36 @@ package differential
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"nodekeep.dev/nodekeep/test/random"
 )
 
-// What a run is like without settings.
-const (
-	usualNodes  = 100
-	usualRounds = 12
-)
+// usual is what a run is like without settings.
+var usual = random.Run{Nodes: 100, Rounds: 12}
 
 func TestRandomNodesEndAsTheOperatorLastWantedThem(t *testing.T) {
-	seed := setting(t, "NODEKEEP_SEED", rand.Uint64())
-	nodes := int(setting(t, "NODEKEEP_NODES", usualNodes))
-	rounds := int(setting(t, "NODEKEEP_ROUNDS", usualRounds))
-	slow := setting(t, "NODEKEEP_SLOW_CAPTURE", 1)
-	w := newWorld(t, nodes)
-	replay := fmt.Sprintf("NODEKEEP_SEED=%d NODEKEEP_NODES=%d NODEKEEP_ROUNDS=%d NODEKEEP_SLOW_CAPTURE=%d go test -run '^%s$' ./test/differential", seed, nodes, rounds, slow, t.Name())
-	fmt.Fprintln(os.Stderr, "replay:", replay) // also when the run is cut off
+	slow := random.Setting(t, "NODEKEEP_SLOW_CAPTURE", 1)
+	run := random.NewRun(t, "./test/differential", usual, fmt.Sprintf("NODEKEEP_SLOW_CAPTURE=%d", slow))
+	w := newWorld(t, run.Nodes)
 
-	all, started := write(seed, nodes, rounds, slow > 0), time.Now()
-	last := part{webhook: true, capture: true, operations: make([][]operation, nodes), early: make([]bool, nodes)}
+	all, started := write(run.Seed, run.Nodes, run.Rounds, slow > 0), time.Now()
+	last := part{webhook: true, capture: true, operations: make([][]operation, run.Nodes), early: make([]bool, run.Nodes)}
 	for r, round := range append(all, []part{last}) {
-		if r == rounds {
+		if r == run.Rounds {
 			w.registerRest(last)
 		}
 		for p, part := range round {
-			require.NoError(t, w.play(t.Context(), fmt.Sprintf("round %d.%d", r+1, p+1), part), replay)
+			require.NoError(t, w.play(t.Context(), fmt.Sprintf("round %d.%d", r+1, p+1), part), run.Replay)
 		}
 		wrong, picture, err := w.settle(t.Context())
-		require.NoError(t, err, replay)
+		require.NoError(t, err, run.Replay)
 		if len(wrong) > 0 {
 			w.report(t, wrong, picture)
-			t.Fatalf("after round %d of %d; %s", r+1, rounds, replay)
+			t.Fatalf("after round %d of %d; %s", r+1, run.Rounds, run.Replay)
 		}
 	}
 	w.logFigures(t, all, time.Since(started))
@@ -72,15 +64,4 @@ func (w *world) logFigures(t *testing.T, all script, took time.Duration) {
 		t.Logf("limit %q: allowed another answer for %d of %d labels looked at, and %d had one", limit, times, checked, used[limit])
 	}
 	t.Logf("edits that changed nothing, against the operator's last wish: %d", nothing)
-}
-
-func setting(t *testing.T, name string, usual uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	value, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, "%s must be a number", name)
-	return value
 }

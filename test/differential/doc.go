@@ -2,9 +2,8 @@
 // registers many Nodes while webhook and capture start and stop. After every round everything is up and at rest. Then each Node, or the record of a
 // deleted Node, must match the model.
 //
-//	NODEKEEP_SEED            replays a script; without it each run makes another one, and prints its seed.
-//	NODEKEEP_NODES           how many Nodes take part (100).
-//	NODEKEEP_ROUNDS          how many rounds they go through (12).
+// Package test/random says which environment variables change a run of 100 Nodes and 12 rounds. These do too:
+//
 //	NODEKEEP_SLOW_CAPTURE=0  capture is up or down; without it, capture is also paused at times: up, but late.
 //	NODEKEEP_SOAK            how long TestALongTimeOfRandomFaults runs, 30m for one; without it, it does not run.
 //

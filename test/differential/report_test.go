@@ -18,18 +18,18 @@ const (
 )
 
 // report fails the test with the events of every Node that is not as it should be.
-func (w *world) report(t *testing.T, wrong map[*subject]string, last picture) {
+func (w *world) report(t *testing.T, wrong map[string]string, last picture) {
 	t.Helper()
-	names := map[string]*subject{}
-	for s := range wrong {
-		names[s.name] = s
-	}
 	var all strings.Builder
-	for n, name := range slices.Sorted(maps.Keys(names)) {
-		s := names[name]
-		text := s.tellAll(wrong[s], last) + w.logLines(name)
+	stories := 0
+	for _, s := range w.subjects {
+		complaint, ok := wrong[s.name]
+		if !ok {
+			continue
+		}
+		text := s.tellAll(complaint, last) + w.logLines(s.name)
 		all.WriteString(text)
-		if n < maxStories {
+		if stories++; stories <= maxStories {
 			t.Error(text)
 		}
 	}
@@ -37,7 +37,7 @@ func (w *world) report(t *testing.T, wrong map[*subject]string, last picture) {
 	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
 		t.Error(err)
 	}
-	t.Errorf("%d Nodes are not as the operator wanted them; all their events are in %s", len(wrong), file)
+	t.Errorf("%d Nodes are not as the operator wanted them, or not at rest; all their events are in %s: %v", len(wrong), file, slices.Sorted(maps.Keys(wrong)))
 }
 
 func (s *subject) tellAll(complaint string, last picture) string {

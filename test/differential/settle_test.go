@@ -12,29 +12,25 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/random"
 )
 
-// How long everything may take to come to rest, and for how long nothing must have changed then.
-const (
-	settles = harness.Settles
-	quiet   = 300 * time.Millisecond
-)
+// settles is how long everything may take to come to rest.
+const settles = harness.Settles
 
 // picture is all Nodes and records at one time.
 type picture struct {
-	nodes   map[string]*corev1.Node
-	records map[string]record
+	nodes    map[string]*corev1.Node
+	records  map[string]record
+	versions map[string]string // of all of them
 }
 
 func take(ctx context.Context, admin kubernetes.Interface) (picture, error) {
-	p := picture{nodes: map[string]*corev1.Node{}, records: map[string]record{}}
-	nodes, err := admin.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, versions, err := random.Nodes(ctx, admin)
 	if err != nil {
-		return picture{}, fmt.Errorf("list nodes: %w", err)
+		return picture{}, err
 	}
-	for i := range nodes.Items {
-		p.nodes[nodes.Items[i].Name] = &nodes.Items[i]
-	}
+	p := picture{nodes: nodes, records: map[string]record{}, versions: versions}
 	cms, err := admin.CoreV1().ConfigMaps(harness.Namespace).List(ctx, metav1.ListOptions{LabelSelector: recordSelector})
 	if err != nil {
 		return picture{}, fmt.Errorf("list records: %w", err)
@@ -44,21 +40,9 @@ func take(ctx context.Context, admin kubernetes.Interface) (picture, error) {
 		if err != nil {
 			return picture{}, err
 		}
-		p.records[r.Node] = r
+		p.records[r.Node], p.versions["record "+r.Node] = r, r.version
 	}
 	return p, nil
-}
-
-// versions shows whether anything was written in between.
-func (p picture) versions() map[string]string {
-	all := map[string]string{}
-	for name, node := range p.nodes {
-		all["node "+name] = node.ResourceVersion
-	}
-	for name, r := range p.records {
-		all["record "+name] = r.version
-	}
-	return all
 }
 
 // shown is what is there of a Node: its labels, or its record while it is deleted.
@@ -76,7 +60,7 @@ func (s *subject) complaint(p picture) string {
 	switch {
 	case exists != s.wanted.exists:
 		return fmt.Sprintf("the Node exists: %t, wanted %t", exists, s.wanted.exists)
-	case exists && gated(node):
+	case exists && random.Gated(node):
 		return "the gate is on"
 	case exists && r.version == "" && len(ours(node)) > 0:
 		return "there is no record"
@@ -95,7 +79,7 @@ func (s *subject) complaint(p picture) string {
 
 // settle brings everything up, waits until all is at rest and as the model says, and takes over what is there. The result
 // names the subjects that did not get there, with the last picture.
-func (w *world) settle(ctx context.Context) (wrong map[*subject]string, last picture, err error) {
+func (w *world) settle(ctx context.Context) (wrong map[string]string, last picture, err error) {
 	if err := w.processes.resume(); err != nil {
 		return nil, picture{}, err
 	}
@@ -110,25 +94,20 @@ func (w *world) settle(ctx context.Context) (wrong map[*subject]string, last pic
 			return nil, picture{}, err
 		}
 	}
-	var before map[string]string
-	for deadline := time.Now().Add(settles); ; time.Sleep(quiet) {
+	wrong, err = random.Settle(settles, func() (wrong, versions map[string]string, err error) {
 		if last, err = take(ctx, w.admin); err != nil {
-			return nil, picture{}, err
+			return nil, nil, err
 		}
-		wrong = map[*subject]string{}
+		wrong = map[string]string{}
 		for _, s := range w.subjects {
 			if complaint := s.complaint(last); complaint != "" {
-				wrong[s] = complaint
+				wrong[s.name] = complaint
 			}
 		}
-		now := last.versions()
-		if len(wrong) == 0 && maps.Equal(before, now) {
-			break
-		}
-		if len(wrong) > 0 && time.Now().After(deadline) {
-			return wrong, last, nil
-		}
-		before = now
+		return wrong, last.versions, nil
+	})
+	if err != nil || len(wrong) > 0 {
+		return wrong, last, err
 	}
 	for _, s := range w.subjects {
 		open, used := s.wanted.settled(last.shown(s.name))

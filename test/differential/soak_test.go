@@ -18,6 +18,7 @@ import (
 
 	"nodekeep.dev/nodekeep/test/harness"
 	"nodekeep.dev/nodekeep/test/harness/proxy"
+	"nodekeep.dev/nodekeep/test/random"
 )
 
 // soakVariable says how long the soak goes on.
@@ -37,34 +38,32 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 	if err != nil {
 		t.Skipf("%s does not say for how long (30m, say): %v; make soak does", soakVariable, err)
 	}
-	seed := setting(t, "NODEKEEP_SEED", rand.Uint64())
-	nodes := int(setting(t, "NODEKEEP_NODES", usualNodes))
-	fmt.Fprintf(os.Stderr, "seed %d, %d Nodes, for %s\n", seed, nodes, duration)
-	w := newWorld(t, nodes)
+	run := random.NewRun(t, "./test/differential", usual, fmt.Sprintf("%s=%s", soakVariable, duration))
+	w := newWorld(t, run.Nodes)
 	between := w.breakCapturesLine(t)
 	w.nodekeep.CaptureArgs = []string{"--leader-elect=false"} // one that cannot renew its Lease ends, and nothing starts it again here
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true, restartCapture: true}))
-	faults := rand.New(rand.NewPCG(seed, 1))
+	faults := rand.New(rand.NewPCG(run.Seed, 1))
 	afterCuts := &landmark{subject: *w.subject(t, "landmark-after-cuts")}
 	require.NoError(t, afterCuts.register(t.Context()))
 	stopCutting := cutNowAndThen(t.Context(), between, w.processes.capture, afterCuts)
 	defer stopCutting()
 
 	before := footprints(t, w.nodekeep)
-	writer, started := newWriter(seed, nodes, true), time.Now()
+	writer, started := newWriter(run.Seed, run.Nodes, true), time.Now()
 	var all script
 	restarts, told := 0, time.Now()
 	for time.Since(started) < duration {
 		round := writer.round()
 		all = append(all, round)
 		for p, part := range round {
-			require.NoError(t, w.play(t.Context(), fmt.Sprintf("round %d.%d", len(all), p+1), part), "seed %d", seed)
+			require.NoError(t, w.play(t.Context(), fmt.Sprintf("round %d.%d", len(all), p+1), part), run.Replay)
 		}
 		wrong, picture, err := w.settle(t.Context())
-		require.NoError(t, err, "seed %d", seed)
+		require.NoError(t, err, run.Replay)
 		if len(wrong) > 0 {
 			w.report(t, wrong, picture)
-			t.Fatalf("after round %d; seed %d", len(all), seed)
+			t.Fatalf("after round %d; %s", len(all), run.Replay)
 		}
 		for _, s := range w.subjects {
 			s.story = nil // it is right so far, and the next rounds are enough to tell why it is not
@@ -72,7 +71,7 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 		if faults.IntN(20) == 0 {
 			require.NoError(t, w.nodekeep.Cluster.RestartAPIServer(t.Context()))
 			_, _, err := w.settle(t.Context()) // until capture watches again: what a new list does not show, it cannot know
-			require.NoError(t, err, "seed %d", seed)
+			require.NoError(t, err, run.Replay)
 			restarts++
 		}
 		if time.Since(told) > time.Minute {
@@ -118,7 +117,7 @@ func cutNowAndThen(ctx context.Context, between *proxy.Proxy, capture *process, 
 				capture.disturbed()
 				between.CutConnections()
 				for after.pass(ctx) != nil && ctx.Err() == nil { // the API server or capture may be down
-					time.Sleep(quiet)
+					time.Sleep(300 * time.Millisecond)
 				}
 				capture.disturbed()
 			}

@@ -2,7 +2,6 @@ package differential
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/random"
 )
 
 // subject is one Node that the script is about: the real one, the model of it, and what happened to it so far. Its
@@ -68,7 +67,7 @@ func (s *subject) register(ctx context.Context) error {
 		return fmt.Errorf("register node %q (%s): %w", s.name, before, err)
 	}
 	s.wanted.registered()
-	s.tell("%s: register: uid %s version %s, shows %v, gate %t", before, node.UID, node.ResourceVersion, ours(node), gated(node))
+	s.tell("%s: register: uid %s version %s, shows %v, gate %t", before, node.UID, node.ResourceVersion, ours(node), random.Gated(node))
 	return nil
 }
 
@@ -170,7 +169,7 @@ func (s *subject) edit(ctx context.Context, op operation) error {
 			return err
 		}
 		before := s.processes.String()
-		_, err = s.admin.CoreV1().Nodes().Patch(ctx, s.name, types.MergePatchType, labelPatch(op.edits, node.ResourceVersion), metav1.PatchOptions{FieldManager: "kubectl-label"})
+		_, err = random.Relabel(ctx, s.admin, s.name, values(op.edits), node.ResourceVersion)
 		if apierrors.IsConflict(err) {
 			continue
 		}
@@ -196,7 +195,7 @@ func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record
 		}
 		// A kubelet can write a stamp, but it cannot lift the gate: for a label that it may not set, both must speak.
 		_, lost := seen.NotShown.Labels[key] // with an older object; the record cannot tell a label that came and went since then
-		proven := seen.UID == node.UID && !lost || stampLists(node, key) && (slices.Contains(ordinaryKeys(), key) || !gated(node))
+		proven := seen.UID == node.UID && !lost || stampLists(node, key) && (slices.Contains(ordinaryKeys(), key) || !random.Gated(node))
 		s.wanted.edited(key, value, proven)
 		if right := s.wanted.labels[key].right; len(right) > 1 {
 			s.tell("  %s: not adopted, nothing proven: right is any of %q", key, right)
@@ -204,7 +203,8 @@ func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record
 	}
 }
 
-func labelPatch(edits map[string]answer, version string) []byte {
+// values are those of an edit as a patch has them.
+func values(edits map[string]answer) map[string]any {
 	labels := map[string]any{}
 	for key, value := range edits {
 		labels[key] = value
@@ -212,11 +212,7 @@ func labelPatch(edits map[string]answer, version string) []byte {
 			labels[key] = nil
 		}
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "resourceVersion": version}})
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return body
+	return labels
 }
 
 func edits(edits map[string]answer) string {

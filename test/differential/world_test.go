@@ -12,10 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/random"
 )
-
-// parallel is how many Nodes have something done to them at once.
-const parallel = 16
 
 // lag is how long capture may go on standing still, from the part before, when the processes are where they go.
 const lag = 100 * time.Millisecond
@@ -47,10 +45,8 @@ func newWorld(t *testing.T, nodes int) *world {
 
 func (w *world) subject(t *testing.T, name string) *subject {
 	t.Helper()
-	kubelet, err := kubernetes.NewForConfig(w.nodekeep.Cluster.Kubelet(name))
-	require.NoError(t, err)
 	return &subject{
-		name: name, admin: w.admin, kubelet: kubelet, processes: w.processes,
+		name: name, admin: w.admin, kubelet: w.nodekeep.Kubelet(t, name), processes: w.processes,
 		wanted: newWanted(allKeys()), open: map[limit]int{}, used: map[limit]int{},
 	}
 }
@@ -79,16 +75,13 @@ func (w *world) play(ctx context.Context, title string, p part) error {
 
 // each calls do for the early Nodes, or for the others, some at a time.
 func (w *world) each(p part, early bool, do func(n int) error) error {
-	var all errgroup.Group
-	all.SetLimit(parallel)
-	failures := make([]error, len(w.subjects))
+	var nodes []int
 	for n := range w.subjects {
 		if p.early[n] == early && len(p.operations[n]) > 0 {
-			all.Go(func() error { failures[n] = do(n); return nil })
+			nodes = append(nodes, n)
 		}
 	}
-	_ = all.Wait()
-	return errors.Join(failures...)
+	return random.Each(nodes, do)
 }
 
 // playOne does what the part has for one Node, in order.

@@ -8,11 +8,7 @@
 //   - holds of the policy, and their ends, for labels that rules set or keep off;
 //   - rules in audit, and a client that fights with a rule of precedence: rule.
 //
-// Environment variables change a run:
-//
-//	NODEKEEP_SEED    chooses the script; without it, each run has another one, and prints how to replay it
-//	NODEKEEP_NODES   how many Nodes take part (60)
-//	NODEKEEP_ROUNDS  how many policies they see (6)
+// Package test/random says which environment variables change a run of 60 Nodes and 6 policies.
 //
 // Invariants:
 //   - The model shares no code with the product: no file here imports classify, record, policy, observe, store, webhook or capture.

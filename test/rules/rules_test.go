@@ -2,34 +2,23 @@ package rules
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-)
-
-// What a run is like without settings.
-const (
-	usualNodes  = 60
-	usualRounds = 6
+	"nodekeep.dev/nodekeep/test/random"
 )
 
 func TestNodesOfSixKindsCarryExactlyWhatTheRulesSayAfterEachStepAndNoLabelFlaps(t *testing.T) {
-	seed, count, rounds := setting64(t, "NODEKEEP_SEED", rand.Uint64()), setting64(t, "NODEKEEP_NODES", usualNodes), setting64(t, "NODEKEEP_ROUNDS", usualRounds)
-	replay := fmt.Sprintf("NODEKEEP_SEED=%d NODEKEEP_NODES=%d NODEKEEP_ROUNDS=%d go test -run '^%s$' ./test/rules", seed, count, rounds, t.Name())
-	fmt.Fprintln(os.Stderr, "replay:", replay) // also when the run is cut off
+	run := random.NewRun(t, "./test/rules", random.Run{Nodes: 60, Rounds: 6})
 	started := time.Now()
-	w := newWorld(t, seed, int(count))
+	w := newWorld(t, run.Seed, run.Nodes)
 	w.change("first policy", w.writer.policy())
 	w.step("all register", func() { w.each(w.machines, w.register) })
 	w.step("device plugins register", func() {
 		w.each(w.machines, func(m *machine) error { return w.plug(m, kinds()[kindOf(m)][2], true, cardsOf(kindOf(m))) })
 	})
-	for round := range int(rounds) {
+	for round := range run.Rounds {
 		in := func(what string) string { return fmt.Sprintf("round %d: %s", round+1, what) }
 		w.change(in("another policy"), w.writer.policy())
 		switch round % 3 {
@@ -43,7 +32,7 @@ func TestNodesOfSixKindsCarryExactlyWhatTheRulesSayAfterEachStepAndNoLabelFlaps(
 		}
 		w.operators(in("operators relabel"))
 	}
-	t.Logf("%d Nodes, %d policies in %s: %v", count, rounds+1, time.Since(started).Round(time.Second), w.figures)
+	t.Logf("%d Nodes, %d policies in %s: %v", run.Nodes, run.Rounds+1, time.Since(started).Round(time.Second), w.figures)
 }
 
 func (w *world) step(title string, do func()) {
@@ -212,15 +201,4 @@ func kindOf(m *machine) string {
 		}
 	}
 	return "small"
-}
-
-func setting64(t *testing.T, name string, usual uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return usual
-	}
-	value, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, "%s must be a number", name)
-	return value
 }

@@ -18,14 +18,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"nodekeep.dev/nodekeep/test/harness"
+	"nodekeep.dev/nodekeep/test/random"
 )
 
 const (
-	parallel = 16
-	quiet    = 250 * time.Millisecond
-	settles  = harness.Settles
-	soonest  = 30 * time.Second // a step writes all that it writes in less, also on a busy machine
-	gpuName  = "nvidia.com/gpu"
+	settles = harness.Settles
+	soonest = 30 * time.Second // a step writes all that it writes in less, also on a busy machine
+	gpuName = "nvidia.com/gpu"
 )
 
 // world is the Nodes, what the policy is, and what anybody could see.
@@ -62,23 +61,15 @@ func newWorld(t *testing.T, seed uint64, count int) *world {
 }
 
 // each does something to some of the Nodes, many at once. The witness is left alone.
-func (w *world) each(of []*machine, do func(m *machine) error) {
+func (w *world) each(machines []*machine, do func(m *machine) error) {
 	w.t.Helper()
-	names, byName, failed := []string{}, map[string]*machine{}, make(chan error, len(of))
-	for _, m := range of {
-		if m.name != witness {
-			names, byName[m.name] = append(names, m.name), m
+	machines = slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return m.name == witness })
+	require.NoError(w.t, random.Each(machines, func(m *machine) error {
+		if err := do(m); err != nil {
+			return fmt.Errorf("node %s: %w", m.name, err)
 		}
-	}
-	harness.Each(names, parallel, func(name string) {
-		if err := do(byName[name]); err != nil {
-			failed <- fmt.Errorf("node %s: %w", name, err)
-		}
-	})
-	close(failed)
-	for err := range failed {
-		require.NoError(w.t, err)
-	}
+		return nil
+	}))
 }
 
 // some are a part of the Nodes.
@@ -139,7 +130,7 @@ func (w *world) register(m *machine) error {
 		w.written[stored.ResourceVersion] = true
 		w.mu.Unlock()
 	}
-	if late && !harness.Gated(stored) {
+	if late && !random.Gated(stored) {
 		return fmt.Errorf("it still lacks %s, and is not gated", gpuWorker)
 	}
 	return w.visible(stored)
@@ -211,11 +202,7 @@ func (w *world) patch(m *machine, subresource string, change map[string]any) err
 
 // relabel does what an operator does; nil removes a label.
 func (w *world) relabel(m *machine, key string, value any) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}})
-	if err != nil {
-		return err
-	}
-	node, err := nodekeep.Admin.CoreV1().Nodes().Patch(w.t.Context(), m.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kubectl-label"})
+	node, err := random.Relabel(w.t.Context(), nodekeep.Admin, m.name, map[string]any{key: value}, "")
 	if err != nil {
 		return err
 	}
@@ -259,19 +246,11 @@ func (w *world) insist(m *machine) error {
 }
 
 // shown are the labels of a Node that the model is about.
-func shown(node *corev1.Node) map[string]string {
-	labels := map[string]string{}
-	for _, key := range allKeys() {
-		if value, is := node.Labels[key]; is {
-			labels[key] = value
-		}
-	}
-	return labels
-}
+func shown(node *corev1.Node) map[string]string { return random.Labels(node, allKeys()) }
 
 // visible says what is wrong with a state that anybody could see: without the gate it needs these taints, and those of its labels.
 func (w *world) visible(node *corev1.Node, needs ...string) error {
-	if harness.Gated(node) {
+	if random.Gated(node) {
 		return nil
 	}
 	for _, taint := range slices.Concat(needs, taints(shown(node))) {
@@ -298,7 +277,7 @@ func complaint(m *machine, node *corev1.Node, want map[string]setting) string {
 	switch {
 	case node == nil:
 		return "there is no such Node"
-	case harness.Gated(node):
+	case random.Gated(node):
 		return "the gate is on"
 	case !maps.Equal(shown(node), labels):
 		return fmt.Sprintf("it has %v, and not %v", shown(node), labels)
@@ -320,35 +299,32 @@ func complaint(m *machine, node *corev1.Node, want map[string]setting) string {
 // settle waits until all is at rest and every Node as the model says. then is what that is of one Node.
 func (w *world) settle(title string, began time.Time, then func(m *machine, now time.Time) map[string]setting) {
 	w.t.Helper()
-	var before map[string]string
-	for deadline := time.Now().Add(settles + time.Duration(len(w.machines))*200*time.Millisecond); ; time.Sleep(quiet) {
-		list, err := nodekeep.Admin.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
-		require.NoError(w.t, err)
-		nodes, versions, now := map[string]*corev1.Node{}, map[string]string{}, time.Now()
-		for n := range list.Items {
-			nodes[list.Items[n].Name], versions[list.Items[n].Name] = &list.Items[n], list.Items[n].ResourceVersion
-		}
-		wrong := []string{}
+	var nodes map[string]*corev1.Node
+	var now time.Time
+	wrong, err := random.Settle(settles+time.Duration(len(w.machines))*200*time.Millisecond, func() (wrong, versions map[string]string, err error) {
+		nodes, versions, err = random.Nodes(w.t.Context(), nodekeep.Admin)
+		now, wrong = time.Now(), map[string]string{}
 		for _, m := range w.machines {
 			if !m.exists {
 				continue
 			}
 			w.begin(m, then(m, now), began, now)
-			if is := complaint(m, nodes[m.name], then(m, now)); is != "" {
-				wrong = append(wrong, fmt.Sprintf("%s: %s; operators: %v, rules set before: %v", m.name, is, m.operators, m.ruled))
+			if complaint := complaint(m, nodes[m.name], then(m, now)); complaint != "" {
+				wrong[m.name] = fmt.Sprintf("%s; operators: %v, rules set before: %v", complaint, m.operators, m.ruled)
 			}
 		}
-		if len(wrong) == 0 && maps.Equal(before, versions) {
-			w.accept(now, then)
-			w.looks(title, nodes)
-			return
+		return wrong, versions, err
+	})
+	require.NoError(w.t, err)
+	if len(wrong) > 0 {
+		names := slices.Sorted(maps.Keys(wrong))[:min(5, len(wrong))]
+		for _, name := range names {
+			w.t.Errorf("%s: %s", name, wrong[name])
 		}
-		if now.After(deadline) {
-			require.Empty(w.t, wrong[:min(5, len(wrong))], "%s: %d Nodes are not as the model says", title, len(wrong))
-			require.Equal(w.t, before, versions, "%s: Nodes are written that are as the model says", title)
-		}
-		before = versions
+		w.t.Fatalf("%s: %d Nodes are not as the model says", title, len(wrong))
 	}
+	w.accept(now, then)
+	w.looks(title, nodes)
 }
 
 // begin notes until when labels are held that are held from this step on, or shorter than before: as the first state of the Node says that has it.
@@ -390,7 +366,7 @@ func (w *world) begin(m *machine, want map[string]setting, began, now time.Time)
 func lacks(states []harness.State, key string, set setting) (since time.Time) {
 	for _, state := range slices.Backward(states) {
 		is, there := listed(state.Node)[key]
-		if there && is.Value == set.value && is.Absent == set.absent || harness.Gated(state.Node) {
+		if there && is.Value == set.value && is.Absent == set.absent || random.Gated(state.Node) {
 			break
 		}
 		since = state.At
@@ -437,7 +413,7 @@ func (w *world) looks(title string, nodes map[string]*corev1.Node) {
 				before, had := was[key]
 				switch {
 				case value == before && is == had, w.written[state.ResourceVersion]:
-				case key == gpuWorker && harness.Gated(state.Node): // it is not in the CREATE, and comes before the gate goes
+				case key == gpuWorker && random.Gated(state.Node): // it is not in the CREATE, and comes before the gate goes
 					if is {
 						w.figures["labels that waited for capture"]++
 					} else {
@@ -534,7 +510,7 @@ func (w *world) audited(title string, reads int) {
 	series := fmt.Sprintf(`nodekeep_rule_labels_audited_total{rule=%q}`, last.name)
 	counted := func() float64 { return harness.Series(w.t, nodekeep.MetricsURL("capture"), series) }
 	for deadline := time.Now().Add(settles); counted() != want && time.Now().Before(deadline); {
-		time.Sleep(quiet)
+		time.Sleep(250 * time.Millisecond)
 	}
 	require.InDelta(w.t, want, counted(), 0, "%s: on how many Nodes rule %s would set a label", title, last.name)
 	w.figures["labels audited"] += int(want)
