@@ -36,10 +36,3 @@ func TestGate(t *testing.T) {
 		})
 	}
 }
-
-func TestTheGateIsAsManifestsAndKubeletsWriteIt(t *testing.T) {
-	gate := DefaultGate.Taint()
-	assert.Equal(t, "nodekeep.dev/restoring:NoSchedule", gate.ToString())
-	assert.True(t, DefaultGate.Is(gate))
-	assert.Nil(t, gate.TimeAdded)
-}

@@ -83,8 +83,3 @@ func TestWhileRulesAreHeldAKubeletStillCarriesNoProtectedLabelInItsOwnCREATE(t *
 	assert.Contains(t, held.RuledLater(), role)
 	assert.True(t, held.ClosesGate(), "capture decides")
 }
-
-func TestWhileRulesAreHeldTheMachineIsLookedAtToKnowWhoseLabelsTheyAre(t *testing.T) {
-	assert.False(t, policy.Default().WantsMachine())
-	assert.True(t, policy.Default().Holding(true).WantsMachine(), "rules that are there no more have set labels")
-}
