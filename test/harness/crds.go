@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"time"
 )
 
 // CustomResourceDefinitions of other projects, for [Installation.ApplyCRDs]. Each is read from the Go module of its project.
@@ -63,8 +65,17 @@ func (i *Installation) applyCRDs(ctx context.Context, path string) error {
 	if out, err := i.Kubectl(ctx, "apply", "--server-side", "-f", path); err != nil {
 		return fmt.Errorf("apply %s: %w\n%s", path, err, out)
 	}
-	if out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path); err != nil {
-		return fmt.Errorf("wait for %s: %w\n%s", path, err, out)
+	for {
+		out, err := i.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=180s", "-f", path)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil || !strings.Contains(out, noConditions):
+			return fmt.Errorf("wait for %s: %w\n%s", path, err, out)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	return nil
 }
+
+// noConditions is what kubectl wait ends with where the API server has not yet written a condition of a new definition.
+const noConditions = ".status.conditions accessor error"
