@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 )
@@ -73,18 +74,18 @@ func (o *rollbackOptions) validate() error {
 	return nil
 }
 
-func (o *rollbackOptions) rights(c *cluster, args []string) []access {
+func (o *rollbackOptions) rights(c *session, args []string) []doctor.Right {
 	if o.dryRun == dryRunClient {
 		return c.toState(args[0])
 	}
-	return append(c.toState(args[0]), c.toNode("patch", args[0]))
+	return append(c.toState(args[0]), c.NodeRight("patch", args[0]))
 }
 
-func (o *rollbackOptions) run(ctx context.Context, c *cluster, args []string) error {
+func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) error {
 	var rollback view.Rollback
 	var changes, leftAlone int
 	err := change(ctx, func(ctx context.Context) (*proposal, error) {
-		state, err := c.live(ctx, args[0])
+		state, err := c.GetLiveState(ctx, args[0])
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,7 @@
 // Package doctor judges an installation of nodekeep by what was read of it.
 //
 // A check is a question that an operator would ask. It is a pure function from what was read to its answer: right, not right, or not known. Package
-// [nodekeep.dev/nodekeep/cli] does the reading.
+// [nodekeep.dev/nodekeep/cli/examine] does the reading.
 //
 // Invariants:
 //   - Pure: values in, values out; the linter holds this. The time is a value, and so is why something could not be read.

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 )
 
 func TestADenialSaysWhichRightOfWhomIsMissing(t *testing.T) {
-	c := &cluster{config: &rest.Config{Host: "https://there"}, namespace: "nodekeep-system"}
+	c := &Cluster{Config: &rest.Config{Host: "https://there"}, Namespace: "nodekeep-system"}
 	configmaps := schema.GroupResource{Resource: "configmaps"}
 	denied := apierrors.NewForbidden(configmaps, "node.a", errors.New(`User "eve" cannot patch resource "configmaps" in API group "" in the namespace "nodekeep-system"`))
-	told := c.failed(c.toNodes("list"), denied).Error() // one call of several
+	told := c.CallError(c.NodesRight("list"), denied).Error() // one call of several
 	assert.Contains(t, told, "you may not patch configmaps in namespace nodekeep-system")
 	assert.Contains(t, told, "kubectl create rolebinding nodekeep-operator-eve --clusterrole=nodekeep-operator-namespaced --user=eve -n nodekeep-system")
 
 	denied = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(`User "eve" cannot list resource "nodes" in API group "" at the cluster scope`))
-	assert.Contains(t, c.failed(c.toRecords("list"), denied).Error(), "you may not list nodes in the whole cluster")
+	assert.Contains(t, c.CallError(c.RecordsRight("list"), denied).Error(), "you may not list nodes in the whole cluster")
 
 	quota := apierrors.NewForbidden(configmaps, "node.a", errors.New("exceeded quota: narrow"))
-	assert.Equal(t, error(quota), c.failed(c.toRecords("create"), quota), "it is no right that is missing")
+	assert.Equal(t, error(quota), c.CallError(c.RecordsRight("create"), quota), "it is no right that is missing")
 }

@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/report"
 	"nodekeep.dev/nodekeep/selection"
 )
@@ -25,14 +26,14 @@ type selecting struct {
 	list pager.ListPageFunc
 }
 
-func selectingOf[L runtime.Object](c *cluster, group, kind string, client lister[L]) selecting {
+func selectingOf[L runtime.Object](c *Cluster, group, kind string, client Lister[L]) selecting {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	return selecting{kind, pagesOf(c, access{verb: "list", group: group, resource: resource.Resource}, client, metav1.ListOptions{})}
+	return selecting{kind, pagesOf(c, doctor.Right{Verb: "list", Group: group, Resource: resource.Resource}, client, metav1.ListOptions{})}
 }
 
 // selectingKinds are all that package selection looks into, in its order. Pods come last: there are the most of them.
-func (c *cluster) selectingKinds() []selecting {
-	core, apps, batch := c.client.CoreV1(), c.client.AppsV1(), c.client.BatchV1()
+func (c *Cluster) selectingKinds() []selecting {
+	core, apps, batch := c.Client.CoreV1(), c.Client.AppsV1(), c.Client.BatchV1()
 	const everywhere = metav1.NamespaceAll
 	return []selecting{
 		selectingOf(c, appsv1.GroupName, "Deployment", apps.Deployments(everywhere)),
@@ -43,18 +44,18 @@ func (c *cluster) selectingKinds() []selecting {
 		selectingOf(c, batchv1.GroupName, "Job", batch.Jobs(everywhere)),
 		selectingOf(c, batchv1.GroupName, "CronJob", batch.CronJobs(everywhere)),
 		selectingOf(c, "", "PersistentVolume", core.PersistentVolumes()),
-		selectingOf(c, storagev1.GroupName, "StorageClass", c.client.StorageV1().StorageClasses()),
-		selectingOf(c, nodev1.GroupName, "RuntimeClass", c.client.NodeV1().RuntimeClasses()),
+		selectingOf(c, storagev1.GroupName, "StorageClass", c.Client.StorageV1().StorageClasses()),
+		selectingOf(c, nodev1.GroupName, "RuntimeClass", c.Client.NodeV1().RuntimeClasses()),
 		selectingOf(c, "", "Pod", core.Pods(everywhere)),
 	}
 }
 
-// allUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
+// ListUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
 // caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
-func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
+func (c *Cluster) ListUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
 	for _, of := range c.selectingKinds() {
 		for object, err := range all[runtime.Object](ctx, of.list) {
-			var denied deniedError
+			var denied DeniedError
 			if errors.As(err, &denied) {
 				missing = append(missing, report.NotRead{Kind: of.kind, Why: denied.Error()})
 				break
@@ -68,12 +69,4 @@ func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (
 		}
 	}
 	return missing, nil
-}
-
-// kindsOf are the kinds that could not be read.
-func kindsOf(missing []report.NotRead) (kinds []string) {
-	for _, one := range missing {
-		kinds = append(kinds, one.Kind)
-	}
-	return kinds
 }

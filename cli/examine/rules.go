@@ -1,4 +1,4 @@
-package cli
+package examine
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
 )
 
 // API groups of policy engines. The kinds of constraints are as many as an administrator makes.
@@ -21,21 +23,21 @@ const (
 
 // ruleLooks read the admission rules of the whole cluster.
 func (e *examination) ruleLooks() []look {
-	seen, admission := &e.seen, e.client.AdmissionregistrationV1()
+	seen, admission := &e.seen, e.Client.AdmissionregistrationV1()
 	checks := []string{"admission-rules"}
-	to := func(resource string) access { return e.toAll("list", groupAdmission, resource) }
+	to := func(resource string) doctor.Right { return wideRight("list", groupAdmission, resource) }
 	all := metav1.ListOptions{}
 	return []look{
 		{checks: checks, read: listing(e, &seen.Policies, to("validatingadmissionpolicies"), admission.ValidatingAdmissionPolicies(), all)},
 		{checks: checks, read: listing(e, &seen.Bindings, to("validatingadmissionpolicybindings"), admission.ValidatingAdmissionPolicyBindings(), all)},
 		{checks: checks, read: listing(e, &seen.AllValidating, to("validatingwebhookconfigurations"), admission.ValidatingWebhookConfigurations(), all)},
 		{checks: checks, read: listing(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), admission.MutatingWebhookConfigurations(), all)},
-		{checks: checks, read: reading(e, &seen.Kyverno, e.toAll("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
+		{checks: checks, read: reading(e, &seen.Kyverno, wideRight("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			policies, err := e.objectsOf(ctx, groupKyverno, "clusterpolicies")
 			more, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
 			return slices.Concat(policies, more), errors.Join(err, moreErr)
 		})},
-		{checks: checks, read: reading(e, &seen.Gatekeeper, e.toAll("list", groupGatekeeper, "*"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
+		{checks: checks, read: reading(e, &seen.Gatekeeper, wideRight("list", groupGatekeeper, "*"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			return e.objectsOf(ctx, groupGatekeeper, "")
 		})},
 	}
@@ -52,9 +54,9 @@ func (e *examination) objectsOf(ctx context.Context, group, resource string) (ob
 		if resource != "" && kind.Resource != resource {
 			continue
 		}
-		list, err := e.dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
+		list, err := e.Dynamic.Resource(kind).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, e.failed(access{verb: "list", group: group, resource: kind.Resource}, err)
+			return nil, e.CallError(doctor.Right{Verb: "list", Group: group, Resource: kind.Resource}, err)
 		}
 		objects = append(objects, list.Items...)
 	}

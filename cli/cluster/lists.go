@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -54,34 +55,35 @@ func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Se
 	}
 }
 
-// lister is a typed client that lists one resource.
-type lister[L runtime.Object] interface {
+// Lister is a typed client that lists one resource.
+type Lister[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 }
 
 // pagesOf is how a typed client lists what the selectors select. An error names the missing right.
-func pagesOf[L runtime.Object](c *cluster, to access, client lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
+func pagesOf[L runtime.Object](c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
 	return func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
 		page.LabelSelector, page.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
 		list, err := client.List(ctx, page)
-		return list, c.failed(to, err)
+		return list, c.CallError(right, err)
 	}
 }
 
-// every is [all] by a typed client.
-func every[T, L runtime.Object](ctx context.Context, c *cluster, to access, client lister[L], selectors metav1.ListOptions) iter.Seq2[T, error] {
-	return all[T](ctx, pagesOf(c, to, client, selectors))
+// List goes through what the selectors select, page by page. An error ends it, and so does the end of ctx: an interrupted list does not look complete.
+// The right is the one that listing needs.
+func List[T, L runtime.Object](ctx context.Context, c *Cluster, right doctor.Right, client Lister[L], selectors metav1.ListOptions) iter.Seq2[T, error] {
+	return all[T](ctx, pagesOf(c, right, client, selectors))
 }
 
-// allNodes goes through the Nodes in the order of their names.
-func (c *cluster) allNodes(ctx context.Context) iter.Seq2[*corev1.Node, error] {
-	return every[*corev1.Node](ctx, c, c.toNodes("list"), c.client.CoreV1().Nodes(), metav1.ListOptions{})
+// ListNodes goes through the Nodes in the order of their names.
+func (c *Cluster) ListNodes(ctx context.Context) iter.Seq2[*corev1.Node, error] {
+	return List[*corev1.Node](ctx, c, c.NodesRight("list"), c.Client.CoreV1().Nodes(), metav1.ListOptions{})
 }
 
-// allRecords goes through the records in the order of their ConfigMaps' names.
-func (c *cluster) allRecords(ctx context.Context) iter.Seq2[store.Listed, error] {
+// ListRecords goes through the records in the order of their ConfigMaps' names.
+func (c *Cluster) ListRecords(ctx context.Context) iter.Seq2[store.Listed, error] {
 	marked := metav1.ListOptions{LabelSelector: store.RecordLabel + "=true"}
-	return mapped(every[*corev1.ConfigMap](ctx, c, c.toRecords("list"), c.client.CoreV1().ConfigMaps(c.namespace), marked), store.ListedOf)
+	return mapped(List[*corev1.ConfigMap](ctx, c, c.RecordsRight("list"), c.Client.CoreV1().ConfigMaps(c.Namespace), marked), store.ListedOf)
 }
 
 // mapped is a sequence of what its items become.
@@ -114,9 +116,19 @@ func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, err
 	}
 }
 
-// allStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
-func (c *cluster) allStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
-	return joined(c.allNodes(ctx), c.allRecords(ctx))
+// ListStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
+func (c *Cluster) ListStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
+	return joined(c.ListNodes(ctx), c.ListRecords(ctx))
+}
+
+// ListStatesWithoutRecords lists every Node, without reading records.
+func (c *Cluster) ListStatesWithoutRecords(ctx context.Context) iter.Seq2[view.NodeState, error] {
+	return mapped(c.ListNodes(ctx), func(node *corev1.Node) view.NodeState { return partOfNode(node).NodeState })
+}
+
+// ListReadableStates is [Cluster.ListStates] as far as the caller may read records. It notes the error of their list, and continues with Nodes alone.
+func (c *Cluster) ListReadableStates(ctx context.Context, recordsErr *error) iter.Seq2[view.NodeState, error] {
+	return joined(c.ListNodes(ctx), untilError(c.ListRecords(ctx), recordsErr))
 }
 
 func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.NodeState, error] {
@@ -186,6 +198,11 @@ func partOfRecord(listed store.Listed) part {
 		state.Record, state.Entry = &listed.Entry.Record, listed.Entry
 	}
 	return part{state, listed.ConfigMap}
+}
+
+// WithRecord returns a state with a record that was read by itself.
+func WithRecord(state view.NodeState, listed store.Listed) view.NodeState {
+	return together(state, partOfRecord(listed).NodeState)
 }
 
 // together is the state of a Node of which the Node or its record was read by itself.

@@ -1,4 +1,4 @@
-package cli
+package examine
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
@@ -113,7 +114,7 @@ func denyingRule(err error) (rule string, denied bool) {
 
 // lookAtRecords goes through all records.
 func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records, err error) {
-	for record, err := range e.allRecords(ctx) {
+	for record, err := range e.ListRecords(ctx) {
 		if err != nil {
 			return doctor.Records{}, err
 		}
@@ -124,13 +125,13 @@ func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records
 
 // strays are ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
 func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err error) {
-	client, err := metadata.NewForConfig(e.config)
+	client, err := metadata.NewForConfig(e.Config)
 	if err != nil {
 		return names, err
 	}
-	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(e.namespace)
+	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(e.Namespace)
 	unmarked := metav1.ListOptions{LabelSelector: store.RecordLabel + "!=true"}
-	for stray, err := range every[*metav1.PartialObjectMetadata](ctx, e.cluster, e.toRecords("list"), configMaps, unmarked) {
+	for stray, err := range cluster.List[*metav1.PartialObjectMetadata](ctx, e.Cluster, e.RecordsRight("list"), configMaps, unmarked) {
 		if err != nil {
 			return names, err
 		}
@@ -144,7 +145,7 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 // lookAtNodes goes through all Nodes with their records. It finds out what those wait for that have been behind the gate for long. Where the records
 // cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
-	nodes.After = e.options.gateAfter
+	nodes.After = e.options.GateAfter
 	stuck := map[string]view.NodeState{}
 	in, known := e.circumstancesSeen(ctx)
 	if !known {
@@ -156,7 +157,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	asked := impact.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
 	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
 	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
-	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
+	for state, err := range e.ListReadableStates(ctx, &recordsErr) {
 		if err != nil {
 			return doctor.Nodes{}, err
 		}
@@ -185,7 +186,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	}
 	nodes.Unproved, nodes.Missing = e.unproved(ctx, proofs), asked.Missing()
 	if recordsErr != nil {
-		nodes.NotKept = doctor.NotKnown[[]doctor.NotKept](e.unknown(e.toRecords("list"), recordsErr))
+		nodes.NotKept = doctor.NotKnown[[]doctor.NotKept](e.unknown(e.RecordsRight("list"), recordsErr))
 		return nodes, nil
 	}
 	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
@@ -207,7 +208,7 @@ func closing(state view.NodeState, keys []string, profiles verify.Profiles, gate
 func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 	var events []corev1.Event
 	reports := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.ItemPaused}.String()}
-	for event, err := range every[*corev1.Event](ctx, e.cluster, e.toEvents(), e.client.CoreV1().Events(eventsOfNodes), reports) {
+	for event, err := range cluster.List[*corev1.Event](ctx, e.Cluster, e.EventsRight(), e.Client.CoreV1().Events(doctor.EventsNamespace), reports) {
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +227,7 @@ func (e *examination) migrations(ctx context.Context) (all []*view.Migration, er
 	for _, m := range inForce.Migrations() {
 		all = append(all, view.NewMigration(m, inForce))
 	}
-	return all, e.lookAtMigrations(ctx, in, all...)
+	return all, e.CountMigrations(ctx, in, all...)
 }
 
 // circumstancesSeen is what decisions depend on; it is not known where the policy is not.
@@ -235,7 +236,7 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 	if err != nil {
 		return plan.Circumstances{}, false
 	}
-	in = e.under(ctx, inForce)
+	in = e.Circumstances(ctx, inForce)
 	in.Now = e.serverTime()
 	return in, true
 }
@@ -243,9 +244,23 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 // unproved are the profiles whose checks neither a Node nor a trial has passed.
 func (e *examination) unproved(ctx context.Context, proofs *view.Proofs) doctor.Read[[]view.Unproved] {
 	namespace := e.seen.ChecksNamespace()
-	trials, err := e.trials(ctx, namespace, proofs.Profiles())
+	trials, err := e.GetTrials(ctx, namespace, proofs.Profiles())
 	if err != nil {
-		return doctor.NotKnown[[]view.Unproved](e.unknown(access{verb: "get", resource: "configmaps", namespace: namespace}, err))
+		return doctor.NotKnown[[]view.Unproved](e.unknown(doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace}, err))
 	}
-	return doctor.Found(proofs.Unproved(trials, e.now()))
+	return doctor.Found(proofs.Unproved(trials, e.Now()))
+}
+
+// asked is what the profiles of the policy name.
+func (e *examination) asked(ctx context.Context) (asked doctor.Asked, _ error) {
+	profiles := e.seen.Profiles()
+	if profiles.Empty() {
+		return asked, nil
+	}
+	facts, failed := e.GetProfileFacts(ctx, profiles, e.seen.Verifier())
+	asked.Facts = facts
+	for _, call := range failed {
+		asked.Unread = append(asked.Unread, e.unknown(call.Right, call.Err))
+	}
+	return asked, nil
 }

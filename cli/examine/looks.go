@@ -1,4 +1,4 @@
-package cli
+package examine
 
 import (
 	"context"
@@ -28,15 +28,15 @@ const groupAdmission = admissionregistrationv1.GroupName
 func (e *examination) object(object *doctor.Object) func(context.Context) {
 	namespace, name := object.Shipped.GetNamespace(), object.Shipped.GetName()
 	resource, _ := meta.UnsafeGuessKindToResource(object.Shipped.GroupVersionKind())
-	a := access{verb: "get", group: resource.Group, resource: resource.Resource, namespace: namespace, name: name}
-	return reading(e, &object.Found, a, func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return e.dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	right := doctor.Right{Verb: "get", Group: resource.Group, Resource: resource.Resource, Namespace: namespace, Name: name}
+	return reading(e, &object.Found, right, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return e.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	})
 }
 
 // nodePolicy is the NodePolicy. It does not exist where the API server knows none, either.
 func (e *examination) nodePolicy(ctx context.Context) (*unstructured.Unstructured, error) {
-	found, err := e.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
+	found, err := e.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		err = apierrors.NewNotFound(nodepolicy.Resource().GroupResource(), doctor.PolicyName)
 	}
@@ -45,22 +45,22 @@ func (e *examination) nodePolicy(ctx context.Context) (*unstructured.Unstructure
 
 // firstLooks read what stands by itself.
 func (e *examination) firstLooks() []look {
-	seen, configMaps := &e.seen, e.client.CoreV1().ConfigMaps(e.namespace)
-	slices := e.client.DiscoveryV1().EndpointSlices(e.namespace)
+	seen, configMaps := &e.seen, e.Client.CoreV1().ConfigMaps(e.Namespace)
+	slices := e.Client.DiscoveryV1().EndpointSlices(e.Namespace)
 	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + doctor.Service}
 	ofBoth := metav1.ListOptions{LabelSelector: doctor.PodSelector}
 	looks := []look{
-		{read: getting(e, &seen.InCluster, e.to("get", "", "namespaces"), e.client.CoreV1().Namespaces(), e.namespace)},
-		{read: listing(e, &seen.Endpoints, e.to("list", discoveryv1.GroupName, "endpointslices"), slices, ofService)},
-		{read: listing(e, &seen.Pods, e.to("list", "", "pods"), e.client.CoreV1().Pods(e.namespace), ofBoth)},
-		{read: reading(e, &seen.GateServed, e.toAll("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
-		{read: reading(e, &seen.Leader, e.toLease(capture.LeaseName), e.leaderOf(capture.LeaseName))},
-		{read: reading(e, &seen.Policy, e.toPolicy(), e.nodePolicy)},
-		{read: getting(e, &seen.Accepted, e.toRecords("get"), configMaps, store.AcceptedName)},
-		{read: getting(e, &seen.Inventory, e.toRecords("get"), configMaps, inventories.InventoryName), checks: []string{"inventory"}},
-		{read: reading(e, &seen.Paused, e.toEvents(), e.paused), checks: []string{"paused-items"}},
-		{read: getting(e, &seen.EmergencyRole, e.toEmergency("roles"), e.client.RbacV1().Roles(e.namespace), manifests.EmergencyName)},
-		{read: getting(e, &seen.EmergencyBinding, e.toEmergency("rolebindings"), e.client.RbacV1().RoleBindings(e.namespace), manifests.EmergencyName)},
+		{read: getting(e, &seen.InCluster, e.right("get", "", "namespaces"), e.Client.CoreV1().Namespaces(), e.Namespace)},
+		{read: listing(e, &seen.Endpoints, e.right("list", discoveryv1.GroupName, "endpointslices"), slices, ofService)},
+		{read: listing(e, &seen.Pods, e.right("list", "", "pods"), e.Client.CoreV1().Pods(e.Namespace), ofBoth)},
+		{read: reading(e, &seen.GateServed, wideRight("get", groupAdmission, "mutatingadmissionpolicies"), e.gateServed)},
+		{read: reading(e, &seen.Leader, e.LeaseRight(capture.LeaseName), e.leaderOf(capture.LeaseName))},
+		{read: reading(e, &seen.Policy, e.PolicyRight(), e.nodePolicy)},
+		{read: getting(e, &seen.Accepted, e.RecordsRight("get"), configMaps, store.AcceptedName)},
+		{read: getting(e, &seen.Inventory, e.RecordsRight("get"), configMaps, inventories.InventoryName), checks: []string{"inventory"}},
+		{read: reading(e, &seen.Paused, e.EventsRight(), e.paused), checks: []string{"paused-items"}},
+		{read: getting(e, &seen.EmergencyRole, e.EmergencyRight("roles"), e.Client.RbacV1().Roles(e.Namespace), manifests.EmergencyName)},
+		{read: getting(e, &seen.EmergencyBinding, e.EmergencyRight("rolebindings"), e.Client.RbacV1().RoleBindings(e.Namespace), manifests.EmergencyName)},
 		{read: e.lookAtYourRights, checks: []string{"your-rights"}},
 	}
 	for i := range seen.Objects {
@@ -73,7 +73,7 @@ func (e *examination) firstLooks() []look {
 
 // verificationLooks read what belongs to verification, in the namespaces that its controller uses.
 func (e *examination) verificationLooks() (looks []look) {
-	seen, core := &e.seen, e.client.CoreV1()
+	seen, core := &e.seen, e.Client.CoreV1()
 	add := func(read func(context.Context)) {
 		looks = append(looks, look{read: read, checks: []string{"verification"}})
 	}
@@ -91,30 +91,30 @@ func (e *examination) verificationLooks() (looks []look) {
 		add(e.object(object))
 	}
 	if seen.Removes() {
-		add(reading(e, &seen.Groups, access{verb: "get", resource: "apis"}, e.apiGroups))
-		toLedger := access{verb: "get", resource: "configmaps", namespace: namespace, name: verify.LedgerMap}
+		add(reading(e, &seen.Groups, doctor.Right{Verb: "get", Resource: "apis"}, e.apiGroups))
+		toLedger := doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace, Name: verify.LedgerMap}
 		add(getting(e, &seen.Ledger, toLedger, core.ConfigMaps(namespace), verify.LedgerMap))
 	}
-	add(reading(e, &seen.VerifyLeader, e.toLease(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)))
-	add(getting(e, &seen.ChecksIn, e.toAll("get", "", "namespaces"), core.Namespaces(), namespace))
+	add(reading(e, &seen.VerifyLeader, e.LeaseRight(doctor.VerifyDeployment), e.leaderOf(doctor.VerifyDeployment)))
+	add(getting(e, &seen.ChecksIn, wideRight("get", "", "namespaces"), core.Namespaces(), namespace))
 	return looks
 }
 
 // profileLooks read what the profiles of the policy name. What is noted of Nodes depends on it.
 func (e *examination) profileLooks() []look {
-	return []look{{read: reading(e, &e.seen.Asked, e.to("get", appsv1.GroupName, "deployments"), e.asked), checks: []string{"verification"}}}
+	return []look{{read: reading(e, &e.seen.Asked, e.right("get", appsv1.GroupName, "deployments"), e.asked), checks: []string{"verification"}}}
 }
 
 // laterLooks read what depends on that.
 func (e *examination) laterLooks() []look {
 	seen := &e.seen
 	return append(append(e.ruleLooks(), e.verificationLooks()...), []look{
-		{read: reading(e, &seen.Named, e.toNodes("create"), e.named), checks: []string{"webhook-answers", "certificate", "ca-bundle"}},
-		{read: reading(e, &seen.Unnamed, e.toNodes("create"), e.unnamed), checks: []string{"gate-in-force"}},
-		{read: reading(e, &seen.Records, e.toRecords("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
-		{read: reading(e, &seen.Strays, e.toRecords("list"), e.strays), checks: []string{"record-labels"}},
-		{read: reading(e, &seen.Migrations, e.toNodes("list"), e.migrations), checks: []string{"migrations"}},
-		{read: reading(e, &seen.Nodes, e.toNodes("list"), e.lookAtNodes), checks: []string{"gated-nodes", "closed-nodes", "paused-items", "claimed-keys", "not-kept", "verification", "label-rules"}},
+		{read: reading(e, &seen.Named, e.NodesRight("create"), e.named), checks: []string{"webhook-answers", "certificate", "ca-bundle"}},
+		{read: reading(e, &seen.Unnamed, e.NodesRight("create"), e.unnamed), checks: []string{"gate-in-force"}},
+		{read: reading(e, &seen.Records, e.RecordsRight("list"), e.lookAtRecords), checks: []string{"records", "quarantine"}},
+		{read: reading(e, &seen.Strays, e.RecordsRight("list"), e.strays), checks: []string{"record-labels"}},
+		{read: reading(e, &seen.Migrations, e.NodesRight("list"), e.migrations), checks: []string{"migrations"}},
+		{read: reading(e, &seen.Nodes, e.NodesRight("list"), e.lookAtNodes), checks: []string{"gated-nodes", "closed-nodes", "paused-items", "claimed-keys", "not-kept", "verification", "label-rules"}},
 	}...)
 }
 
@@ -123,12 +123,12 @@ func (e *examination) lastLooks() []look {
 	if e.seen.Served = e.shown.first(); e.seen.Served != nil {
 		return nil
 	}
-	return []look{{read: reading(e, &e.seen.Certificate, e.to("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}
+	return []look{{read: reading(e, &e.seen.Certificate, e.right("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}
 }
 
 // certificate is the Secret that the webhook serves from, without its private keys.
 func (e *examination) certificate(ctx context.Context) (*corev1.Secret, error) {
-	secret, err := e.client.CoreV1().Secrets(e.namespace).Get(ctx, e.seen.ServingSecret(), metav1.GetOptions{})
+	secret, err := e.Client.CoreV1().Secrets(e.Namespace).Get(ctx, e.seen.ServingSecret(), metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

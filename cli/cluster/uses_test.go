@@ -1,4 +1,4 @@
-package cli
+package cluster
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/report"
 	"nodekeep.dev/nodekeep/selection"
 )
 
-func inCluster(objects ...runtime.Object) (*cluster, *fake.Clientset) {
+func inCluster(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 	client := fake.NewClientset(objects...)
-	return &cluster{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), config: &rest.Config{Host: "fake"}, client: client, namespace: DefaultNamespace}, client
+	return &Cluster{Config: &rest.Config{Host: "fake"}, Client: client, Namespace: manifests.Namespace}, client
 }
 
 func TestAllUsesReadsEveryKindThatPackageSelectionKnows(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAllUsesNamesTheKindsThatMayNotBeRead(t *testing.T) {
 			assert.AnError)
 	})
 	seen := func() (names []string, missing []report.NotRead, err error) {
-		missing, err = c.allUses(context.Background(), func(uses []selection.Use) { names = append(names, uses[0].String()) })
+		missing, err = c.ListUses(context.Background(), func(uses []selection.Use) { names = append(names, uses[0].String()) })
 		return names, missing, err
 	}
 	_, _, err := seen()

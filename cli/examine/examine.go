@@ -1,4 +1,4 @@
-package cli
+package examine
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -24,13 +25,20 @@ const atOnce = 8
 
 // examination reads an installation.
 type examination struct {
-	*cluster
+	*cluster.Cluster
 	discovery discovery.DiscoveryInterfaceWithContext
 	probes    kubernetes.Interface // for dry runs
 	shown     *servedCertificates  // by answers to them
-	options   *doctorOptions
+	options   Options
 	seen      doctor.Seen
 	behind    time.Duration // this machine's clock, behind the API server's
+}
+
+// Options are what the operator chooses.
+type Options struct {
+	GateAfter time.Duration // a Node that has been behind the gate for longer is noted
+	Timeout   time.Duration // of any one read
+	Skip      []string      // checks that are left out, and so what only they need
 }
 
 // look is something to read, and the checks that need it; without any it is always read.
@@ -39,17 +47,17 @@ type look struct {
 	checks []string
 }
 
-// examine reads everything that checks need. The error is for an API server that cannot be reached, and for who has enough.
-func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, error) {
-	objects, err := doctor.Shipped(c.namespace)
+// Installation reads everything that checks need. It is an error if the API server cannot be reached, and if ctx ends.
+func Installation(ctx context.Context, c *cluster.Cluster, options Options) (doctor.Seen, error) {
+	objects, err := doctor.Shipped(c.Namespace)
 	if err != nil {
 		return doctor.Seen{}, err
 	}
 	e := &examination{
-		cluster: c, discovery: discovery.ToDiscoveryInterfaceWithContext(c.client.Discovery()), shown: &servedCertificates{},
-		options: o, seen: doctor.Seen{Namespace: c.namespace, Objects: objects},
+		Cluster: c, discovery: discovery.ToDiscoveryInterfaceWithContext(c.Client.Discovery()), shown: &servedCertificates{},
+		options: options, seen: doctor.Seen{Namespace: c.Namespace, Objects: objects},
 	}
-	config := rest.CopyConfig(c.config)
+	config := rest.CopyConfig(c.Config)
 	config.WarningHandler = e.shown
 	if e.probes, err = kubernetes.NewForConfig(config); err != nil {
 		return doctor.Seen{}, err
@@ -61,7 +69,7 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 		var group errgroup.Group
 		group.SetLimit(atOnce)
 		for _, look := range looks() {
-			if len(look.checks) == 0 || !sets.New(o.skip...).HasAll(look.checks...) {
+			if len(look.checks) == 0 || !sets.New(options.Skip...).HasAll(look.checks...) {
 				group.Go(func() error { look.read(ctx); return nil })
 			}
 		}
@@ -75,21 +83,22 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 }
 
 // serverTime is what the API server's clock shows now.
-func (e *examination) serverTime() time.Time { return e.now().Add(e.behind) }
+func (e *examination) serverTime() time.Time { return e.Now().Add(e.behind) }
 
-// to is a right in the release namespace. For a resource without a namespace it is a right in the whole cluster.
-func (e *examination) to(verb, group, resource string) access {
-	return access{verb: verb, group: group, resource: resource, namespace: e.namespace}
+// right is one in the release namespace. For a resource without a namespace it is one in the whole cluster.
+func (e *examination) right(verb, group, resource string) doctor.Right {
+	return doctor.Right{Verb: verb, Group: group, Resource: resource, Namespace: e.Namespace}
 }
 
-func (e *examination) toAll(verb, group, resource string) access {
-	return access{verb: verb, group: group, resource: resource}
+// wideRight is a right in the whole cluster.
+func wideRight(verb, group, resource string) doctor.Right {
+	return doctor.Right{Verb: verb, Group: group, Resource: resource}
 }
 
-// reading makes an examination of an API call. The result is the value, that there is no such object, or why neither is known.
-func reading[T any](e *examination, into *doctor.Read[T], a access, call func(context.Context) (T, error)) func(context.Context) {
+// reading is an API call, which needs a right. The result is the value, that there is no such object, or why neither is known.
+func reading[T any](e *examination, into *doctor.Read[T], right doctor.Right, call func(context.Context) (T, error)) func(context.Context) {
 	return func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, e.options.timeout)
+		ctx, cancel := context.WithTimeout(ctx, e.options.Timeout)
 		defer cancel()
 		value, err := call(ctx)
 		switch {
@@ -98,7 +107,7 @@ func reading[T any](e *examination, into *doctor.Read[T], a access, call func(co
 		case store.SaysGone(err):
 			*into = doctor.Absent[T]()
 		default:
-			*into = doctor.NotKnown[T](e.unknown(a, err))
+			*into = doctor.NotKnown[T](e.unknown(right, err))
 		}
 	}
 }
@@ -109,17 +118,17 @@ type getter[T any] interface {
 }
 
 // getting is [reading] of one object.
-func getting[T any](e *examination, into *doctor.Read[T], a access, client getter[T], name string) func(context.Context) {
-	return reading(e, into, a, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
+func getting[T any](e *examination, into *doctor.Read[T], right doctor.Right, client getter[T], name string) func(context.Context) {
+	return reading(e, into, right, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
 }
 
 // listing is [reading] of all objects that the selectors select.
 func listing[T any, P interface {
 	*T
 	runtime.Object
-}, L runtime.Object](e *examination, into *doctor.Read[[]T], a access, client lister[L], selectors metav1.ListOptions) func(context.Context) {
-	return reading(e, into, a, func(ctx context.Context) (all []T, err error) {
-		for object, err := range every[P](ctx, e.cluster, a, client, selectors) {
+}, L runtime.Object](e *examination, into *doctor.Read[[]T], right doctor.Right, client cluster.Lister[L], selectors metav1.ListOptions) func(context.Context) {
+	return reading(e, into, right, func(ctx context.Context) (all []T, err error) {
+		for object, err := range cluster.List[P](ctx, e.Cluster, right, client, selectors) {
 			if err != nil {
 				return nil, err
 			}
@@ -130,30 +139,26 @@ func listing[T any, P interface {
 }
 
 // unknown reports why something could not be read. Some looks have their own error, which has all that is to be said.
-func (e *examination) unknown(a access, err error) doctor.Unknown {
-	var denied deniedError
+func (e *examination) unknown(right doctor.Right, err error) doctor.Unknown {
+	var denied cluster.DeniedError
 	var refused refusedError
-	var unreachable unreachableError
+	var unreachable cluster.UnreachableError
 	if !errors.As(err, &refused) && !errors.As(err, &denied) && !errors.As(err, &unreachable) {
-		err = e.failed(a, err)
+		err = e.CallError(right, err)
 	}
 	why := func(remedy string) doctor.Unknown {
 		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: remedy}}
 	}
 	switch {
 	case errors.As(err, &denied):
-		return lacking(denied.missing[0], denied.user, e.namespace)
+		missing := denied.Missing[0]
+		return doctor.Unknown{Why: missing.Denied(), Remedy: doctor.GrantTo(denied.User, e.Namespace, missing)}
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("there was no answer within %s", e.options.timeout)
+		err = fmt.Errorf("there was no answer within %s", e.options.Timeout)
 		return why("Try again, with a longer --timeout.")
 	case errors.As(err, &refused):
 		return why("Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too.")
 	default:
 		return why("Try again.")
 	}
-}
-
-// lacking reports that the caller lacks a right, and how to get it.
-func lacking(a access, user, release string) doctor.Unknown {
-	return doctor.Unknown{Why: a.denied(), Remedy: grantTo(user, release, a)}
 }
