@@ -8,5 +8,6 @@
 //   - An unknown state is never called right. A check that lacks some of its input names the missing part.
 //   - Every finding names its object, the consequence, and the remedy.
 //   - The manifests hold the expected state of each object and the rights that the processes need; see [Shipped]. Package manifests compares.
+//   - A missing right has one remedy, whichever command lacks it: [GrantTo] prefers the ClusterRoles that nodekeep ships.
 //   - Nothing grows with the number of Nodes and records: of many the first are named and all are counted.
 package doctor
