@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -91,7 +92,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, c.doneForCapture(ctx, "Accepted before: %s. capture has still to carry it out.", view.RulesNamed(rules))
 	}
 	c.decideUnder(ctx, p)
-	var altered view.Altered
+	var altered impact.Altered
 	for state, err := range c.allStates(ctx) {
 		if err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -145,13 +146,13 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 // cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.After = e.options.gateAfter
-	stuck := map[string]view.NodeState{}
+	stuck := map[string]nodestate.State{}
 	in, known := e.circumstancesSeen(ctx)
 	if !known {
 		in.Policy = policy.Default()
 	}
 	var recordsErr error
-	var items view.JudgedItems
+	var items impact.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
 	asked := impact.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
 	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
@@ -198,7 +199,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 }
 
 // closing is what may keep the Node of a state closed.
-func closing(state view.NodeState, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
+func closing(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
 	waits := state.Record != nil && state.Record.Quarantined != nil && state.Entry.Accepted == ""
 	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
@@ -217,14 +218,14 @@ func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 }
 
 // migrations are those of the policy. What they are about is only looked at if there are any.
-func (e *examination) migrations(ctx context.Context) (all []*view.Migration, err error) {
+func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, err error) {
 	inForce, err := e.seen.InForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
 		return nil, nil //nolint:nilerr // that the policy is not known is a finding of its own
 	}
 	in, _ := e.circumstancesSeen(ctx)
 	for _, m := range inForce.Migrations() {
-		all = append(all, view.NewMigration(m, inForce))
+		all = append(all, impact.NewMigration(m, inForce))
 	}
 	return all, e.lookAtMigrations(ctx, in, all...)
 }

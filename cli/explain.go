@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -125,7 +126,7 @@ func (o *explainOptions) run(ctx context.Context, c *cluster, args []string) err
 	if err != nil {
 		return err
 	}
-	request, err := view.Registration(state, c.in)
+	request, err := state.Registration(c.in)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (o *explainOptions) explainReview(ctx context.Context, c *cluster) error {
 	if err != nil {
 		return usage(fmt.Errorf("--review %s: %w", o.review, err))
 	}
-	state := view.NodeState{Name: webhook.NodeOf(request)}
+	state := nodestate.State{Name: webhook.NodeOf(request)}
 	switch {
 	case o.record != "":
 		content, err := readFile(o.record, o.In)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -80,7 +81,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 }
 
 // wouldForget shows a plan that is not carried out.
-func (c *cluster) wouldForget(state view.NodeState, plan view.Forgetting) error {
+func (c *cluster) wouldForget(state nodestate.State, plan view.Forgetting) error {
 	shown := plan.Document(c.now())
 	if state.Unreadable != nil {
 		c.say("%v\nThe record of Node %q would be deleted as it is.", state.Unreadable, state.Name)
@@ -95,7 +96,7 @@ func (c *cluster) wouldForget(state view.NodeState, plan view.Forgetting) error 
 
 // forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers
 // at that moment, its record is restored.
-func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Forgetting) error {
+func (c *cluster) forget(ctx context.Context, state nodestate.State, plan view.Forgetting) error {
 	record := "the record of Node " + state.Name
 	switch {
 	case plan.Whole && state.Unreadable != nil:
@@ -180,7 +181,7 @@ Both sides are shown first. The decision is written on the record, and capture c
 		GroupID: groupAct,
 	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
 		name, side := args[0], store.Side(machine)
-		state, err := c.withRecord(ctx, view.NodeState{Name: name})
+		state, err := c.withRecord(ctx, nodestate.State{Name: name})
 		if err == nil {
 			err = c.readable(state)
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
@@ -91,8 +92,8 @@ func (o *listOptions) rights(c *cluster, _ []string) []access {
 }
 
 func (o *listOptions) run(ctx context.Context, c *cluster, _ []string) error {
-	lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
-		return state.Selected(o.selector) && (!o.gone || summary.Status == view.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
+	lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state nodestate.State, summary view.Summary) bool {
+		return state.Selected(o.selector) && (!o.gone || summary.Status == nodestate.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
 	}}
 	seen := 0
 	if o.watching {
@@ -117,7 +118,7 @@ func (o *listOptions) run(ctx context.Context, c *cluster, _ []string) error {
 type lines struct {
 	output  *output
 	cluster *cluster
-	want    func(view.NodeState, view.Summary) bool
+	want    func(nodestate.State, view.Summary) bool
 	none    string // what to say where there is no line
 	printer printers.ResourcePrinter
 	tabs    interface { // remembers the widths of columns

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -115,20 +115,20 @@ func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, err
 }
 
 // allStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
-func (c *cluster) allStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
+func (c *cluster) allStates(ctx context.Context) iter.Seq2[nodestate.State, error] {
 	return joined(c.allNodes(ctx), c.allRecords(ctx))
 }
 
-func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.NodeState, error] {
-	return func(yield func(view.NodeState, error) bool) {
+func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[nodestate.State, error] {
+	return func(yield func(nodestate.State, error) bool) {
 		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name. Their names are too long to be part
 		// of another, or a user has named the ConfigMap. They come last.
-		elsewhere := map[string]view.NodeState{}
+		elsewhere := map[string]nodestate.State{}
 		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
 			return iter.Pull2(func(yield func(part, error) bool) {
 				for p, err := range parts {
 					if err == nil && (store.Shortened(p.Name) || p.configMap != store.Name(p.Name)) {
-						elsewhere[p.configMap] = together(elsewhere[p.configMap], p.NodeState)
+						elsewhere[p.configMap] = together(elsewhere[p.configMap], p.State)
 					} else if !yield(p, err) {
 						return
 					}
@@ -144,18 +144,18 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 		record, recordErr, recordLeft := nextRecord()
 		for nodeLeft || recordLeft {
 			if err := cmp.Or(nodeErr, recordErr); err != nil {
-				yield(view.NodeState{}, err)
+				yield(nodestate.State{}, err)
 				return
 			}
-			var state view.NodeState
+			var state nodestate.State
 			takeNode := nodeLeft && (!recordLeft || node.Name <= record.Name)
 			takeRecord := recordLeft && (!nodeLeft || record.Name <= node.Name)
 			if takeNode {
-				state = node.NodeState
+				state = node.State
 				node, nodeErr, nodeLeft = nextNode()
 			}
 			if takeRecord {
-				state = together(state, record.NodeState)
+				state = together(state, record.State)
 				record, recordErr, recordLeft = nextRecord()
 			}
 			if !yield(state, nil) {
@@ -172,16 +172,16 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 
 // part is a Node or a record. The name of the ConfigMap leads to its counterpart.
 type part struct {
-	view.NodeState
+	nodestate.State
 	configMap string
 }
 
 func partOfNode(node *corev1.Node) part {
-	return part{view.NodeState{Name: node.Name, Node: node}, store.Name(node.Name)}
+	return part{nodestate.State{Name: node.Name, Node: node}, store.Name(node.Name)}
 }
 
 func partOfRecord(listed store.Listed) part {
-	state := view.NodeState{Name: listed.Node, Unreadable: listed.Err}
+	state := nodestate.State{Name: listed.Node, Unreadable: listed.Err}
 	if listed.Err == nil {
 		state.Record, state.Entry = &listed.Entry.Record, listed.Entry
 	}
@@ -189,7 +189,7 @@ func partOfRecord(listed store.Listed) part {
 }
 
 // together is the state of a Node of which the Node or its record was read by itself.
-func together(a, b view.NodeState) view.NodeState {
+func together(a, b nodestate.State) nodestate.State {
 	if a.Name == "" || a.Node == nil && b.Node != nil {
 		a, b = b, a
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -37,16 +37,16 @@ func (c *cluster) node(ctx context.Context, name string) (*corev1.Node, error) {
 }
 
 // look reads a Node and then its record; either may be missing.
-func (c *cluster) look(ctx context.Context, name string) (view.NodeState, error) {
+func (c *cluster) look(ctx context.Context, name string) (nodestate.State, error) {
 	node, err := c.node(ctx, name)
 	if err != nil {
-		return view.NodeState{}, err
+		return nodestate.State{}, err
 	}
-	return c.withRecord(ctx, view.NodeState{Name: name, Node: node})
+	return c.withRecord(ctx, nodestate.State{Name: name, Node: node})
 }
 
 // withRecord reads the record; a missing one is not an error.
-func (c *cluster) withRecord(ctx context.Context, state view.NodeState) (view.NodeState, error) {
+func (c *cluster) withRecord(ctx context.Context, state nodestate.State) (nodestate.State, error) {
 	entry, err := c.records.GetLive(ctx, state.Name)
 	state.Entry = entry
 	switch {
@@ -54,7 +54,7 @@ func (c *cluster) withRecord(ctx context.Context, state view.NodeState) (view.No
 		state.Unreadable = err
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return view.NodeState{}, c.failed(c.toRecords("get"), err)
+		return nodestate.State{}, c.failed(c.toRecords("get"), err)
 	default:
 		state.Record = &entry.Record
 	}
@@ -62,7 +62,7 @@ func (c *cluster) withRecord(ctx context.Context, state view.NodeState) (view.No
 }
 
 // state reads a Node and its record. It is an error that there is neither: the name is likely wrong.
-func (c *cluster) state(ctx context.Context, name string) (view.NodeState, error) {
+func (c *cluster) state(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.look(ctx, name)
 	if err == nil && state.Node == nil && state.Record == nil && state.Unreadable == nil {
 		err = fmt.Errorf("there is no Node %q, and no record of one in namespace %s", name, c.namespace)
@@ -71,7 +71,7 @@ func (c *cluster) state(ctx context.Context, name string) (view.NodeState, error
 }
 
 // following is a state with what the Node follows on the machine that registers it.
-func (c *cluster) following(ctx context.Context, state view.NodeState, request *admissionv1.AdmissionRequest) view.NodeState {
+func (c *cluster) following(ctx context.Context, state nodestate.State, request *admissionv1.AdmissionRequest) nodestate.State {
 	if !state.MayFollow(c.in) {
 		return state
 	}
@@ -90,7 +90,7 @@ func (c *cluster) following(ctx context.Context, state view.NodeState, request *
 }
 
 // recorded is a state with a record that can be read.
-func (c *cluster) recorded(ctx context.Context, name string) (view.NodeState, error) {
+func (c *cluster) recorded(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.state(ctx, name)
 	if err == nil {
 		err = c.readable(state)
@@ -99,7 +99,7 @@ func (c *cluster) recorded(ctx context.Context, name string) (view.NodeState, er
 }
 
 // readable reports why there is no record that can be read, and what to do about it.
-func (c *cluster) readable(state view.NodeState) error {
+func (c *cluster) readable(state nodestate.State) error {
 	switch {
 	case state.Unreadable != nil:
 		return fmt.Errorf("%w\n  kubectl -n %s get configmap %s -o yaml shows it: correct it, or nodekeep forget %s deletes it", state.Unreadable, c.namespace, store.Name(state.Name), state.Name)
@@ -112,7 +112,7 @@ func (c *cluster) readable(state view.NodeState) error {
 }
 
 // live is a state with a Node and a record that can be read.
-func (c *cluster) live(ctx context.Context, name string) (view.NodeState, error) {
+func (c *cluster) live(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.recorded(ctx, name)
 	if err == nil && state.Node == nil {
 		err = fmt.Errorf("there is no Node %q any more; its record waits for the next Node of that name", name)

@@ -150,7 +150,7 @@ func (o *options) wrong(check view.PolicyCheck) error {
 }
 
 // compare goes through every Node and every record.
-func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact, error) {
+func (c *cluster) compare(ctx context.Context, then policy.Policy) (*impact.Impact, error) {
 	state, err := c.rulesState(ctx)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
-	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
+	comparison := impact.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, then.Verify())
 	selected := impact.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.allStates(ctx) {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/report"
@@ -163,7 +164,7 @@ func (o *reportOptions) addUp(ctx context.Context, c *cluster) (report.Report, e
 	rules := c.in.Policy.Governance()
 	nodes, histories, ages := report.NewNodes(o.tier), report.NewHistories(now), report.NewAges(o.tier, o.last, now)
 	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
-	see := func(state view.NodeState) {
+	see := func(state nodestate.State) {
 		if state.Record != nil {
 			histories.See(*state.Record)
 		}
@@ -184,7 +185,7 @@ func (o *reportOptions) addUp(ctx context.Context, c *cluster) (report.Report, e
 			drifted.NotCompared()
 		}
 	}
-	states := mapped(c.allNodes(ctx), func(node *corev1.Node) view.NodeState { return view.NodeState{Name: node.Name, Node: node} })
+	states := mapped(c.allNodes(ctx), func(node *corev1.Node) nodestate.State { return nodestate.State{Name: node.Name, Node: node} })
 	if o.has(report.SummarySection, report.DriftSection) { // else no right to read records is needed
 		states = c.allStates(ctx)
 	}

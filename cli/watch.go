@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -208,14 +209,14 @@ func nodeOf(object any) string {
 }
 
 // state is a Node and its record as they are now.
-func (w *watched) state(name string) view.NodeState {
-	state := view.NodeState{Name: name}
+func (w *watched) state(name string) nodestate.State {
+	state := nodestate.State{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
 		state.Node, _ = object.(*corev1.Node)
 	}
 	if object, found, _ := w.records.GetStore().GetByKey(w.cluster.namespace + "/" + store.Name(name)); found {
 		if cm, ok := object.(*corev1.ConfigMap); ok {
-			state = together(state, partOfRecord(store.ListedOf(cm)).NodeState)
+			state = together(state, partOfRecord(store.ListedOf(cm)).State)
 		}
 	}
 	return state

@@ -86,7 +86,7 @@ func healthy(t *testing.T) Seen {
 	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]view.Unproved](nil)})
 	seen.Paused = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
-	seen.Migrations = Found([]*view.Migration(nil))
+	seen.Migrations = Found([]*impact.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))
 	return seen
 }

@@ -1,4 +1,4 @@
-// Package view is what the operator's commands show and decide: rows, differences, explanations, plans.
+// Package view is what the operator's commands show: rows, differences, explanations, plans.
 //
 // Invariants:
 //   - Pure: values in, values out; the linter holds this. The time is a value too.

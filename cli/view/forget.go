@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
@@ -29,7 +29,7 @@ type Forgetting struct {
 
 // ForgettingOf plans to forget some items of a Node, or its whole record if no items are named. Items that the Node shows cannot be forgotten,
 // because capture would record them again at once.
-func ForgettingOf(s NodeState, items []string) Forgetting {
+func ForgettingOf(s nodestate.State, items []string) Forgetting {
 	f := Forgetting{node: s.Name}
 	switch {
 	case s.Unreadable != nil && len(items) > 0:
@@ -44,7 +44,7 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 	}
 	f.record = *s.Record
 	if len(items) == 0 {
-		items = sortedItems(s.Record.Items())
+		items = nodestate.SortedItems(s.Record.Items())
 		if s.Node == nil {
 			f.Whole, f.Items = true, items
 			return f
@@ -59,12 +59,12 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 		return f
 	}
 	items = slices.Clone(items)
-	slices.SortFunc(items, compareItems)
+	slices.SortFunc(items, nodestate.CompareItems)
 	for _, item := range slices.Compact(items) {
 		switch e, known := s.Record.Entry(item); {
 		case !known || e.Removed:
-			f.refused = append(f.refused, "  "+item+": "+s.whyNotRecorded(item))
-		case s.shows(item) && !e.NotShown:
+			f.refused = append(f.refused, "  "+item+": "+whyNotRecorded(s, item))
+		case s.Shows(item) && !e.NotShown:
 			f.refused, f.shown = append(f.refused, "  "+item+": the Node shows it, and capture would record it again at once"), append(f.shown, item)
 		default:
 			f.Items = append(f.Items, item)
@@ -73,27 +73,14 @@ func ForgettingOf(s NodeState, items []string) Forgetting {
 	return f
 }
 
-// shows reports whether the live Node has an item, whatever its value.
-func (s NodeState) shows(item string) bool {
-	if s.Node == nil {
-		return false
-	}
-	if annotation, ok := record.Annotation(item); ok {
-		_, is := s.Node.Annotations[annotation]
-		return is
-	}
-	_, is := observe.Of(s.Node).Items[item]
-	return is
-}
-
 // whyNotRecorded reports where an item that is not recorded may be.
-func (s NodeState) whyNotRecorded(item string) string {
+func whyNotRecorded(s nodestate.State, item string) string {
 	for other := range s.Record.Items() {
 		if key, _, is := strings.Cut(other, ":"); is && key == item {
 			return "no label of that key is recorded; the taint is called " + other
 		}
 	}
-	if s.shows(item) {
+	if s.Shows(item) {
 		return "it is not recorded; it is only on the Node"
 	}
 	return "it is not recorded"
@@ -112,7 +99,7 @@ func (f Forgetting) Err() error {
 		lines = append(lines, "to forget it, remove it from the Node:")
 		remove := map[string]string{}
 		for _, item := range f.shown {
-			remove[kindOf(item)] += " " + item + "-"
+			remove[nodestate.KindOf(item)] += " " + item + "-"
 		}
 		for _, kind := range slices.Sorted(maps.Keys(remove)) {
 			lines = append(lines, "  kubectl "+kind+" node "+f.node+remove[kind])

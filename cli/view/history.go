@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -56,9 +57,9 @@ func (h History) Document(now time.Time) Document {
 		if change.Omitted > 0 {
 			add(table, number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now))
 		}
-		for _, item := range slices.SortedFunc(maps.Keys(change.Items), compareItems) {
+		for _, item := range slices.SortedFunc(maps.Keys(change.Items), nodestate.CompareItems) {
 			values := change.Items[item]
-			add(table, number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now))
+			add(table, number, at, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), ago(change.Time.Time, now))
 		}
 	}
 	if start == len(h.Changes) {
@@ -87,9 +88,9 @@ func (h History) addStart(table *metav1.Table) {
 	if h.Start.Number > 0 {
 		by = "earlier changes"
 	}
-	for _, item := range sortedItems(h.Start.Items) {
+	for _, item := range nodestate.SortedItems(h.Start.Items) {
 		value := h.Start.Items[item]
-		add(table, strconv.Itoa(h.Start.Number), none, by, kindOf(item), item, none, shown(&value), none)
+		add(table, strconv.Itoa(h.Start.Number), none, by, nodestate.KindOf(item), item, none, nodestate.Shown(&value), none)
 	}
 }
 
@@ -122,15 +123,15 @@ const (
 )
 
 // RollbackTo plans it for a Node that is there and has a record.
-func RollbackTo(s NodeState, number int, in plan.Circumstances) (Rollback, error) {
+func RollbackTo(s nodestate.State, number int, in plan.Circumstances) (Rollback, error) {
 	before, err := history.RollBack(*s.Record, number)
 	if err != nil {
 		return Rollback{}, err
 	}
 	rollback := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
-	node := s.Judge(in).metadata
-	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
-		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
+	judged := s.Judge(in)
+	for _, item := range slices.SortedFunc(maps.Keys(before), nodestate.CompareItems) {
+		step := RollbackStep{Kind: nodestate.KindOf(item), Item: item, From: nodestate.ValueIn(judged.Items(), item), To: before[item]}
 		switch {
 		case ptr.Equal(step.From, step.To):
 			continue
@@ -141,8 +142,8 @@ func RollbackTo(s NodeState, number int, in plan.Circumstances) (Rollback, error
 		default:
 			step.Action = Replace
 		}
-		if verdict := in.Policy.Judge(node, item); !verdict.Keeps {
-			step.Action, step.Why = LeftAlone, verdict.Why()
+		if keeps, why := judged.Keeps(item); !keeps {
+			step.Action, step.Why = LeftAlone, why
 		}
 		rollback.Steps = append(rollback.Steps, step)
 	}
@@ -179,7 +180,7 @@ func (r Rollback) Changes() (changed, leftAlone int) {
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {
-		add(table, string(step.Action), step.Kind, step.Item, shown(step.From), shown(step.To), orNone(step.Why))
+		add(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orNone(step.Why))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

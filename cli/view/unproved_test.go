@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/verify"
 )
 
 func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 	const gate, byDefault = "nodekeep.dev/restoring", "nodekeep.dev/unverified:NoSchedule"
-	p := load(t, `verify:
+	p := statetest.Load(t, `verify:
   profiles:
   - {name: waits, nodeSelector: waits=yes, wait: {conditions: [{type: A, status: "True"}]}}
   - {name: machine, nodeSelector: gpu=yes, checks: [{name: smi, container: {image: a}}, {name: net, dns: {names: [a]}, required: false}]}
