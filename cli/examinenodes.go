@@ -155,7 +155,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	var items impact.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
 	asked := impact.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
-	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
+	proofs := impact.NewProofs(profiles, string(e.seen.Gate()))
 	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range joined(e.allNodes(ctx), untilError(e.allRecords(ctx), &recordsErr)) {
 		if err != nil {
@@ -242,11 +242,11 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 }
 
 // unproved are the profiles whose checks neither a Node nor a trial has passed.
-func (e *examination) unproved(ctx context.Context, proofs *view.Proofs) doctor.Read[[]view.Unproved] {
+func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) doctor.Read[[]impact.Unproved] {
 	namespace := e.seen.ChecksNamespace()
 	trials, err := e.trials(ctx, namespace, proofs.Profiles())
 	if err != nil {
-		return doctor.NotKnown[[]view.Unproved](e.unknown(access{verb: "get", resource: "configmaps", namespace: namespace}, err))
+		return doctor.NotKnown[[]impact.Unproved](e.unknown(access{verb: "get", resource: "configmaps", namespace: namespace}, err))
 	}
 	return doctor.Found(proofs.Unproved(trials, e.now()))
 }

@@ -56,7 +56,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 		if state.Unreadable != nil && state.Entry.Unlisted {
 			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
 		}
-		forgetting := view.ForgettingOf(state, args[1:])
+		forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, args[1:])}
 		p := &proposal{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
 		if err := forgetting.Err(); err != nil {
 			return nil, err
@@ -102,7 +102,7 @@ func (c *cluster) forget(ctx context.Context, state nodestate.State, plan view.F
 	case plan.Whole && state.Unreadable != nil:
 		return c.failedWrite(c.toRecords("delete"), record, c.records.Delete(ctx, state.Name, state.Entry.Version))
 	case !plan.Whole:
-		return c.put(ctx, plan.Record(*state.Record, c.now()), state.Entry.Version)
+		return c.put(ctx, plan.Left(*state.Record, c.now()), state.Entry.Version)
 	}
 	outcome, err := gc.Remover{Records: c.records, Client: c.client}.Remove(ctx, state.Entry)
 	switch {

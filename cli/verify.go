@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -137,7 +138,7 @@ func (o *verifyListOptions) run(ctx context.Context, c *cluster, _ []string) err
 	workers, err := c.workers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
 	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
-	proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
+	proofs := impact.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
 	for node, err := range c.allNodes(ctx) {
 		if err != nil {
 			return err

@@ -108,19 +108,6 @@ func (s State) Waiting() map[string]string {
 	return nil
 }
 
-// Shows reports whether the live Node has an item, whatever its value.
-func (s State) Shows(item string) bool {
-	if s.Node == nil {
-		return false
-	}
-	if annotation, ok := record.Annotation(item); ok {
-		_, is := s.Node.Annotations[annotation]
-		return is
-	}
-	_, is := observe.Of(s.Node).Items[item]
-	return is
-}
-
 // Violations are the rules of governance that the labels of a Node which is there break.
 func (s State) Violations(in plan.Circumstances) []governance.Violation {
 	if s.Node == nil {

@@ -18,6 +18,6 @@ func TestAnnotationsAreItemsOfTheirOwn(t *testing.T) {
 	assert.Equal(t, []int{1, 1, 1}, []int{summary.Labels, summary.Taints, summary.Annotations})
 	assert.Equal(t, "node/n1 unchanged: 1 label, 1 taint, 1 annotation", Remembered(state, nil))
 
-	f := ForgettingOf(nodestate.State{Name: "n1", Record: &r}, []string{"@a.io/x"})
+	f := nodestate.ForgettingOf(nodestate.State{Name: "n1", Record: &r}, []string{"@a.io/x"})
 	assert.Equal(t, []string{"@a.io/x"}, f.Items)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -51,11 +52,11 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 		of   Answer
 		want []string
 	}{
-		"to forget a whole record, the side that is set aside included": {ForgettingOf(statetest.State(nil, two), nil), []string{
+		"to forget a whole record, the side that is set aside included": {Forgetting{nodestate.ForgettingOf(statetest.State(nil, two), nil)}, []string{
 			"Gone: for 60m", "Record: would be removed as a whole", "Would be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
 			"Of the machine before|Key|Value|State\nlabel|a|1|recorded\nlabel|b|\"\"|recorded",
 		}},
-		"to forget an item and no other": {ForgettingOf(statetest.State(statetest.Live(nil), statetest.Recorded(set{"a": "1", "b": "2"}, statetest.NotShown("b"))), []string{"b"}), []string{
+		"to forget an item and no other": {Forgetting{nodestate.ForgettingOf(statetest.State(statetest.Live(nil), statetest.Recorded(set{"a": "1", "b": "2"}, statetest.NotShown("b"))), []string{"b"})}, []string{
 			"Node: n1\nWould be forgotten|Key|Value|State\nlabel|b|2|recorded,|not|shown|on|the|Node",
 		}},
 		"to decide between two machines": {sides, []string{
@@ -107,18 +108,11 @@ func TestAHistoryWithoutItsOldestChangesBeginsWithWhatIsKnown(t *testing.T) {
 	assert.Equal(t, head+"0|-|first|record|label|a|-|1|-", text(HistoryOf(*statetest.Recorded(set{"a": "1"})).Document(now)))
 }
 
-func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T) {
-	before := *statetest.Recorded(set{"set": "1", "change": "1"})
-	after := *statetest.Recorded(set{"change": "2", "remove": "1", "ignored": "1"})
-	r := history.Following(before, after, func(string, history.Values) history.Cause {
-		return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
-	})
-	in := statetest.Under(statetest.Load(t, "labels: {ignore: [ignored]}"))
-	rollback, err := RollbackTo(statetest.State(statetest.Live(after.Items()), &r), 0, in)
-	require.NoError(t, err)
-	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored\nremove|label|remove|1|-|-\nset|label|set|-|1|-", text(rollback.Document(now)))
-	changed, leftAlone := rollback.Changes()
-	assert.Equal(t, []int{3, 1}, []int{changed, leftAlone})
-	change := rollback.Change()
-	assert.Equal(t, []any{map[string]string{"set": "1", "change": "1"}, []string{"remove"}, true}, []any{change.Values(), change.Removed(), change.ByClient})
+func TestARollbackListsItsSteps(t *testing.T) {
+	one, two := "1", "2"
+	rollback := Rollback{nodestate.Rollback{Steps: []nodestate.RollbackStep{
+		{Kind: "label", Item: "change", Action: nodestate.Replace, From: &two, To: &one},
+		{Kind: "label", Item: "ignored", Action: nodestate.LeftAlone, From: &one, Why: "labels.ignore has ignored"},
+	}}}
+	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored", text(rollback.Document(now)))
 }

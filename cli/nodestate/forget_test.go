@@ -1,4 +1,4 @@
-package view
+package nodestate_test
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func TestForgettingOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := ForgettingOf(tt.state, tt.keys)
+			f := nodestate.ForgettingOf(tt.state, tt.keys)
 			assert.Equal(t, tt.whole, f.Whole)
 			assert.Equal(t, tt.items, f.Items)
 			if tt.why == "" {
@@ -57,7 +57,7 @@ func TestForgettingOf(t *testing.T) {
 
 func TestForgettingLeavesTheRestOfTheRecordAndSaysInTheHistoryWhoForgot(t *testing.T) {
 	r := *statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": "x"}, statetest.GoneSince(time.Hour))
-	left := ForgettingOf(statetest.State(nil, &r), []string{"t:NoSchedule", "a"}).Record(r, now)
+	left := nodestate.ForgettingOf(statetest.State(nil, &r), []string{"t:NoSchedule", "a"}).Left(r, now)
 	assert.Equal(t, set{"b": "2"}, left.Items())
 	changes := history.Of(left)
 	require.Len(t, changes, 1)
