@@ -14,11 +14,12 @@ import (
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
 // behind are the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
-func (c *cluster) behind(ctx context.Context, in view.PolicyInForce, component string) ([]string, error) {
+func (c *cluster) behind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
 		selector += "," + doctor.ComponentLabel + "=" + component
@@ -38,7 +39,7 @@ func (c *cluster) toPods() access {
 }
 
 // sayBehind says which processes go by another policy than this command. A caller who may not list the Pods gets a warning only if there is a doubt.
-func (c *cluster) sayBehind(ctx context.Context, in view.PolicyInForce) {
+func (c *cluster) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 	if in.Generation == 0 {
 		return
 	}
@@ -46,7 +47,7 @@ func (c *cluster) sayBehind(ctx context.Context, in view.PolicyInForce) {
 	var denied deniedError
 	switch {
 	case err == nil && len(behind) > 0:
-		c.say("%s", in.BehindSentence(behind))
+		c.say("%s", view.BehindSentence(in, behind))
 	case errors.As(err, &denied) && in.Doubtful():
 		c.say("Whether every process has read the policy's generation %d is not known: %s.", in.Generation, denied.missing[0].denied())
 	case err != nil && denied.missing == nil:
@@ -103,7 +104,7 @@ func (c *cluster) awaitRead(ctx context.Context, behind []string, patience time.
 	case errors.Is(err, errPolicyChanged), ctx.Err() != nil:
 		return err
 	case err != nil:
-		c.say("%s Until then, the Node is checked by the policy of before.", c.followed.BehindSentence(behind))
+		c.say("%s Until then, the Node is checked by the policy of before.", view.BehindSentence(c.followed, behind))
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (c *cluster) runs(ctx context.Context, component string) bool {
 		if err != nil {
 			return false
 		}
-		if view.Ready(pod) {
+		if nodepolicy.Ready(pod) {
 			return true
 		}
 	}

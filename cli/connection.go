@@ -22,8 +22,8 @@ import (
 
 	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/classify"
-	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/guard"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -71,7 +71,7 @@ type cluster struct {
 	records   *store.ConfigMaps
 	now       func() time.Time
 
-	followed view.PolicyInForce // the policy of the cluster, of a command that goes by it
+	followed nodepolicy.InForce // the policy of the cluster, of a command that goes by it
 
 	in   plan.Circumstances // of a command that decides
 	gate policy.Gate        // of a command that decides or knows the gate

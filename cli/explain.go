@@ -139,7 +139,7 @@ func (o *explainOptions) run(ctx context.Context, c *cluster, args []string) err
 		if err != nil {
 			return err
 		}
-		explanation.RulesHeldUntil = c.followed.HeldUntil(ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
+		explanation.RulesHeldUntil = view.HeldUntil(c.followed, ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
 	}
 	return o.write(c, "NodeExplanation", explanation)
 }

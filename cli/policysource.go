@@ -92,7 +92,7 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 	const elsewhere = "If nodekeep is in another namespace, name it with -n."
 	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
 	if in.Wrong != nil {
-		s.from = in.Instead()
+		s.from = view.Instead(in)
 	}
 	switch {
 	case in.Default():
@@ -103,7 +103,7 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 			doctor.PolicyDefinition, c.namespace, gateName, elsewhere)
 		return in.Policy, nil
 	case in.Wrong != nil:
-		c.say("%v: %s.", in.Wrong, in.Instead())
+		c.say("%v: %s.", in.Wrong, view.Instead(in))
 	}
 	if !here {
 		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.namespace, gateName, elsewhere)
@@ -134,7 +134,7 @@ var errNotServed = errors.New("this cluster has no CustomResourceDefinition " + 
 
 // policyInForce is the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
 // incident may be due to it.
-func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
+func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in nodepolicy.InForce, err error) {
 	found, err := c.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
 	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
 	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
@@ -145,7 +145,7 @@ func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.
 		if object, err = found.MarshalJSON(); err != nil {
 			return in, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
 		}
-		if in = view.PolicyInForceOf(object, nil, gate); in.Wrong == nil {
+		if in = nodepolicy.InForceOf(object, nil, gate); in.Wrong == nil {
 			return in, nil
 		}
 	}
@@ -153,7 +153,7 @@ func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.
 	if stateErr != nil {
 		return in, stateErr
 	}
-	in = view.PolicyInForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
+	in = nodepolicy.InForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
 	switch {
 	case object != nil:
 		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(in.Wrong))
