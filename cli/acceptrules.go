@@ -15,6 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -93,7 +94,7 @@ func (c *session) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, c.doneForCapture(ctx, "Accepted before: %s. capture has still to carry it out.", view.RulesNamed(rules))
 	}
 	c.decideUnder(ctx, p)
-	var altered view.Altered
+	var altered impact.Altered
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -60,14 +61,14 @@ annotation is written; run it again for the others. The rules must be in force.`
 		if err := c.followRules(ctx, args[0], rule); err != nil {
 			return err
 		}
-		plan := view.Adoption{Key: args[0]}
+		plan := impact.Adoption{Key: args[0]}
 		for state, err := range c.ListStates(ctx) {
 			if err != nil {
 				return err
 			}
 			plan.See(state, rule, c.in)
 		}
-		if err := o.write(c, "RulesAdoption", plan); err != nil {
+		if err := o.write(c, "RulesAdoption", view.Adoption{Adoption: plan}); err != nil {
 			return err
 		}
 		switch {
@@ -119,9 +120,9 @@ func (c *session) followRules(ctx context.Context, key, rule string) error {
 }
 
 // adopt hands labels over, and reports on how many Nodes.
-func (c *session) adopt(ctx context.Context, plan view.Adoption) error {
+func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 	adopted, changed := 0, 0
-	err := changeEach(ctx, plan.Adopt, func(label view.AdoptedLabel) (done bool, err error) {
+	err := changeEach(ctx, plan.Adopt, func(label impact.AdoptedLabel) (done bool, err error) {
 		if done, err = c.adoptOne(ctx, plan.Key, label); err != nil {
 			err = fmt.Errorf("node %s: %w", label.Node, err)
 		}
@@ -153,19 +154,19 @@ func (c *session) adopt(ctx context.Context, plan view.Adoption) error {
 
 // adoptOne writes the annotation and then the record. Nothing is lost between the two writes. The annotation shows every process that the record must
 // forget who set the label. It returns done as false if the Node is no longer as planned.
-func (c *session) adoptOne(ctx context.Context, key string, label view.AdoptedLabel) (done bool, err error) {
+func (c *session) adoptOne(ctx context.Context, key string, label impact.AdoptedLabel) (done bool, err error) {
 	err = change(ctx, func(ctx context.Context) (*proposal, error) {
 		state, err := c.GetState(ctx, label.Node)
 		if err != nil {
 			return nil, err
 		}
-		now, already := state.Adopts(key, label.Rule, c.in)
+		now, already := impact.Adopts(state, key, label.Rule, c.in)
 		if done = done || already; now == nil || *now != label {
 			return nil, nil
 		}
 		return &proposal{do: func(ctx context.Context) error {
 			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
-			err := c.patchNode(ctx, node, view.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
+			err := c.patchNode(ctx, node, impact.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
 			return err
 		}}, nil

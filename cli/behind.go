@@ -15,11 +15,12 @@ import (
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
 // behind are the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
-func (c *session) behind(ctx context.Context, in view.PolicyInForce, component string) ([]string, error) {
+func (c *session) behind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
 		selector += "," + doctor.ComponentLabel + "=" + component
@@ -39,7 +40,7 @@ func (c *session) toPods() doctor.Right {
 }
 
 // sayBehind says which processes go by another policy than this command. A caller who may not list the Pods gets a warning only if there is a doubt.
-func (c *session) sayBehind(ctx context.Context, in view.PolicyInForce) {
+func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 	if in.Generation == 0 {
 		return
 	}
@@ -47,7 +48,7 @@ func (c *session) sayBehind(ctx context.Context, in view.PolicyInForce) {
 	var denied cluster.DeniedError
 	switch {
 	case err == nil && len(behind) > 0:
-		c.say("%s", in.BehindSentence(behind))
+		c.say("%s", view.BehindSentence(in, behind))
 	case errors.As(err, &denied) && in.Doubtful():
 		c.say("Whether every process has read the policy's generation %d is not known: %s.", in.Generation, denied.Missing[0].Denied())
 	case err != nil && denied.Missing == nil:
@@ -104,7 +105,7 @@ func (c *session) awaitRead(ctx context.Context, behind []string, patience time.
 	case errors.Is(err, errPolicyChanged), ctx.Err() != nil:
 		return err
 	case err != nil:
-		c.say("%s Until then, the Node is checked by the policy of before.", c.followed.BehindSentence(behind))
+		c.say("%s Until then, the Node is checked by the policy of before.", view.BehindSentence(c.followed, behind))
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (c *session) runs(ctx context.Context, component string) bool {
 		if err != nil {
 			return false
 		}
-		if view.Ready(pod) {
+		if nodepolicy.Ready(pod) {
 			return true
 		}
 	}

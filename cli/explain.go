@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -126,7 +127,7 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 	if err != nil {
 		return err
 	}
-	request, err := view.Registration(state, c.in)
+	request, err := state.Registration(c.in)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 		if err != nil {
 			return err
 		}
-		explanation.RulesHeldUntil = c.followed.HeldUntil(ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
+		explanation.RulesHeldUntil = view.HeldUntil(c.followed, ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
 	}
 	return o.write(c, "NodeExplanation", explanation)
 }
@@ -161,7 +162,7 @@ func (o *explainOptions) explainReview(ctx context.Context, c *session) error {
 	if err != nil {
 		return usage(fmt.Errorf("--review %s: %w", o.review, err))
 	}
-	state := view.NodeState{Name: webhook.NodeOf(request)}
+	state := nodestate.State{Name: webhook.NodeOf(request)}
 	switch {
 	case o.record != "":
 		content, err := readFile(o.record, o.In)

@@ -10,6 +10,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture/gc"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -56,7 +57,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 		if state.Unreadable != nil && state.Entry.Unlisted {
 			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.Namespace, store.RecordLabel)
 		}
-		forgetting := view.ForgettingOf(state, args[1:])
+		forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, args[1:])}
 		p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
 		if err := forgetting.Err(); err != nil {
 			return nil, err
@@ -81,7 +82,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 }
 
 // wouldForget shows a plan that is not carried out.
-func (c *session) wouldForget(state view.NodeState, plan view.Forgetting) error {
+func (c *session) wouldForget(state nodestate.State, plan view.Forgetting) error {
 	shown := plan.Document(c.Now())
 	if state.Unreadable != nil {
 		c.say("%v\nThe record of Node %q would be deleted as it is.", state.Unreadable, state.Name)
@@ -96,13 +97,13 @@ func (c *session) wouldForget(state view.NodeState, plan view.Forgetting) error 
 
 // forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers
 // at that moment, its record is restored.
-func (c *session) forget(ctx context.Context, state view.NodeState, plan view.Forgetting) error {
+func (c *session) forget(ctx context.Context, state nodestate.State, plan view.Forgetting) error {
 	record := "the record of Node " + state.Name
 	switch {
 	case plan.Whole && state.Unreadable != nil:
 		return c.failedWrite(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.Entry.Version))
 	case !plan.Whole:
-		return c.put(ctx, plan.Record(*state.Record, c.Now()), state.Entry.Version)
+		return c.put(ctx, plan.Left(*state.Record, c.Now()), state.Entry.Version)
 	}
 	outcome, err := gc.Remover{Records: c.Records, Client: c.Client}.Remove(ctx, state.Entry)
 	switch {
@@ -181,7 +182,7 @@ Both sides are shown first. The decision is written on the record, and capture c
 		GroupID: groupAct,
 	}, aboutNode|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
 		name, side := args[0], store.Side(machine)
-		state, err := c.ReadRecord(ctx, view.NodeState{Name: name})
+		state, err := c.ReadRecord(ctx, nodestate.State{Name: name})
 		if err == nil {
 			err = c.RequireRecord(state)
 		}

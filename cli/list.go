@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
@@ -92,8 +93,8 @@ func (o *listOptions) rights(c *session, _ []string) []doctor.Right {
 }
 
 func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
-	lines := &lines{output: &o.output, session: c, none: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
-		return state.Selected(o.selector) && (!o.gone || summary.Status == view.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
+	lines := &lines{output: &o.output, session: c, none: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: func(state nodestate.State, summary view.Summary) bool {
+		return state.Selected(o.selector) && (!o.gone || summary.Status == nodestate.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
 	}}
 	seen := 0
 	if o.watching {
@@ -118,7 +119,7 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 type lines struct {
 	output  *output
 	session *session
-	want    func(view.NodeState, view.Summary) bool
+	want    func(nodestate.State, view.Summary) bool
 	none    string // what to say where there is no line
 	printer printers.ResourcePrinter
 	tabs    interface { // remembers the widths of columns

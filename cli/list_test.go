@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
@@ -28,7 +29,7 @@ func TestEachLineOfALongListIsAligned(t *testing.T) {
 		if i == all-1 {
 			name = "a-node-with-a-name-that-is-longer-than-all-others"
 		}
-		l.add(view.Summary{Name: name, Status: view.Present, Current: true})
+		l.add(view.Summary{Name: name, Status: nodestate.Present, Current: true})
 	}
 	require.NoError(t, l.end())
 	printed := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -39,7 +40,7 @@ Plan does not see others that select on OLD: a custom resource, or a program tha
 		Args: one("one OLD=NEW", checkRenaming),
 	}, prints|decides, func(ctx context.Context, c *session, args []string) error {
 		renaming := renamingOf(args[0])
-		m := view.NewMigration(renaming, c.in.Policy)
+		m := impact.NewMigration(renaming, c.in.Policy)
 		if m.Phase == "" {
 			for _, err := range c.in.Policy.CheckMigration(renaming) {
 				m.Problems = append(m.Problems, err.Field+": "+err.ErrorBody())
@@ -48,7 +49,7 @@ Plan does not see others that select on OLD: a custom resource, or a program tha
 		if err := c.CountMigrations(ctx, c.in, m); err != nil {
 			return err
 		}
-		if err := o.write(c, "Migration", m); err != nil {
+		if err := o.write(c, "Migration", view.Migration{Migration: m}); err != nil {
 			return err
 		}
 		if len(m.Problems) > 0 {
@@ -73,9 +74,9 @@ it.`,
 			# For scripts
 			nodekeep migrate status -o jsonpath='{.migrations[*].selecting}'`,
 	}, prints|decides, func(ctx context.Context, c *session, _ []string) error {
-		all := view.Migrations{Migrations: []*view.Migration{}}
+		all := view.Migrations{Migrations: []*impact.Migration{}}
 		for _, m := range c.in.Policy.Migrations() {
-			all.Migrations = append(all.Migrations, view.NewMigration(m, c.in.Policy))
+			all.Migrations = append(all.Migrations, impact.NewMigration(m, c.in.Policy))
 		}
 		if err := c.CountMigrations(ctx, c.in, all.Migrations...); err != nil {
 			return err
@@ -135,10 +136,10 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 
 // mayFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
 func (c *session) mayFinish(ctx context.Context, force bool, of policy.Migration) error {
-	looked := []*view.Migration{view.NewMigration(of, c.in.Policy)}
+	looked := []*impact.Migration{impact.NewMigration(of, c.in.Policy)}
 	for _, m := range c.in.Policy.Migrations() {
 		if m != of && of.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
-			looked = append(looked, view.NewMigration(m, c.in.Policy))
+			looked = append(looked, impact.NewMigration(m, c.in.Policy))
 		}
 	}
 	if err := c.CountMigrations(ctx, c.in, looked...); err != nil {

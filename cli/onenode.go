@@ -9,7 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/webhook"
 )
@@ -24,7 +24,7 @@ func nodeName(argument string) (string, error) {
 }
 
 // following is a state with what the Node follows on the machine that registers it.
-func (c *session) following(ctx context.Context, state view.NodeState, request *admissionv1.AdmissionRequest) view.NodeState {
+func (c *session) following(ctx context.Context, state nodestate.State, request *admissionv1.AdmissionRequest) nodestate.State {
 	if !state.MayFollow(c.in) {
 		return state
 	}

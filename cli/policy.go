@@ -155,7 +155,7 @@ func (o *options) wrong(check view.PolicyCheck) error {
 }
 
 // compare goes through every Node and every record.
-func (c *session) compare(ctx context.Context, then policy.Policy) (*view.Impact, error) {
+func (c *session) compare(ctx context.Context, then policy.Policy) (*impact.Impact, error) {
 	state, err := c.GetRulesState(ctx)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (c *session) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
-	comparison := view.NewComparison(c.in, then, rules, c.Devices(ctx, then.LabelRules().Drivers()), c.Features(ctx, then.LabelRules().NodeFeatures()))
+	comparison := impact.NewComparison(c.in, then, rules, c.Devices(ctx, then.LabelRules().Drivers()), c.Features(ctx, then.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, then.Verify())
 	selected := impact.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
 	for state, err := range c.ListStates(ctx) {

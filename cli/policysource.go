@@ -16,6 +16,7 @@ import (
 
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -88,7 +89,7 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 	const elsewhere = "If nodekeep is in another namespace, name it with -n."
 	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
 	if in.Wrong != nil {
-		s.from = in.Instead()
+		s.from = view.Instead(in)
 	}
 	switch {
 	case in.Default():
@@ -99,7 +100,7 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 			doctor.PolicyDefinition, c.Namespace, gateName, elsewhere)
 		return in.Policy, nil
 	case in.Wrong != nil:
-		c.say("%v: %s.", in.Wrong, in.Instead())
+		c.say("%v: %s.", in.Wrong, view.Instead(in))
 	}
 	if !here {
 		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, elsewhere)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/report"
@@ -164,7 +165,7 @@ func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, e
 	rules := c.in.Policy.Governance()
 	nodes, histories, ages := report.NewNodes(o.tier), report.NewHistories(now), report.NewAges(o.tier, o.last, now)
 	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
-	see := func(state view.NodeState) {
+	see := func(state nodestate.State) {
 		if state.Record != nil {
 			histories.See(*state.Record)
 		}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/cluster"
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -17,7 +17,7 @@ type session struct {
 	*cluster.Cluster
 	genericiooptions.IOStreams
 
-	followed view.PolicyInForce // the policy of the cluster, of a command that goes by it
+	followed nodepolicy.InForce // the policy of the cluster, of a command that goes by it
 
 	in   plan.Circumstances // of a command that decides
 	gate policy.Gate        // of a command that decides or knows the gate

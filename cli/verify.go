@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -134,7 +135,7 @@ func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) err
 	workers, err := c.ListWorkers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
 	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
-	proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
+	proofs := impact.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
 	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
 			return err

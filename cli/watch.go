@@ -14,6 +14,7 @@ import (
 
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -210,8 +211,8 @@ func nodeOf(object any) string {
 }
 
 // state is a Node and its record as they are now.
-func (w *watched) state(name string) view.NodeState {
-	state := view.NodeState{Name: name}
+func (w *watched) state(name string) nodestate.State {
+	state := nodestate.State{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
 		state.Node, _ = object.(*corev1.Node)
 	}

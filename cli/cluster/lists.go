@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -117,30 +117,30 @@ func untilError[T any](items iter.Seq2[T, error], noted *error) iter.Seq2[T, err
 }
 
 // ListStates lists every Node and every record, each Node name once. It merges two sorted lists, so that only a page or two of each is in memory.
-func (c *Cluster) ListStates(ctx context.Context) iter.Seq2[view.NodeState, error] {
+func (c *Cluster) ListStates(ctx context.Context) iter.Seq2[nodestate.State, error] {
 	return joined(c.ListNodes(ctx), c.ListRecords(ctx))
 }
 
 // ListStatesWithoutRecords lists every Node, without reading records.
-func (c *Cluster) ListStatesWithoutRecords(ctx context.Context) iter.Seq2[view.NodeState, error] {
-	return mapped(c.ListNodes(ctx), func(node *corev1.Node) view.NodeState { return partOfNode(node).NodeState })
+func (c *Cluster) ListStatesWithoutRecords(ctx context.Context) iter.Seq2[nodestate.State, error] {
+	return mapped(c.ListNodes(ctx), func(node *corev1.Node) nodestate.State { return partOfNode(node).State })
 }
 
 // ListReadableStates is [Cluster.ListStates] as far as the caller may read records. It notes the error of their list, and continues with Nodes alone.
-func (c *Cluster) ListReadableStates(ctx context.Context, recordsErr *error) iter.Seq2[view.NodeState, error] {
+func (c *Cluster) ListReadableStates(ctx context.Context, recordsErr *error) iter.Seq2[nodestate.State, error] {
 	return joined(c.ListNodes(ctx), untilError(c.ListRecords(ctx), recordsErr))
 }
 
-func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[view.NodeState, error] {
-	return func(yield func(view.NodeState, error) bool) {
+func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed, error]) iter.Seq2[nodestate.State, error] {
+	return func(yield func(nodestate.State, error) bool) {
 		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name. Their names are too long to be part
 		// of another, or a user has named the ConfigMap. They come last.
-		elsewhere := map[string]view.NodeState{}
+		elsewhere := map[string]nodestate.State{}
 		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
 			return iter.Pull2(func(yield func(part, error) bool) {
 				for p, err := range parts {
 					if err == nil && (store.Shortened(p.Name) || p.configMap != store.Name(p.Name)) {
-						elsewhere[p.configMap] = together(elsewhere[p.configMap], p.NodeState)
+						elsewhere[p.configMap] = together(elsewhere[p.configMap], p.State)
 					} else if !yield(p, err) {
 						return
 					}
@@ -156,18 +156,18 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 		record, recordErr, recordLeft := nextRecord()
 		for nodeLeft || recordLeft {
 			if err := cmp.Or(nodeErr, recordErr); err != nil {
-				yield(view.NodeState{}, err)
+				yield(nodestate.State{}, err)
 				return
 			}
-			var state view.NodeState
+			var state nodestate.State
 			takeNode := nodeLeft && (!recordLeft || node.Name <= record.Name)
 			takeRecord := recordLeft && (!nodeLeft || record.Name <= node.Name)
 			if takeNode {
-				state = node.NodeState
+				state = node.State
 				node, nodeErr, nodeLeft = nextNode()
 			}
 			if takeRecord {
-				state = together(state, record.NodeState)
+				state = together(state, record.State)
 				record, recordErr, recordLeft = nextRecord()
 			}
 			if !yield(state, nil) {
@@ -184,16 +184,16 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 
 // part is a Node or a record. The name of the ConfigMap leads to its counterpart.
 type part struct {
-	view.NodeState
+	nodestate.State
 	configMap string
 }
 
 func partOfNode(node *corev1.Node) part {
-	return part{view.NodeState{Name: node.Name, Node: node}, store.Name(node.Name)}
+	return part{nodestate.State{Name: node.Name, Node: node}, store.Name(node.Name)}
 }
 
 func partOfRecord(listed store.Listed) part {
-	state := view.NodeState{Name: listed.Node, Unreadable: listed.Err}
+	state := nodestate.State{Name: listed.Node, Unreadable: listed.Err}
 	if listed.Err == nil {
 		state.Record, state.Entry = &listed.Entry.Record, listed.Entry
 	}
@@ -201,12 +201,12 @@ func partOfRecord(listed store.Listed) part {
 }
 
 // WithRecord returns a state with a record that was read by itself.
-func WithRecord(state view.NodeState, listed store.Listed) view.NodeState {
-	return together(state, partOfRecord(listed).NodeState)
+func WithRecord(state nodestate.State, listed store.Listed) nodestate.State {
+	return together(state, partOfRecord(listed).State)
 }
 
 // together is the state of a Node of which the Node or its record was read by itself.
-func together(a, b view.NodeState) view.NodeState {
+func together(a, b nodestate.State) nodestate.State {
 	if a.Name == "" || a.Node == nil && b.Node != nil {
 		a, b = b, a
 	}

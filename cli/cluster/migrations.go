@@ -3,14 +3,14 @@ package cluster
 import (
 	"context"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/report"
 	"nodekeep.dev/nodekeep/selection"
 )
 
 // CountMigrations counts Nodes and records, and finds what selects on the old keys.
-func (c *Cluster) CountMigrations(ctx context.Context, in plan.Circumstances, all ...*view.Migration) error {
+func (c *Cluster) CountMigrations(ctx context.Context, in plan.Circumstances, all ...*impact.Migration) error {
 	if len(all) == 0 {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -22,16 +22,16 @@ func (c *Cluster) GetNode(ctx context.Context, name string) (*corev1.Node, error
 }
 
 // GetState reads a Node and then its record; either may be missing.
-func (c *Cluster) GetState(ctx context.Context, name string) (view.NodeState, error) {
+func (c *Cluster) GetState(ctx context.Context, name string) (nodestate.State, error) {
 	node, err := c.GetNode(ctx, name)
 	if err != nil {
-		return view.NodeState{}, err
+		return nodestate.State{}, err
 	}
-	return c.ReadRecord(ctx, view.NodeState{Name: name, Node: node})
+	return c.ReadRecord(ctx, nodestate.State{Name: name, Node: node})
 }
 
 // ReadRecord adds the record to a state, as the API server has it now; a missing one is not an error.
-func (c *Cluster) ReadRecord(ctx context.Context, state view.NodeState) (view.NodeState, error) {
+func (c *Cluster) ReadRecord(ctx context.Context, state nodestate.State) (nodestate.State, error) {
 	entry, err := c.Records.GetLive(ctx, state.Name)
 	state.Entry = entry
 	switch {
@@ -39,7 +39,7 @@ func (c *Cluster) ReadRecord(ctx context.Context, state view.NodeState) (view.No
 		state.Unreadable = err
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return view.NodeState{}, c.CallError(c.RecordsRight("get"), err)
+		return nodestate.State{}, c.CallError(c.RecordsRight("get"), err)
 	default:
 		state.Record = &entry.Record
 	}
@@ -47,7 +47,7 @@ func (c *Cluster) ReadRecord(ctx context.Context, state view.NodeState) (view.No
 }
 
 // GetKnownState reads a Node and its record. It is an error that there is neither: the name is likely wrong.
-func (c *Cluster) GetKnownState(ctx context.Context, name string) (view.NodeState, error) {
+func (c *Cluster) GetKnownState(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.GetState(ctx, name)
 	if err == nil && state.Node == nil && state.Record == nil && state.Unreadable == nil {
 		err = fmt.Errorf("there is no Node %q, and no record of one in namespace %s", name, c.Namespace)
@@ -56,7 +56,7 @@ func (c *Cluster) GetKnownState(ctx context.Context, name string) (view.NodeStat
 }
 
 // GetRecordedState returns a state with a record that can be read.
-func (c *Cluster) GetRecordedState(ctx context.Context, name string) (view.NodeState, error) {
+func (c *Cluster) GetRecordedState(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.GetKnownState(ctx, name)
 	if err == nil {
 		err = c.RequireRecord(state)
@@ -65,7 +65,7 @@ func (c *Cluster) GetRecordedState(ctx context.Context, name string) (view.NodeS
 }
 
 // RequireRecord reports why there is no record that can be read, and what to do about it.
-func (c *Cluster) RequireRecord(state view.NodeState) error {
+func (c *Cluster) RequireRecord(state nodestate.State) error {
 	switch {
 	case state.Unreadable != nil:
 		return fmt.Errorf("%w\n  kubectl -n %s get configmap %s -o yaml shows it: correct it, or nodekeep forget %s deletes it", state.Unreadable, c.Namespace, store.Name(state.Name), state.Name)
@@ -78,7 +78,7 @@ func (c *Cluster) RequireRecord(state view.NodeState) error {
 }
 
 // GetLiveState returns a state with a Node and a record that can be read.
-func (c *Cluster) GetLiveState(ctx context.Context, name string) (view.NodeState, error) {
+func (c *Cluster) GetLiveState(ctx context.Context, name string) (nodestate.State, error) {
 	state, err := c.GetRecordedState(ctx, name)
 	if err == nil && state.Node == nil {
 		err = fmt.Errorf("there is no Node %q any more; its record waits for the next Node of that name", name)

@@ -27,7 +27,7 @@ var ErrNotServed = errors.New("this cluster has no CustomResourceDefinition " + 
 
 // GetPolicyInForce returns the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
 // incident may be due to it.
-func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
+func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (in nodepolicy.InForce, err error) {
 	found, err := c.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
 	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
 	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
@@ -38,7 +38,7 @@ func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (in vi
 		if object, err = found.MarshalJSON(); err != nil {
 			return in, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
 		}
-		if in = view.PolicyInForceOf(object, nil, gate); in.Wrong == nil {
+		if in = nodepolicy.InForceOf(object, nil, gate); in.Wrong == nil {
 			return in, nil
 		}
 	}
@@ -46,7 +46,7 @@ func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (in vi
 	if stateErr != nil {
 		return in, stateErr
 	}
-	in = view.PolicyInForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
+	in = nodepolicy.InForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
 	switch {
 	case object != nil:
 		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(in.Wrong))

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -104,7 +104,7 @@ func TestAConfigMapUnderAClientsNameIsShownApart(t *testing.T) {
 func TestAnErrorInEitherListEndsTheJoinedOne(t *testing.T) {
 	broken := errors.New("broken")
 	nodes, records := listed([]string{"a", "c"}, []string{"b"})
-	for name, seq := range map[string]iter.Seq2[view.NodeState, error]{
+	for name, seq := range map[string]iter.Seq2[nodestate.State, error]{
 		"in that of Nodes":   joined(sequence(nodes, broken), sequence(records, nil)),
 		"in that of records": joined(sequence(nodes, nil), sequence(records, broken)),
 	} {

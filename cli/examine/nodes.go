@@ -20,6 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -146,16 +147,16 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 // cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
 	nodes.After = e.options.GateAfter
-	stuck := map[string]view.NodeState{}
+	stuck := map[string]nodestate.State{}
 	in, known := e.circumstancesSeen(ctx)
 	if !known {
 		in.Policy = policy.Default()
 	}
 	var recordsErr error
-	var items view.JudgedItems
+	var items impact.JudgedItems
 	keys, profiles := e.seen.VerificationKeys(), e.seen.Profiles()
 	asked := impact.NewAskedFacts(in.Policy, in.Devices, in.Features, e.serverTime())
-	proofs := view.NewProofs(profiles, string(e.seen.Gate()))
+	proofs := impact.NewProofs(profiles, string(e.seen.Gate()))
 	nodes.Selected = impact.NewSelectedNodes(profiles, e.seen.Asked.Value.Facts, string(e.seen.Gate()), e.serverTime())
 	for state, err := range e.ListReadableStates(ctx, &recordsErr) {
 		if err != nil {
@@ -199,7 +200,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 }
 
 // closing is what may keep the Node of a state closed.
-func closing(state view.NodeState, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
+func closing(state nodestate.State, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
 	waits := state.Record != nil && state.Record.Quarantined != nil && state.Entry.Accepted == ""
 	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
@@ -218,14 +219,14 @@ func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 }
 
 // migrations are those of the policy. What they are about is only looked at if there are any.
-func (e *examination) migrations(ctx context.Context) (all []*view.Migration, err error) {
+func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, err error) {
 	inForce, err := e.seen.InForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
 		return nil, nil //nolint:nilerr // that the policy is not known is a finding of its own
 	}
 	in, _ := e.circumstancesSeen(ctx)
 	for _, m := range inForce.Migrations() {
-		all = append(all, view.NewMigration(m, inForce))
+		all = append(all, impact.NewMigration(m, inForce))
 	}
 	return all, e.CountMigrations(ctx, in, all...)
 }
@@ -242,11 +243,11 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 }
 
 // unproved are the profiles whose checks neither a Node nor a trial has passed.
-func (e *examination) unproved(ctx context.Context, proofs *view.Proofs) doctor.Read[[]view.Unproved] {
+func (e *examination) unproved(ctx context.Context, proofs *impact.Proofs) doctor.Read[[]impact.Unproved] {
 	namespace := e.seen.ChecksNamespace()
 	trials, err := e.GetTrials(ctx, namespace, proofs.Profiles())
 	if err != nil {
-		return doctor.NotKnown[[]view.Unproved](e.unknown(doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace}, err))
+		return doctor.NotKnown[[]impact.Unproved](e.unknown(doctor.Right{Verb: "get", Resource: "configmaps", Namespace: namespace}, err))
 	}
 	return doctor.Found(proofs.Unproved(trials, e.Now()))
 }

@@ -5,20 +5,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/verify"
 )
 
 func TestTheEndOfAnEmergencySaysWhatBecomesOfEachNode(t *testing.T) {
-	p, err := policy.Load([]byte(policytest.Manifest("taints: {register: [{taint: 'example.com/starting:NoSchedule', nodeSelector: pool=gpu}]}\n"+
+	p := statetest.Load(t, "taints: {register: [{taint: 'example.com/starting:NoSchedule', nodeSelector: pool=gpu}]}\n"+
 		"verify:\n  profiles:\n  - {name: gpu, nodeSelector: pool=gpu, reverify: onReboot, checks: [{name: api, api: {}}]}\n"+
-		"  - {name: others, mode: report, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
-	require.NoError(t, err)
+		"  - {name: others, mode: report, checks: [{name: api, api: {}}]}\n")
 	declared := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
 	at := declared.Add(2 * time.Hour)
 	passed := verify.Progress{Round: 1, BootID: "b1", OnReboot: true, Label: verify.Label, Last: &verify.Last{Result: verify.VerdictPassed, Time: declared}}.String()

@@ -1,4 +1,4 @@
-package view
+package nodestate
 
 import (
 	"encoding/json"
@@ -20,13 +20,13 @@ func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
 // Registration is the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
 // that its kubelet has set. It has the gate, because nothing removes the gate before the webhook answers. Of a deleted Node only the name is known.
-func Registration(s NodeState, in plan.Circumstances) (*admissionv1.AdmissionRequest, error) {
+func (s State) Registration(in plan.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.kubeletLabels()},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{in.Policy.Gate().Taint()}},
 	}
-	machine := s.machine()
+	machine := s.Machine()
 	node.Spec.ProviderID = machine.ProviderID
 	node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = machine.SystemUUID, machine.MachineID
 	raw, err := json.Marshal(node)
@@ -44,7 +44,7 @@ func Registration(s NodeState, in plan.Circumstances) (*admissionv1.AdmissionReq
 }
 
 // kubeletLabels are the labels that a kubelet brings: those which it has set on the Node, by managedFields.
-func (s NodeState) kubeletLabels() map[string]string {
+func (s State) kubeletLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: s.Name}
 	if s.Node == nil {
 		return labels

@@ -1,4 +1,4 @@
-package view
+package nodepolicy
 
 import (
 	"encoding/json"
@@ -16,11 +16,11 @@ import (
 )
 
 // inForceWith is the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
-func inForceWith(t *testing.T, spec, status string) PolicyInForce {
+func inForceWith(t *testing.T, spec, status string) InForce {
 	t.Helper()
 	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`
 	require.True(t, json.Valid([]byte(object)), object)
-	in := PolicyInForceOf([]byte(object), nil, policy.DefaultGate)
+	in := InForceOf([]byte(object), nil, policy.DefaultGate)
 	require.NoError(t, in.Wrong)
 	return in
 }
@@ -65,29 +65,8 @@ func TestWhichProcessesHaveNotReadThePolicy(t *testing.T) {
 			assert.Equal(t, one.doubt, in.Doubtful())
 		})
 	}
-	wrong := PolicyInForceOf([]byte(`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "generation": 4}, "spec": {"cordon": "no"}}`), nil, policy.DefaultGate)
+	wrong := InForceOf([]byte(`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "generation": 4}, "spec": {"cordon": "no"}}`), nil, policy.DefaultGate)
 	require.Error(t, wrong.Wrong)
 	assert.Empty(t, wrong.Behind(pods), "nobody can follow what cannot be used")
 	assert.False(t, wrong.Doubtful())
-}
-
-func TestASentenceNamesAFewOfTheProcessesThatHaveNotReadThePolicy(t *testing.T) {
-	in := PolicyInForce{Generation: 4}
-	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.", in.BehindSentence([]string{"verify-7f9"}))
-	assert.Equal(t, "Not read yet by a, b, c: the policy's generation 4.", in.BehindSentence([]string{"a", "b", "c"}))
-	assert.Equal(t, "Not read yet by a, b, c and 2 more: the policy's generation 4.", in.BehindSentence([]string{"a", "b", "c", "d", "e"}))
-}
-
-func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
-	const rules = `{"labels": {"rules": [{"name": "a", "set": {"tier": "one"}}]}}`
-	hash := inForceWith(t, rules, "{}").Policy.RulesHash()
-	const itself = "until capture has counted on how many Nodes they remove or change labels, within a minute; then it puts them in force, or holds them"
-	assert.Equal(t, itself, inForceWith(t, rules, "{}").HeldUntil(""))
-	assert.Equal(t, itself, inForceWith(t, rules, `{"held": {"rules": "0123456789ab", "nodes": 4}}`).HeldUntil("none"), "others were held")
-	held := inForceWith(t, rules, `{"held": {"rules": "`+hash+`", "nodes": 4}}`)
-	assert.Equal(t, "until nodekeep policy accept "+hash, held.HeldUntil("none"))
-	assert.Equal(t, "until capture carries out that they were accepted, within a minute", held.HeldUntil(hash))
-	const finishing = `{"labels": {"migrations": [{"from": "a", "to": "b", "phase": "new"}]}}`
-	hash = inForceWith(t, finishing, "{}").Policy.RulesHash()
-	assert.Equal(t, "until nodekeep migrate new a=b", inForceWith(t, finishing, `{"held": {"rules": "`+hash+`", "nodes": 4}}`).HeldUntil(""))
 }

@@ -1,4 +1,4 @@
-package view
+package impact
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture/gc"
-	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -25,7 +25,7 @@ type Comparison struct {
 
 	impact  Impact
 	rules   ruleComparison
-	asked   *impact.AskedFacts // of the other policy
+	asked   *AskedFacts // of the other policy
 	records int
 	changes tally[changed, Change]
 	items   JudgedItems // under the other policy
@@ -37,13 +37,13 @@ type Comparison struct {
 func NewComparison(now plan.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
 	c := &Comparison{now: now, then: now, inForce: inForce}
 	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
-	c.asked = impact.NewAskedFacts(then, devices, features, now.Now)
-	c.impact.Settings = impact.ContentChanges(now.Policy.Content(), then.Content())
+	c.asked = NewAskedFacts(then, devices, features, now.Now)
+	c.impact.Settings = ContentChanges(now.Policy.Content(), then.Content())
 	return c
 }
 
 // See counts what changes for one Node. An error means that its registration cannot be explained.
-func (c *Comparison) See(s NodeState) error {
+func (c *Comparison) See(s nodestate.State) error {
 	if s.Record != nil || s.Unreadable != nil {
 		c.records++
 	}
@@ -63,8 +63,8 @@ func (c *Comparison) See(s NodeState) error {
 		return c.seeRegistration(s, s.Record, s.Record, nil)
 	}
 	c.seeViolations(s)
-	_, now, done := s.settled(c.now)
-	_, then, next := s.settled(c.then)
+	_, now, done := s.Settled(c.now)
+	_, then, next := s.Settled(c.then)
 	c.countNew(PutOn, done.By(plan.Derivation).Taints(false), next.By(plan.Derivation).Taints(false), s.Name)
 	c.countNew(TakenOff, done.By(plan.Derivation).Taints(true), next.By(plan.Derivation).Taints(true), s.Name)
 	c.countNew(Blocked, done.Foreign, next.Foreign, s.Name)
@@ -89,7 +89,7 @@ func (c *Comparison) Impact() Impact {
 const registeredBefore = "; no longer in taints.register: Nodes that have it keep it until a client removes it"
 
 // seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
-func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
+func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
 	differ = map[string]bool{}
 	before, after := s.Judge(c.now), s.Judge(c.then)
 	c.items.See(s.Name, after)
@@ -113,8 +113,8 @@ func (c *Comparison) seeKept(s NodeState) (differ map[string]bool) {
 
 // seeRegistration compares what the same machine gets when its kubelet registers it again. It uses the records that the two policies lead to, and
 // omits items that were counted before.
-func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.Record, counted map[string]bool) error {
-	request, err := Registration(s, c.now)
+func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordThen *record.Record, counted map[string]bool) error {
+	request, err := s.Registration(c.now)
 	if err != nil {
 		return err
 	}
@@ -138,16 +138,16 @@ func (c *Comparison) seeRegistration(s NodeState, recordNow, recordThen *record.
 		return err
 	}
 	c.impact.Waiting.see(now.GateOn, then.GateOn)
-	for item := range itemsOf(recordThen) {
-		before, after := fateOf(item, now, c.now.Policy), fateOf(item, then, c.then.Policy)
-		if counted[item] || after == before || after.kind == "" {
+	for item := range nodestate.ItemsOf(recordThen) {
+		before, after := FateOf(item, now, c.now.Policy), FateOf(item, then, c.then.Policy)
+		if counted[item] || after == before || after.Kind == "" {
 			continue
 		}
-		why := string(after.reason)
-		if after.reason == policy.NotKept || before.reason == policy.NotKept {
+		why := string(after.Reason)
+		if after.Reason == policy.NotKept || before.Reason == policy.NotKept {
 			_, why = c.then.Policy.Keeps(item)
 		}
-		c.count(after.kind, item, why, s.Name)
+		c.count(after.Kind, item, why, s.Name)
 	}
 	c.countNew(Registered, taintsNow, taintsThen, s.Name)
 	c.countNew(NotAnyMore, taintsThen, taintsNow, s.Name)

@@ -1,4 +1,4 @@
-package view
+package nodestate
 
 import (
 	"maps"
@@ -15,21 +15,21 @@ import (
 
 // Drift returns the labels of an existing Node that differ from its record, or from what rules derive. It returns compared as false if the record
 // cannot be used.
-func (s NodeState) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compared bool) {
+func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compared bool) {
 	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
 		return nil, false
 	}
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	_, settled, next := s.settled(in)
-	before, after := itemsOf(s.Record), itemsOf(settled)
+	_, settled, next := s.Settled(in)
+	before, after := ItemsOf(s.Record), ItemsOf(settled)
 	found := map[string]report.DriftedLabel{}
 	differs := func(key string, kind report.DriftKind, from string, want *string) {
 		if _, first := found[key]; !first && record.IsLabel(key) {
-			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, On: valueIn(node.Items, key), Want: want}
+			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, On: ValueIn(node.Items, key), Want: want}
 		}
 	}
 	for key, label := range next.Labels { // what rules derive
-		if on := valueIn(node.Items, key); !label.ShownBy(node.Items, key) {
+		if on := ValueIn(node.Items, key); !label.ShownBy(node.Items, key) {
 			kind, want := report.Differs, &label.Value
 			if label.Absent {
 				kind, want = report.Stale, nil
@@ -64,14 +64,14 @@ func (s NodeState) Drift(in plan.Circumstances) (labels []report.DriftedLabel, c
 		}
 	}
 	for key, value := range after {
-		if !ptr.Equal(valueIn(before, key), &value) && ptr.Equal(valueIn(node.Items, key), &value) {
-			differs(key, report.NotRecorded, "record", valueIn(before, key))
+		if !ptr.Equal(ValueIn(before, key), &value) && ptr.Equal(ValueIn(node.Items, key), &value) {
+			differs(key, report.NotRecorded, "record", ValueIn(before, key))
 		}
 	}
 	if settled != nil {
 		for key := range in.Policy.Restorable(node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld {
 			value := after[key]
-			switch on := valueIn(node.Items, key); {
+			switch on := ValueIn(node.Items, key); {
 			case on == nil:
 				differs(key, report.Withheld, "record", &value)
 			case *on != value && next.Labels[key].Rule == "": // else the rule's value hides the recorded one

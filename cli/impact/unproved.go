@@ -1,9 +1,10 @@
-package view
+package impact
 
 import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -68,7 +69,7 @@ func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (
 			if !p.seen[name].open {
 				again = "a controller that leads tries it again on the next open Node that it selects"
 			}
-			one.Why, one.Trial = trial.TrialWhy(ago(trial.Time, now)+" ago")+"; "+again, &trial
+			one.Why, one.Trial = trial.TrialWhy(duration.HumanDuration(now.Sub(trial.Time))+" ago")+"; "+again, &trial
 		case !p.seen[name].open:
 			one.Why = "no open Node of it to try on"
 		default:

@@ -1,10 +1,11 @@
-package view
+package nodestate_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -31,15 +32,15 @@ func TestWhyALabelIsKeptNamesWhoSetIt(t *testing.T) {
 		"what is not kept":                 {"a", []string{"kubelet"}, "", false, false, "managedFields show only kubelet, which sets it again by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := present("worker-1", map[string]string{c.key: "1"})
+			s := statetest.Present("worker-1", map[string]string{c.key: "1"})
 			for _, manager := range c.managers {
-				s.Node.ManagedFields = append(s.Node.ManagedFields, entryOf(manager, c.key))
+				s.Node.ManagedFields = append(s.Node.ManagedFields, statetest.EntryOf(manager, c.key))
 			}
 			s.Record.Entries[0].Owners = c.owners
 			if c.restored {
 				s.Node.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(map[string]string{c.key: "1"}, *s.Record, 0).String()}
 			}
-			keeps, why := s.Judge(under(load(t, ""))).why(c.key)
+			keeps, why := s.Judge(statetest.Under(statetest.Load(t, ""))).Why(c.key)
 			assert.Equal(t, c.keeps, keeps)
 			assert.Equal(t, c.why, why)
 		})

@@ -1,12 +1,11 @@
-package view
+package impact
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/governance"
 )
 
@@ -28,7 +27,7 @@ type brokenRule struct {
 }
 
 // seeViolations counts which rules of governance a Node breaks, under both policies.
-func (c *Comparison) seeViolations(s NodeState) {
+func (c *Comparison) seeViolations(s nodestate.State) {
 	before := map[brokenRule]bool{}
 	for _, v := range s.Violations(c.now) {
 		before[brokenRule{v.Rule, v.Kind, v.Mode}] = true
@@ -57,17 +56,4 @@ func compareBroken(a, b BrokenRule) int {
 		return slices.Index([]governance.Mode{governance.Deny, governance.Warn, governance.Audit}, r.Mode)
 	}
 	return cmp.Or(cmp.Compare(b.New, a.New), cmp.Compare(order(a), order(b)), strings.Compare(a.Rule, b.Rule), strings.Compare(string(a.Kind), string(b.Kind)))
-}
-
-// brokenTable names the first Nodes: the new ones, where there are some.
-func (i Impact) brokenTable() *metav1.Table {
-	table := tableOf("Breaks", "Kind", "Mode", "Nodes", "New", "Such as")
-	for _, r := range i.Broken {
-		first := r.First
-		if r.New > 0 {
-			first = r.FirstNew
-		}
-		add(table, r.Rule, r.Kind, r.Mode, r.Nodes, r.New, strings.Join(first, ","))
-	}
-	return table
 }
