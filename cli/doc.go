@@ -2,8 +2,8 @@
 // called as kubectl-nodekeep, they are a plugin of kubectl.
 //
 // A file here is a command, which acts: it reads the cluster, asks, prints and writes. It reads through package
-// [nodekeep.dev/nodekeep/cli/cluster]. Its output and its decisions come from package [nodekeep.dev/nodekeep/cli/view], which is pure. That package uses
-// the product's own pure functions, never a second implementation.
+// [nodekeep.dev/nodekeep/cli/cluster]. Its decisions come from packages [nodekeep.dev/nodekeep/cli/nodestate] and [nodekeep.dev/nodekeep/cli/impact], its
+// output from [nodekeep.dev/nodekeep/cli/view]. All three are pure, and use the product's own pure functions, never a second implementation.
 //
 // For doctor, package [nodekeep.dev/nodekeep/cli/examine] reads an installation, and package [nodekeep.dev/nodekeep/cli/doctor] judges it.
 //

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/nodepolicy"
@@ -516,15 +517,15 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 }
 
 // reopened are the Nodes that the end concerns.
-func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.Reopened, error) {
+func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impact.Reopened, error) {
 	in, err := e.GetPolicyInForce(ctx, e.gate)
 	if err != nil {
-		return view.Reopened{}, err
+		return impact.Reopened{}, err
 	}
-	reopening := view.NewReopening(in.Policy, declared, e.Now())
+	reopening := impact.NewReopening(in.Policy, declared.Holds, declared.Since.Time, e.Now())
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
-			return view.Reopened{}, fmt.Errorf("list nodes: %w", err)
+			return impact.Reopened{}, fmt.Errorf("list nodes: %w", err)
 		}
 		reopening.See(node)
 	}

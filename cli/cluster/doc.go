@@ -6,5 +6,5 @@
 //     get it.
 //   - Lists are read page by page, however many Nodes and records there are, and an interrupted list never looks complete.
 //   - Nothing is printed: what a caller could not read is an error, and commands decide which errors end them.
-//   - Nothing is decided: what was read is judged by package [nodekeep.dev/nodekeep/cli/view] and its neighbours.
+//   - Nothing is decided: what was read is judged by packages nodestate, impact and doctor beside this one.
 package cluster
