@@ -13,8 +13,8 @@ import (
 const corrections = "corrections"
 
 // acceptCorrections plans to let records correct any number of Nodes for an hour.
-func (c *cluster) acceptCorrections(ctx context.Context, dryRun bool) (*proposal, error) {
-	state, err := c.rulesState(ctx)
+func (c *session) acceptCorrections(ctx context.Context, dryRun bool) (*proposal, error) {
+	state, err := c.GetRulesState(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
@@ -21,7 +24,7 @@ import (
 func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	dryRun := false
-	o.rights = func(c *cluster, _ []string) []access {
+	o.rights = func(c *session, _ []string) []doctor.Right {
 		if dryRun {
 			return c.toRules("get")
 		}
@@ -55,7 +58,7 @@ key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 			# How many Nodes records have corrected in the last hour
 			nodekeep policy accept corrections --dry-run`,
 		Args: one("the hash of the rules", unchecked),
-	}, asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
+	}, asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
 		if args[0] == corrections {
 			return c.acceptCorrections(ctx, dryRun)
 		}
@@ -67,7 +70,7 @@ key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 
 // acceptRules plans to accept the rules of the cluster's policy, if hash names them. Set migrates if nothing selects on a label that migrations would
 // remove. Set it too if the operator accepts that something does.
-func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates bool) (*proposal, error) {
+func (c *session) acceptRules(ctx context.Context, hash string, dryRun, migrates bool) (*proposal, error) {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return nil, err
@@ -75,11 +78,11 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	if accepted, named, err := c.acceptInventory(ctx, p, hash, dryRun); named || err != nil {
 		return accepted, err
 	}
-	state, err := c.rulesState(ctx)
+	state, err := c.GetRulesState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	inForce, rules := inForce(state), p.RulesHash()
+	inForce, rules := cluster.RulesInForce(state), p.RulesHash()
 	switch {
 	case hash != rules && rules == inForce:
 		return nil, fmt.Errorf("nothing was changed: %q is not the hash of the rules of the policy in the cluster, which is %s, and nothing is held", hash, rules)
@@ -91,8 +94,8 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 		return nil, c.doneForCapture(ctx, "Accepted before: %s. capture has still to carry it out.", view.RulesNamed(rules))
 	}
 	c.decideUnder(ctx, p)
-	var altered view.Altered
-	for state, err := range c.allStates(ctx) {
+	var altered impact.Altered
+	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -115,47 +118,37 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 }
 
 // toRules are the rights to look at what the rules of the cluster's policy change, and to accept them.
-func (c *cluster) toRules(verbs ...string) []access {
-	needed := slices.Concat(c.toEvery("list"), c.toPolicyInForce())
+func (c *session) toRules(verbs ...string) []doctor.Right {
+	needed := slices.Concat(c.toEvery("list"), c.PolicyInForceRights())
 	for _, verb := range verbs {
-		needed = append(needed, c.toConfigMap(verb, store.AcceptedName))
+		needed = append(needed, c.ConfigMapRight(verb, store.AcceptedName))
 	}
 	return needed
 }
 
-// inForce are the rules that may remove and change labels.
-func inForce(state *corev1.ConfigMap) string {
-	if state != nil {
-		if rules, said := state.Data[store.RulesInForce]; said {
-			return rules
-		}
-	}
-	return policy.NoRules
-}
-
 // writeAccepted notes on exactly the state that was read what is accepted.
-func (c *cluster) writeAccepted(ctx context.Context, state *corev1.ConfigMap, key, accepted string) error {
-	configMaps, verb := c.client.CoreV1().ConfigMaps(c.namespace), "patch"
+func (c *session) writeAccepted(ctx context.Context, state *corev1.ConfigMap, key, accepted string) error {
+	configMaps, verb := c.Client.CoreV1().ConfigMaps(c.Namespace), "patch"
 	var err error
 	if state != nil {
 		_, err = configMaps.Patch(ctx, store.AcceptedName, types.MergePatchType, store.PatchOf(state, key, accepted), metav1.PatchOptions{})
 	} else {
 		verb = "create"
 		data := map[string]string{store.RulesInForce: policy.NoRules, key: accepted}
-		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: c.namespace}, Data: data}, metav1.CreateOptions{})
+		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: c.Namespace}, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return store.ErrConflict // capture was faster: the plan is made again
 	}
-	return c.failedWrite(c.toRecords(verb), "ConfigMap "+store.AcceptedName, err)
+	return c.failedWrite(c.RecordsRight(verb), "ConfigMap "+store.AcceptedName, err)
 }
 
 // acceptInventory plans to accept the snapshot of a source that is held; named shows that hash names one.
-func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash string, dryRun bool) (_ *proposal, named bool, err error) {
+func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash string, dryRun bool) (_ *proposal, named bool, err error) {
 	if len(p.Inventory()) == 0 {
 		return nil, false, nil
 	}
-	state, err := c.inventoryState(ctx)
+	state, err := c.GetInventoryState(ctx)
 	if err != nil || state == nil {
 		return nil, false, err
 	}
@@ -169,9 +162,9 @@ func (c *cluster) acceptInventory(ctx context.Context, p policy.Policy, hash str
 			what += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
 		}
 		do := func(ctx context.Context) error {
-			_, err := c.client.CoreV1().ConfigMaps(c.namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
+			_, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
 				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
-			if err := c.failedWrite(c.toRecords("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
+			if err := c.failedWrite(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
 				return err
 			}
 			return c.doneForCapture(ctx, "inventory %s: snapshot %s accepted; capture follows within seconds", source.Name, hash)

@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
@@ -30,10 +33,10 @@ func newRulesAdoptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	var rule string
 	dryRun := false
-	o.rights = func(c *cluster, _ []string) []access {
+	o.rights = func(c *session, _ []string) []doctor.Right {
 		needed := c.toRules("get")
 		if !dryRun {
-			needed = slices.Concat(needed, c.toEvery("get"), c.toEvery("patch"), []access{c.toRecords("create")})
+			needed = slices.Concat(needed, c.toEvery("get"), c.toEvery("patch"), []doctor.Right{c.RecordsRight("create")})
 		}
 		return needed
 	}
@@ -54,18 +57,18 @@ annotation is written; run it again for the others. The rules must be in force.`
 			# Hand it over without a question
 			nodekeep rules adopt hardware.tier --yes`,
 		Args: one("the key of one label", checkLabelKey),
-	}, prints|asks, func(ctx context.Context, c *cluster, args []string) error {
+	}, prints|asks, func(ctx context.Context, c *session, args []string) error {
 		if err := c.followRules(ctx, args[0], rule); err != nil {
 			return err
 		}
-		plan := view.Adoption{Key: args[0]}
-		for state, err := range c.allStates(ctx) {
+		plan := impact.Adoption{Key: args[0]}
+		for state, err := range c.ListStates(ctx) {
 			if err != nil {
 				return err
 			}
 			plan.See(state, rule, c.in)
 		}
-		if err := o.write(c, "RulesAdoption", plan); err != nil {
+		if err := o.write(c, "RulesAdoption", view.Adoption{Adoption: plan}); err != nil {
 			return err
 		}
 		switch {
@@ -93,7 +96,7 @@ annotation is written; run it again for the others. The rules must be in force.`
 
 // followRules reads the rules of the cluster's policy, which must be in force and set the label. If capture had other rules, it would remove the
 // labels that are handed over.
-func (c *cluster) followRules(ctx context.Context, key, rule string) error {
+func (c *session) followRules(ctx context.Context, key, rule string) error {
 	p, err := (&policySource{}).read(ctx, c)
 	if err != nil {
 		return err
@@ -105,11 +108,11 @@ func (c *cluster) followRules(ctx context.Context, key, rule string) error {
 	case rule != "" && !slices.Contains(rules, rule):
 		return fmt.Errorf("rule %q of the policy in the cluster does not set label %s; these do: %s", rule, key, strings.Join(rules, ", "))
 	}
-	state, err := c.rulesState(ctx)
+	state, err := c.GetRulesState(ctx)
 	switch {
 	case err != nil:
 		return err
-	case inForce(state) != p.RulesHash():
+	case cluster.RulesInForce(state) != p.RulesHash():
 		return fmt.Errorf("nothing was changed: the rules of the policy in the cluster (%s) are not in force. capture puts them in force within a minute; if it holds them: nodekeep policy accept %s", p.RulesHash(), p.RulesHash())
 	}
 	c.decideUnder(ctx, p)
@@ -117,9 +120,9 @@ func (c *cluster) followRules(ctx context.Context, key, rule string) error {
 }
 
 // adopt hands labels over, and reports on how many Nodes.
-func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
+func (c *session) adopt(ctx context.Context, plan impact.Adoption) error {
 	adopted, changed := 0, 0
-	err := changeEach(ctx, plan.Adopt, func(label view.AdoptedLabel) (done bool, err error) {
+	err := changeEach(ctx, plan.Adopt, func(label impact.AdoptedLabel) (done bool, err error) {
 		if done, err = c.adoptOne(ctx, plan.Key, label); err != nil {
 			err = fmt.Errorf("node %s: %w", label.Node, err)
 		}
@@ -151,19 +154,19 @@ func (c *cluster) adopt(ctx context.Context, plan view.Adoption) error {
 
 // adoptOne writes the annotation and then the record. Nothing is lost between the two writes. The annotation shows every process that the record must
 // forget who set the label. It returns done as false if the Node is no longer as planned.
-func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLabel) (done bool, err error) {
+func (c *session) adoptOne(ctx context.Context, key string, label impact.AdoptedLabel) (done bool, err error) {
 	err = change(ctx, func(ctx context.Context) (*proposal, error) {
-		state, err := c.look(ctx, label.Node)
+		state, err := c.GetState(ctx, label.Node)
 		if err != nil {
 			return nil, err
 		}
-		now, already := state.Adopts(key, label.Rule, c.in)
+		now, already := impact.Adopts(state, key, label.Rule, c.in)
 		if done = done || already; now == nil || *now != label {
 			return nil, nil
 		}
 		return &proposal{do: func(ctx context.Context) error {
 			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
-			err := c.patchNode(ctx, node, view.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
+			err := c.patchNode(ctx, node, impact.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
 			return err
 		}}, nil
@@ -172,7 +175,7 @@ func (c *cluster) adoptOne(ctx context.Context, key string, label view.AdoptedLa
 		return done, err
 	}
 	return true, change(ctx, func(ctx context.Context) (*proposal, error) {
-		state, err := c.look(ctx, label.Node)
+		state, err := c.GetState(ctx, label.Node)
 		if err != nil || state.Node == nil || state.Unreadable != nil {
 			return nil, err // the last state of the Node says it, too
 		}

@@ -12,19 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
 // behind are the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
-func (c *cluster) behind(ctx context.Context, in view.PolicyInForce, component string) ([]string, error) {
+func (c *session) behind(ctx context.Context, in nodepolicy.InForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
 		selector += "," + doctor.ComponentLabel + "=" + component
 	}
 	var pods []corev1.Pod
-	for pod, err := range every[*corev1.Pod](ctx, c, c.toPods(), c.client.CoreV1().Pods(c.namespace), metav1.ListOptions{LabelSelector: selector}) {
+	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.toPods(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {
 		if err != nil {
 			return nil, err
 		}
@@ -33,23 +35,23 @@ func (c *cluster) behind(ctx context.Context, in view.PolicyInForce, component s
 	return in.Behind(pods), nil
 }
 
-func (c *cluster) toPods() access {
-	return access{verb: "list", resource: "pods", namespace: c.namespace}
+func (c *session) toPods() doctor.Right {
+	return doctor.Right{Verb: "list", Resource: "pods", Namespace: c.Namespace}
 }
 
 // sayBehind says which processes go by another policy than this command. A caller who may not list the Pods gets a warning only if there is a doubt.
-func (c *cluster) sayBehind(ctx context.Context, in view.PolicyInForce) {
+func (c *session) sayBehind(ctx context.Context, in nodepolicy.InForce) {
 	if in.Generation == 0 {
 		return
 	}
 	behind, err := c.behind(ctx, in, "")
-	var denied deniedError
+	var denied cluster.DeniedError
 	switch {
 	case err == nil && len(behind) > 0:
-		c.say("%s", in.BehindSentence(behind))
+		c.say("%s", view.BehindSentence(in, behind))
 	case errors.As(err, &denied) && in.Doubtful():
-		c.say("Whether every process has read the policy's generation %d is not known: %s.", in.Generation, denied.missing[0].denied())
-	case err != nil && denied.missing == nil:
+		c.say("Whether every process has read the policy's generation %d is not known: %s.", in.Generation, denied.Missing[0].Denied())
+	case err != nil && denied.Missing == nil:
 		c.sayUnknown("Which processes have read the policy", err)
 	}
 }
@@ -62,7 +64,7 @@ const controllersRead = 30 * time.Second
 
 // awaitControllers waits until verification controllers have read the policy that this command goes by. So it reports no success by an older profile.
 // Without an answer in time it warns. It also warns where no controller leads.
-func (c *cluster) awaitControllers(ctx context.Context, patience time.Duration) error {
+func (c *session) awaitControllers(ctx context.Context, patience time.Duration) error {
 	c.sayNoController(ctx)
 	if c.followed.Generation == 0 {
 		return nil
@@ -84,10 +86,10 @@ func firstLine(err error) string {
 }
 
 // awaitRead waits until these controllers, which are behind, have read the policy.
-func (c *cluster) awaitRead(ctx context.Context, behind []string, patience time.Duration) error {
+func (c *session) awaitRead(ctx context.Context, behind []string, patience time.Duration) error {
 	c.say("Waiting up to %s until it is read.", patience)
 	err := wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
-		now, err := c.policyInForce(ctx, c.gate)
+		now, err := c.GetPolicyInForce(ctx, c.gate)
 		if err == nil && (now.Generation != c.followed.Generation || now.UID != c.followed.UID) {
 			return false, errPolicyChanged
 		}
@@ -103,18 +105,18 @@ func (c *cluster) awaitRead(ctx context.Context, behind []string, patience time.
 	case errors.Is(err, errPolicyChanged), ctx.Err() != nil:
 		return err
 	case err != nil:
-		c.say("%s Until then, the Node is checked by the policy of before.", c.followed.BehindSentence(behind))
+		c.say("%s Until then, the Node is checked by the policy of before.", view.BehindSentence(c.followed, behind))
 	}
 	return nil
 }
 
 // sayNoController says that no controller acts on a request.
-func (c *cluster) sayNoController(ctx context.Context) {
+func (c *session) sayNoController(ctx context.Context) {
 	c.sayNobody(ctx, controller.LeaseName, verifyName, "verification controller", "is checked")
 }
 
-// doneForCapture is [cluster.done] about what capture is to carry out. It says if no capture runs.
-func (c *cluster) doneForCapture(ctx context.Context, format string, args ...any) error {
+// doneForCapture is [session.done] about what capture is to carry out. It says if no capture runs.
+func (c *session) doneForCapture(ctx context.Context, format string, args ...any) error {
 	err := c.done(format, args...)
 	c.sayNobody(ctx, capture.LeaseName, captureName, "capture", "is carried out")
 	return err
@@ -124,13 +126,13 @@ func (c *cluster) doneForCapture(ctx context.Context, format string, args ...any
 const captureName = "capture"
 
 // runs reports whether a Pod of a component is known to be Ready. With --leader-elect=false it works without a Lease.
-func (c *cluster) runs(ctx context.Context, component string) bool {
+func (c *session) runs(ctx context.Context, component string) bool {
 	selector := doctor.PodSelector + "," + doctor.ComponentLabel + "=" + component
-	for pod, err := range every[*corev1.Pod](ctx, c, c.toPods(), c.client.CoreV1().Pods(c.namespace), metav1.ListOptions{LabelSelector: selector}) {
+	for pod, err := range cluster.List[*corev1.Pod](ctx, c.Cluster, c.toPods(), c.Client.CoreV1().Pods(c.Namespace), metav1.ListOptions{LabelSelector: selector}) {
 		if err != nil {
 			return false
 		}
-		if view.Ready(pod) {
+		if nodepolicy.Ready(pod) {
 			return true
 		}
 	}
@@ -138,15 +140,15 @@ func (c *cluster) runs(ctx context.Context, component string) bool {
 }
 
 // sayNobody says that nothing is done, if no process leads by a Lease, and none works without one.
-func (c *cluster) sayNobody(ctx context.Context, lease, component, process, isDone string) {
-	leader, err := c.leadership(ctx, lease, c.now)
+func (c *session) sayNobody(ctx context.Context, lease, component, process, isDone string) {
+	leader, err := c.GetLeadership(ctx, lease, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
 		if !c.runs(ctx, component) {
 			c.say("No %s has ever led here, so nothing %s until one does.", process, isDone)
 		}
 	case err != nil:
-		c.sayUnknown("Whether a "+process+" runs", c.failed(c.toLease(lease), err))
+		c.sayUnknown("Whether a "+process+" runs", c.CallError(c.LeaseRight(lease), err))
 	case leader.Silent() > 0:
 		c.say("No %s has led for %s, so nothing %s until one does.", process, leader.Silent().Round(time.Second), isDone)
 	}

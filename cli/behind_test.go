@@ -31,9 +31,9 @@ func followedBy(t *testing.T, client *dynamicfake.FakeDynamicClient, generation 
 	require.NoError(t, err)
 }
 
-func hasPod(t *testing.T, c *cluster, name, component string) {
+func hasPod(t *testing.T, c *session, name, component string) {
 	t.Helper()
-	_, err := c.client.CoreV1().Pods(DefaultNamespace).Create(t.Context(), &corev1.Pod{
+	_, err := c.Client.CoreV1().Pods(DefaultNamespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": component}},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}, metav1.CreateOptions{})
@@ -41,10 +41,10 @@ func hasPod(t *testing.T, c *cluster, name, component string) {
 }
 
 // behindCluster has a verification controller and a capture, and a NodePolicy of generation 4 that they follow so far.
-func behindCluster(t *testing.T, verify, capture int64) (c *cluster, client *dynamicfake.FakeDynamicClient, said func() string) {
+func behindCluster(t *testing.T, verify, capture int64) (c *session, client *dynamicfake.FakeDynamicClient, said func() string) {
 	t.Helper()
 	c, client, out := clusterWith(t, retaining("1h"), map[string]map[string]string{gateName: {}})
-	c.now = time.Now
+	c.Now = time.Now
 	hasPod(t, c, "verify-7f9", "verify")
 	hasPod(t, c, "capture-1", "capture")
 	followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": verify, "capture-1": capture, "deleted": int64(2)})
@@ -52,7 +52,7 @@ func behindCluster(t *testing.T, verify, capture int64) (c *cluster, client *dyn
 }
 
 func TestACommandSaysWhichProcessesHaveNotReadItsPolicy(t *testing.T) {
-	read := func(c *cluster) {
+	read := func(c *session) {
 		_, err := (&policySource{}).read(t.Context(), c)
 		require.NoError(t, err)
 	}
@@ -64,8 +64,8 @@ func TestACommandSaysWhichProcessesHaveNotReadItsPolicy(t *testing.T) {
 	read(c)
 	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.\n", said())
 
-	denies := func(c *cluster) {
-		c.client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	denies := func(c *session) {
+		c.Client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errDenied{})
 		})
 	}
@@ -135,7 +135,7 @@ func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
 	c, _, said := behindCluster(t, 4, 4)
 	_, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
-	c.client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+	c.Client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errDenied{})
 	})
 	require.NoError(t, c.awaitControllers(t.Context(), time.Second))
@@ -145,7 +145,7 @@ func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
 
 func TestNobodyRunsWhereNoPodIsReadyAndThereIsNoLease(t *testing.T) {
 	c, _, said := clusterWith(t, "", nil)
-	c.now = time.Now
+	c.Now = time.Now
 	c.sayNoController(t.Context())
 	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n", said.String())
 	assert.True(t, c.leading(t.Context()).Never)

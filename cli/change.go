@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
@@ -79,7 +81,7 @@ func change(ctx context.Context, read func(context.Context) (*proposal, error), 
 }
 
 // change is [change] with the plan's own question.
-func (o *options) change(ctx context.Context, c *cluster, read func(context.Context) (*proposal, error)) error {
+func (o *options) change(ctx context.Context, c *session, read func(context.Context) (*proposal, error)) error {
 	return change(ctx, read, func(ctx context.Context, p *proposal) error {
 		if p.question == "" || o.yes {
 			return nil
@@ -128,7 +130,7 @@ func overtaken(err error) bool {
 }
 
 // ask asks on stderr and reads one line of stdin. Any answer but "y" or "yes", the end of stdin included, means no: errNo.
-func (o *options) ask(ctx context.Context, c *cluster, question string) error {
+func (o *options) ask(ctx context.Context, c *session, question string) error {
 	if o.yes {
 		return nil
 	}
@@ -152,21 +154,34 @@ func (o *options) ask(ctx context.Context, c *cluster, question string) error {
 }
 
 // put writes a record over the version that was read, or a new one where that is empty.
-func (c *cluster) put(ctx context.Context, r record.Record, version string) error {
+func (c *session) put(ctx context.Context, r record.Record, version string) error {
 	verb := "patch"
 	if version == "" {
 		verb = "create"
 	}
-	_, err := c.records.Put(ctx, r, version)
-	return c.failedWrite(c.toRecords(verb), "the record of Node "+r.Node, err)
+	_, err := c.Records.Put(ctx, r, version)
+	return c.failedWrite(c.RecordsRight(verb), "the record of Node "+r.Node, err)
 }
 
 // patchNode makes a change on exactly the state of a Node that was read.
-func (c *cluster) patchNode(ctx context.Context, node *observe.Node, change plan.Plan, options metav1.PatchOptions) error {
+func (c *session) patchNode(ctx context.Context, node *observe.Node, change plan.Plan, options metav1.PatchOptions) error {
 	body, err := capture.PatchFor(node, change)
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, body, options)
-	return c.failedWrite(c.toNodes("patch"), "Node "+node.Name, err)
+	_, err = c.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, body, options)
+	return c.failedWrite(c.NodesRight("patch"), "Node "+node.Name, err)
+}
+
+// failedWrite is [cluster.Cluster.CallError] for a call that changes something. Without an answer from the API server it is not known whether the change was made.
+func (c *session) failedWrite(right doctor.Right, what string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil || errors.As(err, &status):
+		return c.CallError(right, err)
+	case errors.Is(err, context.Canceled):
+		return exitError{exitInterrupted, fmt.Errorf("interrupted while %s was being changed: look whether it was", what)}
+	default:
+		return fmt.Errorf("the API server did not answer, and %s may have been changed or not: look whether it was: %w", what, err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -75,7 +76,7 @@ func TestAStepThatWasStartedIsFinishedAlsoAfterCtrlCButNotForEver(t *testing.T) 
 		time.AfterFunc(time.Second, interrupt)
 		<-step.Done()
 		assert.Equal(t, time.Second+afterInterrupt, time.Since(start))
-		err := (&cluster{}).failedWrite(access{}, "the record of Node n1", step.Err())
+		err := (&session{}).failedWrite(doctor.Right{}, "the record of Node n1", step.Err())
 		require.ErrorContains(t, err, "interrupted while the record of Node n1 was being changed")
 		code, _ := ExitCode(err)
 		assert.Equal(t, exitInterrupted, code)
@@ -86,6 +87,6 @@ func TestAStepThatWasStartedIsFinishedAlsoAfterCtrlCButNotForEver(t *testing.T) 
 		defer cancel()
 		<-step.Done()
 		assert.Equal(t, stepTimeout, time.Since(start))
-		assert.ErrorContains(t, (&cluster{}).failedWrite(access{}, "the record of Node n1", step.Err()), "may have been changed or not")
+		assert.ErrorContains(t, (&session{}).failedWrite(doctor.Right{}, "the record of Node n1", step.Err()), "may have been changed or not")
 	})
 }

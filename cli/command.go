@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/plan"
 )
 
@@ -49,14 +51,14 @@ type options struct {
 	offline  bool         // no cluster is asked: decisions depend on flags and files alone
 	validate func() error // checks the command's own flags before anything is read; nil: there is nothing to check
 	// rights are those that the command needs; nil: none but those of its flags.
-	rights func(c *cluster, args []string) []access
+	rights func(c *session, args []string) []doctor.Right
 }
 
 // task is a long command, whose type embeds [options]. A short one does without a type.
 type task interface {
 	validate() error
-	rights(c *cluster, args []string) []access
-	run(ctx context.Context, c *cluster, args []string) error
+	rights(c *session, args []string) []doctor.Right
+	run(ctx context.Context, c *session, args []string) error
 }
 
 func newOptions(streams genericiooptions.IOStreams) *options {
@@ -92,7 +94,7 @@ func (o *options) addTo(command *cobra.Command, has ability) {
 
 // command completes a command. Without Args it takes the name of a Node, if it is about one, or else nothing. It runs once its flags are right and
 // what it decides by was read. Its error gets an exit code.
-func (o *options) command(command *cobra.Command, has ability, run func(ctx context.Context, c *cluster, args []string) error) *cobra.Command {
+func (o *options) command(command *cobra.Command, has ability, run func(ctx context.Context, c *session, args []string) error) *cobra.Command {
 	args := command.Args
 	if args == nil {
 		args = none
@@ -139,13 +141,13 @@ func (o *options) task(command *cobra.Command, has ability, t task) *cobra.Comma
 }
 
 // changing is a command that makes a plan, asks and carries it out; see [change].
-func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *cluster, args []string) (*proposal, error)) *cobra.Command {
-	return o.command(command, has, func(ctx context.Context, c *cluster, args []string) error {
+func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *session, args []string) (*proposal, error)) *cobra.Command {
+	return o.command(command, has, func(ctx context.Context, c *session, args []string) error {
 		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return read(ctx, c, args) })
 	})
 }
 
-func (o *options) begin(ctx context.Context, has ability, args []string) (*cluster, error) {
+func (o *options) begin(ctx context.Context, has ability, args []string) (*session, error) {
 	if o.validate != nil {
 		if err := o.validate(); err != nil {
 			return nil, usage(err)
@@ -161,13 +163,13 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 	}
 	if o.offline {
 		p, err := o.policy.read(ctx, nil)
-		return &cluster{IOStreams: o.IOStreams, now: time.Now, in: plan.Circumstances{Policy: p, Now: time.Now()}}, err
+		return &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: o.IOStreams, in: plan.Circumstances{Policy: p, Now: time.Now()}}, err
 	}
 	c, err := o.open()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.require(ctx, o.needs(c, has, args)); err != nil {
+	if err := c.Require(ctx, o.needs(c, has, args)); err != nil {
 		return nil, err
 	}
 	switch {
@@ -178,7 +180,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 		}
 		c.decideUnder(ctx, p)
 		if o.policy.file == "" { // of another policy it shows what that wants
-			held, err := c.rulesHeld(ctx, p)
+			held, err := c.RulesHeld(ctx, p)
 			if err != nil {
 				return nil, err
 			}

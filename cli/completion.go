@@ -11,13 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
+
+	"nodekeep.dev/nodekeep/cli/cluster"
 )
 
 // completionTimeout is how long a user who presses Tab waits.
 const completionTimeout = 3 * time.Second
 
 // completer lists what an argument can be that begins like that.
-type completer func(ctx context.Context, c *cluster, before []string, begun string) []string
+type completer func(ctx context.Context, c *session, before []string, begun string) []string
 
 // complete completes each argument by its completer; the last one completes all that follow. An error completes nothing: a shell has
 // no place for it.
@@ -27,7 +29,7 @@ func (c *connection) complete(each ...completer) cobra.CompletionFunc {
 		if len(args) > 0 && len(each) == 1 {
 			return nil, none
 		}
-		cluster, err := c.open()
+		opened, err := c.open()
 		if err != nil {
 			return nil, none
 		}
@@ -37,13 +39,13 @@ func (c *connection) complete(each ...completer) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(parent, completionTimeout)
 		defer cancel()
-		return each[min(len(args), len(each)-1)](ctx, cluster, args, begun), none
+		return each[min(len(args), len(each)-1)](ctx, opened, args, begun), none
 	}
 }
 
 // nodeNames lists Nodes and records, as far as the caller may read them and there is time. The API server cannot select by the
 // beginning of a name, but sorts by it.
-func nodeNames(ctx context.Context, c *cluster, _ []string, begun string) []string {
+func nodeNames(ctx context.Context, c *session, _ []string, begun string) []string {
 	names := map[string]bool{}
 	add := func(name string) (more bool) {
 		if strings.HasPrefix(name, begun) {
@@ -52,15 +54,15 @@ func nodeNames(ctx context.Context, c *cluster, _ []string, begun string) []stri
 		}
 		return name < begun
 	}
-	if client, err := metadata.NewForConfig(c.config); err == nil {
+	if client, err := metadata.NewForConfig(c.Config); err == nil {
 		nodes := client.Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
-		for node, err := range every[*metav1.PartialObjectMetadata](ctx, c, c.toNodes("list"), nodes, metav1.ListOptions{}) {
+		for node, err := range cluster.List[*metav1.PartialObjectMetadata](ctx, c.Cluster, c.NodesRight("list"), nodes, metav1.ListOptions{}) {
 			if err != nil || !add(node.Name) {
 				break
 			}
 		}
 	}
-	for record, err := range c.allRecords(ctx) {
+	for record, err := range c.ListRecords(ctx) {
 		if err != nil || !add(record.Node) {
 			break
 		}
@@ -69,12 +71,12 @@ func nodeNames(ctx context.Context, c *cluster, _ []string, begun string) []stri
 }
 
 // recordedItems lists the labels and taints in the record of the Node in before[0]. It omits those that the command line already names.
-func recordedItems(ctx context.Context, c *cluster, before []string, _ string) (items []string) {
+func recordedItems(ctx context.Context, c *session, before []string, _ string) (items []string) {
 	name, err := nodeName(before[0])
 	if err != nil {
 		return nil
 	}
-	entry, err := c.records.GetLive(ctx, name)
+	entry, err := c.Records.GetLive(ctx, name)
 	if err != nil {
 		return nil
 	}

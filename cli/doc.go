@@ -1,10 +1,11 @@
 // Package cli holds the operator's commands: see, explain and undo what nodekeep has recorded. They are commands of the one binary. If the binary is
 // called as kubectl-nodekeep, they are a plugin of kubectl.
 //
-// The files examine*.go read the cluster for doctor, whose checks are package [nodekeep.dev/nodekeep/cli/doctor], pure too.
+// A file here is a command, which acts: it reads the cluster, asks, prints and writes. It reads through package
+// [nodekeep.dev/nodekeep/cli/cluster]. Its decisions come from packages [nodekeep.dev/nodekeep/cli/nodestate] and [nodekeep.dev/nodekeep/cli/impact], its
+// output from [nodekeep.dev/nodekeep/cli/view]. All three are pure, and use the product's own pure functions, never a second implementation.
 //
-// A file here is a command, which acts: it reads the cluster, asks, prints and writes. Its output and its decisions come from package
-// [nodekeep.dev/nodekeep/cli/view], which is pure. That package uses the product's own pure functions, never a second implementation.
+// For doctor, package [nodekeep.dev/nodekeep/cli/examine] reads an installation, and package [nodekeep.dev/nodekeep/cli/doctor] judges it.
 //
 // Invariants:
 //   - Every call is made with the caller's own rights. Before it starts, a command checks the rights that it needs. It names all missing rights and

@@ -15,16 +15,15 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/examine"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
 // doctorOptions are the flags of `doctor`.
 type doctorOptions struct {
 	*options
-	gateAfter time.Duration
-	timeout   time.Duration
-	skip      []string
-	name      func() string // that the program was called by
+	examine.Options
+	name func() string // that the program was called by
 }
 
 func newDoctorCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -77,31 +76,31 @@ compared with the manifests of this build: run the nodekeep of the installed ver
 	o.validate = o.checkFlags
 	o.name = func() string { return command.Root().DisplayName() }
 	flags := command.Flags()
-	flags.DurationVar(&o.gateAfter, "gate-after", 5*time.Minute, "a Node that has been behind the gate for longer is a finding")
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "how long any one check may take; what takes longer is unknown")
-	flags.StringSliceVar(&o.skip, "skip", nil, "checks to leave out")
+	flags.DurationVar(&o.GateAfter, "gate-after", 5*time.Minute, "a Node that has been behind the gate for longer is a finding")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "how long any one check may take; what takes longer is unknown")
+	flags.StringSliceVar(&o.Skip, "skip", nil, "checks to leave out")
 	_ = command.RegisterFlagCompletionFunc("skip", cobra.FixedCompletions(doctor.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func (o *doctorOptions) checkFlags() error {
-	for _, name := range o.skip {
+	for _, name := range o.Skip {
 		if !slices.Contains(doctor.Names(), name) {
 			return fmt.Errorf("--skip %q: must be one of %s", name, strings.Join(doctor.Names(), ", "))
 		}
 	}
-	if o.gateAfter < 0 || o.timeout <= 0 {
+	if o.GateAfter < 0 || o.Timeout <= 0 {
 		return errors.New("--gate-after must not be negative, and --timeout must be more than 0")
 	}
 	return nil
 }
 
-func (o *doctorOptions) run(ctx context.Context, c *cluster, _ []string) error {
-	seen, err := c.examine(ctx, o)
+func (o *doctorOptions) run(ctx context.Context, c *session, _ []string) error {
+	seen, err := examine.Installation(ctx, c.Cluster, o.Options)
 	if err != nil {
 		return err
 	}
-	report := doctor.Judge(seen, o.skip)
+	report := doctor.Judge(seen, o.Skip)
 	if err := o.report(c, report); err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (o *doctorOptions) run(ctx context.Context, c *cluster, _ []string) error {
 	return nil
 }
 
-func (o *doctorOptions) report(c *cluster, report doctor.Report) error {
+func (o *doctorOptions) report(c *session, report doctor.Report) error {
 	if !o.table() {
 		return o.object(c.Out, "DoctorReport", report)
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/nodepolicy"
@@ -113,25 +114,25 @@ func (o *emergencyOptions) validate() error {
 	return nil
 }
 
-func (o *emergencyOptions) rights(c *cluster, _ []string) []access {
-	needed := []access{c.toNodes("list")}
+func (o *emergencyOptions) rights(c *session, _ []string) []doctor.Right {
+	needed := []doctor.Right{c.NodesRight("list")}
 	if o.dryRun {
 		return needed
 	}
-	for _, object := range (&emergency{stopping: stopping{cluster: c}}).declaring() { // also what is there, and declares nothing
+	for _, object := range (&emergency{stopping: stopping{session: c}}).declaring() { // also what is there, and declares nothing
 		needed = append(needed, object.to)
 	}
 	if o.end {
 		return needed
 	}
 	for _, resource := range []string{"roles", "rolebindings"} {
-		needed = append(needed, access{verb: "create", group: rbacv1.GroupName, resource: resource, namespace: c.namespace})
+		needed = append(needed, doctor.Right{Verb: "create", Group: rbacv1.GroupName, Resource: resource, Namespace: c.Namespace})
 	}
-	return append(needed, c.toNodes("get"), c.toNodes("patch"))
+	return append(needed, c.NodesRight("get"), c.NodesRight("patch"))
 }
 
-func (o *emergencyOptions) run(ctx context.Context, c *cluster, _ []string) error {
-	kubelet, err := webhook.NewDryRun(c.config)
+func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) error {
+	kubelet, err := webhook.NewDryRun(c.Config)
 	if err != nil {
 		return err
 	}
@@ -174,60 +175,26 @@ func orInterrupted(ctx context.Context, err error) error {
 }
 
 // toDryRun are the rights to a dry run of a registration. They are optional: without them nothing is proved.
-func toDryRun() []access {
-	return []access{
-		{verb: "impersonate", resource: "users", name: "system:node:" + webhook.SelfTestNode},
-		{verb: "impersonate", resource: "groups", name: "system:nodes"},
+func toDryRun() []doctor.Right {
+	return []doctor.Right{
+		{Verb: "impersonate", Resource: "users", Name: "system:node:" + webhook.SelfTestNode},
+		{Verb: "impersonate", Resource: "groups", Name: "system:nodes"},
 	}
 }
 
 // nodekeep is a command for the installation that is meant.
-func (c *cluster) nodekeep(command string) string {
-	if c.namespace == DefaultNamespace {
+func (c *session) nodekeep(command string) string {
+	if c.Namespace == DefaultNamespace {
 		return program + " " + command
 	}
-	return program + " -n " + c.namespace + " " + command
-}
-
-// declaration is the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
-func (c *cluster) declaration(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
-	rbac := c.client.RbacV1()
-	binding, err = rbac.RoleBindings(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		binding = nil
-	case err != nil:
-		return nil, nil, c.failed(c.toEmergency("rolebindings"), err)
-	}
-	role, err = rbac.Roles(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		role = nil
-	case err != nil:
-		return nil, nil, c.failed(c.toEmergency("roles"), err)
-	}
-	return role, binding, nil
-}
-
-// toEmergency is the right to read one of the two objects.
-func (c *cluster) toEmergency(resource string) access {
-	return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: c.namespace, name: manifests.EmergencyName}
-}
-
-// emergencyDeclared is whether an emergency is declared, as capture and verify see it.
-func (c *cluster) emergencyDeclared(ctx context.Context) (view.Declared, error) {
-	role, binding, err := c.declaration(ctx)
-	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {
-		return view.Declared{}, err
-	}
-	return view.Declared{Holds: true, Since: binding.CreationTimestamp}, nil
+	return program + " -n " + c.Namespace + " " + command
 }
 
 // stopped reports whether an emergency is declared, and says so on stderr. The command then decides by a policy that closes no Node.
-func (c *cluster) stopped(ctx context.Context) bool {
-	declared, err := c.emergencyDeclared(ctx)
+func (c *session) stopped(ctx context.Context) bool {
+	declared, err := c.GetEmergency(ctx)
 	c.sayUnknown("Whether an emergency is declared", err)
-	if line := declared.Line(c.nodekeep("emergency --end"), c.now()); line != "" {
+	if line := declared.Line(c.nodekeep("emergency --end"), c.Now()); line != "" {
 		c.say("%s", line)
 	}
 	c.in.Policy = c.in.Policy.Suspending(declared.Holds)
@@ -252,7 +219,7 @@ const noEmergency = "no-emergency"
 
 // unconditional is an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
 func (e *emergency) unconditional(ctx context.Context) (object string, err error) {
-	admission := e.client.AdmissionregistrationV1()
+	admission := e.Client.AdmissionregistrationV1()
 	conditional := func(conditions []admissionv1.MatchCondition) bool {
 		return slices.ContainsFunc(conditions, func(c admissionv1.MatchCondition) bool { return c.Name == noEmergency })
 	}
@@ -268,7 +235,7 @@ func (e *emergency) unconditional(ctx context.Context) (object string, err error
 		if apierrors.IsNotFound(err) { // it gates no Node
 			return nil
 		}
-		return e.failed(access{verb: "get", group: groupAdmission, resource: resource}, err)
+		return e.CallError(doctor.Right{Verb: "get", Group: groupAdmission, Resource: resource}, err)
 	}
 	return "", errors.Join(known("mutatingadmissionpolicies", gateErr), known("mutatingwebhookconfigurations", callsErr))
 }
@@ -276,12 +243,12 @@ func (e *emergency) unconditional(ctx context.Context) (object string, err error
 // everything reports whether capture's account may do everything, and so also what no emergency grants.
 func (e *emergency) everything(ctx context.Context) (bool, error) {
 	group := "system:serviceaccounts"
-	review, err := e.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "system:serviceaccount:" + e.namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.namespace, "system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: e.namespace, Verb: "continue", Group: nodepolicy.Resource().Group, Resource: "closing"},
+	review, err := e.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + e.Namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: e.Namespace, Verb: "continue", Group: nodepolicy.Resource().Group, Resource: "closing"},
 	}}, metav1.CreateOptions{})
 	if err != nil {
-		return false, e.failed(access{verb: "create", group: authorizationv1.GroupName, resource: "subjectaccessreviews"}, err)
+		return false, e.CallError(doctor.Right{Verb: "create", Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, err)
 	}
 	return review.Status.Allowed, nil
 }
@@ -302,8 +269,8 @@ func (e *emergency) sayKeysUnknown(err error) {
 
 // plan shows what a declaration would do now.
 func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err error) {
-	plan := view.Emergency{Cluster: e.config.Host, Namespace: e.namespace, End: e.end}
-	if plan.Declared, err = e.emergencyDeclared(ctx); err != nil {
+	plan := view.Emergency{Cluster: e.Config.Host, Namespace: e.Namespace, End: e.end}
+	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		e.sayUnknown("Whether an emergency is declared already", err)
 	}
 	if plan.Ignored, err = e.ignored(ctx); err != nil {
@@ -326,12 +293,12 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 		}
 		plan.Objects = append(plan.Objects, deleted...)
 	}
-	return plan.Document(e.now()), true, nil
+	return plan.Document(e.Now()), true, nil
 }
 
 // toCreate are the two objects as [emergency.createObjects] finds them.
 func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
-	role, binding, err := e.declaration(ctx)
+	role, binding, err := e.GetDeclaration(ctx)
 	step := func(exists, right bool) string {
 		switch {
 		case err != nil:
@@ -376,7 +343,7 @@ func (e *emergency) declare(ctx context.Context) error {
 // opened is what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
 func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view.Opened, error) {
 	opened := view.NewOpened(e.closed, known)
-	for node, err := range e.allNodes(ctx) {
+	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
 			return view.Opened{}, fmt.Errorf("list nodes: %w", err)
 		}
@@ -443,27 +410,27 @@ func (e *emergency) freeAll(ctx context.Context, what freeing) error {
 func (e *emergency) createObjects(ctx context.Context) error {
 	var role rbacv1.Role
 	var binding rbacv1.RoleBinding
-	documents := strings.Split(strings.ReplaceAll(manifests.Emergency, manifests.Namespace, e.namespace), "\n---\n")
+	documents := strings.Split(strings.ReplaceAll(manifests.Emergency, manifests.Namespace, e.Namespace), "\n---\n")
 	if err := errors.Join(yaml.UnmarshalStrict([]byte(documents[0]), &role), yaml.UnmarshalStrict([]byte(documents[1]), &binding)); err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
-	was, bound, err := e.declaration(ctx)
+	was, bound, err := e.GetDeclaration(ctx)
 	e.sayUnknown("What is there of "+manifests.EmergencyName, err)
-	rbac, created := e.client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
+	rbac, created := e.Client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
 	objects := e.declaring() // the RoleBinding, then the Role
 	err = errors.Join(
 		e.create(ctx, objects[1], was != nil, nodepolicy.Grants(was), func() error {
-			_, err := rbac.Roles(e.namespace).Create(ctx, &role, created)
+			_, err := rbac.Roles(e.Namespace).Create(ctx, &role, created)
 			return err
 		}),
 		e.create(ctx, objects[0], bound != nil, nodepolicy.Binds(bound), func() error {
-			_, err := rbac.RoleBindings(e.namespace).Create(ctx, &binding, created)
+			_, err := rbac.RoleBindings(e.Namespace).Create(ctx, &binding, created)
 			return err
 		}))
 	if err != nil {
 		return err
 	}
-	switch declared, err := e.emergencyDeclared(ctx); {
+	switch declared, err := e.GetEmergency(ctx); {
 	case err != nil:
 		return fmt.Errorf("whether the emergency is declared is not known: %w", err)
 	case !declared.Holds:
@@ -485,23 +452,23 @@ func (e *emergency) create(ctx context.Context, object deletion, exists, right b
 	if err := create(); apierrors.IsAlreadyExists(err) {
 		return e.done("%s %s: is there", object.kind, object.name)
 	} else if err != nil {
-		object.to.verb = "create"
-		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.failed(object.to, err))
+		object.to.Verb = "create"
+		return fmt.Errorf("create %s %q: %w", object.kind, object.name, e.CallError(object.to, err))
 	}
 	return e.done("%s %s: created", object.kind, object.name)
 }
 
 // endPlan shows what the end would do now. Without an emergency nothing is to be done.
 func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, err error) {
-	role, binding, err := e.declaration(ctx)
+	role, binding, err := e.GetDeclaration(ctx)
 	if err != nil {
 		return view.Document{}, false, err
 	}
 	if role == nil && binding == nil {
-		return view.Document{}, false, e.done("no emergency is declared in namespace %s", e.namespace)
+		return view.Document{}, false, e.done("no emergency is declared in namespace %s", e.Namespace)
 	}
-	plan := view.EmergencyEnd{Cluster: e.config.Host, Namespace: e.namespace, Check: e.nodekeep("verify run --all")}
-	if plan.Declared, err = e.emergencyDeclared(ctx); err != nil {
+	plan := view.EmergencyEnd{Cluster: e.Config.Host, Namespace: e.Namespace, Check: e.nodekeep("verify run --all")}
+	if plan.Declared, err = e.GetEmergency(ctx); err != nil {
 		return view.Document{}, false, err
 	}
 	if plan.Objects, err = e.planned(ctx, e.declaring()); err != nil {
@@ -515,14 +482,14 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	if plan.Nodes, err = e.reopened(ctx, plan.Declared); err != nil {
 		plan.Unknown = err.Error()
 	}
-	return plan.Document(e.now()), true, nil
+	return plan.Document(e.Now()), true, nil
 }
 
 // unprovable is the right that the caller lacks to prove the end. It is empty where none is known.
 func (e *emergency) unprovable(ctx context.Context) string {
 	for _, right := range toDryRun() {
-		if allowed, err := e.may(ctx, right); err == nil && !allowed {
-			return right.denied()
+		if allowed, err := e.May(ctx, right); err == nil && !allowed {
+			return right.Denied()
 		}
 	}
 	return ""
@@ -531,15 +498,15 @@ func (e *emergency) unprovable(ctx context.Context) string {
 // missing are the objects by which nodekeep acts on new Nodes, and that do not exist.
 func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
 	objects := append(e.gating(), // and what these refer to
-		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
-		deletionOf(access{group: rbacv1.GroupName, namespace: e.namespace}, "Role", gateName, e.client.RbacV1().Roles(e.namespace)))
+		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
+		deletionOf(doctor.Right{Group: rbacv1.GroupName, Namespace: e.Namespace}, "Role", gateName, e.Client.RbacV1().Roles(e.Namespace)))
 	var errs []error
 	for _, object := range objects {
 		switch err := object.exists(ctx); {
 		case !apierrors.IsNotFound(err):
 			to := object.to
-			to.verb = "get"
-			errs = append(errs, e.failed(to, err))
+			to.Verb = "get"
+			errs = append(errs, e.CallError(to, err))
 		case object.name == webhookName:
 			missing.Webhook = append(missing.Webhook, object.kind+" "+object.name)
 		default:
@@ -550,15 +517,15 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 }
 
 // reopened are the Nodes that the end concerns.
-func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.Reopened, error) {
-	in, err := e.policyInForce(ctx, e.gate)
+func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impact.Reopened, error) {
+	in, err := e.GetPolicyInForce(ctx, e.gate)
 	if err != nil {
-		return view.Reopened{}, err
+		return impact.Reopened{}, err
 	}
-	reopening := view.NewReopening(in.Policy, declared, e.now())
-	for node, err := range e.allNodes(ctx) {
+	reopening := impact.NewReopening(in.Policy, declared.Holds, declared.Since.Time, e.Now())
+	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
-			return view.Reopened{}, fmt.Errorf("list nodes: %w", err)
+			return impact.Reopened{}, fmt.Errorf("list nodes: %w", err)
 		}
 		reopening.See(node)
 	}
@@ -567,7 +534,7 @@ func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.
 
 // finish ends the emergency of which the plan was made.
 func (e *emergency) finish(ctx context.Context) error {
-	switch now, err := e.emergencyDeclared(ctx); {
+	switch now, err := e.GetEmergency(ctx); {
 	case err != nil:
 		return exitError{exitNotDone, fmt.Errorf("nothing was changed: %w", err)}
 	case now.Holds && (!e.declared.Holds || !now.Since.Equal(&e.declared.Since)):

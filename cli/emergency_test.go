@@ -68,8 +68,8 @@ func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client 
 	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &authorizationv1.SubjectAccessReview{}, nil
 	})
-	c.client, c.Out, c.gate, c.now = client, said, policy.DefaultGate, time.Now
-	return &emergency{stopping: stopping{cluster: c}, end: "nodekeep emergency --end"}, client, said
+	c.Client, c.Out, c.gate, c.Now = client, said, policy.DefaultGate, time.Now
+	return &emergency{stopping: stopping{session: c}, end: "nodekeep emergency --end"}, client, said
 }
 
 func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
@@ -276,8 +276,8 @@ func TestADeclarationThatCannotBeReadIsNoSuccess(t *testing.T) {
 
 func TestTheEndOfAnEmergencyDoesWithoutTheRightToProveIt(t *testing.T) {
 	e, client, _ := emergencyOn(t, gatesNodes()...)
-	for _, right := range (&emergencyOptions{end: true}).rights(e.cluster, nil) {
-		assert.NotEqual(t, "impersonate", right.verb)
+	for _, right := range (&emergencyOptions{end: true}).rights(e.session, nil) {
+		assert.NotEqual(t, "impersonate", right.Verb)
 	}
 	require.NoError(t, e.createObjects(t.Context()))
 	allowed := true
@@ -504,7 +504,7 @@ func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
 	require.Equal(t, intstr.FromInt32(1), r.most)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err = r.waves(ctx, e.cluster, 1)
+	err = r.waves(ctx, e.session, 1)
 	require.ErrorIs(t, err, errStopped)
 	require.ErrorContains(t, err, "0 Nodes verified; 2 remain; run it again to go on")
 	assert.NotContains(t, err.Error(), "nothing was changed")

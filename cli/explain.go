@@ -13,6 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/webhook"
@@ -106,14 +108,14 @@ func (o *explainOptions) validate() error {
 	return nil
 }
 
-func (o *explainOptions) rights(c *cluster, args []string) []access {
+func (o *explainOptions) rights(c *session, args []string) []doctor.Right {
 	if o.review != "" { // which record is only known once the review is read
 		return nil
 	}
 	return c.toState(args[0])
 }
 
-func (o *explainOptions) run(ctx context.Context, c *cluster, args []string) error {
+func (o *explainOptions) run(ctx context.Context, c *session, args []string) error {
 	if o.review != "" {
 		if !o.offline {
 			c.stopped(ctx)
@@ -121,11 +123,11 @@ func (o *explainOptions) run(ctx context.Context, c *cluster, args []string) err
 		return o.explainReview(ctx, c)
 	}
 	c.stopped(ctx)
-	state, err := c.state(ctx, args[0])
+	state, err := c.GetKnownState(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	request, err := view.Registration(state, c.in)
+	request, err := state.Registration(c.in)
 	if err != nil {
 		return err
 	}
@@ -134,33 +136,33 @@ func (o *explainOptions) run(ctx context.Context, c *cluster, args []string) err
 		return err
 	}
 	if explanation.RulesHeld != "" {
-		state, err := c.rulesState(ctx)
+		state, err := c.GetRulesState(ctx)
 		if err != nil {
 			return err
 		}
-		explanation.RulesHeldUntil = c.followed.HeldUntil(ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
+		explanation.RulesHeldUntil = view.HeldUntil(c.followed, ptr.Deref(state, corev1.ConfigMap{}).Data[store.RulesAccepted])
 	}
 	return o.write(c, "NodeExplanation", explanation)
 }
 
 // explainedInventories are the sources that rules use, by what capture notes of them.
-func (c *cluster) explainedInventories(ctx context.Context, node string) ([]view.ExplainedInventory, error) {
+func (c *session) explainedInventories(ctx context.Context, node string) ([]view.ExplainedInventory, error) {
 	if !c.in.Policy.LabelRules().LooksAtInventory() {
 		return nil, nil
 	}
-	notes, err := c.inventoryState(ctx)
+	notes, err := c.GetInventoryState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return view.InventoriesOf(node, notes, c.in.Policy, c.in.Now), nil
 }
 
-func (o *explainOptions) explainReview(ctx context.Context, c *cluster) error {
+func (o *explainOptions) explainReview(ctx context.Context, c *session) error {
 	request, err := o.readReview()
 	if err != nil {
 		return usage(fmt.Errorf("--review %s: %w", o.review, err))
 	}
-	state := view.NodeState{Name: webhook.NodeOf(request)}
+	state := nodestate.State{Name: webhook.NodeOf(request)}
 	switch {
 	case o.record != "":
 		content, err := readFile(o.record, o.In)
@@ -175,7 +177,7 @@ func (o *explainOptions) explainReview(ctx context.Context, c *cluster) error {
 	case o.offline && state.MayFollow(c.in):
 		state = state.FollowingUnknown("records are not read with --offline")
 	case !o.offline && state.Name != "":
-		if state, err = c.withRecord(ctx, state); err != nil {
+		if state, err = c.ReadRecord(ctx, state); err != nil {
 			return err
 		}
 		state = c.following(ctx, state, request)

@@ -9,20 +9,22 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
 
 func newForgetCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o, dryRun := newOptions(streams), false
-	o.rights = func(c *cluster, args []string) []access {
+	o.rights = func(c *session, args []string) []doctor.Right {
 		if dryRun {
 			return c.toState(args[0])
 		}
 		if len(args) > 1 {
-			return append(c.toState(args[0]), c.toRecord("patch", args[0]))
+			return append(c.toState(args[0]), c.RecordRight("patch", args[0]))
 		}
-		return append(c.toState(args[0]), c.toRecord("delete", args[0]), c.toRecords("create")) // a Node that registers meanwhile gets its record back
+		return append(c.toState(args[0]), c.RecordRight("delete", args[0]), c.RecordsRight("create")) // a Node that registers meanwhile gets its record back
 	}
 	command := o.changing(&cobra.Command{
 		Use:   "forget NODE [KEY...] [flags]",
@@ -47,16 +49,16 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			return oneNode(command, args[:min(1, len(args))])
 		},
 		ValidArgsFunction: o.complete(nodeNames, recordedItems),
-	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
-		state, err := c.look(ctx, args[0])
+	}, aboutNode|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
+		state, err := c.GetState(ctx, args[0])
 		if err != nil {
 			return nil, err
 		}
 		if state.Unreadable != nil && state.Entry.Unlisted {
-			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.namespace, store.RecordLabel)
+			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.Namespace, store.RecordLabel)
 		}
-		forgetting := view.ForgettingOf(state, args[1:])
-		p := &proposal{document: forgetting.Document(c.now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
+		forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, args[1:])}
+		p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
 		if err := forgetting.Err(); err != nil {
 			return nil, err
 		}
@@ -64,7 +66,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			return nil, c.wouldForget(state, forgetting)
 		}
 		if state.Unreadable != nil {
-			c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.namespace, store.Name(args[0]))
+			c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.Namespace, store.Name(args[0]))
 			p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
 		}
 		p.do = func(ctx context.Context) error {
@@ -80,8 +82,8 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 }
 
 // wouldForget shows a plan that is not carried out.
-func (c *cluster) wouldForget(state view.NodeState, plan view.Forgetting) error {
-	shown := plan.Document(c.now())
+func (c *session) wouldForget(state nodestate.State, plan view.Forgetting) error {
+	shown := plan.Document(c.Now())
 	if state.Unreadable != nil {
 		c.say("%v\nThe record of Node %q would be deleted as it is.", state.Unreadable, state.Name)
 		shown = view.Document{}
@@ -95,18 +97,18 @@ func (c *cluster) wouldForget(state view.NodeState, plan view.Forgetting) error 
 
 // forget carries out a plan on exactly the record that was read. It deletes the record of a deleted Node as the product does. If the Node registers
 // at that moment, its record is restored.
-func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Forgetting) error {
+func (c *session) forget(ctx context.Context, state nodestate.State, plan view.Forgetting) error {
 	record := "the record of Node " + state.Name
 	switch {
 	case plan.Whole && state.Unreadable != nil:
-		return c.failedWrite(c.toRecords("delete"), record, c.records.Delete(ctx, state.Name, state.Entry.Version))
+		return c.failedWrite(c.RecordsRight("delete"), record, c.Records.Delete(ctx, state.Name, state.Entry.Version))
 	case !plan.Whole:
-		return c.put(ctx, plan.Record(*state.Record, c.now()), state.Entry.Version)
+		return c.put(ctx, plan.Left(*state.Record, c.Now()), state.Entry.Version)
 	}
-	outcome, err := gc.Remover{Records: c.records, Client: c.client}.Remove(ctx, state.Entry)
+	outcome, err := gc.Remover{Records: c.Records, Client: c.Client}.Remove(ctx, state.Entry)
 	switch {
 	case err != nil && outcome == gc.Failed:
-		return c.failedWrite(c.toRecords("delete"), record, err)
+		return c.failedWrite(c.RecordsRight("delete"), record, err)
 	case outcome == gc.PutBack && err == nil:
 		return fmt.Errorf("nothing was changed: Node %q has registered in this very moment, so its record was put back", state.Name)
 	case outcome == gc.Kept && err == nil:
@@ -117,8 +119,8 @@ func (c *cluster) forget(ctx context.Context, state view.NodeState, plan view.Fo
 
 func newRememberCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = func(c *cluster, args []string) []access {
-		return append(c.toState(args[0]), c.toRecords("create"), c.toRecord("patch", args[0]))
+	o.rights = func(c *session, args []string) []doctor.Right {
+		return append(c.toState(args[0]), c.RecordsRight("create"), c.RecordRight("patch", args[0]))
 	}
 	return o.changing(&cobra.Command{
 		Use:   "remember NODE [flags]",
@@ -133,15 +135,15 @@ It does not ask: capture does the same by itself, sooner or later.`,
 			# A Node that is about to be deleted, while capture is down
 			nodekeep remember worker-1`,
 		GroupID: groupAct,
-	}, aboutNode|decides, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
-		state, err := c.look(ctx, args[0])
+	}, aboutNode|decides, func(ctx context.Context, c *session, args []string) (*proposal, error) {
+		state, err := c.GetState(ctx, args[0])
 		switch {
 		case err != nil:
 			return nil, err
 		case state.Node == nil:
 			return nil, fmt.Errorf("there is no Node %q to look at; its record stays as it is", args[0])
 		case state.Unreadable != nil:
-			return nil, c.readable(state)
+			return nil, c.RequireRecord(state)
 		}
 		return &proposal{do: func(ctx context.Context) error {
 			next := state.Written(c.in)
@@ -157,8 +159,8 @@ It does not ask: capture does the same by itself, sooner or later.`,
 
 func newAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = func(c *cluster, args []string) []access {
-		return []access{c.toRecord("get", args[0]), c.toRecord("patch", args[0])}
+	o.rights = func(c *session, args []string) []doctor.Right {
+		return []doctor.Right{c.RecordRight("get", args[0]), c.RecordRight("patch", args[0])}
 	}
 	var machine string
 	command := o.changing(&cobra.Command{
@@ -178,11 +180,11 @@ Both sides are shown first. The decision is written on the record, and capture c
 			# The board was replaced, the Node is the same
 			nodekeep accept worker-3 --machine old --yes`,
 		GroupID: groupAct,
-	}, aboutNode|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
+	}, aboutNode|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
 		name, side := args[0], store.Side(machine)
-		state, err := c.withRecord(ctx, view.NodeState{Name: name})
+		state, err := c.ReadRecord(ctx, nodestate.State{Name: name})
 		if err == nil {
-			err = c.readable(state)
+			err = c.RequireRecord(state)
 		}
 		switch {
 		case err != nil:
@@ -193,8 +195,8 @@ Both sides are shown first. The decision is written on the record, and capture c
 			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
 		}
 		sides := view.SidesOf(state.Entry)
-		return &proposal{document: sides.Document(c.now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
-			if err := c.failedWrite(c.toRecords("patch"), "the record of Node "+name, c.records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
+		return &proposal{document: sides.Document(c.Now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
+			if err := c.failedWrite(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
 				return err
 			}
 			return c.doneForCapture(ctx, "node/%s: machine %q accepted", name, side)

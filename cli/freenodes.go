@@ -28,7 +28,7 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 	_ = u.done("%s behind the gate; capture has %s to complete and free them", view.Counted(len(gated), "Node"), u.patience)
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
 		gated = slices.DeleteFunc(gated, func(name string) bool {
-			node, err := u.node(ctx, name)
+			node, err := u.GetNode(ctx, name)
 			return err == nil && (node == nil || !u.gate.On(node.Spec.Taints))
 		})
 		return len(gated) == 0, nil
@@ -38,7 +38,7 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 
 // needing reads all Nodes and returns the names of those that need a change.
 func (u *stopping) needing(ctx context.Context, what freeing) (names []string, err error) {
-	for node, err := range u.allNodes(ctx) {
+	for node, err := range u.ListNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
@@ -130,7 +130,7 @@ func (u *stopping) freeUnverified(ctx context.Context) error {
 // changeNode changes one Node and returns it as it was. It returns nil if the Node is already deleted, or if no change is needed.
 func (u *stopping) changeNode(ctx context.Context, name string, needed func(*corev1.Node) (plan.Plan, bool)) (changed *corev1.Node, err error) {
 	err = change(ctx, func(ctx context.Context) (*proposal, error) {
-		node, err := u.node(ctx, name)
+		node, err := u.GetNode(ctx, name)
 		if err != nil || node == nil {
 			return nil, err
 		}
@@ -159,12 +159,12 @@ func late(node *corev1.Node, stopped time.Time) bool {
 // default key, which a deleted profile may have left.
 func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err error) {
 	keys = []string{verify.Taint}
-	inForce, err := u.policyInForce(ctx, u.gate)
+	inForce, err := u.GetPolicyInForce(ctx, u.gate)
 	if err != nil {
 		return nil, err
 	}
 	if inForce.Wrong != nil && inForce.Copy == "" && !inForce.Default() {
-		if err := u.done("%v: %s. So only taints with the key %s are removed", inForce.Wrong, inForce.Instead(), verify.Taint); err != nil {
+		if err := u.done("%v: %s. So only taints with the key %s are removed", inForce.Wrong, view.Instead(inForce), verify.Taint); err != nil {
 			return nil, err
 		}
 	}

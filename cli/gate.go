@@ -13,6 +13,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
@@ -44,11 +46,11 @@ capture runs at all. The wide format lists what each Node lacks.`,
 
 			# How many there are
 			nodekeep gate list --no-headers | wc -l`,
-	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
+	}, prints|decides, func(ctx context.Context, c *session, _ []string) error {
 		c.stopped(ctx)
 		captures := c.captures(ctx)
 		list := view.GatedList{Items: []view.Gated{}}
-		for state, err := range c.allStates(ctx) {
+		for state, err := range c.ListStates(ctx) {
 			if err != nil {
 				return err
 			}
@@ -66,8 +68,8 @@ capture runs at all. The wide format lists what each Node lacks.`,
 
 func newGateLiftCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = func(c *cluster, args []string) []access {
-		return append(c.toState(args[0]), c.toNode("patch", args[0]))
+	o.rights = func(c *session, args []string) []doctor.Right {
+		return append(c.toState(args[0]), c.NodeRight("patch", args[0]))
 	}
 	return o.changing(&cobra.Command{
 		Use:   "lift NODE [flags]",
@@ -78,8 +80,8 @@ restore it where it can.`,
 		Example: `
 			# A Node that is needed now, whatever it lacks
 			nodekeep gate lift worker-4 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
-		state, err := c.look(ctx, args[0])
+	}, aboutNode|decides|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
+		state, err := c.GetState(ctx, args[0])
 		switch {
 		case err != nil:
 			return nil, err
@@ -90,7 +92,7 @@ restore it where it can.`,
 		if !ok {
 			return nil, c.done("node/%s is not behind the gate", args[0])
 		}
-		return &proposal{document: gated.Document(c.now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
+		return &proposal{document: gated.Document(c.Now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
 			if err := c.patchNode(ctx, observe.Of(state.Node), plan.Plan{Edits: plan.Lift(c.gate), ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 				return err
 			}
@@ -99,22 +101,14 @@ restore it where it can.`,
 	})
 }
 
-// eventsOfNodes is the namespace of Events of objects that have none.
-const eventsOfNodes = metav1.NamespaceDefault
-
-// toEvents is the right to read Events about Nodes.
-func (c *cluster) toEvents() access {
-	return access{verb: "list", resource: "events", namespace: eventsOfNodes}
-}
-
 // leading is what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
-func (c *cluster) leading(ctx context.Context) (known view.Captures) {
-	leader, err := c.leadership(ctx, capture.LeaseName, c.now)
+func (c *session) leading(ctx context.Context) (known view.Captures) {
+	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
 		known.Never = !c.runs(ctx, captureName)
 	case err != nil:
-		c.sayUnknown("Whether a capture runs", c.failed(c.toLease(capture.LeaseName), err))
+		c.sayUnknown("Whether a capture runs", c.CallError(c.LeaseRight(capture.LeaseName), err))
 	default:
 		known.Silent = leader.Silent()
 	}
@@ -122,12 +116,12 @@ func (c *cluster) leading(ctx context.Context) (known view.Captures) {
 }
 
 // captures is what the Lease and Events show of captures.
-func (c *cluster) captures(ctx context.Context) view.Captures {
+func (c *session) captures(ctx context.Context) view.Captures {
 	known := c.leading(ctx)
 	known.Refused = map[types.UID]string{}
 	last := map[types.UID]metav1.Time{}
 	refusals := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.LabelRefused}.String()}
-	for event, err := range every[*corev1.Event](ctx, c, c.toEvents(), c.client.CoreV1().Events(eventsOfNodes), refusals) {
+	for event, err := range cluster.List[*corev1.Event](ctx, c.Cluster, c.EventsRight(), c.Client.CoreV1().Events(doctor.EventsNamespace), refusals) {
 		if err != nil {
 			c.sayUnknown("What the API server has refused", err)
 			known.Refused = nil

@@ -11,6 +11,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
@@ -83,22 +85,22 @@ func (o *listOptions) validate() (err error) {
 	return nil
 }
 
-func (o *listOptions) rights(c *cluster, _ []string) []access {
+func (o *listOptions) rights(c *session, _ []string) []doctor.Right {
 	if o.watching {
 		return append(c.toEvery("list"), c.toEvery("watch")...)
 	}
 	return c.toEvery("list")
 }
 
-func (o *listOptions) run(ctx context.Context, c *cluster, _ []string) error {
-	lines := &lines{output: &o.output, cluster: c, none: "Nothing to show: no such Node and no such record in namespace " + c.namespace + ".", want: func(state view.NodeState, summary view.Summary) bool {
-		return state.Selected(o.selector) && (!o.gone || summary.Status == view.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
+func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
+	lines := &lines{output: &o.output, session: c, none: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: func(state nodestate.State, summary view.Summary) bool {
+		return state.Selected(o.selector) && (!o.gone || summary.Status == nodestate.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
 	}}
 	seen := 0
 	if o.watching {
 		return c.watch(ctx, lines)
 	}
-	for state, err := range c.allStates(ctx) {
+	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return lines.broken(err)
 		}
@@ -116,8 +118,8 @@ func (o *listOptions) run(ctx context.Context, c *cluster, _ []string) error {
 // lines prints the lines of a list while it is read, if the format allows that. It cannot for -o json, which is one object.
 type lines struct {
 	output  *output
-	cluster *cluster
-	want    func(view.NodeState, view.Summary) bool
+	session *session
+	want    func(nodestate.State, view.Summary) bool
 	none    string // what to say where there is no line
 	printer printers.ResourcePrinter
 	tabs    interface { // remembers the widths of columns
@@ -137,9 +139,9 @@ func (l *lines) flush() error {
 		return nil
 	}
 	if l.printer == nil {
-		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.cluster.Out)
+		l.printer, l.tabs = l.output.tablePrinter(), printers.GetNewTabWriter(l.session.Out)
 	}
-	table := view.SummaryList{Items: l.waiting}.Table(l.cluster.now())
+	table := view.SummaryList{Items: l.waiting}.Table(l.session.Now())
 	l.waiting = nil
 	if err := l.printer.PrintObj(table, l.tabs); err != nil {
 		return err
@@ -166,12 +168,12 @@ func (l *lines) broken(err error) error {
 func (l *lines) end() error {
 	switch {
 	case l.output.table() && len(l.waiting) == 0:
-		l.cluster.say("%s", l.none)
+		l.session.say("%s", l.none)
 		return nil
 	case l.output.table():
 		return l.flush()
 	default:
-		return l.output.write(l.cluster, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.waiting...)})
+		return l.output.write(l.session, "NodeSummaryList", view.SummaryList{Items: append([]view.Summary{}, l.waiting...)})
 	}
 }
 
@@ -182,8 +184,8 @@ func (l *lines) one(summary view.Summary) error {
 		l.add(summary)
 		return nil
 	case l.output.format == "name":
-		return l.output.nodeNames(l.cluster.Out, summary.Name)
+		return l.output.nodeNames(l.session.Out, summary.Name)
 	default:
-		return l.output.object(l.cluster.Out, "NodeSummary", summary)
+		return l.output.object(l.session.Out, "NodeSummary", summary)
 	}
 }

@@ -15,19 +15,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
 func TestEachLineOfALongListIsAligned(t *testing.T) {
 	var out bytes.Buffer
-	l := &lines{output: &output{format: formatTable}, cluster: &cluster{IOStreams: genericiooptions.IOStreams{Out: &out}, now: time.Now}}
+	l := &lines{output: &output{format: formatTable}, session: &session{Cluster: &cluster.Cluster{Now: time.Now}, IOStreams: genericiooptions.IOStreams{Out: &out}}}
 	const all = 1200
 	for i := range all {
 		name := fmt.Sprintf("n-%d", i)
 		if i == all-1 {
 			name = "a-node-with-a-name-that-is-longer-than-all-others"
 		}
-		l.add(view.Summary{Name: name, Status: view.Present, Current: true})
+		l.add(view.Summary{Name: name, Status: nodestate.Present, Current: true})
 	}
 	require.NoError(t, l.end())
 	printed := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -53,7 +55,7 @@ func TestAWatchSaysThatTheConnectionIsLostAndThatItIsThereAgain(t *testing.T) {
 	config := &rest.Config{Host: server.URL}
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	news := (&cluster{client: client, config: config}).connection(t.Context())
+	news := (&session{Cluster: &cluster.Cluster{Client: client, Config: config}}).connection(t.Context())
 	hear := func() string {
 		select {
 		case text := <-news:

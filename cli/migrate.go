@@ -10,10 +10,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
-	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/selection"
 )
 
 func newMigrateCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -39,18 +38,18 @@ Plan does not see others that select on OLD: a custom resource, or a program tha
 		Example: `
 			nodekeep migrate plan gpu=example.com/gpu`,
 		Args: one("one OLD=NEW", checkRenaming),
-	}, prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+	}, prints|decides, func(ctx context.Context, c *session, args []string) error {
 		renaming := renamingOf(args[0])
-		m := view.NewMigration(renaming, c.in.Policy)
+		m := impact.NewMigration(renaming, c.in.Policy)
 		if m.Phase == "" {
 			for _, err := range c.in.Policy.CheckMigration(renaming) {
 				m.Problems = append(m.Problems, err.Field+": "+err.ErrorBody())
 			}
 		}
-		if err := c.lookAtMigrations(ctx, c.in, m); err != nil {
+		if err := c.CountMigrations(ctx, c.in, m); err != nil {
 			return err
 		}
-		if err := o.write(c, "Migration", m); err != nil {
+		if err := o.write(c, "Migration", view.Migration{Migration: m}); err != nil {
 			return err
 		}
 		if len(m.Problems) > 0 {
@@ -74,12 +73,12 @@ it.`,
 
 			# For scripts
 			nodekeep migrate status -o jsonpath='{.migrations[*].selecting}'`,
-	}, prints|decides, func(ctx context.Context, c *cluster, _ []string) error {
-		all := view.Migrations{Migrations: []*view.Migration{}}
+	}, prints|decides, func(ctx context.Context, c *session, _ []string) error {
+		all := view.Migrations{Migrations: []*impact.Migration{}}
 		for _, m := range c.in.Policy.Migrations() {
-			all.Migrations = append(all.Migrations, view.NewMigration(m, c.in.Policy))
+			all.Migrations = append(all.Migrations, impact.NewMigration(m, c.in.Policy))
 		}
-		if err := c.lookAtMigrations(ctx, c.in, all.Migrations...); err != nil {
+		if err := c.CountMigrations(ctx, c.in, all.Migrations...); err != nil {
 			return err
 		}
 		if err := o.write(c, "Migrations", all); err != nil {
@@ -96,7 +95,7 @@ it.`,
 
 func newMigrateFinishCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = func(c *cluster, _ []string) []access { return c.toRules("get", "patch", "create") }
+	o.rights = func(c *session, _ []string) []doctor.Right { return c.toRules("get", "patch", "create") }
 	force := false
 	command := o.command(&cobra.Command{
 		Use:   "new OLD=NEW [flags]",
@@ -111,7 +110,7 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 		Example: `
 			nodekeep migrate new gpu=example.com/gpu`,
 		Args: one("one OLD=NEW", checkRenaming),
-	}, asks, func(ctx context.Context, c *cluster, args []string) error {
+	}, asks, func(ctx context.Context, c *session, args []string) error {
 		renaming := renamingOf(args[0])
 		p, err := (&policySource{}).read(ctx, c)
 		if err != nil {
@@ -136,14 +135,14 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 }
 
 // mayFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
-func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration) error {
-	looked := []*view.Migration{view.NewMigration(of, c.in.Policy)}
+func (c *session) mayFinish(ctx context.Context, force bool, of policy.Migration) error {
+	looked := []*impact.Migration{impact.NewMigration(of, c.in.Policy)}
 	for _, m := range c.in.Policy.Migrations() {
 		if m != of && of.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
-			looked = append(looked, view.NewMigration(m, c.in.Policy))
+			looked = append(looked, impact.NewMigration(m, c.in.Policy))
 		}
 	}
-	if err := c.lookAtMigrations(ctx, c.in, looked...); err != nil {
+	if err := c.CountMigrations(ctx, c.in, looked...); err != nil {
 		return err
 	}
 	var blocks []string
@@ -158,33 +157,6 @@ func (c *cluster) mayFinish(ctx context.Context, force bool, of policy.Migration
 		return findings(fmt.Errorf("nothing was changed: the old key is in use\n%s\nChange these first, or say --force", listed))
 	}
 	c.say("The old key is in use:\n%s", listed)
-	return nil
-}
-
-// lookAtMigrations counts Nodes and records, and finds what selects on the old keys.
-func (c *cluster) lookAtMigrations(ctx context.Context, in plan.Circumstances, all ...*view.Migration) error {
-	if len(all) == 0 {
-		return nil
-	}
-	for state, err := range c.allStates(ctx) {
-		if err != nil {
-			return err
-		}
-		for _, m := range all {
-			m.See(state, in)
-		}
-	}
-	missing, err := c.allUses(ctx, func(uses []selection.Use) {
-		for _, m := range all {
-			m.Selects(uses)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for _, m := range all {
-		m.Done(kindsOf(missing))
-	}
 	return nil
 }
 

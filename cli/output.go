@@ -92,11 +92,11 @@ func (o *output) tablePrinter() printers.ResourcePrinter {
 }
 
 // write writes an answer in whichever format was asked for. For programs it is an object of its kind.
-func (o *output) write(c *cluster, kind string, answer view.Answer) error {
+func (o *output) write(c *session, kind string, answer view.Answer) error {
 	nodes, named := answer.(interface{ Names() []string })
 	switch {
 	case o.table():
-		return o.document(c.Out, answer.Document(c.now()))
+		return o.document(c.Out, answer.Document(c.Now()))
 	case o.format == "name" && named:
 		return o.nodeNames(c.Out, nodes.Names()...)
 	default:

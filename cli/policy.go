@@ -6,12 +6,17 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
+	"nodekeep.dev/nodekeep/verify"
 )
 
 func newPolicyCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -105,11 +110,11 @@ func (o *policyCheckOptions) validate() error {
 	return nil
 }
 
-func (o *policyCheckOptions) rights(c *cluster, _ []string) []access {
-	return append(c.toEvery("list"), c.toConfigMap("get", store.AcceptedName))
+func (o *policyCheckOptions) rights(c *session, _ []string) []doctor.Right {
+	return append(c.toEvery("list"), c.ConfigMapRight("get", store.AcceptedName))
 }
 
-func (o *policyCheckOptions) run(ctx context.Context, c *cluster, args []string) error {
+func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string) error {
 	content, err := readFile(args[0], o.In)
 	if err != nil {
 		return usage(fmt.Errorf("read policy: %w", err))
@@ -150,19 +155,19 @@ func (o *options) wrong(check view.PolicyCheck) error {
 }
 
 // compare goes through every Node and every record.
-func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact, error) {
-	state, err := c.rulesState(ctx)
+func (c *session) compare(ctx context.Context, then policy.Policy) (*impact.Impact, error) {
+	state, err := c.GetRulesState(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rules := inForce(state)
+	rules := cluster.RulesInForce(state)
 	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
 		rules = then.RulesHash() // capture does not hold them
 	}
-	comparison := view.NewComparison(c.in, then, rules, c.devices(ctx, then.LabelRules().Drivers()), c.features(ctx, then.LabelRules().NodeFeatures()))
+	comparison := impact.NewComparison(c.in, then, rules, c.Devices(ctx, then.LabelRules().Drivers()), c.Features(ctx, then.LabelRules().NodeFeatures()))
 	facts := c.profileFacts(ctx, then.Verify())
 	selected := impact.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
-	for state, err := range c.allStates(ctx) {
+	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -176,11 +181,39 @@ func (c *cluster) compare(ctx context.Context, then policy.Policy) (*view.Impact
 	found := comparison.Impact()
 	found.Profiles = impact.Obstacles(then.Verify(), facts, selected)
 	if then.LabelRules().LooksAtInventory() {
-		notes, err := c.inventoryState(ctx)
+		notes, err := c.GetInventoryState(ctx)
 		if err != nil {
 			c.sayUnknown("Which attributes an inventory has of no Node", err)
 		}
 		found.Missing = append(found.Missing, impact.MissingAttributes(then, notes)...)
 	}
 	return &found, nil
+}
+
+// profileFacts reads what profiles name. What cannot be read is written to stderr, and is not known.
+func (c *session) profileFacts(ctx context.Context, profiles verify.Profiles) impact.ProfileFacts {
+	if profiles.Empty() {
+		return impact.ProfileFacts{}
+	}
+	right := doctor.Right{Verb: "get", Group: appsv1.GroupName, Resource: "deployments", Namespace: c.Namespace, Name: doctor.VerifyDeployment}
+	var verifier doctor.Read[*appsv1.Deployment]
+	var unread []cluster.FailedCall
+	deployment, err := c.Client.AppsV1().Deployments(c.Namespace).Get(ctx, doctor.VerifyDeployment, metav1.GetOptions{})
+	switch {
+	case store.SaysGone(err):
+		verifier = doctor.Absent[*appsv1.Deployment]()
+	case err != nil:
+		unread = append(unread, cluster.FailedCall{Right: right, Err: err})
+	default:
+		verifier = doctor.Found(deployment)
+	}
+	facts, failed := c.GetProfileFacts(ctx, profiles, verifier)
+	said := map[string]bool{}
+	for _, call := range append(unread, failed...) {
+		if denied := call.Right.Denied(); !said[denied] {
+			c.sayUnknown("Whether the profiles can pass in this cluster", c.CallError(call.Right, call.Err))
+			said[denied] = true
+		}
+	}
+	return facts
 }

@@ -11,16 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
-	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
 // policySource defines which policy counts and which taint is the gate: those of flags, or else those of the cluster.
@@ -48,11 +45,11 @@ func (s *policySource) validate() error {
 }
 
 // gate is that of the flag, or that of the cluster.
-func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error) {
+func (s *policySource) gate(ctx context.Context, c *session) (policy.Gate, error) {
 	if s.key != "" {
 		return policy.Gate(s.key), nil
 	}
-	found, err := c.gateMap(ctx)
+	found, err := c.GetGateConfigMap(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -60,19 +57,19 @@ func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error
 }
 
 // gateIn is the gate of the cluster. Without a ConfigMap, a message says which one is taken.
-func (c *cluster) gateIn(found *corev1.ConfigMap) policy.Gate {
+func (c *session) gateIn(found *corev1.ConfigMap) policy.Gate {
 	if found == nil {
-		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.namespace, gateName, policy.DefaultGate)
+		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.Namespace, gateName, policy.DefaultGate)
 	}
 	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateKey], string(policy.DefaultGate)))
 }
 
 // read is the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
 // c nil no cluster is asked.
-func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, err error) {
+func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, err error) {
 	gate, here := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true
 	if c != nil && s.key == "" {
-		found, err := c.gateMap(ctx)
+		found, err := c.GetGateConfigMap(ctx)
 		if err != nil {
 			return p, err
 		}
@@ -85,86 +82,32 @@ func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, e
 	case c == nil:
 		return policy.Default().WithGate(gate), nil
 	}
-	in, err := c.policyInForce(ctx, gate)
+	in, err := c.GetPolicyInForce(ctx, gate)
 	if err != nil {
 		return p, err
 	}
 	const elsewhere = "If nodekeep is in another namespace, name it with -n."
 	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
 	if in.Wrong != nil {
-		s.from = in.Instead()
+		s.from = view.Instead(in)
 	}
 	switch {
 	case in.Default():
 		s.from = "the default policy, since there is no NodePolicy " + doctor.PolicyName
-	case errors.Is(in.Wrong, errNotServed) && !here && in.Copy == "":
+	case errors.Is(in.Wrong, cluster.ErrNotServed) && !here && in.Copy == "":
 		s.from = "the default policy, since nodekeep is not installed"
 		c.say("This cluster has no CustomResourceDefinition %s, and namespace %s has no ConfigMap %s, so nodekeep is not installed. The default policy is taken. %s",
-			doctor.PolicyDefinition, c.namespace, gateName, elsewhere)
+			doctor.PolicyDefinition, c.Namespace, gateName, elsewhere)
 		return in.Policy, nil
 	case in.Wrong != nil:
-		c.say("%v: %s.", in.Wrong, in.Instead())
+		c.say("%v: %s.", in.Wrong, view.Instead(in))
 	}
 	if !here {
-		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.namespace, gateName, elsewhere)
+		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, elsewhere)
 	}
 	c.followed = in
 	c.sayBehind(ctx, in)
 	return in.Policy, nil
-}
-
-// gateMap holds the gate's key; nil: nodekeep is not installed in the namespace.
-func (c *cluster) gateMap(ctx context.Context) (*corev1.ConfigMap, error) {
-	return c.configMap(ctx, c.namespace, gateName)
-}
-
-// toPolicy is the right to read the NodePolicy.
-func (c *cluster) toPolicy() access {
-	resource := nodepolicy.Resource()
-	return access{verb: "get", group: resource.Group, resource: resource.Resource, name: doctor.PolicyName}
-}
-
-// toPolicyInForce are the rights to find out which policy is in force.
-func (c *cluster) toPolicyInForce() []access {
-	return []access{c.toConfigMap("get", gateName), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
-}
-
-// errNotServed reports that the API server knows no NodePolicies.
-var errNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
-
-// policyInForce is the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
-// incident may be due to it.
-func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
-	found, err := c.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
-	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
-	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
-		return in, c.failed(c.toPolicy(), err)
-	}
-	var object []byte
-	if err == nil {
-		if object, err = found.MarshalJSON(); err != nil {
-			return in, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
-		}
-		if in = view.PolicyInForceOf(object, nil, gate); in.Wrong == nil {
-			return in, nil
-		}
-	}
-	state, stateErr := c.rulesState(ctx)
-	if stateErr != nil {
-		return in, stateErr
-	}
-	in = view.PolicyInForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
-	switch {
-	case object != nil:
-		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(in.Wrong))
-	case spoiled && in.Copy == "": // it may be any policy
-		return in, c.failed(c.toPolicy(), err)
-	case spoiled:
-		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.Briefly(err))
-	case !store.SaysGone(err):
-		in.Wrong = errNotServed
-	}
-	return in, nil
 }
 
 func loadFile(path string, gate policy.Gate) (policy.Policy, error) {

@@ -23,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
@@ -33,7 +34,7 @@ import (
 func retaining(duration string) string { return policytest.Manifest("retention: " + duration) }
 
 // clusterWith has this NodePolicy, none where it is empty, and these ConfigMaps in its namespace.
-func clusterWith(t *testing.T, manifest string, configMaps map[string]map[string]string) (*cluster, *dynamicfake.FakeDynamicClient, *bytes.Buffer) {
+func clusterWith(t *testing.T, manifest string, configMaps map[string]map[string]string) (*session, *dynamicfake.FakeDynamicClient, *bytes.Buffer) {
 	t.Helper()
 	var objects, policies []runtime.Object
 	for name, data := range configMaps {
@@ -47,9 +48,9 @@ func clusterWith(t *testing.T, manifest string, configMaps map[string]map[string
 	kinds := map[schema.GroupVersionResource]string{nodepolicy.Resource(): "NodePolicyList"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policies...)
 	said := &bytes.Buffer{}
-	return &cluster{
-		IOStreams: genericiooptions.IOStreams{ErrOut: said}, config: &rest.Config{Host: "fake"}, namespace: DefaultNamespace,
-		client: fake.NewClientset(objects...), dynamic: client,
+	return &session{
+		Cluster:   &cluster.Cluster{Config: &rest.Config{Host: "fake"}, Namespace: DefaultNamespace, Client: fake.NewClientset(objects...), Dynamic: client},
+		IOStreams: genericiooptions.IOStreams{ErrOut: said},
 	}, client, said
 }
 
@@ -100,14 +101,14 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		"nodekeep is in another namespace": {retaining("1h"), nil, true, "1h0m0s", "the policy of the cluster (NodePolicy default)", unknown + absent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, client, said := clusterWith(t, c.manifest, c.configMaps)
+			opened, client, said := clusterWith(t, c.manifest, c.configMaps)
 			if !c.served {
 				client.PrependReactor("get", "nodepolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, apierrors.NewGenericServerResponse(404, "get", nodepolicy.Resource().GroupResource(), "default", "404 page not found", 0, true)
 				})
 			}
 			source := policySource{}
-			p, err := source.read(t.Context(), cluster)
+			p, err := source.read(t.Context(), opened)
 			require.NoError(t, err)
 			assert.Equal(t, c.retention, p.Retention().String())
 			assert.Equal(t, c.from, source.from)
@@ -126,7 +127,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 func TestThePolicyOfAFileAndTheGateOfAFlagAskNoCluster(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(retaining("4h")), 0o600))
-	for name, c := range map[string]*cluster{"a cluster without clients": {}, "no cluster": nil} {
+	for name, c := range map[string]*session{"a cluster without clients": {}, "no cluster": nil} {
 		source := policySource{file: file, key: "example.com/other"}
 		p, err := source.read(t.Context(), c)
 		require.NoError(t, err, name)
@@ -137,12 +138,12 @@ func TestThePolicyOfAFileAndTheGateOfAFlagAskNoCluster(t *testing.T) {
 }
 
 func TestADenialToReadTheNodePolicyNamesTheRight(t *testing.T) {
-	cluster, client, _ := clusterWith(t, "", nil)
+	c, client, _ := clusterWith(t, "", nil)
 	client.PrependReactor("get", "nodepolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(nodepolicy.Resource().GroupResource(), "default",
 			errors.New(`User "jane" cannot get resource "nodepolicies" in API group "nodekeep.dev" at the cluster scope`))
 	})
-	_, err := (&policySource{}).read(t.Context(), cluster)
+	_, err := (&policySource{}).read(t.Context(), c)
 	require.ErrorContains(t, err, "you may not get nodepolicies.nodekeep.dev in the whole cluster")
 }
 
@@ -150,24 +151,24 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 	spoiled := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("unable to decode: " + strings.Repeat("a\n", 1000)))
 	}
-	cluster, client, said := clusterWith(t, "", map[string]map[string]string{gateName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
+	c, client, said := clusterWith(t, "", map[string]map[string]string{gateName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
-	p, err := (&policySource{}).read(t.Context(), cluster)
+	p, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
 	assert.Equal(t, "2h0m0s", p.Retention().String())
 	assert.Regexp(t, `^NodePolicy default cannot be read: .* a\.\.\.: what was accepted last stays in force \(.*\)\.\n$`, said.String(), "one line, of bounded length")
 	assert.Less(t, said.Len(), 600)
 
-	cluster, client, _ = clusterWith(t, "", map[string]map[string]string{gateName: {}})
+	c, client, _ = clusterWith(t, "", map[string]map[string]string{gateName: {}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
-	_, err = (&policySource{}).read(t.Context(), cluster)
+	_, err = (&policySource{}).read(t.Context(), c)
 	require.ErrorContains(t, err, "unable to decode", "it may be any policy, so the default must not stand for it")
 }
 
 func TestTheErrorsOfAHugeNodePolicyAreOneSentence(t *testing.T) {
 	patterns := strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x y\\n", 200)+`",`, 500), ",")
-	cluster, _, said := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateName: {}})
-	_, err := (&policySource{}).read(t.Context(), cluster)
+	c, _, said := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateName: {}})
+	_, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(said.String(), "\n"))
 	assert.Contains(t, said.String(), "(and 499 more errors, which nodekeep policy check names): none was accepted before")
@@ -194,8 +195,8 @@ func TestACommandThatKnowsTheGateAloneSaysWhichKeyItTakes(t *testing.T) {
 		"the default one":     {want: policy.DefaultGate, said: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, _, said := clusterWith(t, "", c.maps)
-			gate, err := c.source.gate(t.Context(), cluster)
+			opened, _, said := clusterWith(t, "", c.maps)
+			gate, err := c.source.gate(t.Context(), opened)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, gate)
 			assert.Equal(t, c.said, said.String())

@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"nodekeep.dev/nodekeep/capture/gc"
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -75,17 +76,17 @@ func (o *pruneOptions) validate() error {
 	return nil
 }
 
-func (o *pruneOptions) rights(c *cluster, _ []string) []access {
-	needed := []access{c.toRecords("list")}
+func (o *pruneOptions) rights(c *session, _ []string) []doctor.Right {
+	needed := []doctor.Right{c.RecordsRight("list")}
 	if !o.dryRun {
-		needed = append(needed, c.toNodes("get"), c.toRecords("get"), c.toRecords("delete"), c.toRecords("create"))
+		needed = append(needed, c.NodesRight("get"), c.RecordsRight("get"), c.RecordsRight("delete"), c.RecordsRight("create"))
 	}
 	return needed
 }
 
-func (o *pruneOptions) run(ctx context.Context, c *cluster, _ []string) error {
-	plan := &view.Pruning{Retention: o.retention, Now: c.now()}
-	for listed, err := range c.allRecords(ctx) {
+func (o *pruneOptions) run(ctx context.Context, c *session, _ []string) error {
+	plan := &view.Pruning{Retention: o.retention, Now: c.Now()}
+	for listed, err := range c.ListRecords(ctx) {
 		if err != nil {
 			return err
 		}
@@ -118,12 +119,12 @@ func (o *pruneOptions) run(ctx context.Context, c *cluster, _ []string) error {
 }
 
 // prune removes due records, and reports how many.
-func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
+func (c *session) prune(ctx context.Context, plan *view.Pruning) error {
 	outcomes, tried := map[gc.Outcome]int{}, 0
 	err := changeEach(ctx, plan.Due, func(due view.DueRecord) (gc.Outcome, error) {
 		step, cancel := finish(ctx)
 		defer cancel()
-		return gc.Remover{Records: c.records, Client: c.client}.Collect(step, due.Node, plan.IsDue)
+		return gc.Remover{Records: c.Records, Client: c.Client}.Collect(step, due.Node, plan.IsDue)
 	}, func(outcome gc.Outcome, _ error) {
 		outcomes[outcome]++
 		if tried++; tried%progressEvery == 0 {
@@ -133,9 +134,9 @@ func (c *cluster) prune(ctx context.Context, plan *view.Pruning) error {
 	removed, all := outcomes[gc.Collected], len(plan.Due)
 	switch {
 	case err != nil && removed == 0:
-		return fmt.Errorf("nothing was removed: %w", c.failed(c.toRecords("delete"), err))
+		return fmt.Errorf("nothing was removed: %w", c.CallError(c.RecordsRight("delete"), err))
 	case err != nil:
-		return findings(fmt.Errorf("%d of %d records were removed, then: %w\n  to remove the remaining records, run it again", removed, all, c.failed(c.toRecords("delete"), err)))
+		return findings(fmt.Errorf("%d of %d records were removed, then: %w\n  to remove the remaining records, run it again", removed, all, c.CallError(c.RecordsRight("delete"), err)))
 	case tried < all:
 		return exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records were removed; run it again for the rest", removed, all)}
 	}

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/report"
@@ -116,14 +118,14 @@ func (o *reportOptions) validate() error {
 	return nil
 }
 
-func (o *reportOptions) rights(c *cluster, args []string) []access {
+func (o *reportOptions) rights(c *session, args []string) []doctor.Right {
 	if len(args) > 0 && args[0] != report.SummarySection && args[0] != report.DriftSection {
-		return []access{c.toNodes("list")}
+		return []doctor.Right{c.NodesRight("list")}
 	}
 	return c.toEvery("list")
 }
 
-func (o *reportOptions) run(ctx context.Context, c *cluster, args []string) error {
+func (o *reportOptions) run(ctx context.Context, c *session, args []string) error {
 	o.sections = args
 	if len(args) == 0 {
 		o.sections = report.Sections()
@@ -146,7 +148,7 @@ func (o *reportOptions) has(sections ...string) bool {
 func (o *reportOptions) unwell(found report.Report) error {
 	var all []string
 	if found.Usage != nil && len(found.Usage.NotRead) > 0 {
-		all = append(all, "not everything that selects Nodes could be read: "+strings.Join(kindsOf(found.Usage.NotRead), ", "))
+		all = append(all, "not everything that selects Nodes could be read: "+strings.Join(report.UnreadKinds(found.Usage.NotRead), ", "))
 	}
 	if o.exitCode && found.Compliance.Violating > 0 {
 		all = append(all, "rules of governance are broken on "+view.Counted(found.Compliance.Violating, "Node"))
@@ -158,12 +160,12 @@ func (o *reportOptions) unwell(found report.Report) error {
 }
 
 // addUp reads the cluster once, page by page, and counts for all sections.
-func (o *reportOptions) addUp(ctx context.Context, c *cluster) (report.Report, error) {
-	now := c.now().UTC()
+func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, error) {
+	now := c.Now().UTC()
 	rules := c.in.Policy.Governance()
 	nodes, histories, ages := report.NewNodes(o.tier), report.NewHistories(now), report.NewAges(o.tier, o.last, now)
 	judged, drifted := report.NewJudged(!rules.Empty()), report.NewDrifted()
-	see := func(state view.NodeState) {
+	see := func(state nodestate.State) {
 		if state.Record != nil {
 			histories.See(*state.Record)
 		}
@@ -184,9 +186,9 @@ func (o *reportOptions) addUp(ctx context.Context, c *cluster) (report.Report, e
 			drifted.NotCompared()
 		}
 	}
-	states := mapped(c.allNodes(ctx), func(node *corev1.Node) view.NodeState { return view.NodeState{Name: node.Name, Node: node} })
+	states := c.ListStatesWithoutRecords(ctx)
 	if o.has(report.SummarySection, report.DriftSection) { // else no right to read records is needed
-		states = c.allStates(ctx)
+		states = c.ListStates(ctx)
 	}
 	for state, err := range states {
 		if err != nil {
@@ -194,7 +196,7 @@ func (o *reportOptions) addUp(ctx context.Context, c *cluster) (report.Report, e
 		}
 		see(state)
 	}
-	found := report.Report{GeneratedAt: now.Truncate(time.Second), Cluster: c.config.Host, Nodes: nodes.Count()}
+	found := report.Report{GeneratedAt: now.Truncate(time.Second), Cluster: c.Config.Host, Nodes: nodes.Count()}
 	if o.has(report.SummarySection) {
 		found.Summary = nodes.Summary(histories.Changes())
 	}
@@ -230,12 +232,12 @@ func violations(of []governance.Violation) (all []report.Violation) {
 }
 
 // usage is what selects on labels, these labels of Nodes included that nothing selects on.
-func (c *cluster) usage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
+func (c *session) usage(ctx context.Context, onNodes map[string]int) (*report.Usage, error) {
 	uses := report.NewUses()
 	for _, reference := range c.in.Policy.References() {
 		uses.SeePolicy(reference.Key, reference.Field, reference.Selects)
 	}
-	missing, err := c.allUses(ctx, uses.See)
+	missing, err := c.ListUses(ctx, uses.See)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +248,7 @@ func (c *cluster) usage(ctx context.Context, onNodes map[string]int) (*report.Us
 }
 
 // writeReport writes a report in whichever format was asked for.
-func (o *reportOptions) writeReport(c *cluster, found report.Report) error {
+func (o *reportOptions) writeReport(c *session, found report.Report) error {
 	var text string
 	var err error
 	switch o.format {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 )
@@ -73,22 +75,22 @@ func (o *rollbackOptions) validate() error {
 	return nil
 }
 
-func (o *rollbackOptions) rights(c *cluster, args []string) []access {
+func (o *rollbackOptions) rights(c *session, args []string) []doctor.Right {
 	if o.dryRun == dryRunClient {
 		return c.toState(args[0])
 	}
-	return append(c.toState(args[0]), c.toNode("patch", args[0]))
+	return append(c.toState(args[0]), c.NodeRight("patch", args[0]))
 }
 
-func (o *rollbackOptions) run(ctx context.Context, c *cluster, args []string) error {
-	var rollback view.Rollback
+func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) error {
+	var rollback nodestate.Rollback
 	var changes, leftAlone int
 	err := change(ctx, func(ctx context.Context) (*proposal, error) {
-		state, err := c.live(ctx, args[0])
+		state, err := c.GetLiveState(ctx, args[0])
 		if err != nil {
 			return nil, err
 		}
-		if rollback, err = view.RollbackTo(state, int(o.to), c.in); err != nil {
+		if rollback, err = nodestate.RollbackTo(state, int(o.to), c.in); err != nil {
 			return nil, err
 		}
 		changes, leftAlone = rollback.Changes()
@@ -103,7 +105,7 @@ func (o *rollbackOptions) run(ctx context.Context, c *cluster, args []string) er
 			return c.patchNode(ctx, observe.OfKeeping(state.Node, c.in.Policy.Annotations()), rollback.Change(), options)
 		}}, nil
 	}, func(ctx context.Context, _ *proposal) error {
-		if err := o.write(c, "NodeRollback", rollback); err != nil || changes == 0 || o.dryRun != dryRunNone {
+		if err := o.write(c, "NodeRollback", view.Rollback{Rollback: rollback}); err != nil || changes == 0 || o.dryRun != dryRunNone {
 			return err
 		}
 		return o.ask(ctx, c, fmt.Sprintf("Change Node %s like that?", args[0]))

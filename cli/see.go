@@ -27,8 +27,8 @@ break. If the policy cannot be read, the record is shown without them.`,
 			# The record itself, for a program
 			nodekeep show worker-1 -o jsonpath='{.record.labels}'`,
 		GroupID: groupSee,
-	}, aboutNode|prints|knowsGate, func(ctx context.Context, c *cluster, args []string) error {
-		state, err := c.recorded(ctx, args[0])
+	}, aboutNode|prints|knowsGate, func(ctx context.Context, c *session, args []string) error {
+		state, err := c.GetRecordedState(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ break. If the policy cannot be read, the record is shown without them.`,
 			p = policy.Default().WithGate(c.gate)
 			c.sayUnknown("Whether the labels of the Node break rules of governance", err)
 		}
-		shown, err := view.RecordOf(state, c.namespace, c.under(ctx, p))
+		shown, err := view.RecordOf(state, c.Namespace, c.Circumstances(ctx, p))
 		if err != nil {
 			return err
 		}
@@ -67,8 +67,8 @@ decides them anew.`,
 			# Who was last to change something
 			nodekeep history worker-1 -o jsonpath='{.changes[-1:].actor}{"\n"}'`,
 		GroupID: groupSee,
-	}, aboutNode|prints, func(ctx context.Context, c *cluster, args []string) error {
-		state, err := c.recorded(ctx, args[0])
+	}, aboutNode|prints, func(ctx context.Context, c *session, args []string) error {
+		state, err := c.GetRecordedState(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ differences it says so. It exits with 1 if there are some.`,
 			# Under another policy
 			nodekeep diff worker-1 --policy policy.yaml`,
 		GroupID: groupSee,
-	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
-		state, err := c.live(ctx, args[0])
+	}, aboutNode|prints|decides, func(ctx context.Context, c *session, args []string) error {
+		state, err := c.GetLiveState(ctx, args[0])
 		if err != nil {
 			return err
 		}

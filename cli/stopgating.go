@@ -19,7 +19,7 @@ const (
 
 // stopping is what uninstall and emergency have in common. They stop gating, and free Nodes.
 type stopping struct {
-	*cluster
+	*session
 	kubelet *webhook.DryRun
 	settle  time.Duration // how long no dry run may be gated. After that time every API server is assumed to have noticed.
 	manager string        // the field manager of the changes

@@ -94,20 +94,20 @@ func (o *uninstallOptions) validate() error {
 	return nil
 }
 
-func (o *uninstallOptions) rights(c *cluster, _ []string) []access {
-	needed := []access{c.toNodes("list"), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
+func (o *uninstallOptions) rights(c *session, _ []string) []doctor.Right {
+	needed := []doctor.Right{c.NodesRight("list"), c.PolicyRight(), c.ConfigMapRight("get", store.AcceptedName)}
 	if o.dryRun {
 		return needed
 	}
-	u := &uninstalling{stopping: stopping{cluster: c}}
+	u := &uninstalling{stopping: stopping{session: c}}
 	for _, object := range append(u.gating(), u.guarding()...) {
 		needed = append(needed, object.to)
 	}
-	return append(needed, c.toNodes("get"), c.toNodes("patch"))
+	return append(needed, c.NodesRight("get"), c.NodesRight("patch"))
 }
 
-func (o *uninstallOptions) run(ctx context.Context, c *cluster, _ []string) error {
-	kubelet, err := webhook.NewDryRun(c.config)
+func (o *uninstallOptions) run(ctx context.Context, c *session, _ []string) error {
+	kubelet, err := webhook.NewDryRun(c.Config)
 	if err != nil {
 		return err
 	}
@@ -119,13 +119,13 @@ func (o *uninstallOptions) run(ctx context.Context, c *cluster, _ []string) erro
 			return err
 		}
 		if o.dryRun {
-			if err := plainly.document(c.Out, plan.Document(c.now())); err != nil {
+			if err := plainly.document(c.Out, plan.Document(c.Now())); err != nil {
 				return err
 			}
 			c.say("Nothing was changed (dry run).")
 			return nil
 		}
-		if err := plainly.document(c.ErrOut, plan.Document(c.now())); err != nil {
+		if err := plainly.document(c.ErrOut, plan.Document(c.Now())); err != nil {
 			return err
 		}
 		if err := o.ask(ctx, c, "\nUninstall?"); err != nil {
@@ -187,7 +187,7 @@ func (u *stopping) delete(ctx context.Context, objects ...deletion) error {
 		case apierrors.IsNotFound(err):
 			_ = u.done("%s %s: is not there", object.kind, object.name)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, u.failed(access{verb: "delete"}, err)))
+			errs = append(errs, fmt.Errorf("delete %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "delete"}, err)))
 		default:
 			_ = u.done("%s %s: deleted", object.kind, object.name)
 		}

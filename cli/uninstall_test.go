@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
 	"nodekeep.dev/nodekeep/policy"
 )
 
@@ -22,7 +23,7 @@ func TestNodesThatCarryTheGateAreFreedWhateverItsEffect(t *testing.T) {
 	soft := corev1.Taint{Key: string(policy.DefaultGate), Effect: corev1.TaintEffectPreferNoSchedule}
 	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", other.Taint()), withTaints("soft", soft))
 	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, other: {"other"}, "example.com/none": nil} {
-		u := &stopping{cluster: &cluster{client: client, gate: gate}}
+		u := &stopping{session: &session{Cluster: &cluster.Cluster{Client: client}, gate: gate}}
 		gated, err := u.needing(t.Context(), u.gates(time.Time{}))
 		require.NoError(t, err)
 		assert.Equal(t, want, gated)

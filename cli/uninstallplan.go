@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,24 +21,27 @@ import (
 	"nodekeep.dev/nodekeep/manifests"
 )
 
+// groupAdmission is the API group of admission policies and webhook configurations.
+const groupAdmission = admissionregistrationv1.GroupName
+
 // deletion is an object to delete.
 type deletion struct {
 	kind, name string
-	to         access
+	to         doctor.Right
 	delete     func(context.Context, string, metav1.DeleteOptions) error
 	exists     func(context.Context) error
 }
 
 // deletable is a typed client of one resource.
 type deletable[T any] interface {
-	getter[T]
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
 // deletionOf is that of one object; to has its group and namespace.
-func deletionOf[T any](to access, kind, name string, client deletable[T]) deletion {
+func deletionOf[T any](to doctor.Right, kind, name string, client deletable[T]) deletion {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	to.verb, to.resource, to.name = "delete", resource.Resource, name
+	to.Verb, to.Resource, to.Name = "delete", resource.Resource, name
 	return deletion{kind: kind, name: name, to: to, delete: client.Delete, exists: func(ctx context.Context) error {
 		_, err := client.Get(ctx, name, metav1.GetOptions{})
 		return err
@@ -46,38 +50,38 @@ func deletionOf[T any](to access, kind, name string, client deletable[T]) deleti
 
 // gating are the objects that add the gate to new Nodes.
 func (u *stopping) gating() []deletion {
-	admission := u.client.AdmissionregistrationV1()
+	admission := u.Client.AdmissionregistrationV1()
 	return []deletion{
-		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings()),
-		deletionOf(access{group: rbacv1.GroupName, namespace: u.namespace}, "RoleBinding", gateName, u.client.RbacV1().RoleBindings(u.namespace)),
-		deletionOf(access{group: groupAdmission}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
+		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicyBinding", gateName, admission.MutatingAdmissionPolicyBindings()),
+		deletionOf(doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}, "RoleBinding", gateName, u.Client.RbacV1().RoleBindings(u.Namespace)),
+		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingWebhookConfiguration", webhookName, admission.MutatingWebhookConfigurations()),
 	}
 }
 
 // declaring are the objects that declare an emergency.
 func (u *stopping) declaring() []deletion {
-	rbac, to := u.client.RbacV1(), access{group: rbacv1.GroupName, namespace: u.namespace}
+	rbac, to := u.Client.RbacV1(), doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}
 	return []deletion{
-		deletionOf(to, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(u.namespace)),
-		deletionOf(to, "Role", manifests.EmergencyName, rbac.Roles(u.namespace)),
+		deletionOf(to, "RoleBinding", manifests.EmergencyName, rbac.RoleBindings(u.Namespace)),
+		deletionOf(to, "Role", manifests.EmergencyName, rbac.Roles(u.Namespace)),
 	}
 }
 
 // guarding are the objects that capture needs while Nodes have the gate, and those that no manifest has.
 func (u *uninstalling) guarding() []deletion {
-	admission := u.client.AdmissionregistrationV1()
+	admission := u.Client.AdmissionregistrationV1()
 	var objects []deletion
 	for _, name := range governance.PolicyNames() {
 		objects = append(objects,
-			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
-			deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
+			deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicyBinding", name, admission.ValidatingAdmissionPolicyBindings()),
+			deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicy", name, admission.ValidatingAdmissionPolicies()))
 	}
 	return append(objects,
-		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
-		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
-		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
-		deletionOf(access{group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
-		deletionOf(access{namespace: u.namespace}, "ConfigMap", inventories.InventoryName, u.client.CoreV1().ConfigMaps(u.namespace)),
+		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicyBinding", guard.StripName, admission.MutatingAdmissionPolicyBindings()),
+		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicy", guard.StripName, admission.MutatingAdmissionPolicies()),
+		deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicyBinding", guard.GuardName, admission.ValidatingAdmissionPolicyBindings()),
+		deletionOf(doctor.Right{Group: groupAdmission}, "ValidatingAdmissionPolicy", guard.GuardName, admission.ValidatingAdmissionPolicies()),
+		deletionOf(doctor.Right{Namespace: u.Namespace}, "ConfigMap", inventories.InventoryName, u.Client.CoreV1().ConfigMaps(u.Namespace)),
 	)
 }
 
@@ -87,7 +91,7 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	if err != nil {
 		return plan, err
 	}
-	plan.Cluster, plan.Namespace = u.config.Host, u.namespace
+	plan.Cluster, plan.Namespace = u.Config.Host, u.Namespace
 	if plan.Gated, err = u.needing(ctx, u.gates(time.Time{})); err != nil {
 		return plan, err
 	}
@@ -106,14 +110,14 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 
 // emergency is how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
 func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
-	end := "; once nodekeep is deleted, end it: kubectl -n " + u.namespace + " delete rolebinding,role " + manifests.EmergencyName
+	end := "; once nodekeep is deleted, end it: kubectl -n " + u.Namespace + " delete rolebinding,role " + manifests.EmergencyName
 	for _, object := range u.declaring() {
 		switch err := object.exists(ctx); {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
 			stays = "an emergency, if one is declared (you may not read it)" + end
 		case err != nil:
-			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.failed(access{verb: "get"}, err))
+			return "", fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "get"}, err))
 		default:
 			return "the emergency" + end, nil
 		}
@@ -131,7 +135,7 @@ func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.
 		case apierrors.IsForbidden(err):
 			state = "to be deleted, if it is there: you may not read it"
 		case err != nil:
-			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.failed(access{verb: "get"}, err))
+			return nil, fmt.Errorf("get %s %q: %w", object.kind, object.name, u.CallError(doctor.Right{Verb: "get"}, err))
 		}
 		all = append(all, view.PlannedDeletion{Kind: object.kind, Name: object.name, State: state})
 	}
@@ -141,13 +145,13 @@ func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.
 // leases are those of processes, which no step deletes. One that the caller may not read is named, too.
 func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
 	for _, name := range []string{capture.LeaseName, doctor.VerifyDeployment} {
-		switch _, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, name, metav1.GetOptions{}); {
+		switch _, err := u.Client.CoordinationV1().Leases(u.Namespace).Get(ctx, name, metav1.GetOptions{}); {
 		case apierrors.IsNotFound(err):
 			continue
 		case apierrors.IsForbidden(err):
 			name += " (if it is there: you may not read it)"
 		case err != nil:
-			return nil, fmt.Errorf("get Lease %q: %w", name, u.failed(u.toLease(name), err))
+			return nil, fmt.Errorf("get Lease %q: %w", name, u.CallError(u.LeaseRight(name), err))
 		}
 		names = append(names, name)
 	}

@@ -5,16 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -128,22 +126,22 @@ func (o *verifyListOptions) validate() (err error) {
 	return o.namespace.validate()
 }
 
-func (o *verifyListOptions) rights(c *cluster, _ []string) []access {
-	return []access{c.toNodes("list")}
+func (o *verifyListOptions) rights(c *session, _ []string) []doctor.Right {
+	return []doctor.Right{c.NodesRight("list")}
 }
 
-func (o *verifyListOptions) run(ctx context.Context, c *cluster, _ []string) error {
+func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) error {
 	stopped := c.stopped(ctx)
-	workers, err := c.workers(ctx, string(o.namespace), metav1.ListOptions{})
+	workers, err := c.ListWorkers(ctx, string(o.namespace), metav1.ListOptions{})
 	c.sayUnknown("Which worker Pods exist", err)
 	list, selected := view.VerificationList{Items: []view.Verification{}}, 0
-	proofs := view.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
-	for node, err := range c.allNodes(ctx) {
+	proofs := impact.NewProofs(c.in.Policy.Verify(), string(c.in.Policy.Gate()))
+	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
 			return err
 		}
 		proofs.See(node)
-		v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.now())
+		v := view.VerificationOf(node, workers[node.Name], nil, c.in.Policy, c.Now())
 		if v.Profile != "" {
 			selected++
 		}
@@ -154,10 +152,10 @@ func (o *verifyListOptions) run(ctx context.Context, c *cluster, _ []string) err
 	if slices.ContainsFunc(c.in.Policy.Verify().All(), verify.CompiledProfile.Removes) {
 		list.Removals = c.removals(ctx, string(o.namespace), selected)
 	}
-	trials, err := c.trials(ctx, string(o.namespace), proofs.Profiles())
+	trials, err := c.GetTrials(ctx, string(o.namespace), proofs.Profiles())
 	c.sayUnknown("What came of trials of profiles", err)
 	if err == nil {
-		list.Unproved = proofs.Unproved(trials, c.now())
+		list.Unproved = proofs.Unproved(trials, c.Now())
 	}
 	if o.table() && !stopped && (len(list.Unproved) > 0 || slices.ContainsFunc(list.Items, view.Verification.Expects)) {
 		c.sayNoController(ctx)
@@ -168,7 +166,7 @@ func (o *verifyListOptions) run(ctx context.Context, c *cluster, _ []string) err
 		}
 	}
 	if o.table() && list.Removals != nil {
-		for _, line := range list.Removals.Lines(c.now()) {
+		for _, line := range list.Removals.Lines(c.Now()) {
 			c.say("%s", line)
 		}
 	}
@@ -185,7 +183,7 @@ func (o *verifyListOptions) run(ctx context.Context, c *cluster, _ []string) err
 
 func newVerifyShowCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
-	o.rights = func(c *cluster, args []string) []access { return []access{c.toNode("get", args[0])} }
+	o.rights = func(c *session, args []string) []doctor.Right { return []doctor.Right{c.NodeRight("get", args[0])} }
 	var namespace checksNamespace
 	command := o.command(&cobra.Command{
 		Use:   "show NODE [flags]",
@@ -204,7 +202,7 @@ was removed, and by which kind of onFailure.`,
 
 			# Whether it is verified, for scripts
 			nodekeep verify show worker-1 -o jsonpath='{.verification.state}{"\n"}'`,
-	}, aboutNode|prints|decides, func(ctx context.Context, c *cluster, args []string) error {
+	}, aboutNode|prints|decides, func(ctx context.Context, c *session, args []string) error {
 		stopped := c.stopped(ctx)
 		shown, err := c.verified(ctx, string(namespace), args[0])
 		if err != nil {
@@ -221,14 +219,14 @@ was removed, and by which kind of onFailure.`,
 }
 
 // verified reads all that is known about the verification of a Node.
-func (c *cluster) verified(ctx context.Context, namespace, name string) (view.VerifiedNode, error) {
+func (c *session) verified(ctx context.Context, namespace, name string) (view.VerifiedNode, error) {
 	shown := view.VerifiedNode{Node: name}
-	node, err := c.node(ctx, name)
+	node, err := c.GetNode(ctx, name)
 	if err != nil {
 		return shown, err
 	}
-	report, reportErr := c.lastReport(ctx, namespace, name)
-	removals, ledgerErr := c.removalsOf(ctx, namespace, name)
+	report, reportErr := c.GetLastReport(ctx, namespace, name)
+	removals, ledgerErr := c.GetRemovals(ctx, namespace, name)
 	shown.Report, shown.Removals = report, removals
 	known := node != nil || report != nil || len(removals) > 0
 	switch {
@@ -242,168 +240,23 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 	if node == nil {
 		return shown, nil
 	}
-	workers, err := c.workersOn(ctx, namespace, name)
+	workers, err := c.ListWorkersOn(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod exists", err)
-	ready, err := c.readyDaemonSets(ctx, node)
+	profile, _ := c.in.Policy.Verify().For(node.Labels)
+	ready, err := c.GetReadyDaemonSets(ctx, node, profile)
 	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
-	v := view.VerificationOf(node, workers, ready, c.in.Policy, c.now())
+	v := view.VerificationOf(node, workers, ready, c.in.Policy, c.Now())
 	shown.UID, shown.Verification = string(node.UID), &v
 	return shown, nil
 }
 
-// lastReport is the last attempt that did not pass; nil where none is kept.
-func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
-	name := verify.ReportName(node)
-	kept, err := c.configMap(ctx, namespace, name)
-	if err != nil || kept == nil {
-		return nil, err
-	}
-	report, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
-	if err == nil && report.Node != node {
-		err = fmt.Errorf("it is about node %q", report.Node)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s in namespace %s: %w", name, namespace, err)
-	}
-	return &report, nil
-}
-
-// trials are the last ones of these profiles, by name. A profile of which none is kept has no entry.
-func (c *cluster) trials(ctx context.Context, namespace string, profiles []string) (map[string]verify.SavedReport, error) {
-	trials := map[string]verify.SavedReport{}
-	for _, profile := range profiles {
-		kept, err := c.configMap(ctx, namespace, verify.TrialName(profile))
-		if err != nil {
-			return nil, err
-		}
-		if kept == nil {
-			continue
-		}
-		trial, err := verify.ParseSavedReport(kept.Data[verify.ReportKey])
-		if err != nil {
-			return nil, fmt.Errorf("ConfigMap %s in namespace %s: %w", kept.Name, namespace, err)
-		}
-		trials[profile] = trial
-	}
-	return trials, nil
-}
-
-// ledger is what was removed lately.
-func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, error) {
-	kept, err := c.configMap(ctx, namespace, verify.LedgerMap)
-	if err != nil || kept == nil {
-		return verify.Ledger{}, err
-	}
-	text, ok := kept.Data[verify.LedgerKey]
-	ledger, err := verify.ParseLedger(text)
-	if !ok {
-		err = fmt.Errorf("it has no key %s", verify.LedgerKey)
-	}
-	if err != nil {
-		return verify.Ledger{}, fmt.Errorf("ConfigMap %[1]s in namespace %[2]s: %[3]w; no Node is removed until this is corrected. To correct it, delete the ConfigMap "+
-			"(kubectl -n %[2]s delete configmap %[1]s): nodekeep then forgets which Nodes it removed within the last 24 hours", verify.LedgerMap, namespace, err)
-	}
-	return ledger, nil
-}
-
 // removals are those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
-func (c *cluster) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
-	ledger, err := c.ledger(ctx, namespace)
+func (c *session) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
+	ledger, err := c.GetLedger(ctx, namespace)
 	if err != nil {
 		c.sayUnknown("Which Nodes were removed, and what holds removals,", err)
 		return nil
 	}
-	removals := view.RemovalsOf(ledger, c.in.Policy.Verify(), nodes, c.now())
+	removals := view.RemovalsOf(ledger, c.in.Policy.Verify(), nodes, c.Now())
 	return &removals
-}
-
-// removalsOf are those of Nodes of a name.
-func (c *cluster) removalsOf(ctx context.Context, namespace, node string) ([]verify.Removal, error) {
-	ledger, err := c.ledger(ctx, namespace)
-	return slices.DeleteFunc(ledger.Removals, func(one verify.Removal) bool { return one.Node != node }), err
-}
-
-// workers are the worker Pods by the name of their Node.
-func (c *cluster) workers(ctx context.Context, namespace string, options metav1.ListOptions) (map[string][]*corev1.Pod, error) {
-	workers := map[string][]*corev1.Pod{}
-	to := access{verb: "list", resource: "pods", namespace: namespace}
-	for pod, err := range every[*corev1.Pod](ctx, c, to, c.client.CoreV1().Pods(namespace), options) {
-		if err != nil {
-			return nil, err
-		}
-		if verify.LooksOwn(pod) && strings.HasPrefix(pod.Name, verify.PodPrefix) {
-			workers[pod.Spec.NodeName] = append(workers[pod.Spec.NodeName], pod)
-		}
-	}
-	return workers, nil
-}
-
-// workersOn are the worker Pods on one Node; nil if they are not known.
-func (c *cluster) workersOn(ctx context.Context, namespace, node string) ([]*corev1.Pod, error) {
-	workers, err := c.workers(ctx, namespace, metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node}.String()})
-	if err != nil {
-		return nil, err
-	}
-	return append([]*corev1.Pod{}, workers[node]...), nil
-}
-
-// readyDaemonSets are the DaemonSets that the profile of a Node waits for. The value shows whether their Pod on the Node is Ready.
-func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[string]bool, error) {
-	profile, _ := c.in.Policy.Verify().For(node.Labels)
-	ready := map[string]bool{}
-	for _, entry := range profile.Wait.DaemonSets {
-		namespace, every := verify.DaemonSetsOf(entry)
-		options := metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node.Name}.String()}
-		pods, err := c.client.CoreV1().Pods(namespace).List(ctx, options)
-		if err != nil {
-			return nil, c.failed(access{verb: "list", resource: "pods", namespace: namespace}, err)
-		}
-		if every {
-			some, err := c.expectDaemonSets(ctx, namespace, node, ready)
-			if err != nil {
-				return nil, err
-			}
-			ready[entry] = some
-		}
-		for _, pod := range pods.Items {
-			owner := metav1.GetControllerOf(&pod)
-			if owner == nil || owner.Kind != "DaemonSet" || !slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
-				return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
-			}) {
-				continue
-			}
-			if name := pod.Namespace + "/" + owner.Name; every || name == entry {
-				ready[name] = true
-			}
-		}
-	}
-	return ready, nil
-}
-
-// expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready. It reports whether there is one.
-func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) (some bool, err error) {
-	all, err := c.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false, c.failed(access{verb: "list", group: appsv1.GroupName, resource: "daemonsets", namespace: namespace}, err)
-	}
-	of := verify.NodeOf(node)
-	for _, one := range all.Items {
-		daemonSet := verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
-		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) {
-			some = true
-			if _, known := ready[daemonSet.Name]; !known {
-				ready[daemonSet.Name] = false
-			}
-		}
-	}
-	return some, nil
-}
-
-// liveNode is a Node that must be there.
-func (c *cluster) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := c.node(ctx, name)
-	if err == nil && node == nil {
-		err = fmt.Errorf("there is no Node %q", name)
-	}
-	return node, err
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
@@ -19,8 +20,8 @@ import (
 )
 
 // toVerified are the rights to read a Node and to change its taints.
-func toVerified(c *cluster, args []string) []access {
-	return []access{c.toNode("get", args[0]), c.toNode("patch", args[0])}
+func toVerified(c *session, args []string) []doctor.Right {
+	return []doctor.Right{c.NodeRight("get", args[0]), c.NodeRight("patch", args[0])}
 }
 
 func newVerifyReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -35,13 +36,13 @@ verified Node. It is not checked again before it registers again, or before node
 		Example: `
 			# A Node that is needed now, whatever its checks say
 			nodekeep verify release worker-1 --yes`,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) (*proposal, error) {
-		node, err := c.liveNode(ctx, args[0])
+	}, aboutNode|decides|asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
+		node, err := c.RequireNode(ctx, args[0])
 		if err != nil {
 			return nil, err
 		}
 		held := c.in.Policy.Verify().HeldBy(node.Spec.Taints)
-		v := view.VerificationOf(node, nil, nil, c.in.Policy, c.now())
+		v := view.VerificationOf(node, nil, nil, c.in.Policy, c.Now())
 		switch {
 		case len(held) == 0 && v.Cause == verify.CauseKeyChanged:
 			return nil, fmt.Errorf("nothing was changed: %s", v.Why)
@@ -49,7 +50,7 @@ verified Node. It is not checked again before it registers again, or before node
 			return nil, c.done("node/%s has no taint of verification", args[0])
 		}
 		return &proposal{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+			if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.Now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 				return err
 			}
 			c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)
@@ -73,16 +74,16 @@ func released(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Plan {
 const component = "nodekeep"
 
 // report writes an Event about what a command did to a Node. The change is made by then: without the right it is only said that nobody else sees it.
-func (c *cluster) report(ctx context.Context, node *corev1.Node, kind, reason, message string) {
-	now := metav1.NewTime(c.now())
+func (c *session) report(ctx context.Context, node *corev1.Node, kind, reason, message string) {
+	now := metav1.NewTime(c.Now())
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{GenerateName: component + "-", Namespace: eventsOfNodes},
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: component + "-", Namespace: doctor.EventsNamespace},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 		Type:           kind, Reason: reason, Message: message,
 		Source:         corev1.EventSource{Component: component},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	if _, err := c.client.CoreV1().Events(eventsOfNodes).Create(ctx, event, metav1.CreateOptions{}); err != nil {
-		c.say("No Event shows this: %v", c.failed(access{verb: "create", resource: "events", namespace: eventsOfNodes}, err))
+	if _, err := c.Client.CoreV1().Events(doctor.EventsNamespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+		c.say("No Event shows this: %v", c.CallError(doctor.Right{Verb: "create", Resource: "events", Namespace: doctor.EventsNamespace}, err))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"nodekeep.dev/nodekeep/cli/doctor"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/verify"
@@ -60,7 +61,7 @@ are closed then open by themselves once they pass.`,
 			# The Nodes of a pool, two at a time, also those that passed before
 			nodekeep verify run -l pool=gpu --max 2 --again`,
 		Args: many.args,
-	}, aboutNode|decides|asks, func(ctx context.Context, c *cluster, args []string) error {
+	}, aboutNode|decides|asks, func(ctx context.Context, c *session, args []string) error {
 		if c.stopped(ctx) {
 			return fmt.Errorf("nothing was changed: %w", errStopped)
 		}
@@ -74,13 +75,13 @@ are closed then open by themselves once they pass.`,
 	})
 	many.addTo(command)
 	namespace.addTo(command)
-	o.rights = func(c *cluster, args []string) []access {
+	o.rights = func(c *session, args []string) []doctor.Right {
 		if len(args) > 0 {
 			return toVerified(c, args)
 		}
-		needed := []access{c.toNodes("list")}
+		needed := []doctor.Right{c.NodesRight("list")}
 		if !many.dryRun {
-			needed = append(needed, c.toNodes("get"), c.toNodes("patch"))
+			needed = append(needed, c.NodesRight("get"), c.NodesRight("patch"))
 		}
 		return needed
 	}
@@ -89,14 +90,14 @@ are closed then open by themselves once they pass.`,
 }
 
 // runPlan is the plan to check one Node at once.
-func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*proposal, error) {
-	node, err := c.liveNode(ctx, name)
+func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposal, error) {
+	node, err := c.RequireNode(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	workers, err := c.workersOn(ctx, namespace, name)
+	workers, err := c.ListWorkersOn(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod must be deleted first", err)
-	run, err := view.RunOf(node, workers, c.in.Policy, c.now())
+	run, err := view.RunOf(node, workers, c.in.Policy, c.Now())
 	switch {
 	case err != nil:
 		return nil, err
@@ -170,20 +171,20 @@ const (
 )
 
 // state reads all Nodes.
-func (r *rollout) state(ctx context.Context, c *cluster) (view.Rollout, error) {
+func (r *rollout) state(ctx context.Context, c *session) (view.Rollout, error) {
 	var nodes []*corev1.Node
-	for node, err := range c.allNodes(ctx) {
+	for node, err := range c.ListNodes(ctx) {
 		if err != nil {
 			return view.Rollout{}, err
 		}
 		node.Status.Images = nil // the larger part
 		nodes = append(nodes, node)
 	}
-	return view.RolloutOf(nodes, r.selector, c.in.Policy, c.now()), nil
+	return view.RolloutOf(nodes, r.selector, c.in.Policy, c.Now()), nil
 }
 
 // run shows, asks, and takes the Nodes into verification.
-func (r *rollout) run(ctx context.Context, o *options, c *cluster) error {
+func (r *rollout) run(ctx context.Context, o *options, c *session) error {
 	if c.in.Policy.Verify().Empty() {
 		return errors.New("nothing was changed: the policy has no profiles in its section verify")
 	}
@@ -218,7 +219,7 @@ func (r *rollout) run(ctx context.Context, o *options, c *cluster) error {
 }
 
 // waves closes Nodes as others open, until all are verified or one does not pass.
-func (r *rollout) waves(ctx context.Context, c *cluster, most int) error {
+func (r *rollout) waves(ctx context.Context, c *session, most int) error {
 	var taken []view.Taken
 	said, verified, remain := time.Now(), 0, 0
 	for {
@@ -232,7 +233,7 @@ func (r *rollout) waves(ctx context.Context, c *cluster, most int) error {
 		}
 		step := state.Next(most, r.again, taken)
 		remain = len(state.Due(r.again, taken))
-		if declared, err := c.emergencyDeclared(ctx); err == nil && declared.Holds { // [cluster.stopped] has said if it is not known
+		if declared, err := c.GetEmergency(ctx); err == nil && declared.Holds { // [session.stopped] has said if it is not known
 			return findings(fmt.Errorf("%w\n  %s", errStopped, left(verified, len(taken)-verified, remain)))
 		}
 		if step.Verified > verified {
@@ -267,11 +268,11 @@ func left(verified, closed, remain int) string {
 }
 
 // wave closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
-func (r *rollout) wave(ctx context.Context, c *cluster, nodes []view.RolloutNode) (taken []view.Taken, err error) {
+func (r *rollout) wave(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.Taken, err error) {
 	err = changeEach(ctx, nodes, func(one view.RolloutNode) (view.Taken, error) {
 		var closed view.Taken
 		err := change(ctx, func(ctx context.Context) (*proposal, error) {
-			node, err := c.node(ctx, one.Name)
+			node, err := c.GetNode(ctx, one.Name)
 			if err != nil || node == nil || string(node.UID) != one.UID || len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
 				return nil, err
 			}
@@ -280,7 +281,7 @@ func (r *rollout) wave(ctx context.Context, c *cluster, nodes []view.RolloutNode
 				return nil, nil
 			}
 			return &proposal{do: func(ctx context.Context) error {
-				err := c.patchNode(ctx, observe.Of(node), view.CloseFor(node, c.in.Policy, profile, c.now()), metav1.PatchOptions{FieldManager: runManager})
+				err := c.patchNode(ctx, observe.Of(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: runManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
 					closed = view.Taken{Name: one.Name, UID: one.UID, Round: round}

@@ -12,6 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -21,7 +24,7 @@ const eventsWaiting = 1000
 
 // watch shows the list and then a line for each Node whose line has changed, until Ctrl-C. All else that it goes by, the policy above
 // all, is as it was at the start.
-func (c *cluster) watch(ctx context.Context, lines *lines) error {
+func (c *session) watch(ctx context.Context, lines *lines) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newWatched(c)
@@ -31,7 +34,7 @@ func (c *cluster) watch(ctx context.Context, lines *lines) error {
 	printed := printed{}
 	show := func(name string) error {
 		state := w.state(name)
-		c.in.Now = c.now()
+		c.in.Now = c.Now()
 		summary := view.SummaryOf(state, c.in)
 		if !printed.news(summary, lines.want(state, summary)) {
 			return nil
@@ -84,14 +87,14 @@ const (
 )
 
 // connection reports when the connection to the API server is lost, and when it is there again. Any answer shows that it is there.
-func (c *cluster) connection(ctx context.Context) <-chan string {
+func (c *session) connection(ctx context.Context) <-chan string {
 	news := make(chan string)
 	go func() {
 		lost := false
 		for {
 			pause(ctx, probeInterval)
 			probe, cancel := context.WithTimeout(ctx, probeTimeout)
-			err := c.client.Discovery().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(probe).Error()
+			err := c.Client.Discovery().RESTClient().Get().AbsPath("/version").MaxRetries(0).Do(probe).Error()
 			cancel()
 			var status apierrors.APIStatus
 			failed := err != nil && !errors.As(err, &status)
@@ -103,7 +106,7 @@ func (c *cluster) connection(ctx context.Context) <-chan string {
 			}
 			text := "connected again: the list is followed"
 			if lost = failed; lost {
-				text = fmt.Sprintf("connection lost: the API server at %s does not answer (%v). The list may be stale; waiting for the API server.", c.config.Host, err)
+				text = fmt.Sprintf("connection lost: the API server at %s does not answer (%v). The list may be stale; waiting for the API server.", c.Config.Host, err)
 			}
 			select {
 			case news <- text:
@@ -125,16 +128,16 @@ func watchEnded(ctx context.Context) error {
 
 // watched are the Nodes and the records, kept current by watches.
 type watched struct {
-	cluster        *cluster
+	session        *session
 	nodes, records cache.SharedIndexInformer
 	changed        chan string // names of Nodes
 }
 
-func newWatched(c *cluster) *watched {
-	nodes := store.ListWatch(c.client, c.client.CoreV1().Nodes(), "", nil)
-	records := store.ListWatch(c.client, c.client.CoreV1().ConfigMaps(c.namespace), store.RecordLabel+"=true", nil)
+func newWatched(c *session) *watched {
+	nodes := store.ListWatch(c.Client, c.Client.CoreV1().Nodes(), "", nil)
+	records := store.ListWatch(c.Client, c.Client.CoreV1().ConfigMaps(c.Namespace), store.RecordLabel+"=true", nil)
 	return &watched{
-		cluster: c,
+		session: c,
 		nodes:   cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{}),
 		records: cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{}),
 		changed: make(chan string, eventsWaiting),
@@ -145,13 +148,13 @@ func newWatched(c *cluster) *watched {
 func (w *watched) start(ctx context.Context, end context.CancelCauseFunc) error {
 	for _, part := range []struct {
 		informer cache.SharedIndexInformer
-		access   access
-	}{{w.nodes, w.cluster.toNodes("watch")}, {w.records, w.cluster.toRecords("watch")}} {
+		access   doctor.Right
+	}{{w.nodes, w.session.NodesRight("watch")}, {w.records, w.session.RecordsRight("watch")}} {
 		if err := part.informer.SetTransform(withoutStatus); err != nil {
 			return err
 		}
 		if err := part.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-			if err := w.cluster.failed(part.access, err); !apierrors.IsResourceExpired(err) && !part.informer.HasSynced() || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			if err := w.session.CallError(part.access, err); !apierrors.IsResourceExpired(err) && !part.informer.HasSynced() || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 				end(err)
 			}
 		}); err != nil {
@@ -208,14 +211,14 @@ func nodeOf(object any) string {
 }
 
 // state is a Node and its record as they are now.
-func (w *watched) state(name string) view.NodeState {
-	state := view.NodeState{Name: name}
+func (w *watched) state(name string) nodestate.State {
+	state := nodestate.State{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
 		state.Node, _ = object.(*corev1.Node)
 	}
-	if object, found, _ := w.records.GetStore().GetByKey(w.cluster.namespace + "/" + store.Name(name)); found {
+	if object, found, _ := w.records.GetStore().GetByKey(w.session.Namespace + "/" + store.Name(name)); found {
 		if cm, ok := object.(*corev1.ConfigMap); ok {
-			state = together(state, partOfRecord(store.ListedOf(cm)).NodeState)
+			state = cluster.WithRecord(state, store.ListedOf(cm))
 		}
 	}
 	return state

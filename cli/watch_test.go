@@ -6,11 +6,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/cli/view"
 )
 
 func TestALineIsNewsWhenItIsWantedAndSaysSomethingElse(t *testing.T) {
-	line := view.Summary{Name: "worker-1", Status: view.Present, Labels: 1}
+	line := view.Summary{Name: "worker-1", Status: nodestate.Present, Labels: 1}
 	other := line
 	other.Labels = 2
 	older := line

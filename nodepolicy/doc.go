@@ -1,4 +1,5 @@
-// Package nodepolicy keeps the policy of a process what the NodePolicy default says.
+// Package nodepolicy keeps the policy of a process what the NodePolicy default says. By the same decision, [InForceOf] says what is in force in a cluster
+// that was read.
 //
 // Invariants:
 //   - Nothing is in force before it is known what is, see [Source.Known]. An API server that does not answer decides nothing.

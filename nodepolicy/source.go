@@ -219,12 +219,7 @@ func (s *Source) readAccepted(ctx context.Context) (manifests [][]byte, err erro
 	case err != nil:
 		return nil, fmt.Errorf("get configmap %q: %w", store.AcceptedName, err)
 	}
-	for _, key := range []string{store.AcceptedPolicy, store.AcceptedBefore} {
-		if manifest, ok := found.Data[key]; ok {
-			manifests = append(manifests, []byte(manifest))
-		}
-	}
-	return manifests, nil
+	return copies(found.Data), nil
 }
 
 // load is the [loader] of a process.

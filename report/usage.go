@@ -36,6 +36,14 @@ type NotRead struct {
 	Why  string `json:"why"`
 }
 
+// UnreadKinds returns the kinds that could not be read.
+func UnreadKinds(unread []NotRead) (kinds []string) {
+	for _, kind := range unread {
+		kinds = append(kinds, kind.Kind)
+	}
+	return kinds
+}
+
 // Uses counts what selects on labels.
 type Uses struct {
 	keys    map[string]*UsedKey

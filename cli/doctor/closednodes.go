@@ -131,15 +131,15 @@ func judgePausedItems(seen Seen) answer {
 	if paused := seen.Nodes.Value.Paused; paused.All > 0 {
 		a.find(share(paused.All, seen.Nodes.Value.All), "",
 			advice("Stop the other client, or change the policy. The Events name the client and the label or taint:",
-				"kubectl get events -n "+eventsOfNodes+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),
+				"kubectl get events -n "+EventsNamespace+" --field-selector involvedObject.kind=Node,reason="+capture.ItemPaused),
 			"within the last hour another client undid again and again what capture sets on %d of %d Nodes, so capture sets it less and less often: %s",
 			paused.All, seen.Nodes.Value.All, listing(paused, "Nodes"))
 	}
 	return a
 }
 
-// eventsOfNodes is the namespace of Events about objects that have none.
-const eventsOfNodes = corev1.NamespaceDefault
+// EventsNamespace is the namespace of Events about objects that have none, such as Nodes.
+const EventsNamespace = corev1.NamespaceDefault
 
 // pausedFor is how long an Event counts that another client undoes what capture sets.
 const pausedFor = time.Hour

@@ -25,7 +25,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"nodekeep.dev/nodekeep/cli/impact"
-	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/store"
@@ -83,10 +82,10 @@ func healthy(t *testing.T) Seen {
 	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*typed[admissionregistrationv1.MutatingWebhookConfiguration](seen, mutatingObject).Value})
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
-	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]view.Unproved](nil)})
+	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
 	seen.Paused = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
-	seen.Migrations = Found([]*view.Migration(nil))
+	seen.Migrations = Found([]*impact.Migration(nil))
 	seen.Yours = Found(held(YourRights(namespace)))
 	return seen
 }

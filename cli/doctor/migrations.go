@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -26,7 +27,7 @@ func judgeMigrations(seen Seen) answer {
 }
 
 // judgeMigration judges one migration. If held is true, capture removes no old keys until an operator releases the migration.
-func judgeMigration(a *answer, m *view.Migration, held bool) {
+func judgeMigration(a *answer, m *impact.Migration, held bool) {
 	find := func(severity Severity, remedy Remedy, format string, args ...any) {
 		a.find(severity, policyObject, remedy, "the migration of %s to %s "+format, append([]any{m.From, m.To}, args...)...)
 	}
@@ -50,7 +51,7 @@ func judgeMigration(a *answer, m *view.Migration, held bool) {
 		find(Lacking, status("Ask an operator who may list them in all namespaces:"),
 			"may be blocked: you may not list every %s", strings.Join(m.Unread, ", "))
 	}
-	find(Note, status("Next: "+m.Next()+"."), "is open, in phase %s: %s", m.Phase, m.Counts())
+	find(Note, status("Next: "+m.Next()+"."), "is open, in phase %s: %s", m.Phase, view.MigrationCounts(m))
 }
 
 // firstOf names the first of many.

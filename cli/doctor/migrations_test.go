@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/selection"
@@ -33,13 +34,13 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 	} else {
 		seen.holds(p.RulesHash())
 	}
-	m := view.NewMigration(p.Migrations()[0], p)
+	m := impact.NewMigration(p.Migrations()[0], p)
 	for _, labels := range nodes {
-		m.See(view.NodeState{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Circumstances{Policy: p, Now: seen.Now})
+		m.See(nodestate.State{Name: "n", Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels}}}, plan.Circumstances{Policy: p, Now: seen.Now})
 	}
 	m.Selects(uses)
 	m.Done(nil)
-	seen.Migrations = Found([]*view.Migration{m})
+	seen.Migrations = Found([]*impact.Migration{m})
 }
 
 func TestFindingsOfMigrations(t *testing.T) {

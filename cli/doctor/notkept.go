@@ -1,6 +1,6 @@
 package doctor
 
-import "nodekeep.dev/nodekeep/cli/view"
+import "nodekeep.dev/nodekeep/cli/impact"
 
 // NotKept is what Nodes show and the policy does not keep, for one reason.
 type NotKept struct {
@@ -9,7 +9,7 @@ type NotKept struct {
 }
 
 // NotKeptOf groups items, sorted by reason, by their reasons. What rules of the policy decide is left out: they set it again.
-func NotKeptOf(items []view.JudgedItem) (all []NotKept) {
+func NotKeptOf(items []impact.JudgedItem) (all []NotKept) {
 	for _, of := range items {
 		if of.ByRules {
 			continue

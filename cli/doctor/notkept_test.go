@@ -6,17 +6,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 )
 
 func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 	seen := healthy(t)
 	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, Judge(seen, nil), checkNotKept).What)
 
-	item := func(key, why string) view.JudgedItem {
-		return view.JudgedItem{Item: key, Keys: []string{key}, Why: why}
+	item := func(key, why string) impact.JudgedItem {
+		return impact.JudgedItem{Item: key, Keys: []string{key}, Why: why}
 	}
-	items := []view.JudgedItem{item("kubernetes.io/arch", "kubelet"), item("kubernetes.io/os", "kubelet")}
+	items := []impact.JudgedItem{item("kubernetes.io/arch", "kubelet"), item("kubernetes.io/os", "kubelet")}
 	for i := range 12 {
 		items = append(items, item(fmt.Sprintf("example.com/%d", i), "labels.ignore: example.com/*"))
 	}

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/cli/impact"
-	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -45,23 +44,23 @@ func TestFindingsOfProfilesThatCannotPass(t *testing.T) {
 }
 
 func TestFindingsOfProfilesThatAreNotProved(t *testing.T) {
-	unproved := func(one view.Unproved) func(s *Seen) {
-		return func(s *Seen) { s.Nodes.Value.Unproved = Found([]view.Unproved{one}) }
+	unproved := func(one impact.Unproved) func(s *Seen) {
+		return func(s *Seen) { s.Nodes.Value.Unproved = Found([]impact.Unproved{one}) }
 	}
 	requireFindings(t, map[string]breakage{
 		"a trial failed": {
-			unproved(view.Unproved{Profile: "linux", Why: "check dns failed", Trial: &verify.SavedReport{}}),
+			unproved(impact.Unproved{Profile: "linux", Why: "check dns failed", Trial: &verify.SavedReport{}}),
 			[]string{"verification: warning: nodepolicy/default: profile linux: not yet proved: check dns failed"},
 		},
 		"the trials may not be read": {
 			func(s *Seen) {
-				s.Nodes.Value.Unproved = NotKnown[[]view.Unproved](Unknown{Why: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
+				s.Nodes.Value.Unproved = NotKnown[[]impact.Unproved](Unknown{Why: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			},
 			[]string{"verification: unknown: nodepolicy/default: you may not get configmaps"},
 		},
 	})
 	seen := healthy(t)
-	unproved(view.Unproved{Profile: "linux", Why: "no open Node of it to try on"})(&seen)
+	unproved(impact.Unproved{Profile: "linux", Why: "no open Node of it to try on"})(&seen)
 	assert.Contains(t, notes(t, seen), "note: profile linux: not yet proved: no open Node of it to try on")
 }
 

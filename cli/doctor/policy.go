@@ -7,6 +7,7 @@ import (
 
 	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -22,7 +23,7 @@ func (s Seen) InForce() (policy.Policy, error) {
 }
 
 // policyInForce is where it is from, too.
-func (s Seen) policyInForce() (in view.PolicyInForce, err error) {
+func (s Seen) policyInForce() (in nodepolicy.InForce, err error) {
 	var object []byte
 	switch {
 	case s.Policy.Found:
@@ -36,7 +37,7 @@ func (s Seen) policyInForce() (in view.PolicyInForce, err error) {
 	if s.Accepted.Found {
 		accepted = s.Accepted.Value.Data
 	}
-	if in = view.PolicyInForceOf(object, accepted, s.Gate()); in.Wrong != nil && !s.Accepted.asked() {
+	if in = nodepolicy.InForceOf(object, accepted, s.Gate()); in.Wrong != nil && !s.Accepted.asked() {
 		err = errNoPolicy
 	}
 	return in, err
@@ -51,7 +52,7 @@ func judgePolicy(seen Seen) answer {
 		return a
 	}
 	in, err := seen.policyInForce()
-	instead := in.Instead()
+	instead := view.Instead(in)
 	if err != nil {
 		instead = "what was accepted last stays in force"
 	}
@@ -74,7 +75,7 @@ func judgePolicy(seen Seen) answer {
 		lacks(&a, policyObject, seen.Pods)
 		if behind := in.Behind(seen.Pods.Value); len(behind) > 0 {
 			a.find(Warning, policyObject, advice("Wait a minute. Then see why they do not read it:", seen.kubectl("logs --selector %s --prefix", PodSelector)),
-				"it is not in force everywhere: %s", in.BehindSentence(behind))
+				"it is not in force everywhere: %s", view.BehindSentence(in, behind))
 		}
 	}
 	return a
@@ -142,9 +143,9 @@ func (a *answer) missing(facts []impact.MissingFact) {
 func (s Seen) heldUntil() string {
 	in, err := s.policyInForce()
 	if err != nil || !s.Accepted.Found {
-		return in.HeldUntil("")
+		return view.HeldUntil(in, "")
 	}
-	return in.HeldUntil(s.Accepted.Value.Data[store.RulesAccepted])
+	return view.HeldUntil(in, s.Accepted.Value.Data[store.RulesAccepted])
 }
 
 // endHolding is how rules get in force that only add labels. Until capture has counted what they change, there is nothing to accept.

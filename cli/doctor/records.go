@@ -108,8 +108,8 @@ type Nodes struct {
 
 	Missing []impact.MissingFact // what rules ask for and no Node has
 
-	Selected *impact.SelectedNodes // by profile; nil: not known
-	Unproved Read[[]view.Unproved] // profiles whose checks neither a Node nor a trial has passed
+	Selected *impact.SelectedNodes   // by profile; nil: not known
+	Unproved Read[[]impact.Unproved] // profiles whose checks neither a Node nor a trial has passed
 }
 
 // WaitingNode has waited for longer than it should: behind the gate, or to be verified.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"nodekeep.dev/nodekeep/guard"
-	"nodekeep.dev/nodekeep/manifests"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -20,21 +20,33 @@ type Right struct {
 	Namespace             string // empty: the resource has none
 }
 
+// Denied reports in words that the caller lacks the right.
+func (r Right) Denied() string {
+	in := "in the whole cluster"
+	if r.Namespace != "" {
+		in = "in namespace " + r.Namespace
+	}
+	return fmt.Sprintf("you may not %s %s %s", r.Verb, r.fullResource(), in)
+}
+
+// fullResource is the resource with its API group, as kubectl takes it.
+func (r Right) fullResource() string {
+	if r.Group == "" {
+		return r.Resource
+	}
+	return r.Resource + "." + r.Group
+}
+
 // HeldRight is a right that the caller needs, and whether he has it.
 type HeldRight struct {
 	Right
 	For  string // what needs it
 	Held bool
-	// Lacking shows that the caller does not have it, as a look that is denied would.
-	Lacking Unknown
 }
 
 // String is the right as kubectl auth can-i takes it.
 func (r Right) String() string {
-	resource := r.Resource
-	if r.Group != "" {
-		resource += "." + r.Group
-	}
+	resource := r.fullResource()
 	if r.Name != "" {
 		resource += "/" + r.Name
 	}
@@ -96,27 +108,6 @@ func before136(right Right) Right {
 		return Right{Verb: "impersonate", Resource: "users", Name: "system:node:" + guard.SelfTestName}
 	}
 	return right
-}
-
-// The ClusterRoles for users. For what has a namespace, each has a twin: the one for the namespaces of nodekeep ends in Namespaced. The one for the
-// namespace of Events about Nodes ends in Events.
-const (
-	Viewer     = "nodekeep-viewer"
-	Operator   = "nodekeep-operator"
-	Namespaced = "-namespaced"
-	Events     = "-events"
-)
-
-// RoleFor names the shipped ClusterRole for users that grants the right, the one that grants least; empty where none does. The twin is the one for the
-// namespace of the right, if there is one. It comes first, since it is bound in that namespace alone.
-func RoleFor(right Right, twin string) string {
-	for _, name := range slices.Compact([]string{Viewer + twin, Viewer, Operator + twin, Operator}) {
-		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
-		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), right) }) {
-			return name
-		}
-	}
-	return ""
 }
 
 // rulesOf are the rules of a Role or ClusterRole; other objects have none.
@@ -220,7 +211,7 @@ func judgeYourRights(seen Seen) answer {
 		switch {
 		case right.Held:
 		case right.For == toSee:
-			a.find(Lacking, "", right.Lacking.Remedy, "%s", right.Lacking.Why)
+			a.find(Lacking, "", GrantTo(seen.You.Value, seen.Namespace, right.Right), "%s", right.Denied())
 		default:
 			lacking = append(lacking, right.String())
 		}

@@ -15,15 +15,15 @@ func TestFindingsOfRights(t *testing.T) {
 	}
 	requireFindings(t, map[string]breakage{
 		"you may not see everything": {
-			func(s *Seen) {
-				lose(s.Yours, "list nodes")
-				s.Yours.Value[1].Lacking = Unknown{Why: "you may not list nodes", Remedy: Remedy{Text: "An administrator can grant it:"}}
-			},
-			[]string{"your-rights: unknown: : you may not list nodes"},
+			func(s *Seen) { lose(s.Yours, "list nodes") },
+			[]string{"your-rights: unknown: : you may not list nodes in the whole cluster"},
 		},
 		"you may not change everything, which is no fault": {func(s *Seen) { lose(s.Yours, "patch nodes", "delete configmaps in namespace nodekeep-system") }, nil},
 	})
 	seen := healthy(t)
+	lose(seen.Yours, "list nodes")
+	assert.Contains(t, resultOf(t, Judge(seen, nil), "your-rights").Findings[0].Commands, "kubectl create clusterrolebinding nodekeep-viewer-jane --clusterrole=nodekeep-viewer --user=jane")
+	seen = healthy(t)
 	lose(seen.Yours, "patch nodes")
 	assert.Equal(t, "jane may read Nodes and records, and not patch nodes", resultOf(t, Judge(seen, nil), "your-rights").What)
 }

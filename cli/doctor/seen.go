@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/cli/impact"
 )
 
 // Seen is what was read of an installation.
@@ -62,7 +62,7 @@ type Seen struct {
 	Policy     Read[*unstructured.Unstructured] // the NodePolicy
 	Accepted   Read[*corev1.ConfigMap]          // which rules for labels are in force, and what was accepted
 	Inventory  Read[*corev1.ConfigMap]          // what capture notes of the sources of the inventory
-	Migrations Read[[]*view.Migration]          // of the policy in force, counted
+	Migrations Read[[]*impact.Migration]        // of the policy in force, counted
 
 	VerifyLeader Read[Leadership]        // of the replicas that verify Nodes
 	ChecksIn     Read[*corev1.Namespace] // the namespace of the Pods that check Nodes

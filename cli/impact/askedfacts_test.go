@@ -12,11 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/observe"
 )
 
 func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
-	p := load(t, `labels: {rules: [
+	p := statetest.Load(t, `labels: {rules: [
   {name: gpu, when: {capacity: {nvidia.com/gpu: ">=1", cpu: ">=8"}}, set: {gpu: "{capacity.nvidia.com/gpu}"}},
   {name: arm, when: {node: {arch: arm64}}, set: {cpu: arm}},
   {name: arms, when: {any: [{node: {arch: arm64}}, {node: {os: linux}}]}, set: {tier: a}},
@@ -60,7 +61,7 @@ func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
 }
 
 func TestAttributesThatRulesAskForAndAnInventoryLacksAreNamed(t *testing.T) {
-	p := load(t, `labels: {rules: [{name: rack, when: {inventory: {cmdb.rakc: "R7*"}}, set: {example.com/rack: "{inventory.cmdb.rack}", example.com/row: "{inventory.late.row}"}}]}
+	p := statetest.Load(t, `labels: {rules: [{name: rack, when: {inventory: {cmdb.rakc: "R7*"}}, set: {example.com/rack: "{inventory.cmdb.rack}", example.com/row: "{inventory.late.row}"}}]}
 inventory:
 - {name: cmdb, file: /var/run/nodekeep/a, attributes: [rack, rakc, unused]}
 - {name: late, file: /var/run/nodekeep/b, attributes: [row]}

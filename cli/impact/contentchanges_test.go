@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
@@ -38,7 +38,7 @@ func TestAComparisonShowsWhatIsSaidDifferentlyWhetherANodeShowsItOrNot(t *testin
 		"what it accepts, and retention": {"accept: 0123456789ab\nretention: 0", "", []string{"accept: 0123456789ab -> -", "retention: 0s -> 720h"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, changesOf(load(t, c.now).Content(), load(t, c.then).Content()))
+			assert.Equal(t, c.want, changesOf(statetest.Load(t, c.now).Content(), statetest.Load(t, c.then).Content()))
 		})
 	}
 }
@@ -50,11 +50,4 @@ func TestAComparisonShowsTheChangeOfEachFieldOfAPolicy(t *testing.T) {
 		assert.NotEmpty(t, changesOf(before, changed.Content()), path)
 		assert.NotEmpty(t, changesOf(changed.Content(), before), path)
 	})
-}
-
-func load(t *testing.T, sections string) policy.Policy {
-	t.Helper()
-	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
-	require.NoError(t, err)
-	return p
 }

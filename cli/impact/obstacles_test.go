@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/policy/policytest"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -69,8 +68,7 @@ func rightly(profiles ...string) *asked {
 // answer is each obstacle as what it hinders, and its sentence.
 func (a *asked) answer(t *testing.T) (sentences []string) {
 	t.Helper()
-	p, err := policy.Load([]byte(policytest.Manifest("verify: {profiles: ["+a.profiles+"]}")), policy.DefaultGate)
-	require.NoError(t, err)
+	p := statetest.Load(t, "verify: {profiles: ["+a.profiles+"]}")
 	selected := NewSelectedNodes(p.Verify(), a.facts, string(p.Gate()), a.now)
 	for i := range a.nodes {
 		selected.See(&a.nodes[i])
@@ -98,8 +96,7 @@ func TestWhatIsNotKnownIsNoObstacle(t *testing.T) {
 	a.facts = ProfileFacts{}
 	a.nodes = nil
 	assert.Empty(t, a.answer(t), "nothing could be read, and the cluster has no Node")
-	p, err := policy.Load([]byte(policytest.Manifest("verify: {profiles: ["+everything()+"]}")), policy.DefaultGate)
-	require.NoError(t, err)
+	p := statetest.Load(t, "verify: {profiles: ["+everything()+"]}")
 	assert.Empty(t, Obstacles(p.Verify(), rightly().facts, nil), "Nodes could not be read")
 }
 
@@ -262,8 +259,7 @@ func TestObstaclesOfProfiles(t *testing.T) {
 func TestTheSameObstacleOfSeveralProfilesIsOneAndNamesTheServiceOfThePlatform(t *testing.T) {
 	a := rightly(profileWith("", asksDNS), "{name: rest, checks: ["+asksDNS+"]}")
 	a.facts.Services["kube-system/kube-dns"] = nil
-	p, err := policy.Load([]byte(policytest.Manifest("verify: {profiles: ["+a.profiles+"]}")), policy.DefaultGate)
-	require.NoError(t, err)
+	p := statetest.Load(t, "verify: {profiles: ["+a.profiles+"]}")
 	found := Obstacles(p.Verify(), a.facts, nil)
 	require.Len(t, found, 1)
 	assert.Equal(t, []string{"gpu", "rest"}, found[0].Profiles)

@@ -20,12 +20,12 @@ func (p *judgedProfile) judgeWait() {
 	if p.nodes == nil {
 		return
 	}
-	if unpulled := p.nodes.unpulled; unpulled.count > 0 {
+	if unpulled := p.nodes.unpulled; unpulled.Nodes > 0 {
 		p.find("", HindersSome, "See which image, and why. The Secrets of a private registry must be in this namespace too:", []string{
-			"nodekeep verify show " + unpulled.node,
+			"nodekeep verify show " + unpulled.First[0],
 			fmt.Sprintf("kubectl -n %s describe pods -l nodekeep.dev/profile=%s", p.facts.ChecksNamespace, p.Name),
 			fmt.Sprintf("kubectl -n %s get secrets", p.facts.ChecksNamespace),
-		}, "an image of its checks cannot be pulled on %s: %s", unpulled, unpulled.text)
+		}, "an image of its checks cannot be pulled on %s: %s", suchAs(unpulled), p.nodes.notPulled)
 	}
 	if p.nodes.settled == 0 { // Nodes that are new show nothing
 		return
@@ -67,13 +67,13 @@ func (p *judgedProfile) judgeDaemonSet(name string) {
 	case !p.Reports() && !tolerates(daemonSet, p.Taint):
 		p.find("", HindersAll, "Add the toleration to its Pods. They have:", []string{kubectlGet("daemonset", name) + " -o jsonpath='{.spec.template.spec.tolerations}'"},
 			"it waits for DaemonSet %s, whose Pods do not tolerate its taint %s: each waits for the other for ever", name, p.Taint.ToString())
-	case p.nodes != nil && p.nodes.excluded[name].count > 0:
-		excluded, hinders := p.nodes.excluded[name], HindersSome
-		if excluded.count == p.nodes.settled {
+	case p.nodes != nil && p.nodes.excluded[name] != nil:
+		excluded, hinders := *p.nodes.excluded[name], HindersSome
+		if excluded.Nodes == p.nodes.settled {
 			hinders = HindersAll
 		}
 		p.find("", hinders, "Change the nodeSelector or affinity of the DaemonSet, or the nodeSelector of the profile:", []string{kubectlGet("daemonset", name) + " -o yaml"},
-			"it waits for DaemonSet %s, whose nodeSelector or affinity excludes %s: such a Node waits for ever", name, excluded)
+			"it waits for DaemonSet %s, whose nodeSelector or affinity excludes %s: such a Node waits for ever", name, suchAs(excluded))
 	}
 }
 

@@ -28,28 +28,17 @@ type SelectedNodes struct {
 type nodesOfProfile struct {
 	all, settled int
 	conditions   sets.Set[string]
-	most         corev1.ResourceList  // of each resource, the most that one Node has
-	excluded     map[string]nodeCount // by DaemonSet: those on which it runs no Pod
-	unpulled     nodeCount            // those whose worker Pod waits for an image
-}
-
-// nodeCount counts Nodes, and names the first.
-type nodeCount struct {
-	count      int
-	node, text string
-}
-
-func (e *nodeCount) see(node, text string) {
-	if e.count++; e.count == 1 {
-		e.node, e.text = node, text
-	}
+	most         corev1.ResourceList   // of each resource, the most that one Node has
+	excluded     map[string]*NodeCount // by DaemonSet: those on which it runs no Pod
+	unpulled     NodeCount             // those whose worker Pod waits for an image
+	notPulled    string                // what the first of them says of the image
 }
 
 // NewSelectedNodes begins with no Node. The DaemonSets are those that the profiles wait for; gate is the key of the gate's taint.
 func NewSelectedNodes(profiles verify.Profiles, facts ProfileFacts, gate string, now time.Time) *SelectedNodes {
 	s := &SelectedNodes{profiles: profiles, daemonSets: facts.DaemonSets, gate: gate, now: now, selected: map[string]*nodesOfProfile{}}
 	for _, profile := range profiles.All() {
-		s.selected[profile.Name] = &nodesOfProfile{conditions: sets.New[string](), most: corev1.ResourceList{}, excluded: map[string]nodeCount{}}
+		s.selected[profile.Name] = &nodesOfProfile{conditions: sets.New[string](), most: corev1.ResourceList{}, excluded: map[string]*NodeCount{}}
 	}
 	return s
 }
@@ -69,7 +58,9 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 	of.all++
 	held := len(s.profiles.HeldBy(node.Spec.Taints)) > 0
 	if last := verify.ParseProgress(planned.Annotation).Last; held && last != nil && last.Why().Cause == verify.CauseImage {
-		of.unpulled.see(node.Name, last.Message)
+		if of.unpulled.see(node.Name); of.unpulled.Nodes == 1 {
+			of.notPulled = last.Message
+		}
 	}
 	isNew := (held || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(planned.Created) <= profile.Deadline
 	if !planned.Ready || isNew {
@@ -86,9 +77,10 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 	}
 	for _, name := range profile.Wait.DaemonSets {
 		if daemonSet := s.daemonSets[name]; daemonSet != nil && !runsOn(daemonSet, node) {
-			excluded := of.excluded[name]
-			excluded.see(node.Name, "")
-			of.excluded[name] = excluded
+			if of.excluded[name] == nil {
+				of.excluded[name] = &NodeCount{}
+			}
+			of.excluded[name].see(node.Name)
 		}
 	}
 }
@@ -100,10 +92,8 @@ func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 	return selects || err != nil
 }
 
-// String is how many there are, and one of them.
-func (e nodeCount) String() string {
-	return fmt.Sprintf("%s, such as %s", inWords(e.count), e.node)
-}
+// suchAs is how many Nodes there are, and the first of them.
+func suchAs(n NodeCount) string { return fmt.Sprintf("%s, such as %s", inWords(n.Nodes), n.First[0]) }
 
 // inWords is a number of Nodes.
 func inWords(nodes int) string {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
@@ -31,9 +32,9 @@ type DifferentItem struct {
 }
 
 // Diff compares a record with the Node that is there, and with what capture makes of both.
-func Diff(s NodeState, in plan.Circumstances) Difference {
+func Diff(s nodestate.State, in plan.Circumstances) Difference {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-	_, settled, next := s.settled(in)
+	_, settled, next := s.Settled(in)
 	before, after := s.Record.Items(), settled.Items()
 	why := map[string]string{}
 	for _, edit := range next.Edits {
@@ -46,15 +47,15 @@ func Diff(s NodeState, in plan.Circumstances) Difference {
 
 	var waiting map[string]string // for an operator's decision between two machines
 	if s.Record.Quarantined != nil {
-		waiting = s.missing(in)
+		waiting = s.Missing(in)
 	}
 	d := Difference{Node: s.Name, Items: []DifferentItem{}, NotShown: []DifferentItem{}}
-	for _, item := range sortedItems(before, after, why, waiting) {
-		different := DifferentItem{Kind: kindOf(item), Item: item, Record: valueIn(before, item), Node: valueIn(node.Items, item)}
-		is, old := valueIn(after, item), valueIn(waiting, item)
+	for _, item := range nodestate.SortedItems(before, after, why, waiting) {
+		different := DifferentItem{Kind: nodestate.KindOf(item), Item: item, Record: nodestate.ValueIn(before, item), Node: nodestate.ValueIn(node.Items, item)}
+		is, old := nodestate.ValueIn(after, item), nodestate.ValueIn(waiting, item)
 		switch {
 		case old != nil:
-			different.Record, different.Why = old, s.problem(in)
+			different.Record, different.Why = old, recordProblem(s, in)
 		case !ptr.Equal(different.Record, is):
 			different.Why = notRecorded(different.Record, is)
 		case why[item] != "":
@@ -62,7 +63,7 @@ func Diff(s NodeState, in plan.Circumstances) Difference {
 		case ptr.Equal(different.Record, different.Node):
 			continue
 		default:
-			different.Why = cmp.Or(string(reasons[item]), s.problem(in), "capture has still to decide")
+			different.Why = cmp.Or(string(reasons[item]), recordProblem(s, in), "capture has still to decide")
 			d.NotShown = append(d.NotShown, different)
 			continue
 		}
@@ -120,7 +121,7 @@ func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
 		t := tableOf(title, "Key", "Record", "Node", "Why")
 		for _, item := range items {
-			add(t, item.Kind, item.Item, shown(item.Record), shown(item.Node), item.Why)
+			add(t, item.Kind, item.Item, nodestate.Shown(item.Record), nodestate.Shown(item.Node), item.Why)
 		}
 		return t
 	}

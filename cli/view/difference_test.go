@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 )
@@ -22,42 +24,42 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 	tainted := func(n *corev1.Node) { n.Annotations = map[string]string{policy.TaintsAnnotation: "r=1:NoSchedule"} }
 	const rule = "taints: {rules: [{selector: a, taint: 'a={value}:NoSchedule'}]}"
 	for name, c := range map[string]struct {
-		state    NodeState
+		state    nodestate.State
 		policy   string
 		items    map[string]string
 		notShown map[string]string
 	}{
-		"nothing": {state: state(live(set{"a": "1"}), recorded(set{"a": "1"}))},
+		"nothing": {state: statetest.State(statetest.Live(set{"a": "1"}), statetest.Recorded(set{"a": "1"}))},
 		"a client's changes": {
-			state: state(live(set{"a": "2", "c": "1"}), recorded(set{"a": "1", "b": "1"})),
+			state: statetest.State(statetest.Live(set{"a": "2", "c": "1"}), statetest.Recorded(set{"a": "1", "b": "1"})),
 			items: set{"a": "changed on the Node, not recorded yet", "b": "removed from the Node, not recorded yet", "c": "not recorded yet"},
 		},
 		"a new object that lacks something": {
-			state: state(live(set{"a": "1"}), recorded(set{"a": "1", "b": "1"}, ofAnother)),
+			state: statetest.State(statetest.Live(set{"a": "1"}), statetest.Recorded(set{"a": "1", "b": "1"}, statetest.OfAnother)),
 			items: set{"b": "to be restored"},
 		},
 		"what was restored from a stale record": {
-			state: state(live(set{"a": "1", "b": "1", "c": "1"}, stale), recorded(set{"a": "2", "b": "1"}, ofAnother, forgotten)),
+			state: statetest.State(statetest.Live(set{"a": "1", "b": "1", "c": "1"}, stale), statetest.Recorded(set{"a": "2", "b": "1"}, statetest.OfAnother, forgotten)),
 			items: set{"a": "restored from a stale record, to be corrected", "b": "restored from a stale record, to be removed", "c": "not recorded yet"},
 		},
 		"a label that the kubelet sets itself": {
-			state: state(live(set{"a": "mine"}, ofKubelet), recorded(set{"a": "1"}, ofAnother)), notShown: set{"a": string(policy.Conflict)},
+			state: statetest.State(statetest.Live(set{"a": "mine"}, ofKubelet), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), notShown: set{"a": string(policy.Conflict)},
 		},
 		"a label that the policy ignores": {
-			state: state(live(nil), recorded(set{"a": "1"}, ofAnother)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
+			state: statetest.State(statetest.Live(nil), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), policy: "labels: {ignore: [a]}", notShown: set{"a": string(policy.NotKept)},
 		},
 		"a quarantined record": {
-			state: state(live(nil), recorded(set{"b": "1"}, ofAnother, quarantining(set{"a": "2"}))), policy: "machine: {onMismatch: quarantine}",
+			state: statetest.State(statetest.Live(nil), statetest.Recorded(set{"b": "1"}, statetest.OfAnother, statetest.Quarantining(set{"a": "2"}))), policy: "machine: {onMismatch: quarantine}",
 			items:    set{"a": "another machine has taken the name; nothing is restored before an operator accepts a side"},
 			notShown: set{"b": "another machine has taken the name; nothing is restored before an operator accepts a side"},
 		},
 		"rules": {
-			state: state(live(set{"a": "1", "r:NoSchedule": "1"}, tainted), recorded(set{"a": "1"})), policy: rule,
+			state: statetest.State(statetest.Live(set{"a": "1", "r:NoSchedule": "1"}, tainted), statetest.Recorded(set{"a": "1"})), policy: rule,
 			items: set{"a:NoSchedule": "a rule is to add it", "r:NoSchedule": "a rule is to remove it"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := under(load(t, c.policy))
+			in := statetest.Under(statetest.Load(t, c.policy))
 			in.Guarded = true
 			difference := Diff(c.state, in)
 			reasons := func(items []DifferentItem) map[string]string {

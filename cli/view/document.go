@@ -3,8 +3,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -64,10 +62,10 @@ func add(table *metav1.Table, cells ...any) {
 // itemsTable has a row for each item, with its value in each of the columns.
 func itemsTable(title string, columns []string, values ...map[string]string) *metav1.Table {
 	table := tableOf(append([]string{title, "Key"}, columns...)...)
-	for _, item := range sortedItems(values...) {
-		cells := []any{kindOf(item), item}
+	for _, item := range nodestate.SortedItems(values...) {
+		cells := []any{nodestate.KindOf(item), item}
 		for _, column := range values {
-			cells = append(cells, shown(valueIn(column, item)))
+			cells = append(cells, nodestate.Shown(nodestate.ValueIn(column, item)))
 		}
 		add(table, cells...)
 	}
@@ -94,21 +92,6 @@ func yesNo(yes bool) string {
 
 func orNone(text string) string { return cmp.Or(text, none) }
 
-// maxShown is how much of an annotation's value a table shows. No label or taint has a longer one.
-const maxShown = 80
-
-// shown is a value; an empty one is not none.
-func shown(value *string) string {
-	switch {
-	case value == nil:
-		return none
-	case len(*value) > maxShown:
-		return fmt.Sprintf("%s... (%d bytes)", policy.Shortened(*value, maxShown), len(*value))
-	default:
-		return cmp.Or(*value, `""`)
-	}
-}
-
 // Counted is a number of things in words.
 func Counted(n int, what string) string {
 	if n == 1 {
@@ -117,44 +100,9 @@ func Counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sortedItems lists the items of maps, each once: labels, then taints, then annotations, each by key.
-func sortedItems[V any](of ...map[string]V) []string {
-	all := map[string]bool{}
-	for _, items := range of {
-		for item := range items {
-			all[item] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(all), compareItems)
-}
-
-func compareItems(a, b string) int {
-	order := func(item string) int { return slices.Index([]string{"label", "taint", "annotation"}, kindOf(item)) }
-	return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
-}
-
-// kindOf is what an item is.
-func kindOf(item string) string {
-	switch {
-	case record.IsTaint(item):
-		return "taint"
-	case record.IsAnnotation(item):
-		return "annotation"
-	default:
-		return "label"
-	}
-}
-
 // listOf writes keys as text.
 func listOf[V any](items map[string]V) string {
-	return strings.Join(sortedItems(items), ", ")
-}
-
-func valueIn(items map[string]string, item string) *string {
-	if value, is := items[item]; is {
-		return &value
-	}
-	return nil
+	return strings.Join(nodestate.SortedItems(items), ", ")
 }
 
 func taintItems(taints []corev1.Taint) map[string]string { return record.Join(nil, taints) }

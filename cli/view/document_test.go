@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
@@ -39,22 +41,22 @@ func text(d Document) string {
 }
 
 func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
-	in := under(policy.Default())
-	two := recorded(set{"a": "2", "t:NoSchedule": "x"}, goneSince(time.Hour), quarantining(set{"a": "1", "b": ""}))
+	in := statetest.Under(policy.Default())
+	two := statetest.Recorded(set{"a": "2", "t:NoSchedule": "x"}, statetest.GoneSince(time.Hour), statetest.Quarantining(set{"a": "1", "b": ""}))
 	two.Machine, two.Quarantined.Machine = record.Machine{SystemUUID: "new"}, record.Machine{ProviderID: "old", MachineID: "m"}
 	sides := SidesOf(store.Entry{Record: *two})
-	shown, err := RecordOf(state(nil, two), "ns", under(load(t, "")))
+	shown, err := RecordOf(statetest.State(nil, two), "ns", statetest.Under(statetest.Load(t, "")))
 	require.NoError(t, err)
-	gated, _ := GatedOf(state(live(nil, gatedFor(time.Hour)), recorded(set{"a": "1"}, ofAnother)), in, Captures{})
+	gated, _ := GatedOf(statetest.State(statetest.Live(nil, gatedFor(time.Hour)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), in, Captures{})
 	for name, c := range map[string]struct {
 		of   Answer
 		want []string
 	}{
-		"to forget a whole record, the side that is set aside included": {ForgettingOf(state(nil, two), nil), []string{
+		"to forget a whole record, the side that is set aside included": {Forgetting{nodestate.ForgettingOf(statetest.State(nil, two), nil)}, []string{
 			"Gone: for 60m", "Record: would be removed as a whole", "Would be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
 			"Of the machine before|Key|Value|State\nlabel|a|1|recorded\nlabel|b|\"\"|recorded",
 		}},
-		"to forget an item and no other": {ForgettingOf(state(live(nil), recorded(set{"a": "1", "b": "2"}, notShown("b"))), []string{"b"}), []string{
+		"to forget an item and no other": {Forgetting{nodestate.ForgettingOf(statetest.State(statetest.Live(nil), statetest.Recorded(set{"a": "1", "b": "2"}, statetest.NotShown("b"))), []string{"b"})}, []string{
 			"Node: n1\nWould be forgotten|Key|Value|State\nlabel|b|2|recorded,|not|shown|on|the|Node",
 		}},
 		"to decide between two machines": {sides, []string{
@@ -79,23 +81,23 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 }
 
 func TestRememberedSaysWhatBecameNewChangedAndRemoved(t *testing.T) {
-	before := recorded(set{"a": "1", "b": "1", "c": "1"})
+	before := statetest.Recorded(set{"a": "1", "b": "1", "c": "1"})
 	for want, next := range map[string]*record.Record{
 		"node/n1 unchanged: 3 labels, 0 taints":                                                                                nil,
-		"node/n1 remembered: 2 labels, 1 taint (new: t:NoSchedule; changed: b; removed: c)":                                    recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}),
-		"node/n1 remembered: 1 label, 0 taints; another machine has taken the name, and what was recorded before is set aside": recorded(set{"a": "1"}, quarantining(set{"b": ""})),
+		"node/n1 remembered: 2 labels, 1 taint (new: t:NoSchedule; changed: b; removed: c)":                                    statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}),
+		"node/n1 remembered: 1 label, 0 taints; another machine has taken the name, and what was recorded before is set aside": statetest.Recorded(set{"a": "1"}, statetest.Quarantining(set{"b": ""})),
 	} {
-		assert.Contains(t, Remembered(state(nil, before), next), want)
+		assert.Contains(t, Remembered(statetest.State(nil, before), next), want)
 	}
 }
 
 func TestAHistoryWithoutItsOldestChangesBeginsWithWhatIsKnown(t *testing.T) {
 	edit := func(r record.Record, value string) record.Record {
-		return history.Following(r, *recorded(set{"a": value}), func(string, history.Values) history.Cause {
+		return history.Following(r, *statetest.Recorded(set{"a": value}), func(string, history.Values) history.Cause {
 			return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
 		})
 	}
-	r := edit(edit(*recorded(set{"a": "1"}), "2"), "3")
+	r := edit(edit(*statetest.Recorded(set{"a": "1"}), "2"), "3")
 	for ok := true; ok; r, ok = history.Shortened(r) { // for want of room
 	}
 	at := now.UTC().Format(time.RFC3339)
@@ -103,21 +105,14 @@ func TestAHistoryWithoutItsOldestChangesBeginsWithWhatIsKnown(t *testing.T) {
 	dropped := "2|" + at + "|alice|many|1|labels|and|taints,|too|many|to|be|kept|-|-|0s\n2|-|earlier|changes|label|a|-|3|-"
 	assert.Equal(t, head+dropped, text(HistoryOf(r).Document(now)), "it is not the first record")
 	assert.Equal(t, head+dropped+"\n3|"+at+"|alice|label|a|3|4|0s", text(HistoryOf(edit(r, "4")).Document(now)))
-	assert.Equal(t, head+"0|-|first|record|label|a|-|1|-", text(HistoryOf(*recorded(set{"a": "1"})).Document(now)))
+	assert.Equal(t, head+"0|-|first|record|label|a|-|1|-", text(HistoryOf(*statetest.Recorded(set{"a": "1"})).Document(now)))
 }
 
-func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T) {
-	before := *recorded(set{"set": "1", "change": "1"})
-	after := *recorded(set{"change": "2", "remove": "1", "ignored": "1"})
-	r := history.Following(before, after, func(string, history.Values) history.Cause {
-		return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
-	})
-	in := under(load(t, "labels: {ignore: [ignored]}"))
-	rollback, err := RollbackTo(state(live(after.Items()), &r), 0, in)
-	require.NoError(t, err)
-	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored\nremove|label|remove|1|-|-\nset|label|set|-|1|-", text(rollback.Document(now)))
-	changed, leftAlone := rollback.Changes()
-	assert.Equal(t, []int{3, 1}, []int{changed, leftAlone})
-	change := rollback.Change()
-	assert.Equal(t, []any{map[string]string{"set": "1", "change": "1"}, []string{"remove"}, true}, []any{change.Values(), change.Removed(), change.ByClient})
+func TestARollbackListsItsSteps(t *testing.T) {
+	one, two := "1", "2"
+	rollback := Rollback{nodestate.Rollback{Steps: []nodestate.RollbackStep{
+		{Kind: "label", Item: "change", Action: nodestate.Replace, From: &two, To: &one},
+		{Kind: "label", Item: "ignored", Action: nodestate.LeftAlone, From: &one, Why: "labels.ignore has ignored"},
+	}}}
+	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored", text(rollback.Document(now)))
 }

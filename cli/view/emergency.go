@@ -11,8 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/cli/impact"
 )
 
 // Declared is whether an emergency is declared.
@@ -84,7 +83,7 @@ type EmergencyEnd struct {
 	Missing            Missing
 	Gates              bool   // it is known that nothing of the gate is missing
 	Unprovable         string // why the end cannot be proved; empty: as far as is known, it can
-	Nodes              Reopened
+	Nodes              impact.Reopened
 	Unknown            string // why the Nodes are not known; empty: they are
 	Check              string // the command that checks Nodes
 }
@@ -158,73 +157,14 @@ func (o Opened) Err() error {
 	return fmt.Errorf("nodekeep keeps %s closed", Counted(len(o.closed), "Node"))
 }
 
-// Reopened are the Nodes that the end of an emergency concerns.
-type Reopened struct {
-	Closed       []string // with a taint of verification: they are checked from then on
-	Again        []string // open, and due to be checked again
-	Unverified   []string // open, and not verified: they stay open
-	Unregistered []string // they registered in the emergency, and lack taints of taints.register
-}
-
-// Reopening finds the Nodes that the end of an emergency concerns, Node by Node. It keeps their names, no Nodes.
-type Reopening struct {
-	policy   policy.Policy
-	declared Declared
-	now      time.Time
-	found    Reopened
-}
-
-// NewReopening begins with no Node. Without an emergency, none registered in one.
-func NewReopening(p policy.Policy, declared Declared, now time.Time) *Reopening {
-	return &Reopening{policy: p.Suspending(false), declared: declared, now: now}
-}
-
-// See looks at one Node.
-func (r *Reopening) See(node *corev1.Node) {
-	if node.DeletionTimestamp != nil {
-		return
-	}
-	found, profiles := &r.found, r.policy.Verify()
-	if r.declared.Holds && !node.CreationTimestamp.Time.Before(r.declared.Since.Time) && len(lacking(node, r.policy)) > 0 {
-		found.Unregistered = append(found.Unregistered, node.Name)
-	}
-	of := verify.NodeOf(node)
-	profile, selected := profiles.For(node.Labels)
-	action := verify.Plan(verify.Observed{Node: &of}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
-	switch {
-	case len(profiles.HeldBy(node.Spec.Taints)) > 0:
-		found.Closed = append(found.Closed, node.Name)
-	case !selected || profile.Reports():
-	case action.Recheck != "" || action.Do == verify.DoHold:
-		found.Again = append(found.Again, node.Name)
-	case action.Progress.Last == nil || action.Progress.Last.Result != verify.VerdictPassed:
-		found.Unverified = append(found.Unverified, node.Name)
-	}
-}
-
-// Reopened are the Nodes that were found, by name.
-func (r *Reopening) Reopened() Reopened {
-	found := r.found
-	for _, names := range []*[]string{&found.Closed, &found.Again, &found.Unverified, &found.Unregistered} {
-		*names = slices.Sorted(slices.Values(*names))
-	}
-	return found
-}
-
-// unverified names the Nodes that stay open.
-func (r Reopened) unverified(check string) string {
+// unverifiedText names the Nodes that stay open.
+func unverifiedText(r impact.Reopened, check string) string {
 	return firstOf(r.Unverified, ": they stay open. To check them: "+check)
 }
 
-// unregistered names the Nodes that lack taints of taints.register.
-func (r Reopened) unregistered() string {
+// unregisteredText names the Nodes that lack taints of taints.register.
+func unregisteredText(r impact.Reopened) string {
 	return firstOf(r.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
-}
-
-// lacking are the taints of taints.register that a Node lacks.
-func lacking(node *corev1.Node, p policy.Policy) []corev1.Taint {
-	missing := policy.FreeOf(p.RegistrationTaints(node.Labels), node.Spec.Taints)
-	return slices.DeleteFunc(missing, p.Verify().IsTaint)
 }
 
 // Document is the answer as text.
@@ -249,9 +189,9 @@ func (e EmergencyEnd) Document(now time.Time) Document {
 	} else {
 		d.with("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
 		d.with("Checked again", firstOf(e.Nodes.Again, ": closed until their checks pass, a few at a time"))
-		d.with("Open and not verified", e.Nodes.unverified(e.Check))
+		d.with("Open and not verified", unverifiedText(e.Nodes, e.Check))
 		if e.Declared.Holds {
-			d.with("Without registration taints", e.Nodes.unregistered())
+			d.with("Without registration taints", unregisteredText(e.Nodes))
 		}
 	}
 	for _, line := range e.Missing.lines() {
@@ -320,7 +260,7 @@ type Ended struct {
 	None     bool // no emergency was declared
 	Missing  Missing
 	Unproved string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
-	Nodes    Reopened
+	Nodes    impact.Reopened
 	Check    string // the command that checks Nodes
 	Doctor   string // the command that looks at all
 }
@@ -339,10 +279,10 @@ func (e Ended) Lines() (lines []string) {
 		lines = append(lines, "not there: "+line)
 	}
 	if len(e.Nodes.Unverified) > 0 {
-		lines = append(lines, "open and not verified: "+e.Nodes.unverified(e.Check))
+		lines = append(lines, "open and not verified: "+unverifiedText(e.Nodes, e.Check))
 	}
 	if len(e.Nodes.Unregistered) > 0 {
-		lines = append(lines, "without registration taints: "+e.Nodes.unregistered())
+		lines = append(lines, "without registration taints: "+unregisteredText(e.Nodes))
 	}
 	return append(lines, "to see whether all is well: "+e.Doctor)
 }

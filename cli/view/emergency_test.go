@@ -5,70 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/policy/policytest"
-	"nodekeep.dev/nodekeep/verify"
+	"nodekeep.dev/nodekeep/cli/impact"
 )
-
-func TestTheEndOfAnEmergencySaysWhatBecomesOfEachNode(t *testing.T) {
-	p, err := policy.Load([]byte(policytest.Manifest("taints: {register: [{taint: 'example.com/starting:NoSchedule', nodeSelector: pool=gpu}]}\n"+
-		"verify:\n  profiles:\n  - {name: gpu, nodeSelector: pool=gpu, reverify: onReboot, checks: [{name: api, api: {}}]}\n"+
-		"  - {name: others, mode: report, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
-	require.NoError(t, err)
-	declared := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
-	at := declared.Add(2 * time.Hour)
-	passed := verify.Progress{Round: 1, BootID: "b1", OnReboot: true, Label: verify.Label, Last: &verify.Last{Result: verify.VerdictPassed, Time: declared}}.String()
-	freed := verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictNotSelected, Time: at}}.String()
-	node := func(name, annotation string, change func(*corev1.Node)) *corev1.Node {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: name, CreationTimestamp: metav1.NewTime(declared.Add(-time.Hour)), Labels: map[string]string{"pool": "gpu", verify.Label: "true"}, Annotations: map[string]string{},
-		}}
-		n.Status.NodeInfo.BootID = "b1"
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-		if annotation != "" {
-			n.Annotations[verify.Annotation] = annotation
-		}
-		if change != nil {
-			change(n)
-		}
-		return n
-	}
-	starting := corev1.Taint{Key: "example.com/starting", Effect: corev1.TaintEffectNoSchedule}
-	nodes := []*corev1.Node{
-		node("well", passed, nil),
-		node("rebooted", passed, func(n *corev1.Node) { n.Status.NodeInfo.BootID = "b2" }),
-		node("unlabelled", passed, func(n *corev1.Node) { delete(n.Labels, verify.Label) }),
-		node("freed", freed, func(n *corev1.Node) { delete(n.Labels, verify.Label) }),
-		node("never", "", func(n *corev1.Node) {
-			n.CreationTimestamp, n.Spec.Taints = metav1.NewTime(at), []corev1.Taint{starting}
-		}),
-		node("bare", "", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(at) }),
-		node("waits", "", func(n *corev1.Node) {
-			n.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
-		}),
-		node("reports", "", func(n *corev1.Node) { n.Labels = nil }),
-		node("leaving", "", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: at} }),
-	}
-	for name, p := range map[string]policy.Policy{"of the cluster": p, "of a process that follows the emergency": p.Suspending(true)} {
-		want := Reopened{
-			Closed: []string{"waits"}, Again: []string{"rebooted", "unlabelled"}, Unverified: []string{"bare", "freed", "never"}, Unregistered: []string{"bare"},
-		}
-		of := func(declared Declared) Reopened {
-			reopening := NewReopening(p, declared, at)
-			for _, node := range nodes {
-				reopening.See(node)
-			}
-			return reopening.Reopened()
-		}
-		assert.Equal(t, want, of(Declared{Holds: true, Since: metav1.NewTime(declared)}), name)
-		want.Unregistered = nil
-		assert.Equal(t, want, of(Declared{}), "%s, where only one of the two objects is left", name)
-	}
-}
 
 func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 	at := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
@@ -96,7 +37,7 @@ func TestThePlanOfAnEmergencySaysWhatStopsAndHowItEnds(t *testing.T) {
 
 func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	at := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
-	whole := text(EmergencyEnd{Declared: Declared{Holds: true, Since: metav1.NewTime(at.Add(-time.Hour))}, Nodes: Reopened{Unregistered: []string{"a"}}, Gates: true}.Document(at))
+	whole := text(EmergencyEnd{Declared: Declared{Holds: true, Since: metav1.NewTime(at.Add(-time.Hour))}, Nodes: impact.Reopened{Unregistered: []string{"a"}}, Gates: true}.Document(at))
 	assert.Contains(t, whole, "declared 60m ago")
 	assert.Contains(t, whole, "1 (a): they registered in the emergency")
 	assert.Contains(t, whole, "gated and verified again")
@@ -105,7 +46,7 @@ func TestTheEndOfHalfAnEmergencyRemovesWhatIsLeftOfIt(t *testing.T) {
 	unknown := text(EmergencyEnd{Declared: Declared{Holds: true}, Unprovable: "you may not x"}.Document(at))
 	assert.Contains(t, unknown, "From then on: new Nodes are verified again", "whether the gate is there")
 	assert.Contains(t, unknown, "Proof: none: you may not x")
-	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(at))
+	ungated := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Gate: []string{"RoleBinding g"}}, Nodes: impact.Reopened{Unverified: []string{"a"}}, Check: "nodekeep -n nk verify run --all"}.Document(at))
 	assert.Contains(t, ungated, "From then on: new Nodes are verified again")
 	assert.Contains(t, ungated, "Open and not verified: 1 (a): they stay open. To check them: nodekeep -n nk verify run --all")
 	uncalled := text(EmergencyEnd{Declared: Declared{Holds: true}, Missing: Missing{Webhook: []string{"MutatingWebhookConfiguration w"}}, Gates: true}.Document(at))
@@ -186,7 +127,7 @@ func TestTheEndOfAnEmergencyClaimsWhatIsProvedAndNamesTheNextStep(t *testing.T) 
 		want  []string
 		err   string
 	}{
-		"Nodes stay open": {ended: Ended{Nodes: Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all"}, want: []string{
+		"Nodes stay open": {ended: Ended{Nodes: impact.Reopened{Unverified: []string{"a", "b"}, Unregistered: []string{"b"}, Closed: []string{"c"}}, Check: "nodekeep verify run --all"}, want: []string{
 			"the emergency is ended: nodekeep acts on new Nodes again",
 			"open and not verified: 2 (a, b): they stay open. To check them: nodekeep verify run --all",
 			"without registration taints: 1 (b): they registered in the emergency, and nodekeep adds taints of taints.register only once",

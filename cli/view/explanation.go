@@ -1,15 +1,14 @@
 package view
 
 import (
-	"cmp"
 	"errors"
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"nodekeep.dev/nodekeep/classify"
-	"nodekeep.dev/nodekeep/governance"
-	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -18,14 +17,14 @@ import (
 
 // Explanation shows for each label and taint of a Node and of its record whether it is kept, and why. It also shows what a registration would get.
 type Explanation struct {
-	Node         string            `json:"node,omitempty"`
-	Status       Presence          `json:"status,omitempty"`
-	Problem      string            `json:"problem,omitempty"`    // why nothing may be taken from the record
-	Unverified   string            `json:"unverified,omitempty"` // why the Node takes no workloads, where verification is why
-	Follows      *ExplainedFollow  `json:"follows,omitempty"`    // where there is no record and the policy follows machines
-	Registration ExplainedReview   `json:"registration"`
-	Capture      *ExplainedCapture `json:"capture,omitempty"` // where there is a Node
-	Items        []ExplainedItem   `json:"items"`
+	Node         string             `json:"node,omitempty"`
+	Status       nodestate.Presence `json:"status,omitempty"`
+	Problem      string             `json:"problem,omitempty"`    // why nothing may be taken from the record
+	Unverified   string             `json:"unverified,omitempty"` // why the Node takes no workloads, where verification is why
+	Follows      *nodestate.Follow  `json:"follows,omitempty"`    // where there is no record and the policy follows machines
+	Registration ExplainedReview    `json:"registration"`
+	Capture      *ExplainedCapture  `json:"capture,omitempty"` // where there is a Node
+	Items        []ExplainedItem    `json:"items"`
 	// Violations are the rules of governance that the labels of a Node which is there break.
 	Violations []string `json:"violations,omitempty"`
 	// RulesHeld are the rules, by their hash, that must not remove or change labels yet.
@@ -82,27 +81,27 @@ type ExplainedItem struct {
 }
 
 // Explain looks at a Node and its record, and at a review of its registration.
-func Explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
+func Explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
 	e, _ := explain(s, request, in)
 	return e
 }
 
 // ExplainReview looks at a review that is not of this moment: what the Node shows is what it comes with.
-func ExplainReview(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
+func ExplainReview(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) Explanation {
 	e, answer := explain(s, request, in)
 	e.Status = ""
 	for i := range e.Items {
-		e.Items[i].OnNode = valueIn(answer.Brought, e.Items[i].Item)
+		e.Items[i].OnNode = nodestate.ValueIn(answer.Brought, e.Items[i].Item)
 	}
 	return e
 }
 
-func explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circumstances) (Explanation, webhook.Explanation) {
-	e := Explanation{Node: s.Name, Status: s.presence(in), Problem: s.problem(in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
-	answer, err := webhook.Explain(request, cmp.Or(s.Record, s.followed), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
+func explain(s nodestate.State, request *admissionv1.AdmissionRequest, in plan.Circumstances) (Explanation, webhook.Explanation) {
+	e := Explanation{Node: s.Name, Status: s.Presence(in), Problem: recordProblem(s, in), Unverified: NotVerified(s.Node, in.Policy), Follows: s.Follows}
+	answer, err := webhook.Explain(request, s.RegistersWith(), s.Unreadable != nil, in.Policy.Suspending(false), in.Now)
 	e.Registration = ExplainedReview{
 		User: request.UserInfo.Username, Kubelet: answer.Kubelet, Outcome: answer.Outcome, CameGated: answer.GateBrought, Gated: answer.GateOn,
-		Awaits: s.awaits(answer), Emergency: in.Policy.Suspended(), Patch: answer.Patch,
+		Awaits: awaits(s, answer), Emergency: in.Policy.Suspended(), Patch: answer.Patch,
 	}
 	switch {
 	case errors.Is(err, webhook.ErrNotOurs):
@@ -110,35 +109,27 @@ func explain(s NodeState, request *admissionv1.AdmissionRequest, in plan.Circums
 	case err != nil:
 		e.Registration.Outcome, e.Registration.Passes = "malformed_node", err.Error()
 	}
-	e.Violations = s.violations(in)
+	e.Violations = violationsText(s, in)
 	if s.Node != nil && s.Unreadable == nil { // capture leaves a record alone that it cannot read
-		e.Capture, e.Rules = s.explainCapture(in)
+		e.Capture, e.Rules = explainCapture(s, in)
 		if in.Policy.Held() {
 			e.RulesHeld = in.Policy.RulesHash()
 		}
 	}
-	e.Items = s.explainItems(answer, in)
+	e.Items = explainItems(s, answer, in)
 	return e, answer
 }
 
-// violations are [NodeState.Violations] as sentences.
-func (s NodeState) violations(in plan.Circumstances) (all []string) {
+// violationsText is which rules of governance a Node breaks, as sentences.
+func violationsText(s nodestate.State, in plan.Circumstances) (all []string) {
 	for _, violation := range s.Violations(in) {
 		all = append(all, violation.String()+" ("+string(violation.Mode)+")")
 	}
 	return all
 }
 
-// Violations are the rules of governance that the labels of a Node which is there break.
-func (s NodeState) Violations(in plan.Circumstances) []governance.Violation {
-	if s.Node == nil {
-		return nil
-	}
-	return plan.Violations(s.record(), observe.OfKeeping(s.Node, in.Policy.Annotations()), in)
-}
-
-// problem reports why nothing may be taken from the record.
-func (s NodeState) problem(in plan.Circumstances) string {
+// recordProblem reports why nothing may be taken from the record.
+func recordProblem(s nodestate.State, in plan.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return s.Unreadable.Error()
@@ -151,29 +142,29 @@ func (s NodeState) problem(in plan.Circumstances) string {
 	case s.Node == nil || s.Record == nil:
 		return ""
 	}
-	if _, turn := in.Policy.Turn(s.machine(), *s.Record, 0, in.Now); turn == policy.Isolates || turn == policy.Begins {
+	if _, turn := in.Policy.Turn(s.Machine(), *s.Record, 0, in.Now); turn == policy.Isolates || turn == policy.Begins {
 		return "the Node is on another machine than the recorded one"
 	}
 	return ""
 }
 
-func (s NodeState) explainCapture(in plan.Circumstances) (*ExplainedCapture, []ExplainedRule) {
+func explainCapture(s nodestate.State, in plan.Circumstances) (*ExplainedCapture, []ExplainedRule) {
 	var steps []classify.Step
 	in.Why = &steps
-	next, _, last := s.settled(in)
+	next, _, last := s.Settled(in)
 	corrected, rules := next.By(plan.Correction), next.ByRules()
 	return &ExplainedCapture{
 		Step: string(next.Step), Restore: next.By(plan.Record).Values(), Correct: corrected.Values(), Remove: corrected.Removed(),
-		AddTaints: sortedItems(next.By(plan.Derivation, plan.Registration).Values()), RemoveTaints: next.By(plan.Derivation).Removed(), LiftGate: next.LiftsGate(),
+		AddTaints: nodestate.SortedItems(next.By(plan.Derivation, plan.Registration).Values()), RemoveTaints: next.By(plan.Derivation).Removed(), LiftGate: next.LiftsGate(),
 		RuleSets: rules.Values(), RuleRemoves: rules.Removed(),
-	}, s.explainRules(steps, last)
+	}, explainRules(s, steps, last)
 }
 
-func (s NodeState) explainItems(answer webhook.Explanation, in plan.Circumstances) []ExplainedItem {
-	judged, remembered, waiting := s.Judge(in), itemsOf(s.Record), s.waiting()
-	all := sortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
+func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circumstances) []ExplainedItem {
+	judged, remembered, waiting := s.Judge(in), nodestate.ItemsOf(s.Record), s.Waiting()
+	all := nodestate.SortedItems(judged.Items(), remembered, waiting, answer.Brought, answer.Restored, taintItems(answer.Taints), values(answer.Rules), values(answer.Later))
 	explained := make([]ExplainedItem, 0, len(all))
-	claims := s.claims()
+	claims := claimsOn(s)
 	for _, item := range all {
 		registration := becomes(item, answer, in.Policy)
 		if _, waits := waiting[item]; waits && registration == "-" {
@@ -182,9 +173,9 @@ func (s NodeState) explainItems(answer webhook.Explanation, in plan.Circumstance
 				registration = "not restored: waits for capture to act on nodekeep accept"
 			}
 		}
-		keeps, why := judged.why(item)
+		keeps, why := judged.Why(item)
 		explained = append(explained, ExplainedItem{
-			Kind: kindOf(item), Item: item, OnNode: valueIn(judged.Items(), item), Remembered: valueIn(remembered, item), Managers: judged.setters(item),
+			Kind: nodestate.KindOf(item), Item: item, OnNode: nodestate.ValueIn(judged.Items(), item), Remembered: nodestate.ValueIn(remembered, item), Managers: judged.Setters(item),
 			Kept: keeps, Why: why, Claims: claimsOf(claims, item), Registration: registration,
 		})
 	}
@@ -203,41 +194,8 @@ func values(derived map[string]record.Derived) map[string]string {
 }
 
 // awaits reports whether the gate waits for an operator after a registration. Once a side is accepted, it waits for capture.
-func (s NodeState) awaits(answer webhook.Explanation) bool {
-	return s.Entry.Accepted == "" && (s.waiting() != nil || answer.Outcome == otherMachine)
-}
-
-// waiting is what an operator must accept of the record that the Node followed, or would follow.
-func (s NodeState) waiting() map[string]string {
-	if r := cmp.Or(s.Record, s.followed); r != nil && r.Quarantined != nil && !r.Isolated() {
-		return r.Quarantined.Items()
-	}
-	return nil
-}
-
-// fate is what becomes of a recorded item at a registration; none where it was not recorded.
-type fate struct {
-	kind   ChangeKind
-	reason policy.Reason
-}
-
-func fateOf(item string, answer webhook.Explanation, p policy.Policy) fate {
-	if reason, withheld := answer.Withheld[item]; withheld {
-		return fate{NotGiven, reason}
-	}
-	if _, restored := answer.Restored[item]; restored {
-		return fate{kind: Restored}
-	}
-	if _, inline := answer.Inline[item]; inline { // one of the deferred ones
-		return fate{kind: Inlined}
-	}
-	if _, deferred := answer.Deferred[item]; deferred {
-		if pattern, _ := p.Defers(item); pattern != "" {
-			return fate{Deferred, policy.Reason("labels.defer has " + pattern)}
-		}
-		return fate{kind: Deferred}
-	}
-	return fate{}
+func awaits(s nodestate.State, answer webhook.Explanation) bool {
+	return s.Entry.Accepted == "" && (s.Waiting() != nil || answer.Outcome == otherMachine)
 }
 
 // becomes is the result of a registration for an item.
@@ -247,7 +205,7 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	rule, ruled := answer.Rules[item]
 	later, waits := answer.Later[item]
 	_, inline := answer.InlineRules[item]
-	switch recorded := fateOf(item, answer, p); {
+	switch recorded := impact.FateOf(item, answer, p); {
 	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
 		return "stays"
 	case p.Gate().Is(record.Taint(item, "")):
@@ -255,27 +213,27 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	case ruled && rule.Absent && brought:
 		return "removed by rule " + rule.Rule
 	case ruled && !rule.Absent:
-		return "set by rule " + rule.Rule + ": " + shown(&rule.Value)
+		return "set by rule " + rule.Rule + ": " + nodestate.Shown(&rule.Value)
 	case waits && inline:
-		return "set by rule " + later.Rule + " inline, where proved; else deferred: " + shown(&later.Value)
+		return "set by rule " + later.Rule + " inline, where proved; else deferred: " + nodestate.Shown(&later.Value)
 	case waits:
-		return "deferred: set by rule " + later.Rule + " behind the gate: " + shown(&later.Value)
-	case brought && recorded.kind == Restored:
+		return "deferred: set by rule " + later.Rule + " behind the gate: " + nodestate.Shown(&later.Value)
+	case brought && recorded.Kind == impact.Restored:
 		return "restored over what the Node brings"
-	case brought && recorded.kind == NotGiven:
-		return "brought; not restored: " + string(recorded.reason)
+	case brought && recorded.Kind == impact.NotGiven:
+		return "brought; not restored: " + string(recorded.Reason)
 	case brought:
 		return "brought"
-	case recorded.kind == Restored:
+	case recorded.Kind == impact.Restored:
 		return "restored"
-	case recorded.kind == Inlined:
+	case recorded.Kind == impact.Inlined:
 		return "inline, where proved; else deferred"
-	case recorded.kind == Deferred && recorded.reason != "":
-		return "deferred: " + string(recorded.reason) + "; restored behind the gate"
-	case recorded.kind == Deferred:
+	case recorded.Kind == impact.Deferred && recorded.Reason != "":
+		return "deferred: " + string(recorded.Reason) + "; restored behind the gate"
+	case recorded.Kind == impact.Deferred:
 		return "deferred: restored behind the gate"
-	case recorded.kind == NotGiven:
-		return "not restored: " + string(recorded.reason)
+	case recorded.Kind == impact.NotGiven:
+		return "not restored: " + string(recorded.Reason)
 	case added && p.Registers(item):
 		return "added once"
 	case added:

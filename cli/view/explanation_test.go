@@ -12,9 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/nodestate"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
+	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
+
+// explained explains a Node as nodekeep explain does.
+func explained(t *testing.T, s nodestate.State, in plan.Circumstances) Explanation {
+	t.Helper()
+	review, err := s.Registration(in)
+	require.NoError(t, err)
+	return Explain(s, review, in)
+}
 
 func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 	const role, judged = "node-role.kubernetes.io/worker", "node-role.kubernetes.io/judged"
@@ -42,7 +53,7 @@ func TestAnExplanationSaysWhyALabelIsDeferred(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gone, in := state(nil, recorded(set{"dedicated": "ci", "rack": "r1", role: "", judged: ""}, goneSince(time.Hour))), under(load(t, c.policy))
+			gone, in := statetest.State(nil, statetest.Recorded(set{"dedicated": "ci", "rack": "r1", role: "", judged: ""}, statetest.GoneSince(time.Hour))), statetest.Under(statetest.Load(t, c.policy))
 			explanation := explained(t, gone, in)
 			got := map[string]string{}
 			for _, item := range explanation.Items {
@@ -68,7 +79,7 @@ func TestAnExplanationSaysHowALabelOfARuleIsSet(t *testing.T) {
 		"inline and in labels.defer": {"protected: inline, defer: ['" + role + "']", role, "deferred: set by rule roles behind the gate: x", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := explained(t, state(nil, nil), under(load(t, "labels: {"+c.labels+", rules: [{name: roles, set: {"+c.key+": x}}]}\n")))
+			e := explained(t, statetest.State(nil, nil), statetest.Under(statetest.Load(t, "labels: {"+c.labels+", rules: [{name: roles, set: {"+c.key+": x}}]}\n")))
 			at := slices.IndexFunc(e.Items, func(item ExplainedItem) bool { return item.Item == c.key })
 			require.GreaterOrEqual(t, at, 0)
 			assert.Equal(t, c.says, e.Items[at].Registration)
@@ -78,8 +89,8 @@ func TestAnExplanationSaysHowALabelOfARuleIsSet(t *testing.T) {
 }
 
 func TestAnExplanationSaysNothingOfWhatCaptureWritesWhereTheRecordCannotBeRead(t *testing.T) {
-	spoiled := NodeState{Name: "n1", Node: live(set{"a": "1"}), Unreadable: errors.New("it is not JSON")}
-	explanation := explained(t, spoiled, under(load(t, "")))
+	spoiled := nodestate.State{Name: "n1", Node: statetest.Live(set{"a": "1"}), Unreadable: errors.New("it is not JSON")}
+	explanation := explained(t, spoiled, statetest.Under(statetest.Load(t, "")))
 	assert.Equal(t, "it is not JSON", explanation.Problem)
 	assert.Nil(t, explanation.Capture, "capture leaves it alone")
 }
@@ -93,7 +104,7 @@ func factsOf(e Explanation) map[string]string {
 }
 
 func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) {
-	s, in := state(live(set{"rack": "r1"}), recorded(set{"rack": "r1", "dedicated": "ci"})), under(load(t, ""))
+	s, in := statetest.State(statetest.Live(set{"rack": "r1"}), statetest.Recorded(set{"rack": "r1", "dedicated": "ci"})), statetest.Under(statetest.Load(t, ""))
 	e := explained(t, s, in)
 	assert.Contains(t, factsOf(e)["If it registers"], "by system:node:n1: the webhook would restore all that there is to restore. The webhook would remove the gate")
 	assert.NotContains(t, factsOf(e), "Registration")
@@ -196,7 +207,7 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			review := gates(test.review, test.gate)
 			assert.Equal(t, "by would remove: "+test.would, review.text(true))
 			assert.Equal(t, "by would remove: "+test.is, review.text(false), "the name of a user stays as it is")
-			for _, status := range []Presence{"", Present} {
+			for _, status := range []nodestate.Presence{"", nodestate.Present} {
 				e := Explanation{Status: status, Registration: review}
 				e.Registration.Emergency = true
 				facts := factsOf(e)
@@ -214,24 +225,24 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 
 // What is said of the gate is compared with what the webhook does to the object.
 func TestAnExplanationSaysOfTheGateWhatTheWebhookDoes(t *testing.T) {
-	p := load(t, "machine: {onMismatch: quarantine}\n")
-	waits := recorded(set{"rack": "r1"})
+	p := statetest.Load(t, "machine: {onMismatch: quarantine}\n")
+	waits := statetest.Recorded(set{"rack": "r1"})
 	waits.Quarantined = &record.Record{Node: "n1", Machine: record.Machine{ProviderID: "aws:///b"}}
 	for name, c := range map[string]struct {
-		state NodeState
+		state nodestate.State
 		says  map[bool]string // by whether the Node in the review has the gate
 	}{
-		"nothing is recorded":      {state(nil, nil), map[bool]string{true: "removes the gate", false: "has no gate"}},
-		"all is restored":          {state(nil, recorded(set{"rack": "r1"}, goneSince(time.Hour))), map[bool]string{true: "removes the gate", false: "has no gate"}},
-		"some is deferred":         {state(nil, recorded(set{"node-role.kubernetes.io/w": ""}, goneSince(time.Hour))), map[bool]string{true: "The gate stays", false: "puts the gate on"}},
-		"the record is unreadable": {NodeState{Name: "n1", Unreadable: errors.New("torn")}, map[bool]string{true: "The gate stays", false: "has no gate"}},
-		"another machine is there": {state(nil, waits), map[bool]string{true: "The gate stays", false: "has no gate"}},
+		"nothing is recorded":      {statetest.State(nil, nil), map[bool]string{true: "removes the gate", false: "has no gate"}},
+		"all is restored":          {statetest.State(nil, statetest.Recorded(set{"rack": "r1"}, statetest.GoneSince(time.Hour))), map[bool]string{true: "removes the gate", false: "has no gate"}},
+		"some is deferred":         {statetest.State(nil, statetest.Recorded(set{"node-role.kubernetes.io/w": ""}, statetest.GoneSince(time.Hour))), map[bool]string{true: "The gate stays", false: "puts the gate on"}},
+		"the record is unreadable": {nodestate.State{Name: "n1", Unreadable: errors.New("torn")}, map[bool]string{true: "The gate stays", false: "has no gate"}},
+		"another machine is there": {statetest.State(nil, waits), map[bool]string{true: "The gate stays", false: "has no gate"}},
 	} {
 		for gated, says := range c.says {
 			for _, emergency := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, gated %t, emergency %t", name, gated, emergency), func(t *testing.T) {
-					in := under(p)
-					request, err := Registration(c.state, in)
+					in := statetest.Under(p)
+					request, err := c.state.Registration(in)
 					require.NoError(t, err)
 					if !gated {
 						request.Object.Raw = bytes.ReplaceAll(request.Object.Raw, []byte(`{"key":"nodekeep.dev/restoring","effect":"NoSchedule"}`), nil)
@@ -249,17 +260,17 @@ func TestAnExplanationSaysOfTheGateWhatTheWebhookDoes(t *testing.T) {
 
 func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaited(t *testing.T) {
 	const role = "node-role.kubernetes.io/worker"
-	p := load(t, "machine: {onMismatch: quarantine}\n")
-	isolated := recorded(set{"rack": "r1"}, quarantining(set{"rack": "r2"}))
+	p := statetest.Load(t, "machine: {onMismatch: quarantine}\n")
+	isolated := statetest.Recorded(set{"rack": "r1"}, statetest.Quarantining(set{"rack": "r2"}))
 	isolated.Quarantined.Machine = record.Machine{ProviderID: "aws:///b"}
-	followed := recorded(set{"rack": "r1"}, quarantining(set{role: ""}))
+	followed := statetest.Recorded(set{"rack": "r1"}, statetest.Quarantining(set{role: ""}))
 	followed.Followed = "n0"
 	require.True(t, isolated.Isolated())
 	require.False(t, followed.Isolated())
 	for name, r := range map[string]*record.Record{"another machine": isolated, "a record that was followed": followed} {
 		for _, side := range []store.Side{"", store.OldMachine, store.NewMachine} {
 			t.Run(name+" "+string(side), func(t *testing.T) {
-				s, in := state(live(nil, gatedFor(time.Hour)), r), under(p)
+				s, in := statetest.State(statetest.Live(nil, gatedFor(time.Hour)), r), statetest.Under(p)
 				s.Entry.Accepted = side
 				down := Captures{Silent: time.Hour}
 				gated, is := GatedOf(s, in, down)
@@ -290,9 +301,9 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 }
 
 func TestAnExplanationInAnEmergencySaysWhichTaintsARegistrationGetsAfterIt(t *testing.T) {
-	in := under(load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").Suspending(true))
-	s := state(nil, nil)
-	request, err := Registration(s, in)
+	in := statetest.Under(statetest.Load(t, "taints: {register: [{taint: 'new:NoSchedule'}]}\n").Suspending(true))
+	s := statetest.State(nil, nil)
+	request, err := s.Registration(in)
 	require.NoError(t, err)
 	for _, item := range Explain(s, request, in).Items {
 		if item.Item == "new:NoSchedule" {
@@ -307,4 +318,17 @@ func TestACellThatHasNothingToSayIsADash(t *testing.T) {
 	table := tableOf("A", "B", "C")
 	add(table, "", "x", 0)
 	assert.Equal(t, []any{"-", "x", 0}, table.Rows[0].Cells)
+}
+
+func TestAnExplanationSaysWhatANodeWithoutARecordFollows(t *testing.T) {
+	for want, follow := range map[string]*nodestate.Follow{
+		"":                                 nil,
+		"not known: forbidden":             {Why: "not known: forbidden", Unknown: true},
+		"nothing: no record":               {Why: "no record"},
+		"the record of node old: the same": {Node: "old", Why: "the same"},
+		"the record of node old: the same; waits for nodekeep accept then: a, b": {Node: "old", Why: "the same", Waits: []string{"a", "b"}},
+		"taints alone (t:NoSchedule): two records":                               {Why: "two records", Taints: []string{"t:NoSchedule"}},
+	} {
+		assert.Equal(t, want, factsOf(Explanation{Follows: follow})["Follows"])
+	}
 }

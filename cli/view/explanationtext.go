@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 )
 
 // Document is the answer as text.
@@ -18,7 +19,7 @@ func (e Explanation) Document(now time.Time) Document {
 	d.with("Status", string(e.Status))
 	d.with("Problem", e.Problem)
 	d.with("Verification", e.Unverified)
-	d.with("Follows", e.Follows.text())
+	d.with("Follows", followsText(e.Follows))
 	registers := e.registers()
 	if e.Registration.Emergency {
 		d.with("Emergency", "declared: an API server that sees it does not call the webhook for a new Node, and puts no gate on it")
@@ -33,7 +34,7 @@ func (e Explanation) Document(now time.Time) Document {
 	}
 	table := tableOf("Item", "Key", "Node", "Record", registers, "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
-		add(table, item.Kind, item.Item, shown(item.OnNode), shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Why}, item.Claims...), "; "), orNone(strings.Join(item.Managers, ",")))
+		add(table, item.Kind, item.Item, nodestate.Shown(item.OnNode), nodestate.Shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Why}, item.Claims...), "; "), orNone(strings.Join(item.Managers, ",")))
 	}
 	d.Tables = []*metav1.Table{table}
 	if len(e.Rules) > 0 {
@@ -167,5 +168,23 @@ func (c ExplainedCapture) does() string {
 		return "has nothing to do"
 	default:
 		return "writes the record (" + strings.ReplaceAll(c.Step, "_", " ") + ")"
+	}
+}
+
+// followsText is what a Node without a record follows.
+func followsText(f *nodestate.Follow) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Unknown:
+		return f.Why
+	case len(f.Taints) > 0:
+		return "taints alone (" + strings.Join(f.Taints, ", ") + "): " + f.Why
+	case f.Node == "":
+		return "nothing: " + f.Why
+	case len(f.Waits) == 0:
+		return "the record of node " + f.Node + ": " + f.Why
+	default:
+		return "the record of node " + f.Node + ": " + f.Why + "; waits for nodekeep accept then: " + strings.Join(f.Waits, ", ")
 	}
 }

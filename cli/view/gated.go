@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nodekeep.dev/nodekeep/capture"
-	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/plan"
-	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -54,35 +53,25 @@ type Gated struct {
 const expectedTime = time.Minute
 
 // GatedOf looks at a Node; is shows whether it is behind the gate.
-func GatedOf(s NodeState, in plan.Circumstances, c Captures) (g Gated, is bool) {
+func GatedOf(s nodestate.State, in plan.Circumstances, c Captures) (g Gated, is bool) {
 	if s.Node == nil || !in.Policy.Gate().On(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
 	g = Gated{Name: s.Name, Since: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, in.Policy)}
 	if s.Record != nil {
-		g.Missing = s.missing(in)
+		g.Missing = s.Missing(in)
 	}
-	g.Why, g.Next = s.whyGated(in, c, g)
+	g.Why, g.Next = whyGated(s, in, c, g)
 	return g, true
 }
 
-// missing is what capture restores on the Node; while the record is quarantined, what the machine before had.
-func (s NodeState) missing(in plan.Circumstances) map[string]string {
-	if old := s.Record.Quarantined; old != nil {
-		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
-		return in.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
-	}
-	_, _, next := s.settled(in)
-	return next.By(plan.Record).Values()
-}
-
 // whyGated reports why a Node waits, and what is to be done about it.
-func (s NodeState) whyGated(in plan.Circumstances, c Captures, g Gated) (why, next string) {
+func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (why, next string) {
 	down := c.down()
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
-	case s.record().Quarantined != nil && s.Entry.Accepted == "":
+	case s.Recorded().Quarantined != nil && s.Entry.Accepted == "":
 		why = "another machine has its name"
 		if !s.Record.Isolated() {
 			why = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
@@ -96,8 +85,8 @@ func (s NodeState) whyGated(in plan.Circumstances, c Captures, g Gated) (why, ne
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
-	why = s.left(in)
-	switch first, _, last := s.settled(in); {
+	why = left(s, in)
+	switch first, _, last := s.Settled(in); {
 	case len(last.NoRoom) > 0:
 		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.NoRoom), "label")),
 			"remove large annotations from the Node, or nodekeep gate lift " + s.Name
@@ -129,7 +118,7 @@ func (l GatedList) Names() (names []string) {
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
-		add(table, g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(sortedItems(g.Missing), ",")))
+		add(table, g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(nodestate.SortedItems(g.Missing), ",")))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -147,7 +136,7 @@ func (g Gated) Document(now time.Time) Document {
 }
 
 // Question explains what lifting the gate means.
-func (g Gated) Question(s NodeState) string {
+func (g Gated) Question(s nodestate.State) string {
 	lacks := "It lacks nothing that is known of."
 	switch {
 	case s.Unreadable != nil:

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 	"nodekeep.dev/nodekeep/verify"
@@ -29,32 +31,32 @@ func deleting(n *corev1.Node) {
 
 func TestWhyANodeWaits(t *testing.T) {
 	old, young := gatedFor(time.Hour), gatedFor(time.Second)
-	accepted := state(live(nil, young), recorded(nil, quarantining(set{"a": "1"})))
+	accepted := statetest.State(statetest.Live(nil, young), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"})))
 	accepted.Entry.Accepted = store.OldMachine
 	refused := Captures{Refused: map[types.UID]string{"1": "Label a is refused"}}
 	tests := map[string]struct {
-		state    NodeState
+		state    nodestate.State
 		captures Captures
 		why      string
 		next     string
 		missing  set
 	}{
-		"the record cannot be read":              {NodeState{Name: "n1", Node: live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
-		"an operator has to decide":              {state(live(nil, old), recorded(nil, quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
+		"the record cannot be read":              {nodestate.State{Name: "n1", Node: statetest.Live(nil, old), Unreadable: errors.New("?")}, Captures{}, "its record cannot be read", "nodekeep forget n1", nil},
+		"an operator has to decide":              {statetest.State(statetest.Live(nil, old), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
 		"an operator has decided a moment ago":   {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
-		"nobody leads":                           {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
-		"nobody has ever led":                    {state(live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
-		"the API server refuses a label":         {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
-		"a refusal that is over":                 {state(live(set{"a": "1"}, young), recorded(set{"a": "1"}, ofAnother)), refused, "change not recorded yet", "nothing: capture works on it", nil},
-		"capture works on it":                    {state(live(nil, young), recorded(set{"a": "1", "b": ""}, ofAnother)), Captures{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
-		"capture should have been done":          {state(live(nil, old), recorded(set{"a": "1"}, ofAnother)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
-		"nothing but the gate is left":           {state(live(nil, young), recorded(nil)), Captures{}, "gate to be lifted", "nothing: capture works on it", nil},
-		"it is being deleted":                    {state(live(nil, old, deleting), recorded(nil)), Captures{}, "it is being deleted", "example.com/hold", nil},
-		"what was removed from this very object": {state(live(nil, old), recorded(set{"a": "1"})), Captures{}, "change not recorded yet", "look at the log", nil},
+		"nobody leads":                           {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
+		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
+		"the API server refuses a label":         {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
+		"a refusal that is over":                 {statetest.State(statetest.Live(set{"a": "1"}, young), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "change not recorded yet", "nothing: capture works on it", nil},
+		"capture works on it":                    {statetest.State(statetest.Live(nil, young), statetest.Recorded(set{"a": "1", "b": ""}, statetest.OfAnother)), Captures{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
+		"capture should have been done":          {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{}, "1 item missing", "look at the log", set{"a": "1"}},
+		"nothing but the gate is left":           {statetest.State(statetest.Live(nil, young), statetest.Recorded(nil)), Captures{}, "gate to be lifted", "nothing: capture works on it", nil},
+		"it is being deleted":                    {statetest.State(statetest.Live(nil, old, deleting), statetest.Recorded(nil)), Captures{}, "it is being deleted", "example.com/hold", nil},
+		"what was removed from this very object": {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"})), Captures{}, "change not recorded yet", "look at the log", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			g, is := GatedOf(tt.state, under(policy.Default()), tt.captures)
+			g, is := GatedOf(tt.state, statetest.Under(policy.Default()), tt.captures)
 			assert.True(t, is)
 			assert.Equal(t, tt.why, g.Why)
 			assert.Contains(t, g.Next, tt.next)
@@ -65,9 +67,9 @@ func TestWhyANodeWaits(t *testing.T) {
 			}
 		})
 	}
-	_, is := GatedOf(state(live(nil), nil), under(policy.Default()), Captures{})
+	_, is := GatedOf(statetest.State(statetest.Live(nil), nil), statetest.Under(policy.Default()), Captures{})
 	assert.False(t, is, "a Node without the gate")
-	_, is = GatedOf(state(nil, recorded(nil)), under(policy.Default()), Captures{})
+	_, is = GatedOf(statetest.State(nil, statetest.Recorded(nil)), statetest.Under(policy.Default()), Captures{})
 	assert.False(t, is, "a deleted Node")
 }
 
@@ -77,17 +79,17 @@ func TestTheQuestionBeforeAGateIsLiftedSaysWhetherWorkloadsMayLand(t *testing.T)
 		gate(n)
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule})
 	}
-	lacking := recorded(set{"a": "1"}, ofAnother)
+	lacking := statetest.Recorded(set{"a": "1"}, statetest.OfAnother)
 	for name, c := range map[string]struct {
-		state NodeState
+		state nodestate.State
 		want  string
 	}{
-		"it lacks an item":                      {state(live(nil, gate), lacking), "Workloads may then land on it although it lacks 1 item."},
-		"it lacks nothing":                      {state(live(nil, gate), recorded(nil)), "It lacks nothing that is known of."},
-		"it lacks an item, and is not verified": {state(live(nil, unverified), lacking), "It lacks 1 item. It takes no workloads before it is verified."},
+		"it lacks an item":                      {statetest.State(statetest.Live(nil, gate), lacking), "Workloads may then land on it although it lacks 1 item."},
+		"it lacks nothing":                      {statetest.State(statetest.Live(nil, gate), statetest.Recorded(nil)), "It lacks nothing that is known of."},
+		"it lacks an item, and is not verified": {statetest.State(statetest.Live(nil, unverified), lacking), "It lacks 1 item. It takes no workloads before it is verified."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, _ := GatedOf(c.state, under(policy.Default()), Captures{})
+			g, _ := GatedOf(c.state, statetest.Under(policy.Default()), Captures{})
 			assert.Equal(t, c.want+` Lift the gate of node "n1"?`, g.Question(c.state))
 		})
 	}

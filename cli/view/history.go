@@ -8,9 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
-	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
@@ -56,9 +55,9 @@ func (h History) Document(now time.Time) Document {
 		if change.Omitted > 0 {
 			add(table, number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now))
 		}
-		for _, item := range slices.SortedFunc(maps.Keys(change.Items), compareItems) {
+		for _, item := range slices.SortedFunc(maps.Keys(change.Items), nodestate.CompareItems) {
 			values := change.Items[item]
-			add(table, number, at, by, kindOf(item), item, shown(values.From), shown(values.To), ago(change.Time.Time, now))
+			add(table, number, at, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), ago(change.Time.Time, now))
 		}
 	}
 	if start == len(h.Changes) {
@@ -87,99 +86,20 @@ func (h History) addStart(table *metav1.Table) {
 	if h.Start.Number > 0 {
 		by = "earlier changes"
 	}
-	for _, item := range sortedItems(h.Start.Items) {
+	for _, item := range nodestate.SortedItems(h.Start.Items) {
 		value := h.Start.Items[item]
-		add(table, strconv.Itoa(h.Start.Number), none, by, kindOf(item), item, none, shown(&value), none)
+		add(table, strconv.Itoa(h.Start.Number), none, by, nodestate.KindOf(item), item, none, nodestate.Shown(&value), none)
 	}
 }
 
-// Rollback is what returns a Node's labels and taints to a moment of its history. Only what has been changed since is touched.
-type Rollback struct {
-	Node  string         `json:"node"`
-	To    int            `json:"to"`
-	Steps []RollbackStep `json:"steps"`
-}
-
-// RollbackStep is what becomes of one label or taint.
-type RollbackStep struct {
-	Kind   string       `json:"kind"`
-	Item   string       `json:"item"`
-	Action RollbackVerb `json:"action"`
-	From   *string      `json:"from,omitempty"` // the value that the Node shows
-	To     *string      `json:"to,omitempty"`
-	Why    string       `json:"why,omitempty"` // it is left alone
-}
-
-// RollbackVerb is what is done with a label or taint.
-type RollbackVerb string
-
-// The verbs.
-const (
-	Set       RollbackVerb = "set"
-	Replace   RollbackVerb = "change"
-	Remove    RollbackVerb = "remove"
-	LeftAlone RollbackVerb = "left alone"
-)
-
-// RollbackTo plans it for a Node that is there and has a record.
-func RollbackTo(s NodeState, number int, in plan.Circumstances) (Rollback, error) {
-	before, err := history.RollBack(*s.Record, number)
-	if err != nil {
-		return Rollback{}, err
-	}
-	rollback := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
-	node := s.Judge(in).metadata
-	for _, item := range slices.SortedFunc(maps.Keys(before), compareItems) {
-		step := RollbackStep{Kind: kindOf(item), Item: item, From: valueIn(node.Items, item), To: before[item]}
-		switch {
-		case ptr.Equal(step.From, step.To):
-			continue
-		case step.To == nil:
-			step.Action = Remove
-		case step.From == nil:
-			step.Action = Set
-		default:
-			step.Action = Replace
-		}
-		if verdict := in.Policy.Judge(node, item); !verdict.Keeps {
-			step.Action, step.Why = LeftAlone, verdict.Why()
-		}
-		rollback.Steps = append(rollback.Steps, step)
-	}
-	return rollback, nil
-}
-
-// Change is the change of the Node. It is the operator's, so the stamp does not list it.
-func (r Rollback) Change() plan.Plan {
-	change := plan.Plan{ByClient: true}
-	for _, step := range r.Steps {
-		switch step.Action {
-		case Set, Replace:
-			change.Edits = append(change.Edits, plan.Set(plan.Correction, map[string]string{step.Item: *step.To})...)
-		case Remove:
-			change.Edits = append(change.Edits, plan.Remove(plan.Correction, step.Item)...)
-		}
-	}
-	return change
-}
-
-// Changes is how many labels and taints are changed, and how many are not although they should be.
-func (r Rollback) Changes() (changed, leftAlone int) {
-	for _, step := range r.Steps {
-		if step.Action == LeftAlone {
-			leftAlone++
-		} else {
-			changed++
-		}
-	}
-	return changed, leftAlone
-}
+// Rollback is a plan to return a Node to a moment of its history.
+type Rollback struct{ nodestate.Rollback }
 
 // Document is the answer as text.
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {
-		add(table, string(step.Action), step.Kind, step.Item, shown(step.From), shown(step.To), orNone(step.Why))
+		add(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orNone(step.Why))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

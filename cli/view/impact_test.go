@@ -1,30 +1,33 @@
 package view
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"nodekeep.dev/nodekeep/cli/impact"
 )
 
 func TestTheImpactOfAPolicySaysWhatWouldHappen(t *testing.T) {
 	for name, c := range map[string]struct {
-		impact          Impact
+		impact          impact.Impact
 		gate, retention string
 	}{
 		"nothing is different": {
-			Impact{},
+			impact.Impact{},
 			"at their next registration, 0 Nodes would wait behind it, as under the policy in force",
 			"0 records of deleted Nodes would be removed, as under the policy in force",
 		},
 		"more Nodes wait, and more records are due": {
-			Impact{Waiting: Count{Now: 0, Then: 1}, Due: Count{Now: 1, Then: 30}, SweepsAtMost: 3},
+			impact.Impact{Waiting: impact.Count{Now: 0, Then: 1}, Due: impact.Count{Now: 1, Then: 30}, SweepsAtMost: 3},
 			"at their next registration, 1 Node would wait behind it; under the policy in force, 0",
 			"30 records of deleted Nodes would be removed; under the policy in force, 1; the next sweep would remove 3, where --retention-fraction is 0.1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Document
-			c.impact.document(&d)
+			d.addImpact(c.impact)
 			facts := map[string]string{}
 			for _, fact := range d.Facts {
 				facts[fact.Name] = fact.Value
@@ -32,5 +35,27 @@ func TestTheImpactOfAPolicySaysWhatWouldHappen(t *testing.T) {
 			assert.Equal(t, c.gate, facts["Gate"])
 			assert.Equal(t, c.retention, facts["Retention"])
 		})
+	}
+}
+
+func TestATableShowsWhereLongValuesDiffer(t *testing.T) {
+	same := strings.Repeat("x", 1000)
+	now, then := excerpts(impact.SettingChange{Now: same + "one", Then: same + "two" + same})
+	assert.Equal(t, "..."+same[:50]+"one", now)
+	assert.True(t, strings.HasPrefix(then, "..."+same[:50]+"twox"), then)
+	assert.Len(t, then, 3+longestSetting+3)
+	now, then = excerpts(impact.SettingChange{Then: "b"})
+	assert.Equal(t, []string{"-", "b"}, []string{now, then})
+}
+
+func TestTheTextNamesFactsThatAreMissing(t *testing.T) {
+	var d Document
+	d.addImpact(impact.Impact{Missing: []impact.MissingFact{{What: "rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has", Next: "Correct the name."}}})
+	assert.Contains(t, text(d), "Note: rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has. Correct the name.")
+}
+
+func TestEachKindOfChangeHasWords(t *testing.T) {
+	for _, kind := range impact.ChangeKinds() {
+		assert.NotEmpty(t, changeText(kind), kind)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/inventory"
 )
 
 func TestAnExplanationShowsTheAgeOfFactsOfInventories(t *testing.T) {
-	p := load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
+	p := statetest.Load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
 inventory:
 - {name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}
 - {name: late, file: /var/run/nodekeep/b, attributes: [rack], staleAfter: 1h}
@@ -37,11 +38,11 @@ never|-|-|-|0|not|read|yet:|rules|do|not|know|its|facts`)
 	content, err := json.Marshal(e)
 	require.NoError(t, err)
 	assert.Contains(t, string(content), `"source":"late","inForce":"cc"`, "programs see it, too")
-	assert.Empty(t, InventoriesOf("n1", notes, load(t, "inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]"), now), "no rule looks at it")
+	assert.Empty(t, InventoriesOf("n1", notes, statetest.Load(t, "inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]"), now), "no rule looks at it")
 }
 
 func TestAnExplanationShowsWhatAnInventoryHasWrongOfTheNode(t *testing.T) {
-	p := load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
+	p := statetest.Load(t, `labels: {rules: [{name: rack, set: {example.com/rack: "{inventory.cmdb.rack}"}}]}
 inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]
 `)
 	explained := func(node string, wrong int) string {
@@ -63,22 +64,22 @@ inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]
 }
 
 func TestARecordAndAnExplanationShowTheRulesOfGovernanceThatTheNodeBreaks(t *testing.T) {
-	p := load(t, "governance: {keys: [{key: tier, values: [gold], mode: deny}, {key: site, required: true}]}")
+	p := statetest.Load(t, "governance: {keys: [{key: tier, values: [gold], mode: deny}, {key: site, required: true}]}")
 	want := []string{`label tier has the value "iron", which is not one of its values (deny)`, "label site is required and missing (audit)"}
-	s := state(live(set{"tier": "iron"}), recorded(set{"tier": "gold"}))
-	r, err := RecordOf(s, "ns", under(p))
+	s := statetest.State(statetest.Live(set{"tier": "iron"}), statetest.Recorded(set{"tier": "gold"}))
+	r, err := RecordOf(s, "ns", statetest.Under(p))
 	require.NoError(t, err)
 	assert.Equal(t, want, r.Violations)
 	assert.Contains(t, text(r.Document(now)), "Governance: "+want[0]+"; "+want[1])
-	assert.Equal(t, want, explained(t, s, under(p)).Violations)
+	assert.Equal(t, want, explained(t, s, statetest.Under(p)).Violations)
 
-	unknown := load(t, "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.nvidia.com}}, set: {site: a}}]}\ngovernance: {keys: [{key: site, required: true}]}")
-	r, err = RecordOf(s, "ns", under(unknown))
+	unknown := statetest.Load(t, "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.nvidia.com}}, set: {site: a}}]}\ngovernance: {keys: [{key: site, required: true}]}")
+	r, err = RecordOf(s, "ns", statetest.Under(unknown))
 	require.NoError(t, err)
 	assert.Empty(t, r.Violations, "the devices are not known, so the rule may still set the label")
-	assert.Empty(t, explained(t, s, under(unknown)).Violations)
+	assert.Empty(t, explained(t, s, statetest.Under(unknown)).Violations)
 
-	deleted, err := RecordOf(state(nil, recorded(set{"tier": "iron"}, goneSince(time.Hour))), "ns", under(p))
+	deleted, err := RecordOf(statetest.State(nil, statetest.Recorded(set{"tier": "iron"}, statetest.GoneSince(time.Hour))), "ns", statetest.Under(p))
 	require.NoError(t, err)
 	assert.Empty(t, deleted.Violations, "a Node that is deleted breaks no rule")
 }

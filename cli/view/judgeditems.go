@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,43 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 )
 
-// JudgedItem is a label, taint or annotation that Nodes show, and why a policy keeps it or does not. Many labels of one domain, with the same managers
-// and for the same reason, are one.
-type JudgedItem struct {
-	// Item is its key, a taint's with the effect. Of many labels it is a glob that matches them, for example "example.com/*".
-	Item string `json:"item"`
-	// Keys are those that it stands for, sorted.
-	Keys []string `json:"keys"`
-	// Managers are the clients that set what is kept, by managedFields, else by the record. It is empty where none is known, as of each taint.
-	Managers []string `json:"managers,omitempty"`
-	// Unexpected says that it is kept though none of its managers is a known client of operators.
-	Unexpected bool `json:"unexpected,omitempty"`
-	// Why names the pattern of the policy, the component that owns the key, or the managers.
-	Why string `json:"why"`
-	// Example is one of the keys with its value, as the first of the Nodes shows it.
-	Example string `json:"example"`
-	// ByRules is true of what rules of the policy set, add or remove.
-	ByRules bool `json:"-"`
-	NodeCount
-}
-
-// Name is what it is called in a text.
-func (i JudgedItem) Name() string {
-	switch {
-	case len(i.Keys) == 1:
-		return i.Item
-	case domainOf(i.Keys[0]) == "":
-		return fmt.Sprintf("%s (%d keys without a domain)", i.Item, len(i.Keys))
-	default:
-		return fmt.Sprintf("%s (%d keys)", i.Item, len(i.Keys))
-	}
-}
-
-// note is why it is kept or not or, if that may be an error, what to do.
-func (i JudgedItem) note() string {
+// note is why an item is kept or not or, if that may be an error, what to do.
+func note(i impact.JudgedItem) string {
 	it := "it"
 	if len(i.Managers) > 1 {
 		it = "them"
@@ -56,177 +24,27 @@ func (i JudgedItem) note() string {
 	return fmt.Sprintf("kept, though only %s set it: add %s to ignoreManagers, or keep it", strings.Join(i.Managers, " and "), it)
 }
 
-// JudgedItems counts what Nodes show, by whether it is kept.
-type JudgedItems struct{ kept, notKept itemGroups }
-
-// See counts what a Node shows.
-func (all *JudgedItems) See(node string, j Judgement) {
-	kept, notKept := map[groupKey]bool{}, map[groupKey]bool{}
-	for _, item := range sortedItems(j.Items()) {
-		keeps, why := j.Keeps(item)
-		one := JudgedItem{Item: item, Why: why, Example: exampleOf(item, j.Items()[item])}
-		if !keeps {
-			one.ByRules = j.byRules(item)
-			all.notKept.see(one, node, notKept)
-			continue
-		}
-		one.Managers, one.Unexpected = j.setters(item), j.unexpected(item)
-		all.kept.see(one, node, kept)
-	}
-}
-
-// Kept begins with what no known client of operators has set.
-func (all *JudgedItems) Kept() []JudgedItem {
-	unexpected := func(i JudgedItem) int { return map[bool]int{true: 0, false: 1}[i.Unexpected] }
-	return all.kept.rows(func(a, b JudgedItem) int {
-		return cmp.Or(cmp.Compare(unexpected(a), unexpected(b)), compareItems(a.Keys[0], b.Keys[0]), slices.Compare(a.Managers, b.Managers), cmp.Compare(a.Why, b.Why))
-	})
-}
-
-// NotKept is sorted by reason, and so by owner.
-func (all *JudgedItems) NotKept() []JudgedItem {
-	return all.notKept.rows(func(a, b JudgedItem) int {
-		return cmp.Or(cmp.Compare(a.Why, b.Why), compareItems(a.Keys[0], b.Keys[0]))
-	})
-}
-
-// mostItems bounds what is counted.
-const mostItems = 10_000
-
-// itemGroups counts Nodes by item, and by group of items.
-type itemGroups struct {
-	items  tally[groupKey, JudgedItem]
-	groups tally[groupKey, JudgedItem]
-}
-
-// groupKey is what an item is counted by; without the item, its group.
-type groupKey struct{ group, managers, why, item string }
-
-// see counts an item of a Node. The groups that were counted of that Node are in counted.
-func (g *itemGroups) see(one JudgedItem, node string, counted map[groupKey]bool) {
-	key := groupKey{groupOf(one.Item), strings.Join(one.Managers, "\n"), one.Why, one.Item}
-	item := g.items.at(key, mostItems, one)
-	if item == nil {
-		return
-	}
-	item.see(node)
-	key.item = ""
-	group := g.groups.at(key, mostItems, one)
-	if item.Nodes == 1 {
-		item.Keys, group.Keys = []string{one.Item}, append(group.Keys, one.Item)
-	}
-	if !counted[key] {
-		counted[key] = true
-		group.see(node)
-	}
-}
-
-// rows has one for each item, or one for a large group.
-func (g *itemGroups) rows(compare func(a, b JudgedItem) int) []JudgedItem {
-	rows := []JudgedItem{}
-	for key, group := range g.groups.counts {
-		if folds(group.Keys) {
-			folded := *group
-			folded.Keys = slices.Sorted(slices.Values(group.Keys))
-			folded.Item = globOf(folded.Keys)
-			rows = append(rows, folded)
-			continue
-		}
-		for _, item := range group.Keys {
-			key.item = item
-			rows = append(rows, *g.items.counts[key])
-		}
-	}
-	slices.SortFunc(rows, compare)
-	return rows
-}
-
-// How many labels are listed one by one.
-const (
-	mostOfDomain      = 3  // that have a domain in common
-	mostWithoutDomain = 20 // that have none: they have little in common
-)
-
-// folds reports whether the items of a group are better listed as one.
-func folds(keys []string) bool {
-	if domainOf(keys[0]) == "" {
-		return len(keys) > mostWithoutDomain
-	}
-	return len(keys) > mostOfDomain
-}
-
-// globOf matches keys of one vendor: "example.com/*" or, for those of several domains, "*.example.com/*".
-func globOf(keys []string) string {
-	common, alike := domainOf(keys[0]), true
-	for _, key := range keys[1:] {
-		domain := domainOf(key)
-		for common != "" && domain != common && !strings.HasSuffix(domain, "."+common) {
-			_, common, _ = strings.Cut(common, ".")
-		}
-		alike = alike && domain == domainOf(keys[0])
-	}
-	switch {
-	case common == "":
-		return "*"
-	case alike:
-		return common + "/*"
-	case slices.ContainsFunc(keys, func(key string) bool { return domainOf(key) == common }):
-		return "*" + common + "/*"
-	default:
-		return "*." + common + "/*"
-	}
-}
-
-// groupOf is what items have in common that are counted together: the domain of a vendor. Each domain of Kubernetes is one by itself.
-func groupOf(item string) string {
-	if record.IsTaint(item) {
-		return item
-	}
-	domain := domainOf(item)
-	parts := strings.Split(domain, ".")
-	vendor := strings.Join(parts[max(0, len(parts)-2):], ".")
-	if vendor == "kubernetes.io" || vendor == "k8s.io" {
-		return domain
-	}
-	return vendor
-}
-
-// domainOf is the part of a key before the slash; empty where there is none.
-func domainOf(key string) string {
-	domain, _, has := strings.Cut(key, "/")
-	if !has {
-		return ""
-	}
-	return domain
-}
-
-// exampleOf is an item with its value, as kubectl writes it.
-func exampleOf(item, value string) string {
-	if record.IsTaint(item) {
-		taint := record.Taint(item, value)
-		return taint.ToString()
-	}
-	return item + "=" + shown(&value)
-}
-
-func keptTable(all []JudgedItem) *metav1.Table {
+func keptTable(all []impact.JudgedItem) *metav1.Table {
 	table := tableOf("Kept", "Key", "Set by", "Nodes", "Example", "Why", "+Such as")
 	for _, of := range all {
-		add(table, kindOf(of.Keys[0]), of.Name(), orNone(strings.Join(of.Managers, ",")), of.Nodes, of.Example+" on "+of.First[0], of.note(), strings.Join(of.First, ","))
+		add(table, nodestate.KindOf(of.Keys[0]), of.Name(), orNone(strings.Join(of.Managers, ",")), of.Nodes, of.Example+" on "+of.First[0], note(of), strings.Join(of.First, ","))
 	}
 	return table
 }
 
-func notKeptTable(all []JudgedItem) *metav1.Table {
+func notKeptTable(all []impact.JudgedItem) *metav1.Table {
 	table := tableOf("Not kept", "Key", "Nodes", "Why", "+Such as")
 	for _, of := range all {
-		add(table, kindOf(of.Keys[0]), of.Name(), of.Nodes, of.Why, strings.Join(of.First, ","))
+		add(table, nodestate.KindOf(of.Keys[0]), of.Name(), of.Nodes, of.Why, strings.Join(of.First, ","))
 	}
 	return table
 }
 
+// firstManagers is how many clients are named of those that set what is kept.
+const firstManagers = 5
+
 // keptText sums up what is kept, and names who has set what operators may not know of.
-func keptText(all []JudgedItem) string {
+func keptText(all []impact.JudgedItem) string {
 	if len(all) == 0 {
 		return "nothing"
 	}
@@ -245,9 +63,9 @@ func keptText(all []JudgedItem) string {
 	text := Counted(len(keys), "key")
 	if len(unexpected) > 0 {
 		names := slices.Sorted(maps.Keys(managers))
-		text += fmt.Sprintf("; check %d of them, which only %s", len(unexpected), strings.Join(names[:min(len(names), firstNodes)], ", "))
-		if len(names) > firstNodes {
-			text += fmt.Sprintf(" and %d more", len(names)-firstNodes)
+		text += fmt.Sprintf("; check %d of them, which only %s", len(unexpected), strings.Join(names[:min(len(names), firstManagers)], ", "))
+		if len(names) > firstManagers {
+			text += fmt.Sprintf(" and %d more", len(names)-firstManagers)
 		}
 		text += " set"
 	}

@@ -1,71 +1,14 @@
 package view
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"nodekeep.dev/nodekeep/api/v1alpha1"
-	"nodekeep.dev/nodekeep/contain"
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
-
-// PolicyInForce is which policy is in force, as far as the cluster shows it.
-type PolicyInForce struct {
-	Policy policy.Policy
-	// Wrong is why the NodePolicy does not count; nil: it does.
-	Wrong error
-	// Copy is the key of ConfigMap [store.AcceptedName] that holds the policy where the NodePolicy does not count. It is empty for the default.
-	Copy string
-	// Spoiled reports that there are copies, and none of them can be used. The default is in force.
-	Spoiled bool
-	// Generation is that of the NodePolicy which is in force; 0: none is.
-	Generation int64
-	// UID is that of this NodePolicy.
-	UID string
-
-	status v1alpha1.NodePolicyStatus
-}
-
-// ErrNoNodePolicy reports that there is no NodePolicy.
-var ErrNoNodePolicy = errors.New("there is no NodePolicy default")
-
-// PolicyInForceOf decides as a process that starts does. It goes by the NodePolicy in JSON, nil if there is none, and by what was accepted. Both are
-// what clients wrote, so a panic over one is an error of it.
-func PolicyInForceOf(object []byte, accepted map[string]string, gate policy.Gate) PolicyInForce {
-	wrong := ErrNoNodePolicy
-	if object != nil {
-		p, err := loaded(object, gate)
-		if err == nil {
-			return PolicyInForce{Policy: p}.followed(object)
-		}
-		wrong = err
-	}
-	spoiled := false
-	for _, key := range []string{store.AcceptedPolicy, store.AcceptedBefore} {
-		if text, ok := accepted[key]; ok {
-			spoiled = true
-			if p, err := loaded([]byte(text), gate); err == nil {
-				return PolicyInForce{Policy: p, Wrong: wrong, Copy: key}
-			}
-		}
-	}
-	return PolicyInForce{Policy: policy.Default().WithGate(gate), Wrong: wrong, Spoiled: spoiled}
-}
-
-func loaded(manifest []byte, gate policy.Gate) (p policy.Policy, err error) {
-	err = contain.Call(func() (err error) {
-		p, err = policy.LoadObject(manifest, gate)
-		return err
-	})
-	return p, err
-}
 
 // longestTrouble bounds what a sentence quotes of an error: a client wrote what is wrong.
 const longestTrouble = 300
@@ -90,13 +33,8 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// Default reports that there is no NodePolicy and none was accepted: all is as at first.
-func (in PolicyInForce) Default() bool {
-	return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" && !in.Spoiled
-}
-
 // Instead is what is in force where the NodePolicy does not count.
-func (in PolicyInForce) Instead() string {
+func Instead(in nodepolicy.InForce) string {
 	switch {
 	case in.Spoiled:
 		return "what was accepted before cannot be used either, so the default policy is in force (ConfigMap " + store.AcceptedName + ")"
@@ -106,75 +44,11 @@ func (in PolicyInForce) Instead() string {
 	return "what was accepted last stays in force (key " + in.Copy + " of ConfigMap " + store.AcceptedName + ")"
 }
 
-// followed is the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,
-// so what cannot be read counts as nothing.
-func (in PolicyInForce) followed(object []byte) PolicyInForce {
-	var found struct {
-		Metadata struct {
-			Generation int64  `json:"generation"`
-			UID        string `json:"uid"`
-		} `json:"metadata"`
-		Status struct {
-			Followers map[string]json.RawMessage `json:"followers"`
-			Held      *v1alpha1.HeldRules        `json:"held"`
-		} `json:"status"`
-	}
-	_ = json.Unmarshal(object, &found) // it reads what it can
-	in.Generation, in.UID, in.status.Held, in.status.Followers = found.Metadata.Generation, found.Metadata.UID, found.Status.Held, map[string]int64{}
-	for pod, text := range found.Status.Followers {
-		if generation, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-			in.status.Followers[pod] = generation
-		}
-	}
-	return in
-}
-
-// Behind are the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew
-// begins with an empty status.
-func (in PolicyInForce) Behind(pods []corev1.Pod) []string {
-	if in.Generation == 0 {
-		return nil
-	}
-	var ready []string
-	for i := range pods {
-		if follows(&pods[i]) && Ready(&pods[i]) {
-			ready = append(ready, pods[i].Name)
-		}
-	}
-	return in.status.Behind(in.Generation, ready)
-}
-
-// Ready reports whether a Pod is Ready, and is not being deleted.
-func Ready(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
-		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
-	})
-}
-
-// follows reports whether a Pod is one of a process that follows the NodePolicy.
-func follows(pod *corev1.Pod) bool {
-	return slices.Contains([]string{"webhook", "capture", "verify"}, pod.Labels["app.kubernetes.io/component"])
-}
-
-// Doubtful reports whether the status leaves it open that every process follows this generation. It names no Pod that follows any, or it says of one
-// that it follows another. That Pod may be deleted by now.
-func (in PolicyInForce) Doubtful() bool {
-	if in.Generation == 0 {
-		return false
-	}
-	for _, generation := range in.status.Followers {
-		if generation != in.Generation {
-			return true
-		}
-	}
-	return len(in.status.Followers) == 0
-}
-
 // maxBehind is how many Pods are named that have not read the policy.
 const maxBehind = 3
 
 // BehindSentence says which Pods have not read the policy.
-func (in PolicyInForce) BehindSentence(behind []string) string {
+func BehindSentence(in nodepolicy.InForce, behind []string) string {
 	named := strings.Join(behind[:min(len(behind), maxBehind)], ", ")
 	if more := len(behind) - maxBehind; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
@@ -199,9 +73,9 @@ func HeldSentence(hash, until string) string {
 }
 
 // HeldUntil says until when rules of the policy that are not in force only add labels. An operator has accepted the rules of that hash last.
-func (in PolicyInForce) HeldUntil(accepted string) string {
+func HeldUntil(in nodepolicy.InForce, accepted string) string {
 	rules := in.Policy.RulesHash()
-	switch held := in.status.Held; {
+	switch held := in.Status.Held; {
 	case in.Policy.AcceptsRules(), accepted == rules:
 		return "until capture carries out that they were accepted, within a minute"
 	case held != nil && held.Rules == rules:

@@ -1,56 +1,49 @@
 package view
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/nodepolicy"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/store"
 )
 
-func TestThePolicyInForceIsThatOfTheNodePolicyElseWhatWasAcceptedLastElseTheDefault(t *testing.T) {
-	manifest := func(retention string) string {
-		return `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default","uid":"U"},"spec":{"retention":"` + retention + `"},"status":{}}`
-	}
-	const wrong = "5s"
-	accepted := func(newest, before string) map[string]string {
-		return map[string]string{store.AcceptedPolicy: manifest(newest), store.AcceptedBefore: manifest(before)}
-	}
-	for name, c := range map[string]struct {
-		object    string // its retention; empty: none
-		accepted  map[string]string
-		retention string
-		copy      string
-		wrong     string
-		instead   string
-	}{
-		"there is one":                             {"1h", accepted("2h", "3h"), "1h0m0s", "", "", ""},
-		"there is none":                            {"", accepted("2h", "3h"), "2h0m0s", "policy.json", "there is no NodePolicy default", "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"},
-		"it cannot be used":                        {wrong, accepted("2h", "3h"), "2h0m0s", "policy.json", "spec.retention: Invalid value", "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"},
-		"the last one cannot be used any more":     {"", accepted(wrong, "3h"), "3h0m0s", "before.json", "there is no NodePolicy", "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)"},
-		"nothing that was accepted can be used":    {"", accepted(wrong, wrong), "720h0m0s", "", "there is no NodePolicy", "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)"},
-		"nothing was accepted":                     {wrong, nil, "720h0m0s", "", "spec.retention", "none was accepted before, so the default policy is in force"},
-		"there is one, and nothing was accepted":   {"1h", nil, "1h0m0s", "", "", ""},
-		"there is none, and nothing was accepted":  {"", nil, "720h0m0s", "", "there is no NodePolicy", "none was accepted before, so the default policy is in force"},
-		"only which rules are in force, no policy": {"", map[string]string{store.RulesInForce: "none"}, "720h0m0s", "", "there is no NodePolicy", "none was accepted before, so the default policy is in force"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var object []byte
-			if c.object != "" {
-				object = []byte(manifest(c.object))
-			}
-			in := PolicyInForceOf(object, c.accepted, policy.Gate("example.com/gate"))
-			assert.Equal(t, c.retention, in.Policy.Retention().String())
-			assert.Equal(t, policy.Gate("example.com/gate"), in.Policy.Gate())
-			assert.Equal(t, c.copy, in.Copy)
-			if c.wrong == "" {
-				assert.NoError(t, in.Wrong)
-			} else {
-				require.ErrorContains(t, in.Wrong, c.wrong)
-				assert.Equal(t, c.instead, in.Instead())
-			}
-		})
-	}
+// inForceWith is the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
+func inForceWith(t *testing.T, spec, status string) nodepolicy.InForce {
+	t.Helper()
+	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`
+	require.True(t, json.Valid([]byte(object)), object)
+	in := nodepolicy.InForceOf([]byte(object), nil, policy.DefaultGate)
+	require.NoError(t, in.Wrong)
+	return in
+}
+
+func TestASentenceNamesAFewOfTheProcessesThatHaveNotReadThePolicy(t *testing.T) {
+	in := nodepolicy.InForce{Generation: 4}
+	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.", BehindSentence(in, []string{"verify-7f9"}))
+	assert.Equal(t, "Not read yet by a, b, c: the policy's generation 4.", BehindSentence(in, []string{"a", "b", "c"}))
+	assert.Equal(t, "Not read yet by a, b, c and 2 more: the policy's generation 4.", BehindSentence(in, []string{"a", "b", "c", "d", "e"}))
+}
+
+func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
+	const rules = `{"labels": {"rules": [{"name": "a", "set": {"tier": "one"}}]}}`
+	hash := inForceWith(t, rules, "{}").Policy.RulesHash()
+	const itself = "until capture has counted on how many Nodes they remove or change labels, within a minute; then it puts them in force, or holds them"
+	assert.Equal(t, itself, HeldUntil(inForceWith(t, rules, "{}"), ""))
+	assert.Equal(t, itself, HeldUntil(inForceWith(t, rules, `{"held": {"rules": "0123456789ab", "nodes": 4}}`), "none"), "others were held")
+	held := inForceWith(t, rules, `{"held": {"rules": "`+hash+`", "nodes": 4}}`)
+	assert.Equal(t, "until nodekeep policy accept "+hash, HeldUntil(held, "none"))
+	assert.Equal(t, "until capture carries out that they were accepted, within a minute", HeldUntil(held, hash))
+	const finishing = `{"labels": {"migrations": [{"from": "a", "to": "b", "phase": "new"}]}}`
+	hash = inForceWith(t, finishing, "{}").Policy.RulesHash()
+	assert.Equal(t, "until nodekeep migrate new a=b", HeldUntil(inForceWith(t, finishing, `{"held": {"rules": "`+hash+`", "nodes": 4}}`), ""))
+}
+
+func TestASentenceSaysWhatIsInForceInsteadOfTheNodePolicy(t *testing.T) {
+	assert.Equal(t, "none was accepted before, so the default policy is in force", Instead(nodepolicy.InForce{}))
+	assert.Equal(t, "what was accepted last stays in force (key before.json of ConfigMap nodekeep-accepted)", Instead(nodepolicy.InForce{Copy: "before.json"}))
+	assert.Equal(t, "what was accepted before cannot be used either, so the default policy is in force (ConfigMap nodekeep-accepted)", Instead(nodepolicy.InForce{Spoiled: true}))
 }

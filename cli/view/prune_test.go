@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/record"
 )
 
@@ -13,14 +14,14 @@ func TestPruning(t *testing.T) {
 	const day = 24 * time.Hour
 	p := &Pruning{Retention: 30 * day, Now: now}
 	for name, r := range map[string]*record.Record{
-		"live":      recorded(set{"a": "1"}),
-		"recent":    recorded(set{"a": "1"}, goneSince(29*day)),
-		"old":       recorded(set{"a": "1", "t:NoSchedule": ""}, goneSince(31*day)),
-		"older":     recorded(set{"a": "1"}, goneSince(32*day)),
-		"as old":    recorded(nil, goneSince(32*day)),
-		"empty":     recorded(nil, goneSince(time.Hour)),
-		"undecided": recorded(set{"a": "1"}, goneSince(99*day), quarantining(set{"b": ""})),
-		"ahead":     recorded(set{"a": "1"}, goneSince(-day)),
+		"live":      statetest.Recorded(set{"a": "1"}),
+		"recent":    statetest.Recorded(set{"a": "1"}, statetest.GoneSince(29*day)),
+		"old":       statetest.Recorded(set{"a": "1", "t:NoSchedule": ""}, statetest.GoneSince(31*day)),
+		"older":     statetest.Recorded(set{"a": "1"}, statetest.GoneSince(32*day)),
+		"as old":    statetest.Recorded(nil, statetest.GoneSince(32*day)),
+		"empty":     statetest.Recorded(nil, statetest.GoneSince(time.Hour)),
+		"undecided": statetest.Recorded(set{"a": "1"}, statetest.GoneSince(99*day), statetest.Quarantining(set{"b": ""})),
+		"ahead":     statetest.Recorded(set{"a": "1"}, statetest.GoneSince(-day)),
 	} {
 		r.Node = name
 		p.Add(*r)

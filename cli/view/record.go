@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
@@ -18,14 +19,14 @@ import (
 
 // Record is a record as text; for programs it holds the record as it is stored.
 type Record struct {
-	Node        string            `json:"node"`
-	Status      Presence          `json:"status"`
-	ConfigMap   string            `json:"configMap"`
-	Namespace   string            `json:"namespace"`
-	Record      json.RawMessage   `json:"record"`
-	Quarantined json.RawMessage   `json:"quarantined,omitempty"` // of the machine that had the name before
-	Earlier     []json.RawMessage `json:"earlier,omitempty"`     // of machines that had the name before, and come with these again
-	Violations  []string          `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
+	Node        string             `json:"node"`
+	Status      nodestate.Presence `json:"status"`
+	ConfigMap   string             `json:"configMap"`
+	Namespace   string             `json:"namespace"`
+	Record      json.RawMessage    `json:"record"`
+	Quarantined json.RawMessage    `json:"quarantined,omitempty"` // of the machine that had the name before
+	Earlier     []json.RawMessage  `json:"earlier,omitempty"`     // of machines that had the name before, and come with these again
+	Violations  []string           `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
 
 	of    record.Record
 	since time.Time
@@ -33,10 +34,10 @@ type Record struct {
 }
 
 // RecordOf is the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
-func RecordOf(s NodeState, namespace string, in plan.Circumstances) (r Record, err error) {
-	r = Record{Node: s.Name, Status: s.presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
+func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Record, err error) {
+	r = Record{Node: s.Name, Status: s.Presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
 	if s.Node != nil {
-		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().On(s.Node.Spec.Taints), s.violations(in)
+		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().On(s.Node.Spec.Taints), violationsText(s, in)
 	}
 	if r.Record, err = record.Encode(r.of); err == nil && r.of.Quarantined != nil {
 		r.Quarantined, err = record.Encode(*r.of.Quarantined)
@@ -105,7 +106,7 @@ func derivedTable(derived map[string]record.Derived) *metav1.Table {
 		if !label.Until.IsZero() {
 			until = label.Until.UTC().Format(time.RFC3339)
 		}
-		add(table, key, shown(&label.Value), label.Rule, orNone(until))
+		add(table, key, nodestate.Shown(&label.Value), label.Rule, orNone(until))
 	}
 	return table
 }
@@ -165,8 +166,8 @@ func (s Sides) Question(side store.Side) string {
 }
 
 // Remembered describes in one line how the next record differs from the present one. A nil record: it does not change.
-func Remembered(s NodeState, next *record.Record) string {
-	before, after := s.record(), *cmp.Or(next, s.Record, &record.Record{})
+func Remembered(s nodestate.State, next *record.Record) string {
+	before, after := s.Recorded(), *cmp.Or(next, s.Record, &record.Record{})
 	was, is := before.Items(), after.Items()
 	labels, taints := record.Split(is)
 	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")
@@ -177,8 +178,8 @@ func Remembered(s NodeState, next *record.Record) string {
 		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was recorded before is set aside: nodekeep accept %s --machine old|new", s.Name, holds, s.Name)
 	}
 	var added, set, removed []string
-	for _, item := range sortedItems(was, is) {
-		switch from, to := valueIn(was, item), valueIn(is, item); {
+	for _, item := range nodestate.SortedItems(was, is) {
+		switch from, to := nodestate.ValueIn(was, item), nodestate.ValueIn(is, item); {
 		case from == nil:
 			added = append(added, item)
 		case to == nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -24,7 +25,7 @@ func removedBefore(node string, minutes int, done bool) verify.Removal {
 }
 
 func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
-	p := load(t, removing).Verify()
+	p := statetest.Load(t, removing).Verify()
 	for name, one := range map[string]struct {
 		removals []verify.Removal
 		brake    verify.BrakeReason
@@ -58,7 +59,7 @@ func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 }
 
 func TestEachBrakeIsListedWithItsReasonAndUntilWhenItIsOpen(t *testing.T) {
-	p := load(t, removing)
+	p := statetest.Load(t, removing)
 	for _, reason := range verify.BrakeReasons() {
 		brake := verify.Brake{Reason: reason, Until: noon.Add(90 * time.Minute)}
 		v := VerificationOf(annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), held(t, p, brake)), nil, nil, p, noon)
@@ -75,10 +76,10 @@ func TestABrakeOfAProfileIsListedUntilItIsNoLongerSeen(t *testing.T) {
 	for _, reason := range []verify.BrakeReason{verify.BrakeSharedFailure, verify.BrakeTooMany} {
 		ledger, news := verify.Ledger{}.Seeing("gpu", reason, noon.Add(-time.Minute))
 		require.True(t, news)
-		open := RemovalsOf(ledger, load(t, removing).Verify(), 10, noon)
+		open := RemovalsOf(ledger, statetest.Load(t, removing).Verify(), 10, noon)
 		assert.Equal(t, []string{"No Node of profile gpu is removed now: " + string(reason) + " for another 60s: " + reason.Means() + "."}, open.Lines(noon))
 		assert.Equal(t, noon.Add(time.Minute), open.Profiles[0].Brake.Until)
-		assert.Empty(t, RemovalsOf(ledger, load(t, removing).Verify(), 10, noon.Add(time.Minute)).Lines(noon.Add(time.Minute)))
+		assert.Empty(t, RemovalsOf(ledger, statetest.Load(t, removing).Verify(), 10, noon.Add(time.Minute)).Lines(noon.Add(time.Minute)))
 	}
 }
 
@@ -94,7 +95,7 @@ func held(t *testing.T, p policy.Policy, brake verify.Brake) verify.Progress {
 
 func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 	const taint = "nodekeep.dev/unverified:NoSchedule"
-	p := load(t, removing)
+	p := statetest.Load(t, removing)
 	shownOf := func(progress verify.Progress) (Verification, Document) {
 		v := VerificationOf(annotated(nodeToVerify(nil, taint), progress), nil, nil, p, noon)
 		return v, VerifiedNode{Node: "a", UID: "U1", Verification: &v}.Document(noon)
@@ -138,7 +139,7 @@ func TestARemovedNodeSaysWhenAndByWhat(t *testing.T) {
 	removal := removedBefore("a", 5, true)
 	gone := VerifiedNode{Node: "a", Removals: []verify.Removal{removal}}
 	assert.Equal(t, []Fact{{"Node", "a"}, {"State", "the Node is deleted"}, {"Removed", "by nodeClaim 5m ago, profile gpu"}}, gone.Document(noon).Facts)
-	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, load(t, removing), noon)
+	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, statetest.Load(t, removing), noon)
 	again := VerifiedNode{Node: "a", UID: "U1", Verification: &v, Removals: []verify.Removal{removal}}
 	assert.Contains(t, again.Document(noon).Facts, Fact{"Removed", "by nodeClaim 5m ago, profile gpu, an earlier Node of this name"})
 }

@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/policy/policytest"
 	"nodekeep.dev/nodekeep/verify"
 )
 
@@ -23,14 +22,12 @@ var rolloutNow = time.Unix(1_700_000_000, 0)
 // rolloutPolicy verifies Nodes with pool=a.
 func rolloutPolicy(t *testing.T) policy.Policy {
 	t.Helper()
-	p, err := policy.Load([]byte(policytest.Manifest(`verify:
+	return statetest.Load(t, `verify:
   profiles:
   - name: a
     nodeSelector: pool=a
     checks: [{name: api, api: {}}]
-`)), policy.DefaultGate)
-	require.NoError(t, err)
-	return p
+`)
 }
 
 // rolloutNode is a Ready Node of the pool that nobody has checked.

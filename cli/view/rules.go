@@ -10,6 +10,7 @@ import (
 
 	"nodekeep.dev/nodekeep/capture"
 	"nodekeep.dev/nodekeep/classify"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 )
@@ -21,7 +22,7 @@ type ExplainedRule struct {
 }
 
 // explainRules adds what the rules do not know: the room for annotations, and since when the Node is ready.
-func (s NodeState) explainRules(steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
+func explainRules(s nodestate.State, steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
 	plugins := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
 	if ready := observe.Of(s.Node).Reported.Ready; ready != 0 {
 		plugins = "until " + time.Unix(ready, 0).Add(classify.PluginGrace).UTC().Format(time.RFC3339)
@@ -113,13 +114,13 @@ func unknownFeature(name string) string {
 func rulesTable(rules []ExplainedRule) *metav1.Table {
 	table := tableOf("Label of rules", "Rule", "Outcome", "Value", "Why")
 	for _, rule := range rules {
-		add(table, rule.Key, rule.Rule, string(rule.Outcome), shown(rule.Value), rule.Why)
+		add(table, rule.Key, rule.Rule, string(rule.Outcome), nodestate.Shown(rule.Value), rule.Why)
 	}
 	return table
 }
 
-// claims are what annotations of the Node say that other components set.
-func (s NodeState) claims() []policy.Claim {
+// claimsOn is what annotations of the Node say that other components set.
+func claimsOn(s nodestate.State) []policy.Claim {
 	if s.Node == nil {
 		return nil
 	}

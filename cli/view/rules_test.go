@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/record"
@@ -28,9 +29,9 @@ func small(n *corev1.Node) {
 }
 
 func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
-	in := under(load(t, tiers))
+	in := statetest.Under(statetest.Load(t, tiers))
 	in.Guarded = true
-	s := state(live(set{"mine": "1"}, small), recorded(set{"mine": "1"}))
+	s := statetest.State(statetest.Live(set{"mine": "1"}, small), statetest.Recorded(set{"mine": "1"}))
 	got := map[string]string{}
 	e := explained(t, s, in)
 	for _, rule := range e.Rules {
@@ -46,9 +47,9 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 }
 
 func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
-	in := under(load(t, `labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "yes"}}, {name: resize, when: {features: {Resize: "*"}}, set: {resize: "yes"}}]}`))
+	in := statetest.Under(statetest.Load(t, `labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "yes"}}, {name: resize, when: {features: {Resize: "*"}}, set: {resize: "yes"}}]}`))
 	why := func() string {
-		rules := explained(t, state(live(nil, small), recorded(nil)), in).Rules
+		rules := explained(t, statetest.State(statetest.Live(nil, small), statetest.Recorded(nil)), in).Rules
 		require.Len(t, rules, 2)
 		assert.Contains(t, rules[1].Why, "feature Resize is not known: status.declaredFeatures of the Node is empty")
 		return rules[0].Why
@@ -64,20 +65,20 @@ func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
 }
 
 func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {
-	in := under(load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
+	in := statetest.Under(statetest.Load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
 	full := func(n *corev1.Node) { n.Annotations = map[string]string{"big": string(make([]byte, 256<<10))} }
-	s := state(live(nil, full), recorded(nil))
+	s := statetest.State(statetest.Live(nil, full), statetest.Recorded(nil))
 	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", explained(t, s, in).Rules[0].Why)
 }
 
 func TestDiffNamesTheRuleOfALabel(t *testing.T) {
-	in := under(load(t, tiers))
+	in := statetest.Under(statetest.Load(t, tiers))
 	in.Guarded = true
 	listed := func(n *corev1.Node) {
 		n.Annotations = map[string]string{policy.LabelsAnnotation: `{"old":{"value":"1","rule":"former"}}`}
 	}
 	got := map[string]string{}
-	for _, item := range Diff(state(live(set{"old": "1"}, small, listed), recorded(nil)), in).Items {
+	for _, item := range Diff(statetest.State(statetest.Live(set{"old": "1"}, small, listed), statetest.Recorded(nil)), in).Items {
 		got[item.Item] = item.Why
 	}
 	assert.Equal(t, `rule rest is to set it to "standard"`, got["tier"])
@@ -85,10 +86,10 @@ func TestDiffNamesTheRuleOfALabel(t *testing.T) {
 }
 
 func TestARecordShowsLabelsOfRules(t *testing.T) {
-	r := recorded(nil, func(r *record.Record) {
+	r := statetest.Recorded(nil, func(r *record.Record) {
 		r.Derived = map[string]record.Derived{"tier": {Value: "big", Rule: "high", Until: now}}
 	})
-	shown, err := RecordOf(state(nil, r), "ns", under(load(t, "")))
+	shown, err := RecordOf(statetest.State(nil, r), "ns", statetest.Under(statetest.Load(t, "")))
 	require.NoError(t, err)
 	tables := shown.Document(now).Tables
 	assert.Equal(t, []any{"tier", "big", "high", "2026-05-04T03:02:01Z"}, tables[len(tables)-1].Rows[0].Cells)
@@ -99,8 +100,8 @@ func TestAnExplanationNamesTheComponentThatClaimsAnItem(t *testing.T) {
 	claimed := func(n *corev1.Node) {
 		n.Annotations = map[string]string{"cluster.x-k8s.io/taints-from-machine": "a:NoSchedule", "talos.dev/owned-labels": `["role"]`}
 	}
-	in := under(load(t, ""))
-	s := state(live(set{"a:NoSchedule": "1", "role": "db", "free": "1"}, claimed), nil)
+	in := statetest.Under(statetest.Load(t, ""))
+	s := statetest.State(statetest.Live(set{"a:NoSchedule": "1", "role": "db", "free": "1"}, claimed), nil)
 	got := map[string][]string{}
 	for _, item := range explained(t, s, in).Items {
 		if item.OnNode == nil { // what only a registration has

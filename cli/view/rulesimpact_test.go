@@ -1,111 +1,23 @@
 package view
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/policy"
 )
 
-func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
-	const gold, cpu = "labels: {rules: [{name: all, set: {tier: gold}}]}", "labels: {rules: [{name: big, when: {capacity: {cpu: '>=4'}}, set: {tier: big}}]}"
-	listed := func(name string, labels set) NodeState {
-		s := present(name, labels)
-		s.Record = recorded(nil)
-		s.Record.Node = name
-		ruledBy("all", labels)(s.Node)
-		return s
-	}
-	without, operators := present("a", nil), present("b", set{"tier": "mine"})
-	iron, same, restores := listed("c", set{"tier": "iron"}), listed("d", set{"tier": "gold"}), listed("e", set{"tier": "gold"})
-	restores.Record = recorded(set{"tier": "mine"})
-	restores.Record.Node = "e"
-	for name, c := range map[string]struct {
-		now, then string
-		inForce   string
-		states    []NodeState
-		want      []string
-		altered   int
-		held      bool
-		changed   bool
-		none      bool
-	}{
-		"no rules, and no labels of them":                   {states: []NodeState{without, operators}, none: true},
-		"a label that is missing":                           {then: gold, states: []NodeState{without}, want: []string{"added tier - gold all 1 [a]"}, changed: true},
-		"a label that is right":                             {then: gold, states: []NodeState{same}},
-		"a label that an operator set":                      {then: gold, states: []NodeState{operators}, want: []string{"kept tier mine gold all 1 [b]"}},
-		"a label of the rule":                               {now: gold, then: gold, states: []NodeState{iron, same}, want: []string{"changed tier iron gold all 1 [c]"}, altered: 1, changed: true},
-		"on more than one Node in ten":                      {then: gold, states: []NodeState{iron, iron, iron}, want: []string{"changed tier iron gold all 3 [c c c]"}, altered: 3, held: true, changed: true},
-		"rules that are in force are not held":              {then: gold, inForce: load(t, gold).RulesHash(), states: []NodeState{iron, iron}, want: []string{"changed tier iron gold all 2 [c c]"}, altered: 2, changed: true},
-		"the rules go":                                      {now: gold, inForce: "x", states: []NodeState{same, iron}, want: []string{"removed tier gold - all 1 [d]", "removed tier iron - all 1 [c]"}, altered: 2, held: true, changed: true},
-		"the rules go, and an operator's value is restored": {now: gold, states: []NodeState{restores}, want: []string{"changed tier gold mine  1 [e]"}, altered: 1, changed: true},
-		"a fact is not known":                               {then: cpu, states: []NodeState{without, operators}, want: []string{"blocked tier - - big 1 [a]", "blocked tier mine - big 1 [b]"}},
-		"devices that were not read":                        {then: "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {tier: gpu}}]}", states: []NodeState{without}, want: []string{"blocked tier - - gpu 1 [a]"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			now := under(load(t, c.now))
-			now.Guarded = true
-			now.Policy = now.Policy.Holding(true) // that the rules of now are held, and which devices they look at, says nothing of others
-			now.Devices = func(string) observe.Devices { return observe.DevicesOf(nil) }
-			if c.inForce == "" {
-				c.inForce = policy.NoRules
-			}
-			comparison := NewComparison(now, load(t, c.then), c.inForce, nil, nil)
-			for _, s := range c.states {
-				require.NoError(t, comparison.See(s))
-			}
-			impact := comparison.Impact()
-			if c.none {
-				assert.False(t, impact.LabelRules.rules, "the text shows nothing of rules")
-				assert.Empty(t, impact.LabelRules.Labels)
-				return
-			}
-			var got []string
-			for _, l := range impact.LabelRules.Labels {
-				got = append(got, fmt.Sprint(l.Kind, " ", l.Key, " ", shown(l.Now), " ", shown(l.Then), " ", l.Rule, " ", l.Nodes, " ", l.First))
-			}
-			assert.Equal(t, c.want, got)
-			assert.Equal(t, c.altered, impact.LabelRules.Altered)
-			assert.Equal(t, c.held, impact.LabelRules.Held)
-			assert.Equal(t, c.changed, impact.LabelRules.changed())
-		})
-	}
-}
-
 func TestTheImpactOfRulesIsASentence(t *testing.T) {
 	for name, c := range map[string]struct {
-		impact RulesImpact
+		impact impact.RulesImpact
 		want   string
 	}{
-		"rules that change nothing": {RulesImpact{Rules: "abc"}, "the rules abc would remove and change no label"},
-		"rules that are held":       {RulesImpact{Rules: "abc", Altered: 5, Held: true}, "the rules abc would remove or change labels on 5 Nodes, once an operator accepts that: nodekeep policy accept abc"},
-		"no rules any more":         {RulesImpact{Rules: policy.NoRules, Altered: 1}, "the policy without rules would remove or change labels on 1 Node"},
+		"rules that change nothing": {impact.RulesImpact{Rules: "abc"}, "the rules abc would remove and change no label"},
+		"rules that are held":       {impact.RulesImpact{Rules: "abc", Altered: 5, Held: true}, "the rules abc would remove or change labels on 5 Nodes, once an operator accepts that: nodekeep policy accept abc"},
+		"no rules any more":         {impact.RulesImpact{Rules: policy.NoRules, Altered: 1}, "the policy without rules would remove or change labels on 1 Node"},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, c.impact.text()) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, rulesImpactText(c.impact)) })
 	}
-}
-
-func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
-	c := ruleComparison{}
-	for i := range mostChanges + 10 {
-		value := fmt.Sprint(i)
-		c.count(RuleLeaves, "tier", &value, nil, "all", "a")
-	}
-	impact := c.impact(load(t, "labels: {rules: [{name: all, set: {tier: gold}}]}"), policy.NoRules)
-	assert.Len(t, impact.Labels, mostChanges)
-	assert.Equal(t, 10, impact.More)
-	for range 10 {
-		c.count(RuleAdds, "tier", nil, nil, "all", "a")
-	}
-	for range firstNodes + 1 {
-		value := "0"
-		c.count(RuleLeaves, "tier", &value, nil, "all", "a")
-	}
-	assert.Equal(t, 20, c.changes.more)
-	zero := "0"
-	assert.Len(t, c.changes.counts[ruleChangeKey{RuleLeaves, "tier", zero, shown(nil), "all"}].First, firstNodes)
 }

@@ -8,31 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/cli/nodestate"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Presence shows whether there is a Node, and a record of it.
-type Presence string
-
-// The presences.
-const (
-	Present    Presence = "Present"    // a Node, and a record of it unless nothing of the Node is kept
-	Unrecorded Presence = "Unrecorded" // a Node without a record, of which something is to be recorded
-	Gone       Presence = "Gone"       // a record of a deleted Node
-	Unreadable Presence = "Unreadable" // a record from which nothing may be taken
-	Forgotten  Presence = "Forgotten"  // neither any more
-)
-
 // Summary is one line about one Node.
 type Summary struct {
-	Name   string    `json:"name"`
-	Status Presence  `json:"status"`
-	Since  time.Time `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
-	UID    types.UID `json:"uid,omitempty"`
-	Labels int       `json:"labels"` // that are recorded
-	Taints int       `json:"taints"`
+	Name   string             `json:"name"`
+	Status nodestate.Presence `json:"status"`
+	Since  time.Time          `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
+	UID    types.UID          `json:"uid,omitempty"`
+	Labels int                `json:"labels"` // that are recorded
+	Taints int                `json:"taints"`
 	// Annotations are counted only where the policy keeps any.
 	Annotations int    `json:"annotations,omitempty"`
 	NotShown    int    `json:"notShown"`   // of these, how many the Node does not show
@@ -46,10 +35,10 @@ type Summary struct {
 	ChangedBy  string    `json:"changedBy,omitempty"`
 }
 
-// SummaryOf summarizes one Node. The summary has no pointers into the NodeState's objects. Such a pointer would keep the whole page of the Node in
+// SummaryOf summarizes one Node. The summary has no pointers into the nodestate.State's objects. Such a pointer would keep the whole page of the Node in
 // memory.
-func SummaryOf(s NodeState, in plan.Circumstances) Summary {
-	summary := Summary{Name: s.Name, Status: s.presence(in), Current: true}
+func SummaryOf(s nodestate.State, in plan.Circumstances) Summary {
+	summary := Summary{Name: s.Name, Status: s.Presence(in), Current: true}
 	if s.Record != nil {
 		items := s.Record.Items()
 		labels, taints := record.Split(items)
@@ -75,7 +64,7 @@ func SummaryOf(s NodeState, in plan.Circumstances) Summary {
 		summary.Gated = in.Policy.Gate().On(s.Node.Spec.Taints)
 		summary.Unverified = len(in.Policy.Verify().HeldBy(s.Node.Spec.Taints)) > 0
 	}
-	if summary.Why = s.left(in); summary.Why != "" {
+	if summary.Why = left(s, in); summary.Why != "" {
 		summary.Current = false
 	}
 	return summary
@@ -88,23 +77,8 @@ func (s Summary) Same(other Summary) bool {
 	return times && s == other
 }
 
-func (s NodeState) presence(in plan.Circumstances) Presence {
-	switch {
-	case s.Unreadable != nil:
-		return Unreadable
-	case s.Record == nil && s.Node == nil:
-		return Forgotten
-	case s.Record == nil && s.Written(in) != nil:
-		return Unrecorded
-	case s.Node == nil:
-		return Gone
-	default:
-		return Present
-	}
-}
-
 // left shows in a few words what is left to do about a Node. It is empty if nothing is.
-func (s NodeState) left(in plan.Circumstances) string {
+func left(s nodestate.State, in plan.Circumstances) string {
 	switch {
 	case s.Unreadable != nil:
 		return "record cannot be read"
@@ -115,7 +89,7 @@ func (s NodeState) left(in plan.Circumstances) string {
 	case s.Node == nil:
 		return ""
 	}
-	switch next, _, _ := s.settled(in); next.Step {
+	switch next, _, _ := s.Settled(in); next.Step {
 	case capture.Nothing:
 		return ""
 	case capture.Create:
@@ -174,7 +148,7 @@ func (l SummaryList) Table(now time.Time) *metav1.Table {
 		switch {
 		case s.Why != "":
 			current = "no: " + s.Why
-		case s.Status == Gone, s.Status == Forgotten:
+		case s.Status == nodestate.Gone, s.Status == nodestate.Forgotten:
 			current = none
 		}
 		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, s.closed(), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, s.RuleLabels, orNone(string(s.UID)))

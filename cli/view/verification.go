@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nodekeep.dev/nodekeep/cli/impact"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
 )
@@ -283,9 +284,9 @@ func (v Verification) deadline(now time.Time) string {
 
 // VerificationList is where Nodes stand.
 type VerificationList struct {
-	Items    []Verification `json:"items"`
-	Removals *Removals      `json:"removals,omitempty"` // nil: no profile removes Nodes, or they are not known
-	Unproved []Unproved     `json:"unproved,omitempty"` // profiles whose checks have not passed yet
+	Items    []Verification    `json:"items"`
+	Removals *Removals         `json:"removals,omitempty"` // nil: no profile removes Nodes, or they are not known
+	Unproved []impact.Unproved `json:"unproved,omitempty"` // profiles whose checks have not passed yet
 }
 
 // Names are those of the Nodes.

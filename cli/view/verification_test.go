@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/cli/nodestate/statetest"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/verify"
@@ -71,7 +72,7 @@ func annotated(node *corev1.Node, progress verify.Progress) *corev1.Node {
 
 func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 	const byDefault = "nodekeep.dev/unverified:NoSchedule"
-	p := load(t, verifying)
+	p := statetest.Load(t, verifying)
 	rest, _ := p.Verify().For(nil)
 	withGPU := func(node *corev1.Node) *corev1.Node {
 		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
@@ -145,7 +146,7 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 	require.Len(t, d.Tables, 1)
 	assert.Equal(t, []any{"dns", "failed", "yes", "Timeout", "no answer", "1.5s", 3}, d.Tables[0].Rows[0].Cells)
 
-	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, load(t, verifying), noon)
+	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, statetest.Load(t, verifying), noon)
 	shown.UID, shown.Verification = "U1", &v
 	assert.Contains(t, shown.Document(noon).Facts, Fact{"Last report", "failed 60m ago, attempt 2, profile rest, of an earlier Node of this name: check dns: no answer"})
 	assert.Contains(t, shown.Document(noon).Facts, Fact{"Deadline", "in 4m; the taint stays, and attempts go on"})
@@ -155,7 +156,7 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 // Whatever order the API server lists them in.
 func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 	const byDefault = "nodekeep.dev/unverified:NoSchedule"
-	p := load(t, verifying)
+	p := statetest.Load(t, verifying)
 	rest, _ := p.Verify().For(nil)
 	began := metav1.NewTime(noon)
 	pod := func(name string, ago time.Duration, phase corev1.PodPhase) *corev1.Pod {
@@ -199,7 +200,7 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 }
 
 func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
-	p := load(t, verifying)
+	p := statetest.Load(t, verifying)
 	node := nodeToVerify(map[string]string{"gpu": "yes"})
 	run, err := RunOf(node, nil, p, noon)
 	require.NoError(t, err)
@@ -221,7 +222,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 }
 
 func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.T) {
-	p := load(t, verifying)
+	p := statetest.Load(t, verifying)
 	rest, _ := p.Verify().For(nil)
 	passed := verify.Progress{Round: 1, Profile: "rest", Hash: rest.Hash, Generation: 4, Last: &verify.Last{Result: verify.VerdictPassed, Time: noon}}
 	shows := func(change func(*verify.Progress)) string {
@@ -245,8 +246,8 @@ func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.
 // What the command says about its Node must be what the controller does next.
 func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 	const byDefault, other = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"
-	enforces, reports := load(t, verifying), load(t, reporting)
-	waits := load(t, "verify: {profiles: [{name: warm, wait: {conditions: [{type: Warm, status: \"True\"}]}}]}\n")
+	enforces, reports := statetest.Load(t, verifying), statetest.Load(t, reporting)
+	waits := statetest.Load(t, "verify: {profiles: [{name: warm, wait: {conditions: [{type: Warm, status: \"True\"}]}}]}\n")
 	gpu := map[string]string{"gpu": "yes"}
 	rest, _ := enforces.Verify().For(nil)
 	stuck := verify.Progress{Attempts: 5, Failed: 5, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Time: noon.Add(-time.Second)}}
@@ -314,7 +315,7 @@ const reporting = `verify:
 `
 
 func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
-	p := load(t, reporting)
+	p := statetest.Load(t, reporting)
 	last := func(result verify.Verdict, attempts int) *corev1.Node {
 		return annotated(nodeToVerify(map[string]string{"gpu": "yes"}), verify.Progress{
 			Attempts: attempts, Hash: p.Verify().All()[0].Hash, Reports: true, Last: &verify.Last{Result: result, Check: "dns", Reason: "Timeout", Message: "no answer", Time: noon.Add(-time.Minute)},
@@ -352,7 +353,7 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 }
 
 func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
-	p := load(t, verifying)
+	p := statetest.Load(t, verifying)
 	rest, _ := p.Verify().For(nil)
 	tried := func(attempts int, ago time.Duration) *corev1.Node {
 		return annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), verify.Progress{
@@ -413,7 +414,7 @@ func TestTheLastResultIsSaidInPlainWords(t *testing.T) {
 
 // What the next step will write is not so yet: the controller may be down.
 func TestWhatANodeHasTriedIsWhatItsAnnotationSays(t *testing.T) {
-	p := load(t, verifying)
+	p := statetest.Load(t, verifying)
 	rest, _ := p.Verify().For(nil)
 	tried := verify.Progress{Attempts: 2, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-time.Hour)}}
 	node := annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), tried)

@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"context"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/nodepolicy"
+)
+
+// GetDeclaration returns the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
+func (c *Cluster) GetDeclaration(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
+	rbac := c.Client.RbacV1()
+	binding, err = rbac.RoleBindings(c.Namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		binding = nil
+	case err != nil:
+		return nil, nil, c.CallError(c.EmergencyRight("rolebindings"), err)
+	}
+	role, err = rbac.Roles(c.Namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		role = nil
+	case err != nil:
+		return nil, nil, c.CallError(c.EmergencyRight("roles"), err)
+	}
+	return role, binding, nil
+}
+
+// GetEmergency returns whether an emergency is declared, as capture and verify see it.
+func (c *Cluster) GetEmergency(ctx context.Context) (view.Declared, error) {
+	role, binding, err := c.GetDeclaration(ctx)
+	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {
+		return view.Declared{}, err
+	}
+	return view.Declared{Holds: true, Since: binding.CreationTimestamp}, nil
+}

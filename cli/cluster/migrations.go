@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"context"
+
+	"nodekeep.dev/nodekeep/cli/impact"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/report"
+	"nodekeep.dev/nodekeep/selection"
+)
+
+// CountMigrations counts Nodes and records, and finds what selects on the old keys.
+func (c *Cluster) CountMigrations(ctx context.Context, in plan.Circumstances, all ...*impact.Migration) error {
+	if len(all) == 0 {
+		return nil
+	}
+	for state, err := range c.ListStates(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			m.See(state, in)
+		}
+	}
+	missing, err := c.ListUses(ctx, func(uses []selection.Use) {
+		for _, m := range all {
+			m.Selects(uses)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		m.Done(report.UnreadKinds(missing))
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/cli/view"
+	"nodekeep.dev/nodekeep/nodepolicy"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// GetGateConfigMap returns the ConfigMap that holds the gate's key; nil: nodekeep is not installed in the namespace.
+func (c *Cluster) GetGateConfigMap(ctx context.Context) (*corev1.ConfigMap, error) {
+	return c.GetConfigMap(ctx, c.Namespace, doctor.Gate)
+}
+
+// ErrNotServed reports that the API server knows no NodePolicies.
+var ErrNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
+
+// GetPolicyInForce returns the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
+// incident may be due to it.
+func (c *Cluster) GetPolicyInForce(ctx context.Context, gate policy.Gate) (in nodepolicy.InForce, err error) {
+	found, err := c.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
+	spoiled := apierrors.IsInternalError(err) || apierrors.IsStoreReadError(err) // so it answers if it cannot decode what is stored
+	if err != nil && !apierrors.IsNotFound(err) && !spoiled {
+		return in, c.CallError(c.PolicyRight(), err)
+	}
+	var object []byte
+	if err == nil {
+		if object, err = found.MarshalJSON(); err != nil {
+			return in, fmt.Errorf("read NodePolicy %s: %w", doctor.PolicyName, err)
+		}
+		if in = nodepolicy.InForceOf(object, nil, gate); in.Wrong == nil {
+			return in, nil
+		}
+	}
+	state, stateErr := c.GetRulesState(ctx)
+	if stateErr != nil {
+		return in, stateErr
+	}
+	in = nodepolicy.InForceOf(object, ptr.Deref(state, corev1.ConfigMap{}).Data, gate)
+	switch {
+	case object != nil:
+		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be used: " + view.Briefly(in.Wrong))
+	case spoiled && in.Copy == "": // it may be any policy
+		return in, c.CallError(c.PolicyRight(), err)
+	case spoiled:
+		in.Wrong = errors.New("NodePolicy " + doctor.PolicyName + " cannot be read: " + view.Briefly(err))
+	case !store.SaysGone(err):
+		in.Wrong = ErrNotServed
+	}
+	return in, nil
+}

@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
+
+	"nodekeep.dev/nodekeep/cli/doctor"
+	"nodekeep.dev/nodekeep/report"
+	"nodekeep.dev/nodekeep/selection"
+)
+
+// selecting is a kind of objects that select Nodes.
+type selecting struct {
+	kind string
+	list pager.ListPageFunc
+}
+
+func selectingOf[L runtime.Object](c *Cluster, group, kind string, client Lister[L]) selecting {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return selecting{kind, pagesOf(c, doctor.Right{Verb: "list", Group: group, Resource: resource.Resource}, client, metav1.ListOptions{})}
+}
+
+// selectingKinds are all that package selection looks into, in its order. Pods come last: there are the most of them.
+func (c *Cluster) selectingKinds() []selecting {
+	core, apps, batch := c.Client.CoreV1(), c.Client.AppsV1(), c.Client.BatchV1()
+	const everywhere = metav1.NamespaceAll
+	return []selecting{
+		selectingOf(c, appsv1.GroupName, "Deployment", apps.Deployments(everywhere)),
+		selectingOf(c, appsv1.GroupName, "StatefulSet", apps.StatefulSets(everywhere)),
+		selectingOf(c, appsv1.GroupName, "DaemonSet", apps.DaemonSets(everywhere)),
+		selectingOf(c, appsv1.GroupName, "ReplicaSet", apps.ReplicaSets(everywhere)),
+		selectingOf(c, "", "ReplicationController", core.ReplicationControllers(everywhere)),
+		selectingOf(c, batchv1.GroupName, "Job", batch.Jobs(everywhere)),
+		selectingOf(c, batchv1.GroupName, "CronJob", batch.CronJobs(everywhere)),
+		selectingOf(c, "", "PersistentVolume", core.PersistentVolumes()),
+		selectingOf(c, storagev1.GroupName, "StorageClass", c.Client.StorageV1().StorageClasses()),
+		selectingOf(c, nodev1.GroupName, "RuntimeClass", c.Client.NodeV1().RuntimeClasses()),
+		selectingOf(c, "", "Pod", core.Pods(everywhere)),
+	}
+}
+
+// ListUses lists every object that selects Nodes by labels, page by page. It calls see with the uses of each, and see must not change them. If the
+// caller may not list a kind, it is returned in missing, and the next kinds are still read. Any other error ends the list.
+func (c *Cluster) ListUses(ctx context.Context, see func(uses []selection.Use)) (missing []report.NotRead, err error) {
+	for _, of := range c.selectingKinds() {
+		for object, err := range all[runtime.Object](ctx, of.list) {
+			var denied DeniedError
+			if errors.As(err, &denied) {
+				missing = append(missing, report.NotRead{Kind: of.kind, Why: denied.Error()})
+				break
+			}
+			if err != nil {
+				return missing, fmt.Errorf("list every %s: %w", of.kind, err)
+			}
+			if uses := selection.Of(object); len(uses) > 0 {
+				see(uses)
+			}
+		}
+	}
+	return missing, nil
+}

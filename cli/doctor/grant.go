@@ -1,0 +1,113 @@
+package doctor
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"nodekeep.dev/nodekeep/manifests"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// The ClusterRoles for users. For what has a namespace, each has a twin: the one for the namespaces of nodekeep, and the one for the namespace of Events
+// about Nodes.
+const (
+	viewerRole     = "nodekeep-viewer"
+	operatorRole   = "nodekeep-operator"
+	namespacedTwin = "-namespaced"
+	eventsTwin     = "-events"
+)
+
+// mostGranted is how many rights outside the shipped roles are granted one by one. More are an administrator's.
+const mostGranted = 3
+
+// GrantTo returns how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
+func GrantTo(user, release string, missing ...Right) Remedy {
+	var bindings, single []string
+	more, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(release), operatorRole) })
+	for _, a := range missing {
+		role := a.role(release)
+		if role == "" {
+			more++
+			single = append(single, a.grant(user)...)
+			continue
+		}
+		if operator {
+			role = strings.Replace(role, viewerRole, operatorRole, 1)
+		}
+		kind, in := "clusterrolebinding", ""
+		base, twin := twinOf(role)
+		if twin {
+			kind, in = "rolebinding", " -n "+a.Namespace
+		}
+		binding := fmt.Sprintf("kubectl create %s %s --clusterrole=%s --user=%s%s", kind, nameFor(base, user), role, quoted(user), in)
+		if !slices.Contains(bindings, binding) {
+			bindings = append(bindings, binding)
+		}
+	}
+	if more > mostGranted {
+		return Remedy{Text: "This takes more than the ClusterRole " + operatorRole + ": it is for an administrator of the cluster."}
+	}
+	return Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}
+}
+
+// role is the shipped ClusterRole for users that has the right, the one that grants least; empty where none has it, or where it would grant too much.
+// Its twin for the namespace of the right, if there is one, comes first, since it is bound in that namespace alone.
+func (r Right) role(release string) string {
+	twin := ""
+	switch r.Namespace {
+	case release, verify.Namespace:
+		twin = namespacedTwin
+	case EventsNamespace:
+		twin = eventsTwin
+	}
+	for _, name := range slices.Compact([]string{viewerRole + twin, viewerRole, operatorRole + twin, operatorRole}) {
+		roles, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "clusterrole/"+name })
+		if err == nil && slices.ContainsFunc(roles, func(role unstructured.Unstructured) bool { return grant(rulesOf(&role), r) }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// twinOf is the role without the end that shows for which namespaces it is, and whether it has one.
+func twinOf(role string) (base string, twin bool) {
+	for _, end := range []string{namespacedTwin, eventsTwin} {
+		if base, twin = strings.CutSuffix(role, end); twin {
+			return base, true
+		}
+	}
+	return role, false
+}
+
+// grant are the commands that give this right alone to a user.
+func (r Right) grant(user string) []string {
+	kind, in, of := "clusterrole", "", ""
+	if r.Namespace != "" {
+		kind, in = "role", " -n "+r.Namespace
+	}
+	if r.Name != "" {
+		of = " --resource-name=" + r.Name
+	}
+	name := fmt.Sprintf("nodekeep-%s-%s", r.Verb, r.Resource)
+	return []string{
+		fmt.Sprintf("kubectl create %s %s --verb=%s --resource=%s%s%s", kind, name, r.Verb, r.fullResource(), of, in),
+		fmt.Sprintf("kubectl create %sbinding %s --%s=%s --user=%s%s", kind, nameFor(name, user), kind, name, quoted(user), in),
+	}
+}
+
+// nameFor is the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
+func nameFor(role, user string) string {
+	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(user, "-"), "-.")
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if regexp.MustCompile(`^[\w@:.,/-]+$`).MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

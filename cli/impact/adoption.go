@@ -1,0 +1,148 @@
+package impact
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+
+	"nodekeep.dev/nodekeep/cli/nodestate"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+)
+
+// Adoption is which labels of operators are handed over to the rules that derive the same value.
+type Adoption struct {
+	Key     string         `json:"key"`
+	Adopt   []AdoptedLabel `json:"adopt"`
+	Already int            `json:"already"` // Nodes on which the label is a rule's
+	Left    []AdoptedLabel `json:"leftAlone"`
+}
+
+// AdoptedLabel is a label on a Node that is handed over, or why it is not.
+type AdoptedLabel struct {
+	Node  string `json:"node"`
+	Value string `json:"value"`
+	Rule  string `json:"rule,omitempty"`
+	Why   string `json:"why,omitempty"` // it is left alone
+}
+
+// See adds a Node.
+func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
+	label, already := Adopts(s, a.Key, rule, in)
+	switch {
+	case already:
+		a.Already++
+	case label == nil:
+	case label.Why != "":
+		a.Left = append(a.Left, *label)
+	default:
+		a.Adopt = append(a.Adopt, *label)
+	}
+}
+
+// Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. It returns nil if only a rule has set the label. If a
+// rule is named, only a label that this rule derives is handed over.
+func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *AdoptedLabel, already bool) {
+	recorded, remembered := nodestate.ItemsOf(s.Record)[key]
+	left := func(value, rule, why string) (*AdoptedLabel, bool) {
+		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Why: why}, false
+	}
+	if s.Node == nil {
+		if !remembered {
+			return nil, false
+		}
+		return left(recorded, "", "the Node is deleted; run this again when it has registered")
+	}
+	value, shown := s.Judge(in).Items()[key]
+	switch {
+	case !shown && !remembered:
+		return nil, false
+	case s.Unreadable != nil:
+		return left(value, "", "the record cannot be read")
+	case s.Record != nil && s.Record.Quarantined != nil:
+		return left(value, "", "an operator must decide between two machines of this name: nodekeep accept")
+	case !shown:
+		return left(recorded, "", "the Node does not show it")
+	}
+	_, r, last := s.Settled(in)
+	recorded, remembered = nodestate.ItemsOf(r)[key]
+	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
+	taken := cmp.Or(derived, last.Rules.Taken[key])
+	switch keeps, why := s.Judge(in).Keeps(key); {
+	case taken.Rule == "" && by != "":
+		return left(value, by, "a fact that the rule asks for is not known")
+	case taken.Rule == "":
+		return left(value, "", "no rule sets it on this Node")
+	case rule != "" && taken.Rule != rule:
+		return left(value, taken.Rule, "another rule decides")
+	case value != taken.Value:
+		return left(value, taken.Rule, fmt.Sprintf("the rule derives %q", taken.Value))
+	case remembered && recorded != taken.Value:
+		return left(recorded, taken.Rule, fmt.Sprintf("the record has another value, which the rule's value %q hides", taken.Value))
+	case derived.Rule != "" && !remembered:
+		return nil, true
+	case !keeps && !remembered:
+		return left(value, taken.Rule, why)
+	}
+	if wrong := notAdopted(s, key, taken, in); wrong != "" {
+		return left(value, taken.Rule, wrong)
+	}
+	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
+}
+
+// notAdopted is why the record would not forget who set the label; empty: it would.
+func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Circumstances) string {
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
+	if !policy.RoomFor(change.Labels, node.AnnotationBytes) {
+		return "the annotations of the Node have no room for the list of labels that rules set"
+	}
+	after := s.Node.DeepCopy()
+	after.ResourceVersion = (node.Version + 1).String()
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
+	}
+	after.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: change.Labels}.Annotations(0)[policy.LabelsAnnotation]
+	r, _ := s.Recorded().Rebase(in.Cluster, node.Version)
+	adopted := observe.OfKeeping(after, in.Policy.Annotations())
+	e, known := record.Merge(r, adopted.Observation(r, in.Policy, in.Guarded)).Entry(key)
+	switch {
+	case !known || e.Removed:
+		return ""
+	case !in.Guarded && !policy.AllowedForKubelet(key):
+		return "the guard policies are not in force, so a kubelet could hand over a label that it may not set"
+	default:
+		return "the record does not show yet who set it on this Node object; run this again"
+	}
+}
+
+// AdoptingChange is the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
+func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Plan {
+	listed := maps.Clone(node.ListedLabels())
+	if listed == nil {
+		listed = map[string]record.Derived{}
+	}
+	listed[key] = record.Derived{Value: label.Value, Rule: label.Rule, Adopted: true}
+	return plan.Plan{Labels: listed, WriteLabelList: true}
+}
+
+// AdoptedLabels are labels that differ in nothing but their Node.
+type AdoptedLabels struct {
+	AdoptedLabel
+	NodeCount
+}
+
+// Grouped are labels with the number of their Nodes, the most first.
+func Grouped(labels []AdoptedLabel) []AdoptedLabels {
+	var groups tally[AdoptedLabel, AdoptedLabels]
+	for _, label := range labels {
+		node := label.Node
+		label.Node = ""
+		groups.at(label, len(labels), AdoptedLabels{AdoptedLabel: label}).see(node)
+	}
+	return groups.sorted(func(x, y AdoptedLabels) int {
+		return cmp.Or(cmp.Compare(y.Nodes, x.Nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Why, y.Why))
+	})
+}

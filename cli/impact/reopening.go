@@ -1,0 +1,71 @@
+package impact
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/verify"
+)
+
+// Reopened are the Nodes that the end of an emergency concerns.
+type Reopened struct {
+	Closed       []string // with a taint of verification: they are checked from then on
+	Again        []string // open, and due to be checked again
+	Unverified   []string // open, and not verified: they stay open
+	Unregistered []string // they registered in the emergency, and lack taints of taints.register
+}
+
+// Reopening finds the Nodes that the end of an emergency concerns, Node by Node. It keeps their names, no Nodes.
+type Reopening struct {
+	policy   policy.Policy
+	declared bool
+	since    time.Time
+	now      time.Time
+	found    Reopened
+}
+
+// NewReopening begins with no Node. An emergency is declared since then; if none is, no Node registered in one.
+func NewReopening(p policy.Policy, declared bool, since, now time.Time) *Reopening {
+	return &Reopening{policy: p.Suspending(false), declared: declared, since: since, now: now}
+}
+
+// See looks at one Node.
+func (r *Reopening) See(node *corev1.Node) {
+	if node.DeletionTimestamp != nil {
+		return
+	}
+	found, profiles := &r.found, r.policy.Verify()
+	if r.declared && !node.CreationTimestamp.Time.Before(r.since) && len(lacking(node, r.policy)) > 0 {
+		found.Unregistered = append(found.Unregistered, node.Name)
+	}
+	of := verify.NodeOf(node)
+	profile, selected := profiles.For(node.Labels)
+	action := verify.Plan(verify.Observed{Node: &of}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
+	switch {
+	case len(profiles.HeldBy(node.Spec.Taints)) > 0:
+		found.Closed = append(found.Closed, node.Name)
+	case !selected || profile.Reports():
+	case action.Recheck != "" || action.Do == verify.DoHold:
+		found.Again = append(found.Again, node.Name)
+	case action.Progress.Last == nil || action.Progress.Last.Result != verify.VerdictPassed:
+		found.Unverified = append(found.Unverified, node.Name)
+	}
+}
+
+// Reopened are the Nodes that were found, by name.
+func (r *Reopening) Reopened() Reopened {
+	found := r.found
+	for _, names := range []*[]string{&found.Closed, &found.Again, &found.Unverified, &found.Unregistered} {
+		*names = slices.Sorted(slices.Values(*names))
+	}
+	return found
+}
+
+// lacking are the taints of taints.register that a Node lacks.
+func lacking(node *corev1.Node, p policy.Policy) []corev1.Taint {
+	missing := policy.FreeOf(p.RegistrationTaints(node.Labels), node.Spec.Taints)
+	return slices.DeleteFunc(missing, p.Verify().IsTaint)
+}

@@ -1,0 +1,50 @@
+package impact
+
+import "slices"
+
+// firstNodes is how many Nodes are named of those that are counted.
+const firstNodes = 5
+
+// NodeCount is how many Nodes there are of a kind, and the first of them.
+type NodeCount struct {
+	Nodes int      `json:"nodes"`
+	First []string `json:"first"`
+}
+
+func (n *NodeCount) see(node string) {
+	n.Nodes++
+	if len(n.First) < firstNodes {
+		n.First = append(n.First, node)
+	}
+}
+
+// tally holds counts by what they are about. Its size is bounded: clients and kubelets can make ever new labels.
+type tally[K comparable, V any] struct {
+	counts map[K]*V
+	more   int // what is left out
+}
+
+// at is the count of a key, which begins as given. It is nil if that many keys are counted already.
+func (t *tally[K, V]) at(key K, most int, begin V) *V {
+	if count, known := t.counts[key]; known {
+		return count
+	}
+	if len(t.counts) >= most {
+		t.more++
+		return nil
+	}
+	if t.counts == nil {
+		t.counts = map[K]*V{}
+	}
+	t.counts[key] = &begin
+	return &begin
+}
+
+func (t *tally[K, V]) sorted(compare func(a, b V) int) []V {
+	all := make([]V, 0, len(t.counts))
+	for _, count := range t.counts {
+		all = append(all, *count)
+	}
+	slices.SortFunc(all, compare)
+	return all
+}

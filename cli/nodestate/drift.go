@@ -1,0 +1,86 @@
+package nodestate
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/report"
+)
+
+// Drift returns the labels of an existing Node that differ from its record, or from what rules derive. It returns compared as false if the record
+// cannot be used.
+func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compared bool) {
+	if s.Unreadable != nil || s.Record != nil && s.Record.Isolated() {
+		return nil, false
+	}
+	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+	_, settled, next := s.Settled(in)
+	before, after := ItemsOf(s.Record), ItemsOf(settled)
+	found := map[string]report.DriftedLabel{}
+	differs := func(key string, kind report.DriftKind, from string, want *string) {
+		if _, first := found[key]; !first && record.IsLabel(key) {
+			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, On: ValueIn(node.Items, key), Want: want}
+		}
+	}
+	for key, label := range next.Labels { // what rules derive
+		if on := ValueIn(node.Items, key); !label.ShownBy(node.Items, key) {
+			kind, want := report.Differs, &label.Value
+			if label.Absent {
+				kind, want = report.Stale, nil
+			} else if on == nil {
+				kind = report.NotRestored
+			}
+			differs(key, kind, "rule:"+label.Rule, want)
+		}
+	}
+	for key, label := range next.Rules.Taken {
+		if value, is := node.Items[key]; is && value != label.Value {
+			differs(key, report.Overridden, "rule:"+label.Rule, &label.Value)
+		}
+	}
+	for _, edit := range next.Edits {
+		switch by := "record"; edit.Cause {
+		case plan.Rule, plan.EndedRule, plan.Migration:
+			if edit.Removed {
+				differs(edit.Item, report.Stale, "rule:"+next.Listed[edit.Item].Rule, nil)
+			} else {
+				differs(edit.Item, report.Differs, by, &edit.Value)
+			}
+		case plan.Record:
+			differs(edit.Item, report.NotRestored, by, &edit.Value)
+		case plan.Correction:
+			if edit.Removed {
+				differs(edit.Item, report.Stale, by, nil)
+			} else {
+				differs(edit.Item, report.Differs, by, &edit.Value)
+			}
+		default: // taints and the gate are no labels
+		}
+	}
+	for key, value := range after {
+		if !ptr.Equal(ValueIn(before, key), &value) && ptr.Equal(ValueIn(node.Items, key), &value) {
+			differs(key, report.NotRecorded, "record", ValueIn(before, key))
+		}
+	}
+	if settled != nil {
+		for key := range in.Policy.Restorable(node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld {
+			value := after[key]
+			switch on := ValueIn(node.Items, key); {
+			case on == nil:
+				differs(key, report.Withheld, "record", &value)
+			case *on != value && next.Labels[key].Rule == "": // else the rule's value hides the recorded one
+				differs(key, report.Differs, "record", &value)
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		labels = append(labels, found[key])
+	}
+	return labels, true
+}

@@ -1,0 +1,117 @@
+package nodestate
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/governance"
+	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+	"nodekeep.dev/nodekeep/record"
+	"nodekeep.dev/nodekeep/store"
+)
+
+// State is what was read of one Node: the object, the record, or both.
+type State struct {
+	Name       string
+	Node       *corev1.Node   // nil: there is none
+	Record     *record.Record // nil: there is none that can be read
+	Entry      store.Entry    // that the record was read from, with its version
+	Unreadable error          // why there is a record but nothing may be taken from it
+
+	Follows  *Follow        // nil: it has a record, or the policy follows none
+	followed *record.Record // what it begins with, where it follows
+}
+
+// maxWrites limits the writes of the record before the change of a Node. One write resets it, one accepts a side, one merges.
+const maxWrites = 5
+
+// Settled returns what capture does with an existing Node. The first result is the next action. The others are the record once capture has written it
+// (nil: none), and the later change of the Node.
+func (s State) Settled(in plan.Circumstances) (first capture.Action, r *record.Record, last capture.Action) {
+	node, entry, found := observe.OfKeeping(s.Node, in.Policy.Annotations()), store.Entry{Accepted: s.Entry.Accepted}, s.Record != nil
+	if found {
+		entry.Record, r = *s.Record, s.Record
+	} else if s.followed != nil {
+		entry.Record = *s.followed
+	}
+	for i := range maxWrites {
+		last = capture.Decide(entry, found, node, capture.Present, in)
+		if i == 0 {
+			first = last
+		}
+		if last.Write == nil {
+			break
+		}
+		r, entry, found = last.Write, store.Entry{Record: *last.Write}, true
+	}
+	return first, r, last
+}
+
+// Written is the record of an existing Node once capture has written it. It is nil if there is nothing to write.
+func (s State) Written(in plan.Circumstances) *record.Record {
+	if _, r, _ := s.Settled(in); r != s.Record {
+		return r
+	}
+	return nil
+}
+
+// ItemsOf is what a record holds; nil holds nothing.
+func ItemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Record{}).Items() }
+
+// Recorded is the record that was read; an empty one where there is none.
+func (s State) Recorded() record.Record { return ptr.Deref(s.Record, record.Record{}) }
+
+// Machine is the one that the Node is on, or was on when it was last observed.
+func (s State) Machine() record.Machine {
+	if s.Node != nil {
+		return observe.Of(s.Node).Machine
+	}
+	return s.Recorded().Machine
+}
+
+// labels are those of the Node or, of one that is deleted, the recorded ones.
+func (s State) labels() labels.Set {
+	if s.Node != nil {
+		return s.Node.Labels
+	}
+	recorded, _ := record.Split(ItemsOf(s.Record))
+	return recorded
+}
+
+// Selected reports whether a label selector selects the Node; one that is deleted by its recorded labels.
+func (s State) Selected(selector labels.Selector) bool { return selector.Matches(s.labels()) }
+
+// RegistersWith is the record that a registration goes by: the one of the Node or, where it has none, what it follows. It is nil if there is neither.
+func (s State) RegistersWith() *record.Record { return cmp.Or(s.Record, s.followed) }
+
+// Missing is what capture restores on a Node that is there, by its record. While the record is quarantined, it is what the machine before had.
+func (s State) Missing(in plan.Circumstances) map[string]string {
+	if old := s.Record.Quarantined; old != nil {
+		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
+		return in.Policy.Restorable(node.Kept(), policy.Kept{Items: old.Items(), Machine: old.Machine}, policy.Live).Add
+	}
+	_, _, next := s.Settled(in)
+	return next.By(plan.Record).Values()
+}
+
+// Waiting is what an operator must accept of the record that the Node followed, or would follow.
+func (s State) Waiting() map[string]string {
+	if r := s.RegistersWith(); r != nil && r.Quarantined != nil && !r.Isolated() {
+		return r.Quarantined.Items()
+	}
+	return nil
+}
+
+// Violations are the rules of governance that the labels of a Node which is there break.
+func (s State) Violations(in plan.Circumstances) []governance.Violation {
+	if s.Node == nil {
+		return nil
+	}
+	return plan.Violations(s.Recorded(), observe.OfKeeping(s.Node, in.Policy.Annotations()), in)
+}

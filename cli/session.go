@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"nodekeep.dev/nodekeep/cli/cluster"
+	"nodekeep.dev/nodekeep/nodepolicy"
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+// session is what a command works with: a cluster as the caller may see it, the streams, and what decisions depend on.
+type session struct {
+	*cluster.Cluster
+	genericiooptions.IOStreams
+
+	followed nodepolicy.InForce // the policy of the cluster, of a command that goes by it
+
+	in   plan.Circumstances // of a command that decides
+	gate policy.Gate        // of a command that decides or knows the gate
+}
+
+// say writes to stderr what was not asked for.
+func (c *session) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.ErrOut, format+"\n", args...)
+}
+
+// sayUnknown writes to stderr what is not known because of an error, if there is one.
+func (c *session) sayUnknown(what string, err error) {
+	if err != nil {
+		c.say("%s is not known: %v", what, err)
+	}
+}
+
+// done writes a line to stdout: what a command did.
+func (c *session) done(format string, args ...any) error {
+	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	return err
+}
+
+// decideUnder has a command decide by a policy.
+func (c *session) decideUnder(ctx context.Context, p policy.Policy) {
+	c.in, c.gate = c.Circumstances(ctx, p), p.Gate()
+}
