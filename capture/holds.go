@@ -4,14 +4,14 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
+	"nodekeep.dev/nodekeep/capture/brake"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/record"
 )
 
-// take takes a step if this replica may do so now.
+// take takes a step if nothing holds it now: another replica, a busy Node, a fight, the pace of new rules, or the brake.
 func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 	if !a.mayAct(next) {
 		return postponed, nil
@@ -32,6 +32,17 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 		}
 		a.turn = true // the live read before the PATCH comes round to here again
 	}
+	next, err := a.withoutCorrections(ctx, next)
+	switch {
+	case err != nil:
+		return again, err
+	case a.nothing(next):
+		return postponed, nil
+	case next.Step == Nothing:
+		return a.act(ctx, Action{Step: Update, Write: &a.entry.Record})
+	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
+		return a.readLive(ctx)
+	}
 	return a.act(ctx, next)
 }
 
@@ -49,11 +60,11 @@ func (a *attempt) mayAct(next Action) bool {
 		return true
 	}
 	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holds(a.Policy()) && next.Step == FollowRules {
-		a.standby.forget(a.node.Name) // the leader has put other rules in force
+		a.standby.Forget(a.node.Name) // the leader has put other rules in force
 		return false
 	}
 	if a.acts = a.acts || a.leading.Load(); !a.acts {
-		if a.acts = a.standby.wait(a.node.Name, a.entry.Version, next.Settings(), a.Now()); a.acts {
+		if a.acts = a.standby.Wait(a.node.Name, a.entry.Version, next.Settings(), a.Now()); a.acts {
 			a.Logger.Info("no other replica has done what is due; this one does it", "node", a.node.Name, "step", next.Step)
 		}
 	}
@@ -91,9 +102,26 @@ func (a *attempt) withoutPaused(next Action) Action {
 			a.later(a.node.Name, wait)
 		}
 	}
-	next.Plan, _ = next.Without(func(set plan.Setting) bool { return paused[set] })
-	next.Step = stepFor(next.Plan)
-	return next
+	rest, _ := next.Without(func(set plan.Setting) bool { return paused[set] })
+	return actionOf(rest)
+}
+
+// withoutCorrections is the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for
+// when they may not be held any more.
+func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, error) {
+	held := next.By(plan.Correction)
+	if next.Write != nil || !a.live || a.corrected || len(held) == 0 {
+		return next, nil
+	}
+	allowed, err := a.brake.MayCorrect(ctx, a.node.Name, a.node.CreationTimestamp.Time)
+	if a.corrected = allowed; allowed || err != nil {
+		return next, err
+	}
+	a.later(a.node.Name, brake.Again)
+	rest, _ := next.Without(func(set plan.Setting) bool {
+		return slices.ContainsFunc(held, func(edit plan.Edit) bool { return edit.Item == set.Item })
+	})
+	return actionOf(rest), nil
 }
 
 // needsTurn reports whether new rules can have the same change made on many Nodes at once.
@@ -105,130 +133,4 @@ func (next Action) needsTurn() bool {
 func (c *Controller) later(name string, wait time.Duration) {
 	c.observations.unsettle(name)
 	c.queue.AddAfter(name, wait)
-}
-
-// standbyInterval is how often a replica that does not lead looks for what is overdue.
-const standbyInterval = 250 * time.Millisecond
-
-// takeOver has what is overdue worked on.
-func (c *Controller) takeOver(context.Context) {
-	for _, node := range c.standby.late(c.Now()) {
-		c.queue.Add(node)
-	}
-}
-
-// patience is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
-// a while. It stops when it observes the work of another replica, or when a new leader has had time to start.
-const (
-	patience = 3 * time.Second
-	actsFor  = 30 * time.Second
-)
-
-// standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no harm.
-// The leader acts at once, so that work is not done twice. A replica that does not lead acts on work that has been due for a while without
-// progress. A leader that is busy with very many Nodes makes progress.
-type standby struct {
-	mu       sync.Mutex
-	due      map[string]*dueWork
-	progress time.Time // when the work of another replica was last observed
-	acting   time.Time // until when this replica acts at once
-}
-
-// dueWork is what is due for one Node.
-type dueWork struct {
-	since   time.Time      // when it was first observed
-	offered time.Time      // when this replica last queued the Node for it
-	acts    bool           // this replica has begun to act on it, so what is done is no sign of another replica
-	record  string         // the version of the record's ConfigMap
-	sets    []plan.Setting // what is due on the Node
-}
-
-func newStandby() *standby { return &standby{due: map[string]*dueWork{}} }
-
-// wait notes what is due for a Node whose record has that version, and reports whether this replica acts now.
-func (s *standby) wait(node, record string, sets []plan.Setting, now time.Time) (act bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	work, known := s.due[node]
-	switch {
-	case !known:
-		work = &dueWork{since: now}
-		s.due[node] = work
-	case !work.acts && work.record != record: // one step is done, and there is another one
-		s.others(now)
-	}
-	work.record, work.sets = record, sets
-	if s.overdue(work, now) {
-		s.acting = now.Add(actsFor)
-	}
-	work.acts = work.acts || now.Before(s.acting)
-	return now.Before(s.acting)
-}
-
-// others notes that another replica works.
-func (s *standby) others(now time.Time) { s.progress, s.acting = now, time.Time{} }
-
-// conflict notes that another process has written a record first. That may be a webhook, so it does not keep this replica from acting on
-// what is overdue.
-func (s *standby) conflict() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.acting = time.Time{}
-}
-
-// recordChanged notes that the record of a Node has changed. So a replica with many Nodes queued stops as soon as another replica works. It
-// does not have to reach that Node in its queue first.
-func (s *standby) recordChanged(node string, version func() string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if work, known := s.due[node]; known && !work.acts && work.record != version() {
-		s.others(now)
-	}
-}
-
-func (s *standby) overdue(work *dueWork, now time.Time) bool {
-	return now.Sub(work.since) >= patience && now.Sub(s.progress) >= patience
-}
-
-// done notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
-// another replica has set on the Node. A client that undoes its own edit makes no progress.
-func (s *standby) done(node, record string, items map[string]string, now time.Time) (others []plan.Setting) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	work, known := s.due[node]
-	if delete(s.due, node); !known || work.acts {
-		return nil
-	}
-	for _, set := range work.sets {
-		if set.ShownBy(items) {
-			others = append(others, set)
-		}
-	}
-	if len(others) > 0 || work.record != record {
-		s.others(now)
-	}
-	return others
-}
-
-// forget drops what was due for a Node, since this replica can do nothing about it.
-func (s *standby) forget(node string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.due, node)
-}
-
-// late are the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
-func (s *standby) late(now time.Time) (nodes []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.progress) < patience {
-		return nil
-	}
-	for node, work := range s.due {
-		if (now.Before(s.acting) || s.overdue(work, now)) && now.Sub(work.offered) >= patience {
-			work.offered = now
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes
 }
