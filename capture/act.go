@@ -39,99 +39,6 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	return a.put(ctx, next)
 }
 
-// put writes the record over the one that was decided on.
-func (a *attempt) put(ctx context.Context, next Action) (result, error) {
-	if next.Step == Follow {
-		a.following.Lock()
-		defer a.following.Unlock()
-		if result, err := a.mayFollow(ctx, next.Write.Followed); err != nil || result != finished {
-			return result, err
-		}
-	}
-	vanished := next.Step == Create && a.vanished()
-	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
-	if errors.Is(err, store.ErrConflict) {
-		a.Metrics.conflicts.WithLabelValues(recordConflict).Inc()
-		a.standby.Conflict()
-		return a.readLive(ctx)
-	}
-	if err != nil {
-		return a.unwritten(ctx, next, err)
-	}
-	if a.coalesces(next) {
-		a.coalescer.Wrote(a.node.Name, a.Now())
-	}
-	before := a.entry.Record
-	a.entry, a.found, a.live, a.failed = entry, true, true, nil
-	a.observations.hasRecord(a.node.Name, entry.Record)
-	if lag, first := a.observations.stored(a.node.Name); first {
-		a.Metrics.lag.Observe(lag.Seconds())
-	}
-	if vanished {
-		a.reportVanished(a.node)
-	}
-	a.reportWrite(next.Step, before, entry.Record, a.node)
-	return again, nil
-}
-
-// vanished reports whether the Node lacks a record that it was restored from, and that is not reported yet.
-func (a *attempt) vanished() bool {
-	stamp, _ := a.node.Stamp(a.Guard.InForce())
-	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
-}
-
-// mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
-// follow one record. The record must be in memory as the API server has it.
-func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
-	if a.followed().record.Followed != old {
-		return again, nil
-	}
-	known, _ := a.Records.Get(old)
-	live, err := a.Records.GetLive(ctx, old)
-	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
-	if err != nil && !lost {
-		return again, err
-	}
-	if lost || live.Version != known.Version {
-		a.later(a.node.Name, followRetry)
-		return postponed, nil
-	}
-	return finished, nil
-}
-
-// followRetry is when to look again for the record of a machine. Its old Node is deleted, but the record does not show that yet.
-const followRetry = time.Second
-
-// followed is what the machine of the Node had under another name.
-func (a *attempt) followed() predecessor {
-	records, err := a.Records.OfMachine(a.node.Machine)
-	if err != nil {
-		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
-		return predecessor{}
-	}
-	former := predecessorOf(a.node, a.Policy().Keeping(a.Now()).WithEarlier(records), a.observations.look, a.Cluster(), a.Now())
-	if former.late != "" {
-		a.queue.Add(former.late)
-	}
-	return former
-}
-
-// unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
-// again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
-func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
-	a.reportNearlyFull(*next.Write, a.node)
-	waits := a.event == Present && a.Policy().Gate().On(a.node.Taints) && a.failed == nil && !a.ending.Load()
-	switch step := next.Step; {
-	case !waits || step != Create && step != Update && step != Adopt:
-		return again, err
-	case !a.live:
-		return a.readLive(ctx)
-	}
-	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
-	a.failed, a.entry.Record, a.found = err, *next.Write, true
-	return again, nil
-}
-
 // change makes one PATCH of exactly the state that was decided on.
 func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (result, error) {
 	if len(change.Owners) > 0 && change.ManagedFields == nil {
@@ -185,15 +92,15 @@ func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	return nil
 }
 
-// refusedNews is that a label was refused, as [pace.Once] remembers it: what is refused after it was taken is reported again.
-func refusedNews(key string) string { return "refused " + key }
-
 // hasSet notes what was set on the Node.
 func (a *attempt) hasSet(settings []plan.Setting) {
 	for _, set := range settings {
 		a.fights.Done(a.node.UID, set, a.Now())
 	}
 }
+
+// refusedNews is that a label was refused, as [pace.Once] remembers it: what is refused after it was taken is reported again.
+func refusedNews(key string) string { return "refused " + key }
 
 // roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
 const roundsBeforeKeyByKey = 3
@@ -228,6 +135,105 @@ func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) 
 	return again, nil
 }
 
+// put writes the record over the one that was decided on.
+func (a *attempt) put(ctx context.Context, next Action) (result, error) {
+	if next.Step == Follow {
+		a.following.Lock()
+		defer a.following.Unlock()
+		if result, err := a.mayFollow(ctx, next.Write.Followed); err != nil || result != finished {
+			return result, err
+		}
+	}
+	vanished := next.Step == Create && a.vanished()
+	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
+	if errors.Is(err, store.ErrConflict) {
+		a.Metrics.conflicts.WithLabelValues(recordConflict).Inc()
+		a.standby.Conflict()
+		return a.readLive(ctx)
+	}
+	if err != nil {
+		return a.unwritten(ctx, next, err)
+	}
+	if a.coalesces(next) {
+		a.coalescer.Wrote(a.node.Name, a.Now())
+	}
+	before := a.entry.Record
+	a.entry, a.found, a.live, a.failed = entry, true, true, nil
+	a.observations.hasRecord(a.node.Name, entry.Record)
+	if lag, first := a.observations.stored(a.node.Name); first {
+		a.Metrics.lag.Observe(lag.Seconds())
+	}
+	if vanished {
+		a.reportVanished(a.node)
+	}
+	a.reportWrite(next.Step, before, entry.Record, a.node)
+	return again, nil
+}
+
+// mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
+// follow one record. The record must be in memory as the API server has it.
+func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
+	if a.followed().record.Followed != old {
+		return again, nil
+	}
+	known, _ := a.Records.Get(old)
+	live, err := a.Records.GetLive(ctx, old)
+	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
+	if err != nil && !lost {
+		return again, err
+	}
+	if lost || live.Version != known.Version {
+		a.later(a.node.Name, followRetry)
+		return postponed, nil
+	}
+	return finished, nil
+}
+
+// followRetry is when to look again for the record of a machine. Its old Node is deleted, but the record does not show that yet.
+const followRetry = time.Second
+
+// followed is what the machine of the Node had under another name.
+func (a *attempt) followed() predecessor {
+	records, err := a.Records.OfMachine(a.node.Machine)
+	if err != nil {
+		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
+		return predecessor{}
+	}
+	former := predecessorOf(a.node, a.Policy().Keeping(a.Now()).WithEarlier(records), a.observations.look, a.Cluster(), a.Now())
+	if former.late != "" {
+		a.queue.Add(former.late)
+	}
+	return former
+}
+
+// vanished reports whether the Node lacks a record that it was restored from, and that is not reported yet.
+func (a *attempt) vanished() bool {
+	stamp, _ := a.node.Stamp(a.Guard.InForce())
+	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
+}
+
+// unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
+// again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
+func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
+	a.reportNearlyFull(*next.Write, a.node)
+	waits := a.event == Present && a.Policy().Gate().On(a.node.Taints) && a.failed == nil && !a.ending.Load()
+	switch step := next.Step; {
+	case !waits || step != Create && step != Update && step != Adopt:
+		return again, err
+	case !a.live:
+		return a.readLive(ctx)
+	}
+	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
+	a.failed, a.entry.Record, a.found = err, *next.Write, true
+	return again, nil
+}
+
+func (a *attempt) readLive(ctx context.Context) (result, error) {
+	a.live = true
+	a.observations.unsettle(a.node.Name)
+	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
+}
+
 // read notes the record, or that there is none, and reports that a client took it away.
 func (a *attempt) read(entry store.Entry, err error) error {
 	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
@@ -250,12 +256,6 @@ func (a *attempt) read(entry store.Entry, err error) error {
 		return nil
 	}
 	return err
-}
-
-func (a *attempt) readLive(ctx context.Context) (result, error) {
-	a.live = true
-	a.observations.unsettle(a.node.Name)
-	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
 }
 
 // readNode reads the Node live. If it is deleted or another object has taken the name, the watch will bring that.

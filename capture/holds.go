@@ -46,10 +46,6 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 	return a.act(ctx, next)
 }
 
-// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
-// selects on.
-func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
-
 // mayAct reports whether this replica acts now: it leads, or what is due has waited for others long enough. An edit that the last state of a
 // deleted Node shows never waits, since it is in memory only. A process that ends only writes records, and waits for none.
 func (a *attempt) mayAct(next Action) bool {
@@ -71,18 +67,18 @@ func (a *attempt) mayAct(next Action) bool {
 	return a.acts
 }
 
-// coalesces reports whether an action records a change of a live Node that nothing waits for. A gate, a registration and a deletion never
-// wait.
-func (a *attempt) coalesces(next Action) bool {
-	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
-		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
-}
-
 // edits reports whether a client's decision is in one record and not in the other.
 func edits(before, after record.Record) bool {
 	return !maps.Equal(before.Items(), after.Items()) ||
 		!slices.EqualFunc(before.Earlier, after.Earlier, func(was, is record.Record) bool { return !edits(was, is) }) ||
 		before.Quarantined != nil && after.Quarantined != nil && edits(*before.Quarantined, *after.Quarantined)
+}
+
+// coalesces reports whether an action records a change of a live Node that nothing waits for. A gate, a registration and a deletion never
+// wait.
+func (a *attempt) coalesces(next Action) bool {
+	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
+		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
 }
 
 // withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
@@ -106,6 +102,15 @@ func (a *attempt) withoutPaused(next Action) Action {
 	return actionOf(rest)
 }
 
+// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
+// selects on.
+func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
+
+// needsTurn reports whether new rules can have the same change made on many Nodes at once.
+func (next Action) needsTurn() bool {
+	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.ChangesLabels()
+}
+
 // withoutCorrections is the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for
 // when they may not be held any more.
 func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, error) {
@@ -122,11 +127,6 @@ func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, 
 		return slices.ContainsFunc(held, func(edit plan.Edit) bool { return edit.Item == set.Item })
 	})
 	return actionOf(rest), nil
-}
-
-// needsTurn reports whether new rules can have the same change made on many Nodes at once.
-func (next Action) needsTurn() bool {
-	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.ChangesLabels()
 }
 
 // later has a Node reconciled again after a time. Until then, each resync queues it, too.
