@@ -27,7 +27,7 @@ func TestTheLastStateOfAnObjectCountsWhileItsRecordIsNotInMemoryYet(t *testing.T
 	}
 	deleted := func(n *corev1.Node) {
 		r.observations.went(observe.SlimOf(observe.Of(n)))
-		r.observations.hasRecord("n1", retained(w.record()))
+		r.observations.hasRecord("n1", w.record())
 		r.Enqueue("n1")
 	}
 	deleted(node("b", "20", labels{"k": "v", "edited": "1"}))
@@ -87,7 +87,7 @@ func (r *replica) runs(period time.Duration) (reads int) {
 	r.cluster.t.Helper()
 	for end := time.Now().Add(period); !time.Now().After(end); time.Sleep(100 * time.Millisecond) {
 		synctest.Wait()
-		for _, name := range r.standby.late(time.Now()) {
+		for _, name := range r.standby.Late(time.Now()) {
 			r.Enqueue(name)
 		}
 		require.Empty(r.cluster.t, r.works())

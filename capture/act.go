@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,26 +13,12 @@ import (
 
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
 // act carries out one action. The next decision uses the state that it reads.
 func (a *attempt) act(ctx context.Context, next Action) (result, error) {
-	if next.Step == Nothing {
-		next = Action{Step: Update, Write: &a.entry.Record}
-	}
 	switch {
-	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
-		return a.readLive(ctx)
-	case next.Write == nil && a.corrects(next.Plan):
-		if allowed, err := a.mayCorrect(ctx); err != nil {
-			return again, err
-		} else if !allowed {
-			return a.withoutCorrections(ctx, next)
-		}
-		a.corrected = true
-		return a.act(ctx, next)
 	case next.Write == nil && a.keyByKey:
 		return a.change(ctx, next.Step, next.First())
 	case next.Write == nil:
@@ -44,7 +31,7 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 			return postponed, err
 		}
 		if node != nil { // the watch is late; if the Node is deleted before the next list, it never brings this object
-			a.standby.forget(a.node.Name)
+			a.standby.Forget(a.node.Name)
 			a.later(a.node.Name, aheadFor)
 			return postponed, nil
 		}
@@ -52,78 +39,14 @@ func (a *attempt) act(ctx context.Context, next Action) (result, error) {
 	return a.put(ctx, next)
 }
 
-// vanished reports whether the Node lacks a record that it was restored from, and that is not reported yet.
-func (a *attempt) vanished() bool {
-	stamp, _ := a.node.Stamp(a.Guard.InForce())
-	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
-}
-
-// put writes the record over the one that was decided on.
-func (a *attempt) put(ctx context.Context, next Action) (result, error) {
-	if next.Step == Create && a.vanished() {
-		a.reportVanished(a.node)
-	}
-	if next.Step == Follow {
-		a.following.Lock()
-		defer a.following.Unlock()
-		if result, err := a.mayFollow(ctx, next.Write.Followed); err != nil || result != finished {
-			return result, err
-		}
-	}
-	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
-	if errors.Is(err, store.ErrConflict) {
-		a.Metrics.conflicts.WithLabelValues(recordConflict).Inc()
-		a.standby.conflict()
-		return a.readLive(ctx)
-	}
-	if err != nil {
-		a.reportNearlyFull(*next.Write, a.node)
-		return a.unwritten(ctx, next, err)
-	}
-	if a.coalesces(next) {
-		a.coalescer.Wrote(a.node.Name, a.Now())
-	}
-	before := a.entry.Record
-	a.entry, a.found, a.live, a.failed = entry, true, true, nil
-	a.observations.hasRecord(a.node.Name, retained(entry.Record))
-	a.reportWrite(next.Step, before, entry.Record, a.node)
-	if next.Step == Follow {
-		a.reportFollowed(entry.Record)
-	}
-	return again, nil
-}
-
-// unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
-// again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
-func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
-	waits := a.event == Present && a.Policy().Gate().On(a.node.Taints) && a.failed == nil && !a.ending.Load()
-	switch step := next.Step; {
-	case !waits || step != Create && step != Update && step != Adopt:
-		return again, err
-	case !a.live:
-		return a.readLive(ctx)
-	}
-	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
-	a.failed, a.entry.Record, a.found = err, *next.Write, true
-	return again, nil
-}
-
 // change makes one PATCH of exactly the state that was decided on.
 func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (result, error) {
 	if len(change.Owners) > 0 && change.ManagedFields == nil {
 		return a.readNode(ctx)
 	}
-	node, err := a.patch(ctx, change)
+	err := a.patch(ctx, change)
 	switch {
 	case err == nil:
-		a.node = node
-		a.hasSet(change.Settings())
-		a.accepted(a.node.UID, change)
-		a.reportChange(step, change, a.node)
-		if a.failed != nil && !a.Policy().Gate().On(a.node.Taints) {
-			return postponed, a.failed // the next try begins with the record as it is
-		}
-		return again, nil
 	case store.SaysGone(err):
 		return finished, nil // the watch will bring its end
 	case apierrors.IsConflict(err) && a.failed != nil:
@@ -136,38 +59,173 @@ func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (resu
 	default:
 		return again, fmt.Errorf("patch node %q: %w", a.node.Name, err)
 	}
+	a.reportChange(step, change, a.node)
+	if a.failed != nil && !a.Policy().Gate().On(a.node.Taints) {
+		return postponed, a.failed // the next try begins with the record as it is
+	}
+	return again, nil
 }
 
-func (a *attempt) patch(ctx context.Context, change plan.Plan) (*observe.Node, error) {
+// patch is the PATCH itself. It notes the Node as it is then, and what the API server has taken.
+func (a *attempt) patch(ctx context.Context, change plan.Plan) error {
 	body, err := PatchFor(a.node, change)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	node, err := a.Client.CoreV1().Nodes().Patch(ctx, a.node.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
+	object, err := a.Client.CoreV1().Nodes().Patch(ctx, a.node.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: observe.FieldManager})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	n := a.whole(node)
-	return n, n.Fault
+	node := a.whole(object)
+	if node.Fault != nil {
+		return node.Fault
+	}
+	a.node = node
+	a.hasSet(change.Settings())
+	if len(change.Owners) > 0 {
+		a.refusals.Accepted(node.UID, plan.ManagedFields)
+	}
+	for _, key := range change.Keys() {
+		a.refusals.Accepted(node.UID, key)
+		a.once.Again(node.UID, refusedNews(key))
+	}
+	return nil
 }
 
-// retained reports whether a record is there only until its retention is over.
-func retained(r record.Record) bool { return !r.DeletedAt.IsZero() && !r.Empty() }
-
-// read notes the record, or that there is none.
-func (a *attempt) read(entry store.Entry, err error) error {
-	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
-	switch {
-	case a.found:
-		a.observations.hasRecord(a.node.Name, retained(entry.Record))
-	case a.unreadable:
-		a.reportUnreadable(a.node, entry.Version, err)
-		return nil
-	case errors.Is(err, store.ErrNotFound):
-		a.entry = store.Entry{}
-		return nil
+// hasSet notes what was set on the Node.
+func (a *attempt) hasSet(settings []plan.Setting) {
+	for _, set := range settings {
+		a.fights.Done(a.node.UID, set, a.Now())
 	}
-	return err
+}
+
+// refusedNews is that a label was refused, as [pace.Once] remembers it: what is refused after it was taken is reported again.
+func refusedNews(key string) string { return "refused " + key }
+
+// roundsBeforeKeyByKey is how often a give-back is refused as a whole before each of its labels is tried alone.
+const roundsBeforeKeyByKey = 3
+
+// refused handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
+// same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused.
+func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) (result, error) {
+	if result, err := a.readNode(ctx); err != nil || result != again {
+		return result, err
+	}
+	refused = fmt.Errorf("patch node %q: %w", a.node.Name, refused)
+	if len(change.Owners) > 0 { // tried without them first
+		a.refusals.Refused(a.node.UID, plan.ManagedFields, a.Now())
+		return again, nil
+	}
+	if a.refusals.Round(a.node.UID) < roundsBeforeKeyByKey || len(change.Keys()) == 0 {
+		return again, refused
+	}
+	if len(change.Keys()) > 1 || change.LiftsGate() || change.Any(plan.Derivation) {
+		a.keyByKey = true // decided again first: the Node may not be what the change was made for
+		return again, nil
+	}
+	// The only item of a change waits, unless every change of the Node is refused.
+	key := change.Keys()[0]
+	if err := a.patch(ctx, plan.Plan{Edits: change.By(plan.Registration), Stamp: change.Stamp}); err != nil {
+		return again, refused
+	}
+	a.refusals.Refused(a.node.UID, key, a.Now())
+	if a.once.News(a.node.UID, refusedNews(key)) {
+		a.reportRefused(a.node, key, refused)
+	}
+	return again, nil
+}
+
+// put writes the record over the one that was decided on.
+func (a *attempt) put(ctx context.Context, next Action) (result, error) {
+	if next.Step == Follow {
+		a.following.Lock()
+		defer a.following.Unlock()
+		if result, err := a.mayFollow(ctx, next.Write.Followed); err != nil || result != finished {
+			return result, err
+		}
+	}
+	vanished := next.Step == Create && a.vanished()
+	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
+	if errors.Is(err, store.ErrConflict) {
+		a.Metrics.conflicts.WithLabelValues(recordConflict).Inc()
+		a.standby.Conflict()
+		return a.readLive(ctx)
+	}
+	if err != nil {
+		return a.unwritten(ctx, next, err)
+	}
+	if a.coalesces(next) {
+		a.coalescer.Wrote(a.node.Name, a.Now())
+	}
+	before := a.entry.Record
+	a.entry, a.found, a.live, a.failed = entry, true, true, nil
+	a.observations.hasRecord(a.node.Name, entry.Record)
+	if lag, first := a.observations.stored(a.node.Name); first {
+		a.Metrics.lag.Observe(lag.Seconds())
+	}
+	if vanished {
+		a.reportVanished(a.node)
+	}
+	a.reportWrite(next.Step, before, entry.Record, a.node)
+	return again, nil
+}
+
+// mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
+// follow one record. The record must be in memory as the API server has it.
+func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
+	if a.followed().record.Followed != old {
+		return again, nil
+	}
+	known, _ := a.Records.Get(old)
+	live, err := a.Records.GetLive(ctx, old)
+	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
+	if err != nil && !lost {
+		return again, err
+	}
+	if lost || live.Version != known.Version {
+		a.later(a.node.Name, followRetry)
+		return postponed, nil
+	}
+	return finished, nil
+}
+
+// followRetry is when to look again for the record of a machine. Its old Node is deleted, but the record does not show that yet.
+const followRetry = time.Second
+
+// followed is what the machine of the Node had under another name.
+func (a *attempt) followed() predecessor {
+	records, err := a.Records.OfMachine(a.node.Machine)
+	if err != nil {
+		a.Logger.Error("records of a machine cannot be found; nothing is followed", "node", a.node.Name, "error", err)
+		return predecessor{}
+	}
+	former := predecessorOf(a.node, a.Policy().Keeping(a.Now()).WithEarlier(records), a.observations.look, a.Cluster(), a.Now())
+	if former.late != "" {
+		a.queue.Add(former.late)
+	}
+	return former
+}
+
+// vanished reports whether the Node lacks a record that it was restored from, and that is not reported yet.
+func (a *attempt) vanished() bool {
+	stamp, _ := a.node.Stamp(a.Guard.InForce())
+	return a.event == Present && !a.lost && len(stamp.Given) > 0 && stamp.Followed == ""
+}
+
+// unwritten goes on with a record that cannot be written, where a Node would wait for it behind the gate. What the Node shows then is observed
+// again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
+func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
+	a.reportNearlyFull(*next.Write, a.node)
+	waits := a.event == Present && a.Policy().Gate().On(a.node.Taints) && a.failed == nil && !a.ending.Load()
+	switch step := next.Step; {
+	case !waits || step != Create && step != Update && step != Adopt:
+		return again, err
+	case !a.live:
+		return a.readLive(ctx)
+	}
+	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
+	a.failed, a.entry.Record, a.found = err, *next.Write, true
+	return again, nil
 }
 
 func (a *attempt) readLive(ctx context.Context) (result, error) {
@@ -176,11 +234,28 @@ func (a *attempt) readLive(ctx context.Context) (result, error) {
 	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
 }
 
-// hasSet notes what was set on the Node.
-func (a *attempt) hasSet(settings []plan.Setting) {
-	for _, set := range settings {
-		a.fights.Done(a.node.UID, set, a.Now())
+// read notes the record, or that there is none, and reports that a client took it away.
+func (a *attempt) read(entry store.Entry, err error) error {
+	a.entry, a.found, a.unreadable = entry, err == nil, errors.Is(err, store.ErrUnreadable)
+	lost := a.observations.reportsLost(a.node.Name) && a.event == Present && a.leading.Load()
+	if a.found {
+		a.observations.hasRecord(a.node.Name, entry.Record)
+	} else if a.unreadable {
+		a.observations.cannotRead(a.node.Name)
 	}
+	if lost {
+		a.lost = true
+		a.reportVanished(a.node)
+	}
+	switch {
+	case a.unreadable:
+		a.reportUnreadable(a.node, entry.Version, err)
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		a.entry = store.Entry{}
+		return nil
+	}
+	return err
 }
 
 // readNode reads the Node live. If it is deleted or another object has taken the name, the watch will bring that.

@@ -11,41 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nodekeep.dev/nodekeep/capture/brake"
 	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
-
-func TestCorrectionsAreCountedOverAnHour(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	minute := func(ago time.Duration) int64 { return now.Add(-ago).Unix() / 60 }
-	text := fmt.Sprintf(`{"%d": 3, "%d": 4, "%d": 100, "%d": -7, "%d": 50}`, minute(0), minute(59*time.Minute), minute(61*time.Minute), minute(time.Minute), minute(-10*time.Minute))
-	count, ok := correctedBy(text, now)
-	require.True(t, ok)
-	assert.Equal(t, 7, count.nodes())
-	assert.True(t, count.mayCorrect(80), "the eighth of eighty")
-	assert.False(t, count.mayCorrect(70))
-	again, ok := correctedBy(count.andOneMore(now), now)
-	require.True(t, ok)
-	assert.Equal(t, 8, again.nodes())
-
-	none, ok := correctedBy("", now)
-	assert.True(t, ok && none.mayCorrect(1), "a single Node may always be corrected")
-	_, ok = correctedBy("no count", now)
-	assert.False(t, ok)
-}
-
-func TestAnAcceptanceOfCorrectionsCountsForAnHour(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for text, accepted := range map[string]bool{
-		now.Format(time.RFC3339):                        true,
-		now.Add(-59 * time.Minute).Format(time.RFC3339): true,
-		now.Add(-61 * time.Minute).Format(time.RFC3339): false,
-		now.Add(24 * time.Hour).Format(time.RFC3339):    false,
-		"yes": false, "": false,
-	} {
-		assert.Equal(t, accepted, acceptedAt(text, now), text)
-	}
-}
 
 // staleNodes are Nodes that were restored long ago from records that say otherwise now.
 func staleNodes(w *cluster, count int) {
@@ -55,7 +24,7 @@ func staleNodes(w *cluster, count int) {
 		r.Node = name
 		w.holds(r)
 		w.register(node("", "20", labels{"rack": "wrong"}, called(name), stamped(record.Stamp{Given: map[string]record.Given{"rack": {Value: "wrong", From: 5}}}), func(n *corev1.Node) {
-			n.CreationTimestamp = metav1.NewTime(w.clock.Add(-freshFor))
+			n.CreationTimestamp = metav1.NewTime(w.clock.Add(-brake.FreshFor))
 		}))
 	}
 }
@@ -85,11 +54,11 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	w := newCluster(t, "")
 	staleNodes(w, all)
 	r := w.leads()
-	assert.Equal(t, all/mostCorrected, w.corrected(t, all))
-	assert.Equal(t, all-all/mostCorrected, r.brake.nodes(r.Now()), "the others wait")
+	assert.Equal(t, all/brake.MostNodes, w.corrected(t, all))
+	assert.Equal(t, all-all/brake.MostNodes, r.brake.Nodes(), "the others wait")
 	said := 0
 	for _, reason := range r.reported() {
-		if reason == CorrectionsHeld {
+		if reason == brake.CorrectionsHeld {
 			said++
 		}
 	}
@@ -97,18 +66,18 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 
 	other := w.leader(func(o *Options) { o.Client = r.Client })
 	require.Empty(t, other.works(), "another process does not begin anew")
-	assert.Equal(t, all/mostCorrected, w.corrected(t, all))
-	w.passes(correctedWithin + time.Minute)
+	assert.Equal(t, all/brake.MostNodes, w.corrected(t, all))
+	w.passes(brake.Within + time.Minute)
 	other.enqueueAll()
 	other.reconciles()
-	assert.Equal(t, 2*all/mostCorrected, w.corrected(t, all), "the next hour")
+	assert.Equal(t, 2*all/brake.MostNodes, w.corrected(t, all), "the next hour")
 
 	other.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
-	w.passes(2 * brakeAgain)
+	w.passes(2 * brake.Again)
 	other.enqueueAll()
 	other.reconciles()
 	assert.Equal(t, all, w.corrected(t, all), "an operator has accepted it")
-	assert.Zero(t, other.brake.nodes(other.Now()))
+	assert.Zero(t, other.brake.Nodes())
 }
 
 func TestANodeThatHasJustRegisteredIsCorrectedAtOnce(t *testing.T) {
@@ -118,7 +87,7 @@ func TestANodeThatHasJustRegisteredIsCorrectedAtOnce(t *testing.T) {
 	for i := range all {
 		n, err := w.get(fmt.Sprintf("stale-%d", i))
 		require.NoError(t, err)
-		n.CreationTimestamp = metav1.NewTime(w.clock.Add(-freshFor + time.Second))
+		n.CreationTimestamp = metav1.NewTime(w.clock.Add(-brake.FreshFor + time.Second))
 		w.commit(n)
 	}
 	w.leads()
@@ -132,7 +101,7 @@ func TestACountThatNobodyCanReadHoldsForAnHourAndIsWrittenAnew(t *testing.T) {
 	r.state(t, store.Corrected, "no count")
 	require.Empty(t, r.works())
 	assert.Zero(t, w.corrected(t, 1))
-	w.passes(correctedWithin + time.Minute)
+	w.passes(brake.Within + time.Minute)
 	r.enqueueAll()
 	r.reconciles()
 	assert.Equal(t, 1, w.corrected(t, 1))

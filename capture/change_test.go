@@ -137,10 +137,10 @@ func TestAnEventNamesTheOtherFieldManagersOfTheItem(t *testing.T) {
 			{Manager: "labels", Labels: []string{"tier"}, At: 4},
 		},
 	}
-	assert.Equal(t, []string{"controller", "kubectl-label"}, rivals(n, plan.Setting{Item: "tier"}))
-	assert.Empty(t, rivals(n, plan.Setting{Item: "rack"}))
-	assert.Equal(t, []string{"tainter"}, rivals(n, plan.Setting{Item: "dedicated:NoSchedule"}))
-	assert.Empty(t, rivals(&observe.Node{}, plan.Setting{Item: "dedicated:NoSchedule"}))
+	assert.Equal(t, []string{"controller", "kubectl-label"}, n.Rivals("tier"))
+	assert.Empty(t, n.Rivals("rack"))
+	assert.Equal(t, []string{"tainter"}, n.Rivals("dedicated:NoSchedule"))
+	assert.Empty(t, (&observe.Node{}).Rivals("dedicated:NoSchedule"))
 	assert.Equal(t, "label tier", describe(plan.Setting{Item: "tier"}))
 	assert.Equal(t, "annotation nodekeep.dev/taints", describe(plan.Setting{Item: policy.TaintsAnnotation}))
 }

@@ -376,7 +376,7 @@ func (r *replica) meanwhile(write string, do func()) {
 // looks is a tick of a replica that does not lead.
 func (r *replica) looks() {
 	r.cluster.t.Helper()
-	for _, name := range r.standby.late(r.cluster.now()) {
+	for _, name := range r.standby.Late(r.cluster.now()) {
 		r.Enqueue(name)
 	}
 	require.Empty(r.cluster.t, r.works())
@@ -455,3 +455,6 @@ func (r replicaRecords) Put(ctx context.Context, next record.Record, version str
 	}
 	return entry, err
 }
+
+// due are the Nodes of which the replica notes that something is due. It counts as offered for them.
+func (r *replica) due() []string { return r.standby.Late(r.Now().Add(time.Hour)) }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/keymutex"
 
+	"nodekeep.dev/nodekeep/capture/brake"
 	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/capture/pace"
@@ -91,14 +92,15 @@ type Controller struct {
 	informer     cache.SharedIndexInformer
 	synced       cache.ResourceEventHandlerRegistration
 	observations *observations
-	notes        sync.Map // by UID: *notes
 	configMaps   store.Notes
 	fights       *pace.Fights
+	refusals     *pace.Refusals
+	once         *pace.Once
 	coalescer    *pace.Coalescer
-	standby      *standby
+	standby      *pace.Standby
 	rollout      *rollout.Rollout
 	holds        func(policy.Policy) bool // whether the rules of a policy must only add labels
-	brake        brake
+	brake        *brake.Brake
 	devices      *published[classify.Drivers, observe.Devices]
 	features     *published[classify.Features, observe.Features]
 	inventories  *inventories.Sources
@@ -157,11 +159,10 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	c := &Controller{
 		Options: options, queue: queue, nodes: keymutex.NewHashed(nodeLocks),
 		configMaps: store.Notes{Client: options.Client, Namespace: options.Namespace, FieldManager: observe.FieldManager},
-		brake:      brake{held: map[string]time.Time{}},
-		fights:     pace.NewFights(pace.LongestPause), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: newStandby(),
+		fights:     pace.NewFights(pace.LongestPause), refusals: pace.NewRefusals(), once: pace.NewOnce(), coalescer: pace.NewCoalescer(pace.RecordInterval), standby: pace.NewStandby(),
 		devices: newPublished(deviceKind()), features: newPublished(featureKind()), labelPace: pace.NewLabelPace(options.LabelPatches), compliance: fleet.NewCompliance(func() governance.Rules { return options.Policy().Governance() }),
 	}
-	c.inventories, c.rollout = c.newInventories(), c.newRollout()
+	c.inventories, c.rollout, c.brake = c.newInventories(), c.newRollout(), c.newBrake()
 	c.holds = c.rollout.Holds
 	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
 	c.observations = newObservations(gated, func(after time.Duration) {
@@ -175,7 +176,7 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 
 // Enqueue has a Node looked at; every change of its record must lead here.
 func (c *Controller) Enqueue(node string) {
-	c.standby.recordChanged(node, func() string {
+	c.standby.RecordChanged(node, func() string {
 		entry, _ := c.Records.Get(node) // without a record, or with an unreadable one, the version says so, too
 		return entry.Version
 	}, c.Now())
@@ -188,7 +189,8 @@ func (c *Controller) RecordLost(node string) { c.observations.lostRecord(node) }
 
 // EnqueueAll queues every Node, for a change of the policy. It also tries again what the API server refused or another client undid.
 func (c *Controller) EnqueueAll() {
-	c.notes.Clear()
+	c.refusals.Clear()
+	c.once.Clear()
 	c.fights.Clear()
 	c.observations.countBy(c.Policy().Governance().Settings().Keys)
 	c.rollout.Look()
@@ -278,6 +280,16 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	defer time.AfterFunc(endWithin, stop).Stop()
 	c.end(working)
 	return nil
+}
+
+// standbyInterval is how often a replica that does not lead looks for what is overdue.
+const standbyInterval = 250 * time.Millisecond
+
+// takeOver has what is overdue worked on.
+func (c *Controller) takeOver(context.Context) {
+	for _, node := range c.standby.Late(c.Now()) {
+		c.queue.Add(node)
+	}
 }
 
 func (c *Controller) work(ctx context.Context) {

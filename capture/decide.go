@@ -2,6 +2,7 @@ package capture
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"nodekeep.dev/nodekeep/observe"
@@ -59,8 +60,8 @@ const (
 // Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
 // the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in plan.Circumstances) Action {
-	if opens(in.Policy, node, event) {
-		return lift(in.Policy.Gate())
+	if opening, opens := openingOf(in.Policy, node, event); opens {
+		return opening
 	}
 	prev, foreign := entry.Record.Rebase(in.Cluster, math.MaxUint64)
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
@@ -88,8 +89,7 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	if event == Present && !in.Policy.Held() && !node.Deleting() && !next.Ahead(o) {
 		next, renamed = node.Renamed(next, in.Policy, in.Guarded, in.Now)
 	}
-	action := Action{Plan: plan.ForLive(prev, next, node, o, in)}
-	action.Step = stepFor(action.Plan)
+	action := actionOf(plan.ForLive(prev, next, node, o, in))
 	current := event == Present && !next.Ahead(o) && !next.Isolated()
 	if current {
 		if len(action.NoRoom) == 0 { // else they are still wanted
@@ -119,34 +119,12 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	return action
 }
 
-// opens reports whether the gate is lifted because an emergency is declared.
-func opens(p policy.Policy, node *observe.Node, event Event) bool {
-	return p.Suspended() && event == Present && !node.Deleting() && p.Gate().On(node.Taints)
-}
-
-// lift is what opens a Node in an emergency.
-func lift(gate policy.Gate) Action {
-	return Action{Step: Lift, Plan: plan.Plan{Edits: plan.Lift(gate), ByClient: true}}
-}
-
-// DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
-func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
-	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
-		return accepted
+// openingOf is what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
+func openingOf(p policy.Policy, node *observe.Node, event Event) (opening Action, opens bool) {
+	if !p.Suspended() || event != Present || node.Deleting() || !p.Gate().On(node.Taints) {
+		return Action{}, false
 	}
-	gone, renamed := entry.Record, false
-	if found && !in.Policy.Held() {
-		gone, renamed = observe.RenamedAway(gone, in.Policy, in.Now)
-	}
-	switch {
-	case found && gone.DeletedAt.IsZero():
-		gone.DeletedAt = stored(in.Now)
-		return Action{Step: MarkGone, Write: &gone}
-	case renamed:
-		return Action{Step: Rename, Write: &gone}
-	default:
-		return Action{Step: Nothing}
-	}
+	return actionOf(plan.Plan{Edits: plan.Lift(p.Gate()), ByClient: true}), true
 }
 
 // accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
@@ -185,6 +163,9 @@ func stepOf(prev, next record.Record, found, foreign bool) Step {
 	}
 }
 
+// actionOf is the action that makes a plan's change.
+func actionOf(p plan.Plan) Action { return Action{Step: stepFor(p), Plan: p} }
+
 // stepFor names what a plan does.
 func stepFor(p plan.Plan) Step {
 	switch {
@@ -205,5 +186,87 @@ func stepFor(p plan.Plan) Step {
 	}
 }
 
+// DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
+func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
+	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
+		return accepted
+	}
+	gone, renamed := entry.Record, false
+	if found && !in.Policy.Held() {
+		gone, renamed = observe.RenamedAway(gone, in.Policy, in.Now)
+	}
+	switch {
+	case found && gone.DeletedAt.IsZero():
+		gone.DeletedAt = stored(in.Now)
+		return Action{Step: MarkGone, Write: &gone}
+	case renamed:
+		return Action{Step: Rename, Write: &gone}
+	default:
+		return Action{Step: Nothing}
+	}
+}
+
+// predecessor is what there is of the machine of a Node under other names.
+type predecessor struct {
+	record record.Record // what the Node begins with
+	late   string        // a Node that does not exist, whose last state or deletion is still to be recorded; empty: there is none
+	// nothing can be followed but taints: several Nodes have the machine, or one that exists, is quarantined, or was followed
+	several []string
+}
+
+// predecessorOf finds what the machine of a Node had under another name. It is pure: look is what was observed of a Node.
+func predecessorOf(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string, now time.Time) predecessor {
+	old, only, several := record.Predecessor(node.Name, node.Machine, records)
+	if was := old; only {
+		several = []string{old.Node}
+		if old, _ = old.Rebase(cluster, math.MaxUint64); node.Version < old.Newest().Version {
+			several = append(several, node.Name) // the two existed at once, so that these are two machines
+		}
+		for _, r := range records { // one that does not say so yet may be of a Node that has registered again
+			_, live := look(r.Node)
+			if r.Node != several[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(was) {
+				several = append(several, r.Node)
+			}
+		}
+	}
+	if len(several) == 1 {
+		switch gone, live := look(several[0]); {
+		case only && record.Superseded(old, records), only && live == nil && len(gone) == 0:
+			return predecessor{record: observe.Follow(old, node.Name, node.Machine, now)}
+		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == several[0] && r.Isolated() }):
+			return predecessor{late: several[0]}
+		}
+	}
+	tainted, of := taintedBefore(node, records, look, cluster)
+	if several = append(several, of...); len(several) == 0 {
+		return predecessor{}
+	}
+	slices.Sort(several)
+	return predecessor{record: tainted, several: slices.Compact(several)}
+}
+
+// taintedBefore is the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
+// is another machine.
+func taintedBefore(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string) (r record.Record, of []string) {
+	var before []record.Record
+	for _, r := range records {
+		r, _ = r.Rebase(cluster, math.MaxUint64)
+		if _, live := look(r.Node); live == nil && r.Newest().Version <= node.Version {
+			before = append(before, r)
+		}
+	}
+	return record.Tainted(node.Name, node.Machine, before)
+}
+
 // stored is a time as records have it: whole seconds, UTC.
 func stored(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
+
+// soonest is the shortest of waits; 0 is none.
+func soonest(waits ...time.Duration) (soonest time.Duration) {
+	for _, wait := range waits {
+		if soonest == 0 || wait > 0 && wait < soonest {
+			soonest = wait
+		}
+	}
+	return soonest
+}

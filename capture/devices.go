@@ -30,11 +30,15 @@ func deviceKind() kind[classify.Drivers, observe.Devices] {
 	}
 }
 
-// typed are objects of an informer.
-func typed[T any](objects []any) []T {
-	all := make([]T, 0, len(objects))
-	for _, object := range objects {
-		all = append(all, object.(T))
+// reportDevices reports once why rules about devices decide nothing.
+func (c *Controller) reportDevices(err error) {
+	log, event := c.devices.news(err, c.leading.Load())
+	if log {
+		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
-	return all
+	if event {
+		c.warnOfPolicy(DevicesUnknown,
+			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
+			err)
+	}
 }

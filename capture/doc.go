@@ -1,5 +1,6 @@
 // Package capture keeps records current and restores what admission could not: Node event -> observe -> merge -> plan -> write. The loop is in
-// reconcile.go, which reads from top to bottom. In decide.go is the next step: write the record, else change the Node and lift the gate.
+// reconcile.go. It reads from top to bottom, and so do the files that it leads to, in this order: observations.go, published.go, decide.go (pure),
+// holds.go, act.go, patch.go (pure), report.go. A step writes the record, else it changes the Node and lifts the gate.
 // The rule itself is [record.Merge]; docs/design.md, section 6, has the flow.
 //
 // Invariants:

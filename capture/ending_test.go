@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"nodekeep.dev/nodekeep/capture/pace"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -104,10 +105,10 @@ func TestAnEditThatTheLastStateOfADeletedNodeShowsDoesNotWaitForTheLeader(t *tes
 
 	w.register(node("b", "200", labels{"k": "v", "edit": "yes"}))
 	require.Empty(t, standby.works())
-	w.passes(patience)
+	w.passes(pace.Patience)
 	standby.looks()
 	require.Contains(t, standby.wrote(), "put n1", "it takes over")
-	w.passes(actsFor)
+	w.passes(pace.ActsFor)
 	w.delete()
 	require.Empty(t, standby.works())
 	assert.Empty(t, standby.wrote(), "a deletion without an edit is the leader's to note")

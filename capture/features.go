@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -35,6 +36,23 @@ func featureKind() kind[classify.Features, observe.Features] {
 		},
 		facts:  func(of []any) observe.Features { return observe.FeaturesOf(typed[*observe.NodeFeature](of)) },
 		report: (*Controller).reportFeatures,
+	}
+}
+
+// reportFeatures reports once why rules about features decide nothing. That NFD is not installed is no error.
+func (c *Controller) reportFeatures(err error) {
+	log, event := c.features.news(err, c.leading.Load())
+	switch {
+	case apierrors.IsNotFound(err) && log:
+		c.Logger.Info("rules look at features of node feature discovery, which is not installed; until it is, these rules decide nothing")
+	case apierrors.IsNotFound(err):
+	case log:
+		c.Logger.Warn("rules look at features, and the node feature objects cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
+	}
+	if event && !apierrors.IsNotFound(err) {
+		c.warnOfPolicy(FeaturesUnknown,
+			"Rules look at features, and the NodeFeature objects cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.features=true. (%v)",
+			err)
 	}
 }
 

@@ -71,14 +71,14 @@ func TestAStandbyActsOnWhatWasDueForAWhileWithoutALeader(t *testing.T) {
 				r.Enqueue(name)
 			}
 			require.Empty(t, r.works())
-			w.passes(patience - time.Nanosecond)
+			w.passes(pace.Patience - time.Nanosecond)
 			r.looks()
 			assert.Empty(t, r.wrote(), "the leader has time to act")
 			w.passes(time.Nanosecond)
 			r.looks()
 			assert.NotEmpty(t, r.wrote())
 			assert.True(t, c.done(w))
-			assert.Empty(t, r.standby.due, "nothing is left to do")
+			assert.Empty(t, r.due(), "nothing is left to do")
 		})
 	}
 }
@@ -105,7 +105,7 @@ func TestAStandbyWritesNothingWhileTheLeaderIsBusy(t *testing.T) {
 	}
 	assert.Len(t, w.Nodes(), nodes)
 	assert.Empty(t, standby.wrote())
-	assert.Empty(t, standby.standby.due)
+	assert.Empty(t, standby.due())
 }
 
 func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *testing.T) {
@@ -131,11 +131,11 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 	require.Empty(t, standby.wrote())
 	leader.deaf = true // it is killed
 
-	w.passes(patience - time.Nanosecond)
+	w.passes(pace.Patience - time.Nanosecond)
 	standby.looks()
 	assert.Empty(t, standby.wrote())
 	w.passes(time.Nanosecond)
-	late := standby.standby.late(w.now())
+	late := standby.standby.Late(w.now())
 	assert.Len(t, late, nodes-10)
 	for _, name := range late {
 		standby.Enqueue(name)
@@ -150,7 +150,7 @@ func TestAStandbyTakesOverFromALeaderThatStopsAndStopsWhenAnotherOneStarts(t *te
 	require.Empty(t, standby.works())
 	assert.Empty(t, standby.wrote(), "another replica makes progress")
 	assert.Less(t, len(w.Nodes()), nodes)
-	w.passes(patience)
+	w.passes(pace.Patience)
 	standby.looks()
 	assert.Len(t, w.Nodes(), nodes, "and when that one stops, too, the rest is done")
 }
@@ -165,59 +165,10 @@ func TestAClientThatUndoesItsOwnEditIsNoProgressOfALeader(t *testing.T) {
 		require.Empty(t, standby.works())
 		w.label("k", "v")
 		w.edit(func(n *corev1.Node) { n.ManagedFields = nil })
-		w.passes(patience / 30)
+		w.passes(pace.Patience / 30)
 		standby.looks()
 	}
 	assert.Contains(t, w.Nodes(), "n7")
-}
-
-func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
-	ci := taints("dedicated=ci:NoSchedule")
-	for name, c := range map[string]struct {
-		due      plan.Plan
-		acts     bool
-		record   string // version of the record afterwards; it was 1
-		items    labels // of the Node afterwards
-		progress bool
-		set      int
-	}{
-		"the record changed":                              {record: "2", progress: true},
-		"the record is as it was":                         {record: "1"},
-		"a rule's taint was added":                        {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
-		"another taint was added":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: labels{"dedicated:NoSchedule": "mine"}},
-		"no taint was added":                              {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1"},
-		"a rule's taint was removed":                      {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", progress: true, set: 1},
-		"a rule's taint is there":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", items: labels{"dedicated:NoSchedule": "ci"}},
-		"the gate was lifted":                             {due: plan.Plan{Edits: plan.Lift(gate)}, record: "1", progress: true, set: 1},
-		"a label was restored":                            {due: plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
-		"a client set the label":                          {due: plan.Plan{Edits: plan.Set(plan.Record, labels{"k": "v"})}, record: "1", items: labels{"k": "w"}},
-		"a label was corrected":                           {due: plan.Plan{Edits: plan.Set(plan.Correction, labels{"k": "v"})}, record: "1", items: labels{"k": "v"}, progress: true, set: 1},
-		"a stale label was removed":                       {due: plan.Plan{Edits: plan.Remove(plan.Correction, "k")}, record: "1", progress: true, set: 1},
-		"this replica has acted, and the record changed":  {acts: true, record: "2"},
-		"this replica has acted, and the gate was lifted": {due: plan.Plan{Edits: plan.Lift(gate)}, acts: true, record: "1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newStandby()
-			at := now
-			assert.False(t, s.wait("n1", "1", c.due.Settings(), at))
-			if c.acts {
-				at = at.Add(patience)
-				assert.True(t, s.wait("n1", "1", c.due.Settings(), at))
-			}
-			assert.Len(t, s.done("n1", c.record, c.items, at), c.set)
-			assert.Equal(t, c.progress, s.progress.Equal(at))
-			assert.Empty(t, s.due)
-		})
-	}
-}
-
-func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
-	s, lift := newStandby(), plan.Plan{Edits: plan.Lift(gate)}.Settings()
-	s.wait("n1", "1", nil, now)
-	assert.False(t, s.wait("n1", "2", lift, now.Add(patience)), "the record was written, and the gate waits")
-	assert.False(t, s.wait("n1", "2", lift, now.Add(2*patience-1)))
-	assert.True(t, s.wait("n1", "2", lift, now.Add(2*patience)))
-	assert.True(t, s.wait("n1", "3", lift, now.Add(2*patience)), "this replica has written the record")
 }
 
 func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
@@ -226,14 +177,14 @@ func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
 		standby = w.replica()
 		w.register(numbered(1))
 		require.Empty(t, standby.works())
-		w.passes(patience)
+		w.passes(pace.Patience)
 		standby.looks()
 		require.Len(t, w.Nodes(), 1)
 		return w, standby
 	}
 	t.Run("what is due next", func(t *testing.T) {
 		w, standby := takenOver()
-		w.passes(actsFor - 1)
+		w.passes(pace.ActsFor - 1)
 		w.register(numbered(2))
 		require.Empty(t, standby.works())
 		assert.Len(t, w.Nodes(), 2)
@@ -241,7 +192,7 @@ func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
 		w.register(numbered(3))
 		require.Empty(t, standby.works())
 		assert.Len(t, w.Nodes(), 2, "a leader has had the time to come")
-		w.passes(patience)
+		w.passes(pace.Patience)
 		standby.looks()
 		assert.Len(t, w.Nodes(), 3)
 	})
@@ -257,40 +208,29 @@ func TestAStandbyThatHasTakenOverActsAtOnceForAWhile(t *testing.T) {
 	})
 }
 
-func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
-	s := newStandby()
-	s.wait("n1", "1", nil, now)
-	assert.Empty(t, s.late(now.Add(patience-1)))
-	for i := range 3 {
-		at := now.Add(time.Duration(i+1) * patience)
-		assert.Equal(t, []string{"n1"}, s.late(at))
-		assert.Empty(t, s.late(at.Add(patience-1)))
-	}
-}
-
 func TestWhatAStandbyCanDoNothingAboutKeepsItNotBusy(t *testing.T) {
 	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}))
 	r := w.replica()
 	r.deaf = true
 	w.register(node("a", "10", labels{"k": "v"})) // its watch has not brought the Node
 	require.Empty(t, r.works())
-	w.passes(patience)
+	w.passes(pace.Patience)
 	for range 1000 {
 		r.looks()
 		w.passes(time.Millisecond)
 	}
 	assert.LessOrEqual(t, len(r.reads), 1)
 	assert.Empty(t, r.wrote())
-	assert.Empty(t, r.standby.due)
+	assert.Empty(t, r.due())
 
 	r.deaf = false
-	w.passes(actsFor)
+	w.passes(pace.ActsFor)
 	w.label("k", "w")
 	require.Empty(t, r.works())
-	assert.NotEmpty(t, r.standby.due)
+	assert.NotEmpty(t, r.due())
 	w.Tamper("n1", []byte("no JSON"))
 	r.reconciles()
-	assert.Empty(t, r.standby.due)
+	assert.Empty(t, r.due())
 }
 
 func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
@@ -319,7 +259,7 @@ func TestABrakeCountsWhatTheLeaderSets(t *testing.T) {
 	}
 	require.Empty(t, standby.works())
 	assert.NotContains(t, w.shows(), "dedicated:NoSchedule")
-	w.passes(patience)
+	w.passes(pace.Patience)
 	standby.reconciles()
 	assert.Contains(t, w.shows(), "dedicated:NoSchedule")
 }
@@ -380,7 +320,7 @@ func TestARunningStandbyActsByItself(t *testing.T) {
 		})
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(t.Context(), func() bool { return true }) }()
-		time.Sleep(patience - time.Millisecond)
+		time.Sleep(pace.Patience - time.Millisecond)
 		synctest.Wait()
 		assert.Empty(t, w.Nodes())
 		time.Sleep(2 * standbyInterval)
@@ -405,7 +345,7 @@ func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
 func TestAReplicaThatStartsToLeadForgetsNoRefusedLabel(t *testing.T) {
 	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("b", "20", nil, gated))
 	r := w.replica()
-	r.notesOf("b").refused["k"] = refusal{}.again(w.now())
+	r.refusals.Refused("b", "k", w.now())
 	r.Lead()
 	require.Empty(t, r.works())
 	assert.NotContains(t, w.shows(), "k")

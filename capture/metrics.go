@@ -1,16 +1,10 @@
 package capture
 
 import (
-	"iter"
-	"slices"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"nodekeep.dev/nodekeep/capture/pace"
-	"nodekeep.dev/nodekeep/plan"
-	"nodekeep.dev/nodekeep/record"
 )
 
 // Metrics are capture's series. None carries a node's name.
@@ -126,7 +120,7 @@ func (m *Metrics) watch(c *Controller) {
 		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
 		gauge("nodekeep_corrections_held_nodes", "Nodes on which records would remove or revert items, and that wait for an operator; 0 while none do.",
-			func() float64 { return float64(c.brake.nodes(c.Now())) }),
+			func() float64 { return float64(c.brake.Nodes()) }),
 		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
 			func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
 		gauge("nodekeep_rules_features_unknown", "1 while rules look at features of NodeFeature objects, and these have not been read; 0 otherwise.",
@@ -144,29 +138,4 @@ func oneIf(yes bool) float64 {
 
 func gauge(name, help string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
-}
-
-// countByKind counts items, each by its kind.
-func countByKind(counter *prometheus.CounterVec, items iter.Seq[string]) {
-	for item := range items {
-		counter.WithLabelValues(kindOf(item)).Inc()
-	}
-}
-
-// changed counts what a write changed in the record of a Node that lives.
-func (m *Metrics) changed(before, after record.Record, now time.Time) {
-	changed, flapped := m.churn.Compare(after.Newest().UID, before.Items(), after.Items(), now)
-	countByKind(m.changes, slices.Values(changed))
-	countByKind(m.flaps, slices.Values(flapped))
-}
-
-// followed counts what rules changed on a Node.
-func (m *Metrics) followed(done plan.Plan) {
-	edits := done.ByRules()
-	m.ruleLabels.WithLabelValues(labelSet).Add(float64(len(edits.Values())))
-	m.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(edits.Removed())))
-	for _, key := range done.Drifted() {
-		m.drifted.WithLabelValues(key).Inc()
-		m.ruleLabels.WithLabelValues(labelDrifted).Inc()
-	}
 }

@@ -3,8 +3,10 @@ package capture
 import (
 	"iter"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"nodekeep.dev/nodekeep/capture/brake"
 	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/capture/inventories"
 	"nodekeep.dev/nodekeep/capture/rollout"
@@ -41,6 +43,10 @@ func (c *Controller) newRollout() *rollout.Rollout {
 		Released: c.enqueueAll,
 		Warn:     c.warnOfPolicy,
 	})
+}
+
+func (c *Controller) newBrake() *brake.Brake {
+	return brake.New(brake.Options{Notes: c.configMaps, Live: c.LiveNodes, Warn: c.warnOfPolicy, Now: c.Now, Logger: c.Logger})
 }
 
 // alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
@@ -91,3 +97,21 @@ func (c *Controller) Machines() map[string]string {
 
 // HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
 func (c *Controller) HeldRules() (held *rollout.HeldRules, known bool) { return c.rollout.HeldRules() }
+
+// maxShownError is how many bytes of the errors in a policy are shown in an Event.
+const maxShownError = 4 << 10
+
+// ReportPolicy reports that the NodePolicy cannot be used, or was deleted.
+func (c *Controller) ReportPolicy(err error) {
+	if !c.leading.Load() {
+		return // the leader says it
+	}
+	c.warnOfPolicy(PolicyInvalid, "The last good policy stays in force: %v", policy.Shortened(err.Error(), maxShownError))
+}
+
+// warnOfPolicy creates an Event about the NodePolicy. kubectl describe shows the Event only with its UID. An Event without it is better than
+// none.
+func (c *Controller) warnOfPolicy(reason, format string, args ...any) {
+	about := &corev1.ObjectReference{APIVersion: "nodekeep.dev/v1alpha1", Kind: "NodePolicy", Name: "default", UID: c.Object.UID()}
+	c.Events.Eventf(about, corev1.EventTypeWarning, reason, format, args...)
+}

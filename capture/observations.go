@@ -12,6 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/capture/fleet"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
+	"nodekeep.dev/nodekeep/record"
 )
 
 // observations holds the last observed state of each Node, and the last states of deleted objects until they are reconciled. The queue
@@ -194,11 +195,11 @@ func (s *observations) settled(name string, uid types.UID) {
 	})
 }
 
-// hasRecord notes that there is a record of a Node, and whether it is kept only until its retention ends.
-func (s *observations) hasRecord(name string, retained bool) {
+// hasRecord notes that there is this record of a Node. It may be kept only until its retention ends.
+func (s *observations) hasRecord(name string, r record.Record) {
 	s.with(name, func(of *nodeStates) {
 		of.retained = nil
-		if retained && len(of.gone) > 0 {
+		if !r.DeletedAt.IsZero() && !r.Empty() && len(of.gone) > 0 {
 			of.retained = make(map[types.UID]bool, len(of.gone))
 			for _, node := range of.gone {
 				of.retained[node.UID()] = true

@@ -291,3 +291,12 @@ func (d *published[U, F]) slimmed(c *Controller, object any, uses U) (slim any) 
 	}
 	return slim
 }
+
+// typed are objects of an informer.
+func typed[T any](objects []any) []T {
+	all := make([]T, 0, len(objects))
+	for _, object := range objects {
+		all = append(all, object.(T))
+	}
+	return all
+}

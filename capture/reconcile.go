@@ -9,11 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
 	"nodekeep.dev/nodekeep/plan"
 	"nodekeep.dev/nodekeep/policy"
-	"nodekeep.dev/nodekeep/record"
 	"nodekeep.dev/nodekeep/store"
 )
 
@@ -54,7 +52,8 @@ func (c *Controller) reconcileDeleted(ctx context.Context, name string, gone []*
 			}
 		}
 		c.observations.settled(name, last.UID)
-		c.notes.Delete(last.UID)
+		c.refusals.Forget(last.UID)
+		c.once.Forget(last.UID)
 		c.labelPace.Forget(name)
 		c.compliance.Forget(name)
 	}
@@ -87,12 +86,16 @@ func (c *Controller) forgotten(ctx context.Context, last *observe.Node) (bool, e
 func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *observe.Node, done result, err error) {
 	a := &attempt{Controller: c, node: live, event: Present}
 	for range maxSteps {
-		if a.node == nil || a.node.Fault != nil || !opens(a.Policy(), a.node, Present) {
+		if a.node == nil || a.node.Fault != nil {
 			return a.node, finished, nil //nolint:nilerr // what follows reports a fault of the Node
+		}
+		opening, opens := openingOf(a.Policy(), a.node, Present)
+		if !opens {
+			return a.node, finished, nil
 		}
 		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
 		a.entry.Version, a.live = inMemory.Version, true
-		if result, err := a.take(ctx, lift(a.Policy().Gate())); err != nil || result != again {
+		if result, err := a.take(ctx, opening); err != nil || result != again {
 			return a.node, result, err
 		}
 	}
@@ -116,9 +119,6 @@ const maxSteps = 20
 // reconcileNode decides and acts until nothing is left to do for one observation of a Node.
 func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, event Event) (done bool, err error) {
 	a := &attempt{Controller: c, node: node, event: event}
-	if a.lost = a.observations.reportsLost(node.Name) && event == Present && a.leading.Load(); a.lost {
-		a.reportVanished(node)
-	}
 	if err := a.read(c.Records.Get(node.Name)); err != nil {
 		return false, err
 	}
@@ -144,9 +144,9 @@ type attempt struct {
 	live       bool  // entry is the API server's answer, not the cache's
 	failed     error // why the record could not be written; the Node is changed by what it would hold
 	lost       bool  // a client took the record away, which is reported
-	corrected  bool  // the Node counts as corrected; see [brake]
+	corrected  bool  // the Node counts as corrected; see [brake.Brake]
 	keyByKey   bool  // items are given one by one, to find out which is refused
-	acts       bool  // this replica acts; see [standby]
+	acts       bool  // this replica acts; see [pace.Standby]
 	turn       bool  // it is this Node's turn; see [pace.LabelPace]
 }
 
@@ -162,80 +162,55 @@ const (
 // step decides what is to be done next, and does it if this replica may do it now. Nothing is done with a record that cannot be read.
 func (a *attempt) step(ctx context.Context) (result, error) {
 	if a.unreadable {
-		a.standby.forget(a.node.Name)
+		a.standby.Forget(a.node.Name)
 		return finished, nil
 	}
 	next := a.decide()
-	if a.nothing(next) {
-		return a.lookAgain(ctx)
-	}
-	return a.take(ctx, next)
-}
-
-func (a *attempt) decide() Action {
-	p, ambiguous := a.Policy(), false
-	var features observe.Features
-	if a.node != nil { // before the next line: rules that were judged without features wait as soon as these are known
-		features = a.features.of(a.node.Name, p)
-	}
-	p = p.Holding(a.holds(p))
-	if a.event == Absent {
-		return DecideAbsent(a.entry, a.found, plan.Circumstances{Policy: p, Now: a.Now()})
-	}
-	var follows *record.Record
-	if _, turn := a.node.Turn(a.entry.Record, p, a.Now()); a.event == Present && (!a.found || turn == policy.Begins) && p.Follows() && !a.node.Deleting() {
-		entry, found := a.followed()
-		if found == lateRecord {
-			a.later(a.node.Name, followRetry)
-			return Action{Step: Nothing}
-		}
-		if ambiguous = found == severalRecords; a.found {
-			follows = &entry.Record
-		} else {
-			a.entry = entry
-		}
-	}
-	refused, wait := a.refusedOn(a.node.UID, a.Now())
-	if wait > 0 && a.event == Present {
-		a.later(a.node.Name, wait)
-	}
-	in := plan.Circumstances{
-		Policy: p, Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Refused: refused, Now: a.Now(),
-		Ambiguous: ambiguous, Follows: follows, Devices: a.devices.under(p), Features: func(string) observe.Features { return features },
-		Inventory: a.inventories.Under(p, nil),
-	}
-	var violations []governance.Violation
-	if a.event == Present {
-		violations, in.Overdue = a.govern(in)
-	}
-	next := Decide(a.entry, a.found, a.node, a.event, in)
-	if a.event == Present && a.leading.Load() {
-		a.reportDecision(a.node, next, violations)
-	}
 	if next.Again > 0 {
 		a.later(a.node.Name, next.Again)
 	}
-	return next
+	if !a.nothing(next) {
+		return a.take(ctx, next)
+	}
+	return a.lookAgain(ctx)
 }
 
-// govern observes the labels of a live Node. If overdue, the Node has broken a rule for as long as the policy allows before the taint.
-func (a *attempt) govern(in plan.Circumstances) (violations []governance.Violation, overdue bool) {
-	rules := a.Policy().Governance()
-	if rules.Empty() {
-		a.compliance.Forget(a.node.Name)
-		return nil, false
+// decide is the next action by what is known now, and when to decide again.
+func (a *attempt) decide() Action {
+	p, now := a.Policy(), a.Now()
+	features := a.features.of(a.node.Name, p) // before it is asked what holds: rules that were judged without features wait as soon as these are known
+	in := plan.Circumstances{
+		Policy: p.Holding(a.holds(p)), Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Now: now,
+		Devices: a.devices.under(p), Features: func(string) observe.Features { return features }, Inventory: a.inventories.Under(p, nil),
 	}
-	violations = plan.Violations(a.entry.Record, a.node, in)
-	since := a.compliance.Observe(a.node.Name, a.node.UID, violations, a.Now())
-	_, after, taints := rules.Noncompliant()
-	if since.IsZero() || !taints {
-		return violations, false
+	var refused, due time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance
+	in.Refused, refused = a.refusals.Waiting(a.node.UID, now)
+	switch a.event {
+	case Absent:
+		return DecideAbsent(a.entry, a.found, in)
+	case Deleted:
+		return Decide(a.entry, a.found, a.node, a.event, in)
 	}
-	if wait := since.Add(after).Sub(a.Now()); wait > 0 {
-		a.later(a.node.Name, wait)
-		return violations, false
+	var former predecessor
+	if _, turn := a.node.Turn(a.entry.Record, in.Policy, now); (!a.found || turn == policy.Begins) && p.Follows() && !a.node.Deleting() {
+		switch former = a.followed(); {
+		case former.late != "":
+			return Action{Step: Nothing, Plan: plan.Plan{Again: followRetry}}
+		case a.found:
+			in.Follows = &former.record
+		default:
+			a.entry = store.Entry{Record: former.record}
+		}
+		in.Ambiguous = len(former.several) > 0
 	}
-	return violations, true
+	violations := plan.Violations(a.entry.Record, a.node, in)
+	in.Overdue, due = a.compliance.Overdue(a.node.Name, a.node.UID, violations, now)
+	next := Decide(a.entry, a.found, a.node, a.event, in)
+	next.Again = soonest(next.Again, refused, due)
+	if a.leading.Load() {
+		a.reportDecision(a.node, next, former.several, violations)
+	}
+	return next
 }
 
 // lookAgain looks once more before nothing is done.
@@ -250,7 +225,7 @@ func (a *attempt) lookAgain(ctx context.Context) (result, error) {
 		}
 	}
 	// Items that another replica has set count in a fight, as if this replica had set them.
-	a.hasSet(a.standby.done(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
+	a.hasSet(a.standby.Done(a.node.Name, a.entry.Version, a.node.Items, a.Now()))
 	return finished, nil
 }
 

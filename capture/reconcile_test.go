@@ -285,7 +285,7 @@ func TestANodeThatIsReplacedMeanwhileIsLeftAlone(t *testing.T) {
 			assert.Equal(t, types.UID("a"), w.record().Newest().UID)
 			if register {
 				assert.Equal(t, labels{"nodekeep.dev/restoring:NoSchedule": ""}, w.shows())
-				refused, _ := r.refusedOn("c", w.now())
+				refused, _ := r.refusals.Waiting("c", w.now())
 				assert.Empty(t, refused)
 			}
 		})
@@ -346,7 +346,7 @@ func TestARefusedLabelIsTriedAgainForEverAndLessAndLessOften(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"k": "v", "refused": "x"}, w.shows(), "and the gate is lifted")
 	assert.Contains(t, r.reported(), GateLifted)
-	refused, _ := r.refusedOn("b", w.now())
+	refused, _ := r.refusals.Waiting("b", w.now())
 	assert.Empty(t, refused)
 }
 
@@ -358,7 +358,7 @@ func TestWhereEveryChangeIsRefusedNoLabelIsGivenUp(t *testing.T) {
 		require.Len(t, r.works(), 1)
 		r.Enqueue("n1")
 	}
-	refused, _ := r.refusedOn("b", w.now())
+	refused, _ := r.refusals.Waiting("b", w.now())
 	assert.Empty(t, refused)
 	w.admits = nil
 	require.Empty(t, r.works())

@@ -2,10 +2,12 @@ package capture
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
@@ -17,65 +19,224 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Reasons of the Events that capture creates for Nodes.
+// What a message shows at most: Nodes that a machine may have been, and bytes of texts.
 const (
-	LabelsRestored   = "LabelsRestored"   // labels were restored: by admission in the CREATE of this Node object, or by capture later
-	LabelsCorrected  = "LabelsCorrected"  // labels that came from a stale record were corrected
-	LabelRefused     = "LabelRefused"     // the API server would not have a label
-	GateLifted       = "GateLifted"       // nothing is left to give
-	RecordInvalid    = "RecordInvalid"    // the record cannot be read
-	RecordNearlyFull = "RecordNearlyFull" // the record has most of the bytes that it may have
-	RecordVanished   = "RecordVanished"   // a client took the record away, or put an older one in its place
-	RecordReset      = "RecordReset"      // the versions of a record were dropped: they can never have been right
-	MachineMismatch  = "MachineMismatch"  // another machine registered under the name
-	QuarantineEnded  = "QuarantineEnded"  // the policy has no quarantine any more
-	MachineChanged   = "MachineChanged"   // another machine registered under the name, and begins with nothing
-	MachineReturned  = "MachineReturned"  // the machine had the name before, and gets the record that it had
-
-	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
-	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
-
-	TaintsFollowed   = "TaintsFollowed"   // taints were added or removed because the labels or the rules changed
-	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
-	RuleTaintTaken   = "RuleTaintTaken"   // another client's taint has the key and effect that a rule wants
-	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
-
-	LabelsFollowed    = "LabelsFollowed"    // rules set or removed labels
-	RuleLabelTaken    = "RuleLabelTaken"    // a label that a rule would set is there with another value
-	RuleLabelInvalid  = "RuleLabelInvalid"  // a rule makes a value that no label can have
-	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
-
-	CorrectionsHeld = "CorrectionsHeld" // records would take items off many Nodes, which waits for an operator; on the NodePolicy
-	FeaturesUnknown = "FeaturesUnknown" // rules use features, and the NodeFeature objects must not be read; on the NodePolicy
-	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the NodePolicy
-
-	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
-	InventoryWrong     = "InventoryWrong"     // a source of the inventory lists another machine or unusable attributes for the Node
-
-	PolicyInvalid = "PolicyInvalid" // the NodePolicy cannot be used, or was deleted; on the NodePolicy
+	maxShownNodes = 10
+	maxShownNames = 512 // of these Nodes
+	maxShownValue = 100 // of a value that no label can have
 )
 
+// reportDecision reports what a decision leaves undone on a Node, of which machines may be those Nodes, too.
+func (c *Controller) reportDecision(node *observe.Node, next Action, machines []string, violations []governance.Violation) {
+	c.reportAmbiguous(node, machines)
+	c.reportForeign(node, next.Foreign)
+	c.reportRules(node, next.Rules)
+	c.reportInventory(node)
+	c.reportNoRoom(node, next.NoRoom)
+	if next.Step == Nothing { // not for labels that are about to be restored
+		c.reportViolations(node, violations)
+	}
+}
+
+// reportAmbiguous reports once why a machine does not get what it had under another name.
+func (c *Controller) reportAmbiguous(node *observe.Node, several []string) {
+	names := policy.Shortened(strings.Join(several[:min(len(several), maxShownNodes)], ", "), maxShownNames)
+	if len(several) == 0 || !c.once.News(node.UID, "ambiguous "+names) {
+		return
+	}
+	c.Logger.Warn("machine cannot be followed: a Node that exists, or several records, have its identity", "node", node.Name, "records", names)
+	c.warn(node, MachineAmbiguous,
+		"Only taints are restored from other names of this machine: the records of %d Nodes have its providerID, systemUUID or machineID, or one of a Node that exists, is quarantined, or was followed. Nodes: %s",
+		len(several), names)
+}
+
+// reportForeign reports once the taints that rules want and another client has set.
+func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
+	for _, taint := range foreign {
+		if !c.once.News(node.UID, taint.ToString()) {
+			continue
+		}
+		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
+		c.warn(node, RuleTaintTaken,
+			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
+			taint.ToString())
+	}
+}
+
+// reportRules reports once what the rules for labels could not do on a Node, and what they would do.
+func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
+	for _, key := range slices.Sorted(maps.Keys(rules.Taken)) {
+		label, is := rules.Taken[key], node.Items[key]
+		if label.Rule == classify.CopyRule {
+			c.reportConflict(node, key, label.Value, is)
+			continue
+		}
+		if label.Value == is || !c.once.News(node.UID, "taken "+key+"="+label.Value+" "+is) {
+			continue
+		}
+		c.tell(node, RuleLabelTaken,
+			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
+			label.Rule, key, label.Value, key, is)
+	}
+	for _, problem := range rules.Problems {
+		value := policy.Shortened(problem.Value, maxShownValue)
+		if !c.once.News(node.UID, "problem "+problem.Key+"="+value) {
+			continue
+		}
+		c.Metrics.badLabels.Inc()
+		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
+		c.warn(node, RuleLabelInvalid,
+			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
+	}
+	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
+		label := rules.Audited[key]
+		if label.ShownBy(node.Items, key) || !c.once.News(node.UID, "audited "+key+"="+label.Value+" "+label.Rule) {
+			continue
+		}
+		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
+		what := "set a label"
+		if label.Absent {
+			what = "remove a " + kindOf(key)
+		}
+		c.Logger.Info("rule in audit would "+what, "node", node.Name, "key", key, "value", label.Value, "rule", label.Rule)
+	}
+}
+
+// reportConflict reports once that both keys of a migration have a value of their own.
+func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
+	from := ""
+	for _, m := range c.Policy().Migrations() {
+		if m.To == key {
+			from = m.From
+		}
+	}
+	if old == is || is == "" && !node.Shows(key) || !c.once.News(node.UID, "conflict "+key+"="+old+" "+is) {
+		return
+	}
+	c.warn(node, MigrationConflict,
+		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
+}
+
+// reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
+func (c *Controller) reportInventory(node *observe.Node) {
+	for source, problem := range c.inventories.Problems(c.Policy(), node.Name, node.Machine.SystemUUID) {
+		if !c.once.News(node.UID, "inventory "+source+" "+problem) {
+			continue
+		}
+		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
+		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
+			source, problem)
+	}
+}
+
+// reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
+func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
+	if len(keys) == 0 || !c.once.News(node.UID, "no room") {
+		return
+	}
+	c.Metrics.refused.Add(float64(len(keys)))
+	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
+	c.warn(node, LabelRefused,
+		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
+		len(keys), keys[0])
+}
+
+// maxShownViolations bounds the message of an Event.
+const maxShownViolations = 10
+
+// reportViolations reports wrong labels of a Node, once until they change.
+func (c *Controller) reportViolations(node *observe.Node, violations []governance.Violation) {
+	if len(violations) == 0 {
+		return
+	}
+	var shown []string
+	for _, v := range violations[:min(len(violations), maxShownViolations)] {
+		shown = append(shown, v.String())
+	}
+	text := strings.Join(shown, "; ")
+	if len(violations) > maxShownViolations {
+		text += "; and more"
+	}
+	if !c.once.News(node.UID, "governance "+text) {
+		return
+	}
+	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
+	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
+}
+
+// reportPaused reports the first pause of a fight over an item.
+func (a *attempt) reportPaused(set plan.Setting) {
+	others := a.node.Rivals(set.Item)
+	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
+		"node", a.node.Name, "item", set.Item, "others", others)
+	named, intent := "another one, which metadata.managedFields do not show,", "removes it"
+	if len(others) > 0 {
+		named = fmt.Sprintf("%q", strings.Join(others, ", "))
+	}
+	if !set.Removed {
+		intent = fmt.Sprintf("sets it to %q", set.Value)
+	}
+	a.warn(a.node, ItemPaused,
+		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
+		observe.FieldManager, named, describe(set), intent, a.fights.Longest(), a.Policy().Gate())
+}
+
+func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
+	restored, corrected, rules, taints, registered := done.By(plan.Record), done.By(plan.Correction), done.ByRules(), done.By(plan.Derivation), done.By(plan.Registration)
+	c.Metrics.steps.WithLabelValues(string(step)).Inc()
+	countByKind(c.Metrics.restored, maps.Keys(restored.Values()))
+	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
+		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", done.LiftsGate())
+	if len(restored) > 0 {
+		c.tell(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
+	}
+	if len(corrected) > 0 {
+		c.tell(node, LabelsCorrected,
+			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(corrected.Values()), strings.Join(corrected.Removed(), ", "))
+	}
+	if len(taints) > 0 {
+		c.tell(node, TaintsFollowed,
+			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(taints.Taints(false))), orNone(policy.Shown(taints.Taints(true))))
+	}
+	if len(rules) > 0 {
+		c.Metrics.ruleLabels.WithLabelValues(labelSet).Add(float64(len(rules.Values())))
+		c.Metrics.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(rules.Removed())))
+		for _, key := range done.Drifted() {
+			c.Metrics.drifted.WithLabelValues(key).Inc()
+			c.Metrics.ruleLabels.WithLabelValues(labelDrifted).Inc()
+		}
+		c.tell(node, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
+			orNone(shownLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
+	}
+	if len(registered) > 0 {
+		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
+	}
+	switch {
+	case done.LiftsGate() && done.ByClient:
+		c.tell(node, GateLifted, "An emergency is declared, so the Node is opened whatever it lacks; removed the taint %s", c.Policy().Gate())
+	case done.LiftsGate():
+		c.tell(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
+	}
+}
+
+// reportRefused reports that the API server would not have a label.
+func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
+	c.Metrics.refused.Inc()
+	c.Logger.Error("label refused; it stays remembered, the gate stays on, and it is tried again", "node", node.Name, "key", key, "error", refusal)
+	c.warn(node, LabelRefused,
+		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
+		key, c.Policy().Gate(), refusal)
+}
+
+// reportUnreadable reports once that a record cannot be read.
 func (c *Controller) reportUnreadable(node *observe.Node, version string, err error) {
-	c.observations.cannotRead(node.Name)
-	if node.UID == "" || !c.leading.Load() || !c.notesOf(node.UID).report("record "+version) {
+	if node.UID == "" || !c.leading.Load() || !c.once.News(node.UID, "record "+version) {
 		return
 	}
 	c.Logger.Error("record cannot be read; nothing is restored from it and nothing is written over it", "node", node.Name, "error", err)
 	c.warn(node, RecordInvalid,
 		"The record of this Node cannot be read, so nothing is restored and the taint %s stays if it is on. Correct ConfigMap %s in namespace %s, or delete it: nodekeep forget %s. (%v)",
 		c.Policy().Gate(), store.Name(node.Name), c.Namespace, node.Name, err)
-}
-
-// reportNearlyFull reports, once for a Node object, that the record has most of the bytes that it may have.
-func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
-	bytes, nearly := r.NearlyFull()
-	if !nearly || node.UID == "" || !c.notesOf(node.UID).report(RecordNearlyFull) {
-		return
-	}
-	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)
-	c.warn(node, RecordNearlyFull,
-		"The record of this Node has %d of the %d bytes that it may have. A larger one is not written: what clients then decide is lost with the Node object. Find out who sets so many labels (nodekeep history %s), or name them in labels.ignore of the policy.",
-		bytes, record.MaxBytes, node.Name)
 }
 
 // reportVanished reports that a client removed a record, or put an older one in its place. While the Node lives, nodekeep itself does neither.
@@ -88,12 +249,21 @@ func (c *Controller) reportVanished(node *observe.Node) {
 		store.Name(node.Name), c.Namespace)
 }
 
+// reportNearlyFull reports, once for a Node object, that the record has most of the bytes that it may have.
+func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
+	bytes, nearly := r.NearlyFull()
+	if !nearly || node.UID == "" || !c.once.News(node.UID, RecordNearlyFull) {
+		return
+	}
+	c.Logger.Warn("record is nearly full", "node", node.Name, "bytes", bytes, "most", record.MaxBytes)
+	c.warn(node, RecordNearlyFull,
+		"The record of this Node has %d of the %d bytes that it may have. A larger one is not written: what clients then decide is lost with the Node object. Find out who sets so many labels (nodekeep history %s), or name them in labels.ignore of the policy.",
+		bytes, record.MaxBytes, node.Name)
+}
+
 // reportWrite reports a record that was written.
 func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node) {
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
-	if lag, first := c.observations.stored(after.Node); first {
-		c.Metrics.lag.Observe(lag.Seconds())
-	}
 	c.Logger.Info("record written", "node", after.Node, "step", step, "entries", len(after.Entries))
 	c.reportNearlyFull(after, node)
 	switch step {
@@ -122,13 +292,28 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 			"The record of this Node was not written in this cluster: it named object %q and resourceVersion %q, but this Node is at %s. Its labels and taints are used; its versions were dropped. (ConfigMap %s)",
 			newest.UID, newest.Version, node.ResourceVersion, store.Name(after.Node))
 	case Update:
-		c.Metrics.changed(before, after, c.Now())
-	case Create, Follow:
+		changed, flapped := c.Metrics.churn.Compare(after.Newest().UID, before.Items(), after.Items(), c.Now())
+		countByKind(c.Metrics.changes, slices.Values(changed))
+		countByKind(c.Metrics.flaps, slices.Values(flapped))
+	case Create:
 		c.reportKeptOff(after, node)
+	case Follow:
+		c.reportKeptOff(after, node)
+		c.reportFollowed(after, node)
 	case Adopt:
 		c.reportRestored(before, node)
 		c.reportKeptOff(after, node)
 	}
+}
+
+// reportFollowed reports what a Node gets from the record of another name, and what waits.
+func (c *Controller) reportFollowed(after record.Record, node *observe.Node) {
+	waits := "nothing"
+	if after.Quarantined != nil {
+		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
+	}
+	c.tell(node, MachineFollowed,
+		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
 }
 
 // reportKeptOff reports what a Node had in its CREATE and admission removed there, because rules keep it off.
@@ -161,98 +346,19 @@ func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 	}
 }
 
-func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
-	restored, corrected, rules, taints, registered := done.By(plan.Record), done.By(plan.Correction), done.ByRules(), done.By(plan.Derivation), done.By(plan.Registration)
-	c.Metrics.steps.WithLabelValues(string(step)).Inc()
-	countByKind(c.Metrics.restored, maps.Keys(restored.Values()))
-	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
-		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", done.LiftsGate())
-	if len(restored) > 0 {
-		c.tell(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
-	}
-	if len(corrected) > 0 {
-		c.tell(node, LabelsCorrected,
-			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(corrected.Values()), strings.Join(corrected.Removed(), ", "))
-	}
-	if len(taints) > 0 {
-		c.tell(node, TaintsFollowed,
-			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(taints.Taints(false))), orNone(policy.Shown(taints.Taints(true))))
-	}
-	if len(rules) > 0 {
-		c.Metrics.followed(done)
-		c.tell(node, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
-			orNone(shownLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
-	}
-	if len(registered) > 0 {
-		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
-	}
-	switch {
-	case done.LiftsGate() && done.ByClient:
-		c.tell(node, GateLifted, "An emergency is declared, so the Node is opened whatever it lacks; removed the taint %s", c.Policy().Gate())
-	case done.LiftsGate():
-		c.tell(node, GateLifted, "Nothing is left to restore; removed the taint %s", c.Policy().Gate())
-	}
+// tell creates an Event about a Node object.
+func (c *Controller) tell(node *observe.Node, reason, format string, args ...any) {
+	c.Events.Eventf(reference(node), corev1.EventTypeNormal, reason, format, args...)
 }
 
-func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
-	c.Metrics.refused.Inc()
-	c.Logger.Error("label refused; it stays remembered, the gate stays on, and it is tried again", "node", node.Name, "key", key, "error", refusal)
-	c.warn(node, LabelRefused,
-		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
-		key, c.Policy().Gate(), refusal)
+// warn creates an Event about a Node object that an operator should see.
+func (c *Controller) warn(node *observe.Node, reason, format string, args ...any) {
+	c.Events.Eventf(reference(node), corev1.EventTypeWarning, reason, format, args...)
 }
 
-// reportDecision reports what a decision leaves undone on a Node.
-func (c *Controller) reportDecision(node *observe.Node, next Action, violations []governance.Violation) {
-	c.reportForeign(node, next.Foreign)
-	c.reportRules(node, next.Rules)
-	c.reportInventory(node)
-	c.reportNoRoom(node, next.NoRoom)
-	if next.Step == Nothing { // not for labels that are about to be restored
-		c.reportViolations(node, violations)
-	}
-}
-
-// reportNoRoom reports once which labels of rules wait because the annotations of the Node are full.
-func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
-	if len(keys) == 0 || !c.notesOf(node.UID).report("no room") {
-		return
-	}
-	c.Metrics.refused.Add(float64(len(keys)))
-	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
-	c.warn(node, LabelRefused,
-		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
-		len(keys), keys[0])
-}
-
-// reportForeign reports once the taints that rules want and another client has set.
-func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
-	for _, taint := range foreign {
-		if !c.notesOf(node.UID).report(taint.ToString()) {
-			continue
-		}
-		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
-		c.warn(node, RuleTaintTaken,
-			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
-			taint.ToString())
-	}
-}
-
-// reportPaused reports the first pause of a fight over an item.
-func (a *attempt) reportPaused(set plan.Setting) {
-	others := rivals(a.node, set)
-	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
-		"node", a.node.Name, "item", set.Item, "others", others)
-	named, intent := "another one, which metadata.managedFields do not show,", "removes it"
-	if len(others) > 0 {
-		named = fmt.Sprintf("%q", strings.Join(others, ", "))
-	}
-	if !set.Removed {
-		intent = fmt.Sprintf("sets it to %q", set.Value)
-	}
-	a.warn(a.node, ItemPaused,
-		"Field managers %q and %s fight over %s: nodekeep %s, and the other client undoes that within seconds. nodekeep now waits longer each time before it does so again, up to %s, and keeps the taint %s on the Node meanwhile if it is there. Stop the other client, or change the policy of nodekeep.",
-		observe.FieldManager, named, describe(set), intent, a.fights.Longest(), a.Policy().Gate())
+// reference names the Node object that an Event is about.
+func reference(node *observe.Node) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 }
 
 // describe names what is set.
@@ -278,132 +384,15 @@ func kindOf(item string) string {
 	}
 }
 
-// rivals are the other field managers that own an item. For a label these are its managers, for a taint the last writer of the list. For a
-// removed item, managedFields show none if no manager owns the rest of the list.
-func rivals(node *observe.Node, set plan.Setting) []string {
-	if !record.IsTaint(set.Item) {
-		return node.Owners[set.Item]
-	}
-	others := slices.DeleteFunc(slices.Clone(node.Writers), func(w observe.Writer) bool { return w.Manager == observe.FieldManager })
-	last, found := observe.LastWriter(others, func(w observe.Writer) bool { return w.Taints })
-	if !found {
-		return nil
-	}
-	return []string{last.Manager}
-}
-
-// reportConflict reports once that both keys of a migration have a value of their own.
-func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
-	from := ""
-	for _, m := range c.Policy().Migrations() {
-		if m.To == key {
-			from = m.From
-		}
-	}
-	if old == is || is == "" && !node.Shows(key) || !c.notesOf(node.UID).report("conflict "+key+"="+old+" "+is) {
-		return
-	}
-	c.warn(node, MigrationConflict,
-		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
-}
-
-// reportRules reports once what the rules for labels could not do on a Node, and what they would do.
-func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
-	for _, key := range slices.Sorted(maps.Keys(rules.Taken)) {
-		label, is := rules.Taken[key], node.Items[key]
-		if label.Rule == classify.CopyRule {
-			c.reportConflict(node, key, label.Value, is)
-			continue
-		}
-		if label.Value == is || !c.notesOf(node.UID).report("taken "+key+"="+label.Value+" "+is) {
-			continue
-		}
-		c.tell(node, RuleLabelTaken,
-			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
-			label.Rule, key, label.Value, key, is)
-	}
-	for _, problem := range rules.Problems {
-		value := policy.Shortened(problem.Value, maxShownValue)
-		if !c.notesOf(node.UID).report("problem " + problem.Key + "=" + value) {
-			continue
-		}
-		c.Metrics.badLabels.Inc()
-		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
-		c.warn(node, RuleLabelInvalid,
-			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
-	}
-	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
-		label := rules.Audited[key]
-		if label.ShownBy(node.Items, key) || !c.notesOf(node.UID).report("audited "+key+"="+label.Value+" "+label.Rule) {
-			continue
-		}
-		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
-		what := "set a label"
-		if label.Absent {
-			what = "remove a " + kindOf(key)
-		}
-		c.Logger.Info("rule in audit would "+what, "node", node.Name, "key", key, "value", label.Value, "rule", label.Rule)
+// countByKind counts items, each by its kind.
+func countByKind(counter *prometheus.CounterVec, items iter.Seq[string]) {
+	for item := range items {
+		counter.WithLabelValues(kindOf(item)).Inc()
 	}
 }
 
-// reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
-func (c *Controller) reportInventory(node *observe.Node) {
-	for source, problem := range c.inventories.Problems(c.Policy(), node.Name, node.Machine.SystemUUID) {
-		if !c.notesOf(node.UID).report("inventory " + source + " " + problem) {
-			continue
-		}
-		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
-		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
-			source, problem)
-	}
-}
-
-// maxShownViolations bounds the message of an Event.
-const maxShownViolations = 10
-
-// reportViolations reports wrong labels of a Node, once until they change.
-func (c *Controller) reportViolations(node *observe.Node, violations []governance.Violation) {
-	if len(violations) == 0 {
-		return
-	}
-	var shown []string
-	for _, v := range violations[:min(len(violations), maxShownViolations)] {
-		shown = append(shown, v.String())
-	}
-	text := strings.Join(shown, "; ")
-	if len(violations) > maxShownViolations {
-		text += "; and more"
-	}
-	if !c.notesOf(node.UID).report("governance " + text) {
-		return
-	}
-	c.Logger.Warn("labels of a node break rules of governance", "node", node.Name, "violations", len(violations))
-	c.warn(node, GovernanceViolated, "Labels of this Node break the policy: %s. To see all: nodekeep explain %s", text, node.Name)
-}
-
-// maxShownValue is how many bytes are shown of a value that no label can have.
-const maxShownValue = 100
-
-// tell creates an Event about a Node object.
-func (c *Controller) tell(node *observe.Node, reason, format string, args ...any) {
-	c.Events.Eventf(reference(node), corev1.EventTypeNormal, reason, format, args...)
-}
-
-// warn creates an Event about a Node object that an operator should see.
-func (c *Controller) warn(node *observe.Node, reason, format string, args ...any) {
-	c.Events.Eventf(reference(node), corev1.EventTypeWarning, reason, format, args...)
-}
-
-// reference names the Node object that an Event is about.
-func reference(node *observe.Node) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-}
-
-func orNone(list string) string {
-	if list == "" {
-		return "none"
-	}
-	return list
+func keyList(labels map[string]string) string {
+	return strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
 }
 
 // shownLabels are labels as kubectl label takes them.
@@ -415,6 +404,9 @@ func shownLabels(labels map[string]string) string {
 	return strings.Join(shown, ", ")
 }
 
-func keyList(labels map[string]string) string {
-	return strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
+func orNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return list
 }

@@ -70,7 +70,7 @@ func settles(t *testing.T, w *cluster) *replica {
 func TestAResyncReconcilesANodeIfAnyInputOfTheDecisionHasChanged(t *testing.T) {
 	inputs := map[string]func(w *cluster, r *replica){
 		"Policy":  func(w *cluster, r *replica) { w.policy = loadPolicy(t, ""); r.EnqueueAll() },
-		"Refused": func(_ *cluster, r *replica) { r.notesOf("a").refused["team"] = refusal{}.again(now); r.EnqueueAll() },
+		"Refused": func(_ *cluster, r *replica) { r.refusals.Refused("a", "team", now); r.EnqueueAll() },
 		"Guarded": func(_ *cluster, r *replica) { r.Guard = guard.Known(false) },
 		"Cluster": func(_ *cluster, r *replica) { r.Cluster = func() string { return "other" } },
 		"Devices": func(_ *cluster, r *replica) {

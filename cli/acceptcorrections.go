@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"nodekeep.dev/nodekeep/capture"
+	"nodekeep.dev/nodekeep/capture/brake"
 	"nodekeep.dev/nodekeep/cli/view"
 	"nodekeep.dev/nodekeep/store"
 )
@@ -20,7 +20,7 @@ func (c *session) acceptCorrections(ctx context.Context, dryRun bool) (*proposal
 	}
 	nodes := 0
 	if state != nil {
-		nodes = capture.CorrectedNodes(state.Data, time.Now())
+		nodes = brake.CorrectedNodes(state.Data, time.Now())
 	}
 	what := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
 	if dryRun {

@@ -58,6 +58,19 @@ func LastWriter(writers []Writer, wrote func(Writer) bool) (last Writer, found b
 	return last, found
 }
 
+// Rivals are the field managers other than nodekeep that own an item. For a label these are its managers, for a taint the last writer of the
+// list. For a removed item, managedFields show none if no manager owns the rest of the list.
+func (n *Node) Rivals(item string) []string {
+	if !record.IsTaint(item) {
+		return n.Owners[item]
+	}
+	last, found := LastWriter(n.Writers, func(w Writer) bool { return w.Taints && w.Manager != FieldManager })
+	if !found {
+		return nil
+	}
+	return []string{last.Manager}
+}
+
 // tellsOfTaints reports whether the last writer of the list of taints counts as the actor of a kept taint's change. The list has one owner.
 // Controllers of the cluster, and nodekeep itself, write it often, for taints that are not kept. They would otherwise be named for a taint
 // that another client changed a moment before.

@@ -70,6 +70,18 @@ func (c *Compliance) Observe(node string, uid types.UID, violations []governance
 	return is.since
 }
 
+// Overdue notes what is wrong with a Node now, and reports whether it has broken a rule for as long as the policy allows before the taint. Else
+// due is how long it still may; 0: for ever.
+func (c *Compliance) Overdue(node string, uid types.UID, violations []governance.Violation, now time.Time) (overdue bool, due time.Duration) {
+	since := c.Observe(node, uid, violations, now)
+	_, after, taints := c.rules().Noncompliant()
+	if since.IsZero() || !taints {
+		return false, 0
+	}
+	due = max(0, since.Add(after).Sub(now))
+	return due == 0, due
+}
+
 // Forget drops a Node object that is deleted.
 func (c *Compliance) Forget(node string) {
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-package capture
+package brake
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 // Corrections are counted over an hour. A Node that registered in the last ten minutes does not count. A webhook with a stale cache may have
 // restored many Nodes at once from older records.
 const (
-	correctedWithin = time.Hour
-	freshFor        = 10 * time.Minute
-	mostCorrected   = 10 // of all Nodes, the part that may be corrected in that time: one in ten
+	Within    = time.Hour
+	FreshFor  = 10 * time.Minute
+	MostNodes = 10 // of all Nodes, the part that may be corrected in that time: one in ten
 )
 
 // corrected counts the Nodes on which capture removed or reverted items, by the minute (Unix time).
@@ -26,7 +26,7 @@ func correctedBy(text string, now time.Time) (within corrected, ok bool) {
 		return within, false
 	}
 	for minute, nodes := range count {
-		if began := time.Unix(minute*60, 0); now.Sub(began) < correctedWithin && !began.After(now) && nodes > 0 {
+		if began := time.Unix(minute*60, 0); now.Sub(began) < Within && !began.After(now) && nodes > 0 {
 			within[minute] = nodes
 		}
 	}
@@ -52,17 +52,17 @@ func (c corrected) andOneMore(now time.Time) string {
 }
 
 // mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
-func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/mostCorrected) }
+func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/MostNodes) }
 
 // acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
 func acceptedAt(text string, now time.Time) bool {
 	at, err := time.Parse(time.RFC3339, text)
-	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < correctedWithin
+	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < Within
 }
 
-// judgeCorrections reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state
+// judge reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state
 // of capture. The count is not known where something else than nodekeep has written it.
-func judgeCorrections(state map[string]string, live int, now time.Time) (count corrected, known, allowed bool) {
+func judge(state map[string]string, live int, now time.Time) (count corrected, known, allowed bool) {
 	accepted := acceptedAt(state[store.CorrectionsAccepted], now)
 	count, known = correctedBy(state[store.Corrected], now)
 	if !known && !accepted {

@@ -1,0 +1,129 @@
+package brake
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"nodekeep.dev/nodekeep/store"
+)
+
+// CorrectionsHeld is the reason of an Event about the NodePolicy. Records would take items off many Nodes, which waits for an operator.
+const CorrectionsHeld = "CorrectionsHeld"
+
+// Again is how long corrections are held before capture looks again whether they still have to be.
+const Again = 30 * time.Second
+
+// Options are what a Brake works with. All are required.
+type Options struct {
+	Notes  store.Notes // of the release namespace
+	Live   func() int  // how many Nodes live
+	Warn   func(reason, format string, args ...any)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Brake holds corrections. The count is in a ConfigMap, so that neither a restart nor a second replica begins it anew. Any goroutine may call
+// its methods.
+type Brake struct {
+	Options
+
+	looking  sync.Mutex // one worker looks at a time
+	until    time.Time  // held until then, without another look
+	reported time.Time  // when it was said that corrections are held; zero: not since they were allowed last
+
+	mu   sync.Mutex
+	held map[string]time.Time // until when Nodes wait
+}
+
+// New holds nothing.
+func New(options Options) *Brake { return &Brake{Options: options, held: map[string]time.Time{}} }
+
+// MayCorrect reports whether a Node that was created then may be corrected now, and counts it.
+func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) (allowed bool, err error) {
+	now := b.Now()
+	if now.Sub(created) < FreshFor {
+		return true, nil
+	}
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	if now.Before(b.until) {
+		b.holds(node, b.until)
+		return false, nil
+	}
+	state, err := b.Notes.Get(ctx, store.AcceptedName)
+	if err != nil {
+		return false, err
+	}
+	live := b.Live()
+	var data map[string]string
+	if state != nil {
+		data = state.Data
+	}
+	count, known, allowed := judge(data, live, now)
+	if !allowed {
+		b.until = now.Add(Again)
+		b.holds(node, b.until)
+		if now.Sub(b.reported) >= Within {
+			b.reported = now
+			b.report(count.nodes(), live, known)
+		}
+		if known {
+			return false, nil
+		}
+	} else {
+		b.reported = time.Time{}
+		b.holds(node, time.Time{})
+	}
+	next := count.andOneMore(now)
+	if state == nil {
+		err = b.Notes.Set(ctx, store.AcceptedName, false, map[string]*string{store.Corrected: &next})
+	} else {
+		_, err = b.Notes.Client.CoreV1().ConfigMaps(b.Notes.Namespace).Patch(ctx, store.AcceptedName, types.MergePatchType,
+			store.PatchOf(state, store.Corrected, next), metav1.PatchOptions{FieldManager: b.Notes.FieldManager})
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // another replica was faster
+		return false, err
+	}
+	return allowed && err == nil, err
+}
+
+// holds notes until when a Node waits; zero: it does not.
+func (b *Brake) holds(node string, until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.held, node); !until.IsZero() {
+		b.held[node] = until
+	}
+}
+
+// report reports that corrections are held. The count is not known where something else than nodekeep has written it.
+func (b *Brake) report(nodes, of int, known bool) {
+	did := fmt.Sprintf("%d of %d did", nodes, of)
+	if !known {
+		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
+	}
+	b.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of, "known", known)
+	b.Warn(CorrectionsHeld,
+		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
+		did)
+}
+
+// Nodes is how many Nodes wait.
+func (b *Brake) Nodes() (count int) {
+	now := b.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, until := range b.held {
+		if now.After(until.Add(Again)) { // it was decided otherwise since
+			delete(b.held, name)
+		}
+	}
+	return len(b.held)
+}

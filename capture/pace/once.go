@@ -1,0 +1,57 @@
+package pace
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// mostNews bounds what is remembered of one Node object. A kubelet's reports can make ever new values.
+const mostNews = 200
+
+// Once has something reported of a Node object once. Otherwise each reconcile of the Node would report it again. Any goroutine may call its
+// methods.
+type Once struct {
+	mu       sync.Mutex
+	byObject map[types.UID]map[string]bool
+}
+
+// NewOnce knows of nothing that was reported.
+func NewOnce() *Once { return &Once{byObject: map[types.UID]map[string]bool{}} }
+
+// News reports whether something has not been reported of the Node object yet. From now on it has.
+func (o *Once) News(object types.UID, what string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.byObject[object]
+	if known[what] || len(known) >= mostNews {
+		return false
+	}
+	if known == nil {
+		known = map[string]bool{}
+		o.byObject[object] = known
+	}
+	known[what] = true
+	return true
+}
+
+// Again has something count as not reported.
+func (o *Once) Again(object types.UID, what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.byObject[object], what)
+}
+
+// Forget is called when a Node object is deleted.
+func (o *Once) Forget(object types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.byObject, object)
+}
+
+// Clear has everything count as not reported, for a change of the policy.
+func (o *Once) Clear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.byObject)
+}

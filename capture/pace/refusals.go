@@ -1,0 +1,101 @@
+package pace
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Refusals have items wait that the API server would not have on a Node object. What refuses an item may be deleted the next moment, so no
+// refusal is for ever: each pause is twice as long as the one before, from [FirstPause] to [LongestPause]. Only objects on which something was
+// refused are held. Any goroutine may call its methods.
+type Refusals struct {
+	mu       sync.Mutex
+	byObject map[types.UID]*refused
+}
+
+// refused is what the API server would not have on a Node object.
+type refused struct {
+	rounds int // how often a change was refused as a whole
+	items  map[string]refusal
+}
+
+// refusal is how often in a row an item was refused, and until when it waits.
+type refusal struct {
+	times int
+	until time.Time
+}
+
+// NewRefusals knows of none.
+func NewRefusals() *Refusals { return &Refusals{byObject: map[types.UID]*refused{}} }
+
+// of is what was refused on a Node object, for more to be added. The caller holds the lock.
+func (r *Refusals) of(object types.UID) *refused {
+	if r.byObject[object] == nil {
+		r.byObject[object] = &refused{items: map[string]refusal{}}
+	}
+	return r.byObject[object]
+}
+
+// Waiting are the items of a Node object that wait. The next of them is tried again after wait; 0: none waits.
+func (r *Refusals) Waiting(object types.UID, now time.Time) (items map[string]bool, wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byObject[object]
+	if known == nil {
+		return nil, 0
+	}
+	for item, refusal := range known.items {
+		left := refusal.until.Sub(now)
+		if left <= 0 {
+			continue
+		}
+		if items == nil {
+			items, wait = map[string]bool{}, left
+		}
+		items[item], wait = true, min(wait, left)
+	}
+	return items, wait
+}
+
+// Round notes that a change was refused as a whole, and returns how often that was so on the Node object.
+func (r *Refusals) Round(object types.UID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.of(object)
+	known.rounds++
+	return known.rounds
+}
+
+// Refused notes that the API server would not have an item, once more.
+func (r *Refusals) Refused(object types.UID, item string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.of(object)
+	times := known.items[item].times
+	known.items[item] = refusal{times: times + 1, until: now.Add(PauseAfter(FreeFlaps+times, LongestPause))}
+}
+
+// Accepted notes that the API server has taken an item.
+func (r *Refusals) Accepted(object types.UID, item string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.byObject[object]; known != nil {
+		delete(known.items, item)
+	}
+}
+
+// Forget is called when a Node object is deleted.
+func (r *Refusals) Forget(object types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byObject, object)
+}
+
+// Clear forgets all refusals, for a change of the policy.
+func (r *Refusals) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.byObject)
+}

@@ -1,0 +1,72 @@
+package pace
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestARefusedItemWaitsTwiceAsLongEachTime(t *testing.T) {
+	refusals, moment := NewRefusals(), now
+	for pause := FirstPause; pause <= 2*LongestPause; pause *= 2 {
+		refusals.Refused("a", "team", moment)
+		items, wait := refusals.Waiting("a", moment)
+		assert.Equal(t, map[string]bool{"team": true}, items)
+		assert.Equal(t, min(pause, LongestPause), wait)
+		moment = moment.Add(wait)
+		items, wait = refusals.Waiting("a", moment)
+		assert.Empty(t, items)
+		assert.Zero(t, wait)
+	}
+	items, _ := refusals.Waiting("b", now)
+	assert.Empty(t, items, "another object")
+}
+
+func TestTheNextRefusedItemSaysWhenToTryAgain(t *testing.T) {
+	refusals := NewRefusals()
+	refusals.Refused("a", "team", now)
+	refusals.Refused("a", "rack", now)
+	refusals.Refused("a", "rack", now)
+	items, wait := refusals.Waiting("a", now)
+	assert.Equal(t, map[string]bool{"team": true, "rack": true}, items)
+	assert.Equal(t, FirstPause, wait)
+	refusals.Accepted("a", "team")
+	refusals.Accepted("unseen", "team")
+	items, wait = refusals.Waiting("a", now)
+	assert.Equal(t, map[string]bool{"rack": true}, items)
+	assert.Equal(t, 2*FirstPause, wait)
+}
+
+func TestRefusalsLeaveNothingBehind(t *testing.T) {
+	refusals := NewRefusals()
+	assert.Equal(t, 1, refusals.Round("a"))
+	assert.Equal(t, 2, refusals.Round("a"))
+	refusals.Refused("b", "team", now)
+	refusals.Forget("a")
+	assert.Equal(t, 1, refusals.Round("a"), "of a deleted object nothing is known")
+	refusals.Clear()
+	items, _ := refusals.Waiting("b", now.Add(time.Millisecond))
+	assert.Empty(t, items)
+	assert.Empty(t, refusals.byObject)
+}
+
+func TestNewsIsReportedOnceOfEachObjectAndIsBounded(t *testing.T) {
+	once := NewOnce()
+	assert.True(t, once.News("a", "x"))
+	assert.False(t, once.News("a", "x"))
+	assert.True(t, once.News("b", "x"), "another object")
+	once.Again("a", "x")
+	once.Again("unseen", "x")
+	assert.True(t, once.News("a", "x"))
+	for i := range 2 * mostNews {
+		once.News("a", fmt.Sprint(i))
+	}
+	assert.Len(t, once.byObject["a"], mostNews)
+	assert.False(t, once.News("a", "one more"))
+	once.Forget("a")
+	assert.True(t, once.News("a", "one more"))
+	once.Clear()
+	assert.Empty(t, once.byObject)
+}

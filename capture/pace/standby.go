@@ -1,0 +1,125 @@
+package pace
+
+import (
+	"sync"
+	"time"
+
+	"nodekeep.dev/nodekeep/plan"
+)
+
+// Patience is how long a replica that does not lead waits before it acts on due work without any progress. From then on it acts at once for
+// [ActsFor]. It stops when it observes the work of another replica, or when a new leader has had time to start.
+const (
+	Patience = 3 * time.Second
+	ActsFor  = 30 * time.Second
+)
+
+// Standby knows what is due and left to another replica. Safety needs no leader: every write is optimistic, and merging twice does no harm.
+// The leader acts at once, so that work is not done twice. A replica that does not lead acts on work that has been due for a while without
+// progress. A leader that is busy with very many Nodes makes progress. Any goroutine may call its methods.
+type Standby struct {
+	mu       sync.Mutex
+	due      map[string]*dueWork
+	progress time.Time // when the work of another replica was last observed
+	acting   time.Time // until when this replica acts at once
+}
+
+// dueWork is what is due for one Node.
+type dueWork struct {
+	since   time.Time      // when it was first observed
+	offered time.Time      // when this replica last queued the Node for it
+	acts    bool           // this replica has begun to act on it, so what is done is no sign of another replica
+	record  string         // the version of the record's ConfigMap
+	sets    []plan.Setting // what is due on the Node
+}
+
+// NewStandby knows of nothing that is due.
+func NewStandby() *Standby { return &Standby{due: map[string]*dueWork{}} }
+
+// Wait notes what is due for a Node whose record has that version, and reports whether this replica acts now.
+func (s *Standby) Wait(node, record string, sets []plan.Setting, now time.Time) (act bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	work, known := s.due[node]
+	switch {
+	case !known:
+		work = &dueWork{since: now}
+		s.due[node] = work
+	case !work.acts && work.record != record: // one step is done, and there is another one
+		s.others(now)
+	}
+	work.record, work.sets = record, sets
+	if s.overdue(work, now) {
+		s.acting = now.Add(ActsFor)
+	}
+	work.acts = work.acts || now.Before(s.acting)
+	return now.Before(s.acting)
+}
+
+// others notes that another replica works.
+func (s *Standby) others(now time.Time) { s.progress, s.acting = now, time.Time{} }
+
+// Conflict notes that another process has written a record first. That may be a webhook, so it does not keep this replica from acting on
+// what is overdue.
+func (s *Standby) Conflict() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acting = time.Time{}
+}
+
+// RecordChanged notes that the record of a Node has changed. So a replica with many Nodes queued stops as soon as another replica works. It
+// does not have to reach that Node in its queue first.
+func (s *Standby) RecordChanged(node string, version func() string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if work, known := s.due[node]; known && !work.acts && work.record != version() {
+		s.others(now)
+	}
+}
+
+func (s *Standby) overdue(work *dueWork, now time.Time) bool {
+	return now.Sub(work.since) >= Patience && now.Sub(s.progress) >= Patience
+}
+
+// Done notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
+// another replica has set on the Node. A client that undoes its own edit makes no progress.
+func (s *Standby) Done(node, record string, items map[string]string, now time.Time) (others []plan.Setting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	work, known := s.due[node]
+	if delete(s.due, node); !known || work.acts {
+		return nil
+	}
+	for _, set := range work.sets {
+		if set.ShownBy(items) {
+			others = append(others, set)
+		}
+	}
+	if len(others) > 0 || work.record != record {
+		s.others(now)
+	}
+	return others
+}
+
+// Forget drops what was due for a Node, since this replica can do nothing about it.
+func (s *Standby) Forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.due, node)
+}
+
+// Late are the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
+func (s *Standby) Late(now time.Time) (nodes []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.progress) < Patience {
+		return nil
+	}
+	for node, work := range s.due {
+		if (now.Before(s.acting) || s.overdue(work, now)) && now.Sub(work.offered) >= Patience {
+			work.offered = now
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}

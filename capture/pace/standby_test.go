@@ -1,0 +1,72 @@
+package pace
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"nodekeep.dev/nodekeep/plan"
+	"nodekeep.dev/nodekeep/policy"
+)
+
+func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
+	ci := []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}
+	for name, c := range map[string]struct {
+		due      plan.Plan
+		acts     bool
+		record   string            // version of the record afterwards; it was 1
+		items    map[string]string // of the Node afterwards
+		progress bool
+		set      int
+	}{
+		"the record changed":                              {record: "2", progress: true},
+		"the record is as it was":                         {record: "1"},
+		"a rule's taint was added":                        {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "ci"}, progress: true, set: 1},
+		"another taint was added":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "mine"}},
+		"no taint was added":                              {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...)}, record: "1"},
+		"a rule's taint was removed":                      {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", progress: true, set: 1},
+		"a rule's taint is there":                         {due: plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, ci...)}, record: "1", items: map[string]string{"dedicated:NoSchedule": "ci"}},
+		"the gate was lifted":                             {due: plan.Plan{Edits: plan.Lift(policy.DefaultGate)}, record: "1", progress: true, set: 1},
+		"a label was restored":                            {due: plan.Plan{Edits: plan.Set(plan.Record, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
+		"a client set the label":                          {due: plan.Plan{Edits: plan.Set(plan.Record, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "w"}},
+		"a label was corrected":                           {due: plan.Plan{Edits: plan.Set(plan.Correction, map[string]string{"k": "v"})}, record: "1", items: map[string]string{"k": "v"}, progress: true, set: 1},
+		"a stale label was removed":                       {due: plan.Plan{Edits: plan.Remove(plan.Correction, "k")}, record: "1", progress: true, set: 1},
+		"this replica has acted, and the record changed":  {acts: true, record: "2"},
+		"this replica has acted, and the gate was lifted": {due: plan.Plan{Edits: plan.Lift(policy.DefaultGate)}, acts: true, record: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStandby()
+			at := now
+			assert.False(t, s.Wait("n1", "1", c.due.Settings(), at))
+			if c.acts {
+				at = at.Add(Patience)
+				assert.True(t, s.Wait("n1", "1", c.due.Settings(), at))
+			}
+			assert.Len(t, s.Done("n1", c.record, c.items, at), c.set)
+			assert.Equal(t, c.progress, s.progress.Equal(at))
+			assert.Empty(t, s.due)
+		})
+	}
+}
+
+func TestOneStepOfAnotherReplicaIsProgressToo(t *testing.T) {
+	s, lift := NewStandby(), plan.Plan{Edits: plan.Lift(policy.DefaultGate)}.Settings()
+	s.Wait("n1", "1", nil, now)
+	assert.False(t, s.Wait("n1", "2", lift, now.Add(Patience)), "the record was written, and the gate waits")
+	assert.False(t, s.Wait("n1", "2", lift, now.Add(2*Patience-1)))
+	assert.True(t, s.Wait("n1", "2", lift, now.Add(2*Patience)))
+	assert.True(t, s.Wait("n1", "3", lift, now.Add(2*Patience)), "this replica has written the record")
+}
+
+func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
+	s := NewStandby()
+	s.Wait("n1", "1", nil, now)
+	assert.Empty(t, s.Late(now.Add(Patience-1)))
+	for i := range 3 {
+		at := now.Add(time.Duration(i+1) * Patience)
+		assert.Equal(t, []string{"n1"}, s.Late(at))
+		assert.Empty(t, s.Late(at.Add(Patience-1)))
+	}
+}
