@@ -151,8 +151,8 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 		w.passes(time.Millisecond)
 	}
 	assert.Equal(t, labels{"rack": "r1", "joined": "by-the-installer", controlPlane: ""}, w.record().Items(), "as with precedence: rule")
-	assert.InDelta(t, 2*pace.FreeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelRemoved)), 0)
-	assert.InDelta(t, 2*pace.FreeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelDrifted)), 0)
+	assert.InDelta(t, 2*pace.FreeFlaps, itemsOf(t, r, ruleRemoved), 0)
+	assert.InDelta(t, 2*pace.FreeFlaps, itemsOf(t, r, ruleDrifted), 0)
 	assert.Equal(t, pace.FreeFlaps, count(r.reported(), LabelsFollowed))
 
 	t.Run("two that fight wait longer each time", func(t *testing.T) {

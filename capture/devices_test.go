@@ -175,5 +175,5 @@ func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, []string{"gpu.nvidia.com"}, observe.DevicesOf([]*observe.Slice{slim}).Join(classify.Facts{}).Incomplete)
-	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(panicked))))
 }

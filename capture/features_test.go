@@ -209,7 +209,7 @@ func TestANodeFeatureThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, observe.Features{}, observe.FeaturesOf([]*observe.NodeFeature{slim}))
-	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(panicked))))
 }
 
 // listedPages answers lists with three pages of one object.

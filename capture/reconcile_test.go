@@ -227,7 +227,7 @@ func TestARecordThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.Equal(t, []string{"put n1", "put n1"}, r.wrote())
 	assert.Equal(t, labels{"k": "w", "other": "1"}, w.record().Items(), "neither is lost")
-	assert.Equal(t, 1, int(valueOf(t, r.Metrics.conflicts.WithLabelValues(recordConflict))))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(recordConflict))))
 }
 
 func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
@@ -263,7 +263,7 @@ func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 			require.Empty(t, r.works())
 			assert.Equal(t, c.shows, w.shows())
 			assert.Equal(t, c.remembers, w.record().Items())
-			assert.Equal(t, 1, int(valueOf(t, r.Metrics.conflicts.WithLabelValues(nodeConflict))))
+			assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(nodeConflict))))
 		})
 	}
 }

@@ -164,7 +164,7 @@ func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
 func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
 	restored, corrected, rules, taints, registered := done.By(plan.Record), done.By(plan.Correction), done.ByRules(), done.By(plan.Derivation), done.By(plan.Registration)
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
-	countByKind(c.Metrics.restored, maps.Keys(restored.Values()))
+	c.Metrics.count(itemRestored, maps.Keys(restored.Values()))
 	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
 		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", done.LiftsGate())
 	if len(restored) > 0 {
@@ -195,7 +195,7 @@ func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node)
 }
 
 func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
-	c.Metrics.refused.Inc()
+	c.Metrics.count(itemRefused, slices.Values([]string{key}))
 	c.Logger.Error("label refused; it stays remembered, the gate stays on, and it is tried again", "node", node.Name, "key", key, "error", refusal)
 	c.warn(node, LabelRefused,
 		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
@@ -218,7 +218,7 @@ func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
 	if len(keys) == 0 || !c.notesOf(node.UID).report("no room") {
 		return
 	}
-	c.Metrics.refused.Add(float64(len(keys)))
+	c.Metrics.count(itemRefused, slices.Values(keys))
 	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
 	c.warn(node, LabelRefused,
 		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
@@ -327,7 +327,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if !c.notesOf(node.UID).report("problem " + problem.Key + "=" + value) {
 			continue
 		}
-		c.Metrics.badLabels.Inc()
+		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
 		c.warn(node, RuleLabelInvalid,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)

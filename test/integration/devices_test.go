@@ -122,7 +122,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 	const name = "devices-1"
 	unknown := func(want float64) {
 		t.Helper()
-		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_devices_unknown") == want }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return metric(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`) == want }, settles, 50*time.Millisecond)
 	}
 	nodekeep.Register(t, name)
 	reports(t, name, "", longReady())
