@@ -123,7 +123,7 @@ func (c *Controller) reportBrake(nodes, of int, known bool) {
 		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
 	}
 	c.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of, "known", known)
-	c.warnOfPolicy(CorrectionsHeld,
+	c.warnOfPolicy(ChangesHeld,
 		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
 		did)
 }

@@ -89,7 +89,7 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	assert.Equal(t, all-all/mostCorrected, r.brake.nodes(r.Now()), "the others wait")
 	said := 0
 	for _, reason := range r.reported() {
-		if reason == CorrectionsHeld {
+		if reason == ChangesHeld {
 			said++
 		}
 	}

@@ -133,7 +133,7 @@ func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *test
 			assert.Equal(t, 1, w.log.count("rules look at devices, and the resource slices cannot be read"))
 			reported := 0
 			for len(w.leader.events.Events) > 0 {
-				if strings.Contains(<-w.leader.events.Events, DevicesUnknown) {
+				if strings.Contains(<-w.leader.events.Events, FactsUnknown) {
 					reported++
 				}
 			}

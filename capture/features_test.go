@@ -126,7 +126,7 @@ func TestWithoutNFDOrTheRightRulesAboutFeaturesDecideNothing(t *testing.T) {
 			assert.Equal(t, !c.installed, w.log.count("level=WARN") > 0)
 			reported := 0
 			for len(w.leader.events.Events) > 0 {
-				if strings.Contains(<-w.leader.events.Events, FeaturesUnknown) {
+				if strings.Contains(<-w.leader.events.Events, FactsUnknown) {
 					reported++
 				}
 			}

@@ -128,6 +128,6 @@ func (a *attempt) reportFollowed(after record.Record) {
 	if after.Quarantined != nil {
 		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
-	a.tell(a.node, MachineFollowed,
+	a.tell(a.node, MachineChanged,
 		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
 }

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"nodekeep.dev/nodekeep/capture/inventories"
+	"nodekeep.dev/nodekeep/capture/rollout"
 	"nodekeep.dev/nodekeep/classify"
 	"nodekeep.dev/nodekeep/governance"
 	"nodekeep.dev/nodekeep/observe"
@@ -19,38 +21,27 @@ import (
 
 // Reasons of the Events that capture creates for Nodes.
 const (
-	LabelsRestored   = "LabelsRestored"   // labels were restored: by admission in the CREATE of this Node object, or by capture later
-	LabelsCorrected  = "LabelsCorrected"  // labels that came from a stale record were corrected
-	LabelRefused     = "LabelRefused"     // the API server would not have a label
+	LabelsRestored   = "LabelsRestored"   // labels were restored: by admission in the CREATE of this Node object, or by capture later, also over those of a stale record
+	LabelRefused     = "LabelRefused"     // a label cannot be set: the API server would not have it, or a rule makes a value that no label can have
 	GateLifted       = "GateLifted"       // nothing is left to give
 	RecordInvalid    = "RecordInvalid"    // the record cannot be read
 	RecordNearlyFull = "RecordNearlyFull" // the record has most of the bytes that it may have
 	RecordVanished   = "RecordVanished"   // a client took the record away, or put an older one in its place
 	RecordReset      = "RecordReset"      // the versions of a record were dropped: they can never have been right
-	MachineMismatch  = "MachineMismatch"  // another machine registered under the name
-	QuarantineEnded  = "QuarantineEnded"  // the policy has no quarantine any more
-	MachineChanged   = "MachineChanged"   // another machine registered under the name, and begins with nothing
-	MachineReturned  = "MachineReturned"  // the machine had the name before, and gets the record that it had
-
-	MachineFollowed  = "MachineFollowed"  // the machine had another name before, whose record is followed
+	MachineMismatch  = "MachineMismatch"  // another machine registered under the name, and an operator must decide
+	MachineChanged   = "MachineChanged"   // which record a machine has under the name: a new one, its own again, or that of its name before
 	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
 
-	TaintsFollowed   = "TaintsFollowed"   // taints were added or removed because the labels or the rules changed
-	TaintsRegistered = "TaintsRegistered" // a new Node got what the policy says at registration
-	RuleTaintTaken   = "RuleTaintTaken"   // another client's taint has the key and effect that a rule wants
-	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
+	RulesApplied = "RulesApplied" // labels and taints were set or removed by the policy
+	ItemTaken    = "ItemTaken"    // a label or taint that the policy would set is there already, from another client, and is left alone
+	ItemPaused   = "ItemPaused"   // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
 
-	LabelsFollowed    = "LabelsFollowed"    // rules set or removed labels
-	RuleLabelTaken    = "RuleLabelTaken"    // a label that a rule would set is there with another value
-	RuleLabelInvalid  = "RuleLabelInvalid"  // a rule makes a value that no label can have
-	MigrationConflict = "MigrationConflict" // both keys of a migration have a value of their own
-
-	CorrectionsHeld = "CorrectionsHeld" // records would take items off many Nodes, which waits for an operator; on the NodePolicy
-	FeaturesUnknown = "FeaturesUnknown" // rules use features, and the NodeFeature objects must not be read; on the NodePolicy
-	DevicesUnknown  = "DevicesUnknown"  // rules use devices, and the ResourceSlices cannot be read; on the NodePolicy
+	// ChangesHeld on the NodePolicy: corrections by records, rules or a snapshot of an inventory would change many Nodes, and wait for an operator.
+	ChangesHeld = rollout.ChangesHeld
+	// FactsUnknown: rules use facts that cannot be read (on the NodePolicy), or that an inventory has wrong for a Node (on the Node).
+	FactsUnknown = inventories.FactsUnknown
 
 	GovernanceViolated = "GovernanceViolated" // labels break rules of governance
-	InventoryWrong     = "InventoryWrong"     // a source of the inventory lists another machine or unusable attributes for the Node
 
 	PolicyInvalid = "PolicyInvalid" // the NodePolicy cannot be used, or was deleted; on the NodePolicy
 )
@@ -108,13 +99,13 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 		if c.Policy().TellsMachinesApart() {
 			got = "This machine keeps its own. What the one before had is set aside, and comes with that machine again"
 		}
-		c.tell(node, QuarantineEnded, "The policy quarantines no machine any more. %s", got)
+		c.tell(node, MachineChanged, "The policy quarantines no machine any more. %s", got)
 	case Begin:
 		c.Logger.Info("another machine has the name of a node and begins with nothing; the record of the one before is set aside", "node", after.Node)
 		c.tell(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", after.Node)
 	case Return:
 		c.Logger.Info("a machine has its name again", "node", after.Node)
-		c.tell(node, MachineReturned, "This machine had the name before, and gets the record that it had then")
+		c.tell(node, MachineChanged, "This machine had the name before, and gets the record that it had then")
 	case Reset:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
 		newest := before.Newest()
@@ -141,7 +132,7 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 		}
 	}
 	if len(removed) > 0 {
-		c.tell(node, LabelsFollowed, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
+		c.tell(node, RulesApplied, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
 	}
 }
 
@@ -171,20 +162,20 @@ func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node)
 		c.tell(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
 	}
 	if len(corrected) > 0 {
-		c.tell(node, LabelsCorrected,
+		c.tell(node, LabelsRestored,
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(corrected.Values()), strings.Join(corrected.Removed(), ", "))
 	}
 	if len(taints) > 0 {
-		c.tell(node, TaintsFollowed,
+		c.tell(node, RulesApplied,
 			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(taints.Taints(false))), orNone(policy.Shown(taints.Taints(true))))
 	}
 	if len(rules) > 0 {
 		c.Metrics.followed(done)
-		c.tell(node, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
+		c.tell(node, RulesApplied, "By the rules of the policy; set: %s; removed: %s",
 			orNone(shownLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
 	}
 	if len(registered) > 0 {
-		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
+		c.tell(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
 	case done.LiftsGate() && done.ByClient:
@@ -232,7 +223,7 @@ func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 			continue
 		}
 		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
-		c.warn(node, RuleTaintTaken,
+		c.warn(node, ItemTaken,
 			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
 			taint.ToString())
 	}
@@ -303,7 +294,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
 	if old == is || is == "" && !node.Shows(key) || !c.notesOf(node.UID).report("conflict "+key+"="+old+" "+is) {
 		return
 	}
-	c.warn(node, MigrationConflict,
+	c.warn(node, ItemTaken,
 		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
 }
 
@@ -318,7 +309,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if label.Value == is || !c.notesOf(node.UID).report("taken "+key+"="+label.Value+" "+is) {
 			continue
 		}
-		c.tell(node, RuleLabelTaken,
+		c.tell(node, ItemTaken,
 			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
 			label.Rule, key, label.Value, key, is)
 	}
@@ -329,7 +320,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		}
 		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
-		c.warn(node, RuleLabelInvalid,
+		c.warn(node, LabelRefused,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
@@ -353,7 +344,7 @@ func (c *Controller) reportInventory(node *observe.Node) {
 			continue
 		}
 		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
-		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
+		c.warn(node, FactsUnknown, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
 			source, problem)
 	}
 }

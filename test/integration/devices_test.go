@@ -132,7 +132,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 		// Without the right, rules about devices decide nothing, and others do.
 		unknown(1)
 		rtx := labels{"gpu.model": "rtx5070", "gpu.rtx5070": "true", "devices-test": "true"}
-		harness.Eventually(t, func() bool { return eventsOf(t, policyEvents, harness.PolicyName, "DevicesUnknown") > 0 }, 3*settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return eventsOf(t, policyEvents, harness.PolicyName, "FactsUnknown") > 0 }, 3*settles, 50*time.Millisecond)
 		staysAs(t, hasOfDevices(t, name, labels{"devices-test": "true"}, false))
 
 		revoke := mayReadSlices(t)

@@ -200,7 +200,7 @@ var situations = []situation{
 		{"NodekeepRuleLabelsInvalid", []shown{{"kubectl get events", 0, []string{"node/NODE", "kernel"}}}},
 	}},
 	{"rules look at devices, and capture may not", devicesAreUnknown, []row{
-		{"NodekeepDevicesUnknown", []shown{{"kubectl describe nodepolicy default", 0, []string{"DevicesUnknown", "resourceslices"}}}},
+		{"NodekeepDevicesUnknown", []shown{{"kubectl describe nodepolicy default", 0, []string{"FactsUnknown", "resourceslices"}}}},
 	}},
 	{"a Node lacks a required label", labelIsMissing, []row{
 		{"NodekeepRequiredLabelsMissing", []shown{{"nodekeep report compliance", 0, []string{"required", "tier", "NODE"}}}},
