@@ -168,7 +168,7 @@ func heldNodes(kind string, read func() float64) prometheus.GaugeFunc {
 }
 
 func factsUnknown(source string, read func() float64) prometheus.GaugeFunc {
-	return ofKind("nodekeep_rules_facts_unknown", "1 while rules look at what this source tells of Nodes, and it has not been read; 0 otherwise.", "source", source, read)
+	return ofKind("nodekeep_rules_facts_unknown", "1 while rules look at what this source has about Nodes, and it has not been read; 0 otherwise.", "source", source, read)
 }
 
 // count counts items, each by its kind.

@@ -22,7 +22,7 @@ import (
 // Reasons of the Events that capture creates for Nodes.
 const (
 	LabelsRestored   = "LabelsRestored"   // labels were restored: by admission in the CREATE of this Node object, or by capture later, also over those of a stale record
-	LabelRefused     = "LabelRefused"     // a label cannot be set: the API server would not have it, or a rule makes a value that no label can have
+	LabelRefused     = "LabelRefused"     // the API server would not have a label
 	GateLifted       = "GateLifted"       // nothing is left to give
 	RecordInvalid    = "RecordInvalid"    // the record cannot be read
 	RecordNearlyFull = "RecordNearlyFull" // the record has most of the bytes that it may have
@@ -32,9 +32,10 @@ const (
 	MachineChanged   = "MachineChanged"   // which record a machine has under the name: a new one, its own again, or that of its name before
 	MachineAmbiguous = "MachineAmbiguous" // the machine may have had several names, so nothing is followed
 
-	RulesApplied = "RulesApplied" // labels and taints were set or removed by the policy
-	ItemTaken    = "ItemTaken"    // a label or taint that the policy would set is there already, from another client, and is left alone
-	ItemPaused   = "ItemPaused"   // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
+	RulesApplied     = "RulesApplied"     // labels and taints were set or removed by the policy
+	RuleLabelInvalid = "RuleLabelInvalid" // a rule makes a value that no label can have
+	ItemTaken        = "ItemTaken"        // a label or taint that the policy would set is there already, from another client, and is left alone
+	ItemPaused       = "ItemPaused"       // another client undoes a label or taint that nodekeep sets, so nodekeep waits before it sets it again
 
 	// ChangesHeld on the NodePolicy: corrections by records, rules or a snapshot of an inventory would change many Nodes, and wait for an operator.
 	ChangesHeld = rollout.ChangesHeld
@@ -320,7 +321,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		}
 		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
-		c.warn(node, LabelRefused,
+		c.warn(node, RuleLabelInvalid,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {

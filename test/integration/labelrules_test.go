@@ -196,7 +196,7 @@ func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t 
 		back := nodekeep.RegisterNode(t, node)
 		assert.Equal(t, map[string]string{"hardware.tier": "standard"}, ruled(back))
 		assert.NotContains(t, back.Labels, "kernel")
-		nodekeep.WaitEvent(t, name, "LabelRefused")
+		nodekeep.WaitEvent(t, name, "RuleLabelInvalid")
 		becomes(t, name, map[string]string{"hardware.tier": "standard"})
 		nodekeep.DeleteNode(t, name)
 	})

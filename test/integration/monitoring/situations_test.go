@@ -92,6 +92,7 @@ var situations = []situation{
 		{"NodekeepLabelsRefused", []shown{
 			{"kubectl get events", 0, []string{"node/NODE", "LabelRefused", refusedLabel}},
 			{"kubectl taint", 0, []string{"NODE untainted"}},
+			{"kubectl get events", 0, []string{"No resources found"}}, // no rule makes it
 		}},
 		{"NodekeepNodeGatedForLong", []shown{
 			{"nodekeep gate list", 0, []string{"NODE", "refuses", "denied by another team"}},
@@ -206,8 +207,9 @@ var situations = []situation{
 	}},
 	{"a rule makes a value that no label can have", ruleIsInvalid, []row{
 		{"NodekeepLabelsRefused", []shown{
+			{"kubectl get events", 0, []string{"No resources found"}}, // the API server refuses nothing
+			{"kubectl taint", 1, []string{"not found"}},               // no gate waits for it
 			{"kubectl get events", 0, []string{"node/NODE", "kernel"}},
-			{"kubectl taint", 1, []string{"not found"}}, // no gate waits for it
 		}},
 	}},
 	{"rules look at devices, and capture may not", devicesAreUnknown, []row{
