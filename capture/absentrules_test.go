@@ -151,9 +151,9 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 		w.passes(time.Millisecond)
 	}
 	assert.Equal(t, labels{"rack": "r1", "joined": "by-the-installer", controlPlane: ""}, w.record().Items(), "as with precedence: rule")
-	assert.InDelta(t, 2*pace.FreeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelRemoved)), 0)
-	assert.InDelta(t, 2*pace.FreeFlaps, valueOf(t, r.Metrics.ruleLabels.WithLabelValues(labelDrifted)), 0)
-	assert.Equal(t, pace.FreeFlaps, count(r.reported(), LabelsFollowed))
+	assert.InDelta(t, 2*pace.FreeFlaps, itemsOf(t, r, ruleRemoved), 0)
+	assert.InDelta(t, 2*pace.FreeFlaps, itemsOf(t, r, ruleDrifted), 0)
+	assert.Equal(t, pace.FreeFlaps, count(r.reported(), RulesApplied))
 
 	t.Run("two that fight wait longer each time", func(t *testing.T) {
 		r.wrote()
@@ -277,11 +277,11 @@ func TestWhatAdmissionRemovedByARuleHasAnEventOnceForEachNodeObject(t *testing.T
 		require.Empty(t, r.works())
 		return r.reported()
 	}
-	assert.Equal(t, []string{LabelsFollowed}, registers("a", brought), "the first object")
+	assert.Equal(t, []string{RulesApplied}, registers("a", brought), "the first object")
 	c.delete()
 	require.Empty(t, r.works())
 	r.wrote()
-	assert.Equal(t, []string{LabelsFollowed}, registers("b", brought), "the next one")
+	assert.Equal(t, []string{RulesApplied}, registers("b", brought), "the next one")
 	c.delete()
 	require.Empty(t, r.works())
 	assert.Empty(t, registers("c", absentBy("one-node", "joined", controlPlane)), "it brought nothing of the kind")

@@ -52,7 +52,7 @@ func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (resu
 	case apierrors.IsConflict(err) && a.failed != nil:
 		return postponed, a.failed
 	case apierrors.IsConflict(err):
-		a.Metrics.conflicts.WithLabelValues(nodeConflict).Inc()
+		a.Metrics.errors.WithLabelValues(nodeConflict).Inc()
 		return a.readNode(ctx)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return a.refused(ctx, change, err)
@@ -147,7 +147,7 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 	vanished := next.Step == Create && a.vanished()
 	entry, err := a.Records.Put(ctx, *next.Write, a.entry.Version)
 	if errors.Is(err, store.ErrConflict) {
-		a.Metrics.conflicts.WithLabelValues(recordConflict).Inc()
+		a.Metrics.errors.WithLabelValues(recordConflict).Inc()
 		a.standby.Conflict()
 		return a.readLive(ctx)
 	}

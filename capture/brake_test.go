@@ -58,7 +58,7 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	assert.Equal(t, all-all/brake.MostNodes, r.brake.Nodes(), "the others wait")
 	said := 0
 	for _, reason := range r.reported() {
-		if reason == brake.CorrectionsHeld {
+		if reason == brake.ChangesHeld {
 			said++
 		}
 	}

@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,17 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 	"nodekeep.dev/nodekeep/store"
 )
+
+// itemsOf is how many items of all kinds had an outcome.
+func itemsOf(t *testing.T, r *replica, outcome itemOutcome) (total float64) {
+	t.Helper()
+	for kind, outcomes := range itemOutcomes {
+		if slices.Contains(outcomes, outcome) {
+			total += valueOf(t, r.Metrics.items.WithLabelValues(kind, string(outcome)))
+		}
+	}
+	return total
+}
 
 func valueOf(t *testing.T, counter prometheus.Counter) float64 {
 	t.Helper()
@@ -50,7 +62,7 @@ func TestANodeWhoseWorkPanicsIsRetriedAndAllOthersAreRecorded(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, labels{"dedicated": "ci"}, entry.Record.Items())
 	}
-	assert.Equal(t, 2, int(valueOf(t, r.Metrics.panics)))
+	assert.Equal(t, 2, int(valueOf(t, r.Metrics.errors.WithLabelValues(panicked))))
 	assert.Contains(t, log.String(), `"level":"ERROR","msg":"work on one object panicked; please report this with the stack","work":"reconcile node","node":"bad"`)
 	assert.Contains(t, log.String(), "contain_test.go", "the log holds the stack")
 	_, current, _ := r.observations.counts()

@@ -304,7 +304,7 @@ func (c *Controller) work(ctx context.Context) {
 		}
 		if err := c.inTurn(ctx, node); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)
-			c.Metrics.failures.Inc()
+			c.Metrics.errors.WithLabelValues(failure).Inc()
 			c.queue.AddRateLimited(node)
 		} else {
 			c.queue.Forget(node)
@@ -339,8 +339,8 @@ func (c *Controller) Contained(work, node string, do func() error) error {
 }
 
 func (c *Controller) reportPanic(work, node string, err error) {
-	if panicked, ok := contain.IsPanic(err); ok {
-		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
-		c.Metrics.panics.Inc()
+	if cause, ok := contain.IsPanic(err); ok {
+		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", cause)
+		c.Metrics.errors.WithLabelValues(panicked).Inc()
 	}
 }

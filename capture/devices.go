@@ -37,7 +37,7 @@ func (c *Controller) reportDevices(err error) {
 		c.Logger.Warn("rules look at devices, and the resource slices cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
 	if event {
-		c.warnOfPolicy(DevicesUnknown,
+		c.warnOfPolicy(FactsUnknown,
 			"Rules look at devices, and the ResourceSlices cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.devices=true; the API resource.k8s.io/v1 is there from Kubernetes 1.34 on. (%v)",
 			err)
 	}

@@ -133,7 +133,7 @@ func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *test
 			assert.Equal(t, 1, w.log.count("rules look at devices, and the resource slices cannot be read"))
 			reported := 0
 			for len(w.leader.events.Events) > 0 {
-				if strings.Contains(<-w.leader.events.Events, DevicesUnknown) {
+				if strings.Contains(<-w.leader.events.Events, FactsUnknown) {
 					reported++
 				}
 			}
@@ -175,5 +175,5 @@ func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, []string{"gpu.nvidia.com"}, observe.DevicesOf([]*observe.Slice{slim}).Join(classify.Facts{}).Incomplete)
-	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(panicked))))
 }

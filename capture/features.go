@@ -50,7 +50,7 @@ func (c *Controller) reportFeatures(err error) {
 		c.Logger.Warn("rules look at features, and the node feature objects cannot be read; until they can, these rules decide nothing, and new rules only add labels", "error", err)
 	}
 	if event && !apierrors.IsNotFound(err) {
-		c.warnOfPolicy(FeaturesUnknown,
+		c.warnOfPolicy(FactsUnknown,
 			"Rules look at features, and the NodeFeature objects cannot be read. Until they can, these rules set and remove nothing, and new rules only add labels. The chart grants the right with rules.features=true. (%v)",
 			err)
 	}

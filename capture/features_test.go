@@ -126,7 +126,7 @@ func TestWithoutNFDOrTheRightRulesAboutFeaturesDecideNothing(t *testing.T) {
 			assert.Equal(t, !c.installed, w.log.count("level=WARN") > 0)
 			reported := 0
 			for len(w.leader.events.Events) > 0 {
-				if strings.Contains(<-w.leader.events.Events, FeaturesUnknown) {
+				if strings.Contains(<-w.leader.events.Events, FactsUnknown) {
 					reported++
 				}
 			}
@@ -209,7 +209,7 @@ func TestANodeFeatureThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "n1", slim.Node())
 	assert.Equal(t, observe.Features{}, observe.FeaturesOf([]*observe.NodeFeature{slim}))
-	assert.Equal(t, 1, int(valueOf(t, r.Metrics.panics)))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(panicked))))
 }
 
 // listedPages answers lists with three pages of one object.

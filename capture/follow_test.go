@@ -65,39 +65,39 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 		"of a Node that is deleted": {
 			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoSchedule": "blue"})},
 			follows: "old", shows: labels{"disk": "fast", "tenant:NoSchedule": "blue"},
-			writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored, GateLifted},
+			writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"and has it from the webhook already": {
 			records: []*record.Record{under("old", labels{"disk": "fast"})},
 			node:    node("a", "20", labels{"disk": "fast"}, givenOf("old", labels{"disk": "fast"}), machine(machineA)),
-			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1"}, events: []string{MachineFollowed},
+			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1"}, events: []string{MachineChanged},
 		},
 		"but for what it brings itself": {
 			records: []*record.Record{under("old", labels{"disk": "fast", "rack": "r1"})},
 			node:    node("a", "20", labels{"disk": "slow"}, owned("ansible", "disk"), machine(machineA)),
-			follows: "old", shows: labels{"disk": "slow", "rack": "r1"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored},
+			follows: "old", shows: labels{"disk": "slow", "rack": "r1"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"but not what an operator removed there": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, removed(10, "rack"))},
 			node:    node("a", "20", labels{"rack": "r1", "disk": "fast"}, givenOf("old", labels{"rack": "r1", "disk": "fast"}), machine(machineA)),
-			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsCorrected},
+			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"but a protected label waits for an operator, behind the gate": {
 			records: []*record.Record{under("old", labels{"disk": "fast", worker: "", "node-restriction.kubernetes.io/tier": "gold", "tenant:NoSchedule": "blue"})},
 			follows: "old", shows: labels{"disk": "fast", "tenant:NoSchedule": "blue", gateTaint: ""}, waits: labels{worker: "", "node-restriction.kubernetes.io/tier": "gold"},
-			writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored},
+			writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"and what waited there goes on waiting": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, quarantining(under("old", labels{worker: ""})), following("older", 10))},
-			follows: "old", shows: labels{"disk": "fast", gateTaint: ""}, waits: labels{worker: ""}, writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored},
+			follows: "old", shows: labels{"disk": "fast", gateTaint: ""}, waits: labels{worker: ""}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"of another cluster": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, ofCluster("there"))},
-			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored, GateLifted},
+			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"of the last of three names": {
 			records: []*record.Record{under("first", labels{"disk": "slow"}), under("second", labels{"disk": "fast"}, following("first", 12))},
-			follows: "second", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored, GateLifted},
+			follows: "second", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"but none where no record is of the machine": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}, ofMachine(machineB))}, events: []string{GateLifted}, writes: []string{"patch n1"},
@@ -130,7 +130,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives, func(r *record.Record) { r.Seen[0].Version, r.MachineSince = 15, 15 })},
 			others:  []*corev1.Node{node("", "15", labels{"disk": "slow"}, called("live"), machine(machineA))},
 			follows: "old", shows: labels{"disk": "fast", "tenant:NoExecute": "blue"},
-			writes: []string{"put n1", "patch n1"}, events: []string{MachineFollowed, LabelsRestored, GateLifted},
+			writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"but none of one that is deleted and one that lives": {
 			records: []*record.Record{under("old", labels{"disk": "fast"}), under("live", labels{"disk": "slow"}, lives)},
@@ -141,7 +141,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			records: []*record.Record{under("live", labels{"disk": "fast"}, lives)},
 			others:  []*corev1.Node{node("", "11", labels{"disk": "fast"}, called("live"), machine(machineA))},
 			node:    node("a", "20", labels{"disk": "fast"}, givenOf("live", labels{"disk": "fast"}), machine(machineA)), // a webhook that was late has restored it
-			events:  []string{MachineAmbiguous, LabelsCorrected}, writes: []string{"put n1", "patch n1"},
+			events:  []string{MachineAmbiguous, LabelsRestored}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none of a Node that has just registered again, on any machine": {
 			records: []*record.Record{under("old", labels{"disk": "fast"})},

@@ -338,7 +338,7 @@ func TestOnlyTheLeaderReportsWhatEveryReplicaObserves(t *testing.T) {
 		r.enqueueAll()
 		require.Empty(t, r.works())
 	}
-	assert.Equal(t, []string{RuleTaintTaken}, leader.reported())
+	assert.Equal(t, []string{ItemTaken}, leader.reported())
 	assert.Empty(t, standby.reported())
 }
 

@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"iter"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -9,39 +11,48 @@ import (
 
 // Metrics are capture's series. None carries a node's name.
 type Metrics struct {
-	registry  prometheus.Registerer
-	steps     *prometheus.CounterVec
-	conflicts *prometheus.CounterVec
-	failures  prometheus.Counter
-	panics    prometheus.Counter
-	refused   prometheus.Counter
-	vanished  prometheus.Counter
+	registry prometheus.Registerer
+	steps    *prometheus.CounterVec
+	errors   *prometheus.CounterVec
+	vanished prometheus.Counter
 
-	lag      prometheus.Histogram
-	gated    prometheus.Histogram
-	restored *prometheus.CounterVec
-	changes  *prometheus.CounterVec
-	flaps    *prometheus.CounterVec
-	churn    pace.Churn
+	lag   prometheus.Histogram
+	gated prometheus.Histogram
+	items *prometheus.CounterVec
+	churn pace.Churn
 
-	ruleLabels *prometheus.CounterVec
-	drifted    *prometheus.CounterVec
-	wouldSet   *prometheus.CounterVec
-	badLabels  prometheus.Counter
+	drifted  *prometheus.CounterVec
+	wouldSet *prometheus.CounterVec
 }
 
-// What an optimistic write lost against.
+// What keeps work on a Node or record from its end.
 const (
-	recordConflict = "record"
-	nodeConflict   = "node"
+	recordConflict = "record_conflict" // an optimistic write of a record met another writer
+	nodeConflict   = "node_conflict"   // the same of a Node
+	failure        = "failure"         // the work on a Node was put off
+	panicked       = "panic"           // a panic was contained
 )
 
-// What rules do to a label.
+// itemOutcome is what capture did with an item of a Node.
+type itemOutcome string
+
 const (
-	labelSet     = "set"
-	labelRemoved = "removed"
-	labelDrifted = "drifted" // set again after another client had changed or removed it
+	itemRestored itemOutcome = "restored"     // it was recorded, and the Node lacked it
+	itemRecorded itemOutcome = "recorded"     // a client changed it, and the record has it now
+	itemFlapped  itemOutcome = "flapped"      // so recorded, and the change undid the one before
+	itemRefused  itemOutcome = "refused"      // the API server would not have it
+	ruleSet      itemOutcome = "rule_set"     // a rule set it
+	ruleRemoved  itemOutcome = "rule_removed" // a rule removed it
+	ruleDrifted  itemOutcome = "rule_drifted" // so set or removed, again after another client
+	ruleInvalid  itemOutcome = "rule_invalid" // a rule made a value for it that no label can have
 )
+
+// itemOutcomes are those that items of each kind can have.
+var itemOutcomes = map[string][]itemOutcome{
+	labelKind:      {itemRestored, itemRecorded, itemFlapped, itemRefused, ruleSet, ruleRemoved, ruleDrifted, ruleInvalid},
+	taintKind:      {itemRestored, itemRecorded, itemFlapped, ruleSet, ruleRemoved, ruleDrifted},
+	annotationKind: {itemRestored, itemRecorded, itemFlapped},
+}
 
 // Kinds of items.
 const (
@@ -56,16 +67,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	kinds := []string{labelKind, taintKind, annotationKind}
-	return &Metrics{
+	m := &Metrics{
 		registry: registry, churn: pace.NewChurn(),
 		steps: counters(factory, "nodekeep_capture_steps_total", "Records written and Nodes changed, by what for.", "step",
 			Create, Follow, Update, Adopt, MarkGone, Isolate, Return, Begin, Rename, Accept, Release, Complete, Lift, Reset, FollowRules, HandOver),
-		conflicts: counters(factory, "nodekeep_capture_conflicts_total", "Optimistic writes that met a conflict with another writer, and were planned again.", "object",
-			recordConflict, nodeConflict),
-		failures: counter("nodekeep_capture_failures_total", "Times that reconciling a Node failed and was postponed."),
-		panics:   counter("nodekeep_capture_panics_total", "Panics in the work on one Node or record. The process and the work on all others go on."),
-		refused:  counter("nodekeep_capture_labels_refused_total", "Labels that the API server would not have back on a Node."),
+		errors: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_controller_errors_total", Help: "What kept work on one Node or record from its end, by controller and kind. The work is tried again, and that on all others goes on.",
+			ConstLabels: prometheus.Labels{"controller": "capture"},
+		}, []string{"kind"}),
 		vanished: counter("nodekeep_capture_records_vanished_total", "Records of live Nodes that another client deleted or replaced by older ones; capture writes them again."),
 
 		lag: factory.NewHistogram(prometheus.HistogramOpts{
@@ -76,20 +85,24 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_capture_gated_duration_seconds", Help: "How long Nodes carried the gate, observed by the leader when the gate is removed.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400},
 		}),
-		restored: counters(factory, "nodekeep_capture_restored_total", "Labels, taints and annotations that capture restored to Nodes.", "kind", kinds...),
-		changes:  counters(factory, "nodekeep_capture_changes_total", "Recorded changes of labels and taints of living Nodes.", "kind", kinds...),
-		flaps: counters(factory, "nodekeep_capture_flaps_total", "Recorded changes that undid the one before, of the same label or taint of the same Node, within a minute.", "kind",
-			kinds...),
+		items: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_capture_items_total", Help: "Labels, taints and annotations of Nodes, by kind and by what capture did with them.",
+		}, []string{"kind", "outcome"}),
 
-		ruleLabels: counters(factory, "nodekeep_rule_labels_total",
-			"Labels and taints that capture set or removed on Nodes because of rules. Of these, drifted counts those that it set or removed again after another client.", "change",
-			labelSet, labelRemoved, labelDrifted),
 		drifted: counters[string](factory, "nodekeep_rule_labels_drifted_total",
 			"Labels of rules that another client changed or removed, and what it put back that a rule removes; capture corrected each.", "key"),
 		wouldSet: counters[string](factory, "nodekeep_rule_labels_audited_total",
 			"Labels that a rule of mode audit would set, and what it would remove, once for each Node and value.", "rule"),
-		badLabels: counter("nodekeep_rule_labels_invalid_total", "Values that a rule made and no label can have, once for each Node and value."),
 	}
+	for _, kind := range []string{recordConflict, nodeConflict, failure, panicked} {
+		m.errors.WithLabelValues(kind)
+	}
+	for kind, outcomes := range itemOutcomes {
+		for _, outcome := range outcomes {
+			m.items.WithLabelValues(kind, string(outcome))
+		}
+	}
+	return m
 }
 
 // counters are counters by a label. Those of the values that are known are there from the start.
@@ -116,16 +129,16 @@ func (m *Metrics) watch(c *Controller) {
 			func() float64 { return c.observations.longestGated().Seconds() }),
 		gauge("nodekeep_capture_items_paused", "Labels and taints that nodekeep waits to set again because another client keeps undoing them.",
 			func() float64 { return float64(c.fights.Paused(c.Now())) }),
-		gauge("nodekeep_capture_queue_length", "Nodes waiting to be reconciled.", func() float64 { return float64(c.queue.Len()) }),
-		gauge("nodekeep_capture_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
+		ofKind("nodekeep_controller_queue_length", "Nodes that wait to be worked on, by controller.", "controller", "capture",
+			func() float64 { return float64(c.queue.Len()) }),
+		gauge("nodekeep_guard_policies_in_force", "1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			func() float64 { return oneIf(c.Guard.InForce()) }),
-		gauge("nodekeep_corrections_held_nodes", "Nodes on which records would remove or revert items, and that wait for an operator; 0 while none do.",
-			func() float64 { return float64(c.brake.Nodes()) }),
-		gauge("nodekeep_rules_devices_unknown", "1 while rules look at devices and the ResourceSlices have not been read; 0 otherwise.",
-			func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
-		gauge("nodekeep_rules_features_unknown", "1 while rules look at features of NodeFeature objects, and these have not been read; 0 otherwise.",
-			func() float64 { return oneIf(!c.features.known(c.Policy())) }),
-		gauge("nodekeep_capture_leading", "1 while this process leads.", func() float64 { return oneIf(c.leading.Load()) }),
+		heldNodes("rules", func() float64 { return float64(c.rollout.HeldNodes()) }),
+		heldNodes("inventory", func() float64 { return float64(c.inventories.HeldNodes()) }),
+		heldNodes("corrections", func() float64 { return float64(c.brake.Nodes()) }),
+		factsUnknown("devices", func() float64 { return oneIf(!c.devices.known(c.Policy())) }),
+		factsUnknown("features", func() float64 { return oneIf(!c.features.known(c.Policy())) }),
+		ofKind("nodekeep_controller_leading", "1 while this process leads, by controller.", "controller", "capture", func() float64 { return oneIf(c.leading.Load()) }),
 	)
 }
 
@@ -138,4 +151,24 @@ func oneIf(yes bool) float64 {
 
 func gauge(name, help string, read func() float64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+}
+
+// ofKind is one gauge of several that a label tells apart.
+func ofKind(name, help, label, value string, read func() float64) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, read)
+}
+
+func heldNodes(kind string, read func() float64) prometheus.GaugeFunc {
+	return ofKind("nodekeep_capture_held_nodes", "Nodes that a held change would alter, by what the change comes from; 0 while none waits for an operator.", "kind", kind, read)
+}
+
+func factsUnknown(source string, read func() float64) prometheus.GaugeFunc {
+	return ofKind("nodekeep_rules_facts_unknown", "1 while rules look at what this source has about Nodes, and it has not been read; 0 otherwise.", "source", source, read)
+}
+
+// count counts items, each by its kind.
+func (m *Metrics) count(outcome itemOutcome, items iter.Seq[string]) {
+	for item := range items {
+		m.items.WithLabelValues(kindOf(item), string(outcome)).Inc()
+	}
 }

@@ -204,7 +204,7 @@ func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 		r.follows(migrating(policy.MigrateNew))
 		assert.Equal(t, labels{oldKey: "rtx", newKey: "b200"}, w.shows())
 		assert.Equal(t, labels{oldKey: "rtx", newKey: "b200"}, w.record().Items())
-		assert.Contains(t, r.reported(), MigrationConflict)
+		assert.Contains(t, r.reported(), ItemTaken)
 
 		w.admits = nil
 		w.unset(oldKey)
@@ -223,7 +223,7 @@ func TestEditsWhileAMigrationGoesOnAreNotLost(t *testing.T) {
 		require.True(t, edited)
 		assert.Equal(t, "b200", w.shows()[oldKey], "the edit is there still")
 		assert.Equal(t, "b200", w.record().Items()[oldKey])
-		assert.Contains(t, r.reported(), MigrationConflict)
+		assert.Contains(t, r.reported(), ItemTaken)
 	})
 	t.Run("withdrawn, from new to both to nothing", func(t *testing.T) {
 		w, r := register(t, policy.MigrateBoth)

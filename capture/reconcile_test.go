@@ -57,15 +57,15 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 		},
 		"restored from a stale record": {
 			record: remembered("a", 10, labels{"k": "new"}, removed(10, "old")), node: node("b", "20", labels{"k": "stale", "old": "x"}, given(labels{"k": "stale", "old": "x"}), gated),
-			writes: []string{"patch n1", "put n1"}, events: []string{LabelsCorrected, GateLifted},
+			writes: []string{"patch n1", "put n1"}, events: []string{LabelsRestored, GateLifted},
 			remembers: labels{"k": "new"}, object: "b", shows: labels{"k": "new"},
 		},
 		"with a label that a rule selects": {
-			policy: followDedicated, record: remembered("a", 10, nil), node: node("a", "11", labels{"dedicated": "ci"}), writes: []string{"put n1", "patch n1"}, events: []string{TaintsFollowed},
+			policy: followDedicated, record: remembered("a", 10, nil), node: node("a", "11", labels{"dedicated": "ci"}), writes: []string{"put n1", "patch n1"}, events: []string{RulesApplied},
 			remembers: labels{"dedicated": "ci"}, object: "a", shows: labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"},
 		},
 		"without the label that its taint was derived from": {
-			policy: followDedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", nil, derived("dedicated=ci:NoSchedule")), writes: []string{"put n1", "patch n1"}, events: []string{TaintsFollowed},
+			policy: followDedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", nil, derived("dedicated=ci:NoSchedule")), writes: []string{"put n1", "patch n1"}, events: []string{RulesApplied},
 			object: "a",
 		},
 		"with a list of derived taints that were removed": {
@@ -73,7 +73,7 @@ func TestWhatIsWrittenForANode(t *testing.T) {
 			remembers: labels{"k": "v"}, object: "a", shows: labels{"k": "v"},
 		},
 		"with registration taints": {
-			policy: "taints: {register: [{taint: \"unverified:NoSchedule\"}]}", node: node("a", "10", nil, gated), writes: []string{"patch n1"}, events: []string{TaintsRegistered, GateLifted},
+			policy: "taints: {register: [{taint: \"unverified:NoSchedule\"}]}", node: node("a", "10", nil, gated), writes: []string{"patch n1"}, events: []string{RulesApplied, GateLifted},
 			shows: labels{"unverified:NoSchedule": ""},
 		},
 		"of another machine, quarantined": {
@@ -227,7 +227,7 @@ func TestARecordThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 	require.Empty(t, r.works())
 	assert.Equal(t, []string{"put n1", "put n1"}, r.wrote())
 	assert.Equal(t, labels{"k": "w", "other": "1"}, w.record().Items(), "neither is lost")
-	assert.Equal(t, 1, int(valueOf(t, r.Metrics.conflicts.WithLabelValues(recordConflict))))
+	assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(recordConflict))))
 }
 
 func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
@@ -263,7 +263,7 @@ func TestANodeThatChangedMeanwhileIsReadAndDecidedAgain(t *testing.T) {
 			require.Empty(t, r.works())
 			assert.Equal(t, c.shows, w.shows())
 			assert.Equal(t, c.remembers, w.record().Items())
-			assert.Equal(t, 1, int(valueOf(t, r.Metrics.conflicts.WithLabelValues(nodeConflict))))
+			assert.Equal(t, 1, int(valueOf(t, r.Metrics.errors.WithLabelValues(nodeConflict))))
 		})
 	}
 }

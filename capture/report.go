@@ -2,12 +2,10 @@ package capture
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"nodekeep.dev/nodekeep/classify"
@@ -57,7 +55,7 @@ func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 			continue
 		}
 		c.Logger.Warn("taint of a rule is not added: another client's taint has its key and effect", "node", node.Name, "taint", taint.ToString())
-		c.warn(node, RuleTaintTaken,
+		c.warn(node, ItemTaken,
 			"A rule of the policy wants the taint %s, but the Node has one with this key and effect that nodekeep did not add. nodekeep leaves it alone, also after the label is removed. To let the rule decide, remove the taint.",
 			taint.ToString())
 	}
@@ -74,7 +72,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if label.Value == is || !c.once.News(node.UID, "taken "+key+"="+label.Value+" "+is) {
 			continue
 		}
-		c.tell(node, RuleLabelTaken,
+		c.tell(node, ItemTaken,
 			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
 			label.Rule, key, label.Value, key, is)
 	}
@@ -83,7 +81,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		if !c.once.News(node.UID, "problem "+problem.Key+"="+value) {
 			continue
 		}
-		c.Metrics.badLabels.Inc()
+		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
 		c.warn(node, RuleLabelInvalid,
 			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
@@ -113,7 +111,7 @@ func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
 	if old == is || is == "" && !node.Shows(key) || !c.once.News(node.UID, "conflict "+key+"="+old+" "+is) {
 		return
 	}
-	c.warn(node, MigrationConflict,
+	c.warn(node, ItemTaken,
 		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
 }
 
@@ -124,7 +122,7 @@ func (c *Controller) reportInventory(node *observe.Node) {
 			continue
 		}
 		c.Logger.Warn("inventory is wrong about a node; rules do not know what is wrong, and labels stay as they are", "node", node.Name, "inventory", source, "problem", problem)
-		c.warn(node, InventoryWrong, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
+		c.warn(node, FactsUnknown, "Inventory %s is wrong about this Node: %s. Rules do not know what is wrong, and their labels stay as they are. Correct the inventory.",
 			source, problem)
 	}
 }
@@ -134,7 +132,7 @@ func (c *Controller) reportNoRoom(node *observe.Node, keys []string) {
 	if len(keys) == 0 || !c.once.News(node.UID, "no room") {
 		return
 	}
-	c.Metrics.refused.Add(float64(len(keys)))
+	c.Metrics.count(itemRefused, slices.Values(keys))
 	c.Logger.Warn("annotations are full; labels of rules are not set", "node", node.Name, "keys", len(keys))
 	c.warn(node, LabelRefused,
 		"The annotations of this Node have no room to list %d labels that rules set (%s first). They are not set, and a gate stays. Remove large annotations from the Node.",
@@ -184,32 +182,32 @@ func (a *attempt) reportPaused(set plan.Setting) {
 func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node) {
 	restored, corrected, rules, taints, registered := done.By(plan.Record), done.By(plan.Correction), done.ByRules(), done.By(plan.Derivation), done.By(plan.Registration)
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
-	countByKind(c.Metrics.restored, maps.Keys(restored.Values()))
+	c.Metrics.count(itemRestored, maps.Keys(restored.Values()))
 	c.Logger.Info("node changed", "node", node.Name, "step", step, "restored", len(restored), "corrected", len(corrected), "byRules", len(rules),
 		"ruleTaints", len(taints), "registered", len(registered), "gateLifted", done.LiftsGate())
 	if len(restored) > 0 {
 		c.tell(node, LabelsRestored, "Restored: %s", keyList(restored.Values()))
 	}
 	if len(corrected) > 0 {
-		c.tell(node, LabelsCorrected,
+		c.tell(node, LabelsRestored,
 			"Registration had used a record a moment too old; set: %s; removed: %s", keyList(corrected.Values()), strings.Join(corrected.Removed(), ", "))
 	}
 	if len(taints) > 0 {
-		c.tell(node, TaintsFollowed,
+		c.tell(node, RulesApplied,
 			"By the rules of the policy; added: %s; removed: %s", orNone(policy.Shown(taints.Taints(false))), orNone(policy.Shown(taints.Taints(true))))
 	}
 	if len(rules) > 0 {
-		c.Metrics.ruleLabels.WithLabelValues(labelSet).Add(float64(len(rules.Values())))
-		c.Metrics.ruleLabels.WithLabelValues(labelRemoved).Add(float64(len(rules.Removed())))
+		c.Metrics.count(ruleSet, maps.Keys(rules.Values()))
+		c.Metrics.count(ruleRemoved, slices.Values(rules.Removed()))
 		for _, key := range done.Drifted() {
 			c.Metrics.drifted.WithLabelValues(key).Inc()
-			c.Metrics.ruleLabels.WithLabelValues(labelDrifted).Inc()
 		}
-		c.tell(node, LabelsFollowed, "By the rules of the policy; set: %s; removed: %s",
+		c.Metrics.count(ruleDrifted, slices.Values(done.Drifted()))
+		c.tell(node, RulesApplied, "By the rules of the policy; set: %s; removed: %s",
 			orNone(shownLabels(rules.Values())), orNone(strings.Join(rules.Removed(), ", ")))
 	}
 	if len(registered) > 0 {
-		c.tell(node, TaintsRegistered, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
+		c.tell(node, RulesApplied, "Added at registration, once: %s", policy.Shown(registered.Taints(false)))
 	}
 	switch {
 	case done.LiftsGate() && done.ByClient:
@@ -221,7 +219,7 @@ func (c *Controller) reportChange(step Step, done plan.Plan, node *observe.Node)
 
 // reportRefused reports that the API server would not have a label.
 func (c *Controller) reportRefused(node *observe.Node, key string, refusal error) {
-	c.Metrics.refused.Inc()
+	c.Metrics.count(itemRefused, slices.Values([]string{key}))
 	c.Logger.Error("label refused; it stays remembered, the gate stays on, and it is tried again", "node", node.Name, "key", key, "error", refusal)
 	c.warn(node, LabelRefused,
 		"Label %s is recorded but refused, and the taint %s stays. It is tried again after a second, and then less and less often, up to every five minutes. To free the Node without it: remove the taint, or have the policy ignore the label. (%v)",
@@ -278,13 +276,13 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 		if c.Policy().TellsMachinesApart() {
 			got = "This machine keeps its own. What the one before had is set aside, and comes with that machine again"
 		}
-		c.tell(node, QuarantineEnded, "The policy quarantines no machine any more. %s", got)
+		c.tell(node, MachineChanged, "The policy quarantines no machine any more. %s", got)
 	case Begin:
 		c.Logger.Info("another machine has the name of a node and begins with nothing; the record of the one before is set aside", "node", after.Node)
 		c.tell(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", after.Node)
 	case Return:
 		c.Logger.Info("a machine has its name again", "node", after.Node)
-		c.tell(node, MachineReturned, "This machine had the name before, and gets the record that it had then")
+		c.tell(node, MachineChanged, "This machine had the name before, and gets the record that it had then")
 	case Reset:
 		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
 		newest := before.Newest()
@@ -293,8 +291,8 @@ func (c *Controller) reportWrite(step Step, before, after record.Record, node *o
 			newest.UID, newest.Version, node.ResourceVersion, store.Name(after.Node))
 	case Update:
 		changed, flapped := c.Metrics.churn.Compare(after.Newest().UID, before.Items(), after.Items(), c.Now())
-		countByKind(c.Metrics.changes, slices.Values(changed))
-		countByKind(c.Metrics.flaps, slices.Values(flapped))
+		c.Metrics.count(itemRecorded, slices.Values(changed))
+		c.Metrics.count(itemFlapped, slices.Values(flapped))
 	case Create:
 		c.reportKeptOff(after, node)
 	case Follow:
@@ -312,7 +310,7 @@ func (c *Controller) reportFollowed(after record.Record, node *observe.Node) {
 	if after.Quarantined != nil {
 		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
-	c.tell(node, MachineFollowed,
+	c.tell(node, MachineChanged,
 		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
 }
 
@@ -326,7 +324,7 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 		}
 	}
 	if len(removed) > 0 {
-		c.tell(node, LabelsFollowed, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
+		c.tell(node, RulesApplied, "By the rules of the policy, removed at registration: %s", strings.Join(removed, ", "))
 	}
 }
 
@@ -381,13 +379,6 @@ func kindOf(item string) string {
 		return annotationKind
 	default:
 		return labelKind
-	}
-}
-
-// countByKind counts items, each by its kind.
-func countByKind(counter *prometheus.CounterVec, items iter.Seq[string]) {
-	for item := range items {
-		counter.WithLabelValues(kindOf(item)).Inc()
 	}
 }
 

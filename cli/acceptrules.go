@@ -34,18 +34,18 @@ func newPolicyAcceptCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "accept HASH [flags]",
 		Short: "Let new rules or an inventory remove and change labels on many Nodes",
 		Long: `Accept releases rules for labels that are held. New rules are held if they would remove or change labels on
-more than one Node in ten. Until an operator accepts them, they only add labels. The Event RulesHeld and "nodekeep
+more than one Node in ten. Until an operator accepts them, they only add labels. The Event ChangesHeld and "nodekeep
 doctor" show the HASH of these rules.
 
 HASH must name the rules of the policy in the cluster. So nobody accepts rules that have changed since they were
 looked at. The command shows on how many Nodes labels would be removed or changed, and asks first. It writes key
 ` + store.RulesAccepted + ` of ConfigMap ` + store.AcceptedName + `; capture follows within seconds.
 
-HASH can also name a snapshot of an inventory that is held. The Event InventoryHeld and ConfigMap nodekeep-inventory
+HASH can also name a snapshot of an inventory that is held. The Event ChangesHeld and ConfigMap nodekeep-inventory
 show it. The command writes key SOURCE.accepted of ConfigMap ` + inventories.InventoryName + `.
 
 In place of HASH, "corrections" lets records remove or revert items on any number of Nodes for an hour. Otherwise
-one Node in ten is changed within an hour, and the Event CorrectionsHeld says that the others wait. It should never
+one Node in ten is changed within an hour, and the Event ChangesHeld says that the others wait. It should never
 happen. First find out what changed the records. "nodekeep diff NODE" shows what is due on a Node. The command writes
 key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 		Example: `

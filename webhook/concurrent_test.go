@@ -30,5 +30,5 @@ func TestTheSameReviewGetsTheSameAnswer(t *testing.T) {
 	callers.Wait()
 
 	assert.Equal(t, 1+8*25, h.count(t, reviewsTotal, "deferred"))
-	assert.Equal(t, 2*(1+8*25), h.count(t, labelsTotal, "restored"))
+	assert.Equal(t, 2*(1+8*25), h.count(t, itemsTotal, "label/restored"))
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func (h *hook) review(t testing.TB, body []byte) *admissionv1.AdmissionResponse 
 	return review.Response
 }
 
-// series are those of a metric, by their one label.
+// series are those of a metric, by their label, or by both with a slash between them.
 func series(t testing.TB, registry *prometheus.Registry, name string) map[string]*dto.Metric {
 	t.Helper()
 	families, err := registry.Gather()
@@ -113,7 +114,11 @@ func series(t testing.TB, registry *prometheus.Registry, name string) map[string
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			if family.GetName() == name {
-				series[metric.GetLabel()[0].GetValue()] = metric
+				var values []string
+				for _, label := range metric.GetLabel() {
+					values = append(values, label.GetValue())
+				}
+				series[strings.Join(values, "/")] = metric
 			}
 		}
 	}
@@ -142,7 +147,7 @@ func (h *hook) outcomes(t testing.TB) map[string]int {
 const (
 	worker       = "worker-1"
 	reviewsTotal = "nodekeep_webhook_reviews_total"
-	labelsTotal  = "nodekeep_webhook_labels_total"
+	itemsTotal   = "nodekeep_webhook_items_total"
 )
 
 var (

@@ -12,30 +12,46 @@ import (
 
 // Metrics are the webhook's series. None carries a node's name.
 type Metrics struct {
-	reviews     *prometheus.CounterVec
-	duration    prometheus.Histogram
-	requests    *prometheus.HistogramVec
-	labels      *prometheus.CounterVec
-	annotations *prometheus.CounterVec
-	taints      *prometheus.CounterVec
-	ruled       *prometheus.CounterVec
+	reviews  *prometheus.CounterVec
+	duration prometheus.Histogram
+	requests *prometheus.HistogramVec
+	items    *prometheus.CounterVec
 }
 
-// What became of a label, taint or annotation at a registration.
+// itemKind is what an item of a Node is.
+type itemKind string
+
 const (
-	itemRestored = "restored"
-	itemDeferred = "deferred"
-	itemWithheld = "withheld"
-	itemInvalid  = "invalid"
-	taintAdded   = "added" // by a rule, or once
+	labelKind      itemKind = "label"
+	taintKind      itemKind = "taint"
+	annotationKind itemKind = "annotation"
 )
 
-// What rules do to a label, and to what they keep off Nodes, at a registration.
+// itemOutcome is what became of an item at a registration.
+type itemOutcome string
+
+// The outcomes of what was recorded and the Node lacked.
 const (
-	ruleSets    = "set"
-	ruleDefers  = "deferred"
-	ruleRemoves = "removed"
+	itemRestored itemOutcome = "restored"
+	itemDeferred itemOutcome = "deferred"
+	itemWithheld itemOutcome = "withheld"
+	itemInvalid  itemOutcome = "invalid"
 )
+
+// The outcomes of what the policy says.
+const (
+	taintAdded  itemOutcome = "added"         // by a rule, or once
+	ruleSet     itemOutcome = "rule_set"      // a rule set it
+	ruleRemoved itemOutcome = "rule_removed"  // a rule keeps it off Nodes, and removed it
+	ruleWaits   itemOutcome = "rule_deferred" // a rule sets it, and capture does that
+)
+
+// itemOutcomes are those that items of each kind can have.
+var itemOutcomes = map[itemKind][]itemOutcome{
+	labelKind:      {itemRestored, itemDeferred, itemWithheld, itemInvalid, ruleSet, ruleRemoved, ruleWaits},
+	taintKind:      {itemRestored, itemWithheld, itemInvalid, taintAdded, ruleRemoved},
+	annotationKind: {itemRestored, itemWithheld, itemInvalid},
+}
 
 // NewMetrics registers the series, each with a first value of 0.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -49,17 +65,16 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "nodekeep_webhook_request_duration_seconds", Help: "Time from an AdmissionReview's arrival until it is answered, body and answer included.",
 			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1},
 		}, []string{"review"}),
-		annotations: counter(registry, "nodekeep_webhook_annotations_total",
-			"Recorded annotations that a registering Node lacked, by outcome.", "outcome", itemRestored, itemWithheld, itemInvalid),
-		labels: counter(registry, "nodekeep_webhook_labels_total",
-			"Recorded labels that a registering Node lacked, by outcome.", "outcome", itemRestored, itemDeferred, itemWithheld, itemInvalid),
-		taints: counter(registry, "nodekeep_webhook_taints_total",
-			"Recorded taints that a registering Node lacked, by outcome, and taints added by the policy.", "outcome", itemRestored, itemWithheld, itemInvalid, taintAdded),
-		ruled: counter(registry, "nodekeep_webhook_rule_labels_total",
-			"Labels that rules set on registering Nodes, and labels and taints that they removed; deferred: labels that wait for capture.",
-			"change", ruleSets, ruleDefers, ruleRemoves),
+		items: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_webhook_items_total", Help: "Labels, taints and annotations that a registering Node lacked by its record, or that the policy sets or removes, by kind and outcome.",
+		}, []string{"kind", "outcome"}),
 	}
-	registry.MustRegister(m.duration, m.requests)
+	registry.MustRegister(m.duration, m.requests, m.items)
+	for kind, outcomes := range itemOutcomes {
+		for _, outcome := range outcomes {
+			m.items.WithLabelValues(string(kind), string(outcome))
+		}
+	}
 	for _, review := range []Review{RestoreReview, ProtectedReview, DeletionReview, PolicyReview} {
 		m.requests.WithLabelValues(string(review))
 	}
@@ -90,48 +105,52 @@ func (m *Metrics) planned(d decision) {
 		switch edit.Cause {
 		case plan.Record:
 			if edit.Later {
-				m.labels.WithLabelValues(itemDeferred).Inc()
+				m.count(labelKind, itemDeferred, 1)
 			} else {
-				m.of(edit.Item).WithLabelValues(itemRestored).Inc()
+				m.count(kindOf(edit.Item), itemRestored, 1)
 			}
 		case plan.Rule:
-			m.ruled.WithLabelValues(ruledBy(edit)).Inc()
+			m.count(kindOf(edit.Item), ruledBy(edit), 1)
 		case plan.Derivation, plan.Registration:
-			m.taints.WithLabelValues(taintAdded).Inc()
+			m.count(taintKind, taintAdded, 1)
 		default: // the gate
 		}
 	}
-	m.ruled.WithLabelValues(ruleDefers).Add(float64(len(d.NoRoom)))
-	m.labels.WithLabelValues(itemInvalid).Add(float64(d.dropped.Labels))
-	m.taints.WithLabelValues(itemInvalid).Add(float64(d.dropped.Taints))
-	m.annotations.WithLabelValues(itemInvalid).Add(float64(d.dropped.Annotations))
+	m.count(labelKind, ruleWaits, len(d.NoRoom))
+	m.count(labelKind, itemInvalid, d.dropped.Labels)
+	m.count(taintKind, itemInvalid, d.dropped.Taints)
+	m.count(annotationKind, itemInvalid, d.dropped.Annotations)
 	for item, reason := range d.Withheld {
 		if reason == policy.Invalid {
-			m.of(item).WithLabelValues(itemInvalid).Inc()
+			m.count(kindOf(item), itemInvalid, 1)
 		} else {
-			m.of(item).WithLabelValues(itemWithheld).Inc()
+			m.count(kindOf(item), itemWithheld, 1)
 		}
 	}
 }
 
-func ruledBy(edit plan.Edit) string {
+func (m *Metrics) count(kind itemKind, outcome itemOutcome, items int) {
+	m.items.WithLabelValues(string(kind), string(outcome)).Add(float64(items))
+}
+
+func ruledBy(edit plan.Edit) itemOutcome {
 	switch {
 	case edit.Later:
-		return ruleDefers
+		return ruleWaits
 	case edit.Removed:
-		return ruleRemoves
+		return ruleRemoved
 	default:
-		return ruleSets
+		return ruleSet
 	}
 }
 
-func (m *Metrics) of(item string) *prometheus.CounterVec {
+func kindOf(item string) itemKind {
 	switch {
 	case record.IsTaint(item):
-		return m.taints
+		return taintKind
 	case record.IsAnnotation(item):
-		return m.annotations
+		return annotationKind
 	default:
-		return m.labels
+		return labelKind
 	}
 }

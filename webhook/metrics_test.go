@@ -55,9 +55,9 @@ func TestLabelsAreCountedByWhatBecameOfThem(t *testing.T) {
 	h.review(t, bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1","labels":{"team":"","disktype":"ssd"}}}`))))
 
 	for outcome, want := range map[string]int{"restored": 1, "deferred": 1, "withheld": 1, "invalid": 3} {
-		assert.Equal(t, want, h.count(t, labelsTotal, outcome), outcome)
+		assert.Equal(t, want, h.count(t, itemsTotal, "label/"+outcome), outcome)
 	}
-	assert.Equal(t, 1, h.count(t, "nodekeep_webhook_taints_total", "invalid"))
+	assert.Equal(t, 1, h.count(t, itemsTotal, "taint/invalid"))
 }
 
 func TestWhatRulesDoAtARegistrationIsCounted(t *testing.T) {
@@ -72,8 +72,8 @@ labels:
 	h.review(t, bodyOf(t, creation(byKubelet(), []byte(
 		`{"metadata":{"name":"worker-1","labels":{"team":"red","left-over":"1"}},"spec":{"taints":[{"key":"left-over","effect":"NoSchedule"}]}}`))))
 
-	for change, want := range map[string]int{"set": 1, "deferred": 1, "removed": 2} {
-		assert.Equal(t, want, h.count(t, "nodekeep_webhook_rule_labels_total", change), change)
+	for series, want := range map[string]int{"label/rule_set": 1, "label/rule_deferred": 1, "label/rule_removed": 1, "taint/rule_removed": 1} {
+		assert.Equal(t, want, h.count(t, itemsTotal, series), series)
 	}
 }
 

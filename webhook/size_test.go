@@ -124,7 +124,7 @@ func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 			assert.Empty(t, policy.DefaultGate.Without(result.Spec.Taints))
 			assert.Empty(t, result.Annotations, "nothing is claimed, and no claim is let through")
 			assert.Equal(t, 1, h.count(t, reviewsTotal, "too_large"))
-			assert.Zero(t, h.count(t, labelsTotal, "restored"))
+			assert.Zero(t, h.count(t, itemsTotal, "label/restored"))
 		})
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// CorrectionsHeld is the reason of an Event about the NodePolicy. Records would take items off many Nodes, which waits for an operator.
-const CorrectionsHeld = "CorrectionsHeld"
+// ChangesHeld is the reason of an Event about the NodePolicy. Records would remove items from many Nodes, which waits for an operator.
+const ChangesHeld = "ChangesHeld"
 
 // Again is how long corrections are held before capture looks again whether they still have to be.
 const Again = 30 * time.Second
@@ -110,7 +110,7 @@ func (b *Brake) report(nodes, of int, known bool) {
 		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
 	}
 	b.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of, "known", known)
-	b.Warn(CorrectionsHeld,
+	b.Warn(ChangesHeld,
 		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
 		did)
 }

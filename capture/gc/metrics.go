@@ -17,8 +17,13 @@ const (
 // Metrics are the series of sweeps.
 type Metrics struct {
 	collected *prometheus.CounterVec
-	gone      prometheus.Gauge
-	due       prometheus.Gauge
+	records   *prometheus.GaugeVec
+}
+
+// swept shows how many records of deleted Nodes a sweep found, and how many of these it may remove.
+func (m *Metrics) swept(gone, due int) {
+	m.records.WithLabelValues("gone").Set(float64(gone))
+	m.records.WithLabelValues("due").Set(float64(due))
 }
 
 // NewMetrics registers the series, each with a first value of 0.
@@ -27,14 +32,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodekeep_capture_records_collected_total", Help: "Records of deleted Nodes that sweeps examined, by outcome.",
 		}, []string{"outcome"}),
-		gone: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nodekeep_capture_records_gone", Help: "Records of deleted Nodes, at the last sweep of this process.",
-		}),
-		due: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nodekeep_capture_records_due", Help: "Records that a sweep may remove, at the last sweep of this process.",
-		}),
+		records: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "nodekeep_capture_records", Help: "Records of deleted Nodes, at the last sweep of this process; due: those that a sweep may remove.",
+		}, []string{"state"}),
 	}
-	registry.MustRegister(m.collected, m.gone, m.due)
+	registry.MustRegister(m.collected, m.records)
+	m.swept(0, 0)
 	for _, outcome := range []Outcome{Collected, Rehearsed, Kept, PutBack, Failed} {
 		m.collected.WithLabelValues(string(outcome))
 	}

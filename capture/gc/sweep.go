@@ -86,8 +86,7 @@ func (s *Sweeper) Sweep(ctx context.Context, pace func(context.Context) error) {
 		return
 	}
 	found := s.find()
-	s.Metrics.gone.Set(float64(found.gone))
-	s.Metrics.due.Set(float64(len(found.due)))
+	s.Metrics.swept(found.gone, len(found.due))
 	outcomes := map[Outcome]int{}
 	var failure error
 	for _, record := range oldest(found.due, SweepsAtMost(s.Fraction, found.all)) {

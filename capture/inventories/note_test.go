@@ -164,7 +164,7 @@ func TestTheFactsAgeWhileASnapshotIsHeld(t *testing.T) {
 	note := m.shown()
 	assert.NotEmpty(t, note.Held)
 	assert.Equal(t, 2, note.Change.Lost)
-	assert.Equal(t, []string{InventoryHeld}, m.warned)
+	assert.Equal(t, []string{ChangesHeld}, m.warned)
 	assert.Equal(t, recorded(now), note.Confirmed, "the source no longer says what is in force")
 	m.says("n1", "n2", "n3")
 	m.passes(time.Second)

@@ -217,7 +217,7 @@ func (s *Sources) reportUnread(ctx context.Context, of *state, err error) {
 	if reason := fetch.ReasonOf(err); s.failed(of, reason) {
 		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
 		s.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", of.source.Name, "reason", reason, "error", text)
-		s.Warn(InventoryUnread,
+		s.Warn(FactsUnknown,
 			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", of.source.Name, reason, text)
 	}
 	if err := s.note(ctx, of, nil); err != nil && ctx.Err() == nil {
@@ -232,7 +232,7 @@ const maxShownError = 300
 func (s *Sources) reportHeld(source, hash string, change inventory.Change) {
 	s.Logger.Warn("inventory would change many nodes; until it is accepted, what it said before stays in force", "inventory", source, "hash", hash,
 		"lost", change.Lost, "listed", change.Listed, "altered", change.Altered, "nodes", change.Nodes)
-	s.Warn(InventoryHeld,
+	s.Warn(ChangesHeld,
 		"Inventory %s does not list %d of %d Nodes any more, and would remove or change labels on %d of %d. What it said before stays in force. To accept: nodekeep policy accept %s",
 		source, change.Lost, change.Listed, change.Altered, change.Nodes, hash)
 }

@@ -8,7 +8,7 @@ import (
 
 // series are those of the sources that the policy has. There are at most as many as these.
 type series struct {
-	age, nodes, held, stale, contradicts, failed, left *prometheus.Desc
+	age, nodes, stale, failed, left *prometheus.Desc
 }
 
 func newSeries() series {
@@ -16,12 +16,10 @@ func newSeries() series {
 		return prometheus.NewDesc(name, help, append([]string{"source"}, labels...), nil)
 	}
 	return series{
-		age:         desc("nodekeep_inventory_age_seconds", "How long ago the source last said what is in force; 0 before it was read."),
-		nodes:       desc("nodekeep_inventory_nodes", "Nodes that the snapshot in force lists."),
-		held:        desc("nodekeep_inventory_held_nodes", "Nodes that a held snapshot would no longer list, or whose labels it would change. 0 while none waits for an operator."),
-		stale:       desc("nodekeep_inventory_stale", "1 while the source was not read for longer than staleAfter, or not at all. Rules do not know its facts, and labels stay as they are."),
-		contradicts: desc("nodekeep_inventory_contradicted_nodes", "Nodes whose systemUUID is another one than the snapshot lists: rules do not know its facts of them."),
-		failed:      desc("nodekeep_inventory_failures_total", "Reads of the source that failed, by reason.", "reason"),
+		age:    desc("nodekeep_inventory_age_seconds", "How long ago the source last said what is in force; 0 before it was read."),
+		nodes:  desc("nodekeep_inventory_nodes", "Nodes that the snapshot in force lists; contradicted: those whose systemUUID is another one, so that rules do not know its facts of them.", "state"),
+		stale:  desc("nodekeep_inventory_stale", "1 while the source was not read for longer than staleAfter, or not at all. Rules do not know its facts, and labels stay as they are."),
+		failed: desc("nodekeep_inventory_failures_total", "Reads of the source that failed, by reason.", "reason"),
 		left: prometheus.NewDesc("nodekeep_inventory_preloads_left",
 			"Nodes that inventories list and that have no record, because as many records as are allowed were written ahead.", nil, nil),
 	}
@@ -29,9 +27,21 @@ func newSeries() series {
 
 // Describe is for the registry.
 func (s *Sources) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{s.series.age, s.series.nodes, s.series.held, s.series.stale, s.series.contradicts, s.series.failed, s.series.left} {
+	for _, desc := range []*prometheus.Desc{s.series.age, s.series.nodes, s.series.stale, s.series.failed, s.series.left} {
 		to <- desc
 	}
+}
+
+// HeldNodes is how many Nodes the held snapshot that alters most would no longer list, or would change labels of. It is 0 while none is held.
+func (s *Sources) HeldNodes() (most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, source := range s.Policy().Inventory() {
+		if known := s.sources[source.Name]; known != nil {
+			most = max(most, known.change.Lost, known.change.Altered)
+		}
+	}
+	return most
 }
 
 // Collect is for the registry.
@@ -56,10 +66,9 @@ func (s *Sources) Collect(to chan<- prometheus.Metric) {
 			stale = 1
 		}
 		gauge(s.series.age, now.Sub(since).Seconds(), name)
-		gauge(s.series.nodes, float64(of.inForce.Len()), name)
-		gauge(s.series.held, float64(max(of.change.Lost, of.change.Altered)), name)
+		gauge(s.series.nodes, float64(of.inForce.Len()), name, "listed")
+		gauge(s.series.nodes, float64(of.differs), name, "contradicted")
 		gauge(s.series.stale, stale, name)
-		gauge(s.series.contradicts, float64(of.differs), name)
 		for _, reason := range fetch.Reasons() {
 			to <- prometheus.MustNewConstMetric(s.series.failed, prometheus.CounterValue, float64(of.failures[reason]), name, string(reason))
 		}

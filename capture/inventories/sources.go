@@ -61,8 +61,8 @@ type Records interface {
 
 // Reasons of the Events about the NodePolicy.
 const (
-	InventoryUnread = "InventoryUnread" // a source of the inventory cannot be read
-	InventoryHeld   = "InventoryHeld"   // a snapshot would change many Nodes and waits for an operator
+	FactsUnknown = "FactsUnknown" // a source of the inventory cannot be read
+	ChangesHeld  = "ChangesHeld"  // a snapshot would change many Nodes and waits for an operator
 )
 
 // Sources are what the sources of the policy's inventory say, and a collector of their series. Any goroutine may ask for facts. [Sources.Run]

@@ -33,25 +33,21 @@ func (r *Rollout) migratingIn(state policy.MigrationState) int {
 	return 0
 }
 
+// HeldNodes is on how many Nodes held rules would remove or change labels; 0 while no rules wait for an operator.
+func (r *Rollout) HeldNodes() int {
+	if held, known := r.HeldRules(); known && held != nil {
+		return held.Nodes
+	}
+	return 0
+}
+
 // Series are read at each scrape.
 func (r *Rollout) Series() (all []prometheus.Collector) {
-	gauge := func(read func() int, options prometheus.GaugeOpts) {
-		all = append(all, prometheus.NewGaugeFunc(options, func() float64 { return float64(read()) }))
-	}
 	for _, state := range policy.MigrationStates() {
-		gauge(func() int { return r.migratingIn(state) }, prometheus.GaugeOpts{
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "nodekeep_migration_nodes", Help: "Nodes, and records of Nodes that do not exist, by the state of their label's migration; counted by the leader.",
 			ConstLabels: prometheus.Labels{"state": string(state)},
-		})
+		}, func() float64 { return float64(r.migratingIn(state)) }))
 	}
-	gauge(func() int { return len(r.Policy().Migrations()) }, prometheus.GaugeOpts{Name: "nodekeep_migrations_open", Help: "Migrations of labels in the policy."})
-	gauge(func() int {
-		if held, known := r.HeldRules(); known && held != nil {
-			return held.Nodes
-		}
-		return 0
-	}, prometheus.GaugeOpts{
-		Name: "nodekeep_rules_held_nodes", Help: "Nodes on which held rules would remove or change labels; 0 while no rules wait for an operator.",
-	})
 	return all
 }

@@ -44,8 +44,8 @@ type Nodes interface {
 	Contained(work, node string, do func() error) error
 }
 
-// RulesHeld is the reason of an Event about the NodePolicy. New rules would change many Nodes and wait for an operator.
-const RulesHeld = "RulesHeld"
+// ChangesHeld is the reason of an Event about the NodePolicy. A change, here new rules, would alter many Nodes and waits for an operator.
+const ChangesHeld = "ChangesHeld"
 
 // interval is how often it is looked at whether rules that are held were accepted.
 const interval = 10 * time.Second
@@ -219,12 +219,12 @@ func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, of int) {
 	if renamed > 0 {
 		accept = "nodekeep migrate new, as the Event of the migration says"
 	}
-	r.Warn(RulesHeld,
+	r.Warn(ChangesHeld,
 		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
 		changed, of, rules, accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
-			r.Warn(RulesHeld,
+			r.Warn(ChangesHeld,
 				"The migration of label %s to %s waits: capture does not remove the old key before an operator has seen that nothing selects on it. To check that and go on: nodekeep migrate new %s=%s",
 				m.From, m.To, m.From, m.To)
 		}

@@ -92,9 +92,13 @@ func policyGauges(source *nodepolicy.Source) []prometheus.Collector {
 		gauge("nodekeep_policy_good",
 			"1 while the policy in force is what the NodePolicy says. 0 while that cannot be used, or was deleted.",
 			while(func() bool { return source.Err() == nil })),
-		gauge("nodekeep_policy_verification_profiles", "Profiles of verification in the policy in force; 0 where no Node is verified.",
-			func() float64 { return float64(len(source.Policy().Verify().All())) }),
+		policyEntries("migrations", func() int { return len(source.Policy().Migrations()) }),
+		policyEntries("profiles", func() int { return len(source.Policy().Verify().All()) }),
 	}
+}
+
+func policyEntries(kind string, read func() int) prometheus.Collector {
+	return labelled("nodekeep_policy_entries", "Migrations of labels, and profiles of verification, in the policy in force.", "kind", kind, func() float64 { return float64(read()) })
 }
 
 // suspends has the policy in force close no Node during an emergency.
@@ -147,9 +151,7 @@ func newLogger(o *commonOptions) *slog.Logger {
 
 func recordGauges(records *store.ConfigMaps) []prometheus.Collector {
 	count := func(state string, read func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "nodekeep_store_records", Help: "Records in memory, by whether they can be read.", ConstLabels: prometheus.Labels{"state": state},
-		}, read)
+		return labelled("nodekeep_store_records", "Records in memory, by whether they can be read.", "state", state, read)
 	}
 	return []prometheus.Collector{
 		count("readable", func() float64 { return float64(records.Totals().Readable) }),
@@ -163,6 +165,11 @@ func recordGauges(records *store.ConfigMaps) []prometheus.Collector {
 
 func gauge(name, help string, read func() float64) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+}
+
+// labelled is one gauge of several that a label tells apart.
+func labelled(name, help, label, value string, read func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, read)
 }
 
 // while is 1 while something holds, and 0 otherwise.

@@ -122,19 +122,21 @@ func servingCertificate(o *webhookOptions, p *process) certificate {
 // webhookGauges show what the webhook knows. How much of the certificate's life may be left depends on its length, so both ends are shown.
 func webhookGauges(serving certificate, current func() policy.Policy, proof *webhook.Proof, guards *guard.Guard) []prometheus.Collector {
 	return []prometheus.Collector{
-		gauge("nodekeep_webhook_certificate_expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
-			func() float64 { return timestamp(serving.NotAfter()) }),
-		gauge("nodekeep_webhook_certificate_not_before_timestamp_seconds",
-			"From when on the serving certificate is valid, in seconds since 1970; 0 while there is none.",
-			func() float64 { return timestamp(serving.NotBefore()) }),
+		certificateBound("not_before", serving.NotBefore),
+		certificateBound("not_after", serving.NotAfter),
 		gauge("nodekeep_webhook_rules_held", "1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.",
 			while(func() bool { return current().Held() })),
 		gauge("nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
 			while(proof.Proved)),
-		gauge("nodekeep_webhook_guard_policies_in_force",
+		gauge("nodekeep_guard_policies_in_force",
 			"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
 			while(guards.InForce)),
 	}
+}
+
+func certificateBound(bound string, read func() time.Time) prometheus.Collector {
+	return labelled("nodekeep_webhook_certificate_timestamp_seconds", "From when until when the serving certificate is valid, in seconds since 1970; 0 while there is none.",
+		"bound", bound, func() float64 { return timestamp(read()) })
 }
 
 // timestamp is seconds since 1970; 0 for no time at all.

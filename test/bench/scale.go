@@ -70,7 +70,7 @@ func (b *bench) settled(ctx context.Context, capture *bed.Program) {
 	b.Until(ctx, patience, settlePoll, "capture has settled", func(ctx context.Context) (bool, error) {
 		series := capture.Series(ctx)
 		now := int(series.Sum(stepsSeries))
-		if now != steps || series.Sum("nodekeep_capture_queue_length") > 0 {
+		if now != steps || series.Sum("nodekeep_controller_queue_length") > 0 {
 			steps, quiet = now, 0
 			return false, nil
 		}

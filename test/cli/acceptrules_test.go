@@ -95,7 +95,7 @@ func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
 
 	second := rollOut(t, tierPolicy("two"))
 	harness.Eventually(t, func() bool {
-		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+rollout.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		out := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+rollout.ChangesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(out, second)
 	}, settles, 100*time.Millisecond)
 	harness.Eventually(t, func() bool { return strings.Contains(run(t, "doctor").Out, "nodekeep policy accept "+second) }, settles, 500*time.Millisecond,

@@ -65,7 +65,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 
 	rules := rollOut(t, migrating("new", ""))
 	harness.Eventually(t, func() bool {
-		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+rollout.RulesHeld, "-o", "jsonpath={.items[*].message}")
+		events := nodekeep.MustKubectl(t, "get", "events", "--field-selector", "reason="+rollout.ChangesHeld, "-o", "jsonpath={.items[*].message}")
 		return strings.Contains(events, "nodekeep migrate new gpu=example.com/gpu")
 	}, settles, 100*time.Millisecond)
 	refused := run(t, "migrate", "new", "gpu=example.com/gpu", "--yes")

@@ -26,7 +26,7 @@ import (
 const (
 	ownPrefix    = "nodekeep.dev/"
 	guardMessage = "kubelets cannot add, change or remove annotations under nodekeep.dev/"
-	guardsSeries = "nodekeep_capture_guard_policies_in_force"
+	guardsSeries = "nodekeep_guard_policies_in_force"
 )
 
 // withoutGuards does something while the guard policies do not exist and both processes know it.
@@ -44,7 +44,7 @@ func guardsSeen(t testing.TB, inForce float64) {
 	t.Helper()
 	harness.Eventually(t, func() bool {
 		return captureSeries(t, guardsSeries) == inForce &&
-			webhookSeries(t, "nodekeep_webhook_guard_policies_in_force") == inForce
+			webhookSeries(t, "nodekeep_guard_policies_in_force") == inForce
 	}, 4*harness.Settles, 100*time.Millisecond, "both processes must report %v", inForce)
 }
 

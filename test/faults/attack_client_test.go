@@ -142,7 +142,7 @@ func TestSecureMetricsAreServedToThoseWhoMayGetThemOnly(t *testing.T) {
 	})
 	grant(t, "metrics-reader", "metrics-reader", "nodekeep-webhook")
 	require.Eventually(t, func() bool { got, body = status(url, scraper); return got == http.StatusOK }, harness.Settles, 20*time.Millisecond, "who may get them gets them")
-	assert.Contains(t, body, "nodekeep_capture_leading ")
+	assert.Contains(t, body, `nodekeep_controller_leading{controller="capture"} `)
 }
 
 func grant(t *testing.T, name, role, account string) {

@@ -157,11 +157,11 @@ func noBytesDoHarm(t *testing.T) {
 	harness.Eventually(t, func() bool {
 		return webhookSeries(t, "nodekeep_webhook_deletions_total") >= before+float64(len(attacks))
 	}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of each deletion")
-	assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))
+	assert.Zero(t, captureSeries(t, `nodekeep_controller_errors_total{kind="panic"}`))
 
 	t.Run("a standby starts while such Nodes exist", func(t *testing.T) {
 		metrics := nodekeep.StartReplica(t, "capture").UntilReady(t).Metrics
-		assert.Zero(t, harness.Series(t, metrics, "nodekeep_capture_panics_total"))
+		assert.Zero(t, harness.Series(t, metrics, `nodekeep_controller_errors_total{kind="panic"}`))
 	})
 	t.Run("capture starts again while such Nodes exist", func(t *testing.T) {
 		nodekeep.WithoutCapture(t, func() {})
@@ -170,7 +170,7 @@ func noBytesDoHarm(t *testing.T) {
 			nodekeep.Label(t, name, map[string]string{"rack": "r3"})
 			nodekeep.WaitRecordedAtLeast(t, nodekeep.Node(t, name), map[string]string{tier: "bronze", "rack": "r3"})
 		}
-		assert.Zero(t, captureSeries(t, "nodekeep_capture_panics_total"))
+		assert.Zero(t, captureSeries(t, `nodekeep_controller_errors_total{kind="panic"}`))
 	})
 	t.Run("the tool reads such Nodes", func(t *testing.T) {
 		for _, args := range [][]string{{"list"}, {"list", "-o", "json"}, {"show", "strings-claims"}, {"show", "strings-machine-utf", "-o", "json"}, {"explain", "strings-managed-fields"}, {"doctor"}} {

@@ -187,7 +187,7 @@ func TestAWarmStandbyTakesOverFromALeaderThatLeavesAndFromOneThatDies(t *testing
 	const name = "leaderless"
 	captureWith(t, nodekeep.Route) // with a Lease
 	first := nodekeep.MetricsURL("capture")
-	leading := func(url string) bool { return harness.Series(t, url, "nodekeep_capture_leading") == 1 }
+	leading := func(url string) bool { return harness.Series(t, url, "nodekeep_controller_leading") == 1 }
 	require.Eventually(t, func() bool { return leading(first) }, harness.Settles, 20*time.Millisecond)
 	replica := nodekeep.StartReplica(t, "capture").UntilReady(t)
 	second := replica.Metrics
@@ -242,7 +242,7 @@ func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.
 			leads := func() {
 				t.Helper()
 				harness.Eventually(t, func() bool {
-					return captureSeries(t, "nodekeep_capture_leading") == 1
+					return captureSeries(t, "nodekeep_controller_leading") == 1
 				}, 2*harness.Settles, 20*time.Millisecond)
 			}
 			leads() // so there is a Lease

@@ -45,7 +45,7 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			}
 			all.areRight(t, "NoSchedule")
 			watcher := nodekeep.WatchNodes(t)
-			failed := captureSeries(t, "nodekeep_capture_failures_total")
+			failed := captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`)
 			p.Break(c.fault)
 			for _, person := range all {
 				person.set("example.com/k0", "edited")
@@ -62,8 +62,8 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 			took := all.areRight(t, "NoSchedule")
 			p.Break(nil)
 			all.neverSchedulableWithoutLabel(t, watcher.Stop())
-			failed = captureSeries(t, "nodekeep_capture_failures_total") - failed
-			t.Logf("whole %s after it was over; nodekeep_capture_failures_total rose by %.0f", took.Round(time.Millisecond), failed)
+			failed = captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`) - failed
+			t.Logf("whole %s after it was over; the counter of failures rose by %.0f", took.Round(time.Millisecond), failed)
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	const known, fresh = "quota-known", "quota-fresh"
 	nodekeep.RegisterRecorded(t, known, map[string]string{"a": "1", worker: ""})
 	harness.Eventually(t, func() bool {
-		return captureSeries(t, "nodekeep_capture_leading") == 1
+		return captureSeries(t, "nodekeep_controller_leading") == 1
 	}, harness.Settles, 20*time.Millisecond)
 	quotas := nodekeep.Admin.CoreV1().ResourceQuotas(harness.Namespace)
 	limit := corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
@@ -116,7 +116,7 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 		return err != nil
 	}, harness.Settles, 50*time.Millisecond)
 
-	failed := captureSeries(t, "nodekeep_capture_failures_total")
+	failed := captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`)
 	nodekeep.Register(t, fresh)
 	nodekeep.Label(t, fresh, map[string]string{"b": "2", worker: ""})
 	nodekeep.Label(t, known, map[string]string{"a": "2"})
@@ -125,7 +125,7 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 	nodekeep.WaitRestored(t, nodekeep.Register(t, known).Name, map[string]string{"a": "2", worker: ""})
 
 	harness.Eventually(t, func() bool {
-		return captureSeries(t, "nodekeep_capture_failures_total") > failed
+		return captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`) > failed
 	}, harness.Settles, 20*time.Millisecond, "it must be seen that something is wrong")
 	_, recorded := nodekeep.Record(t, fresh)
 	assert.False(t, recorded)
@@ -168,7 +168,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing
 		return string(content), strings.Count(string(content), "record of a live node was deleted")
 	}
 	counted := func(metric string) float64 { return captureSeries(t, metric) }
-	const vanished, failures = "nodekeep_capture_records_vanished_total", "nodekeep_capture_failures_total"
+	const vanished, failures = "nodekeep_capture_records_vanished_total", `nodekeep_controller_errors_total{controller="capture",kind="failure"}`
 	assert.Eventually(t, func() bool {
 		_, times := said()
 		return times >= len(names) && counted(vanished) >= float64(len(names)) && counted(failures) > 0
@@ -223,7 +223,7 @@ func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *test
 	const huge, other = "too-many-labels", "next-to-too-many-labels"
 	node := nodekeep.RegisterRecorded(t, huge, map[string]string{"lane": "before"})
 	said := logged(t, nodekeep.Cluster.LogPath(captureProcess))
-	failures := captureSeries(t, "nodekeep_capture_failures_total")
+	failures := captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`)
 	many, none := map[string]any{}, map[string]any{}
 	for n := range 1500 {
 		key := fmt.Sprintf("%s.%s.%s.%s.example/%060d", strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60), strings.Repeat("d", 50), n)
@@ -235,7 +235,9 @@ func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *test
 		require.NoError(t, err)
 	}
 	patch(many)
-	harness.Eventually(t, func() bool { return captureSeries(t, "nodekeep_capture_failures_total") > failures }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool {
+		return captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`) > failures
+	}, harness.Settles, 20*time.Millisecond)
 	assert.Eventually(t, func() bool { return strings.Contains(said(), "let the policy keep fewer labels") }, harness.Settles, 20*time.Millisecond)
 	assert.Contains(t, said(), huge)
 	assert.Equal(t, map[string]string{"lane": "before"}, nodekeep.MustRecord(t, huge).Items())

@@ -80,7 +80,7 @@ func Readiness(url string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// Series sums the series of a metrics page, such as `nodekeep_capture_panics_total` or one with labels in braces. Where nobody
+// Series sums the series of a metrics page, such as `nodekeep_capture_nodes` or one with labels in braces. Where nobody
 // serves the page, or there is no such series, it is 0.
 func Series(t testing.TB, url, series string) float64 {
 	t.Helper()

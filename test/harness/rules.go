@@ -20,7 +20,7 @@ func (i *Installation) RulesInForce(t testing.TB) {
 	t.Helper()
 	served := func(series string) float64 { return Series(t, i.MetricsURL("webhook"), series) }
 	require.Eventually(t, func() bool {
-		return served("nodekeep_webhook_rules_held") == 0 && served("nodekeep_webhook_certificate_expiry_timestamp_seconds") > 0 // the webhook answers
+		return served("nodekeep_webhook_rules_held") == 0 && served(`nodekeep_webhook_certificate_timestamp_seconds{bound="not_after"}`) > 0 // the webhook answers
 	}, Settles, 20*time.Millisecond)
 }
 

@@ -73,7 +73,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			assert.False(t, harness.Carries(created, controlPlane))
 			nodekeep.Label(t, name, rack)
 			nodekeep.WaitRecorded(t, created, rack)
-			nodekeep.WaitEvent(t, name, "LabelsFollowed") // nobody else would tell the operator
+			nodekeep.WaitEvent(t, name, "RulesApplied") // nobody else would tell the operator
 			staysAs(t, comesToShow(t, name, rack))
 		})
 		t.Run("what the installer puts back three times is removed three times", func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 				comesToShow(t, name, rack)
 			}
 			assert.GreaterOrEqual(t, drifted.rose(t), 1.0)
-			nodekeep.WaitEvent(t, name, "LabelsFollowed")
+			nodekeep.WaitEvent(t, name, "RulesApplied")
 			want := items{"rack": "r1", excluded: "", controlPlane: ""}
 			nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)
 			nodekeep.DeleteNode(t, name)
@@ -117,7 +117,7 @@ func TestWhatAnInstallerPutsBackAtEachJoinIsAbsentWhileARuleSaysSo(t *testing.T)
 			held = harness.Names("single-held", len(all.Items)/9+3) // more than one in ten
 			eachNode(held, func(name string) { nodekeep.RegisterRecorded(t, name, rack) })
 			const more = absentPolicy + "    - {name: no-rack, when: {names: [\"single-held-*\"]}, ensureAbsent: [rack]}\n"
-			reported := nextPolicyEvent(t, "RulesHeld")
+			reported := nextPolicyEvent(t, "ChangesHeld")
 			nodekeep.SetPolicy(t, more)
 			reported()
 			eachNode(held, func(name string) { comesToShow(t, name, rack) })

@@ -122,7 +122,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 	const name = "devices-1"
 	unknown := func(want float64) {
 		t.Helper()
-		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_devices_unknown") == want }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return metric(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`) == want }, settles, 50*time.Millisecond)
 	}
 	nodekeep.Register(t, name)
 	reports(t, name, "", longReady())
@@ -132,7 +132,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 		// Without the right, rules about devices decide nothing, and others do.
 		unknown(1)
 		rtx := labels{"gpu.model": "rtx5070", "gpu.rtx5070": "true", "devices-test": "true"}
-		harness.Eventually(t, func() bool { return eventsOf(t, policyEvents, harness.PolicyName, "DevicesUnknown") > 0 }, 3*settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return eventsOf(t, policyEvents, harness.PolicyName, "FactsUnknown") > 0 }, 3*settles, 50*time.Millisecond)
 		staysAs(t, hasOfDevices(t, name, labels{"devices-test": "true"}, false))
 
 		revoke := mayReadSlices(t)

@@ -153,7 +153,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 			t.Log("this API server drops status.declaredFeatures, so declared features are not tested")
 		}
 		hasOfFeatures(t, name, labels{"features-test": "true"})
-		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return metric(t, "capture", `nodekeep_rules_facts_unknown{source="features"}`) == 1 }, settles, 50*time.Millisecond)
 
 		require.NoError(t, nodekeep.ApplyNodeFeatures(t.Context()))
 		uninstall := func() {
@@ -161,7 +161,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 			require.NoError(t, err, out)
 		}
 		t.Cleanup(uninstall)
-		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 0 }, 5*settles, 50*time.Millisecond, "without a restart")
+		harness.Eventually(t, func() bool { return metric(t, "capture", `nodekeep_rules_facts_unknown{source="features"}`) == 0 }, 5*settles, 50*time.Millisecond, "without a restart")
 		hasOfFeatures(t, name, labels{"features-test": "true"}) // NFD has not said what it found
 		discovers(t, name, withAVX512("5"))
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "none", "gpu.vendor": "nvidia"})
@@ -193,7 +193,7 @@ func TestRulesAboutFeaturesFollowNFDOnceItIsInstalledAndTheKubelet(t *testing.T)
 
 		// NFD's kind is deleted, and with it all objects: what they said is not known, and labels stay.
 		uninstall()
-		harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_rules_features_unknown") == 1 }, 5*settles, 50*time.Millisecond)
+		harness.Eventually(t, func() bool { return metric(t, "capture", `nodekeep_rules_facts_unknown{source="features"}`) == 1 }, 5*settles, 50*time.Millisecond)
 		hasOfFeatures(t, name, labels{"features-test": "true", "cpu.vector": "avx512", "gpu.vendor": "nvidia"})
 	})
 	nodekeep.DeleteNode(t, declaring)

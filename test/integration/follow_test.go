@@ -46,7 +46,7 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 			r := nodekeep.WaitRecorded(t, created, want)
 			assert.Equal(t, "follow-1a", r.Followed)
 			assert.Contains(t, string(r.History), `"followed follow-1a"`)
-			nodekeep.WaitEvent(t, "follow-1b", "MachineFollowed")
+			nodekeep.WaitEvent(t, "follow-1b", "MachineChanged")
 			nodekeep.WaitRestored(t, "follow-1b", want)
 
 			t.Log("the new name is the machine's; what an operator changes goes on to the third name")
@@ -81,7 +81,7 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 				oldName(t, before, side, map[string]string{"disk": "fast", worker: ""})
 				hostile := registerAs(t, after, side) // a kubelet's identity: it only claims to be that machine
 				assert.Equal(t, "fast", hostile.Labels["disk"])
-				nodekeep.WaitEvent(t, after, "MachineFollowed")
+				nodekeep.WaitEvent(t, after, "MachineChanged")
 				harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, after).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
 				nodekeep.WithoutCapture(t, func() {})
 				nodekeep.Label(t, after, map[string]any{"seen": "1"})
@@ -146,7 +146,7 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 			victim := registerAs(t, "follow-6b", "m7")
 			assert.True(t, hasTaint(victim), "in the CREATE: %v", victim.Spec.Taints)
 			assert.Equal(t, "fast", victim.Labels["disk"])
-			nodekeep.WaitEvent(t, "follow-6b", "MachineFollowed")
+			nodekeep.WaitEvent(t, "follow-6b", "MachineChanged")
 			assert.True(t, hasTaint(nodekeep.WaitRestored(t, "follow-6b", map[string]string{"disk": "fast"})))
 		})
 		t.Run("and its taints in any case, also where a kubelet claimed the identity before", func(t *testing.T) {

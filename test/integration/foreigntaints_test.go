@@ -37,7 +37,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		assert.NotContains(t, node.Annotations, policy.TaintsAnnotation, "%s: it is not nodekeep's", name)
 	}
 	reported := func(name string, times int) {
-		harness.Eventually(t, func() bool { return eventsOf(t, "default", name, "RuleTaintTaken") == times }, 3*settles, 20*time.Millisecond, name)
+		harness.Eventually(t, func() bool { return eventsOf(t, "default", name, "ItemTaken") == times }, 3*settles, 20*time.Millisecond, name)
 	}
 	untouched := func() {
 		before := map[string]*corev1.Node{}
@@ -147,7 +147,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 	for _, l := range liars {
 		assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)
 		if l.adopted { // the rule's taint, which the kubelet dropped from the list, is left alone like a client's
-			reported := nextEvent(t, "default", l.name, "RuleTaintTaken")
+			reported := nextEvent(t, "default", l.name, "ItemTaken")
 			nodekeep.Label(t, l.name, map[string]any{"dedicated": "gpu"})
 			reported()
 			assert.Equal(t, []string{"dedicated=ci:NoSchedule", "example.com/known=1:NoSchedule", admins}, harness.TaintsOf(nodekeep.Node(t, l.name)), l.name)

@@ -145,7 +145,7 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 			nodekeep.Label(t, name, labels{"hardware.tier": "special"})
 			node := becomes(t, name, labels{"hardware.tier": "special"})
 			nodekeep.WaitRecorded(t, node, labels{"hardware.tier": "special"})
-			nodekeep.WaitEvent(t, name, "RuleLabelTaken")
+			nodekeep.WaitEvent(t, name, "ItemTaken")
 			assert.NotContains(t, nodekeep.Node(t, name).Annotations, policy.LabelsAnnotation)
 			nodekeep.DeleteNode(t, name)
 			assert.Equal(t, labels{"hardware.tier": "special"}, ruled(nodekeep.Register(t, name)))

@@ -149,7 +149,7 @@ func TestAPolicyThatRestoresAgainEndsAQuarantine(t *testing.T) {
 		nodekeep.WaitEvent(t, name, "MachineMismatch")
 	})
 	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "ci", worker: "", "new": "1"})
-	nodekeep.WaitEvent(t, name, "QuarantineEnded")
+	nodekeep.WaitEvent(t, name, "MachineChanged")
 	harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, name).Data[store.QuarantinedKey] == "" }, settles, 20*time.Millisecond)
 }
 
@@ -205,7 +205,7 @@ func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
 		leaves(first)
 
 		registers(first, "one", one)
-		nodekeep.WaitEvent(t, first, "MachineReturned")
+		harness.Eventually(t, func() bool { return eventsOf(t, "default", first, "MachineChanged") > 1 }, 3*settles, 50*time.Millisecond, "this machine has its name again")
 		leaves(first)
 		registers(first, "two", two)
 		leaves(first)
@@ -220,7 +220,7 @@ func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
 		leaves(second)
 
 		registers(third, "five", map[string]string{"rack": "five"}) // under a name that a third machine had
-		nodekeep.WaitEvent(t, third, "MachineFollowed")
+		nodekeep.WaitEvent(t, third, "MachineChanged")
 		leaves(third)
 		registers(third, "seven", map[string]string{"rack": "seven"})
 		leaves(third)

@@ -56,8 +56,8 @@ func TestMetricsCountEditsFlapsRestoresAndTimes(t *testing.T) {
 	harness.Eventually(t, func() bool { return lag.rose(t) > 0 }, settles, 20*time.Millisecond)
 	bytesAreThoseOfTheAPIServer(t)
 
-	changes := measure(t, "capture", `nodekeep_capture_changes_total{kind="label"}`)
-	flaps := measure(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`)
+	changes := measure(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="recorded"}`)
+	flaps := measure(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="flapped"}`)
 	lag = measure(t, "capture", "nodekeep_capture_lag_seconds_count ")
 	node := nodekeep.Node(t, name)
 	for _, value := range []string{"2", "1", "3"} {
@@ -70,7 +70,7 @@ func TestMetricsCountEditsFlapsRestoresAndTimes(t *testing.T) {
 
 	gates := measure(t, "capture", "nodekeep_capture_gated_duration_seconds_count ")
 	slept := measure(t, "capture", "nodekeep_capture_gated_duration_seconds_sum ")
-	given := measure(t, "capture", `nodekeep_capture_restored_total{kind="label"}`)
+	given := measure(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="restored"}`)
 	restores := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="restore"}`)
 	deletions := measure(t, "webhook", `nodekeep_webhook_request_duration_seconds_count{review="deletion"}`)
 	nodekeep.DeleteNode(t, name)

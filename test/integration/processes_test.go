@@ -18,7 +18,7 @@ import (
 // captureLeads waits until the installed capture leads: it is ready before it has the Lease, and works on Nodes without it.
 func captureLeads(t *testing.T) {
 	t.Helper()
-	harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_capture_leading") == 1 }, settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { return metric(t, "capture", "nodekeep_controller_leading") == 1 }, settles, 20*time.Millisecond)
 }
 
 func TestTheWebhookIsNotReadyBeforeItHasACertificateAndServesItOnceItIsThere(t *testing.T) {

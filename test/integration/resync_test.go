@@ -31,7 +31,7 @@ func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 		}
 		return time.Since(changed) > 2*time.Second && metric(t, "capture", "nodekeep_capture_items_paused ") == 0
 	}, 3*settles, 200*time.Millisecond)
-	measured := []string{"nodekeep_capture_steps_total", `nodekeep_capture_conflicts_total{object="node"}`, "nodekeep_capture_failures_total"}
+	measured := []string{"nodekeep_capture_steps_total", `nodekeep_controller_errors_total{controller="capture",kind="node_conflict"}`, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`}
 	before := map[string]float64{}
 	for _, series := range measured {
 		before[series] = metric(t, "capture", series)

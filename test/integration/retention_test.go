@@ -162,7 +162,7 @@ func TestADryRunCollectsNothing(t *testing.T) {
 		assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion, "it is as it was")
 		assert.Positive(t, metric(t, "capture", `nodekeep_capture_records_collected_total{outcome="dry_run"}`))
 		assert.Zero(t, metric(t, "capture", `nodekeep_capture_records_collected_total{outcome="collected"}`))
-		assert.Positive(t, metric(t, "capture", "nodekeep_capture_records_due"))
+		assert.Positive(t, metric(t, "capture", `nodekeep_capture_records{state="due"}`))
 		log, err := os.ReadFile(nodekeep.Cluster.LogPath("nodekeep-capture"))
 		require.NoError(t, err)
 		assert.Contains(t, string(log), `msg="record would be removed" node=`+name)

@@ -85,7 +85,7 @@ func rulesMakeTaintsOfEveryEffectAndShowThem(t *testing.T) {
 	all := []string{"dedicated=ci:NoSchedule", "role=ci:NoExecute", "soft:PreferNoSchedule"}
 	assert.Equal(t, "dedicated=ci:NoSchedule,role=ci:NoExecute,soft:PreferNoSchedule", comesToCarry(t, name, all...).Annotations[policy.TaintsAnnotation])
 	nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", roleCI: "", "soft": "yes"}) // and none of the taints
-	nodekeep.WaitEvent(t, name, "TaintsFollowed")
+	nodekeep.WaitEvent(t, name, "RulesApplied")
 
 	nodekeep.Label(t, name, map[string]any{roleCI: nil, "soft": "no"})
 	assert.Equal(t, "dedicated=ci:NoSchedule", comesToCarry(t, name, "dedicated=ci:NoSchedule").Annotations[policy.TaintsAnnotation])

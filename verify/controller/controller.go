@@ -353,11 +353,11 @@ func (c *Controller) work(ctx context.Context) {
 			c.queue.Forget(name)
 		case errors.Is(err, errNoTurn): // a Node whose Pod could not be created keeps its backoff
 		case errors.Is(err, remove.ErrChanged):
-			c.Metrics.conflicts.Inc()
+			c.Metrics.errors.WithLabelValues(nodeConflict).Inc()
 			c.queue.AddRateLimited(name) // the watch is about to bring the newer state
 		default:
 			c.Logger.Warn("node is tried again", "node", name, "error", err, "try", c.queue.NumRequeues(name)+1)
-			c.Metrics.failures.Inc()
+			c.Metrics.errors.WithLabelValues(failure).Inc()
 			c.queue.AddRateLimited(name)
 		}
 		c.queue.Done(name)
@@ -372,8 +372,8 @@ func (c *Controller) contained(work, node string, do func() error) error {
 }
 
 func (c *Controller) reportPanic(work, node string, err error) {
-	if panicked, ok := contain.IsPanic(err); ok {
-		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", panicked)
-		c.Metrics.panics.Inc()
+	if cause, ok := contain.IsPanic(err); ok {
+		c.Logger.Error("work on one object panicked; please report this with the stack", "work", work, "node", node, "error", cause)
+		c.Metrics.errors.WithLabelValues(panicked).Inc()
 	}
 }

@@ -75,7 +75,6 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 	c.Logger.Info("attempt did not pass", "node", n.name, "profile", action.Profile.Name, "attempt", progress.Attempts,
 		"verdict", progress.Last.Result, "check", progress.Last.Check, "reason", progress.Last.Reason)
 	if action.Judged.Garbage != nil {
-		c.Metrics.garbage.Inc()
 		if first := !c.memory.of(n.uid).garbage; first {
 			c.memory.change(n.uid, func(one *remembered) { one.garbage = true })
 			c.Logger.Warn("a worker's report cannot be used; this is logged once for each Node", "node", n.name, "pod", action.Pod.Name, "error", action.Judged.Garbage)
@@ -137,7 +136,7 @@ func (c *Controller) reportTrial(n *node, profile verify.CompiledProfile, report
 // reportEnded shows a Node whose verification ended without a passed attempt.
 func (c *Controller) reportEnded(n *node, action verify.Action) {
 	how := action.Progress.Last.Result
-	c.Metrics.ended.WithLabelValues(action.Profile.Name, string(how)).Inc()
+	c.Metrics.verdicts.WithLabelValues(action.Profile.Name, string(how)).Inc()
 	c.Logger.Info("verification ended", "node", n.name, "profile", action.Profile.Name, "how", how)
 	if c.reportReturns(n, action) {
 		return
@@ -152,7 +151,11 @@ func (c *Controller) reportEnded(n *node, action verify.Action) {
 // count counts what came of an attempt.
 func (c *Controller) count(action verify.Action) {
 	profile := action.Profile.Name
-	c.Metrics.attempts.WithLabelValues(profile, string(action.Judged.Verdict)).Inc()
+	verdict := action.Judged.Verdict
+	if action.Judged.Garbage != nil {
+		verdict = verdictBadReport
+	}
+	c.Metrics.verdicts.WithLabelValues(profile, string(verdict)).Inc()
 	for _, result := range action.Judged.Results {
 		c.Metrics.results.WithLabelValues(profile, result.Check, string(result.Outcome)).Inc()
 		if took, ok := action.Profile.Took(result); ok {

@@ -37,10 +37,9 @@ func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
 		assert.Len(t, log.With("logged once for each Node\" node="+name+" "), 1, name)
 	}
 	b.waitFor("each one counts", func() bool {
-		inconclusive := series(t, c.Metrics.attempts, "nodekeep_verify_attempts_total", "all", string(verify.VerdictInconclusive))
-		return min(inconclusive, series(t, c.Metrics.garbage, "nodekeep_verify_bad_reports_total")) >= float64(3*len(hostile))
+		return series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(verdictBadReport)) >= float64(3*len(hostile))
 	})
-	assert.Zero(t, series(t, c.Metrics.attempts, "nodekeep_verify_attempts_total", "all", string(verify.VerdictFailed)))
+	assert.Zero(t, series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(verify.VerdictFailed)))
 }
 
 // told waits for the next Event of a Node that has a text, past others.
@@ -67,7 +66,7 @@ func TestTheEndOfEachVerificationIsShownAndCounted(t *testing.T) {
 	c, stop := b.process()
 	defer stop()
 	ended := func(how verify.Verdict) float64 {
-		return series(t, c.Metrics.ended, "nodekeep_verify_ended_total", string(how), "all")
+		return series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(how))
 	}
 	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
 		b.waitFor("an attempt must fail", func() bool { return b.progress(name).Attempts >= 1 })

@@ -14,26 +14,29 @@ import (
 
 // Metrics are the series of verification. They are by profile; none carries a Node's name.
 type Metrics struct {
-	registry  prometheus.Registerer
-	attempts  *prometheus.CounterVec
-	results   *prometheus.CounterVec
-	ended     *prometheus.CounterVec
-	removals  *prometheus.CounterVec
-	verified  *prometheus.HistogramVec
-	podStart  *prometheus.HistogramVec
-	took      *prometheus.HistogramVec
-	garbage   prometheus.Counter
-	conflicts prometheus.Counter
-	failures  prometheus.Counter
-	panics    prometheus.Counter
+	registry prometheus.Registerer
+	verdicts *prometheus.CounterVec
+	results  *prometheus.CounterVec
+	removals *prometheus.CounterVec
+	verified *prometheus.HistogramVec
+	podStart *prometheus.HistogramVec
+	took     *prometheus.HistogramVec
+	errors   *prometheus.CounterVec
 }
+
+// What keeps work on a Node from its end.
+const (
+	nodeConflict = "node_conflict" // a write met another writer
+	failure      = "failure"       // the work was put off
+	panicked     = "panic"         // a panic was contained
+)
+
+// verdictBadReport is in the series that of an inconclusive attempt whose report cannot be used.
+const verdictBadReport verify.Verdict = "bad_report"
 
 // NewMetrics registers the series; those by profile get a first value of 0 with the policy.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	register := promauto.With(registry)
-	counter := func(name, help string) prometheus.Counter {
-		return register.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -45,9 +48,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		registry: registry,
-		attempts: counters("nodekeep_verify_attempts_total", "Attempts to verify a Node, by profile and by what came of them.", "profile", "verdict"),
+		verdicts: counters("nodekeep_verify_verdicts_total", "Attempts to verify a Node, and ends of verification without a passed attempt (released, removed), by profile and by what came of them.", "profile", "verdict"),
 		results:  counters("nodekeep_verify_results_total", "Results of checks, by profile, check and outcome.", "profile", "check", "outcome"),
-		ended:    counters("nodekeep_verify_ended_total", "Nodes whose verification ended without a passed attempt, by profile and how.", "profile", "how"),
 		removals: counters("nodekeep_verify_removals_total", "Decisions to remove a Node that failed its checks, by onFailure and by what came of them.", "kind", "outcome"),
 		verified: seconds("nodekeep_verify_ready_to_verified_seconds", "Time from the moment that a Node became Ready to the removal of its taint.",
 			0.5, 1, 2, 3, 4, 5, 7.5, 10, 15, 30, 60, 120, 300, 900, 3600),
@@ -55,10 +57,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			0.25, 0.5, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 20, 30, 60, 120),
 		took: histogram("nodekeep_verify_check_seconds", "Time of a check with all its tries, as the Node reports it, up to the timeout. Checks of kind kubelet are left out.",
 			[]string{"profile", "check", "outcome"}, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
-		garbage:   counter("nodekeep_verify_bad_reports_total", "Reports of workers that could not be used; each counts as inconclusive."),
-		conflicts: counter("nodekeep_verify_conflicts_total", "Optimistic writes that another client was faster than, and that were planned again."),
-		failures:  counter("nodekeep_verify_failures_total", "Times that a Node could not be worked on and was put off."),
-		panics:    counter("nodekeep_verify_panics_total", "Panics in the work on one Node. The process and the work on all others go on."),
+		errors: register.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodekeep_controller_errors_total", Help: "What kept work on one Node or record from its end, by controller and kind. The work is tried again, and that on all others goes on.",
+			ConstLabels: prometheus.Labels{"controller": "verify"},
+		}, []string{"kind"}),
+	}
+	for _, kind := range []string{nodeConflict, failure, panicked} {
+		m.errors.WithLabelValues(kind)
 	}
 	for _, kind := range verify.RemovalKinds() {
 		for _, outcome := range []string{outcomeRemoved, outcomeHeld, outcomeFailed} {
@@ -78,11 +83,10 @@ const (
 // profiles gives the series of all profiles a first value.
 func (m *Metrics) profiles(profiles verify.Profiles) {
 	for _, profile := range profiles.All() {
-		for _, verdict := range []verify.Verdict{verify.VerdictPassed, verify.VerdictFailed, verify.VerdictShared, verify.VerdictInconclusive} {
-			m.attempts.WithLabelValues(profile.Name, string(verdict))
-		}
-		for _, how := range []verify.Verdict{verify.VerdictReleased, verify.VerdictRemoved} {
-			m.ended.WithLabelValues(profile.Name, string(how))
+		for _, verdict := range []verify.Verdict{
+			verify.VerdictPassed, verify.VerdictFailed, verify.VerdictShared, verify.VerdictInconclusive, verdictBadReport, verify.VerdictReleased, verify.VerdictRemoved,
+		} {
+			m.verdicts.WithLabelValues(profile.Name, string(verdict))
 		}
 		for _, check := range profile.Checks {
 			for _, outcome := range []verify.Outcome{verify.Passed, verify.Failed, verify.Skipped} {
@@ -107,11 +111,15 @@ func (m *Metrics) watch(c *Controller) {
 		defer c.mu.Unlock()
 		return c.starts.InFlight()
 	})
-	gauge("nodekeep_verify_queue_length", "Nodes that wait to be worked on.", c.queue.Len)
 	gauge("nodekeep_verify_outage", "1 while so many Nodes are not Ready at once that none is verified again after a reboot.", func() int {
 		return oneIf(c.standing.outageUntil(c.Now()).After(c.Now()))
 	})
-	gauge("nodekeep_verify_leading", "1 while this process leads.", func() int { return oneIf(c.Leading()) })
+	controller := func(name, help string, read func() int) {
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"controller": "verify"}},
+			func() float64 { return float64(read()) })
+	}
+	controller("nodekeep_controller_queue_length", "Nodes that wait to be worked on, by controller.", c.queue.Len)
+	controller("nodekeep_controller_leading", "1 while this process leads, by controller.", func() int { return oneIf(c.Leading()) })
 	m.registry.MustRegister(newStandingCollector(c))
 }
 

@@ -269,7 +269,7 @@ spec:
 			unchanged(t)
 		})
 	}
-	nodekeep.WaitEvent(t, names[0], capture.InventoryWrong)
+	nodekeep.WaitEvent(t, names[0], capture.FactsUnknown)
 	s.asked(t, s.say(listing(all...)))
 	unchanged(t)
 

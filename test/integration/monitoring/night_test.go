@@ -84,8 +84,8 @@ func (n night) afresh(t *testing.T) {
 		require.NoError(t, err)
 		n.logged[process] = log.Size()
 	}
-	n.until(t, "capture", "nodekeep_capture_leading", some)
-	n.until(t, "verify", "nodekeep_verify_leading", some)
+	n.until(t, "capture", "nodekeep_controller_leading", some)
+	n.until(t, "verify", "nodekeep_controller_leading", some)
 	for _, series := range []string{"nodekeep_capture_nodes_gated", `nodekeep_store_records{state="unreadable"}`} {
 		n.until(t, "capture", series, none)
 	}

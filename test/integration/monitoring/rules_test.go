@@ -30,7 +30,7 @@ func TestPromtoolSeesAnAlertThatDoesNotFire(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(shipped, "alerts.yaml"))
 	require.NoError(t, err)
 	dir := t.TempDir()
-	spoilt := strings.Replace(string(content), "nodekeep_capture_queue_length and", "nodekeep_capture_queue_length unless", 1)
+	spoilt := strings.Replace(string(content), "nodekeep_capture_nodes_current / nodekeep_capture_nodes", "nodekeep_capture_nodes / nodekeep_capture_nodes", 1)
 	require.NotEqual(t, string(content), spoilt)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yaml"), []byte(spoilt), 0o600))
 	tests, err := os.ReadFile(unitTests)
@@ -39,7 +39,7 @@ func TestPromtoolSeesAnAlertThatDoesNotFire(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, unitTests), tests, 0o600))
 	out, err := promtool(t, "test", "rules", "--run", "records are not current", filepath.Join(dir, unitTests))
 	require.Error(t, err)
-	assert.Contains(t, out, "NodekeepCaptureQueueLong")
+	assert.Contains(t, out, "NodekeepRecordsNotCurrent")
 }
 
 // scenario is one test of the file.

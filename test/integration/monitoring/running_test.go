@@ -91,11 +91,11 @@ func complains(t *testing.T, served exposed) {
 		`nodekeep_store_records{status!=""}`:                                                  `no series nodekeep_store_records has status`,
 		`nodekeep_webhook_reviews_total{outcome=~"panicked|to_large"}`:                        `looked for ^to_large$`,
 		`sum by (reason) (rate(nodekeep_webhook_reviews_total[5m]))`:                          `no series in it has the label "reason"`,
-		`nodekeep_capture_nodes and on (node) nodekeep_capture_leading == 1`:                  `no series in it has the label "node"`,
+		`nodekeep_capture_nodes and on (node) nodekeep_controller_leading == 1`:               `no series in it has the label "node"`,
 		`histogram_quantile(0.9, sum by (le) (rate(nodekeep_capture_lag_seconds_count[5m])))`: `no series in it has the label "le"`,
 		`apiserver_admission_webhook_fail_open_count{name=~"never[.]nodekeep[.]dev"}`:         `no series apiserver_admission_webhook_fail_open_count has name`,
 		`apiserver_request_total`:                                                             `no process serves "apiserver_request_total"`,
-		`absent(nodekeep_webhook_certificate_expiry_timestamp_second{namespace="whatever"})`:  `no process serves`,
+		`absent(nodekeep_webhook_certificate_timestamp_second{namespace="whatever"})`:         `no process serves`,
 		`nodekeep_capture_nodes{namespace="whatever"} + on (instance) nodekeep_capture_chaos`: `no process serves "nodekeep_capture_chaos"`,
 	} {
 		assert.Contains(t, strings.Join(served.lacks(parsed(t, promql)[0]), "\n"), complaint, promql)
@@ -140,7 +140,7 @@ func verifies(t *testing.T, nodekeep *harness.Installation) {
 	require.NoError(t, nodekeep.ReapplyVerify(t.Context()))
 	require.NoError(t, nodekeep.StartVerify(t.Context()))
 	harness.Eventually(t, func() bool {
-		return strings.Contains(scraped(t, nodekeep.MetricsURL("verify")).String(), "nodekeep_verify_leading 1")
+		return strings.Contains(scraped(t, nodekeep.MetricsURL("verify")).String(), `nodekeep_controller_leading{controller="verify"} 1`)
 	}, harness.Settles, 50*time.Millisecond)
 }
 

@@ -92,6 +92,7 @@ var situations = []situation{
 		{"NodekeepLabelsRefused", []shown{
 			{"kubectl get events", 0, []string{"node/NODE", "LabelRefused", refusedLabel}},
 			{"kubectl taint", 0, []string{"NODE untainted"}},
+			{"kubectl get events", 0, []string{"No resources found"}}, // no rule makes it
 		}},
 		{"NodekeepNodeGatedForLong", []shown{
 			{"nodekeep gate list", 0, []string{"NODE", "refuses", "denied by another team"}},
@@ -146,33 +147,37 @@ var situations = []situation{
 		}},
 	}},
 	{"new rules change a label of every Node", rulesAreHeld, []row{
-		{"NodekeepRulesHeld", []shown{
+		{"NodekeepChangesHeld", []shown{
 			{"nodekeep doctor", 1, []string{"(label-rules)", "HASH"}},
 			{"nodekeep policy accept <hash> --dry-run", 0, []string{"HASH", "on 3 of 3 Nodes"}},
 			{"nodekeep policy accept <hash>", 0, []string{"HASH", "~(?i)accepted"}},
 		}},
 	}},
 	{"a label is being renamed, and a Node has both keys", migrationIsOpen, []row{
-		{"NodekeepMigrationConflict", []shown{{"nodekeep migrate status", 1, []string{"conflict", "NODE"}}}},
 		{"NodekeepMigrationOpen", []shown{
-			{"nodekeep migrate status", 1, []string{"OLD", "NEW", "both keys", "renamed-17"}},
+			{"nodekeep migrate status", 1, []string{"OLD", "NEW", "both keys", "renamed-17", "conflict", "NODE"}},
 			{"nodekeep migrate new", 0, []string{"phase: new"}},
 		}},
 	}},
 	{"an inventory moves every Node", inventoryIsHeld, []row{
-		{"NodekeepInventoryHeld", []shown{
+		{"NodekeepChangesHeld", []shown{
 			{"nodekeep doctor", 1, []string{"(inventory)", "racks", "HASH", "3 of 3 Nodes"}},
+			{"nodekeep policy accept <hash> --dry-run", 0, []string{"racks"}},
 			{"nodekeep policy accept <hash>", 0, []string{"racks", "~(?i)accepted"}},
 		}},
 	}},
 	{"an inventory was deleted", inventoryIsStale, []row{
-		{"NodekeepInventoryStale", []shown{
+		{"NodekeepFactsUnknown", []shown{
+			{"kubectl describe nodepolicy default", 0, []string{"FactsUnknown", "racks"}},
 			{"nodekeep doctor", 1, []string{"(inventory)", "racks"}},
 			{"kubectl logs", 0, []string{"racks"}},
 		}},
 	}},
 	{"another client deletes the record of a live Node", recordVanishes, []row{
-		{"NodekeepRecordsVanished", []shown{{"kubectl logs", 0, []string{"NODE", "written anew"}}}},
+		{"NodekeepRecordsEdited", []shown{
+			{"kubectl logs", 0, []string{"NODE", "written anew"}},
+			{"kubectl edit configmap", unserved, nil}, // it opens an editor
+		}},
 	}},
 	{"records may not be deleted", recordsAreKept, []row{
 		{"NodekeepRecordsNotCollected", []shown{{"kubectl logs", 0, []string{"configmaps", "forbidden"}}}},
@@ -181,36 +186,52 @@ var situations = []situation{
 		{"NodekeepDeletionsNotRecorded", []shown{{"kubectl logs", 0, []string{"NODE", "forbidden"}}}},
 	}},
 	{"the webhook may not read records", webhookIsNotReady, []row{
-		{"NodekeepWebhookNotReady", []shown{{"kubectl logs", 0, []string{"configmaps", "forbidden"}}}},
+		{"NodekeepReviewsFail", []shown{{"kubectl logs", 0, []string{"configmaps", "forbidden"}}}},
 	}},
 	{"the inline webhook is not installed any more", inlineIsLost, []row{
 		{"NodekeepInlineProofLost", []shown{{"kubectl logs", 0, []string{"protected labels are deferred", "restore-protected.nodekeep.dev"}}}},
 	}},
 	{"another client changes what a rule sets, again and again", clientsFight, []row{
-		{"NodekeepRuleLabelsDrift", []shown{{"kubectl get node", 0, []string{"name: NODE", "manager: another"}}}},
-		{"NodekeepItemsPaused", []shown{{"kubectl get events", 0, []string{"node/NODE", "tier", "another"}}}},
+		{"NodekeepWritersFight", []shown{
+			{"kubectl get events", 0, []string{"node/NODE", "tier", "another"}},
+			{"kubectl logs", unserved, nil}, // that is for fights between two other clients
+			{"kubectl get node", 0, []string{"name: NODE", "manager: another"}},
+		}},
 	}},
 	{"a client changes a label to and fro", labelFlaps, []row{
-		{"NodekeepLabelsFlapping", []shown{
+		{"NodekeepWritersFight", []shown{
+			{"kubectl get events", 0, []string{"No resources found"}}, // nodekeep is none of the two
 			{"kubectl logs", 0, []string{"NODE", "record written"}},
 			{"kubectl get node", 0, []string{"name: NODE", "manager: another"}},
 		}},
 	}},
 	{"a rule makes a value that no label can have", ruleIsInvalid, []row{
-		{"NodekeepRuleLabelsInvalid", []shown{{"kubectl get events", 0, []string{"node/NODE", "kernel"}}}},
+		{"NodekeepLabelsRefused", []shown{
+			{"kubectl get events", 0, []string{"No resources found"}}, // the API server refuses nothing
+			{"kubectl taint", 1, []string{"not found"}},               // no gate waits for it
+			{"kubectl get events", 0, []string{"node/NODE", "kernel"}},
+		}},
 	}},
 	{"rules look at devices, and capture may not", devicesAreUnknown, []row{
-		{"NodekeepDevicesUnknown", []shown{{"kubectl describe nodepolicy default", 0, []string{"DevicesUnknown", "resourceslices"}}}},
+		{"NodekeepFactsUnknown", []shown{
+			{"kubectl describe nodepolicy default", 0, []string{"FactsUnknown", "resourceslices"}},
+			{"nodekeep doctor", unserved, nil}, // that and the log are for inventories
+			{"kubectl logs", unserved, nil},
+		}},
 	}},
 	{"a Node lacks a required label", labelIsMissing, []row{
 		{"NodekeepRequiredLabelsMissing", []shown{{"nodekeep report compliance", 0, []string{"required", "tier", "NODE"}}}},
 	}},
 	{"Nodes fail their checks", nodesFail, []row{
-		{"NodekeepRemovalsImpossible", []shown{
+		{"NodekeepRemovalsStopped", []shown{
+			{"nodekeep verify list", 0, []string{"NODE", "dns"}},
 			{"kubectl get events", 0, []string{"node/NODE", "RemovalHeld"}},
 			{"nodekeep doctor", 1, []string{"nodekeep-verify-removal"}},
 		}},
-		{"NodekeepCheckFails", []shown{{"nodekeep verify list", 0, []string{"NODE", "dns", "Timeout"}}}},
+		{"NodekeepCheckFails", []shown{
+			{"nodekeep verify list", 0, []string{"NODE", "dns", "Timeout"}},
+			{"kubectl get events", 0, []string{"No resources found"}}, // no verified Node fails it
+		}},
 		{"NodekeepNodesUnverified", []shown{
 			{"nodekeep verify list", 0, []string{"NODE", "dns", "Timeout"}},
 			{"kubectl get pods", 0, []string{"NODE"}},
@@ -228,10 +249,14 @@ var situations = []situation{
 		}},
 	}},
 	{"most Nodes of a profile fail", tooManyFail, []row{
-		{"NodekeepRemovalsStopped", []shown{{"nodekeep verify list", 0, []string{"NODE", "dns", "TooMany"}}}},
+		{"NodekeepRemovalsStopped", []shown{
+			{"nodekeep verify list", 0, []string{"NODE", "dns", "TooMany"}},
+			{"kubectl get events", 0, []string{"node/NODE", "RemovalHeld", "stopAbove"}},
+			{"nodekeep doctor", unserved, nil}, // nothing is missing
+		}},
 	}},
 	{"verified Nodes fail the check, too", failureIsShared, []row{
-		{"NodekeepSharedFailure", []shown{
+		{"NodekeepCheckFails", []shown{
 			{"nodekeep verify list", 0, []string{"NODE", "dns"}},
 			{"kubectl get events", 0, []string{"SharedFailure", "node/verified-"}},
 		}},
@@ -255,16 +280,12 @@ var situations = []situation{
 
 // elsewhere are the alerts with commands of kubectl alone that have no situation, and why. TestOnARealControlPlane types these commands.
 var elsewhere = map[string]string{
-	"NodekeepWebhookSlow":      "no kubelet serves what kubectl top asks for",
-	"NodekeepGateSlow":         "the command lists the flow control of the API server, whatever is slow",
-	"NodekeepCaptureBehind":    "the same",
-	"NodekeepCaptureQueueLong": "the same",
-	"NodekeepRecordTooLarge":   "findsTheLargestRecord has its state",
-	"NodekeepRestoresInvalid":  "the command opens an editor",
-	"NodekeepRestoresFail":     "no API server sends what the webhook cannot read",
+	"NodekeepWebhookSlow":    "no kubelet serves what kubectl top asks for",
+	"NodekeepCaptureSlow":    "the command lists the flow control of the API server, whatever is slow",
+	"NodekeepRecordTooLarge": "findsTheLargestRecord has its state",
 }
 
-// unserved stands in place of the exit code of a command that no test cluster serves.
+// unserved stands in place of the exit code of a command that no test cluster serves, or that is for another cause of the alert.
 const unserved = -1
 
 func TestEveryAlertWithACommandHasASituation(t *testing.T) {

@@ -48,12 +48,12 @@ func captureMayNotLead(t *testing.T, n night, try func(facts)) {
 	n.stops(t, "capture")
 	n.deprived(t, "capture", "coordination.k8s.io", "leases", "update")
 	require.NoError(t, n.StartCapture(t.Context()))
-	n.until(t, "capture", "nodekeep_capture_leading", none)
+	n.until(t, "capture", "nodekeep_controller_leading", none)
 	try(facts{})
 }
 
 func captureMayNotPatch(t *testing.T, n night, try func(facts)) {
-	n.until(t, "capture", "nodekeep_capture_leading", some)
+	n.until(t, "capture", "nodekeep_controller_leading", some)
 	n.stops(t, "webhook") // it would lift the gate
 	n.deprived(t, "capture", "", "nodes", "patch")
 	n.Register(t, "gated-17")
@@ -90,7 +90,7 @@ func labelIsRefused(t *testing.T, n night, try func(facts)) {
 	})
 	n.Register(t, "refused-17")
 	n.AgeNode(t, "refused-17", time.Hour)
-	n.rises(t, "capture", "nodekeep_capture_labels_refused_total")
+	n.rises(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="refused"}`)
 	try(facts{"NODE": "refused-17"})
 }
 
@@ -122,7 +122,7 @@ func emergencyIsDeclared(t *testing.T, n night, try func(facts)) {
 
 func guardsAreDeleted(t *testing.T, n night, try func(facts)) {
 	require.NoError(t, n.WithoutGuards(t.Context(), func() {
-		n.until(t, "capture", "nodekeep_capture_guard_policies_in_force", none)
+		n.until(t, "capture", "nodekeep_guard_policies_in_force", none)
 		try(facts{})
 	}))
 }
@@ -141,7 +141,7 @@ func webhookHasNoCertificate(t *testing.T, n night, try func(facts)) {
 		}
 		return response.Body.Close() == nil
 	}, settles, 100*time.Millisecond)
-	require.Contains(t, scraped(t, n.MetricsURL("webhook")).String(), "nodekeep_webhook_certificate_expiry_timestamp_seconds 0")
+	require.Contains(t, scraped(t, n.MetricsURL("webhook")).String(), `nodekeep_webhook_certificate_timestamp_seconds{bound="not_after"} 0`)
 	try(facts{})
 }
 
@@ -165,10 +165,10 @@ func certificateEnds(t *testing.T, n night, try func(facts)) {
 	_, err = secrets.Update(t.Context(), secret, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, n.StartWebhook(t.Context()))
-	series := func(name string) float64 {
-		return harness.Series(t, n.MetricsURL("webhook"), "nodekeep_webhook_certificate_"+name+"_timestamp_seconds")
+	certificate := func(bound string) float64 {
+		return harness.Series(t, n.MetricsURL("webhook"), fmt.Sprintf("nodekeep_webhook_certificate_timestamp_seconds{bound=%q}", bound))
 	}
-	left := (series("expiry") - float64(time.Now().Unix())) / (series("expiry") - series("not_before"))
+	left := (certificate("not_after") - float64(time.Now().Unix())) / (certificate("not_after") - certificate("not_before"))
 	require.Greater(t, left, 0.0)
 	require.Less(t, left, 0.2, "the alert fires")
 	try(facts{})
@@ -194,7 +194,7 @@ func recordsTakeLabels(t *testing.T, n night, try func(facts)) {
 		n.AgeNode(t, name, time.Hour)
 	}
 	require.NoError(t, n.StartCapture(t.Context()))
-	n.until(t, "capture", "nodekeep_corrections_held_nodes", func(held float64) bool { return held == 2 })
+	n.until(t, "capture", `nodekeep_capture_held_nodes{kind="corrections"}`, func(held float64) bool { return held == 2 })
 	held := slices.IndexFunc(names, func(name string) bool { return n.Node(t, name).Labels["rack"] == "mine" })
 	require.GreaterOrEqual(t, held, 0)
 	try(facts{"NODE": names[held]})
@@ -210,7 +210,7 @@ func rulesAreHeld(t *testing.T, n night, try func(facts)) {
 	loaded, err := policy.Load([]byte(another), policy.DefaultGate)
 	require.NoError(t, err)
 	n.SetPolicy(t, another)
-	n.until(t, "capture", "nodekeep_rules_held_nodes", some)
+	n.until(t, "capture", `nodekeep_capture_held_nodes{kind="rules"}`, some)
 	try(facts{"HASH": loaded.RulesHash()})
 	for _, name := range harness.Names("ruled", 3) {
 		n.hasLabels(t, name, map[string]string{"tier": "two"}) // they were accepted
@@ -251,7 +251,7 @@ func (n night) inventoried(t *testing.T) (move func(rack string)) {
 
 func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
 	n.inventoried(t)("r8")
-	n.until(t, "capture", "nodekeep_inventory_held_nodes", some)
+	n.until(t, "capture", `nodekeep_capture_held_nodes{kind="inventory"}`, some)
 	var note inventories.InventoryNote
 	require.Eventually(t, func() bool {
 		found, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
@@ -461,7 +461,7 @@ func clientsFight(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, withRules("{name: all, set: {tier: one}, precedence: rule}"))
 	n.Register(t, "fought-17")
 	defer n.fights(t, "fought-17", "tier", "another")()
-	n.rises(t, "capture", `nodekeep_rule_labels_total{change="drifted"}`)
+	n.rises(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="rule_drifted"}`)
 	n.until(t, "capture", "nodekeep_capture_items_paused", some)
 	try(facts{"NODE": "fought-17"})
 }
@@ -469,7 +469,7 @@ func clientsFight(t *testing.T, n night, try func(facts)) {
 func labelFlaps(t *testing.T, n night, try func(facts)) {
 	n.Register(t, "flaps-17")
 	defer n.fights(t, "flaps-17", "rack", "r1", "r2")()
-	n.rises(t, "capture", `nodekeep_capture_flaps_total{kind="label"}`)
+	n.rises(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="flapped"}`)
 	try(facts{"NODE": "flaps-17"})
 }
 
@@ -478,13 +478,13 @@ func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
 	node := harness.Registration("rebuilt-17")
 	node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
 	n.RegisterNode(t, node)
-	n.rises(t, "capture", "nodekeep_rule_labels_invalid_total")
+	n.rises(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="rule_invalid"}`)
 	try(facts{"NODE": "rebuilt-17"})
 }
 
 func devicesAreUnknown(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}, set: {gpu: h100}}`))
 	n.Register(t, "with-devices")
-	n.until(t, "capture", "nodekeep_rules_devices_unknown", some)
+	n.until(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`, some)
 	try(facts{})
 }

@@ -47,7 +47,7 @@ func TestANodeWhoseKubeletTheAPIServerCannotReachStaysTaintedUntilItCan(t *testi
 
 	// Nobody granted the right: that is no fault of the Node.
 	waitFor(t, "unreached", "checked", func(*corev1.Node) bool {
-		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total") > 0
+		return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`) > 0
 	})
 	assert.Zero(t, progress(nodekeep.Node(t, "unreached")).Attempts)
 

@@ -197,12 +197,12 @@ func TestAnotherLabelInThePolicyClosesNoNode(t *testing.T) {
 	warm(t)
 	names := fleet(t, "relabelled", 3)
 	seen := watchFrom(t)
-	before := harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total")
+	before := harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`)
 	require.NoError(t, nodekeep.WritePolicy(t.Context(), strings.Replace(verifying, "verify:\n", "verify:\n    label: example.com/checked\n", 1)))
 	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(background(), verifying)) })
 	register(t, "relabelled-new", honest)
 	harness.Eventually(t, func() bool {
-		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total") > before
+		return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`) > before
 	}, settles, 50*time.Millisecond, "it must try to open the Node with the other label")
 	for _, name := range names { // the controller looks at each of them
 		nodekeep.MustKubectl(t, "annotate", "node", name, "example.com/note=a")
@@ -210,7 +210,7 @@ func TestAnotherLabelInThePolicyClosesNoNode(t *testing.T) {
 	require.NoError(t, nodekeep.StopVerify())
 	require.NoError(t, nodekeep.StartVerify(background()))
 	failures := func() float64 {
-		return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total")
+		return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`)
 	}
 	require.Eventually(t, func() bool { return failures() > 0 }, settles, 50*time.Millisecond, "also after a restart")
 	assert.Zero(t, seen.closed(t, names))

@@ -109,7 +109,7 @@ func TestHostileReportsKeepTheirNodeTaintedUntilItsKubeletIsHonest(t *testing.T)
 	for name := range hostile {
 		waitOpen(t, "hostile-"+name, 1)
 	}
-	assert.Zero(t, harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_panics_total"))
+	assert.Zero(t, harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="panic"}`))
 }
 
 func TestAFailedCheckIsReportedAlsoAfterTheNodeIsDeletedAndTheNodeIsVerifiedWhenItRegistersAgain(t *testing.T) {

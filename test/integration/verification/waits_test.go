@@ -131,7 +131,7 @@ func showsWhy(t *testing.T, node, daemonSet string) {
 
 func verifyFailures(t *testing.T) float64 {
 	t.Helper()
-	return harness.Series(t, nodekeep.MetricsURL("verify"), "nodekeep_verify_failures_total")
+	return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`)
 }
 
 func TestANodeWaitsForEachDaemonSetOfANamespaceThatHasAPodOnIt(t *testing.T) {
