@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,11 +13,11 @@ import (
 // cgroupFolder is where a machine has its cgroups.
 const cgroupFolder = "/sys/fs/cgroup"
 
-// cgroupPrefix begins the name of a machine's cgroup among the computer's.
+// cgroupPrefix begins the name of a machine's cgroup.
 const cgroupPrefix = "nodekeep-machine-"
 
-// cgroup is that of a machine: every process of it is in this cgroup or below. It is one of version 2, without controllers where the computer has them
-// in version 1.
+// cgroup is that of a machine: every process of it is in this cgroup or below. It is one of version 2, without controllers, below the cgroup of the
+// process that makes it.
 type cgroup struct {
 	computer *os.File // the computer's cgroups, which are mounted nowhere
 	path     string
@@ -36,18 +37,36 @@ func newCgroup() (*cgroup, error) {
 		return nil, fmt.Errorf("open cgroups of version 2: %w", err)
 	}
 	c := &cgroup{computer: os.NewFile(uintptr(mounted), "cgroup2")}
-	all := fmt.Sprintf("/proc/self/fd/%d", mounted)
-	old, err := filepath.Glob(filepath.Join(all, cgroupPrefix+"*"))
+	current, err := currentCgroup()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.computer.Close())
+	}
+	parent := filepath.Join(fmt.Sprintf("/proc/self/fd/%d", mounted), current)
+	old, err := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+	if err != nil {
+		return nil, errors.Join(err, c.computer.Close())
 	}
 	for _, path := range old {
 		_ = removeCgroup(path) // of a machine that was killed; those of others have processes and stay
 	}
-	if c.path, err = os.MkdirTemp(all, cgroupPrefix); err != nil {
-		return nil, fmt.Errorf("make cgroup of machine: %w", err)
+	if c.path, err = os.MkdirTemp(parent, cgroupPrefix); err != nil {
+		return nil, errors.Join(fmt.Errorf("make cgroup of machine: %w", err), c.computer.Close())
 	}
 	return c, nil
+}
+
+// currentCgroup is the path of this process's cgroup of version 2.
+func currentCgroup() (string, error) {
+	content, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(content)) {
+		if path, found := strings.CutPrefix(line, "0::"); found {
+			return strings.TrimSpace(path), nil
+		}
+	}
+	return "", errors.New("this process is in no cgroup of version 2")
 }
 
 // remove removes the cgroup when its processes have ended.
