@@ -24,15 +24,15 @@ type cgroup struct {
 }
 
 func newCgroup() (*cgroup, error) {
-	context, err := unix.Fsopen("cgroup2", unix.FSOPEN_CLOEXEC)
+	cgroups, err := unix.Fsopen("cgroup2", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open cgroups of version 2: %w", err)
 	}
-	defer unix.Close(context)
-	if err := unix.FsconfigCreate(context); err != nil {
+	defer unix.Close(cgroups)
+	if err := unix.FsconfigCreate(cgroups); err != nil {
 		return nil, fmt.Errorf("open cgroups of version 2: %w", err)
 	}
-	mounted, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, 0)
+	mounted, err := unix.Fsmount(cgroups, unix.FSMOUNT_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open cgroups of version 2: %w", err)
 	}

@@ -22,8 +22,8 @@ import (
 //go:embed containerd.toml pods.conflist
 var templates embed.FS
 
-// settingsOf are what the templates need.
-type settingsOf struct {
+// runtimeSettings are what the templates need.
+type runtimeSettings struct {
 	Folder, Socket          string
 	Pods, First, Gateway    string
 	Plugins, Configurations string
@@ -90,7 +90,7 @@ func configure(folder, socket string, prefix netip.Prefix) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	settings := settingsOf{
+	settings := runtimeSettings{
 		Folder: folder, Socket: socket, Plugins: plugins, Configurations: filepath.Join(folder, "net.d"),
 		Pods: prefix.Masked().String(), First: podRange(prefix).Addr().String(), Gateway: prefix.Addr().String(),
 	}
