@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -9,12 +10,16 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// imageTimeout bounds the wait until the runtime has loaded an image.
-const imageTimeout = 2 * time.Minute
+// imageTimeout bounds the wait until the runtime serves and has an image. It is looked for every imagePoll.
+const (
+	imageTimeout = 2 * time.Minute
+	imagePoll    = 20 * time.Millisecond
+)
 
 // loadImage gives a container runtime an image, or takes it away. Kubelets see the difference when it returns.
 func loadImage(args []string) error {
@@ -27,7 +32,8 @@ func loadImage(args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), imageTimeout)
 	defer cancel()
-	connection, err := grpc.NewClient("unix://"+*socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient("unix://"+*socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: imagePoll, Multiplier: 1, MaxDelay: imagePoll}}))
 	if err != nil {
 		return err
 	}
@@ -39,20 +45,29 @@ func loadImage(args []string) error {
 		}
 		return nil
 	}
+	anyway := func(*cri.Image) bool { return true }
+	if err := untilImage(ctx, images, image, anyway); err != nil { // it serves
+		return err
+	}
 	load := exec.CommandContext(ctx, "ctr", "--address", *socket, "--namespace", "k8s.io", "images", "import", *archive)
 	load.Stdout, load.Stderr = os.Stdout, os.Stderr
 	if err := load.Run(); err != nil {
 		return fmt.Errorf("import image %s: %w", *name, err)
 	}
-	for { // the service of the CRI learns of it by an event, and is not there at once when the runtime starts
+	return untilImage(ctx, images, image, func(found *cri.Image) bool { return found != nil }) // which it learns by an event
+}
+
+// untilImage waits until a runtime serves, and an image in it is as it should be: nil if it has none of that name.
+func untilImage(ctx context.Context, images cri.ImageServiceClient, image *cri.ImageSpec, holds func(*cri.Image) bool) error {
+	for {
 		status, err := images.ImageStatus(ctx, &cri.ImageStatusRequest{Image: image}, grpc.WaitForReady(true))
-		if err == nil && status.GetImage() != nil {
+		if err == nil && holds(status.GetImage()) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for image %s: %w", *name, err)
-		case <-time.After(20 * time.Millisecond):
+			return fmt.Errorf("wait for the runtime and its image %s: %w", image.GetImage(), errors.Join(ctx.Err(), err))
+		case <-time.After(imagePoll):
 		}
 	}
 }
