@@ -49,7 +49,8 @@ func runContainerd(args []string) error {
 	if err != nil {
 		return fmt.Errorf("find containerd: %w", err)
 	}
-	if err := enterCgroup(filepath.Join(cgroupFolder, filepath.Base(*folder))); err != nil {
+	// runc puts containers next to its own cgroup, so all of them are in the one named after the folder.
+	if err := enterCgroup(filepath.Join(cgroupFolder, filepath.Base(*folder), "runtime")); err != nil {
 		return err
 	}
 	if err := ownFiles(*folder); err != nil {
