@@ -45,8 +45,8 @@ func loadImage(args []string) error {
 		}
 		return nil
 	}
-	anyway := func(*cri.Image) bool { return true }
-	if err := untilImage(ctx, images, image, anyway); err != nil { // it serves
+	serves := func(*cri.Image) bool { return true }
+	if err := untilImage(ctx, images, image, serves); err != nil {
 		return err
 	}
 	load := exec.CommandContext(ctx, "ctr", "--address", *socket, "--namespace", "k8s.io", "images", "import", *archive)

@@ -37,7 +37,7 @@ func runContainerd(args []string) error {
 	flags := flag.NewFlagSet(runtimeName, flag.ExitOnError)
 	folder := flags.String("folder", "", "a folder below /run, on whose file system of its own all that the runtime writes is kept")
 	socket := flags.String("socket", "", "the socket to serve on")
-	address := flags.String("network", "10.244.0.1/24", "the kubelet's address, and the range of its pods' in the upper half; IPv4")
+	address := flags.String("network", "10.244.0.1/24", "the kubelet's address, and the range of its pods, in its upper half; IPv4")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
