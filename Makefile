@@ -170,7 +170,7 @@ test-versions: $(AT:%=test-version-%) ## the essentials on the oldest supported 
 test-version-oldest: KUBERNETES = 1.30
 test-version-newest: KUBERNETES = 1.37
 test-version-newest: ESSENTIALS := $(ESSENTIALS)|$(GATE_POLICY)
-test-version-oldest test-version-newest: test-version-%: $(HELM) $(GOTESTSUM)
+test-version-oldest test-version-newest: test-version-%: containerd $(HELM) $(GOTESTSUM)
 	@test/programs/controlplane/build.sh controlplane-$*
 	@mkdir -p $(VERSIONS)/$* && manifests/render.sh $(HELM) $(VERSIONS)/$* $(KUBERNETES)
 	KUBEBUILDER_ASSETS=$(CURDIR)/test/programs/controlplane-$*/bin NODEKEEP_MANIFESTS=$(VERSIONS)/$* CGO_ENABLED=0 \
@@ -188,6 +188,10 @@ report-screenshot: controlplane chromium ## docs/images/report-*.png, anew, of a
 .PHONY: chromium
 chromium: ## a Chromium without a display, for test-report: found, or installed with apt-get by root
 	@test/programs/chromium/install.sh
+
+.PHONY: containerd
+containerd: ## containerd, runc and CNI plugins, for real kubelets: found, or installed with apt-get by root
+	@test/programs/containerd/install.sh
 
 .PHONY: model
 model: ## every interleaving of clients, webhook and captures up to a bound, against the rule of package record (about a minute)
@@ -224,7 +228,7 @@ e2e: $(HELM) ## the end-to-end suite on the cluster that KUBECONFIG names, with 
 	go test -tags e2e -count=1 -v -timeout 60m ./test/e2e
 
 .PHONY: e2e-local
-e2e-local: controlplane $(HELM) ## the same suite here, on real kubelets; needs root and Linux, no container engine
+e2e-local: controlplane containerd $(HELM) ## the same suite here, on real kubelets; needs root and Linux, no container engine
 	NODEKEEP_E2E_LOCAL=1 go test -count=1 -v -timeout 30m ./test/e2e/local
 
 .PHONY: kind

@@ -17,10 +17,15 @@ import (
 // What the folder that runTests builds into holds.
 const (
 	machineFile    = "machine"
-	imageFolder    = "image"
 	binariesFolder = "binaries" // of nodekeep, by system and architecture
+	pauseFolder    = "pause"    // of the program of a pod's sandbox, as a binary of that name
 	suiteFile      = "e2e.test" // the end-to-end suite
 )
+
+// archive is the file of an image for docker load, whose binaries are in a folder.
+func archive(dir, folder string) string {
+	return filepath.Join(dir, folder, fmt.Sprintf("nodekeep-%s-%s.tar", runtime.GOOS, runtime.GOARCH))
+}
 
 // built is the folder with what was built.
 func built(t *testing.T) string {
@@ -30,21 +35,28 @@ func built(t *testing.T) string {
 	return dir
 }
 
-// build compiles the machine, the nodekeep image and the end-to-end suite. It happens outside of the machine, which has no network.
+// build compiles the machine, the images and the end-to-end suite. It happens outside of the machine, which has no network.
 func build(ctx context.Context, dir string) error {
-	const program = "./cmd/nodekeep"
-	binaries := filepath.Join(dir, binariesFolder)
+	machine := filepath.Join("test", "e2e", "machine")
+	program := func(folder string) string {
+		return filepath.Join(dir, folder, runtime.GOOS, runtime.GOARCH, "nodekeep")
+	}
+	packed := func(folder, repository string) []string {
+		return []string{
+			"run", "-C", "cmd/image", ".", "-binaries", filepath.Join(dir, folder), "-platforms", runtime.GOOS + "/" + runtime.GOARCH,
+			"-out", filepath.Join(dir, folder), "-repository", repository, "-version", "test",
+		}
+	}
 	for _, step := range [][]string{
-		{"build", "-C", filepath.Join("test", "e2e", "machine"), "-o", filepath.Join(dir, machineFile), "."},
-		{"build", "-o", filepath.Join(binaries, runtime.GOOS, runtime.GOARCH, "nodekeep"), program},
-		{"run", "-C", "cmd/image", ".", "-binaries", binaries, "-platforms", runtime.GOOS + "/" + runtime.GOARCH, "-out", filepath.Join(dir, imageFolder), "-version", "test"},
+		{"build", "-C", machine, "-o", filepath.Join(dir, machineFile), "."},
+		{"build", "-C", machine, "-o", program(pauseFolder), "./pause"},
+		{"build", "-o", program(binariesFolder), "./cmd/nodekeep"},
+		packed(pauseFolder, "pause"),
+		packed(binariesFolder, "nodekeep"),
 		{"test", "-c", "-tags", "e2e", "-o", filepath.Join(dir, suiteFile), "./test/e2e"},
 	} {
 		command := exec.CommandContext(ctx, "go", step...)
-		command.Dir = harness.Root()
-		if step[len(step)-1] == program {
-			command.Env = append(os.Environ(), "CGO_ENABLED=0") // the image has no libraries
-		}
+		command.Dir, command.Env = harness.Root(), append(os.Environ(), "CGO_ENABLED=0") // images have no libraries
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("go %s: %w\n%s", step[0], err, out)
 		}

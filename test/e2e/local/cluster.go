@@ -1,8 +1,10 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -12,8 +14,11 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// image is the nodekeep image, as pods name it. It cannot be pulled from anywhere.
-const image = "nodekeep:test"
+// image is the nodekeep image, as pods name it, and sandboxImage that of pods' sandboxes. They cannot be pulled from anywhere.
+const (
+	image        = "nodekeep:test"
+	sandboxImage = "pause:test"
+)
 
 // cluster is a control plane and the kubelets that were added to it. The installation knows no processes of nodekeep: these run in pods.
 type cluster struct {
@@ -70,6 +75,7 @@ func (c *cluster) add(t *testing.T, name string, args ...string) *kubelet {
 	}
 	c.kubelets++
 	require.NoError(t, os.MkdirAll(k.folder, 0o700))
+	t.Cleanup(func() { k.removeDisk(t) })
 	k.startContainers(t)
 	k.start(t, args...)
 	k.waitReady(t)
@@ -82,6 +88,13 @@ func (c *cluster) runs(t *testing.T, name string, args ...string) *harness.Proce
 	process, err := c.Cluster.Go(name, filepath.Join(built(t), machineFile), args)
 	require.NoError(t, err)
 	return process
+}
+
+// tells runs one of the programs of the machine to its end.
+func (c *cluster) tells(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(built(t), machineFile), args...).CombinedOutput() // also in cleanups
+	require.NoError(t, err, "machine %s: %s", args, out)
 }
 
 // stops stops a program, which may have been stopped before.

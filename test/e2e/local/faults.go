@@ -2,29 +2,31 @@ package local
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"nodekeep.dev/nodekeep/test/harness"
 )
 
 // faults are what is broken on a kubelet's machine. The zero value is nothing.
 type faults struct {
-	// Lost are ranges of addresses. What pods send there is lost on its way, from the next pod on.
-	Lost []string `json:"lost,omitempty"`
+	// Lost are ranges of addresses. What pods send there is lost on its way.
+	Lost []string
 	// NoImage is that the nodekeep image is not there.
-	NoImage bool `json:"noImage,omitempty"`
+	NoImage bool
 }
 
 // breaks breaks these things and no others.
 func (k *kubelet) breaks(t *testing.T, broken faults) {
 	t.Helper()
-	require.NoError(t, replaceFile(k.faults(), harness.MustJSON(t, broken)))
+	k.cluster.tells(t, append([]string{"lose", "--network=" + k.network()}, broken.Lost...)...)
+	if broken.NoImage == k.noImage {
+		return
+	}
+	file := archive(built(t), binariesFolder)
+	if broken.NoImage {
+		file = ""
+	}
+	k.loads(t, image, file)
+	k.noImage = broken.NoImage
 }
-
-func (k *kubelet) faults() string { return filepath.Join(k.folder, "faults.json") }
 
 // replaceFile writes a file that others read meanwhile: they see all of the old content, or all of the new.
 func replaceFile(path string, content []byte) error {

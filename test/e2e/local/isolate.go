@@ -80,6 +80,11 @@ func unavailable() string {
 	if !mayIsolate() {
 		return "needs root, with the capability SYS_ADMIN: for namespaces, mounts and network devices"
 	}
+	for _, program := range []string{"containerd", "ctr", "runc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return "needs containerd, runc and CNI plugins: run make containerd"
+		}
+	}
 	if _, err := os.Stat(harness.Binary(kubeletBinary)); err != nil && os.Getenv("KUBEBUILDER_ASSETS") != "" {
 		return "needs a kubelet, and KUBEBUILDER_ASSETS points at a folder without one: unset it and run make controlplane"
 	}

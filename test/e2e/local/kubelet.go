@@ -32,6 +32,7 @@ type kubelet struct {
 	address string
 	folder  string
 	socket  string
+	noImage bool // taken away
 }
 
 // The names of the processes, and of their logs.
@@ -39,26 +40,44 @@ func (k *kubelet) process() string { return kubeletBinary + "-" + k.name }
 func (k *kubelet) runtime() string { return "runtime-" + k.name }
 func (k *kubelet) devices() string { return "devices-" + k.name }
 
-// startContainers starts the container runtime, without any containers, and waits until it can be called.
+// startContainers starts the container runtime and waits until it has the images. What ran in it before has ended.
 func (k *kubelet) startContainers(t *testing.T) {
 	t.Helper()
-	process := k.cluster.runs(t, k.runtime(), "runtime",
-		"--socket="+k.socket,
-		"--image="+filepath.Join(built(t), imageFolder, "oci"),
-		"--image-name="+image,
-		"--state="+filepath.Join(k.folder, "containers"),
-		"--faults="+k.faults(),
-		"--bridge="+k.name,
-		"--network="+k.address+"/24",
-	)
-	untilIt(t, process, "serves", func() bool {
-		_, err := os.Stat(k.socket)
-		return err == nil
-	})
+	k.cluster.runs(t, k.runtime(), "runtime", "--folder="+k.disk(), "--socket="+k.socket, "--network="+k.network())
+	k.loads(t, sandboxImage, archive(built(t), pauseFolder))
+	k.loads(t, image, archive(built(t), binariesFolder))
 }
 
-// stopContainers stops the container runtime and all containers, as if the machine were switched off.
-func (k *kubelet) stopContainers(t *testing.T) { k.cluster.stops(t, k.runtime()) }
+// loads gives the container runtime an image, or takes it away if there is no file.
+func (k *kubelet) loads(t *testing.T, name, file string) {
+	t.Helper()
+	k.cluster.tells(t, "image", "--socket="+k.socket, "--name="+name, "--archive="+file)
+}
+
+// stopContainers ends the container runtime and all containers, as if the machine were switched off.
+func (k *kubelet) stopContainers(t *testing.T) {
+	t.Helper()
+	own := filepath.Join("/sys/fs/cgroup", k.name)
+	require.NoError(t, os.WriteFile(filepath.Join(own, "cgroup.kill"), []byte("1"), 0))
+	harness.Eventually(t, func() bool {
+		state, err := os.ReadFile(filepath.Join(own, "cgroup.events"))
+		require.NoError(t, err)
+		return bytes.Contains(state, []byte("populated 0\n"))
+	}, startTimeout, 10*time.Millisecond, "containers of %s must end", k.name)
+	<-k.cluster.Cluster.Process(k.runtime()).Exited()
+}
+
+// removeDisk ends all containers and forgets them.
+func (k *kubelet) removeDisk(t *testing.T) {
+	k.stopContainers(t)
+	require.NoError(t, unmount(k.disk()))
+}
+
+// disk is a folder with all that the container runtime writes, on a file system of its own in memory.
+func (k *kubelet) disk() string { return filepath.Join("/run/machine", k.name) }
+
+// network is the kubelet's address, and the range of its pods.
+func (k *kubelet) network() string { return k.address + "/24" }
 
 // startDevices starts a device plugin that offers count devices of a resource to the newest kubelet. All kubelets of this machine have their sockets
 // in one folder.

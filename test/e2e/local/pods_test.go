@@ -45,7 +45,8 @@ func (c *cluster) untilPod(t *testing.T, name string, holds func(corev1.PodStatu
 
 func succeeded(status corev1.PodStatus) bool { return status.Phase == corev1.PodSucceeded }
 
-// programs are the processes of nodekeep in pods, without those by which the kubelet probes: their arguments, by their folders in /proc.
+// programs are the processes of nodekeep in pods: their arguments, by their folders in /proc. There are others of that path: those by which the kubelet
+// probes, and those of sandboxes, which have no arguments.
 func programs(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -53,7 +54,7 @@ func programs(t *testing.T) map[string][]string {
 	found := map[string][]string{}
 	for _, file := range files {
 		line, err := os.ReadFile(file)
-		if args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"); err == nil && args[0] == "/nodekeep" && args[1] != "probe" {
+		if args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"); err == nil && args[0] == "/nodekeep" && len(args) > 1 && args[1] != "probe" {
 			found[filepath.Dir(file)] = args
 		}
 	}

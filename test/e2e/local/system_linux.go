@@ -22,3 +22,6 @@ func mayIsolate() bool {
 	status, err := self.NewStatus()
 	return err == nil && os.Geteuid() == 0 && status.CapEff&(1<<sysAdmin) != 0
 }
+
+// unmount takes a file system and all that is mounted in it away.
+func unmount(path string) error { return syscall.Unmount(path, syscall.MNT_DETACH) }

@@ -8,3 +8,5 @@ import "syscall"
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func mayIsolate() bool { return false }
+
+func unmount(string) error { return nil }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -71,6 +73,22 @@ func register(ctx context.Context, endpoint, resource string) error {
 	_, err = plugin.NewRegistrationClient(kubelet).Register(ctx,
 		&plugin.RegisterRequest{Version: plugin.Version, Endpoint: endpoint, ResourceName: resource}, grpc.WaitForReady(true))
 	return err
+}
+
+// serve serves gRPC on a socket until it is stopped.
+func serve(stop context.Context, server *grpc.Server, socket string) error {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) { // of a program that was killed
+		return err
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(stop, server.Stop)
+	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
 }
 
 func waitForFile(ctx context.Context, path string) error {

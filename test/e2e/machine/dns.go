@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -38,7 +39,7 @@ func serveDNS(args []string) error {
 	}
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		var z zone
-		if err := readJSON(*file, &z); err != nil {
+		if err := z.read(*file); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			z.Fault = failureFault
 		}
@@ -69,6 +70,14 @@ func serveDNS(args []string) error {
 	case <-stop.Done():
 	}
 	return errors.Join(packets.Close(), streams.Close())
+}
+
+func (z *zone) read(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, z)
 }
 
 // answer is the reply to a question, or nil where there is none.

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/miekg/dns"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func TestADNSServerAnswersForItsNamesAndIsAsBrokenAsItsZoneSays(t *testing.T) {
@@ -34,27 +30,4 @@ func TestADNSServerAnswersForItsNamesAndIsAsBrokenAsItsZoneSays(t *testing.T) {
 		})
 	}
 	assert.Nil(t, zone{Names: names, Fault: muteFault}.answer(new(dns.Msg).SetQuestion("kubernetes.default.svc.cluster.local.", dns.TypeA)))
-}
-
-func TestAPodsResolverIsWhatTheKubeletAsksFor(t *testing.T) {
-	config := &cri.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"default.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5", "timeout:1"}}
-	assert.Equal(t, "nameserver 10.96.0.10\nsearch default.svc.cluster.local svc.cluster.local\noptions ndots:5 timeout:1\n", string(resolver(config)))
-	assert.Empty(t, resolver(nil))
-}
-
-func TestFaultsAreReadFromAFileThatMayBeMissing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "faults.json")
-	broken, err := faultsFile(path).read()
-	require.NoError(t, err)
-	assert.Equal(t, faults{}, broken)
-
-	require.NoError(t, os.WriteFile(path, []byte(`{"lost":["10.96.0.1/32","10.244.0.0/24"],"noImage":true}`), 0o600))
-	broken, err = faultsFile(path).read()
-	require.NoError(t, err)
-	assert.True(t, broken.NoImage)
-	assert.Equal(t, "[10.96.0.1/32 10.244.0.0/24]", fmt.Sprint(broken.Lost))
-
-	require.NoError(t, os.WriteFile(path, []byte(`{"lost":["everywhere"]}`), 0o600))
-	_, err = faultsFile(path).read()
-	require.ErrorContains(t, err, "everywhere")
 }

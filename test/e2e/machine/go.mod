@@ -5,14 +5,9 @@ module nodekeep.dev/nodekeep/test/e2e/machine
 go 1.26.0
 
 require (
-	github.com/cyphar/filepath-securejoin v0.6.1
 	github.com/miekg/dns v1.1.73
-	github.com/moby/sys/capability v0.5.0
-	github.com/opencontainers/go-digest v1.0.0
-	github.com/opencontainers/image-spec v1.1.1
 	github.com/stretchr/testify v1.12.1
 	github.com/vishvananda/netlink v1.3.1
-	github.com/vishvananda/netns v0.0.5
 	golang.org/x/sys v0.48.0
 	google.golang.org/grpc v1.79.3
 	k8s.io/cri-api v0.36.3
@@ -20,6 +15,7 @@ require (
 )
 
 require (
+	github.com/vishvananda/netns v0.0.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/text v0.40.0 // indirect

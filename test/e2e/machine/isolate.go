@@ -23,7 +23,22 @@ func isolate(args []string) error {
 	if _, _, err := readIsolate(args); err != nil {
 		return err
 	}
-	return runAs(self(firstName, args...), isolated)
+	own, err := newCgroup()
+	if err != nil {
+		return err
+	}
+	folder, err := os.Open(own.path)
+	if err != nil {
+		return errors.Join(err, own.remove())
+	}
+	machine := exec.Command("/proc/self/exe", append([]string{firstName}, args...)...)
+	machine.SysProcAttr = &syscall.SysProcAttr{Cloneflags: isolated, UseCgroupFD: true, CgroupFD: int(folder.Fd())}
+	code, err := passOn(machine)
+	if err := errors.Join(err, folder.Close(), own.remove()); err != nil {
+		return err
+	}
+	os.Exit(code)
+	return nil
 }
 
 // readIsolate reads the arguments of isolate, which are also those of first.
@@ -56,43 +71,45 @@ func first(args []string) error {
 	if err != nil {
 		return err
 	}
+	runtime.LockOSThread() // the program starts on it, in the cgroups of the machine
 	if err := furnish(); err != nil {
+		return err
+	}
+	if err := isolateCgroups(); err != nil {
 		return err
 	}
 	if err := networkUp(addresses); err != nil {
 		return err
 	}
-	return runAs(exec.Command(program[0], program[1:]...), 0)
+	code, err := passOn(exec.Command(program[0], program[1:]...))
+	if err != nil {
+		return err
+	}
+	os.Exit(code)
+	return nil
 }
 
-// self is a command that runs this binary as one of its programs.
-func self(program string, args ...string) *exec.Cmd {
-	return exec.Command("/proc/self/exe", append([]string{program}, args...)...)
-}
-
-// runAs runs a command in new namespaces, passes signals on to it, and ends this process with its exit code.
-func runAs(command *exec.Cmd, namespaces uintptr) error {
+// passOn runs a command, passes signals on to it, and returns its exit code.
+func passOn(command *exec.Cmd) (code int, err error) {
 	runtime.LockOSThread() // the kernel takes the death of the thread that started the command for the death of the parent
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	// In a process group of its own it gets the Ctrl-C of a terminal from us alone, and once.
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	command.SysProcAttr.Setpgid, command.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if err := command.Start(); err != nil {
-		return fmt.Errorf("run %s: %w", command.Args[0], err)
+		return 0, fmt.Errorf("run %s: %w", command.Args[0], err)
 	}
 	go func() {
 		for s := range signals {
 			_ = command.Process.Signal(s)
 		}
 	}()
-	code, err := collect(command.Process.Pid)
-	if err != nil {
-		return err
-	}
-	os.Exit(code)
-	return nil
+	return collect(command.Process.Pid)
 }
 
 // collect waits for the end of a child, and meanwhile for every orphan. It returns the child's exit code.

@@ -3,27 +3,28 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 )
 
-// The programs of this binary. The last three are started by the others only.
+// The programs of this binary. The last one is started by isolate only.
 const (
-	isolateName   = "isolate"
-	runtimeName   = "runtime"
-	devicesName   = "devices"
-	dnsName       = "dns"
-	firstName     = "first"     // process 1 of what isolate makes
-	pauseName     = "pause"     // holds the namespaces of a pod
-	containerName = "container" // becomes the program of a container
+	isolateName = "isolate"
+	runtimeName = "runtime"
+	imageName   = "image"
+	loseName    = "lose"
+	devicesName = "devices"
+	dnsName     = "dns"
+	firstName   = "first" // process 1 of what isolate makes
 )
 
 var programs = map[string]func(args []string) error{
-	isolateName:   isolate,
-	runtimeName:   serveRuntime,
-	devicesName:   serveDevices,
-	dnsName:       serveDNS,
-	firstName:     first,
-	pauseName:     pause,
-	containerName: become,
+	isolateName: isolate,
+	runtimeName: runContainerd,
+	imageName:   loadImage,
+	loseName:    lose,
+	devicesName: serveDevices,
+	dnsName:     serveDNS,
+	firstName:   first,
 }
 
 func main() {
@@ -35,7 +36,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 || programs[args[0]] == nil {
-		return fmt.Errorf("say what: %s, %s, %s or %s", isolateName, runtimeName, devicesName, dnsName)
+		return fmt.Errorf("say what: %s", strings.Join([]string{isolateName, runtimeName, imageName, loseName, devicesName, dnsName}, ", "))
 	}
 	return programs[args[0]](args[1:])
 }
