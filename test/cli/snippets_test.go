@@ -31,7 +31,6 @@ var elsewhere = map[string]string{
 var ownTests = map[string]string{
 	"docs/classification.md": "TestTheClassificationOfTheDocsRunsAsItIsWritten",
 	"docs/walkthrough.md":    "TestTheWalkthroughRunsAsItIsWritten",
-	"docs/cli.md":            "TestTheExamplesOfTheHelpDoWhatTheySay",
 }
 
 // snippet is a shell block of a page.
