@@ -23,8 +23,7 @@ var elsewhere = map[string]string{
 	"nodekeep uninstall":                                                    "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
 	"kubectl delete deployment,poddisruptionbudget":                         "TestTheDocumentedCommandsDeleteVerificationAndNothingElse",
 	"kubectl -n nodekeep-system get configmaps -l nodekeep.dev/record=true": "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
-	"sed -E":               "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
-	"export CGO_ENABLED=0": "",
+	"sed -E": "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
 }
 
 // ownTests are pages whose blocks have tests that also compare what they print.
