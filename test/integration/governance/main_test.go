@@ -37,7 +37,7 @@ func marked(t *testing.T, page, comment string) string {
 	_, after, found := strings.Cut(page, "<!-- "+comment+" -->\n")
 	require.True(t, found, "testdata/outcomes.md has no comment %q", comment)
 	part, _, _ := strings.Cut(strings.TrimLeft(after, "\n"), "\n\n")
-	return part
+	return strings.TrimSpace(part)
 }
 
 // documented is the policy of the page.
