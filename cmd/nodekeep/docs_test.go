@@ -140,7 +140,7 @@ func TestEveryUpgradeThatIsShownTakesAllItsValuesFromTheFile(t *testing.T) {
 			}
 		}
 	}
-	assert.Greater(t, upgrades, 5, "the pages must have been read")
+	assert.Greater(t, upgrades, 3, "the pages must have been read")
 }
 
 // Rows of tables and blocks of code cannot be broken.
