@@ -27,7 +27,7 @@ func TestWhatEachPlatformKeepsIsWhatItsTableSays(t *testing.T) {
 			requireTable(t, name, tableOf(readPlatform(t, name).play(t)))
 		})
 	}
-	t.Run("the page of the docs", requirePage)
+	t.Run("the page of the docs leads to each table", requireLinks)
 }
 
 // play registers the Node and lets others set their labels. Then another machine takes its name. What the new machine has must agree with what
