@@ -114,10 +114,19 @@ func TestTheSecurityPageSaysWhatTheStandingAttackersTry(t *testing.T) {
 		for _, one := range a.moves {
 			titles = append(titles, one.title)
 		}
-		fmt.Fprintf(&table, "| %s | %s |\n", a.name, strings.Join(titles, "; "))
+		fmt.Fprintf(&table, "| %s | %s |\n", a.name, sentences(titles))
 	}
-	fmt.Fprintf(&table, "| the server of all inventories | %s |\n", strings.Join(kindsOfLies(), "; "))
+	fmt.Fprintf(&table, "| the server of all inventories | %s |\n", sentences(kindsOfLies()))
 	documented(t, table.String())
+}
+
+// sentences are texts as a paragraph.
+func sentences(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, strings.ToUpper(text[:1])+text[1:]+".")
+	}
+	return strings.Join(all, " ")
 }
 
 // everythingPolicy is the policy of the installation, and in addition rules, inventories and profiles whose Nodes can be removed.
