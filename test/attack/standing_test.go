@@ -117,7 +117,7 @@ func TestTheSecurityPageSaysWhatTheStandingAttackersTry(t *testing.T) {
 		fmt.Fprintf(&table, "| %s | %s |\n", a.name, sentences(titles))
 	}
 	fmt.Fprintf(&table, "| the server of all inventories | %s |\n", sentences(kindsOfLies()))
-	documented(t, table.String())
+	documented(t, "docs/security.md", table.String())
 }
 
 // sentences are texts as a paragraph.
