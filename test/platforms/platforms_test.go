@@ -172,7 +172,7 @@ func explain(t *testing.T, node string) []explained {
 	return answer.Items
 }
 
-// requireReadable makes a platform file of the Node that is there, as docs/platforms.md shows. It must have what the Node was made of.
+// requireReadable makes a platform file of the Node that is there, as the package comment shows. It must have what the Node was made of.
 func (p platform) requireReadable(t *testing.T) {
 	t.Helper()
 	node := nodekeep.MustKubectl(t, "get", "node", p.Name, "-o", "json", "--show-managed-fields")
