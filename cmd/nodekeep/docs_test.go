@@ -162,18 +162,29 @@ func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
 }
 
 // A row without a test is a claim that nobody has tried. "the same" is the test of the row above.
-func TestEveryRowOfTheAttacksNamesItsTest(t *testing.T) {
+func TestEveryAttackAndEveryPromiseNamesItsTest(t *testing.T) {
 	_, attacks, found := strings.Cut(pages(t)["../../docs/security.md"], "\n## What an attacker can try\n")
 	require.True(t, found)
 	attacks, _, _ = strings.Cut(attacks, "\n## ")
-	test, rows := regexp.MustCompile("`(Test|Fuzz)[A-Z]|^ *the same"), 0
-	for line := range strings.Lines(attacks) {
-		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) > 3 && !strings.Contains(line, "| ---") && !strings.HasSuffix(strings.TrimSpace(line), "| Test |") {
-			rows++
-			assert.Regexp(t, test, cells[len(cells)-2], line)
+	promises, _, found := strings.Cut(pages(t)["../../docs/guarantees.md"], "\n## What nobody can keep\n")
+	require.True(t, found)
+	test := regexp.MustCompile("`(Test|Fuzz)[A-Z]|^ *the same|`test/")
+	for page, least := range map[string]int{attacks: 50, promises: 100} {
+		rows, named := 0, false // whether the last column of this table names tests
+		for line := range strings.Lines(page) {
+			cells := strings.Split(strings.TrimSpace(line), "|")
+			switch {
+			case len(cells) < 4:
+				named = false
+			case strings.TrimSpace(cells[len(cells)-2]) == "Test":
+				named = true
+			case named && !strings.Contains(line, "---|") && !strings.Contains(line, "| ---"):
+				rows++
+				assert.Regexp(t, test, cells[len(cells)-2], line)
+			}
 		}
+		assert.Greater(t, rows, least)
 	}
-	assert.Positive(t, rows)
 }
 
 func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
