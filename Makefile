@@ -89,7 +89,7 @@ package: $(HELM) ## the chart as one file, in IMAGE_DIR
 	$(HELM) package manifests/chart --destination $(IMAGE_DIR)
 
 .PHONY: release
-release: image $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; RELEASE_URL is where its files will be downloaded from
+release: image docs $(HELM) ## what a release holds, in RELEASE_DIR, for the image IMAGE; RELEASE_URL is where its files will be downloaded from
 	@$(MAKE) --no-print-directory sbom PLATFORMS="$(CLI)"
 	@HELM=$(HELM) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) IMAGE=$(IMAGE) FROM=$(IMAGE_DIR) TO=$(RELEASE_DIR) \
 		PLATFORMS="$(CLI)" URL=$(RELEASE_URL) .ci/release
@@ -114,8 +114,9 @@ plugin: build ## `kubectl nodekeep`, and its completion: links to the binary in 
 	ln -sf nodekeep $(PLUGINS)/kubectl_complete-nodekeep
 
 .PHONY: docs
-docs: ## docs/cli.md, from the commands themselves
-	go test ./cmd/nodekeep -run TestTheDocsOfTheCommands -update
+docs: ## cli.md in IMAGE_DIR: the help of all commands on one page, which a release has
+	@mkdir -p $(IMAGE_DIR)
+	@CGO_ENABLED=0 go test -count=1 -vet=off ./cmd/nodekeep -run TestThePageOfTheCommands -args -docs $(IMAGE_DIR)/cli.md
 
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver and friends for tests (some ten minutes the first time)

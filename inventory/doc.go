@@ -1,5 +1,5 @@
 // Package inventory reads what an outside source says of Nodes. It covers the section inventory of the policy, and snapshots of its
-// sources. docs/inventory.md has the format.
+// sources. docs/rules.md has the format.
 //
 // Invariants:
 //   - An inventory supplies facts. Only rules make labels.

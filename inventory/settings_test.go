@@ -78,5 +78,5 @@ func TestTheSnapshotsOfAllSourcesShareOneBudget(t *testing.T) {
 	assert.Equal(t, "what is kept of it takes more than 12 MiB: list fewer attributes or Nodes, or have fewer sources", err.Error())
 	source.Kept = keptOf(4)
 	_, err = Decode(listing(100_000), source)
-	require.NoError(t, err, "as docs/inventory.md says")
+	require.NoError(t, err, "as docs/rules.md says")
 }

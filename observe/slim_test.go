@@ -183,7 +183,7 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 		n.Reported = Reported{}
 		return SlimOf(n)
 	})
-	assert.Less(t, slim-factless, 200.0, "the facts that rules look at, by docs/benchmarks.md")
+	assert.Less(t, slim-factless, 200.0, "the facts that rules look at")
 	assert.Less(t, named, slim+200, "what differs between Nodes stands in nothing that they share")
 	t.Logf("a Node takes %.0f bytes, slim %.0f, of which its facts %.0f", full, slim, slim-factless)
 	assert.Less(t, slim, full/4)

@@ -1,6 +1,6 @@
 // Command generate writes what follows from the types of the policy. These are the CustomResourceDefinition and the schema of the chart's value
-// policy. Three tables follow, too: all fields in docs/policy.md, kinds of checks and causes in docs/verification.md. With -check it writes
-// nothing, and fails where a file is another one.
+// policy. The tables of kinds of checks and of causes in docs/verification.md follow, too. With -check it writes nothing, and fails where a file is
+// another one.
 //
 // Invariants:
 //   - The types are the one source: package policy and what it imports.

@@ -12,10 +12,9 @@ import (
 
 // Files that are generated, or have a part that is.
 const (
-	crdFile          = "manifests/chart/crd.yaml"
-	valuesFile       = "manifests/chart/values.schema.json"
-	pageFile         = "docs/policy.md"
-	verificationFile = "docs/verification.md"
+	crdFile    = "manifests/chart/crd.yaml"
+	valuesFile = "manifests/chart/values.schema.json"
+	pageFile   = "docs/verification.md"
 )
 
 func main() {
@@ -37,7 +36,7 @@ func run(check bool) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{crdFile, valuesFile, pageFile, verificationFile} {
+	for _, file := range []string{crdFile, valuesFile, pageFile} {
 		content, err := os.ReadFile(file)
 		if err != nil && !os.IsNotExist(err) {
 			return err
@@ -80,17 +79,17 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 	files := map[string][]byte{
 		crdFile: append([]byte("# Generated from package policy by `make manifests`.\n"), withNulls...),
 	}
-	for _, page := range []struct{ file, of, table string }{{pageFile, "fields", table(spec)}, {verificationFile, "kinds", kinds()}, {verificationFile, "causes", causes()}} {
-		text, ok := files[page.file]
-		if !ok {
-			if text, err = read(page.file); err != nil {
-				return nil, err
-			}
-		}
-		if files[page.file], err = withTable(text, page.of, page.table); err != nil {
-			return nil, fmt.Errorf("%s: %w", page.file, err)
-		}
+	page, err := read(pageFile)
+	if err != nil {
+		return nil, err
 	}
+	if page, err = withTable(page, "kinds", kinds()); err == nil {
+		page, err = withTable(page, "causes", causes())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pageFile, err)
+	}
+	files[pageFile] = page
 	values, err := read(valuesFile)
 	if err != nil {
 		return nil, err

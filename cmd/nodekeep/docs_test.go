@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -21,17 +23,19 @@ import (
 	"nodekeep.dev/nodekeep/cli"
 )
 
-const docsFile = "../../docs/cli.md"
+// The page of the commands is part of a release, and not of the repository.
+var docsFile = flag.String("docs", "", "write the page of the commands to this file")
 
-func TestTheDocsOfTheCommandsAreWhatTheCommandsSay(t *testing.T) {
-	got := docs(t)
-	if *update {
-		require.NoError(t, os.WriteFile(docsFile, []byte(got), 0o644))
-		return
+func TestThePageOfTheCommandsIsMadeOfTheirHelp(t *testing.T) {
+	page := docs(t)
+	for _, found := range link.FindAllStringSubmatch(page, -1) {
+		anchor, inPage := strings.CutPrefix(found[1], "#")
+		assert.True(t, !inPage || slices.Contains(anchors(page), anchor), "a link leads to %s", found[1])
 	}
-	want, err := os.ReadFile(docsFile)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), got, "docs/cli.md is made of the commands: run `make docs` and read the difference")
+	assert.Contains(t, page, "\n## nodekeep gate lift\n")
+	if *docsFile != "" {
+		require.NoError(t, os.WriteFile(*docsFile, []byte(page), 0o644))
+	}
 }
 
 // pages are the contents of all pages for readers, by file.
@@ -136,7 +140,7 @@ func TestEveryUpgradeThatIsShownTakesAllItsValuesFromTheFile(t *testing.T) {
 			}
 		}
 	}
-	assert.Greater(t, upgrades, 5, "the pages must have been read")
+	assert.Greater(t, upgrades, 3, "the pages must have been read")
 }
 
 // Rows of tables and blocks of code cannot be broken.
@@ -158,18 +162,29 @@ func TestNoLineOfThePagesIsLongerThan120Characters(t *testing.T) {
 }
 
 // A row without a test is a claim that nobody has tried. "the same" is the test of the row above.
-func TestEveryRowOfTheAttacksNamesItsTest(t *testing.T) {
+func TestEveryAttackAndEveryPromiseNamesItsTest(t *testing.T) {
 	_, attacks, found := strings.Cut(pages(t)["../../docs/security.md"], "\n## What an attacker can try\n")
 	require.True(t, found)
 	attacks, _, _ = strings.Cut(attacks, "\n## ")
-	test, rows := regexp.MustCompile("`(Test|Fuzz)[A-Z]|^ *the same"), 0
-	for line := range strings.Lines(attacks) {
-		if cells := strings.Split(strings.TrimSpace(line), "|"); len(cells) > 3 && !strings.Contains(line, "| ---") && !strings.HasSuffix(strings.TrimSpace(line), "| Test |") {
-			rows++
-			assert.Regexp(t, test, cells[len(cells)-2], line)
+	promises, _, found := strings.Cut(pages(t)["../../docs/guarantees.md"], "\n## What nobody can keep\n")
+	require.True(t, found)
+	test := regexp.MustCompile("`(Test|Fuzz)[A-Z]|^ *the same|`test/")
+	for page, least := range map[string]int{attacks: 50, promises: 100} {
+		rows, named := 0, false // whether the last column of this table names tests
+		for line := range strings.Lines(page) {
+			cells := strings.Split(strings.TrimSpace(line), "|")
+			switch {
+			case len(cells) < 4:
+				named = false
+			case strings.TrimSpace(cells[len(cells)-2]) == "Test":
+				named = true
+			case named && !strings.Contains(line, "---|") && !strings.Contains(line, "| ---"):
+				rows++
+				assert.Regexp(t, test, cells[len(cells)-2], line)
+			}
 		}
+		assert.Greater(t, rows, least)
 	}
-	assert.Positive(t, rows)
 }
 
 func TestEveryOperatorsCommandHasExamplesAndAGroup(t *testing.T) {
@@ -235,8 +250,7 @@ func commands() []*cobra.Command {
 
 const docsHead = `# The commands
 
-Made of what the commands say of themselves by ` + "`make docs`" + `; a test compares the two. Called as ` + "`kubectl nodekeep`" + `, the
-help says that in place of ` + "`nodekeep`" + `.
+` + "`nodekeep help COMMAND`" + ` prints the same. Called as ` + "`kubectl nodekeep`" + `, the help says that in place of ` + "`nodekeep`" + `.
 
 `
 

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // Every series is there from the start, before anything has happened: an alert on a rate needs it. What is exposed is pinned,
-// since dashboards and alerts depend on it; run with -update to change it, and docs/metrics.md with it.
+// since dashboards and alerts depend on it; run with -update to change it, and docs/monitoring.md with it.
 func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	for _, process := range []string{"webhook", "capture", "verify"} {
 		t.Run(process, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	}
 }
 
-// docs/metrics.md has one row for each series, which says exactly this of it, and then what to alert on.
+// docs/monitoring.md has one row for each series, which says exactly this of it, and then what to alert on.
 func TestTheTableInTheDocsIsWhatTheProcessesExpose(t *testing.T) {
 	exposed := map[string]*documented{}
 	for _, process := range []string{"webhook", "capture", "verify"} {
@@ -57,7 +57,7 @@ func TestTheTableInTheDocsIsWhatTheProcessesExpose(t *testing.T) {
 			exposed[name] = found
 		}
 	}
-	docs, err := os.ReadFile("../../docs/metrics.md")
+	docs, err := os.ReadFile("../../docs/monitoring.md")
 	require.NoError(t, err)
 	rows := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(nodekeep_\\w+)` \\|.*$").FindAllStringSubmatch(string(docs), -1) {

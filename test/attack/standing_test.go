@@ -104,14 +104,23 @@ func TestTheSecurityPageSaysWhatTheStandingAttackersTry(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| Standing attacker | What it tries |\n|---|---|\n")
 	for _, a := range (&world{}).all("") {
+		var titles []string
 		for _, one := range a.moves {
-			fmt.Fprintf(&table, "| %s | %s |\n", a.name, one.title)
+			titles = append(titles, one.title)
 		}
+		fmt.Fprintf(&table, "| %s | %s |\n", a.name, sentences(titles))
 	}
-	for _, kind := range kindsOfLies() {
-		fmt.Fprintf(&table, "| the server of all inventories | %s |\n", kind)
+	fmt.Fprintf(&table, "| the server of all inventories | %s |\n", sentences(kindsOfLies()))
+	documented(t, "docs/security.md", table.String())
+}
+
+// sentences are texts as a paragraph.
+func sentences(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, strings.ToUpper(text[:1])+text[1:]+".")
 	}
-	documented(t, table.String())
+	return strings.Join(all, " ")
 }
 
 // everythingPolicy is the policy of the installation, and in addition rules, inventories and profiles whose Nodes can be removed.

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-var update = flag.Bool("update", false, "write the table into docs/security.md")
+var update = flag.Bool("update", false, "write the tables of docs/security.md and testdata/rights.md")
 
 // account is a ServiceAccount of the manifests.
 type account struct{ column, namespace, name string }
@@ -71,7 +71,7 @@ func TestAThiefOfATokenCanDoWhatTheTableSays(t *testing.T) {
 			assert.True(t, slices.ContainsFunc(played[of.name], granted.covers), "%s may %+v, and no line of the table says what a thief can do with that", of.name, granted)
 		}
 	}
-	documented(t, table.String())
+	documented(t, "test/attack/testdata/rights.md", table.String())
 }
 
 // prepared makes what the deeds are about, and waits until the API server goes by the admission policies. It follows them a moment after they are
@@ -205,16 +205,16 @@ func expand(rules []rbacv1.PolicyRule, namespace string) (all []right) {
 	return all
 }
 
-// documented asserts that docs/security.md has the table.
-func documented(t *testing.T, table string) {
+// documented asserts that a page has the table.
+func documented(t *testing.T, page, table string) {
 	t.Helper()
-	path := filepath.Join(harness.Root(), "docs", "security.md")
+	path := filepath.Join(harness.Root(), page)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	first, _, _ := strings.Cut(table, "\n")
 	text := string(content)
 	begin := strings.Index(text, first[:30])
-	require.GreaterOrEqual(t, begin, 0, "docs/security.md has no table that begins with %q", first[:30])
+	require.GreaterOrEqual(t, begin, 0, "%s has no table that begins with %q", page, first[:30])
 	length := strings.Index(text[begin:], "\n\n")
 	require.GreaterOrEqual(t, length, 0)
 	is := text[begin:begin+length] + "\n"
@@ -222,5 +222,5 @@ func documented(t *testing.T, table string) {
 		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, is, table, 1)), 0o600))
 		return
 	}
-	assert.Equal(t, table, is, "docs/security.md: %s", fmt.Sprintf("go test ./test/attack -run %s -args -update writes it", t.Name()))
+	assert.Equal(t, table, is, "%s: %s", page, fmt.Sprintf("go test ./test/attack -run %s -args -update writes it", t.Name()))
 }

@@ -1,4 +1,4 @@
-// Command bench measures nodekeep on a real control plane on loopback. It prints tables for docs/benchmarks.md.
+// Command bench measures nodekeep on a real control plane on loopback. README.md has its goals.
 //
 // Run `go run ./test/bench NAME`, where NAME is:
 //   - create: what a CREATE costs, compared with no webhook, one that does nothing and one with a constant patch

@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/bed"
 )
 
-// settings are the flags. Their defaults are the sizes of docs/benchmarks.md.
+// settings are the flags. Their defaults are the sizes of README.md.
 type settings struct {
 	rounds   int
 	count    int

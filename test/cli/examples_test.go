@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ var codes = map[string][]int{
 	"nodekeep rules adopt": {3},    // the shipped policy has no rules; TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt has some
 }
 
-// Every command line under "Examples" in docs/cli.md, which is made of the help texts, is run as it stands there, on a cluster
+// Every command line under "Examples" of a help text is run as it stands there, on a cluster
 // with what the examples speak of.
 func TestTheExamplesOfTheHelpDoWhatTheySay(t *testing.T) {
 	whole := t // the Nodes stay for all examples
@@ -76,19 +77,13 @@ func arrangeExamples(t *testing.T, dir string) {
 	arrangeChanges(t)
 }
 
-// documentedExamples are the command lines in docs/cli.md, by command.
+// documentedExamples are the command lines that the help shows, by command.
 func documentedExamples(t *testing.T) map[string][]string {
 	t.Helper()
-	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
-	require.NoError(t, err)
 	found := map[string][]string{}
-	for _, section := range regexp.MustCompile(`(?m)^## `).Split(string(docs), -1) {
-		command, _, _ := strings.Cut(section, "\n")
-		_, examples, has := strings.Cut(section, "### Examples\n\n```\n")
-		if !has {
-			continue
-		}
-		examples, _, _ = strings.Cut(examples, "\n```")
+	for command, help := range helpOfAll(t) {
+		_, examples, _ := strings.Cut(help, "\nExamples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\nFlags:\n")
 		for line := range strings.SplitSeq(strings.ReplaceAll(examples, "\\\n", ""), "\n") {
 			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 				found[command] = append(found[command], line)
@@ -97,4 +92,25 @@ func documentedExamples(t *testing.T) map[string][]string {
 	}
 	require.Contains(t, found, "nodekeep list")
 	return found
+}
+
+// helpOfAll is what each command that the help lists says of itself.
+func helpOfAll(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	var read func(path ...string)
+	read = func(path ...string) {
+		help := run(t, append([]string{"help"}, path...)...).RequireDone(t).Out
+		all[strings.Join(append([]string{"nodekeep"}, path...), " ")] = help
+		_, lists, _ := strings.Cut(help, "\nUsage:\n")
+		lists, _, _ = strings.Cut(lists, "\nFlags:\n")
+		if !strings.Contains(lists, " [command]\n") {
+			return
+		}
+		for _, listed := range regexp.MustCompile(`(?m)^  ([a-z]+)  +\S`).FindAllStringSubmatch(lists, -1) {
+			read(append(slices.Clone(path), listed[1])...)
+		}
+	}
+	read()
+	return all
 }

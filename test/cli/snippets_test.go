@@ -23,15 +23,13 @@ var elsewhere = map[string]string{
 	"nodekeep uninstall":                                                    "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
 	"kubectl delete deployment,poddisruptionbudget":                         "TestTheDocumentedCommandsDeleteVerificationAndNothingElse",
 	"kubectl -n nodekeep-system get configmaps -l nodekeep.dev/record=true": "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
-	"sed -E":               "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
-	"export CGO_ENABLED=0": "",
+	"sed -E": "TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectlSavedAndApplied",
 }
 
 // ownTests are pages whose blocks have tests that also compare what they print.
 var ownTests = map[string]string{
 	"docs/classification.md": "TestTheClassificationOfTheDocsRunsAsItIsWritten",
 	"docs/walkthrough.md":    "TestTheWalkthroughRunsAsItIsWritten",
-	"docs/cli.md":            "TestTheExamplesOfTheHelpDoWhatTheySay",
 }
 
 // snippet is a shell block of a page.

@@ -20,27 +20,24 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// documented is the block of docs/operating.md that begins with this comment.
-func documented(t *testing.T, comment string) string {
+// example is a file to which docs/operating.md leads.
+func example(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
+	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "examples", "static-admission", name))
 	require.NoError(t, err)
-	_, from, found := strings.Cut(string(page), "```yaml\n# "+comment+"\n")
-	require.True(t, found, "docs/operating.md must show %s", comment)
-	block, _, _ := strings.Cut(from, "```")
-	return block
+	return string(content)
 }
 
 // In selfSigned mode the webhook's ServiceAccount may patch its webhook configurations. An ordinary ValidatingAdmissionPolicy is not
-// asked about these; the policy of docs/operating.md, read from a file of the API server, is.
+// asked about these; the policy of docs/examples, read from a file of the API server, is.
 func TestAStaticAdmissionPolicyConfinesTheWebhooksServiceAccountToTheCABundle(t *testing.T) {
 	skipWithoutControlPlane(t)
 	dir := t.TempDir()
 	policies := filepath.Join(dir, "policies")
 	require.NoError(t, os.Mkdir(policies, 0o755))
-	policy := documented(t, "/etc/kubernetes/admission/nodekeep/policy.yaml")
+	policy := example(t, "policy.yaml")
 	require.NoError(t, os.WriteFile(filepath.Join(policies, "policy.yaml"), []byte(policy), 0o600))
-	configuration := strings.ReplaceAll(documented(t, "/etc/kubernetes/admission/configuration.yaml"), "/etc/kubernetes/admission/nodekeep", policies)
+	configuration := strings.ReplaceAll(example(t, "configuration.yaml"), "/etc/kubernetes/admission/nodekeep", policies)
 	file := filepath.Join(dir, "configuration.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(configuration), 0o600))
 

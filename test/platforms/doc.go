@@ -8,5 +8,5 @@
 // The table NAME.md shows who set each label and taint, whether nodekeep keeps it, and why. It also shows what the new machine has, and the
 // new machine must have it.
 //
-// A new platform is one file. `go test ./test/platforms -count=1 -update` writes its table, and the tables of docs/platforms.md.
+// A new platform is one file. `go test ./test/platforms -count=1 -update` writes its table. docs/platforms.md leads to each.
 package main

@@ -8,7 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-var update = flag.Bool("update", false, "write the tables of testdata and of docs/platforms.md anew")
+var update = flag.Bool("update", false, "write the tables of testdata anew")
 
 // nodekeep is the installation that all tests of this package share.
 var nodekeep *harness.Installation

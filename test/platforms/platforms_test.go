@@ -27,7 +27,7 @@ func TestWhatEachPlatformKeepsIsWhatItsTableSays(t *testing.T) {
 			requireTable(t, name, tableOf(readPlatform(t, name).play(t)))
 		})
 	}
-	t.Run("the page of the docs", requirePage)
+	t.Run("the page of the docs leads to each table", requireLinks)
 }
 
 // play registers the Node and lets others set their labels. Then another machine takes its name. What the new machine has must agree with what
@@ -172,7 +172,7 @@ func explain(t *testing.T, node string) []explained {
 	return answer.Items
 }
 
-// requireReadable makes a platform file of the Node that is there, as docs/platforms.md shows. It must have what the Node was made of.
+// requireReadable makes a platform file of the Node that is there, as the package comment shows. It must have what the Node was made of.
 func (p platform) requireReadable(t *testing.T) {
 	t.Helper()
 	node := nodekeep.MustKubectl(t, "get", "node", p.Name, "-o", "json", "--show-managed-fields")

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// nodekeep is the installation that all tests of this package share, with the policy of docs/governance.md.
+// nodekeep is the installation that all tests of this package share, with the policy of testdata/outcomes.md.
 var nodekeep *harness.Installation
 
 func TestMain(m *testing.M) {
@@ -23,10 +23,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// page is docs/governance.md.
+// page is the page of outcomes, to which docs/governance.md leads.
 func page(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "governance.md"))
+	content, err := os.ReadFile(filepath.Join("testdata", "outcomes.md"))
 	require.NoError(t, err)
 	return string(content)
 }
@@ -35,9 +35,9 @@ func page(t *testing.T) string {
 func marked(t *testing.T, page, comment string) string {
 	t.Helper()
 	_, after, found := strings.Cut(page, "<!-- "+comment+" -->\n")
-	require.True(t, found, "docs/governance.md has no comment %q", comment)
+	require.True(t, found, "testdata/outcomes.md has no comment %q", comment)
 	part, _, _ := strings.Cut(strings.TrimLeft(after, "\n"), "\n\n")
-	return part
+	return strings.TrimSpace(part)
 }
 
 // documented is the policy of the page.

@@ -30,7 +30,7 @@ type attempted struct {
 	kind, before, after, by, resource, verb, outcome string
 }
 
-// table reads the rows of docs/governance.md.
+// table reads the rows of testdata/outcomes.md.
 func table(t *testing.T) (rows []attempted) {
 	t.Helper()
 	for i, line := range strings.Split(marked(t, page(t), "the table of outcomes"), "\n") {
