@@ -30,7 +30,7 @@ type brake struct {
 	held map[string]time.Time // until when Nodes wait
 }
 
-// nodes is how many Nodes wait.
+// nodes returns how many Nodes wait.
 func (b *brake) nodes(now time.Time) (count int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -56,7 +56,7 @@ const (
 	HandOver    Step = "hand_over" // give restored labels and annotations their owners again
 )
 
-// Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
+// Decide returns the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
 // the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in plan.Circumstances) Action {
 	if opens(in.Policy, node, event) {
@@ -124,12 +124,12 @@ func opens(p policy.Policy, node *observe.Node, event Event) bool {
 	return p.Suspended() && event == Present && !node.Deleting() && p.Gate().On(node.Taints)
 }
 
-// lift is what opens a Node in an emergency.
+// lift returns what opens a Node in an emergency.
 func lift(gate policy.Gate) Action {
 	return Action{Step: Lift, Plan: plan.Plan{Edits: plan.Lift(gate), ByClient: true}}
 }
 
-// DecideAbsent is the next action where there is no such Node. Nothing else is known of its end.
+// DecideAbsent returns the next action where there is no such Node. Nothing else is known of its end.
 func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 	if accepted, decided := accept(entry.Record, entry.Accepted, record.Object{}, in); decided {
 		return accepted
@@ -205,5 +205,5 @@ func stepFor(p plan.Plan) Step {
 	}
 }
 
-// stored is a time as records have it: whole seconds, UTC.
+// stored returns a time as records have it: whole seconds, UTC.
 func stored(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }

@@ -33,7 +33,7 @@ const (
 	severalRecords             // nothing can be followed but taints: several, or one of a Node that exists, is quarantined, or was followed
 )
 
-// followed is the record that the Node begins with: what its machine had under another name, else nothing.
+// followed returns the record that the Node begins with: what its machine had under another name, else nothing.
 func (a *attempt) followed() (entry store.Entry, found predecessor) {
 	records, err := a.Records.OfMachine(a.node.Machine)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *attempt) followed() (entry store.Entry, found predecessor) {
 	return store.Entry{Record: tainted}, severalRecords
 }
 
-// tainted is the record that the Node begins with where its machine may be one of several. A Node that exists, or was seen after this one, is another
+// tainted returns the record that the Node begins with where its machine may be one of several. A Node that exists, or was seen after this one, is another
 // machine.
 func (a *attempt) tainted(records []record.Record) (r record.Record, of []string) {
 	var before []record.Record

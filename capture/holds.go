@@ -74,7 +74,7 @@ func edits(before, after record.Record) bool {
 		before.Quarantined != nil && after.Quarantined != nil && edits(*before.Quarantined, *after.Quarantined)
 }
 
-// withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
+// withoutPaused returns the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
 // An Event reports the first pause of each fight.
 func (a *attempt) withoutPaused(next Action) Action {
 	if next.Write != nil {
@@ -217,7 +217,7 @@ func (s *standby) forget(node string) {
 	delete(s.due, node)
 }
 
-// late are the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
+// late returns the Nodes on which this replica may act now. Each is among them once in a while only: some are waited for on purpose.
 func (s *standby) late(now time.Time) (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.
 	})
 }
 
-// everyNode is each Node that lives, and each that there is a record of, as memory has them.
+// everyNode returns each Node that lives, and each that there is a record of, as memory has them.
 func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
@@ -62,7 +62,7 @@ func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 	}
 }
 
-// everyLiveNode is each Node that lives, with its record, as memory has them.
+// everyLiveNode returns each Node that lives, with its record, as memory has them.
 func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for _, name := range c.observations.names() {
@@ -78,7 +78,7 @@ func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	}
 }
 
-// Machines are the systemUUIDs that the Nodes which are there report.
+// Machines returns the systemUUIDs that the Nodes which are there report.
 func (c *Controller) Machines() map[string]string {
 	live := map[string]string{}
 	for _, name := range c.observations.names() {
@@ -89,5 +89,5 @@ func (c *Controller) Machines() map[string]string {
 	return live
 }
 
-// HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
+// HeldRules returns the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
 func (c *Controller) HeldRules() (held *rollout.HeldRules, known bool) { return c.rollout.HeldRules() }

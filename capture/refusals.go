@@ -29,18 +29,18 @@ type refusal struct {
 	until time.Time
 }
 
-// again is the refusal once the item was refused once more.
+// again returns the refusal once the item was refused once more.
 func (r refusal) again(now time.Time) refusal {
 	return refusal{times: r.times + 1, until: now.Add(pace.PauseAfter(pace.FreeFlaps+r.times, pace.LongestPause))}
 }
 
-// notesOf are the notes of a Node object, for one to be added.
+// notesOf returns the notes of a Node object, for one to be added.
 func (c *Controller) notesOf(uid types.UID) *notes {
 	of, _ := c.notes.LoadOrStore(uid, &notes{refused: map[string]refusal{}, reported: map[string]bool{}})
 	return of.(*notes)
 }
 
-// refusedOn are the items that the API server would not have on a Node object. The next of them is tried again after wait; 0: none waits.
+// refusedOn returns the items that the API server would not have on a Node object. The next of them is tried again after wait; 0: none waits.
 func (c *Controller) refusedOn(uid types.UID, now time.Time) (refused map[string]bool, wait time.Duration) {
 	of, known := c.notes.Load(uid)
 	if !known {

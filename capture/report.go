@@ -266,7 +266,7 @@ func describe(set plan.Setting) string {
 	return kindOf(set.Item) + " " + set.Item
 }
 
-// kindOf is whether an item is a label, a taint or an annotation.
+// kindOf reports whether an item is a label, a taint or an annotation.
 func kindOf(item string) string {
 	switch {
 	case record.IsTaint(item):
@@ -278,7 +278,7 @@ func kindOf(item string) string {
 	}
 }
 
-// rivals are the other field managers that own an item. For a label these are its managers, for a taint the last writer of the list. For a
+// rivals returns the other field managers that own an item. For a label these are its managers, for a taint the last writer of the list. For a
 // removed item, managedFields show none if no manager owns the rest of the list.
 func rivals(node *observe.Node, set plan.Setting) []string {
 	if !record.IsTaint(set.Item) {
@@ -406,7 +406,7 @@ func orNone(list string) string {
 	return list
 }
 
-// shownLabels are labels as kubectl label takes them.
+// shownLabels returns labels as kubectl label takes them.
 func shownLabels(labels map[string]string) string {
 	var shown []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

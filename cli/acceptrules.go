@@ -114,7 +114,7 @@ func (c *cluster) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	}}, nil
 }
 
-// toRules are the rights to look at what the rules of the cluster's policy change, and to accept them.
+// toRules returns the rights to look at what the rules of the cluster's policy change, and to accept them.
 func (c *cluster) toRules(verbs ...string) []access {
 	needed := slices.Concat(c.toEvery("list"), c.toPolicyInForce())
 	for _, verb := range verbs {
@@ -123,7 +123,7 @@ func (c *cluster) toRules(verbs ...string) []access {
 	return needed
 }
 
-// inForce are the rules that may remove and change labels.
+// inForce returns the rules that may remove and change labels.
 func inForce(state *corev1.ConfigMap) string {
 	if state != nil {
 		if rules, said := state.Data[store.RulesInForce]; said {

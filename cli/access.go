@@ -55,7 +55,7 @@ func (c *cluster) failedWrite(a access, what string, err error) error {
 	}
 }
 
-// asTold is what the API server's authorizer says was denied, where it says so: of several calls, which one.
+// asTold returns what the API server's authorizer says was denied, where it says so: of several calls, which one.
 func (a access) asTold(denial error) access {
 	found := deniedCall().FindStringSubmatch(denial.Error())
 	if found == nil {

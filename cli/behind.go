@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/verify/controller"
 )
 
-// behind are the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
+// behind returns the Ready Pods of nodekeep that have not read the policy which is in force. Of a component, or of all.
 func (c *cluster) behind(ctx context.Context, in view.PolicyInForce, component string) ([]string, error) {
 	selector := doctor.PodSelector
 	if component != "" {
@@ -77,7 +77,7 @@ func (c *cluster) awaitControllers(ctx context.Context, patience time.Duration) 
 	return nil
 }
 
-// firstLine is what an error says, without what is to be done.
+// firstLine returns what an error says, without what is to be done.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

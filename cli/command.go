@@ -138,7 +138,7 @@ func (o *options) task(command *cobra.Command, has ability, t task) *cobra.Comma
 	return o.command(command, has, t.run)
 }
 
-// changing is a command that makes a plan, asks and carries it out; see [change].
+// changing returns a command that makes a plan, asks and carries it out; see [change].
 func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *cluster, args []string) (*proposal, error)) *cobra.Command {
 	return o.command(command, has, func(ctx context.Context, c *cluster, args []string) error {
 		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return read(ctx, c, args) })
@@ -190,7 +190,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*clust
 	return c, err
 }
 
-// newGroupCommand is a command that only holds others.
+// newGroupCommand returns a command that only holds others.
 func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	command.DisableFlagsInUseLine = true
 	command.Args = cobra.ArbitraryArgs
@@ -224,7 +224,7 @@ func oneNode(command *cobra.Command, args []string) error {
 	})(command, args)
 }
 
-// checkLabelKey is an error for what cannot be the key of a label.
+// checkLabelKey returns an error for what cannot be the key of a label.
 func checkLabelKey(key string) error {
 	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
 		return fmt.Errorf("%q cannot be the key of a label: %s", key, wrong[0])
@@ -281,7 +281,7 @@ func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 }
 
-// commonFlags are what `options` prints.
+// commonFlags returns what `options` prints.
 func commonFlags() string {
 	flags := pflag.NewFlagSet("options", pflag.ContinueOnError)
 	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addTo(flags)

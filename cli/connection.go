@@ -106,7 +106,7 @@ func (c *connection) open() (*cluster, error) {
 	return &cluster{IOStreams: c.IOStreams, config: config, client: client, dynamic: objects, namespace: *c.flags.Namespace, records: records, now: time.Now}, nil
 }
 
-// checkNamespace is an error if a flag's value cannot be the name of a namespace.
+// checkNamespace returns an error if a flag's value cannot be the name of a namespace.
 func checkNamespace(flag, name string) error {
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
 		return fmt.Errorf("%s %q: %s", flag, name, wrong[0])
@@ -208,12 +208,12 @@ func (c *cluster) configMap(ctx context.Context, namespace, name string) (*corev
 	return found, c.failed(access{verb: "get", resource: "configmaps", namespace: namespace}, err)
 }
 
-// inventoryState is what capture shows of the sources of the inventory; nil: nothing yet.
+// inventoryState returns what capture shows of the sources of the inventory; nil: nothing yet.
 func (c *cluster) inventoryState(ctx context.Context) (*corev1.ConfigMap, error) {
 	return c.configMap(ctx, c.namespace, inventories.InventoryName)
 }
 
-// rulesState is which rules are in force, and what was accepted; nil: nothing was written yet.
+// rulesState returns which rules are in force, and what was accepted; nil: nothing was written yet.
 func (c *cluster) rulesState(ctx context.Context) (*corev1.ConfigMap, error) {
 	return c.configMap(ctx, c.namespace, store.AcceptedName)
 }

@@ -173,7 +173,7 @@ func orInterrupted(ctx context.Context, err error) error {
 	return findings(err)
 }
 
-// toDryRun are the rights to a dry run of a registration. They are optional: without them nothing is proved.
+// toDryRun returns the rights to a dry run of a registration. They are optional: without them nothing is proved.
 func toDryRun() []access {
 	return []access{
 		{verb: "impersonate", resource: "users", name: "system:node:" + webhook.SelfTestNode},
@@ -181,7 +181,7 @@ func toDryRun() []access {
 	}
 }
 
-// nodekeep is a command for the installation that is meant.
+// nodekeep returns a command for the installation that is meant.
 func (c *cluster) nodekeep(command string) string {
 	if c.namespace == DefaultNamespace {
 		return program + " " + command
@@ -189,7 +189,7 @@ func (c *cluster) nodekeep(command string) string {
 	return program + " -n " + c.namespace + " " + command
 }
 
-// declaration is the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
+// declaration returns the pair of objects that declare an emergency, as the cluster has them; nil: there is none.
 func (c *cluster) declaration(ctx context.Context) (role *rbacv1.Role, binding *rbacv1.RoleBinding, err error) {
 	rbac := c.client.RbacV1()
 	binding, err = rbac.RoleBindings(c.namespace).Get(ctx, manifests.EmergencyName, metav1.GetOptions{})
@@ -209,12 +209,12 @@ func (c *cluster) declaration(ctx context.Context) (role *rbacv1.Role, binding *
 	return role, binding, nil
 }
 
-// toEmergency is the right to read one of the two objects.
+// toEmergency returns the right to read one of the two objects.
 func (c *cluster) toEmergency(resource string) access {
 	return access{verb: "get", group: rbacv1.GroupName, resource: resource, namespace: c.namespace, name: manifests.EmergencyName}
 }
 
-// emergencyDeclared is whether an emergency is declared, as capture and verify see it.
+// emergencyDeclared reports whether an emergency is declared, as capture and verify see it.
 func (c *cluster) emergencyDeclared(ctx context.Context) (view.Declared, error) {
 	role, binding, err := c.declaration(ctx)
 	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {
@@ -234,7 +234,7 @@ func (c *cluster) stopped(ctx context.Context) bool {
 	return declared.Holds
 }
 
-// ignored is why the API server cannot see an emergency; empty: it can.
+// ignored returns why the API server cannot see an emergency; empty: it can.
 func (e *emergency) ignored(ctx context.Context) (why string, err error) {
 	everything, err := e.everything(ctx)
 	if everything {
@@ -250,7 +250,7 @@ func (e *emergency) ignored(ctx context.Context) (why string, err error) {
 // noEmergency is the match condition by which the API server sees an emergency.
 const noEmergency = "no-emergency"
 
-// unconditional is an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
+// unconditional returns an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
 func (e *emergency) unconditional(ctx context.Context) (object string, err error) {
 	admission := e.client.AdmissionregistrationV1()
 	conditional := func(conditions []admissionv1.MatchCondition) bool {
@@ -286,7 +286,7 @@ func (e *emergency) everything(ctx context.Context) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// keys are those of [stopping.verificationKeys], or the default one where the policy cannot be read.
+// keys returns those of [stopping.verificationKeys], or the default one where the policy cannot be read.
 func (e *emergency) keys(ctx context.Context) (keys []string, unknown error) {
 	if keys, unknown = e.verificationKeys(ctx); unknown != nil {
 		return []string{verify.Taint}, unknown
@@ -329,7 +329,7 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	return plan.Document(e.now()), true, nil
 }
 
-// toCreate are the two objects as [emergency.createObjects] finds them.
+// toCreate returns the two objects as [emergency.createObjects] finds them.
 func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
 	role, binding, err := e.declaration(ctx)
 	step := func(exists, right bool) string {
@@ -373,7 +373,7 @@ func (e *emergency) declare(ctx context.Context) error {
 	return begun.Err()
 }
 
-// opened is what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
+// opened returns what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
 func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view.Opened, error) {
 	opened := view.NewOpened(e.closed, known)
 	for node, err := range e.allNodes(ctx) {
@@ -518,7 +518,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	return plan.Document(e.now()), true, nil
 }
 
-// unprovable is the right that the caller lacks to prove the end. It is empty where none is known.
+// unprovable returns the right that the caller lacks to prove the end. It is empty where none is known.
 func (e *emergency) unprovable(ctx context.Context) string {
 	for _, right := range toDryRun() {
 		if allowed, err := e.may(ctx, right); err == nil && !allowed {
@@ -528,7 +528,7 @@ func (e *emergency) unprovable(ctx context.Context) string {
 	return ""
 }
 
-// missing are the objects by which nodekeep acts on new Nodes, and that do not exist.
+// missing returns the objects by which nodekeep acts on new Nodes, and that do not exist.
 func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
 	objects := append(e.gating(), // and what these refer to
 		deletionOf(access{group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
@@ -549,7 +549,7 @@ func (e *emergency) missing(ctx context.Context) (missing view.Missing, err erro
 	return missing, errors.Join(errs...)
 }
 
-// reopened are the Nodes that the end concerns.
+// reopened returns the Nodes that the end concerns.
 func (e *emergency) reopened(ctx context.Context, declared view.Declared) (view.Reopened, error) {
 	in, err := e.policyInForce(ctx, e.gate)
 	if err != nil {
@@ -595,7 +595,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	return ended.Err()
 }
 
-// unproved is why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
+// unproved returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unproved(ctx context.Context) string {
 	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()

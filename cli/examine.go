@@ -74,10 +74,10 @@ func (c *cluster) examine(ctx context.Context, o *doctorOptions) (doctor.Seen, e
 	return e.seen, nil
 }
 
-// serverTime is what the API server's clock shows now.
+// serverTime returns what the API server's clock shows now.
 func (e *examination) serverTime() time.Time { return e.now().Add(e.behind) }
 
-// to is a right in the release namespace. For a resource without a namespace it is a right in the whole cluster.
+// to returns a right in the release namespace. For a resource without a namespace it is a right in the whole cluster.
 func (e *examination) to(verb, group, resource string) access {
 	return access{verb: verb, group: group, resource: resource, namespace: e.namespace}
 }

@@ -48,7 +48,7 @@ func (e *examination) unnamed(ctx context.Context) (*corev1.Node, error) {
 	return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: webhook.ProbeNode})
 }
 
-// dryRun is what the API server would make of a creation.
+// dryRun returns what the API server would make of a creation.
 func (e *examination) dryRun(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Node, error) {
 	node, err := e.probes.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	rule, denied := denyingRule(err)
@@ -73,7 +73,7 @@ func (s *servedCertificates) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// first is the chain that ends first: replicas may serve different ones.
+// first returns the chain that ends first: replicas may serve different ones.
 func (s *servedCertificates) first() []*x509.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records
 	return records, nil
 }
 
-// strays are ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
+// strays returns ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
 func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err error) {
 	client, err := metadata.NewForConfig(e.config)
 	if err != nil {
@@ -197,13 +197,13 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	return nodes, nil
 }
 
-// closing is what may keep the Node of a state closed.
+// closing returns what may keep the Node of a state closed.
 func closing(state view.NodeState, keys []string, profiles verify.Profiles, gate policy.Gate) doctor.Closing {
 	waits := state.Record != nil && state.Record.Quarantined != nil && state.Entry.Accepted == ""
 	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
 
-// paused are the Nodes on which capture has stopped correcting something, by Events of the last hour.
+// paused returns the Nodes on which capture has stopped correcting something, by Events of the last hour.
 func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 	var events []corev1.Event
 	reports := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.ItemPaused}.String()}
@@ -216,7 +216,7 @@ func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 	return doctor.PausedOf(events, e.serverTime()), nil
 }
 
-// migrations are those of the policy. What they are about is only looked at if there are any.
+// migrations returns those of the policy. What they are about is only looked at if there are any.
 func (e *examination) migrations(ctx context.Context) (all []*view.Migration, err error) {
 	inForce, err := e.seen.InForce()
 	if err != nil || len(inForce.Migrations()) == 0 {
@@ -229,7 +229,7 @@ func (e *examination) migrations(ctx context.Context) (all []*view.Migration, er
 	return all, e.lookAtMigrations(ctx, in, all...)
 }
 
-// circumstancesSeen is what decisions depend on; it is not known where the policy is not.
+// circumstancesSeen returns what decisions depend on; it is not known where the policy is not.
 func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstances, known bool) {
 	inForce, err := e.seen.InForce()
 	if err != nil {
@@ -240,7 +240,7 @@ func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstan
 	return in, true
 }
 
-// unproved are the profiles whose checks neither a Node nor a trial has passed.
+// unproved returns the profiles whose checks neither a Node nor a trial has passed.
 func (e *examination) unproved(ctx context.Context, proofs *view.Proofs) doctor.Read[[]view.Unproved] {
 	namespace := e.seen.ChecksNamespace()
 	trials, err := e.trials(ctx, namespace, proofs.Profiles())

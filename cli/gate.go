@@ -102,12 +102,12 @@ restore it where it can.`,
 // eventsOfNodes is the namespace of Events of objects that have none.
 const eventsOfNodes = metav1.NamespaceDefault
 
-// toEvents is the right to read Events about Nodes.
+// toEvents returns the right to read Events about Nodes.
 func (c *cluster) toEvents() access {
 	return access{verb: "list", resource: "events", namespace: eventsOfNodes}
 }
 
-// leading is what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
+// leading returns what the Lease shows of captures. What the caller may not read is taken to be well, with a message for the caller.
 func (c *cluster) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.leadership(ctx, capture.LeaseName, c.now)
 	switch {
@@ -121,7 +121,7 @@ func (c *cluster) leading(ctx context.Context) (known view.Captures) {
 	return known
 }
 
-// captures is what the Lease and Events show of captures.
+// captures returns what the Lease and Events show of captures.
 func (c *cluster) captures(ctx context.Context) view.Captures {
 	known := c.leading(ctx)
 	known.Refused = map[types.UID]string{}

@@ -13,7 +13,7 @@ import (
 // mostGranted is how many rights outside the shipped roles are granted one by one. More are an administrator's.
 const mostGranted = 3
 
-// grantTo is how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
+// grantTo returns how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
 func grantTo(user, release string, missing ...access) doctor.Remedy {
 	var bindings, single []string
 	more, operator := 0, slices.ContainsFunc(missing, func(a access) bool { return strings.HasPrefix(a.role(release), doctor.Operator) })
@@ -43,7 +43,7 @@ func grantTo(user, release string, missing ...access) doctor.Remedy {
 	return doctor.Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}
 }
 
-// role is the shipped ClusterRole that has the right; empty where none has, or where it would grant too much.
+// role returns the shipped ClusterRole that has the right; empty where none has, or where it would grant too much.
 func (a access) role(release string) string {
 	twin := ""
 	switch a.namespace {
@@ -55,7 +55,7 @@ func (a access) role(release string) string {
 	return doctor.RoleFor(doctor.Right{Verb: a.verb, Group: a.group, Resource: a.resource, Name: a.name, Namespace: a.namespace}, twin)
 }
 
-// twinOf is the role without the end that shows for which namespaces it is, and whether it has one.
+// twinOf returns the role without the end that shows for which namespaces it is, and whether it has one.
 func twinOf(role string) (base string, twin bool) {
 	for _, end := range []string{doctor.Namespaced, doctor.Events} {
 		if base, twin = strings.CutSuffix(role, end); twin {
@@ -65,7 +65,7 @@ func twinOf(role string) (base string, twin bool) {
 	return role, false
 }
 
-// grant are the commands that give this right alone to a user.
+// grant returns the commands that give this right alone to a user.
 func (a access) grant(user string) []string {
 	kind, in, of := "clusterrole", "", ""
 	if a.namespace != "" {
@@ -81,12 +81,12 @@ func (a access) grant(user string) []string {
 	}
 }
 
-// nameFor is the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
+// nameFor returns the name of a binding of a role to a user. The user's name may have characters that an object's name must not have.
 func nameFor(role, user string) string {
 	return role + "-" + strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9.-]+`).ReplaceAllString(user, "-"), "-.")
 }
 
-// quoted is a word for a shell.
+// quoted returns a word for a shell.
 func quoted(word string) string {
 	if regexp.MustCompile(`^[\w@:.,/-]+$`).MatchString(word) {
 		return word

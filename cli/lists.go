@@ -59,7 +59,7 @@ type lister[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 }
 
-// pagesOf is how a typed client lists what the selectors select. An error names the missing right.
+// pagesOf returns how a typed client lists what the selectors select. An error names the missing right.
 func pagesOf[L runtime.Object](c *cluster, to access, client lister[L], selectors metav1.ListOptions) pager.ListPageFunc {
 	return func(ctx context.Context, page metav1.ListOptions) (runtime.Object, error) {
 		page.LabelSelector, page.FieldSelector = selectors.LabelSelector, selectors.FieldSelector
@@ -84,7 +84,7 @@ func (c *cluster) allRecords(ctx context.Context) iter.Seq2[store.Listed, error]
 	return mapped(every[*corev1.ConfigMap](ctx, c, c.toRecords("list"), c.client.CoreV1().ConfigMaps(c.namespace), marked), store.ListedOf)
 }
 
-// mapped is a sequence of what its items become.
+// mapped returns a sequence of what its items become.
 func mapped[A, B any](items iter.Seq2[A, error], of func(A) B) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		for item, err := range items {
@@ -188,7 +188,7 @@ func partOfRecord(listed store.Listed) part {
 	return part{state, listed.ConfigMap}
 }
 
-// together is the state of a Node of which the Node or its record was read by itself.
+// together returns the state of a Node of which the Node or its record was read by itself.
 func together(a, b view.NodeState) view.NodeState {
 	if a.Name == "" || a.Node == nil && b.Node != nil {
 		a, b = b, a

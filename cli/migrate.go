@@ -188,7 +188,7 @@ func (c *cluster) lookAtMigrations(ctx context.Context, in plan.Circumstances, a
 	return nil
 }
 
-// checkRenaming is an error for what is not OLD=NEW.
+// checkRenaming returns an error for what is not OLD=NEW.
 func checkRenaming(argument string) error {
 	from, to, both := strings.Cut(argument, "=")
 	if !both {
@@ -197,7 +197,7 @@ func checkRenaming(argument string) error {
 	return cmp.Or(checkLabelKey(from), checkLabelKey(to))
 }
 
-// renamingOf is the migration that an argument names; checkRenaming has checked it.
+// renamingOf returns the migration that an argument names; checkRenaming has checked it.
 func renamingOf(argument string) policy.Migration {
 	from, to, _ := strings.Cut(argument, "=")
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}

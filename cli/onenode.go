@@ -27,7 +27,7 @@ func nodeName(argument string) (string, error) {
 	return name, nil
 }
 
-// node is the live Node; nil where there is none.
+// node returns the live Node; nil where there is none.
 func (c *cluster) node(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if store.SaysGone(err) {
@@ -70,7 +70,7 @@ func (c *cluster) state(ctx context.Context, name string) (view.NodeState, error
 	return state, err
 }
 
-// following is a state with what the Node follows on the machine that registers it.
+// following returns a state with what the Node follows on the machine that registers it.
 func (c *cluster) following(ctx context.Context, state view.NodeState, request *admissionv1.AdmissionRequest) view.NodeState {
 	if !state.MayFollow(c.in) {
 		return state
@@ -89,7 +89,7 @@ func (c *cluster) following(ctx context.Context, state view.NodeState, request *
 	return state.Following(machine, others, c.in)
 }
 
-// recorded is a state with a record that can be read.
+// recorded returns a state with a record that can be read.
 func (c *cluster) recorded(ctx context.Context, name string) (view.NodeState, error) {
 	state, err := c.state(ctx, name)
 	if err == nil {
@@ -111,7 +111,7 @@ func (c *cluster) readable(state view.NodeState) error {
 	return nil
 }
 
-// live is a state with a Node and a record that can be read.
+// live returns a state with a Node and a record that can be read.
 func (c *cluster) live(ctx context.Context, name string) (view.NodeState, error) {
 	state, err := c.recorded(ctx, name)
 	if err == nil && state.Node == nil {

@@ -47,7 +47,7 @@ func (s *policySource) validate() error {
 	return nil
 }
 
-// gate is that of the flag, or that of the cluster.
+// gate returns that of the flag, or that of the cluster.
 func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error) {
 	if s.key != "" {
 		return policy.Gate(s.key), nil
@@ -59,7 +59,7 @@ func (s *policySource) gate(ctx context.Context, c *cluster) (policy.Gate, error
 	return c.gateIn(found), nil
 }
 
-// gateIn is the gate of the cluster. Without a ConfigMap, a message says which one is taken.
+// gateIn returns the gate of the cluster. Without a ConfigMap, a message says which one is taken.
 func (c *cluster) gateIn(found *corev1.ConfigMap) policy.Gate {
 	if found == nil {
 		c.say("The gate's key is not known, since namespace %s has no ConfigMap %s. %s is taken; --gate-key names another.", c.namespace, gateName, policy.DefaultGate)
@@ -67,7 +67,7 @@ func (c *cluster) gateIn(found *corev1.ConfigMap) policy.Gate {
 	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateKey], string(policy.DefaultGate)))
 }
 
-// read is the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
+// read returns the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
 // c nil no cluster is asked.
 func (s *policySource) read(ctx context.Context, c *cluster) (p policy.Policy, err error) {
 	gate, here := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true
@@ -118,13 +118,13 @@ func (c *cluster) gateMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	return c.configMap(ctx, c.namespace, gateName)
 }
 
-// toPolicy is the right to read the NodePolicy.
+// toPolicy returns the right to read the NodePolicy.
 func (c *cluster) toPolicy() access {
 	resource := nodepolicy.Resource()
 	return access{verb: "get", group: resource.Group, resource: resource.Resource, name: doctor.PolicyName}
 }
 
-// toPolicyInForce are the rights to find out which policy is in force.
+// toPolicyInForce returns the rights to find out which policy is in force.
 func (c *cluster) toPolicyInForce() []access {
 	return []access{c.toConfigMap("get", gateName), c.toPolicy(), c.toConfigMap("get", store.AcceptedName)}
 }
@@ -132,7 +132,7 @@ func (c *cluster) toPolicyInForce() []access {
 // errNotServed reports that the API server knows no NodePolicies.
 var errNotServed = errors.New("this cluster has no CustomResourceDefinition " + doctor.PolicyDefinition)
 
-// policyInForce is the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
+// policyInForce returns the policy of the NodePolicy, or what is in force where it does not count. No error of the NodePolicy is one of the command: an
 // incident may be due to it.
 func (c *cluster) policyInForce(ctx context.Context, gate policy.Gate) (in view.PolicyInForce, err error) {
 	found, err := c.dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})

@@ -18,7 +18,7 @@ import (
 // A command names in [options.rights] the rights that it needs beyond those of its flags; see [options.needs]. They are checked before it starts: it
 // names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
 
-// needs are the rights without which a command cannot do what its flags and arguments say.
+// needs returns the rights without which a command cannot do what its flags and arguments say.
 func (o *options) needs(c *cluster, has ability, args []string) (needed []access) {
 	switch {
 	case has&decides != 0 && o.policy.file == "":
@@ -42,18 +42,18 @@ func (c *cluster) toConfigMap(verb, name string) access {
 	return access{verb: verb, resource: "configmaps", namespace: c.namespace, name: name}
 }
 
-// toEvery are the rights to go through all Nodes and all records.
+// toEvery returns the rights to go through all Nodes and all records.
 func (c *cluster) toEvery(verb string) []access { return []access{c.toNodes(verb), c.toRecords(verb)} }
 
-// toState are the rights to read a Node and its record.
+// toState returns the rights to read a Node and its record.
 func (c *cluster) toState(node string) []access {
 	return []access{c.toNode("get", node), c.toRecord("get", node)}
 }
 
-// ofState are the rights of a command that reads a Node and its record.
+// ofState returns the rights of a command that reads a Node and its record.
 func ofState(c *cluster, args []string) []access { return c.toState(args[0]) }
 
-// ofEvery are those of a command that goes through all Nodes and all records.
+// ofEvery returns those of a command that goes through all Nodes and all records.
 func ofEvery(c *cluster, _ []string) []access { return c.toEvery("list") }
 
 // require asks whether the caller has these rights, and returns an error that names all that are missing. Where the API server does not say,
@@ -100,7 +100,7 @@ func (c *cluster) may(ctx context.Context, a access) (bool, error) {
 	return answer.Status.Allowed, nil
 }
 
-// you is the caller's name, as the API server says it.
+// you returns the caller's name, as the API server says it.
 func (c *cluster) you(ctx context.Context) (string, error) {
 	review, err := c.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {

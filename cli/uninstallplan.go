@@ -34,7 +34,7 @@ type deletable[T any] interface {
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
-// deletionOf is that of one object; to has its group and namespace.
+// deletionOf returns that of one object; to has its group and namespace.
 func deletionOf[T any](to access, kind, name string, client deletable[T]) deletion {
 	resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	to.verb, to.resource, to.name = "delete", resource.Resource, name
@@ -44,7 +44,7 @@ func deletionOf[T any](to access, kind, name string, client deletable[T]) deleti
 	}}
 }
 
-// gating are the objects that add the gate to new Nodes.
+// gating returns the objects that add the gate to new Nodes.
 func (u *stopping) gating() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	return []deletion{
@@ -54,7 +54,7 @@ func (u *stopping) gating() []deletion {
 	}
 }
 
-// declaring are the objects that declare an emergency.
+// declaring returns the objects that declare an emergency.
 func (u *stopping) declaring() []deletion {
 	rbac, to := u.client.RbacV1(), access{group: rbacv1.GroupName, namespace: u.namespace}
 	return []deletion{
@@ -63,7 +63,7 @@ func (u *stopping) declaring() []deletion {
 	}
 }
 
-// guarding are the objects that capture needs while Nodes have the gate, and those that no manifest has.
+// guarding returns the objects that capture needs while Nodes have the gate, and those that no manifest has.
 func (u *uninstalling) guarding() []deletion {
 	admission := u.client.AdmissionregistrationV1()
 	var objects []deletion
@@ -104,7 +104,7 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	return plan, err
 }
 
-// emergency is how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
+// emergency returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
 func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
 	end := "; once nodekeep is deleted, end it: kubectl -n " + u.namespace + " delete rolebinding,role " + manifests.EmergencyName
 	for _, object := range u.declaring() {
@@ -121,7 +121,7 @@ func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) 
 	return stays, nil
 }
 
-// planned is what deletes of these objects would do now.
+// planned returns what deletes of these objects would do now.
 func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.PlannedDeletion, err error) {
 	for _, object := range objects {
 		state := "to be deleted"
@@ -138,7 +138,7 @@ func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.
 	return all, nil
 }
 
-// leases are those of processes, which no step deletes. One that the caller may not read is named, too.
+// leases returns those of processes, which no step deletes. One that the caller may not read is named, too.
 func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
 	for _, name := range []string{capture.LeaseName, doctor.VerifyDeployment} {
 		switch _, err := u.client.CoordinationV1().Leases(u.namespace).Get(ctx, name, metav1.GetOptions{}); {

@@ -30,7 +30,7 @@ func selectingOf[L runtime.Object](c *cluster, group, kind string, client lister
 	return selecting{kind, pagesOf(c, access{verb: "list", group: group, resource: resource.Resource}, client, metav1.ListOptions{})}
 }
 
-// selectingKinds are all that package selection looks into, in its order. Pods come last: there are the most of them.
+// selectingKinds returns all that package selection looks into, in its order. Pods come last: there are the most of them.
 func (c *cluster) selectingKinds() []selecting {
 	core, apps, batch := c.client.CoreV1(), c.client.AppsV1(), c.client.BatchV1()
 	const everywhere = metav1.NamespaceAll
@@ -70,7 +70,7 @@ func (c *cluster) allUses(ctx context.Context, see func(uses []selection.Use)) (
 	return missing, nil
 }
 
-// kindsOf are the kinds that could not be read.
+// kindsOf returns the kinds that could not be read.
 func kindsOf(missing []report.NotRead) (kinds []string) {
 	for _, one := range missing {
 		kinds = append(kinds, one.Kind)

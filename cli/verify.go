@@ -251,7 +251,7 @@ func (c *cluster) verified(ctx context.Context, namespace, name string) (view.Ve
 	return shown, nil
 }
 
-// lastReport is the last attempt that did not pass; nil where none is kept.
+// lastReport returns the last attempt that did not pass; nil where none is kept.
 func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*verify.SavedReport, error) {
 	name := verify.ReportName(node)
 	kept, err := c.configMap(ctx, namespace, name)
@@ -268,7 +268,7 @@ func (c *cluster) lastReport(ctx context.Context, namespace, node string) (*veri
 	return &report, nil
 }
 
-// trials are the last ones of these profiles, by name. A profile of which none is kept has no entry.
+// trials returns the last ones of these profiles, by name. A profile of which none is kept has no entry.
 func (c *cluster) trials(ctx context.Context, namespace string, profiles []string) (map[string]verify.SavedReport, error) {
 	trials := map[string]verify.SavedReport{}
 	for _, profile := range profiles {
@@ -288,7 +288,7 @@ func (c *cluster) trials(ctx context.Context, namespace string, profiles []strin
 	return trials, nil
 }
 
-// ledger is what was removed lately.
+// ledger returns what was removed lately.
 func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, error) {
 	kept, err := c.configMap(ctx, namespace, verify.LedgerMap)
 	if err != nil || kept == nil {
@@ -306,7 +306,7 @@ func (c *cluster) ledger(ctx context.Context, namespace string) (verify.Ledger, 
 	return ledger, nil
 }
 
-// removals are those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
+// removals returns those of the whole cluster, in which profiles select so many Nodes; nil where they cannot be read.
 func (c *cluster) removals(ctx context.Context, namespace string, nodes int) *view.Removals {
 	ledger, err := c.ledger(ctx, namespace)
 	if err != nil {
@@ -317,13 +317,13 @@ func (c *cluster) removals(ctx context.Context, namespace string, nodes int) *vi
 	return &removals
 }
 
-// removalsOf are those of Nodes of a name.
+// removalsOf returns those of Nodes of a name.
 func (c *cluster) removalsOf(ctx context.Context, namespace, node string) ([]verify.Removal, error) {
 	ledger, err := c.ledger(ctx, namespace)
 	return slices.DeleteFunc(ledger.Removals, func(one verify.Removal) bool { return one.Node != node }), err
 }
 
-// workers are the worker Pods by the name of their Node.
+// workers returns the worker Pods by the name of their Node.
 func (c *cluster) workers(ctx context.Context, namespace string, options metav1.ListOptions) (map[string][]*corev1.Pod, error) {
 	workers := map[string][]*corev1.Pod{}
 	to := access{verb: "list", resource: "pods", namespace: namespace}
@@ -338,7 +338,7 @@ func (c *cluster) workers(ctx context.Context, namespace string, options metav1.
 	return workers, nil
 }
 
-// workersOn are the worker Pods on one Node; nil if they are not known.
+// workersOn returns the worker Pods on one Node; nil if they are not known.
 func (c *cluster) workersOn(ctx context.Context, namespace, node string) ([]*corev1.Pod, error) {
 	workers, err := c.workers(ctx, namespace, metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node}.String()})
 	if err != nil {
@@ -347,7 +347,7 @@ func (c *cluster) workersOn(ctx context.Context, namespace, node string) ([]*cor
 	return append([]*corev1.Pod{}, workers[node]...), nil
 }
 
-// readyDaemonSets are the DaemonSets that the profile of a Node waits for. The value shows whether their Pod on the Node is Ready.
+// readyDaemonSets returns the DaemonSets that the profile of a Node waits for. The value shows whether their Pod on the Node is Ready.
 func (c *cluster) readyDaemonSets(ctx context.Context, node *corev1.Node) (map[string]bool, error) {
 	profile, _ := c.in.Policy.Verify().For(node.Labels)
 	ready := map[string]bool{}
@@ -399,7 +399,7 @@ func (c *cluster) expectDaemonSets(ctx context.Context, namespace string, node *
 	return some, nil
 }
 
-// liveNode is a Node that must be there.
+// liveNode returns a Node that must be there.
 func (c *cluster) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
 	node, err := c.node(ctx, name)
 	if err == nil && node == nil {

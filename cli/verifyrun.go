@@ -88,7 +88,7 @@ are closed then open by themselves once they pass.`,
 	return command
 }
 
-// runPlan is the plan to check one Node at once.
+// runPlan returns the plan to check one Node at once.
 func (c *cluster) runPlan(ctx context.Context, namespace, name string) (*proposal, error) {
 	node, err := c.liveNode(ctx, name)
 	if err != nil {

@@ -192,7 +192,7 @@ func withoutStatus(object any) (any, error) {
 	return object, nil
 }
 
-// nodeOf is the name of the Node that an object is, or is the record of.
+// nodeOf returns the name of the Node that an object is, or is the record of.
 func nodeOf(object any) string {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
@@ -207,7 +207,7 @@ func nodeOf(object any) string {
 	}
 }
 
-// state is a Node and its record as they are now.
+// state returns a Node and its record as they are now.
 func (w *watched) state(name string) view.NodeState {
 	state := view.NodeState{Name: name}
 	if object, found, _ := w.nodes.GetStore().GetByKey(name); found {
@@ -221,7 +221,7 @@ func (w *watched) state(name string) view.NodeState {
 	return state
 }
 
-// names are those of all Nodes and records, sorted.
+// names returns those of all Nodes and records, sorted.
 func (w *watched) names() []string {
 	names := map[string]bool{}
 	for _, object := range slices.Concat(w.nodes.GetStore().List(), w.records.GetStore().List()) {

@@ -154,7 +154,7 @@ func (c golden) compare(t *testing.T, response *admissionv1.AdmissionResponse) {
 	assert.Equal(t, string(want), string(got))
 }
 
-// readable is a response in readable form: its patch decoded.
+// readable returns a response in readable form: its patch decoded.
 func readable(t *testing.T, response *admissionv1.AdmissionResponse) []byte {
 	t.Helper()
 	var fields map[string]json.RawMessage

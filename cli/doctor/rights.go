@@ -29,7 +29,7 @@ type HeldRight struct {
 	Lacking Unknown
 }
 
-// String is the right as kubectl auth can-i takes it.
+// String returns the right as kubectl auth can-i takes it.
 func (r Right) String() string {
 	resource := r.Resource
 	if r.Group != "" {
@@ -68,7 +68,7 @@ func harms() []harm {
 	}
 }
 
-// lackingRights are the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what
+// lackingRights returns the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what
 // follows. Rights that this
 // installation does not need are not among them.
 func (s Seen) lackingRights(object Object) (all []lacking) {
@@ -90,7 +90,7 @@ func (s Seen) lackingRights(object Object) (all []lacking) {
 	return all
 }
 
-// before136 is what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.
+// before136 returns what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.
 func before136(right Right) Right {
 	if strings.HasPrefix(right.Verb, "impersonate") {
 		return Right{Verb: "impersonate", Resource: "users", Name: "system:node:" + guard.SelfTestName}
@@ -119,7 +119,7 @@ func RoleFor(right Right, twin string) string {
 	return ""
 }
 
-// rulesOf are the rules of a Role or ClusterRole; other objects have none.
+// rulesOf returns the rules of a Role or ClusterRole; other objects have none.
 func rulesOf(object *unstructured.Unstructured) []rbacv1.PolicyRule {
 	var role rbacv1.ClusterRole
 	if !strings.HasSuffix(object.GetKind(), "Role") || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role) != nil {
@@ -193,7 +193,7 @@ const (
 	toAct = "act"
 )
 
-// YourRights are those that the operator's commands need of the caller.
+// YourRights returns those that the operator's commands need of the caller.
 func YourRights(namespace string) []HeldRight {
 	right := func(purpose, verb, resource, in string) HeldRight {
 		resource, group, _ := strings.Cut(resource, ".")

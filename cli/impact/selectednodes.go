@@ -100,12 +100,12 @@ func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 	return selects || err != nil
 }
 
-// String is how many there are, and one of them.
+// String returns how many there are, and one of them.
 func (e nodeCount) String() string {
 	return fmt.Sprintf("%s, such as %s", inWords(e.count), e.node)
 }
 
-// inWords is a number of Nodes.
+// inWords returns a number of Nodes.
 func inWords(nodes int) string {
 	if nodes == 1 {
 		return "1 Node"

@@ -93,7 +93,7 @@ func (s NodeState) Adopts(key, rule string, in plan.Circumstances) (label *Adopt
 	return &AdoptedLabel{Node: s.Name, Value: value, Rule: taken.Rule}, false
 }
 
-// notAdopted is why the record would not forget who set the label; empty: it would.
+// notAdopted returns why the record would not forget who set the label; empty: it would.
 func (s NodeState) notAdopted(key string, label record.Derived, in plan.Circumstances) string {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	change := AdoptingChange(node, AdoptedLabel{Value: label.Value, Rule: label.Rule}, key)
@@ -119,7 +119,7 @@ func (s NodeState) notAdopted(key string, label record.Derived, in plan.Circumst
 	}
 }
 
-// AdoptingChange is the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
+// AdoptingChange returns the change of a Node that hands a label over. It only writes the annotation that capture writes, too.
 func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Plan {
 	listed := maps.Clone(node.ListedLabels())
 	if listed == nil {
@@ -129,7 +129,7 @@ func AdoptingChange(node *observe.Node, label AdoptedLabel, key string) plan.Pla
 	return plan.Plan{Labels: listed, WriteLabelList: true}
 }
 
-// Document is the plan.
+// Document returns the plan.
 func (a Adoption) Document(time.Time) Document {
 	var d Document
 	d.with("Label", a.Key)
@@ -153,7 +153,7 @@ type adoptedLabels struct {
 	NodeCount
 }
 
-// grouped are labels with the number of their Nodes, the most first.
+// grouped returns labels with the number of their Nodes, the most first.
 func grouped(labels []AdoptedLabel) []adoptedLabels {
 	var groups tally[AdoptedLabel, adoptedLabels]
 	for _, label := range labels {

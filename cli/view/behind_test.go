@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// inForceWith is the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
+// inForceWith returns the policy of a NodePolicy of generation 4 with these sections and this status, which is JSON.
 func inForceWith(t *testing.T, spec, status string) PolicyInForce {
 	t.Helper()
 	object := `{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "uid": "U1", "generation": 4}, "spec": ` + spec + `, "status": ` + status + `}`
@@ -25,7 +25,7 @@ func inForceWith(t *testing.T, spec, status string) PolicyInForce {
 	return in
 }
 
-// podOf is a Pod of a process.
+// podOf returns a Pod of a process.
 func podOf(name, component string, ready corev1.ConditionStatus) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": component}},

@@ -208,7 +208,7 @@ func load(t *testing.T, sections string) policy.Policy {
 	return p
 }
 
-// present is a Node and the record of it.
+// present returns a Node and the record of it.
 func present(name string, labels map[string]string, taints ...corev1.Taint) NodeState {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1", ResourceVersion: "5", Labels: labels}, Spec: corev1.NodeSpec{Taints: taints}}
 	s := NodeState{Name: name, Node: node, Record: recorded(record.Join(labels, taints))}
@@ -216,7 +216,7 @@ func present(name string, labels map[string]string, taints ...corev1.Taint) Node
 	return s
 }
 
-// past is the record of a deleted Node.
+// past returns the record of a deleted Node.
 func past(name string, since time.Duration, items map[string]string) NodeState {
 	s := NodeState{Name: name, Record: recorded(items, goneSince(since))}
 	s.Record.Node = name

@@ -38,7 +38,7 @@ func (d *Document) with(name, value string) {
 	}
 }
 
-// tableOf is a table with these columns. The wide format alone shows those that begin with "+".
+// tableOf returns a table with these columns. The wide format alone shows those that begin with "+".
 func tableOf(columns ...string) *metav1.Table {
 	table := &metav1.Table{}
 	for _, name := range columns {
@@ -77,7 +77,7 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 // none stands in cells that have nothing to say.
 const none = "-"
 
-// ago is how long something has been so, as kubectl writes ages.
+// ago returns how long something has been so, as kubectl writes ages.
 func ago(since time.Time, now time.Time) string {
 	if since.IsZero() {
 		return none
@@ -97,7 +97,7 @@ func orNone(text string) string { return cmp.Or(text, none) }
 // maxShown is how much of an annotation's value a table shows. No label or taint has a longer one.
 const maxShown = 80
 
-// shown is a value; an empty one is not none.
+// shown returns a value; an empty one is not none.
 func shown(value *string) string {
 	switch {
 	case value == nil:
@@ -109,7 +109,7 @@ func shown(value *string) string {
 	}
 }
 
-// Counted is a number of things in words.
+// Counted returns a number of things in words.
 func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -133,7 +133,7 @@ func compareItems(a, b string) int {
 	return cmp.Or(cmp.Compare(order(a), order(b)), strings.Compare(a, b))
 }
 
-// kindOf is what an item is.
+// kindOf returns what an item is.
 func kindOf(item string) string {
 	switch {
 	case record.IsTaint(item):

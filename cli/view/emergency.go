@@ -21,7 +21,7 @@ type Declared struct {
 	Since metav1.Time // when its RoleBinding was created
 }
 
-// Line is one line for commands that show Nodes; empty: no emergency is declared. End is the command that ends it.
+// Line returns one line for commands that show Nodes; empty: no emergency is declared. End is the command that ends it.
 func (d Declared) Line(end string, now time.Time) string {
 	if !d.Holds {
 		return ""
@@ -42,7 +42,7 @@ type Emergency struct {
 	End               string // the command that ends it
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (e Emergency) Document(now time.Time) Document {
 	var d Document
 	d.with("Cluster", e.Cluster)
@@ -116,7 +116,7 @@ func (o *Opened) See(node *corev1.Node, closed bool) {
 	}
 }
 
-// limits are what keeps Pods off a Node: a cordon, taints.
+// limits returns what keeps Pods off a Node: a cordon, taints.
 func limits(node *corev1.Node) string {
 	var all []string
 	if node.Spec.Unschedulable {
@@ -202,7 +202,7 @@ func (r *Reopening) See(node *corev1.Node) {
 	}
 }
 
-// Reopened are the Nodes that were found, by name.
+// Reopened returns the Nodes that were found, by name.
 func (r *Reopening) Reopened() Reopened {
 	found := r.found
 	for _, names := range []*[]string{&found.Closed, &found.Again, &found.Unverified, &found.Unregistered} {
@@ -221,13 +221,13 @@ func (r Reopened) unregistered() string {
 	return firstOf(r.Unregistered, ": they registered in the emergency, and nodekeep adds taints of taints.register only once")
 }
 
-// lacking are the taints of taints.register that a Node lacks.
+// lacking returns the taints of taints.register that a Node lacks.
 func lacking(node *corev1.Node, p policy.Policy) []corev1.Taint {
 	missing := policy.FreeOf(p.RegistrationTaints(node.Labels), node.Spec.Taints)
 	return slices.DeleteFunc(missing, p.Verify().IsTaint)
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (e EmergencyEnd) Document(now time.Time) Document {
 	var d Document
 	d.with("Cluster", e.Cluster)

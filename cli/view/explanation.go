@@ -129,7 +129,7 @@ func (s NodeState) violations(in plan.Circumstances) (all []string) {
 	return all
 }
 
-// Violations are the rules of governance that the labels of a Node which is there break.
+// Violations returns the rules of governance that the labels of a Node which is there break.
 func (s NodeState) Violations(in plan.Circumstances) []governance.Violation {
 	if s.Node == nil {
 		return nil
@@ -191,7 +191,7 @@ func (s NodeState) explainItems(answer webhook.Explanation, in plan.Circumstance
 	return explained
 }
 
-// values are those that rules set.
+// values returns those that rules set.
 func values(derived map[string]record.Derived) map[string]string {
 	items := map[string]string{}
 	for key, d := range derived {
@@ -207,7 +207,7 @@ func (s NodeState) awaits(answer webhook.Explanation) bool {
 	return s.Entry.Accepted == "" && (s.waiting() != nil || answer.Outcome == otherMachine)
 }
 
-// waiting is what an operator must accept of the record that the Node followed, or would follow.
+// waiting returns what an operator must accept of the record that the Node followed, or would follow.
 func (s NodeState) waiting() map[string]string {
 	if r := cmp.Or(s.Record, s.followed); r != nil && r.Quarantined != nil && !r.Isolated() {
 		return r.Quarantined.Items()
@@ -240,7 +240,7 @@ func fateOf(item string, answer webhook.Explanation, p policy.Policy) fate {
 	return fate{}
 }
 
-// becomes is the result of a registration for an item.
+// becomes returns the result of a registration for an item.
 func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, brought := answer.Brought[item]
 	_, added := taintItems(answer.Taints)[item]

@@ -27,7 +27,7 @@ func (s NodeState) MayFollow(in plan.Circumstances) bool {
 	return in.Policy.Follows() && s.Record == nil && s.Unreadable == nil
 }
 
-// Following is the state with the record that the Node begins with on a machine, of all the others.
+// Following returns the state with the record that the Node begins with on a machine, of all the others.
 func (s NodeState) Following(machine record.Machine, others []record.Record, in plan.Circumstances) NodeState {
 	others = in.Policy.Keeping(in.Now).WithEarlier(others)
 	old, found, several := record.Predecessor(s.Name, machine, others)
@@ -57,7 +57,7 @@ func (s NodeState) Following(machine record.Machine, others []record.Record, in 
 	return s
 }
 
-// FollowingUnknown is the state where the other records could not be looked at.
+// FollowingUnknown returns the state where the other records could not be looked at.
 func (s NodeState) FollowingUnknown(why string) NodeState {
 	s.Follows = &ExplainedFollow{Why: "not known: " + why, unknown: true}
 	return s

@@ -99,7 +99,7 @@ func (s NodeState) whyNotRecorded(item string) string {
 	return "it is not recorded"
 }
 
-// Err is why nothing can be forgotten; nil where something can be, and all that is wished.
+// Err returns why nothing can be forgotten; nil where something can be, and all that is wished.
 func (f Forgetting) Err() error {
 	if f.why != "" {
 		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.node, f.why)
@@ -124,14 +124,14 @@ func (f Forgetting) Err() error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// Record is the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
+// Record returns the record that is left; not for a whole one. What capture restores in this very moment it removes again: the
 // stamp distinguishes it from a client's.
 func (f Forgetting) Record(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}
 	return history.Following(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })
 }
 
-// Document is the plan. With a whole record goes the side that is set aside.
+// Document returns the plan. With a whole record goes the side that is set aside.
 func (f Forgetting) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", f.node)

@@ -66,7 +66,7 @@ func GatedOf(s NodeState, in plan.Circumstances, c Captures) (g Gated, is bool) 
 	return g, true
 }
 
-// missing is what capture restores on the Node; while the record is quarantined, what the machine before had.
+// missing returns what capture restores on the Node; while the record is quarantined, what the machine before had.
 func (s NodeState) missing(in plan.Circumstances) map[string]string {
 	if old := s.Record.Quarantined; old != nil {
 		node := observe.OfKeeping(s.Node, in.Policy.Annotations())
@@ -117,7 +117,7 @@ type GatedList struct {
 	Items []Gated `json:"items"`
 }
 
-// Names are those of the Nodes.
+// Names returns those of the Nodes.
 func (l GatedList) Names() (names []string) {
 	for _, g := range l.Items {
 		names = append(names, g.Name)
@@ -125,7 +125,7 @@ func (l GatedList) Names() (names []string) {
 	return names
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
@@ -134,7 +134,7 @@ func (l GatedList) Document(now time.Time) Document {
 	return Document{Tables: []*metav1.Table{table}}
 }
 
-// Document is the plan to lift one gate.
+// Document returns the plan to lift one gate.
 func (g Gated) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", g.Name)

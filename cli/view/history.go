@@ -28,7 +28,7 @@ type HistoryStart struct {
 	Items  map[string]string `json:"items"`
 }
 
-// HistoryOf is the history in a record.
+// HistoryOf returns the history in a record.
 func HistoryOf(r record.Record) History {
 	h := History{Node: r.Node, Changes: history.Of(r)}
 	if h.Changes == nil {
@@ -40,7 +40,7 @@ func HistoryOf(r record.Record) History {
 	return h
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (h History) Document(now time.Time) Document {
 	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
 	start := h.startsAt()
@@ -149,7 +149,7 @@ func RollbackTo(s NodeState, number int, in plan.Circumstances) (Rollback, error
 	return rollback, nil
 }
 
-// Change is the change of the Node. It is the operator's, so the stamp does not list it.
+// Change returns the change of the Node. It is the operator's, so the stamp does not list it.
 func (r Rollback) Change() plan.Plan {
 	change := plan.Plan{ByClient: true}
 	for _, step := range r.Steps {
@@ -163,7 +163,7 @@ func (r Rollback) Change() plan.Plan {
 	return change
 }
 
-// Changes is how many labels and taints are changed, and how many are not although they should be.
+// Changes returns how many labels and taints are changed, and how many are not although they should be.
 func (r Rollback) Changes() (changed, leftAlone int) {
 	for _, step := range r.Steps {
 		if step.Action == LeftAlone {
@@ -175,7 +175,7 @@ func (r Rollback) Changes() (changed, leftAlone int) {
 	return changed, leftAlone
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {

@@ -23,7 +23,7 @@ type PolicyCheck struct {
 	Impact       *Impact `json:"impact,omitempty"`
 }
 
-// Document is the answer as text, without the errors.
+// Document returns the answer as text, without the errors.
 func (c PolicyCheck) Document(time.Time) Document {
 	var d Document
 	d.with("Policy", c.File+" is valid")
@@ -116,7 +116,7 @@ type kindText struct {
 	text string
 }
 
-// kinds are all kinds, in the order in which they are shown, in words.
+// kinds returns all kinds, in the order in which they are shown, in words.
 func kinds() []kindText {
 	return []kindText{
 		{Kept, "kept from now on"},
@@ -189,7 +189,7 @@ func (c *Count) see(now, then bool) {
 	}
 }
 
-// text is what would be under the other policy, compared with the policy in force.
+// text returns what would be under the other policy, compared with the policy in force.
 func (c Count) text(then string) string {
 	if c.Now == c.Then {
 		return then + ", as under the policy in force"
@@ -202,7 +202,7 @@ func (i Impact) Changed() bool {
 	return len(i.Settings)+len(i.Changes) > 0 || i.LabelRules.changed() || i.Due.Now != i.Due.Then || i.Waiting.Now != i.Waiting.Then
 }
 
-// order is the place of a kind among all.
+// order returns the place of a kind among all.
 func (k ChangeKind) order() int {
 	return slices.IndexFunc(kinds(), func(known kindText) bool { return known.kind == k })
 }
@@ -216,7 +216,7 @@ func compareChanges(a, b Change) int {
 // longestSetting bounds what a table shows of a value; the other formats have it all.
 const longestSetting = 200
 
-// excerpts are both values as a table shows them: long ones from shortly before the first difference on.
+// excerpts returns both values as a table shows them: long ones from shortly before the first difference on.
 func excerpts(c impact.SettingChange) (now, then string) {
 	same := 0
 	for same < min(len(c.Now), len(c.Then)) && c.Now[same] == c.Then[same] {

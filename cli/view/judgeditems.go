@@ -32,7 +32,7 @@ type JudgedItem struct {
 	NodeCount
 }
 
-// Name is what it is called in a text.
+// Name returns what it is called in a text.
 func (i JudgedItem) Name() string {
 	switch {
 	case len(i.Keys) == 1:
@@ -44,7 +44,7 @@ func (i JudgedItem) Name() string {
 	}
 }
 
-// note is why it is kept or not or, if that may be an error, what to do.
+// note returns why it is kept or not or, if that may be an error, what to do.
 func (i JudgedItem) note() string {
 	it := "it"
 	if len(i.Managers) > 1 {
@@ -177,7 +177,7 @@ func globOf(keys []string) string {
 	}
 }
 
-// groupOf is what items have in common that are counted together: the domain of a vendor. Each domain of Kubernetes is one by itself.
+// groupOf returns what items have in common that are counted together: the domain of a vendor. Each domain of Kubernetes is one by itself.
 func groupOf(item string) string {
 	if record.IsTaint(item) {
 		return item
@@ -191,7 +191,7 @@ func groupOf(item string) string {
 	return vendor
 }
 
-// domainOf is the part of a key before the slash; empty where there is none.
+// domainOf returns the part of a key before the slash; empty where there is none.
 func domainOf(key string) string {
 	domain, _, has := strings.Cut(key, "/")
 	if !has {
@@ -200,7 +200,7 @@ func domainOf(key string) string {
 	return domain
 }
 
-// exampleOf is an item with its value, as kubectl writes it.
+// exampleOf returns an item with its value, as kubectl writes it.
 func exampleOf(item, value string) string {
 	if record.IsTaint(item) {
 		taint := record.Taint(item, value)

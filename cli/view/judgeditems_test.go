@@ -182,7 +182,7 @@ func TestTheSumOfWhatIsKeptNamesWhoSetWhatNoOperatorDid(t *testing.T) {
 	assert.Equal(t, "7 keys; check 7 of them, which only agent-0, agent-1, agent-2, agent-3, agent-4 and 2 more set", keptText(all))
 }
 
-// entryOf is an entry of managedFields.
+// entryOf returns an entry of managedFields.
 func entryOf(manager string, keys ...string) metav1.ManagedFieldsEntry {
 	fields := map[string]string{}
 	for _, key := range keys {

@@ -29,7 +29,7 @@ func (s NodeState) Judge(in plan.Circumstances) Judgement {
 	return Judgement{node.Metadata(s.record(), in.Policy, in.Guarded), in.Policy, stamp.Given}
 }
 
-// Items are what the Node shows, with their values.
+// Items returns what the Node shows, with their values.
 func (j Judgement) Items() map[string]string { return j.metadata.Items }
 
 // Keeps reports whether an item is kept, and why.
@@ -48,7 +48,7 @@ func (j Judgement) byRules(item string) bool {
 	return slices.ContainsFunc(j.metadata.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item })
 }
 
-// setters are the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
+// setters returns the clients that set an item, as managedFields show them. Of a value that nodekeep has restored, or whose managers are lost, the record
 // may have them. The lists of taints in managedFields do not show which client set one of them.
 func (j Judgement) setters(item string) []string {
 	managers := j.metadata.Owners[item]
@@ -76,7 +76,7 @@ func (j Judgement) unexpected(item string) bool {
 	})
 }
 
-// why is the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
+// why returns the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
 func (j Judgement) why(item string) (keeps bool, why string) {
 	keeps, why = j.Keeps(item)
 	if !keeps {

@@ -56,7 +56,7 @@ type MigrationUse struct {
 	First string        `json:"first"` // the first of these objects
 }
 
-// NewMigration is a migration of which nothing is counted yet.
+// NewMigration returns a migration of which nothing is counted yet.
 func NewMigration(of policy.Migration, p policy.Policy) *Migration {
 	m := &Migration{From: of.From, To: of.To, Named: []policy.Reference{}, of: of}
 	if known, is := p.MigrationOf(of.From); is && known.To == of.To {
@@ -71,7 +71,7 @@ func NewMigration(of policy.Migration, p policy.Policy) *Migration {
 	return m
 }
 
-// notesOn are what changes with the key, whatever Nodes show.
+// notesOn returns what changes with the key, whatever Nodes show.
 func notesOn(of policy.Migration) (notes []string) {
 	from, to := policy.AllowedForKubelet(of.From), policy.AllowedForKubelet(of.To)
 	switch {
@@ -150,7 +150,7 @@ func rankOf(kind string) int {
 	return slices.Index(selection.Kinds(), kind)
 }
 
-// In is how many Nodes, or records of Nodes that do not exist, are in a state.
+// In returns how many Nodes, or records of Nodes that do not exist, are in a state.
 func (m *Migration) In(state policy.MigrationState) (count int) {
 	for _, group := range m.Groups {
 		if group.State == state {
@@ -175,7 +175,7 @@ func (m *Migration) Counts() string {
 	return strings.Join(counts, ", ")
 }
 
-// Blocks are why the old key must not be removed yet.
+// Blocks returns why the old key must not be removed yet.
 func (m *Migration) Blocks() []string {
 	blocks := m.Uses()
 	for _, kind := range m.Unread {
@@ -184,7 +184,7 @@ func (m *Migration) Blocks() []string {
 	return blocks
 }
 
-// Uses are what selects on the old key.
+// Uses returns what selects on the old key.
 func (m *Migration) Uses() (uses []string) {
 	for _, use := range m.Selecting {
 		block := fmt.Sprintf("%s on %s by %s: %s", selectOn(use), m.From, use.How, use.First)
@@ -208,7 +208,7 @@ func selectOn(use MigrationUse) string {
 	return fmt.Sprintf("%d %ss select", use.Count, use.Kind)
 }
 
-// Next is what an operator does next.
+// Next returns what an operator does next.
 func (m *Migration) Next() string {
 	left := m.In(policy.MigrationWaits) + m.In(policy.MigrationCopied) + m.In(policy.MigrationAway)
 	switch {
@@ -233,7 +233,7 @@ func (m *Migration) Next() string {
 	}
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (m Migrations) Document(now time.Time) Document {
 	var d Document
 	if len(m.Migrations) == 0 {
@@ -246,7 +246,7 @@ func (m Migrations) Document(now time.Time) Document {
 	return d
 }
 
-// Document is one of them as text.
+// Document returns one of them as text.
 func (m *Migration) Document(time.Time) Document {
 	var d Document
 	d.with("Migration", m.From+" to "+m.To)

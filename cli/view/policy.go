@@ -70,7 +70,7 @@ func loaded(manifest []byte, gate policy.Gate) (p policy.Policy, err error) {
 // longestTrouble bounds what a sentence quotes of an error: a client wrote what is wrong.
 const longestTrouble = 300
 
-// Briefly is why a manifest cannot be used, in one line: its first error, and how many more there are.
+// Briefly returns why a manifest cannot be used, in one line: its first error, and how many more there are.
 func Briefly(err error) string {
 	var errs policy.FileErrors
 	if !errors.As(err, &errs) || len(errs) == 0 {
@@ -95,7 +95,7 @@ func (in PolicyInForce) Default() bool {
 	return errors.Is(in.Wrong, ErrNoNodePolicy) && in.Copy == "" && !in.Spoiled
 }
 
-// Instead is what is in force where the NodePolicy does not count.
+// Instead returns what is in force where the NodePolicy does not count.
 func (in PolicyInForce) Instead() string {
 	switch {
 	case in.Spoiled:
@@ -106,7 +106,7 @@ func (in PolicyInForce) Instead() string {
 	return "what was accepted last stays in force (key " + in.Copy + " of ConfigMap " + store.AcceptedName + ")"
 }
 
-// followed is the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,
+// followed returns the policy with what its NodePolicy in JSON says of those who follow it. Any client that may write the status can write anything there,
 // so what cannot be read counts as nothing.
 func (in PolicyInForce) followed(object []byte) PolicyInForce {
 	var found struct {
@@ -129,7 +129,7 @@ func (in PolicyInForce) followed(object []byte) PolicyInForce {
 	return in
 }
 
-// Behind are the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew
+// Behind returns the Pods of nodekeep, of these, that are Ready and have not read this generation of the NodePolicy. A NodePolicy that is created anew
 // begins with an empty status.
 func (in PolicyInForce) Behind(pods []corev1.Pod) []string {
 	if in.Generation == 0 {
@@ -182,7 +182,7 @@ func (in PolicyInForce) BehindSentence(behind []string) string {
 	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
 }
 
-// RulesNamed are the rules of a hash, as the subject of a sentence.
+// RulesNamed returns the rules of a hash, as the subject of a sentence.
 func RulesNamed(hash string) string {
 	if hash == policy.NoRules {
 		return "the policy without rules"

@@ -32,7 +32,7 @@ type Record struct {
 	gated bool
 }
 
-// RecordOf is the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
+// RecordOf returns the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
 func RecordOf(s NodeState, namespace string, in plan.Circumstances) (r Record, err error) {
 	r = Record{Node: s.Name, Status: s.presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
 	if s.Node != nil {
@@ -48,7 +48,7 @@ func RecordOf(s NodeState, namespace string, in plan.Circumstances) (r Record, e
 	return r, err
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (r Record) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", r.Node)
@@ -134,7 +134,7 @@ type Side struct {
 	Items   map[string]string
 }
 
-// SidesOf are those of a record that is quarantined.
+// SidesOf returns those of a record that is quarantined.
 func SidesOf(entry store.Entry) Sides {
 	r, old := entry.Record, *entry.Record.Quarantined
 	return Sides{

@@ -15,10 +15,10 @@ import (
 	"nodekeep.dev/nodekeep/plan"
 )
 
-// kubelets are the managers by whose name a kubelet sets labels of its own.
+// kubelets returns the managers by whose name a kubelet sets labels of its own.
 func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
-// Registration is the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
+// Registration returns the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
 // that its kubelet has set. It has the gate, because nothing removes the gate before the webhook answers. Of a deleted Node only the name is known.
 func Registration(s NodeState, in plan.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{
@@ -43,7 +43,7 @@ func Registration(s NodeState, in plan.Circumstances) (*admissionv1.AdmissionReq
 	}, nil
 }
 
-// kubeletLabels are the labels that a kubelet brings: those which it has set on the Node, by managedFields.
+// kubeletLabels returns the labels that a kubelet brings: those which it has set on the Node, by managedFields.
 func (s NodeState) kubeletLabels() map[string]string {
 	labels := map[string]string{corev1.LabelHostname: s.Name}
 	if s.Node == nil {

@@ -101,7 +101,7 @@ func factsText(tests []classify.Test, plugins string) string {
 	return strings.Join(texts, ", ")
 }
 
-// unknownFeature is why a feature is not known.
+// unknownFeature returns why a feature is not known.
 func unknownFeature(name string) string {
 	if classify.IsDeclared(name) {
 		return "not known: status.declaredFeatures of the Node is empty"
@@ -118,7 +118,7 @@ func rulesTable(rules []ExplainedRule) *metav1.Table {
 	return table
 }
 
-// claims are what annotations of the Node say that other components set.
+// claims returns what annotations of the Node say that other components set.
 func (s NodeState) claims() []policy.Claim {
 	if s.Node == nil {
 		return nil

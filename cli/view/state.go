@@ -49,7 +49,7 @@ func (s NodeState) settled(in plan.Circumstances) (first capture.Action, r *reco
 	return first, r, last
 }
 
-// Written is the record of an existing Node once capture has written it. It is nil if there is nothing to write.
+// Written returns the record of an existing Node once capture has written it. It is nil if there is nothing to write.
 func (s NodeState) Written(in plan.Circumstances) *record.Record {
 	if _, r, _ := s.settled(in); r != s.Record {
 		return r
@@ -57,13 +57,13 @@ func (s NodeState) Written(in plan.Circumstances) *record.Record {
 	return nil
 }
 
-// itemsOf is what a record holds; nil holds nothing.
+// itemsOf returns what a record holds; nil holds nothing.
 func itemsOf(r *record.Record) map[string]string { return ptr.Deref(r, record.Record{}).Items() }
 
-// record is the record that was read; an empty one where there is none.
+// record returns the record that was read; an empty one where there is none.
 func (s NodeState) record() record.Record { return ptr.Deref(s.Record, record.Record{}) }
 
-// machine is the one that the Node is on, or was on when it was last observed.
+// machine returns the one that the Node is on, or was on when it was last observed.
 func (s NodeState) machine() record.Machine {
 	if s.Node != nil {
 		return observe.Of(s.Node).Machine
@@ -71,7 +71,7 @@ func (s NodeState) machine() record.Machine {
 	return s.record().Machine
 }
 
-// labels are those of the Node or, of one that is deleted, the recorded ones.
+// labels returns those of the Node or, of one that is deleted, the recorded ones.
 func (s NodeState) labels() labels.Set {
 	if s.Node != nil {
 		return s.Node.Labels

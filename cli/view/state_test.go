@@ -18,10 +18,10 @@ type set = map[string]string
 
 var now = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
-// under is what decisions depend on under a policy.
+// under returns what decisions depend on under a policy.
 func under(p policy.Policy) plan.Circumstances { return plan.Circumstances{Policy: p, Now: now} }
 
-// live is a Node of object "1" with labels and taints ("key:effect").
+// live returns a Node of object "1" with labels and taints ("key:effect").
 func live(items set, change ...func(*corev1.Node)) *corev1.Node {
 	labels, taints := record.Split(items)
 	node := &corev1.Node{
@@ -34,7 +34,7 @@ func live(items set, change ...func(*corev1.Node)) *corev1.Node {
 	return node
 }
 
-// recorded is a record of object "1", observed at version 5.
+// recorded returns a record of object "1", observed at version 5.
 func recorded(items set, change ...func(*record.Record)) *record.Record {
 	r := record.New("n1", record.Object{UID: "1", Version: 5}, items)
 	for _, c := range change {

@@ -39,7 +39,7 @@ func table(spec schema) string {
 	return strings.Join(rows, "\n") + "\n"
 }
 
-// typeOf is the type of a field, for readers.
+// typeOf returns the type of a field, for readers.
 func typeOf(field schema) string {
 	values, _ := field["enum"].([]any)
 	items, isList := field["items"].(schema)
@@ -68,7 +68,7 @@ func typeOf(field schema) string {
 
 func plural(of string) string { return strings.ReplaceAll(of, " or ", "s or ") + "s" }
 
-// withTable is a page with another table of something.
+// withTable returns a page with another table of something.
 func withTable(page []byte, of, table string) ([]byte, error) {
 	mark := fmt.Sprintf(tableBegins, of)
 	before, rest, begins := bytes.Cut(page, []byte(mark))

@@ -34,7 +34,7 @@ func TestTheDocsOfTheCommandsAreWhatTheCommandsSay(t *testing.T) {
 	assert.Equal(t, string(want), got, "docs/cli.md is made of the commands: run `make docs` and read the difference")
 }
 
-// pages are the contents of all pages for readers, by file.
+// pages returns the contents of all pages for readers, by file.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -304,7 +304,7 @@ func TestEveryLinkInTheDocsLeadsToAFileAndAHeading(t *testing.T) {
 	assert.Greater(t, followed, 100, "the pages must have been read")
 }
 
-// anchors are the names that GitHub gives the headings of a page.
+// anchors returns the names that GitHub gives the headings of a page.
 func anchors(page string) []string {
 	var all []string
 	for _, found := range heading.FindAllStringSubmatch(page, -1) {

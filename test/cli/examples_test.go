@@ -77,7 +77,7 @@ func arrangeExamples(t *testing.T, dir string) {
 	arrangeChanges(t)
 }
 
-// documentedExamples are the command lines in docs/cli.md, by command.
+// documentedExamples returns the command lines in docs/cli.md, by command.
 func documentedExamples(t *testing.T) map[string][]string {
 	t.Helper()
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))

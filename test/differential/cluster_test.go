@@ -36,7 +36,7 @@ type record struct {
 	text    string
 }
 
-// remembers is what a Node would get, whether the newest object shows it or not.
+// remembers returns what a Node would get, whether the newest object shows it or not.
 func (r record) remembers() map[string]string {
 	all := map[string]string{}
 	for _, key := range allKeys() {
@@ -91,7 +91,7 @@ func gated(node *corev1.Node) bool {
 	return false
 }
 
-// ours are the labels of a Node that scripts are about.
+// ours returns the labels of a Node that scripts are about.
 func ours(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for _, key := range allKeys() {

@@ -61,7 +61,7 @@ func (p picture) versions() map[string]string {
 	return all
 }
 
-// shown is what is there of a Node: its labels, or its record while it is deleted.
+// shown returns what is there of a Node: its labels, or its record while it is deleted.
 func (p picture) shown(name string) map[string]string {
 	if node, exists := p.nodes[name]; exists {
 		return ours(node)

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// documented is the block of docs/operating.md that begins with this comment.
+// documented returns the block of docs/operating.md that begins with this comment.
 func documented(t *testing.T, comment string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))

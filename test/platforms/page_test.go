@@ -44,7 +44,7 @@ func requirePage(t *testing.T) {
 	assert.Equal(t, string(page), got, rewrite)
 }
 
-// folded is a table in which labels and taints with the same answer share a line, the kept ones first.
+// folded returns a table in which labels and taints with the same answer share a line, the kept ones first.
 func folded(table string) string {
 	answers, items := []string{}, map[string][]string{}
 	for line := range strings.Lines(strings.TrimPrefix(table, tableHead)) {
@@ -62,7 +62,7 @@ func folded(table string) string {
 	return strings.Join(lines, "")
 }
 
-// rank is the place of an answer: what is kept, then the others. In both, what the kubelet brings is the last.
+// rank returns the place of an answer: what is kept, then the others. In both, what the kubelet brings is the last.
 func rank(answer string) (place int) {
 	if !strings.Contains(answer, yes) {
 		place += 2
@@ -98,7 +98,7 @@ func shortened(items []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// domainOf is the domain of a key in backquotes, empty if it has none.
+// domainOf returns the domain of a key in backquotes, empty if it has none.
 func domainOf(item string) string {
 	domain, _, ok := strings.Cut(strings.Trim(item, "`"), "/")
 	if !ok {

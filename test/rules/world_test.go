@@ -81,7 +81,7 @@ func (w *world) each(of []*machine, do func(m *machine) error) {
 	}
 }
 
-// some are a part of the Nodes.
+// some returns a part of the Nodes.
 func (w *world) some(part float64) (some []*machine) {
 	for _, m := range w.machines {
 		if w.writer.chance(part) && m.name != witness {
@@ -91,7 +91,7 @@ func (w *world) some(part float64) (some []*machine) {
 	return some
 }
 
-// resources are what the kubelet reports of itself.
+// resources returns what the kubelet reports of itself.
 func (m *machine) resources() (capacity, allocatable corev1.ResourceList) {
 	list := func(cpu, gib int) corev1.ResourceList {
 		if m.blind {
@@ -145,7 +145,7 @@ func (w *world) register(m *machine) error {
 	return w.visible(stored)
 }
 
-// created are the labels of the CREATE, and whether one is missing that no kubelet may set. The webhook reads no ResourceSlices.
+// created returns the labels of the CREATE, and whether one is missing that no kubelet may set. The webhook reads no ResourceSlices.
 func (m *machine) created(by rules) (labels map[string]string, late bool) {
 	unread := *m
 	unread.cards, unread.partly = nil, true
@@ -258,7 +258,7 @@ func (w *world) insist(m *machine) error {
 	return nil
 }
 
-// shown are the labels of a Node that the model is about.
+// shown returns the labels of a Node that the model is about.
 func shown(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for _, key := range allKeys() {
@@ -282,7 +282,7 @@ func (w *world) visible(node *corev1.Node, needs ...string) error {
 	return nil
 }
 
-// listed is what the annotation lists of a Node.
+// listed returns what the annotation lists of a Node.
 func listed(node *corev1.Node) (all map[string]struct {
 	Value, Rule string
 	Until       time.Time
@@ -457,7 +457,7 @@ func (w *world) looks(title string, nodes map[string]*corev1.Node) {
 	clear(w.again)
 }
 
-// statesUntil are the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
+// statesUntil returns the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
 func (w *world) statesUntil(node *corev1.Node) (states []harness.State) {
 	w.t.Helper()
 	at := -1
@@ -471,7 +471,7 @@ func (w *world) statesUntil(node *corev1.Node) (states []harness.State) {
 	return states[:at+1]
 }
 
-// follow is what the rules of now say.
+// follow returns what the rules of now say.
 func (w *world) follow(m *machine, now time.Time) map[string]setting {
 	return w.rules.apply(m, now).set
 }

@@ -22,7 +22,7 @@ const (
 	suiteFile      = "e2e.test" // the end-to-end suite
 )
 
-// built is the folder with what was built.
+// built returns the folder with what was built.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv(isolatedVariable)

@@ -25,7 +25,7 @@ func (c *cluster) createPod(t *testing.T, spec corev1.PodSpec, args ...string) *
 	return pod
 }
 
-// pod is a Pod of a test as it is now.
+// pod returns a Pod of a test as it is now.
 func (c *cluster) pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	pod, err := c.Admin.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
@@ -45,7 +45,7 @@ func (c *cluster) untilPod(t *testing.T, name string, holds func(corev1.PodStatu
 
 func succeeded(status corev1.PodStatus) bool { return status.Phase == corev1.PodSucceeded }
 
-// programs are the processes of nodekeep in pods, without those by which the kubelet probes: their arguments, by their folders in /proc.
+// programs returns the processes of nodekeep in pods, without those by which the kubelet probes: their arguments, by their folders in /proc.
 func programs(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

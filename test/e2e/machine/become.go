@@ -188,7 +188,7 @@ func mask(path string) error {
 	return bind("/dev/null", path)
 }
 
-// program is the path of what is to be run, which is looked for where the container's PATH says.
+// program returns the path of what is to be run, which is looked for where the container's PATH says.
 func (s *spec) program() (string, error) {
 	for _, e := range s.Env {
 		if path, found := strings.CutPrefix(e, "PATH="); found {

@@ -71,7 +71,7 @@ func serveDNS(args []string) error {
 	return errors.Join(packets.Close(), streams.Close())
 }
 
-// answer is the reply to a question, or nil where there is none.
+// answer returns the reply to a question, or nil where there is none.
 func (z zone) answer(question *dns.Msg) *dns.Msg {
 	reply := new(dns.Msg).SetReply(question)
 	reply.Authoritative = true

@@ -55,7 +55,7 @@ func (r *containerRuntime) ExecSync(ctx context.Context, request *cri.ExecSyncRe
 	}
 }
 
-// namespaces are those of a container's program, and of its pod.
+// namespaces returns those of a container's program, and of its pod.
 func (c *container) namespaces() (files []*os.File, err error) {
 	c.mu.Lock()
 	process, finished := c.process, c.finished != 0

@@ -65,7 +65,7 @@ func first(args []string) error {
 	return runAs(exec.Command(program[0], program[1:]...), 0)
 }
 
-// self is a command that runs this binary as one of its programs.
+// self returns a command that runs this binary as one of its programs.
 func self(program string, args ...string) *exec.Cmd {
 	return exec.Command("/proc/self/exe", append([]string{program}, args...)...)
 }

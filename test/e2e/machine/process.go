@@ -54,7 +54,7 @@ func start(command *exec.Cmd, namespaces uintptr, join ...*os.File) (*process, e
 	return p, <-started
 }
 
-// exitCode is that of a shell: 128 and the signal for a program that a signal ended.
+// exitCode returns that of a shell: 128 and the signal for a program that a signal ended.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

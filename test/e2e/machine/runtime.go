@@ -182,7 +182,7 @@ func (r *containerRuntime) container(id string) (*container, error) {
 	return nil, notFound("container", id)
 }
 
-// containersOf are those of a pod, or all.
+// containersOf returns those of a pod, or all.
 func (r *containerRuntime) containersOf(sandbox string) []*container {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +195,7 @@ func (r *containerRuntime) containersOf(sandbox string) []*container {
 	return list
 }
 
-// notFound is the error by which kubelets know that something does not exist.
+// notFound returns the error by which kubelets know that something does not exist.
 func notFound(kind, id string) error {
 	return status.Errorf(codes.NotFound, "there is no %s %s", kind, id)
 }

@@ -27,12 +27,12 @@ type sandbox struct {
 	address netip.Addr
 }
 
-// resolverFile is what the pod's containers see as /etc/resolv.conf.
+// resolverFile returns what the pod's containers see as /etc/resolv.conf.
 func (r *containerRuntime) resolverFile(s *sandbox) string {
 	return filepath.Join(r.state, "sandboxes", s.id, "resolv.conf")
 }
 
-// resolver is the content of a resolv.conf(5).
+// resolver returns the content of a resolv.conf(5).
 func resolver(config *cri.DNSConfig) []byte {
 	var text bytes.Buffer
 	for _, server := range config.GetServers() {

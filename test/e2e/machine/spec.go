@@ -39,7 +39,7 @@ type mount struct {
 	ReadOnly bool
 }
 
-// defaultCapabilities are those of a container whose pod says nothing, as containerd has them.
+// defaultCapabilities returns those of a container whose pod says nothing, as containerd has them.
 func defaultCapabilities() []string {
 	return []string{
 		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID",
@@ -47,7 +47,7 @@ func defaultCapabilities() []string {
 	}
 }
 
-// newSpec is the description of a container, from the kubelet's request and the image.
+// newSpec returns the description of a container, from the kubelet's request and the image.
 func newSpec(config *cri.ContainerConfig, img imagev1.ImageConfig) (*spec, error) {
 	security := config.GetLinux().GetSecurityContext()
 	if err := refuse(config, security); err != nil {
@@ -105,7 +105,7 @@ func refuse(config *cri.ContainerConfig, security *cri.LinuxContainerSecurityCon
 	return err
 }
 
-// argsOf is the command line: a command of the pod's replaces the image's entrypoint and its arguments.
+// argsOf returns the command line: a command of the pod's replaces the image's entrypoint and its arguments.
 func argsOf(config *cri.ContainerConfig, img imagev1.ImageConfig) []string {
 	command, args := config.GetCommand(), config.GetArgs()
 	if len(command) == 0 {
@@ -127,7 +127,7 @@ func (s *spec) environment(config *cri.ContainerConfig, img imagev1.ImageConfig)
 	}
 }
 
-// identity is what the pod says, or else the image; an image may say it with numbers only.
+// identity returns what the pod says, or else the image; an image may say it with numbers only.
 func (s *spec) identity(security *cri.LinuxContainerSecurityContext, imageUser string) error {
 	if user := security.GetRunAsUser(); user != nil {
 		s.UID = int(user.GetValue())

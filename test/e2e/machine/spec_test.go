@@ -13,7 +13,7 @@ func containerOf(security *cri.LinuxContainerSecurityContext) *cri.ContainerConf
 	return &cri.ContainerConfig{Linux: &cri.LinuxContainerConfig{SecurityContext: security}}
 }
 
-// private is what a kubelet asks for where the pod says nothing.
+// private returns what a kubelet asks for where the pod says nothing.
 func private() *cri.LinuxContainerSecurityContext {
 	return &cri.LinuxContainerSecurityContext{NamespaceOptions: &cri.NamespaceOption{
 		Pid: cri.NamespaceMode_CONTAINER, UsernsOptions: &cri.UserNamespace{Mode: cri.NamespaceMode_NODE},
