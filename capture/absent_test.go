@@ -69,7 +69,7 @@ func TestADeletionAfterTheRecordWasRemovedCounts(t *testing.T) {
 	assert.Equal(t, labels{"own": "1"}, w.record().Items())
 }
 
-// resetting is a cluster whose Node is older than the versions of its record, for a capture that works by the clock.
+// resetting returns a cluster whose Node is older than the versions of its record, for a capture that works by the clock.
 func resetting(t *testing.T, holds *record.Record, n *corev1.Node, lead bool) (w *cluster, r *replica) {
 	t.Helper()
 	w = newCluster(t, "")

@@ -28,7 +28,7 @@ const (
 
 const absentHold = "labels:\n  rules:\n  - {name: one-node, when: {names: [other]}, hold: 1h, ensureAbsent: [joined, \"" + controlPlane + "\"]}\n"
 
-// until are items that a rule holds for a time from now on.
+// until returns items that a rule holds for a time from now on.
 func until(derived derivedLabels, hold time.Duration) derivedLabels {
 	held := derivedLabels{}
 	for key, label := range derived {
@@ -38,7 +38,7 @@ func until(derived derivedLabels, hold time.Duration) derivedLabels {
 	return held
 }
 
-// absentBy are items that a rule removes.
+// absentBy returns items that a rule removes.
 func absentBy(rule string, keys ...string) derivedLabels {
 	derived := derivedLabels{}
 	for _, key := range keys {

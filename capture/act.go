@@ -269,7 +269,7 @@ func (a *attempt) readNode(ctx context.Context) (result, error) {
 	return again, node.Fault
 }
 
-// getNode is the Node of that name as it is now; nil where there is none.
+// getNode returns the Node of that name as it is now; nil where there is none.
 func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, error) {
 	c.observations.unsettle(name)
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -282,7 +282,7 @@ func (c *Controller) getNode(ctx context.Context, name string) (*observe.Node, e
 	return c.whole(node), nil
 }
 
-// whole is a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
+// whole returns a Node that the API server has just returned. Only such a one has managedFields that a PATCH can send back.
 func (c *Controller) whole(object *corev1.Node) *observe.Node {
 	node := observe.OfKeeping(object, c.Policy().Annotations())
 	node.ManagedFields = object.ManagedFields

@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// adopting is the annotation once an operator has handed labels over to a rule.
+// adopting returns the annotation once an operator has handed labels over to a rule.
 func adopting(rule string, labels labels) func(*corev1.Node) {
 	derived := ruledBy(rule, labels)
 	for key, label := range derived {

@@ -21,7 +21,7 @@ type seriesOf struct {
 	seconds, coreSeconds float64
 }
 
-// counted are the series of a registry with this collector.
+// counted returns the series of a registry with this collector.
 func counted(t *testing.T, of prometheus.Collector) map[string]seriesOf {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

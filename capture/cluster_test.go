@@ -66,7 +66,7 @@ type replica struct {
 	reads  []string
 }
 
-// newCluster is a cluster with these sections of the policy, records and Nodes.
+// newCluster returns a cluster with these sections of the policy, records and Nodes.
 func newCluster(t testing.TB, sections string, holds ...any) *cluster {
 	t.Helper()
 	c := &cluster{
@@ -124,14 +124,14 @@ func (c *cluster) replica(modify ...func(*Options)) *replica {
 	return r
 }
 
-// leader is a replica that leads.
+// leader returns a replica that leads.
 func (c *cluster) leader(modify ...func(*Options)) *replica {
 	r := c.replica(modify...)
 	r.Lead()
 	return r
 }
 
-// leads is a leader that has done all that was to do.
+// leads returns a leader that has done all that was to do.
 func (c *cluster) leads() *replica {
 	c.t.Helper()
 	r := c.leader()
@@ -172,7 +172,7 @@ func (c *cluster) rewrites(change func(record.Record) record.Record) {
 	require.NoError(c.t, err)
 }
 
-// record is what is stored for n1.
+// record returns what is stored for n1.
 func (c *cluster) record() record.Record {
 	c.t.Helper()
 	entry, err := c.GetLive(c.t.Context(), "n1")
@@ -188,7 +188,7 @@ func (c *cluster) node() *corev1.Node {
 	return n
 }
 
-// shows are the labels and taints of n1, by key.
+// shows returns the labels and taints of n1, by key.
 func (c *cluster) shows() labels { return observe.Of(c.node()).Items }
 
 func (c *cluster) get(name string) (*corev1.Node, error) {
@@ -322,7 +322,7 @@ func (c *cluster) tell(n *corev1.Node) {
 	}
 }
 
-// listening are the replicas whose watches bring what happens.
+// listening returns the replicas whose watches bring what happens.
 func (c *cluster) listening() []*replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -395,7 +395,7 @@ func (r *replica) note(list *[]string, call string) {
 	*list = append(*list, call)
 }
 
-// wrote are the writes since it was last called.
+// wrote returns the writes since it was last called.
 func (r *replica) wrote() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -404,7 +404,7 @@ func (r *replica) wrote() []string {
 	return writes
 }
 
-// reported are the reasons of the Events since it was last called.
+// reported returns the reasons of the Events since it was last called.
 func (r *replica) reported() (reasons []string) {
 	for {
 		select {

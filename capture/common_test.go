@@ -31,7 +31,7 @@ var (
 
 type labels = map[string]string
 
-// node is a Node of the name n1 that shows these labels and taints, by key.
+// node returns a Node of the name n1 that shows these labels and taints, by key.
 func node(uid types.UID, version string, items labels, modify ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version}}
 	n.Labels, n.Spec.Taints = record.Split(items)
@@ -78,7 +78,7 @@ func annotated(key, value string) func(*corev1.Node) {
 	}
 }
 
-// given is the annotation which says that these values were set in the CREATE.
+// given returns the annotation which says that these values were set in the CREATE.
 func given(items labels) func(*corev1.Node) {
 	return stamped(record.Stamp{}.With(items, record.Record{}, 0))
 }
@@ -87,7 +87,7 @@ func stamped(stamp record.Stamp) func(*corev1.Node) {
 	return annotated(policy.StampAnnotation, stamp.String())
 }
 
-// derived is the annotation that lists taints as derived from labels. The Node shows them.
+// derived returns the annotation that lists taints as derived from labels. The Node shows them.
 func derived(written ...string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		tainted(written...)(n)
@@ -98,7 +98,7 @@ func derived(written ...string) func(*corev1.Node) {
 // withoutRoom leaves no room for annotations of nodekeep.
 func withoutRoom(n *corev1.Node) { annotated("big", strings.Repeat("x", 256<<10-3))(n) }
 
-// remembered is a record of n1: these values, decided on that object.
+// remembered returns a record of n1: these values, decided on that object.
 func remembered(uid types.UID, version record.Version, items labels, modify ...func(*record.Record)) *record.Record {
 	r := &record.Record{Node: "n1"}
 	if uid != "" {
@@ -113,7 +113,7 @@ func remembered(uid types.UID, version record.Version, items labels, modify ...f
 	return r
 }
 
-// removed are keys that a client removed, on that version of the Node.
+// removed returns keys that a client removed, on that version of the Node.
 func removed(version record.Version, keys ...string) func(*record.Record) {
 	return func(r *record.Record) {
 		for _, key := range keys {
@@ -123,12 +123,12 @@ func removed(version record.Version, keys ...string) func(*record.Record) {
 	}
 }
 
-// later is an object that registered after the one on which all was decided.
+// later returns an object that registered after the one on which all was decided.
 func later(uid types.UID, version record.Version) func(*record.Record) {
 	return func(r *record.Record) { r.Seen = append(r.Seen, record.Object{UID: uid, Version: version}) }
 }
 
-// notShown are keys that the newest object does not show.
+// notShown returns keys that the newest object does not show.
 func notShown(keys ...string) func(*record.Record) {
 	return func(r *record.Record) {
 		for i, e := range r.Entries {

@@ -151,7 +151,7 @@ func New(options Options) (*Controller, error) {
 	return c, nil
 }
 
-// newController is a controller that observes nothing yet.
+// newController returns a controller that observes nothing yet.
 func newController(options Options, queue workqueue.TypedRateLimitingInterface[string]) *Controller {
 	if options.Object == nil {
 		options.Object = noObject{}

@@ -57,7 +57,7 @@ const (
 	HandOver    Step = "hand_over" // give restored labels and annotations their owners again
 )
 
-// Decide is the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
+// Decide returns the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
 // the gate is lifted first, as an operator lifts it. What the Node lacks does not matter then, nor what the record says.
 func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in plan.Circumstances) Action {
 	if opening, opens := openingOf(in.Policy, node, event); opens {

@@ -97,7 +97,7 @@ func check(t *testing.T, decisions map[string]decision) {
 	}
 }
 
-// patchOf is the body of the PATCH that makes a change.
+// patchOf returns the body of the PATCH that makes a change.
 func patchOf(t *testing.T, n *observe.Node, change plan.Plan) string {
 	t.Helper()
 	body, err := PatchFor(n, change)

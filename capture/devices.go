@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// deviceKind are ResourceSlices, in which drivers publish the devices of Nodes.
+// deviceKind returns ResourceSlices, in which drivers publish the devices of Nodes.
 func deviceKind() kind[classify.Drivers, observe.Devices] {
 	return kind[classify.Drivers, observe.Devices]{
 		resource: "resourceslices of resource.k8s.io/v1",

@@ -24,7 +24,7 @@ const (
 	nicRule = "labels:\n  rules:\n  - {name: nic, when: {devices: {driver: nic.example.com}}, set: {nic: fast}}\n"
 )
 
-// gpuSlice is the only slice of the pool of a Node.
+// gpuSlice returns the only slice of the pool of a Node.
 func gpuSlice(name, node, model string) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: "gpu.nvidia.com", NodeName: &node, Pool: resourcev1.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 1},

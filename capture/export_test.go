@@ -65,7 +65,7 @@ func (p *Process) Deleted(node *corev1.Node, missed bool) {
 // Leads reports whether the process may act.
 func (p *Process) Leads() bool { return p.leading.Load() }
 
-// Due are the names in the queue, sorted.
+// Due returns the names in the queue, sorted.
 func (p *Process) Due() []string { return slices.Sorted(maps.Keys(p.queue.ready)) }
 
 // Retry says that the time of all that waits has come.
@@ -77,7 +77,7 @@ func (p *Process) Retry() {
 // Resync queues every Node, and forgets nothing.
 func (p *Process) Resync() { p.enqueueAll() }
 
-// Pending are the states of a name that the next reconcile works on.
+// Pending returns the states of a name that the next reconcile works on.
 func (p *Process) Pending(name string) (pending []PendingState) {
 	gone, live := p.observations.look(name)
 	for _, node := range gone {

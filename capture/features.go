@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// featureKind are NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
+// featureKind returns NodeFeature objects, in which NFD publishes the features of Nodes. A cluster without NFD does not serve them.
 func featureKind() kind[classify.Features, observe.Features] {
 	return kind[classify.Features, observe.Features]{
 		resource: "nodefeatures of nfd.k8s-sigs.io/v1alpha1",

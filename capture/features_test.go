@@ -29,7 +29,7 @@ const avxRule = "labels:\n  rules:\n" +
 	"  - {name: avx, when: {features: {cpu.cpuid.AVX512F: \"*\"}}, set: {avx: \"yes\"}}\n" +
 	"  - {name: none, set: {avx: \"no\"}}\n"
 
-// avxOf is what NFD found on a Node: a CPU with AVX-512.
+// avxOf returns what NFD found on a Node: a CPU with AVX-512.
 func avxOf(node string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"features": map[string]any{
 		"flags": map[string]any{"cpu.cpuid": map[string]any{"elements": map[string]any{"AVX512F": map[string]any{}}}},

@@ -30,14 +30,14 @@ func called(name string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Name, n.UID = name, types.UID("of "+name) }
 }
 
-// under is a record of a Node of another name than n1, on machine A. It is of an object that is deleted.
+// under returns a record of a Node of another name than n1, on machine A. It is of an object that is deleted.
 func under(name string, items labels, modify ...func(*record.Record)) *record.Record {
 	r := remembered(types.UID("of "+name), 10, items, append([]func(*record.Record){ofMachine(machineA), goneSince(earlier)}, modify...)...)
 	r.Node = name
 	return r
 }
 
-// givenOf is the annotation which says that these values were set in the CREATE, from the record of another Node.
+// givenOf returns the annotation which says that these values were set in the CREATE, from the record of another Node.
 func givenOf(name string, items labels) func(*corev1.Node) {
 	stamp := record.Stamp{Followed: name}
 	return stamped(stamp.With(items, *under(name, items), 0))

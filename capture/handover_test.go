@@ -31,7 +31,7 @@ func by(owners record.Owners, keys ...string) func(*record.Record) {
 	}
 }
 
-// nextOn is the next action, with the Node as the API server has just returned it.
+// nextOn returns the next action, with the Node as the API server has just returned it.
 func nextOn(t *testing.T, r *record.Record, n *corev1.Node, refused ...string) Action {
 	t.Helper()
 	in := plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now, Refused: map[string]bool{}}

@@ -277,7 +277,7 @@ func TestABrakeDoesNotCountWhatNobodySet(t *testing.T) {
 	assert.Zero(t, wait)
 }
 
-// convergence is a cluster in which much is due, and what comes of it in the end.
+// convergence returns a cluster in which much is due, and what comes of it in the end.
 func convergence(t *testing.T) *cluster {
 	w := newCluster(t, followDedicated)
 	w.holds(remembered("a", 10, labels{"k": "new", "dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"}, removed(10, "old")))

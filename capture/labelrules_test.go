@@ -21,7 +21,7 @@ import (
 
 type derivedLabels = map[string]record.Derived
 
-// ruledBy are labels that a rule has set.
+// ruledBy returns labels that a rule has set.
 func ruledBy(rule string, labels labels) derivedLabels {
 	derived := derivedLabels{}
 	for key, value := range labels {
@@ -30,7 +30,7 @@ func ruledBy(rule string, labels labels) derivedLabels {
 	return derived
 }
 
-// listing is the annotation that lists labels of rules, as they were left by a PATCH of the state before.
+// listing returns the annotation that lists labels of rules, as they were left by a PATCH of the state before.
 func listing(derived derivedLabels) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		since, listed := observe.Of(n).Version-1, maps.Clone(derived)
@@ -52,7 +52,7 @@ func gpus(count string, ready time.Duration) func(*corev1.Node) {
 	}
 }
 
-// withDerived is what a record keeps of the labels of rules.
+// withDerived returns what a record keeps of the labels of rules.
 func withDerived(derived derivedLabels) func(*record.Record) {
 	return func(r *record.Record) { r.Derived = derived }
 }

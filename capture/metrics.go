@@ -105,7 +105,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// counters are counters by a label. Those of the values that are known are there from the start.
+// counters returns counters by a label. Those of the values that are known are there from the start.
 func counters[V ~string](factory promauto.Factory, name, help, label string, known ...V) *prometheus.CounterVec {
 	vec := factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, value := range known {

@@ -329,7 +329,7 @@ func parsedStamp(t *testing.T, n *corev1.Node) record.Stamp {
 	return stamp
 }
 
-// returned is a Node that registers after its record was renamed, while something refuses the new key.
+// returned returns a Node that registers after its record was renamed, while something refuses the new key.
 func returned(t *testing.T, back *corev1.Node) *cluster {
 	t.Helper()
 	w := newCluster(t, "", remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)), back)

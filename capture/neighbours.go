@@ -56,7 +56,7 @@ func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.
 	})
 }
 
-// everyNode is each Node that lives, and each that there is a record of, as memory has them.
+// everyNode returns each Node that lives, and each that there is a record of, as memory has them.
 func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for name := range sets.New(c.observations.names()...).Insert(c.Records.Nodes()...) {
@@ -68,7 +68,7 @@ func (c *Controller) everyNode() iter.Seq[fleet.Node] {
 	}
 }
 
-// everyLiveNode is each Node that lives, with its record, as memory has them.
+// everyLiveNode returns each Node that lives, with its record, as memory has them.
 func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	return func(yield func(fleet.Node) bool) {
 		for _, name := range c.observations.names() {
@@ -84,7 +84,7 @@ func (c *Controller) everyLiveNode() iter.Seq[fleet.Node] {
 	}
 }
 
-// Machines are the systemUUIDs that the Nodes which are there report.
+// Machines returns the systemUUIDs that the Nodes which are there report.
 func (c *Controller) Machines() map[string]string {
 	live := map[string]string{}
 	for _, name := range c.observations.names() {
@@ -95,7 +95,7 @@ func (c *Controller) Machines() map[string]string {
 	return live
 }
 
-// HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
+// HeldRules returns the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
 func (c *Controller) HeldRules() (held *rollout.HeldRules, known bool) { return c.rollout.HeldRules() }
 
 // maxShownError is how many bytes of the errors in a policy are shown in an Event.

@@ -80,7 +80,7 @@ func (s *observations) with(name string, do func(of *nodeStates)) {
 	}
 }
 
-// changed is what is known of a Node, for a change that is pending from now on.
+// changed returns what is known of a Node, for a change that is pending from now on.
 func (s *observations) changed(name string) *nodeStates {
 	if s.byName[name] == nil {
 		s.byName[name] = &nodeStates{}
@@ -169,7 +169,7 @@ func (s *observations) isAhead(name, record string) (left time.Duration) {
 	return left
 }
 
-// look is what there is to reconcile for a name. All of it is the caller's own.
+// look returns what there is to reconcile for a name. All of it is the caller's own.
 func (s *observations) look(name string) (gone []*observe.Node, live *observe.Node) {
 	s.with(name, func(of *nodeStates) {
 		for _, last := range of.gone {
@@ -261,7 +261,7 @@ func (s *observations) unsettle(name string) {
 	s.with(name, func(of *nodeStates) { of.unsettled = true })
 }
 
-// annotationBytes is the size of the annotations of a Node that lives.
+// annotationBytes returns the size of the annotations of a Node that lives.
 func (s *observations) annotationBytes(name string) (bytes int) {
 	s.with(name, func(of *nodeStates) {
 		if of.live != nil {
@@ -341,7 +341,7 @@ func (s *observations) timeGate(before, node *observe.Slim) {
 	}
 }
 
-// counts are how many Nodes live, how many of them have a current record, and how many carry the gate.
+// counts returns how many Nodes live, how many of them have a current record, and how many carry the gate.
 func (s *observations) counts() (live, current, gated int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +354,7 @@ func (s *observations) counts() (live, current, gated int) {
 	return live, current, len(s.gatedSince)
 }
 
-// longestGated is how long the gate has been on the Node that has carried it longest; 0 where none does.
+// longestGated returns how long the gate has been on the Node that has carried it longest; 0 where none does.
 func (s *observations) longestGated() (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ type nodePatch struct {
 	Spec map[string]any `json:"spec,omitempty"` // null removes a field
 }
 
-// PatchFor is the body of a merge patch that makes a change on exactly that state of a Node.
+// PatchFor returns the body of a merge patch that makes a change on exactly that state of a Node.
 func PatchFor(node *observe.Node, change plan.Plan) ([]byte, error) {
 	var patch nodePatch
 	patch.Metadata.UID = string(node.UID)

@@ -66,7 +66,7 @@ func newPublished[U used[U], F comparable](of kind[U, F]) *published[U, F] {
 // hasRead reports whether all objects were read for what rules use.
 func (d *published[U, F]) hasRead(uses U) bool { return d.read != nil && (*d.read).Same(uses) }
 
-// of are the facts of a Node, if rules use any and all objects were read. The zero value is not known.
+// of returns the facts of a Node, if rules use any and all objects were read. The zero value is not known.
 func (d *published[U, F]) of(node string, p policy.Policy) (of F) {
 	uses := d.uses(p.LabelRules())
 	if uses.None() {
@@ -83,7 +83,7 @@ func (d *published[U, F]) of(node string, p policy.Policy) (of F) {
 	return d.facts(nil)
 }
 
-// under are the facts of each Node as far as the rules of a policy look at them.
+// under returns the facts of each Node as far as the rules of a policy look at them.
 func (d *published[U, F]) under(p policy.Policy) func(node string) F {
 	return func(node string) F { return d.of(node, p) }
 }
@@ -276,7 +276,7 @@ func (d *published[U, F]) newInformer(c *Controller, uses U, failed func(error))
 	return informer, registration, nil
 }
 
-// slimmed is what rules use of an object. It never panics: that would end the process.
+// slimmed returns what rules use of an object. It never panics: that would end the process.
 func (d *published[U, F]) slimmed(c *Controller, object any, uses U) (slim any) {
 	slim = object
 	err := contain.Call(func() error {

@@ -370,7 +370,7 @@ func describe(set plan.Setting) string {
 	return kindOf(set.Item) + " " + set.Item
 }
 
-// kindOf is whether an item is a label, a taint or an annotation.
+// kindOf reports whether an item is a label, a taint or an annotation.
 func kindOf(item string) string {
 	switch {
 	case record.IsTaint(item):
@@ -386,7 +386,7 @@ func keyList(labels map[string]string) string {
 	return strings.Join(slices.Sorted(maps.Keys(labels)), ", ")
 }
 
-// shownLabels are labels as kubectl label takes them.
+// shownLabels returns labels as kubectl label takes them.
 func shownLabels(labels map[string]string) string {
 	var shown []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

@@ -44,7 +44,7 @@ type sharedInputs struct {
 	inventory string // which snapshots are in force and not stale
 }
 
-// inputsOf are those of a Node now; the zero value if it must be reconciled in any case.
+// inputsOf returns those of a Node now; the zero value if it must be reconciled in any case.
 func (c *Controller) inputsOf(name string) inputs {
 	p := c.Policy()
 	entry, _ := c.Records.Get(name) // of an unreadable record, the version says that it has changed

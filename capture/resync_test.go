@@ -29,7 +29,7 @@ inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
 governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {taint: "example.com/noncompliant:PreferNoSchedule", after: 10m}}
 `
 
-// notItsTurn is a resync in which n1 is reconciled only if an input has changed.
+// notItsTurn returns a resync in which n1 is reconciled only if an input has changed.
 func notItsTurn(t *testing.T) (round uint32) {
 	t.Helper()
 	for turnToDecide("n1", round) {
@@ -48,7 +48,7 @@ func (r *replica) queues(round uint32) bool {
 	return queued
 }
 
-// settles is a leader that has found nothing to do for n1, whose team is known.
+// settles returns a leader that has found nothing to do for n1, whose team is known.
 func settles(t *testing.T, w *cluster) *replica {
 	t.Helper()
 	w.register(node("a", "10", labels{"team": "a"}, owned("kubectl-label", "team"), gpus("0", time.Hour)))

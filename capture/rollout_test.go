@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// ruled is a leader under the default policy, which has no rules. Ten Nodes have a label of a rule from before. Nothing notes which rules were in force.
+// ruled returns a leader under the default policy, which has no rules. Ten Nodes have a label of a rule from before. Nothing notes which rules were in force.
 func ruled(t *testing.T, nodes int) *Controller {
 	t.Helper()
 	from := newCluster(t, tierRule)

@@ -83,7 +83,7 @@ func resyncOf(b *testing.B, text string, set int, resync func(c *Controller, rou
 	}
 }
 
-// usualNode is a Node that has been ready for a day, with 10 labels that an operator has set.
+// usualNode returns a Node that has been ready for a day, with 10 labels that an operator has set.
 func usualNode() *corev1.Node {
 	n := node("a", "100", labels{
 		"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "kubernetes.io/hostname": "n1", "kubernetes.io/os": "linux",

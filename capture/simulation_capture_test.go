@@ -271,7 +271,7 @@ func (c *process) checkResync() {
 	}
 }
 
-// stateOf is the state that a process holds. What it knows of a deletion that only a list showed is an older state.
+// stateOf returns the state that a process holds. What it knows of a deletion that only a list showed is an older state.
 func (w *cluster) stateOf(pending pendingState) *node {
 	version, err := strconv.Atoi(pending.ResourceVersion)
 	if err != nil {
@@ -309,7 +309,7 @@ func (c *process) alone(do func()) {
 
 func (c *process) inMemory(name string) int { return max(c.received[name], c.own[name]) }
 
-// receivedUntil is the record at a point of its history, as a cache holds it.
+// receivedUntil returns the record at a point of its history, as a cache holds it.
 func (w *cluster) receivedUntil(name string, at int) (recordEntry, error) {
 	if at == 0 || w.history[name][at-1].Version == "" {
 		return recordEntry{}, errNoRecord
@@ -317,12 +317,12 @@ func (w *cluster) receivedUntil(name string, at int) (recordEntry, error) {
 	return asCached(w.history[name][at-1]), nil
 }
 
-// Get is the record as the process has it in memory.
+// Get returns the record as the process has it in memory.
 func (c *process) Get(name string) (recordEntry, error) {
 	return c.receivedUntil(name, c.inMemory(name))
 }
 
-// GetLive is the record as the API server has it.
+// GetLive returns the record as the API server has it.
 func (c *process) GetLive(ctx context.Context, name string) (entry recordEntry, err error) {
 	err = c.call("reads the record of "+name, func() error {
 		entry, err = c.records.GetLive(ctx, name)
@@ -371,7 +371,7 @@ func (w *cluster) wrote(by *process, before recorded, found bool, entry recordEn
 // OfMachine finds nothing: no policy of the simulation follows machines.
 func (c *process) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
-// Nodes are the names that the process has a record of.
+// Nodes returns the names that the process has a record of.
 func (c *process) Nodes() (names []string) {
 	for _, name := range c.scenario.names {
 		if _, err := c.receivedUntil(name, c.received[name]); err == nil {
@@ -383,7 +383,7 @@ func (c *process) Nodes() (names []string) {
 
 var errServer = apierrors.NewInternalError(errors.New("the simulated API server has a bad moment"))
 
-// call is a request to the API server. Other things happen before and after it; the process may end, and the request or
+// call returns a request to the API server. Other things happen before and after it; the process may end, and the request or
 // its answer may get lost.
 func (c *process) call(what string, request func() error) error {
 	c.meanwhile()

@@ -80,7 +80,7 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	}
 }
 
-// question is what the oracle is asked of a key.
+// question returns what the oracle is asked of a key.
 func (log *nodeLog) question(k int) oracle.Question {
 	q := oracle.Question{
 		Taint: isTaintKey(k), From: log.settledAt[k], Settled: log.settled[k],
@@ -177,7 +177,7 @@ func (log *nodeLog) stampedSince(k int, value oracle.Value) bool {
 	return false
 }
 
-// subsets are the sets of states that may have been observed: all of them, where there are few groups.
+// subsets returns the sets of states that may have been observed: all of them, where there are few groups.
 func subsets(groups [][]int) func(yield func(map[int]bool) bool) {
 	return func(yield func(map[int]bool) bool) {
 		if most := 14; len(groups) > most {

@@ -41,7 +41,7 @@ func (w *cluster) clientSteps() []step {
 	}
 }
 
-// anyNode is a Node that exists, or nil.
+// anyNode returns a Node that exists, or nil.
 func (w *cluster) anyNode() *node { return w.nodes[w.anyName()] }
 
 func (w *cluster) anyKey() int { return w.scenario.keys[w.rng.IntN(len(w.scenario.keys))] }
@@ -255,7 +255,7 @@ func (w *cluster) unstamp() {
 	w.say("client: removes the annotation of %s", next.describe())
 }
 
-// forgetStamp is the truth about a Node whose stamp is replaced or removed: which keys look decided now.
+// forgetStamp returns the truth about a Node whose stamp is replaced or removed: which keys look decided now.
 func (w *cluster) forgetStamp(next *node) (looksDecided []int) {
 	for k := range next.next.items {
 		i := &next.next.items[k]

@@ -85,7 +85,7 @@ func newCluster(seed uint64, d *draws) *cluster {
 	return w
 }
 
-// newPolicy is a policy that selects all keys but one, if any.
+// newPolicy returns a policy that selects all keys but one, if any.
 func newPolicy(s scenario, before *policyFile, ignored int, rules bool) *policyInUse {
 	in := &policyInUse{}
 	labels, taints := []string{}, []string{}
@@ -263,7 +263,7 @@ func (w *cluster) drain() {
 
 func (w *cluster) chance(of float64) bool { return of > 0 && w.rng.Float64() < of }
 
-// lag is how much of something a late reader has not received yet.
+// lag returns how much of something a late reader has not received yet.
 func (w *cluster) lag(of int) int {
 	lag := 0
 	for lag < of && w.chance(w.scenario.lags) {
@@ -274,12 +274,12 @@ func (w *cluster) lag(of int) int {
 
 func (w *cluster) anyName() string { return w.scenario.names[w.rng.IntN(len(w.scenario.names))] }
 
-// now is the time in the scenario; it stands still but for hours and waits.
+// now returns the time in the scenario; it stands still but for hours and waits.
 func (w *cluster) now() time.Time {
 	return epoch.Add(time.Duration(w.hours)*time.Hour + w.waited)
 }
 
-// recordOf is the record as the API server has it.
+// recordOf returns the record as the API server has it.
 func (w *cluster) recordOf(name string) (recorded, bool) {
 	history := w.history[name]
 	if len(history) == 0 {

@@ -52,7 +52,7 @@ var errNoRecord = store.ErrNotFound
 // clusterUID is that of the cluster of each scenario.
 const clusterUID = "this-cluster"
 
-// asCached is a record as caches hold it.
+// asCached returns a record as caches hold it.
 func asCached(entry recordEntry) recordEntry {
 	entry.Record = withoutHistory(entry.Record)
 	return entry
@@ -67,10 +67,10 @@ func withoutHistory(r recorded) recorded {
 	return r
 }
 
-// remembered is each key that a record remembers, with its value.
+// remembered returns each key that a record remembers, with its value.
 func remembered(r recorded) map[string]string { return r.Items() }
 
-// ownersIn are the owners that a record knows, by key.
+// ownersIn returns the owners that a record knows, by key.
 func ownersIn(r recorded) map[string]string {
 	owners := map[string]string{}
 	for _, e := range r.Entries {
@@ -99,7 +99,7 @@ func withoutReason(before, after recorded, byCapture bool) bool {
 		byCapture && reflect.DeepEqual(reasons(before), reasons(after))
 }
 
-// reasons is what of a record is worth a write; how new an observation was is not.
+// reasons returns what of a record is worth a write; how new an observation was is not.
 func reasons(r recorded) any {
 	object := func(version record.Version) (uid types.UID) {
 		for _, o := range r.Seen {
@@ -132,7 +132,7 @@ func describeRecord(r recorded) string {
 	return fmt.Sprintf("record{%s %v floor %d seen %v deleted: %t}", r.Node, r.Entries, r.Floor, r.Seen, !r.DeletedAt.IsZero())
 }
 
-// foreignRecord is a record that another cluster wrote.
+// foreignRecord returns a record that another cluster wrote.
 func foreignRecord(name string, items map[string]string, deleted bool) recorded {
 	r := record.New(name, record.Object{UID: "of-another-cluster", Version: 4_000_000_000}, items)
 	r.Cluster = "of-another-cluster"
@@ -142,12 +142,12 @@ func foreignRecord(name string, items map[string]string, deleted bool) recorded 
 	return r
 }
 
-// forgedStamp is an annotation that lists items as if nodekeep had set them.
+// forgedStamp returns an annotation that lists items as if nodekeep had set them.
 func forgedStamp(items map[string]string) string {
 	return record.Stamp{}.With(items, record.Record{}, 0).String()
 }
 
-// givenOwners are the names of the owners that a stamp lists with each key.
+// givenOwners returns the names of the owners that a stamp lists with each key.
 func givenOwners(annotation string) map[string][]string {
 	stamp, _ := record.ParseStamp(annotation)
 	owners := map[string][]string{}
@@ -159,7 +159,7 @@ func givenOwners(annotation string) map[string][]string {
 	return owners
 }
 
-// brought is what an annotation lists as brought.
+// brought returns what an annotation lists as brought.
 func brought(annotation string) map[string]string {
 	stamp, _ := record.ParseStamp(annotation)
 	return stamp.Brought
@@ -209,7 +209,7 @@ func collectRecords(p *capture.Process, records interface {
 	}).Sweep(context.Background(), func(context.Context) error { return nil })
 }
 
-// recordDeletion is what the DELETE handler does about a Node that is about to be deleted.
+// recordDeletion returns what the DELETE handler does about a Node that is about to be deleted.
 func recordDeletion(nodes webhook.Nodes, records capture.Records, current func() policy.Policy, guards bool, now func() time.Time, name string, uid types.UID) error {
 	return webhook.NewDeletions(webhook.DeletionOptions{
 		Nodes: nodes, Records: records, Cluster: func() string { return clusterUID }, Policy: current, Guard: guard.Known(guards),
@@ -223,15 +223,15 @@ var reviewCreation = capture.ReviewCreation
 // taintKey names a taint as records do.
 func taintKey(taint corev1.Taint) string { return record.TaintKey(taint) }
 
-// taintOf is the taint of a key.
+// taintOf returns the taint of a key.
 func taintOf(key, value string) corev1.Taint { return record.Taint(key, value) }
 
-// itemsOf are labels and taints by key.
+// itemsOf returns labels and taints by key.
 func itemsOf(labels map[string]string, taints []corev1.Taint) map[string]string {
 	return record.Join(labels, taints)
 }
 
-// rulesTaints are what the rules want on a Node.
+// rulesTaints returns what the rules want on a Node.
 func rulesTaints(p policy.Policy, labels map[string]string) []corev1.Taint {
 	return slices.DeleteFunc(p.TaintsFor(labels), func(taint corev1.Taint) bool { return taintKey(taint) != ruleTaint })
 }

@@ -86,7 +86,7 @@ func (w *cluster) emptyManagedFields(n, next *node) {
 	w.commit(next, looksSet(n, next)...)
 }
 
-// looksSet are the keys that look decided on next and did not on n, although nobody is known to have set them.
+// looksSet returns the keys that look decided on next and did not on n, although nobody is known to have set them.
 func looksSet(n, next *node) (keysSet []int) {
 	for k := range keys {
 		was := n.past.items[k]

@@ -79,7 +79,7 @@ func (n *node) claims(key string) bool {
 	return false
 }
 
-// managersOf are who manages a label, be it lost or not.
+// managersOf returns who manages a label, be it lost or not.
 func (n *node) managersOf(key string) (managers []string) {
 	for _, manager := range n.owners[key] {
 		if manager == ancientChanges {
@@ -101,7 +101,7 @@ func (n *node) lostManagers() bool {
 	return false
 }
 
-// deciders are the managers of a label, but those that nodekeep restored with the value that it has.
+// deciders returns the managers of a label, but those that nodekeep restored with the value that it has.
 func (n *node) deciders(key string) []string {
 	k := slices.Index(keys[:], key)
 	given := k >= 0 && n.next.items[k].Given != oracle.None && n.next.items[k].Given == valueOf(n.labels[key])
@@ -110,7 +110,7 @@ func (n *node) deciders(key string) []string {
 	})
 }
 
-// ownerOf is whose a key is, as far as anybody can tell.
+// ownerOf returns whose a key is, as far as anybody can tell.
 func (n *node) ownerOf(k int) oracle.Owner {
 	key := keys[k]
 	managers := n.deciders(key)
@@ -133,7 +133,7 @@ func (n *node) ownedByAClient(key string) bool {
 	return slices.ContainsFunc(n.deciders(key), func(manager string) bool { return manager != kubelet })
 }
 
-// object is the Node as it goes over the wire.
+// object returns the Node as it goes over the wire.
 func (n *node) object() *corev1.Node {
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: n.name, UID: n.uid, ResourceVersion: strconv.Itoa(n.version), Labels: maps.Clone(n.labels), CreationTimestamp: metav1.Time{Time: n.created},
@@ -206,7 +206,7 @@ func (n *node) own(entries []metav1.ManagedFieldsEntry) {
 	}
 }
 
-// timeOf is when the API server says that a version was written.
+// timeOf returns when the API server says that a version was written.
 func timeOf(version int) time.Time { return epoch.Add(time.Duration(version) * time.Second) }
 
 // past is one state of a Node object as the oracle sees it.
@@ -222,7 +222,7 @@ type past struct {
 // none is the value of a key that is not there.
 const none = ""
 
-// valueOf is a value of [cluster.anyValue], a digit, as the oracle has it.
+// valueOf returns a value of [cluster.anyValue], a digit, as the oracle has it.
 func valueOf(text string) oracle.Value {
 	if text == none {
 		return oracle.None
@@ -497,7 +497,7 @@ func setLabel(n *node, key string, value *string, manager string) {
 	}
 }
 
-// describe is a Node in a few words.
+// describe returns a Node in a few words.
 func (n *node) describe() string {
 	words := []string{fmt.Sprintf("%s uid %s@%d", n.name, n.uid, n.version)}
 	for _, key := range slices.Sorted(maps.Keys(n.labels)) {

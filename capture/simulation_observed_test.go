@@ -53,7 +53,7 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int)
 	o.surely, o.maybe = o.surely || sure, true
 }
 
-// order is when a state was observed by a process whose policy selected the key, or else by any.
+// order returns when a state was observed by a process whose policy selected the key, or else by any.
 func (log *nodeLog) order(at, k int) int {
 	if o := log.observed[at]; o.maybeSelected[k] {
 		return o.firstSelected[k]
@@ -94,7 +94,7 @@ func (o *observation) undo() {
 	}
 }
 
-// observedBy is how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
+// observedBy returns how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
 // what a slower process may have undone.
 func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) oracle.Observation {
 	return func(at int) oracle.Observation {
@@ -112,7 +112,7 @@ func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) 
 	}
 }
 
-// uncertain are the states of which nobody knows whether they count: those that nobody surely observed and, with undone, those that
+// uncertain returns the states of which nobody knows whether they count: those that nobody surely observed and, with undone, those that
 // a slower process may have undone. Those that show the same count alike.
 func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
 	from := log.settledAt[k]

@@ -265,7 +265,7 @@ func (w *renaming) lives(name string) bool {
 	return err == nil
 }
 
-// heritable is the name that a machine under a new name must follow; empty where that may be none.
+// heritable returns the name that a machine under a new name must follow; empty where that may be none.
 func (w *renaming) heritable(name string) (heir string) {
 	for other, m := range w.names {
 		if entry, err := w.Get(other); other != name && err == nil && entry.Record.Machine.SystemUUID != m.machine {
@@ -312,7 +312,7 @@ func (w *renaming) registers(name string) {
 	}
 }
 
-// ReviewCreation is what the API server makes of a Node after the webhook's answer.
+// ReviewCreation returns what the API server makes of a Node after the webhook's answer.
 func ReviewCreation(records webhook.Records, current func() policy.Policy, byKubelet bool, node *corev1.Node) *corev1.Node {
 	object, err := json.Marshal(node)
 	if err != nil {

@@ -121,7 +121,7 @@ func report(t *testing.T, seed uint64, w *cluster) {
 		w.failure, seedVariable, seed, strings.Join(short.told, "\n"), short.failure)
 }
 
-// kind is what a failure says without the names and values in it.
+// kind returns what a failure says without the names and values in it.
 func kind(failure string) string {
 	words := strings.Fields(failure)
 	return strings.Join(words[:min(2, len(words))], " ")

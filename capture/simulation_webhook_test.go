@@ -78,7 +78,7 @@ type replicaRecords struct {
 // OfMachine finds nothing: no policy of the simulation follows machines.
 func (r *replicaRecords) OfMachine(record.Machine) ([]record.Record, error) { return nil, nil }
 
-// Progress is when the records were last known to be current.
+// Progress returns when the records were last known to be current.
 func (r *replicaRecords) Progress() time.Time {
 	if r.stale {
 		return time.Time{}
@@ -86,7 +86,7 @@ func (r *replicaRecords) Progress() time.Time {
 	return time.Now()
 }
 
-// review is what a replica does to a Node that is about to be created. It returns what the replica remembers of the Node.
+// review returns what a replica does to a Node that is about to be created. It returns what the replica remembers of the Node.
 func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[string]string) {
 	records := &replicaRecords{cluster: w, webhookReplica: h}
 	object := n.object()

@@ -59,7 +59,7 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 	}
 }
 
-// gpuRequired are the Nodes that lack the label gpu, and whether n1 has the taint.
+// gpuRequired returns the Nodes that lack the label gpu, and whether n1 has the taint.
 func gpuRequired(w *cluster, r *replica) (nodes int, hasTaint bool) {
 	_, hasTaint = w.shows()["example.com/noncompliant:NoExecute"]
 	return r.compliance.Breaking("gpu", governance.Required), hasTaint

@@ -51,12 +51,12 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	return c
 }
 
-// installed is what the manifests leave behind: an empty Secret and both configurations without a bundle.
+// installed returns what the manifests leave behind: an empty Secret and both configurations without a bundle.
 func installed(t testing.TB) *cluster {
 	return newCluster(t, emptySecret(), mutatingConfiguration(), validatingConfiguration())
 }
 
-// started are an installation at birth, its clock, and a replica that has filled it. before sees each request of the replica first.
+// started returns an installation at birth, its clock, and a replica that has filled it. before sees each request of the replica first.
 func started(t testing.TB, before func(clienttesting.Action) error) (*cluster, *testingclock.FakeClock, *SelfSigned) {
 	t.Helper()
 	c, clock := installed(t), testingclock.NewFakeClock(birth)

@@ -52,7 +52,7 @@ func decode(data map[string][]byte) (state, error) {
 	return s, errors.Join(bundleErr, caErr, nextErr, leafErr, stampErr)
 }
 
-// encode is the inverse of decode. The keys that Secrets of type kubernetes.io/tls must have are always there.
+// encode returns the inverse of decode. The keys that Secrets of type kubernetes.io/tls must have are always there.
 func encode(s state) (map[string][]byte, error) {
 	data := map[string][]byte{tlsCertKey: {}, tlsKeyKey: {}}
 	if all := s.authorities(); len(all) > 0 {

@@ -43,7 +43,7 @@ func reviewer(token, account string) http.HandlerFunc {
 	}
 }
 
-// podOf is a Pod with these files for its account.
+// podOf returns a Pod with these files for its account.
 func podOf(t *testing.T, server string, files map[string]string) check.Pod {
 	t.Helper()
 	directory := t.TempDir()

@@ -77,7 +77,7 @@ func (e *exchanges) giveUp(one *exchange) {
 	}
 }
 
-// lastServer is the server that was asked last; ok is false if none was.
+// lastServer returns the server that was asked last; ok is false if none was.
 func (e *exchanges) lastServer() (server string, ok bool) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -96,7 +96,7 @@ func (e *exchanges) close() {
 	}
 }
 
-// causes are the reasons by how much they explain, the greatest first. A name that does not exist is last. A resolver without a good answer for one
+// causes returns the reasons by how much they explain, the greatest first. A name that does not exist is last. A resolver without a good answer for one
 // search domain reports it for the next.
 func causes() []verify.Reason {
 	return []verify.Reason{
@@ -149,7 +149,7 @@ type watchedPackets struct {
 	net.PacketConn
 }
 
-// Close is that of both.
+// Close returns that of both.
 func (w watchedPackets) Close() error { return w.watched.Close() }
 
 func (w *watched) Write(message []byte) (int, error) {
@@ -175,7 +175,7 @@ func (w *watched) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// Close is the resolver's.
+// Close returns the resolver's.
 func (w *watched) Close() error {
 	if w.read.Load() > 0 {
 		w.seen.giveUp(w.one)
@@ -204,7 +204,7 @@ func (w *watched) judge(header []byte) {
 	}
 }
 
-// head is the start of a message up to the header's end, with the next bytes sent or received.
+// head returns the start of a message up to the header's end, with the next bytes sent or received.
 func head(soFar, more []byte, prefix int) []byte {
 	room := prefix + dnsHeader - len(soFar)
 	return append(soFar, more[:min(room, len(more))]...)

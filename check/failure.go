@@ -25,12 +25,12 @@ type failure struct {
 
 func (f failure) Error() string { return f.message }
 
-// failf is a failure with a formatted message.
+// failf returns a failure with a formatted message.
 func failf(reason verify.Reason, format string, arguments ...any) failure {
 	return failure{reason, fmt.Sprintf(format, arguments...)}
 }
 
-// failing is the failure of an error, with a formatted text before its message.
+// failing returns the failure of an error, with a formatted text before its message.
 func failing(err error, format string, arguments ...any) failure {
 	failed := asFailure(err)
 	failed.message = fmt.Sprintf(format, arguments...) + ": " + failed.message

@@ -119,12 +119,12 @@ func (b body) Read(into []byte) (int, error) {
 
 func (b body) Close() error { return b.end() }
 
-// hostAndPort is where to connect for a URL.
+// hostAndPort returns where to connect for a URL.
 func hostAndPort(of *url.URL) string {
 	return net.JoinHostPort(of.Hostname(), cmp.Or(of.Port(), of.Scheme)) // the schemes are the names of the ports
 }
 
-// named is the failure of a request. The network and TLS have reasons of their own; the rest is an answer that is no HTTP.
+// named returns the failure of a request. The network and TLS have reasons of their own; the rest is an answer that is no HTTP.
 func named(ctx context.Context, err error) failure {
 	failed := asFailure(cmp.Or(ctx.Err(), err))
 	if failed.reason == verify.ReasonError {

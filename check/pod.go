@@ -23,7 +23,7 @@ type Pod struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// ThisPod is the Pod of this process.
+// ThisPod returns the Pod of this process.
 func ThisPod(getenv func(string) string) Pod {
 	pod := Pod{Credentials: credentials}
 	if host := getenv("KUBERNETES_SERVICE_HOST"); host != "" {

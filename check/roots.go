@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// authorities are the roots that a server's certificate is verified with. They are those of a PEM text, or without a text those of the machine.
+// authorities returns the roots that a server's certificate is verified with. They are those of a PEM text, or without a text those of the machine.
 func (r *run) authorities(pem string) (*x509.CertPool, error) {
 	if pem == "" {
 		return r.roots()
@@ -21,11 +21,11 @@ func (r *run) authorities(pem string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// machineRoots are the roots of the machine, or those of the binary where it has none, like the image. Package fallback would add them to
+// machineRoots returns the roots of the machine, or those of the binary where it has none, like the image. Package fallback would add them to
 // every process of nodekeep.
 func machineRoots() (*x509.CertPool, error) { return orEmbedded(x509.SystemCertPool()) }
 
-// orEmbedded are the roots of the machine, if it has any.
+// orEmbedded returns the roots of the machine, if it has any.
 func orEmbedded(machine *x509.CertPool, err error) (*x509.CertPool, error) {
 	if err == nil && !machine.Equal(x509.NewCertPool()) {
 		return machine, nil

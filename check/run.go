@@ -99,7 +99,7 @@ type try struct {
 	length time.Duration // for which each server is asked at most
 }
 
-// once is the context of a try that asks one server alone.
+// once returns the context of a try that asks one server alone.
 func (t try) once() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.ctx, t.length)
 }

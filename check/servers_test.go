@@ -43,7 +43,7 @@ func dnsServer(t *testing.T, answer func(question *dns.Msg, overTCP bool) *dns.M
 	return packets.LocalAddr().String()
 }
 
-// samePort is a free port of both protocols.
+// samePort returns a free port of both protocols.
 func samePort(t *testing.T) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for range 100 {
@@ -92,7 +92,7 @@ func withCode(code int) func(*dns.Msg, bool) *dns.Msg {
 
 func mute(*dns.Msg, bool) *dns.Msg { return nil }
 
-// podWithDNS is a Pod whose own resolver is at an address, whatever resolv.conf of this machine says.
+// podWithDNS returns a Pod whose own resolver is at an address, whatever resolv.conf of this machine says.
 func podWithDNS(resolver string) check.Pod {
 	return check.Pod{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if _, port, _ := net.SplitHostPort(address); port == "53" {
@@ -126,7 +126,7 @@ func tcpServer(t *testing.T, serve func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
-// closedPort is an address where nothing listens.
+// closedPort returns an address where nothing listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +169,7 @@ func newAuthority(t *testing.T) authority {
 	return authority{certificate, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
 }
 
-// issue is a certificate for 127.0.0.1; change may spoil it.
+// issue returns a certificate for 127.0.0.1; change may spoil it.
 func (a authority) issue(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

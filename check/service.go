@@ -26,7 +26,7 @@ func (t try) Service(asked *verify.Service) error {
 	return t.first(addresses[:min(len(addresses), maxAddresses)], "addresses", t.pod.tcp)
 }
 
-// clusterIPs are those of a Service; a headless one has none.
+// clusterIPs returns those of a Service; a headless one has none.
 func clusterIPs(target verify.Target) []string {
 	return slices.DeleteFunc(slices.Clone(target.ClusterIPs), func(ip string) bool { return net.ParseIP(ip) == nil })
 }

@@ -58,7 +58,7 @@ func TestTCPConnections(t *testing.T) {
 	}
 }
 
-// viaDNS is a Pod that resolves names of addresses at a server.
+// viaDNS returns a Pod that resolves names of addresses at a server.
 func viaDNS(server string) check.Pod {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, server)

@@ -32,7 +32,7 @@ type Ask struct {
 	group, name, attribute string
 }
 
-// Asks are the facts that rules ask for and that a Node may lack, sorted by their names. Names, labels and versions are not among them.
+// Asks returns the facts that rules ask for and that a Node may lack, sorted by their names. Names, labels and versions are not among them.
 func (r Rules) Asks() (all []Ask) {
 	for i := range r.all {
 		rule := &r.all[i]
@@ -51,7 +51,7 @@ func (r Rules) Asks() (all []Ask) {
 	return all
 }
 
-// asks are those of one rule, some more than once.
+// asks returns those of one rule, some more than once.
 func (r *compiled) asks() (all []Ask) {
 	all = r.when.asks(nil)
 	for _, key := range r.keys {
@@ -120,7 +120,7 @@ func askOfInventory(name string) Ask {
 	return Ask{Kind: AskInventory, Fact: InventoryFactPrefix + name, name: source, attribute: attribute}
 }
 
-// InventoryFact is the source and the attribute of an ask of kind [AskInventory].
+// InventoryFact returns the source and the attribute of an ask of kind [AskInventory].
 func (a Ask) InventoryFact() (source, attribute string) { return a.name, a.attribute }
 
 // AnsweredBy reports whether a Node has the fact, whatever its value, and whether that is known. An architecture and an operating system must match.

@@ -181,7 +181,7 @@ func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 	return one
 }
 
-// absent are the labels and taints that a rule removes.
+// absent returns the labels and taints that a rule removes.
 func (c *compiler) absent(rule Rule, path *field.Path) map[string]bool {
 	absent := map[string]bool{}
 	for i, key := range rule.EnsureAbsent {

@@ -8,7 +8,7 @@ import (
 // CopyRule is the name that the annotation, Events and explain show for labels that follow another label. No rule of a policy may have it.
 const CopyRule = "migration"
 
-// Copying are the rules, with a copying rule before them. On Nodes that have the named label, it sets each key of sources to that label's
+// Copying returns the rules, with a copying rule before them. On Nodes that have the named label, it sets each key of sources to that label's
 // value. No rule may set a label that is copied.
 func (r Rules) Copying(sources map[string]string) Rules {
 	if len(sources) == 0 {

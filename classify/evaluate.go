@@ -49,7 +49,7 @@ func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.
 	return e.result
 }
 
-// OnlyAdd are the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
+// OnlyAdd returns the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
 // that is there. What rules made of it last, they still make of it.
 func (r Result) OnlyAdd(before, last map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
 	labels := make(map[string]record.Derived, len(r.Labels)+len(before))
@@ -63,7 +63,7 @@ func (r Result) OnlyAdd(before, last map[string]record.Derived, there func(item 
 	return labels
 }
 
-// Without are the labels of a Node, without those that rules have set and that are unchanged since.
+// Without returns the labels of a Node, without those that rules have set and that are unchanged since.
 func Without(labels map[string]string, derived map[string]record.Derived) map[string]string {
 	others := make(map[string]string, len(labels))
 	for key, value := range labels {
@@ -87,7 +87,7 @@ type evaluation struct {
 
 var _ labels.Labels = (*evaluation)(nil)
 
-// Lookup is the value of a label: that of the rules so far, else that of operators and kubelets.
+// Lookup returns the value of a label: that of the rules so far, else that of operators and kubelets.
 func (e *evaluation) Lookup(key string) (value string, is bool) {
 	derived, decided := e.result.Labels[key]
 	if _, blocked := e.result.Blocked[key]; !decided || derived.Absent && blocked {
@@ -275,7 +275,7 @@ func (e *evaluation) awaitsCloud(key string) bool {
 	return e.facts.Uninitialized && slices.Contains(cloudLabels(), key) && !e.Has(key)
 }
 
-// holds is whether a condition is true of the Node.
+// holds reports whether a condition is true of the Node.
 func (e *evaluation) holds(c *condition) truth {
 	holds := e.facts.satisfy(c, e.trace)
 	if holds == no && e.trace == nil { // the rest changes nothing

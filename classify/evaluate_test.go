@@ -20,7 +20,7 @@ var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 const gpu = "nvidia.com/gpu"
 
-// rules are those of a small mixed cluster: GPU Nodes, named high-performance Nodes, and a default.
+// rules returns those of a small mixed cluster: GPU Nodes, named high-performance Nodes, and a default.
 func rules() []classify.Rule {
 	return []classify.Rule{
 		{
@@ -39,7 +39,7 @@ func rules() []classify.Rule {
 	}
 }
 
-// renamed are the same rules under other names.
+// renamed returns the same rules under other names.
 func renamed(rules ...classify.Rule) []classify.Rule {
 	for i := range rules {
 		rules[i].Name += "-2"

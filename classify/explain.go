@@ -109,7 +109,7 @@ func (t *trace) devices(f *Facts, of *DeviceCondition, found int, holds truth) {
 	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.DevicesKnown && !f.PluginsRegistered
 }
 
-// mark is where the tests of a part begin.
+// mark returns where the tests of a part begin.
 func (t *trace) mark() int {
 	if t == nil {
 		return 0

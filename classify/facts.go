@@ -58,7 +58,7 @@ type System struct {
 // uninitializedTaint is the taint of a Node that its cloud controller has not initialized yet (k8s.io/cloud-provider/api).
 const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// cloudLabels are those that each cloud controller sets on a Node before it removes the taint (k8s.io/cloud-provider).
+// cloudLabels returns those that each cloud controller sets on a Node before it removes the taint (k8s.io/cloud-provider).
 func cloudLabels() []string {
 	return []string{
 		corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
@@ -105,7 +105,7 @@ func sameResources(a, b corev1.ResourceList, used map[string]bool) bool {
 	return true
 }
 
-// satisfy is whether the facts satisfy a condition, without its labels and alternatives. If there is a trace, it notes each fact.
+// satisfy reports whether the facts satisfy a condition, without its labels and alternatives. If there is a trace, it notes each fact.
 func (f *Facts) satisfy(c *condition, trace *trace) truth {
 	holds := yes
 	if len(c.names) > 0 {
@@ -143,7 +143,7 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 	return holds.and(f.has(c, trace))
 }
 
-// quantity is how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
+// quantity returns how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
 // (kubelet, setters.go). An extended resource is absent from the CREATE. After a restart of the kubelet it is 0 until its plugin has
 // registered again (kubelet, devicemanager). A kubelet reports page sizes and volumes only of what its machine and its plugins have.
 // So one that stays absent is 0. It reports the others itself, always, so one of them that is absent is not known.
@@ -163,7 +163,7 @@ func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (am
 	}
 }
 
-// compare is whether a list has as much of each resource as is wanted.
+// compare reports whether a list has as much of each resource as is wanted.
 func (f *Facts) compare(fact string, list corev1.ResourceList, wanted []quantified, trace *trace) (holds truth) {
 	holds = yes
 	for _, of := range wanted {

@@ -35,10 +35,10 @@ func (f Features) sameDeclared(a, b Facts) bool {
 	})
 }
 
-// NodeFeatures are the features of NodeFeature objects that rules use; none: rules use no such objects.
+// NodeFeatures returns the features of NodeFeature objects that rules use; none: rules use no such objects.
 func (r Rules) NodeFeatures() Features { return r.uses.features }
 
-// Declared are the features in the status of a Node that rules use.
+// Declared returns the features in the status of a Node that rules use.
 func (r Rules) Declared() Features { return r.uses.declared }
 
 // IsDeclared reports whether a feature is one that kubelets declare in the status of their Node. Such a name has no dot.
@@ -57,7 +57,7 @@ func CutFeature(name string) (set, element string) {
 // featured compares a feature with a pattern.
 type featured struct{ name, pattern string }
 
-// feature is what is known of a feature. NFD's worker starts late on a Node, as device plugins do.
+// feature returns what is known of a feature. NFD's worker starts late on a Node, as device plugins do.
 func (f *Facts) feature(name string) (values []string, known bool) {
 	if !IsDeclared(name) {
 		values, known = f.Features[name]
@@ -69,7 +69,7 @@ func (f *Facts) feature(name string) (values []string, known bool) {
 	return values, len(f.Declared) > 0 // an API server without the field drops the list
 }
 
-// provides is whether the Node has a feature with such a value.
+// provides reports whether the Node has a feature with such a value.
 func (f *Facts) provides(of featured, trace *trace) truth {
 	values, known := f.feature(of.name)
 	holds := truthOf(slices.ContainsFunc(values, func(value string) bool { return Match(of.pattern, value) }))

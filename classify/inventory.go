@@ -20,7 +20,7 @@ type attributed struct {
 // LooksAtInventory reports whether a rule uses an inventory.
 func (r Rules) LooksAtInventory() bool { return r.uses.inventory }
 
-// FromInventory are the labels that need what an inventory says: other facts alone do not decide them.
+// FromInventory returns the labels that need what an inventory says: other facts alone do not decide them.
 func (r Rules) FromInventory(result Result) (keys []string) {
 	for key, label := range result.Labels {
 		if at, decides := r.find(label, key, 0); decides && r.all[at].inventory && !label.Absent {
@@ -43,7 +43,7 @@ func (r Rules) markInventory() {
 	}
 }
 
-// lists is whether an inventory lists the Node with such a value. If the inventory is not known, or does not have the attribute, that is not
+// lists reports whether an inventory lists the Node with such a value. If the inventory is not known, or does not have the attribute, that is not
 // known.
 func (f *Facts) lists(of attributed, trace *trace) truth {
 	value, known := f.Inventory[of.source][of.attribute]

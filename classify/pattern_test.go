@@ -94,7 +94,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// matchSlowly is the textbook's table: whether the first i bytes of the pattern match the first j of the key.
+// matchSlowly returns the textbook's table: whether the first i bytes of the pattern match the first j of the key.
 func matchSlowly(pattern, key string) bool {
 	row := make([]bool, len(key)+1)
 	row[0] = true

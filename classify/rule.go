@@ -154,7 +154,7 @@ type InventoryFact struct {
 	At                *field.Path
 }
 
-// InventoryFacts are those that the rule uses. at is the path of the rule.
+// InventoryFacts returns those that the rule uses. at is the path of the rule.
 func (r Rule) InventoryFacts(at *field.Path) (facts []InventoryFact) {
 	facts = r.When.inventoryFacts(at.Child("when"))
 	for _, key := range slices.Sorted(maps.Keys(r.Set)) {
@@ -182,7 +182,7 @@ func (c Clause) inventoryFacts(at *field.Path) (facts []InventoryFact) {
 	return facts
 }
 
-// LabelFacts are the labels whose values the rule copies.
+// LabelFacts returns the labels whose values the rule copies.
 func (r Rule) LabelFacts() (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(r.Set)) {
 		keys = append(keys, labelsOf(factsOf(r.Set[key]))...)
@@ -190,7 +190,7 @@ func (r Rule) LabelFacts() (keys []string) {
 	return keys
 }
 
-// Listed is the rule's table if each of its texts can become the value of the label. Then the value is one fact, and no other value has another.
+// Listed returns the rule's table if each of its texts can become the value of the label. Then the value is one fact, and no other value has another.
 func (r Rule) Listed(key string) map[string]string {
 	facts := map[factName]bool{}
 	for _, text := range r.Set {

@@ -46,10 +46,10 @@ func (d *Drivers) add(driver, attribute string) {
 	(*d)[driver] = attributes
 }
 
-// Drivers are those whose devices rules use; none: rules use no ResourceSlices.
+// Drivers returns those whose devices rules use; none: rules use no ResourceSlices.
 func (r Rules) Drivers() Drivers { return r.uses.devices }
 
-// Resources are those of which rules use how much a Node has. The maps are not to be changed.
+// Resources returns those of which rules use how much a Node has. The maps are not to be changed.
 func (r Rules) Resources() (capacity, allocatable map[string]bool) {
 	return r.uses.capacity, r.uses.allocatable
 }
@@ -64,7 +64,7 @@ func (r Rules) Replaces() bool {
 	return slices.ContainsFunc(r.all, func(rule compiled) bool { return (rule.force || len(rule.absent) > 0) && !rule.audit })
 }
 
-// Keys are all that rules set or remove, sorted, audited ones included.
+// Keys returns all that rules set or remove, sorted, audited ones included.
 func (r Rules) Keys() (keys []string) {
 	for _, rule := range r.all {
 		keys = append(keys, rule.keys...)
@@ -83,7 +83,7 @@ func (r Rules) SetBy(key string) (names []string) {
 	return names
 }
 
-// find is the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name. If no rule has that
+// find returns the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name. If no rule has that
 // name any more, it is the first from that index on which sets the value. The value of a template is not known without its facts. So it
 // counts as the same.
 func (r Rules) find(was record.Derived, key string, from int) (at int, decides bool) {
@@ -122,7 +122,7 @@ type RuleKeys struct {
 	Selects, Sets, Removes []string // each sorted
 }
 
-// Keyed are the labels that each rule names, in the order of the rules. Those of mode audit are among them.
+// Keyed returns the labels that each rule names, in the order of the rules. Those of mode audit are among them.
 func (r Rules) Keyed() (all []RuleKeys) {
 	for _, rule := range r.all {
 		if rule.sources != nil { // no rule of the policy
@@ -145,7 +145,7 @@ func (r Rules) Keyed() (all []RuleKeys) {
 	return all
 }
 
-// selects are the labels that the rule uses, some more than once.
+// selects returns the labels that the rule uses, some more than once.
 func (r *compiled) selects() (keys []string) {
 	for _, value := range r.set {
 		keys = append(keys, value.labels()...)

@@ -55,13 +55,13 @@ func parseTemplate(text string) (t template, err error) {
 	}
 }
 
-// factsOf are the facts of a value. An error in it is reported elsewhere, and hides none of the others.
+// factsOf returns the facts of a value. An error in it is reported elsewhere, and hides none of the others.
 func factsOf(text string) []factName {
 	t, _ := parseTemplate(text)
 	return t.facts
 }
 
-// check is why the value cannot be made. The parameter groups has the named groups of the rule's nameRegex.
+// check returns why the value cannot be made. The parameter groups has the named groups of the rule's nameRegex.
 func (t template) check(groups []string) error {
 	for _, fact := range t.facts {
 		if err := fact.check(groups); err != nil {
@@ -109,7 +109,7 @@ func (f factName) check(groups []string) error {
 	return fmt.Errorf("{%s.%s} is not a fact: use {name.GROUP}, {labels.KEY}, {capacity.RESOURCE}, {allocatable.RESOURCE}, {node.FIELD}, {devices.ATTRIBUTE} or {inventory.SOURCE.ATTRIBUTE}", f.group, f.name)
 }
 
-// literal is the value of a template without facts.
+// literal returns the value of a template without facts.
 func (t template) literal() (value string, ok bool) { return t.literals[0], len(t.facts) == 0 }
 
 // note adds what the template uses.
@@ -128,10 +128,10 @@ func (t template) note(uses *uses) {
 	}
 }
 
-// labels are the keys of labels that the template copies.
+// labels returns the keys of labels that the template copies.
 func (t template) labels() (keys []string) { return labelsOf(t.facts) }
 
-// labelsOf are the keys of labels among facts.
+// labelsOf returns the keys of labels among facts.
 func labelsOf(facts []factName) (keys []string) {
 	for _, fact := range facts {
 		if fact.group == labelsGroup {
@@ -141,7 +141,7 @@ func labelsOf(facts []factName) (keys []string) {
 	return keys
 }
 
-// render is the value with the facts of a Node. The error is errUnknown if one is not known, and errAbsent if the Node does not have it. Another error
+// render returns the value with the facts of a Node. The error is errUnknown if one is not known, and errAbsent if the Node does not have it. Another error
 // says why there is no one value.
 func (e *evaluation) render(t template, rule *compiled) (string, error) {
 	var value strings.Builder
@@ -183,7 +183,7 @@ func (f factName) mayLack() bool {
 // ofResource reports whether the fact is an amount of a resource.
 func (f factName) ofResource() bool { return f.group == capacityGroup || f.group == allocatableGroup }
 
-// asValue is a text as the value of a label: in lower case, and no longer than one. A hyphen replaces each other character, also a dot.
+// asValue returns a text as the value of a label: in lower case, and no longer than one. A hyphen replaces each other character, also a dot.
 func asValue(text string) string {
 	mapped := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' {
@@ -197,7 +197,7 @@ func asValue(text string) string {
 	return strings.Trim(mapped[:min(len(mapped), validation.LabelValueMaxLength)], "-_")
 }
 
-// fact is the text of a fact. It is empty if the Node does not have it.
+// fact returns the text of a fact. It is empty if the Node does not have it.
 func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, err error) {
 	facts, name := &e.facts, rule.when.nameRegex
 	switch f.group {
@@ -228,7 +228,7 @@ func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, 
 	}
 }
 
-// attribute is the value that all devices of a condition have of an attribute, as far as they have it.
+// attribute returns the value that all devices of a condition have of an attribute, as far as they have it.
 func (f *Facts) attribute(of *DeviceCondition, name string) (text string, known bool, err error) {
 	for i := range f.Devices {
 		value := f.Devices[i].Attributes[name]

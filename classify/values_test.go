@@ -16,7 +16,7 @@ import (
 
 type labels = map[string]string
 
-// gpus are the rule that names the model of a GPU, and a Node with such devices.
+// gpus returns the rule that names the model of a GPU, and a Node with such devices.
 func gpus(products ...string) (classify.Rule, classify.Facts) {
 	facts := classify.Facts{PluginsRegistered: true, DevicesKnown: true, Labels: labels{"zone": "B.1"}}
 	for _, product := range products {

@@ -79,7 +79,7 @@ func (c *session) awaitControllers(ctx context.Context, patience time.Duration) 
 	return nil
 }
 
-// firstLine is what an error says, without what is to be done.
+// firstLine returns what an error says, without what is to be done.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

@@ -192,7 +192,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*sessi
 	return c, err
 }
 
-// newGroupCommand is a command that only holds others.
+// newGroupCommand returns a command that only holds others.
 func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	command.DisableFlagsInUseLine = true
 	command.Args = cobra.ArbitraryArgs
@@ -226,7 +226,7 @@ func oneNode(command *cobra.Command, args []string) error {
 	})(command, args)
 }
 
-// checkLabelKey is an error for what cannot be the key of a label.
+// checkLabelKey returns an error for what cannot be the key of a label.
 func checkLabelKey(key string) error {
 	if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
 		return fmt.Errorf("%q cannot be the key of a label: %s", key, wrong[0])
@@ -283,7 +283,7 @@ func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 }
 
-// commonFlags are what `options` prints.
+// commonFlags returns what `options` prints.
 func commonFlags() string {
 	flags := pflag.NewFlagSet("options", pflag.ContinueOnError)
 	newConnection(genericiooptions.NewTestIOStreamsDiscard()).addTo(flags)

@@ -61,7 +61,7 @@ func (c *connection) open() (*session, error) {
 	return &session{Cluster: opened, IOStreams: c.IOStreams}, nil
 }
 
-// checkNamespace is an error if a flag's value cannot be the name of a namespace.
+// checkNamespace returns an error if a flag's value cannot be the name of a namespace.
 func checkNamespace(flag, name string) error {
 	if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
 		return fmt.Errorf("%s %q: %s", flag, name, wrong[0])

@@ -201,7 +201,7 @@ func (c *session) stopped(ctx context.Context) bool {
 	return declared.Holds
 }
 
-// ignored is why the API server cannot see an emergency; empty: it can.
+// ignored returns why the API server cannot see an emergency; empty: it can.
 func (e *emergency) ignored(ctx context.Context) (why string, err error) {
 	everything, err := e.everything(ctx)
 	if everything {
@@ -217,7 +217,7 @@ func (e *emergency) ignored(ctx context.Context) (why string, err error) {
 // noEmergency is the match condition by which the API server sees an emergency.
 const noEmergency = "no-emergency"
 
-// unconditional is an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
+// unconditional returns an object that gates, and that the API server evaluates in an emergency, too; empty: there is none.
 func (e *emergency) unconditional(ctx context.Context) (object string, err error) {
 	admission := e.Client.AdmissionregistrationV1()
 	conditional := func(conditions []admissionv1.MatchCondition) bool {
@@ -253,7 +253,7 @@ func (e *emergency) everything(ctx context.Context) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// keys are those of [stopping.verificationKeys], or the default one where the policy cannot be read.
+// keys returns those of [stopping.verificationKeys], or the default one where the policy cannot be read.
 func (e *emergency) keys(ctx context.Context) (keys []string, unknown error) {
 	if keys, unknown = e.verificationKeys(ctx); unknown != nil {
 		return []string{verify.Taint}, unknown
@@ -296,7 +296,7 @@ func (e *emergency) plan(ctx context.Context) (_ view.Document, needed bool, err
 	return plan.Document(e.Now()), true, nil
 }
 
-// toCreate are the two objects as [emergency.createObjects] finds them.
+// toCreate returns the two objects as [emergency.createObjects] finds them.
 func (e *emergency) toCreate(ctx context.Context) []view.PlannedDeletion {
 	role, binding, err := e.GetDeclaration(ctx)
 	step := func(exists, right bool) string {
@@ -340,7 +340,7 @@ func (e *emergency) declare(ctx context.Context) error {
 	return begun.Err()
 }
 
-// opened is what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
+// opened returns what has become of the Nodes that were closed. Known says that the keys are all of the policy's.
 func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view.Opened, error) {
 	opened := view.NewOpened(e.closed, known)
 	for node, err := range e.ListNodes(ctx) {
@@ -485,7 +485,7 @@ func (e *emergency) endPlan(ctx context.Context) (_ view.Document, needed bool, 
 	return plan.Document(e.Now()), true, nil
 }
 
-// unprovable is the right that the caller lacks to prove the end. It is empty where none is known.
+// unprovable returns the right that the caller lacks to prove the end. It is empty where none is known.
 func (e *emergency) unprovable(ctx context.Context) string {
 	for _, right := range toDryRun() {
 		if allowed, err := e.May(ctx, right); err == nil && !allowed {
@@ -495,7 +495,7 @@ func (e *emergency) unprovable(ctx context.Context) string {
 	return ""
 }
 
-// missing are the objects by which nodekeep acts on new Nodes, and that do not exist.
+// missing returns the objects by which nodekeep acts on new Nodes, and that do not exist.
 func (e *emergency) missing(ctx context.Context) (missing view.Missing, err error) {
 	objects := append(e.gating(), // and what these refer to
 		deletionOf(doctor.Right{Group: groupAdmission}, "MutatingAdmissionPolicy", gateName, e.Client.AdmissionregistrationV1().MutatingAdmissionPolicies()),
@@ -562,7 +562,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	return ended.Err()
 }
 
-// unproved is why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
+// unproved returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
 func (e *emergency) unproved(ctx context.Context) string {
 	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
 	defer cancel()

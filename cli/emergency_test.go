@@ -52,7 +52,7 @@ func conditions(knows bool) []admissionv1.MatchCondition {
 	return all
 }
 
-// gatesNodes is all by which an installation acts on new Nodes.
+// gatesNodes returns all by which an installation acts on new Nodes.
 func gatesNodes() []runtime.Object {
 	gate, here := metav1.ObjectMeta{Name: gateName}, metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}
 	return []runtime.Object{
@@ -60,7 +60,7 @@ func gatesNodes() []runtime.Object {
 	}
 }
 
-// emergencyOn is a run of the command on a cluster with these objects.
+// emergencyOn returns a run of the command on a cluster with these objects.
 func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client *fake.Clientset, out *bytes.Buffer) {
 	t.Helper()
 	c, _, said := clusterWith(t, "", nil)

@@ -47,7 +47,7 @@ func withCode(code int, err error) error {
 	return exitError{code, err}
 }
 
-// ExitCode is the exit code of the program after an error of one of the commands, nil included. For an error that this package did not make, such as
+// ExitCode returns the exit code of the program after an error of one of the commands, nil included. For an error that this package did not make, such as
 // one of the flag library, ours is false.
 func ExitCode(err error) (code int, ours bool) {
 	if err == nil {

@@ -155,7 +155,7 @@ func late(node *corev1.Node, stopped time.Time) bool {
 	return !stopped.IsZero() && node.CreationTimestamp.After(stopped)
 }
 
-// verificationKeys are the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy in force and the
+// verificationKeys returns the keys of the taints that keep workloads off a Node until it is verified. They are the keys of the policy in force and the
 // default key, which a deleted profile may have left.
 func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err error) {
 	keys = []string{verify.Taint}
@@ -175,12 +175,12 @@ func (u *stopping) verificationKeys(ctx context.Context) (keys []string, err err
 	return slices.Compact(keys), nil
 }
 
-// withKeys are the taints with these keys.
+// withKeys returns the taints with these keys.
 func withKeys(taints []corev1.Taint, keys []string) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return !slices.Contains(keys, taint.Key) })
 }
 
-// removing is the change that removes taints, whenever they were added.
+// removing returns the change that removes taints, whenever they were added.
 func removing(taints []corev1.Taint) plan.Plan {
 	return plan.Plan{Edits: plan.SetTaints(plan.Derivation, true, taints...), ByClient: true}
 }

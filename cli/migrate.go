@@ -169,7 +169,7 @@ func checkRenaming(argument string) error {
 	return cmp.Or(checkLabelKey(from), checkLabelKey(to))
 }
 
-// renamingOf is the migration that an argument names; checkRenaming has checked it.
+// renamingOf returns the migration that an argument names; checkRenaming has checked it.
 func renamingOf(argument string) policy.Migration {
 	from, to, _ := strings.Cut(argument, "=")
 	return policy.Migration{From: from, To: to, Phase: policy.MigrateBoth}

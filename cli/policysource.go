@@ -64,7 +64,7 @@ func (c *session) gateIn(found *corev1.ConfigMap) policy.Gate {
 	return policy.Gate(cmp.Or(ptr.Deref(found, corev1.ConfigMap{}).Data[doctor.GateKey], string(policy.DefaultGate)))
 }
 
-// read is the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
+// read returns the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
 // c nil no cluster is asked.
 func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, err error) {
 	gate, here := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true

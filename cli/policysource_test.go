@@ -30,7 +30,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// retaining is the manifest of a policy with a retention.
+// retaining returns the manifest of a policy with a retention.
 func retaining(duration string) string { return policytest.Manifest("retention: " + duration) }
 
 // clusterWith has this NodePolicy, none where it is empty, and these ConfigMaps in its namespace.
@@ -175,7 +175,7 @@ func TestTheErrorsOfAHugeNodePolicyAreOneSentence(t *testing.T) {
 	assert.Less(t, said.Len(), 600)
 }
 
-// inJSON is a manifest in JSON.
+// inJSON returns a manifest in JSON.
 func inJSON(t *testing.T, manifest string) string {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte(manifest))

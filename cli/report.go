@@ -144,7 +144,7 @@ func (o *reportOptions) has(sections ...string) bool {
 	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(o.sections, section) })
 }
 
-// unwell is what a report must not pass over in silence; nil: nothing.
+// unwell returns what a report must not pass over in silence; nil: nothing.
 func (o *reportOptions) unwell(found report.Report) error {
 	var all []string
 	if found.Usage != nil && len(found.Usage.NotRead) > 0 {
@@ -219,7 +219,7 @@ func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, e
 	return found, nil
 }
 
-// violations are those of a Node as a report counts them.
+// violations returns those of a Node as a report counts them.
 func violations(of []governance.Violation) (all []report.Violation) {
 	for _, v := range of {
 		one := report.Violation{Rule: v.Rule, Kind: string(v.Kind), Mode: string(v.Mode), Key: v.Key}
@@ -272,7 +272,7 @@ type reportAnswer struct {
 	rows int
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (r reportAnswer) Document(time.Time) view.Document {
 	d := view.Document{Facts: []view.Fact{{Name: "Nodes", Value: fmt.Sprint(r.Nodes)}}}
 	for _, table := range r.Tables() {
@@ -291,7 +291,7 @@ func (r reportAnswer) Document(time.Time) view.Document {
 	return d
 }
 
-// printedTable is a table for a terminal.
+// printedTable returns a table for a terminal.
 func printedTable(table report.Table) *metav1.Table {
 	printed := &metav1.Table{}
 	for _, column := range table.Columns {

@@ -132,7 +132,7 @@ type changeNumber int
 
 func (n *changeNumber) String() string { return strconv.Itoa(int(*n)) }
 
-// Type is what the help calls the value.
+// Type returns what the help calls the value.
 func (n *changeNumber) Type() string { return "number" }
 
 func (n *changeNumber) Set(text string) error {

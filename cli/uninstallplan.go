@@ -48,7 +48,7 @@ func deletionOf[T any](to doctor.Right, kind, name string, client deletable[T]) 
 	}}
 }
 
-// gating are the objects that add the gate to new Nodes.
+// gating returns the objects that add the gate to new Nodes.
 func (u *stopping) gating() []deletion {
 	admission := u.Client.AdmissionregistrationV1()
 	return []deletion{
@@ -58,7 +58,7 @@ func (u *stopping) gating() []deletion {
 	}
 }
 
-// declaring are the objects that declare an emergency.
+// declaring returns the objects that declare an emergency.
 func (u *stopping) declaring() []deletion {
 	rbac, to := u.Client.RbacV1(), doctor.Right{Group: rbacv1.GroupName, Namespace: u.Namespace}
 	return []deletion{
@@ -67,7 +67,7 @@ func (u *stopping) declaring() []deletion {
 	}
 }
 
-// guarding are the objects that capture needs while Nodes have the gate, and those that no manifest has.
+// guarding returns the objects that capture needs while Nodes have the gate, and those that no manifest has.
 func (u *uninstalling) guarding() []deletion {
 	admission := u.Client.AdmissionregistrationV1()
 	var objects []deletion
@@ -108,7 +108,7 @@ func (u *uninstalling) plan(ctx context.Context) (plan view.Uninstall, err error
 	return plan, err
 }
 
-// emergency is how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
+// emergency returns how to end the emergency, which no step ends: verify would close Nodes again before it is deleted. Empty: there is nothing of one.
 func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) {
 	end := "; once nodekeep is deleted, end it: kubectl -n " + u.Namespace + " delete rolebinding,role " + manifests.EmergencyName
 	for _, object := range u.declaring() {
@@ -125,7 +125,7 @@ func (u *uninstalling) emergency(ctx context.Context) (stays string, err error) 
 	return stays, nil
 }
 
-// planned is what deletes of these objects would do now.
+// planned returns what deletes of these objects would do now.
 func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.PlannedDeletion, err error) {
 	for _, object := range objects {
 		state := "to be deleted"
@@ -142,7 +142,7 @@ func (u *stopping) planned(ctx context.Context, objects []deletion) (all []view.
 	return all, nil
 }
 
-// leases are those of processes, which no step deletes. One that the caller may not read is named, too.
+// leases returns those of processes, which no step deletes. One that the caller may not read is named, too.
 func (u *uninstalling) leases(ctx context.Context) (names []string, err error) {
 	for _, name := range []string{capture.LeaseName, doctor.VerifyDeployment} {
 		switch _, err := u.Client.CoordinationV1().Leases(u.Namespace).Get(ctx, name, metav1.GetOptions{}); {

@@ -62,7 +62,7 @@ verified Node. It is not checked again before it registers again, or before node
 // releasedByOperator is what the Node and the Event say.
 const releasedByOperator = "an operator released the Node: nodekeep verify release"
 
-// released is the change that lets a Node take workloads, and shows that an operator did.
+// released returns the change that lets a Node take workloads, and shows that an operator did.
 func released(node *corev1.Node, held []corev1.Taint, now time.Time) plan.Plan {
 	change := removing(held)
 	progress := verify.ParseProgress(node.Annotations[verify.Annotation]).ReleasedBy(releasedByOperator, now.UTC())

@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// Visible are streams for a terminal: an unprintable character is written as \x1b or \u202e. Machine IDs, messages of admission policies and records
+// Visible returns streams for a terminal: an unprintable character is written as \x1b or \u202e. Machine IDs, messages of admission policies and records
 // come from a kubelet or a client. They must not move the cursor of an operator's terminal or hide its text. Output for programs (-o json and the
 // like) is written unchanged.
 func Visible(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
@@ -27,7 +27,7 @@ func (v visible) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// printable is a text without control and format characters, save the allowed ones.
+// printable returns a text without control and format characters, save the allowed ones.
 func printable(text, allowed string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -43,7 +43,7 @@ func printable(text, allowed string) string {
 	return b.String()
 }
 
-// forPrograms is the writer without that.
+// forPrograms returns the writer without that.
 func forPrograms(w io.Writer) io.Writer {
 	if v, ok := w.(visible); ok {
 		return v.exactly

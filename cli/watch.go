@@ -195,7 +195,7 @@ func withoutStatus(object any) (any, error) {
 	return object, nil
 }
 
-// nodeOf is the name of the Node that an object is, or is the record of.
+// nodeOf returns the name of the Node that an object is, or is the record of.
 func nodeOf(object any) string {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
@@ -224,7 +224,7 @@ func (w *watched) state(name string) nodestate.State {
 	return state
 }
 
-// names are those of all Nodes and records, sorted.
+// names returns those of all Nodes and records, sorted.
 func (w *watched) names() []string {
 	names := map[string]bool{}
 	for _, object := range slices.Concat(w.nodes.GetStore().List(), w.records.GetStore().List()) {

@@ -2,7 +2,7 @@ package contain
 
 import "k8s.io/client-go/tools/cache"
 
-// Handlers are handlers of an informer whose panics do not end the process. After a panic, report receives the object of the event and the
+// Handlers returns handlers of an informer whose panics do not end the process. After a panic, report receives the object of the event and the
 // [*Panic].
 func Handlers(handlers cache.ResourceEventHandlerFuncs, report func(object any, err error)) cache.ResourceEventHandlerFuncs {
 	contained := func(object any, do func()) {

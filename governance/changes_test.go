@@ -22,7 +22,7 @@ type requester struct {
 	groups []string
 }
 
-// violationsOf is what a change of labels from old to labels adds to what was wrong before. A required label counts where it is removed: a request
+// violationsOf returns what a change of labels from old to labels adds to what was wrong before. A required label counts where it is removed: a request
 // is not denied for what a Node lacks already.
 func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []Violation) {
 	for i := range r.keys {
@@ -76,7 +76,7 @@ func (k *compiledKey) ownedBy(by requester) bool {
 	})
 }
 
-// said are violations as KIND KEY VALUE.
+// said returns violations as KIND KEY VALUE.
 func said(violations []Violation) (all []string) {
 	for _, v := range violations {
 		all = append(all, strings.TrimSpace(string(v.Kind)+" "+v.Key+" "+v.Value))

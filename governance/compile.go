@@ -50,10 +50,10 @@ type compiledKey struct {
 // Empty reports whether no label is governed.
 func (r Rules) Empty() bool { return len(r.keys)+len(r.settings.Reserved) == 0 }
 
-// Settings are the checked settings, with defaults. They are not to be changed.
+// Settings returns the checked settings, with defaults. They are not to be changed.
 func (r Rules) Settings() Settings { return r.settings }
 
-// Noncompliant is the taint of Nodes that break a rule, and how long they break it before getting it. If there is no such taint, ok
+// Noncompliant returns the taint of Nodes that break a rule, and how long they break it before getting it. If there is no such taint, ok
 // is false.
 func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool) {
 	return r.taint, r.after, r.taint.Key != ""
@@ -184,7 +184,7 @@ func (c *compiler) pattern(text string, at *field.Path) *regexp.Regexp {
 	return compiled
 }
 
-// wholly is a pattern that matches where the given one matches a whole value. The admission policies write the same.
+// wholly returns a pattern that matches where the given one matches a whole value. The admission policies write the same.
 func wholly(pattern string) string { return "^(?:" + pattern + ")$" }
 
 // printable reports whether a text has printable ASCII characters only.
@@ -215,7 +215,7 @@ func (c *compiler) owner(owner string, at *field.Path) {
 	}
 }
 
-// completed is a name that a pattern with a * at its end matches. A name without one stays as it is.
+// completed returns a name that a pattern with a * at its end matches. A name without one stays as it is.
 func completed(name string) string {
 	if begin, open := strings.CutSuffix(name, "*"); open {
 		return begin + "x"

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// expensive is the most expensive policy that the schema allows, but for texts that are longer than a whole policy may be. Its labels are those that
+// expensive returns the most expensive policy that the schema allows, but for texts that are longer than a whole policy may be. Its labels are those that
 // break all of its patterns, as nobody who owns them.
 func expensive(open string) (settings Settings, change map[string]string) {
 	change = map[string]string{}
@@ -31,7 +31,7 @@ func expensive(open string) (settings Settings, change map[string]string) {
 	return settings, change
 }
 
-// groups are so many, each with a long name.
+// groups returns so many, each with a long name.
 func groups(many, length int) (all []string) {
 	for i := range many {
 		all = append(all, fmt.Sprintf("%0*d", length, i))

@@ -11,7 +11,7 @@ import (
 
 type labels = map[string]string
 
-// example is the one of the docs.
+// example returns the one of the docs.
 func example() Settings {
 	return Settings{
 		Keys: []Key{

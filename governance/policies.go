@@ -7,5 +7,5 @@ const (
 	AuditPolicy = "nodekeep-governance-audit"
 )
 
-// PolicyNames are those of all admission policies and bindings.
+// PolicyNames returns those of all admission policies and bindings.
 func PolicyNames() []string { return []string{DenyPolicy, WarnPolicy, AuditPolicy} }

@@ -25,7 +25,7 @@ const (
 	perPolicy = 10_000_000
 )
 
-// shipped is the policy of the manifests with this name.
+// shipped returns the policy of the manifests with this name.
 func shipped(t testing.TB, name string) (spec map[string]any) {
 	t.Helper()
 	objects, err := manifests.Objects(manifests.Namespace, func(object string) bool { return object == "validatingadmissionpolicy/"+name })
@@ -81,7 +81,7 @@ func newEvaluator(t testing.TB, policy string) evaluator {
 	return evaluator{spec: shipped(t, policy), env: env, programs: map[string]cel.Program{}, cost: new(uint64)}
 }
 
-// run is the value of an expression.
+// run returns the value of an expression.
 func (e evaluator) run(t testing.TB, expression string, activation map[string]any) (ref.Val, error) {
 	t.Helper()
 	if e.programs[expression] == nil {
@@ -96,7 +96,7 @@ func (e evaluator) run(t testing.TB, expression string, activation map[string]an
 	return value, err
 }
 
-// messages are those of the rules that a request breaks.
+// messages returns those of the rules that a request breaks.
 func (e evaluator) messages(t testing.TB, activation map[string]any) (all []string) {
 	t.Helper()
 	must := func(expression any) ref.Val {
@@ -125,7 +125,7 @@ func (e evaluator) messages(t testing.TB, activation map[string]any) (all []stri
 	return all
 }
 
-// request is an UPDATE of labels under a policy.
+// request returns an UPDATE of labels under a policy.
 func request(t testing.TB, settings Settings, old, labels map[string]string, by requester) map[string]any {
 	t.Helper()
 	object := func(labels map[string]string) map[string]any {

@@ -8,7 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// Violations is what is wrong with the labels of a Node. Listed keys come first, in their order, then reserved keys, sorted.
+// Violations returns what is wrong with the labels of a Node. Listed keys come first, in their order, then reserved keys, sorted.
 func (r Rules) Violations(labels map[string]string) (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]
@@ -54,7 +54,7 @@ func (k *compiledKey) wrong(value string) (kind Kind, wrong bool) {
 	return "", false
 }
 
-// reservedBy is the first glob that reserves a key which is not listed.
+// reservedBy returns the first glob that reserves a key which is not listed.
 func (r Rules) reservedBy(key string) (glob string, reserved bool) {
 	if _, listed := r.at[key]; listed {
 		return "", false
@@ -67,7 +67,7 @@ func (r Rules) reservedBy(key string) (glob string, reserved bool) {
 	return "", false
 }
 
-// String is the violation as a sentence.
+// String returns the violation as a sentence.
 func (v Violation) String() string {
 	switch v.Kind {
 	case Required:
@@ -83,7 +83,7 @@ func (v Violation) String() string {
 	}
 }
 
-// Missing is the key of the label whose absence is the violation. It is empty if the label is there.
+// Missing returns the key of the label whose absence is the violation. It is empty if the label is there.
 func (v Violation) Missing() (key string) {
 	switch v.Kind {
 	case Required:
@@ -95,7 +95,7 @@ func (v Violation) Missing() (key string) {
 	}
 }
 
-// Known are the violations that do not depend on facts that are not known. The parameter unknown has the keys for which a rule for labels
+// Known returns the violations that do not depend on facts that are not known. The parameter unknown has the keys for which a rule for labels
 // lacks a fact. Such a label may still be set.
 func Known(violations []Violation, unknown map[string]string) []Violation {
 	return slices.DeleteFunc(violations, func(v Violation) bool {
@@ -109,7 +109,7 @@ func Breaks(violations []Violation) bool {
 	return slices.ContainsFunc(violations, func(v Violation) bool { return v.Mode != Audit })
 }
 
-// Countable is every rule that labels alone can break, without the labels: what a metric counts.
+// Countable returns every rule that labels alone can break, without the labels: what a metric counts.
 func (r Rules) Countable() (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]

@@ -20,7 +20,7 @@ type Governance struct {
 // ErrUnread says that the API server did not show its policies.
 var ErrUnread = errors.New("read admission policies")
 
-// Problem is the first reason why a policy or binding is not as nodekeep ships it; nil: all are. An error of the API server wraps [ErrUnread].
+// Problem returns the first reason why a policy or binding is not as nodekeep ships it; nil: all are. An error of the API server wraps [ErrUnread].
 func (g Governance) Problem(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardsTimeout)
 	defer cancel()

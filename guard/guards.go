@@ -42,7 +42,7 @@ func New(client kubernetes.Interface, logger *slog.Logger) *Guard {
 	return &Guard{client: client, logger: logger, shipped: sync.OnceValues(Shipped)}
 }
 
-// Known is a guard that reads nothing and knows the answer, for tests and simulations.
+// Known returns a guard that reads nothing and knows the answer, for tests and simulations.
 func Known(inForce bool) *Guard { return &Guard{checked: true, inForce: inForce} }
 
 // Run checks the policies now and every 30 seconds until ctx is done.
@@ -86,7 +86,7 @@ func (g *Guard) InForce() bool {
 	return g.inForce
 }
 
-// problem is the first reason why the policies are not in force; nil: they are.
+// problem returns the first reason why the policies are not in force; nil: they are.
 func (g *Guard) problem(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardsTimeout)
 	defer cancel()

@@ -66,7 +66,7 @@ func TestAGuardThatIsKnownReadsNothing(t *testing.T) {
 	}
 }
 
-// installed is a cluster with the policies.
+// installed returns a cluster with the policies.
 func installed(t *testing.T) *fake.Clientset {
 	t.Helper()
 	var typed []runtime.Object

@@ -36,15 +36,15 @@ const (
 // Policies are the policies that keep kubelets from nodekeep's annotations, and their bindings, by their names as kubectl takes them.
 type Policies map[string]map[string]any
 
-// objects are the names of [Policies].
+// objects returns the names of [Policies].
 func objects() []string {
 	return []string{GuardObject, GuardBindingObject, StripObject, StripBindingObject}
 }
 
-// Shipped are those of the manifests.
+// Shipped returns those of the manifests.
 func Shipped() (Policies, error) { return shippedAs(manifests.Namespace, objects()) }
 
-// shippedAs are the objects of these names, as the manifests have them for a namespace.
+// shippedAs returns the objects of these names, as the manifests have them for a namespace.
 func shippedAs(namespace string, names []string) (Policies, error) {
 	all, err := manifests.Objects(namespace, func(name string) bool { return slices.Contains(names, name) })
 	if err != nil {
@@ -60,13 +60,13 @@ func shippedAs(namespace string, names []string) (Policies, error) {
 	return shipped, nil
 }
 
-// Problems are why these policies do not keep kubelets from nodekeep's annotations as the shipped ones do; none: they do. The failure
+// Problems returns why these policies do not keep kubelets from nodekeep's annotations as the shipped ones do; none: they do. The failure
 // policy makes no kubelet's annotation pass.
 func (p Policies) Problems(shipped Policies) (problems []string) {
 	return p.differences(shipped, objects(), manifests.Comparison{Ignored: sets.New("failurePolicy")})
 }
 
-// differences are why the objects of these names are not as the shipped ones; none: they are.
+// differences returns why the objects of these names are not as the shipped ones; none: they are.
 func (p Policies) differences(shipped Policies, names []string, by manifests.Comparison) (problems []string) {
 	for _, name := range names {
 		found, exists := p[name]

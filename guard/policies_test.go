@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// served are the shipped policies as an API server completes them.
+// served returns the shipped policies as an API server completes them.
 func served(t *testing.T) Policies {
 	t.Helper()
 	policies, err := Shipped()
@@ -78,7 +78,7 @@ func TestGuardPoliciesThatDoNotDoTheirWorkCountAsMissing(t *testing.T) {
 	}
 }
 
-// changed are the policies after one operation of a JSON patch.
+// changed returns the policies after one operation of a JSON patch.
 func changed(t *testing.T, object, operation string) Policies {
 	t.Helper()
 	policies := served(t)

@@ -27,7 +27,7 @@ const (
 	fieldTwice   flaw = "\x00the entry has a field twice"
 )
 
-// of is the flaw as one of a field.
+// of returns the flaw as one of a field.
 func (f flaw) of(field string) flaw { return "\x00" + flaw(field) + " " + f[1:] }
 
 // flawIn reports whether a flaw is in the place of a text, and which.
@@ -56,7 +56,7 @@ func (n node) contradicts(systemUUID string) string {
 	return fmt.Sprintf("systemUUID is %s, and the Node reports %s", shown(n.uuid), shown(strings.ToLower(systemUUID)))
 }
 
-// Problem is what the snapshot has wrong of a Node that reports this machine; empty: nothing. Labels of rules stay as they are where they
+// Problem returns what the snapshot has wrong of a Node that reports this machine; empty: nothing. Labels of rules stay as they are where they
 // need it.
 func (s Snapshot) Problem(name, systemUUID string) string {
 	listed := s.nodes[name]
@@ -72,7 +72,7 @@ func (s Snapshot) Problem(name, systemUUID string) string {
 	return bounded(strings.Join(all, "; "))
 }
 
-// bounded is a text of at most maxProblem bytes.
+// bounded returns a text of at most maxProblem bytes.
 func bounded(text string) string {
 	if len(text) > maxProblem {
 		return strings.ToValidUTF8(text[:maxProblem-3], "") + "..."
@@ -80,10 +80,10 @@ func bounded(text string) string {
 	return text
 }
 
-// shown is a text of the source, as logs and Events may have it.
+// shown returns a text of the source, as logs and Events may have it.
 func shown(text string) string { return fmt.Sprintf("%.40q", text) }
 
-// Problems are what the snapshot has wrong, the first of many, and how many there are. The parameter live has the machines that Nodes
+// Problems returns what the snapshot has wrong, the first of many, and how many there are. The parameter live has the machines that Nodes
 // report now. These Nodes are first.
 func (s Snapshot) Problems(live map[string]string) (first []Problem, count int) {
 	see := func(name, what string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// decoded is a snapshot of these entries, of which rack and model are kept.
+// decoded returns a snapshot of these entries, of which rack and model are kept.
 func decoded(t *testing.T, entries string) Snapshot {
 	t.Helper()
 	next, err := tryDecode(entries)

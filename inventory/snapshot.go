@@ -28,7 +28,7 @@ const (
 	states  = 3
 )
 
-// keptOf is how many bytes a snapshot of each of so many sources may take.
+// keptOf returns how many bytes a snapshot of each of so many sources may take.
 func keptOf(sources int) int { return min(MaxKept, budget/states/max(1, sources)) }
 
 // nodeCost is the memory of an entry without its texts, in bytes. It covers the entry's part of the map, and the allocator's rounding.
@@ -58,19 +58,19 @@ type node struct {
 	values string // packed, one for each attribute; empty: the Node does not have it
 }
 
-// Len is how many Nodes the snapshot lists.
+// Len returns how many Nodes the snapshot lists.
 func (s Snapshot) Len() int { return len(s.nodes) }
 
-// Missing are the attributes of the source that the snapshot has of no Node, sorted. One that cannot be used is there. It is not to be changed.
+// Missing returns the attributes of the source that the snapshot has of no Node, sorted. One that cannot be used is there. It is not to be changed.
 func (s Snapshot) Missing() []string { return s.missing }
 
 // Hash names the content: equal snapshots of one source have equal hashes.
 func (s Snapshot) Hash() string { return s.hash }
 
-// Names are the Nodes, sorted.
+// Names returns the Nodes, sorted.
 func (s Snapshot) Names() []string { return slices.Sorted(maps.Keys(s.nodes)) }
 
-// SystemUUID is the machine that the snapshot lists for a Node, in lower case; empty: none.
+// SystemUUID returns the machine that the snapshot lists for a Node, in lower case; empty: none.
 func (s Snapshot) SystemUUID(name string) string {
 	if _, wrong := flawIn(s.nodes[name].uuid); wrong {
 		return ""
@@ -78,7 +78,7 @@ func (s Snapshot) SystemUUID(name string) string {
 	return s.nodes[name].uuid
 }
 
-// Of are the attributes of a Node; an attribute that it does not have is empty. One that cannot be used is missing: it is not known. If the
+// Of returns the attributes of a Node; an attribute that it does not have is empty. One that cannot be used is missing: it is not known. If the
 // whole entry cannot be used, or lists another machine, nothing is known and ok is false.
 func (s Snapshot) Of(name, systemUUID string) (attributes map[string]string, ok bool) {
 	listed := s.nodes[name]
@@ -97,7 +97,7 @@ func (s Snapshot) Of(name, systemUUID string) (attributes map[string]string, ok 
 	return attributes, true
 }
 
-// texts are the values of an entry, each in the place of its attribute. A Node that is not listed has none.
+// texts returns the values of an entry, each in the place of its attribute. A Node that is not listed has none.
 func (n node) texts() []string {
 	if n.values == "" {
 		return nil
@@ -106,7 +106,7 @@ func (n node) texts() []string {
 	return packed.Texts()
 }
 
-// Lost is how many Nodes of the snapshot the next one does not list.
+// Lost returns how many Nodes of the snapshot the next one does not list.
 func (s Snapshot) Lost(next Snapshot) (lost int) {
 	for name := range s.nodes {
 		if _, still := next.nodes[name]; !still {

@@ -160,13 +160,13 @@ func (c *comparison) compareArgs(path, pointer string, shipped, found []any) {
 	}
 }
 
-// part is a value that is an object, and nil where it is none.
+// part returns a value that is an object, and nil where it is none.
 func part(value any) map[string]any {
 	object, _ := value.(map[string]any)
 	return object
 }
 
-// textOf is a value that is a text, and empty where it is none.
+// textOf returns a value that is a text, and empty where it is none.
 func textOf(value any) string {
 	text, _ := value.(string)
 	return text
@@ -191,7 +191,7 @@ func (d Difference) String() string {
 // mostShown is how much of a value is shown.
 const mostShown = 120
 
-// shown is a value in one line. A long value is cut to the part in which it begins to differ from the other.
+// shown returns a value in one line. A long value is cut to the part in which it begins to differ from the other.
 func shown(value, other any) string {
 	text, than := written(value), written(other)
 	if len(text) <= mostShown {

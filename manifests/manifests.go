@@ -27,7 +27,7 @@ const EmergencyName = "nodekeep-emergency"
 //go:embed emergency.yaml
 var Emergency string
 
-// Objects are the shipped objects that are wanted, by their names as kubectl takes them. They are for an installation in that namespace.
+// Objects returns the shipped objects that are wanted, by their names as kubectl takes them. They are for an installation in that namespace.
 func Objects(namespace string, wanted func(name string) bool) (objects []unstructured.Unstructured, err error) {
 	title := regexp.MustCompile(`(?ms)^kind: (\w+)$.*?^  name: (\S+)$`) // YAML is slow to read, so only what is wanted is
 	for document := range strings.SplitSeq(strings.ReplaceAll(Complete, Namespace, namespace), "\n---\n") {
@@ -43,7 +43,7 @@ func Objects(namespace string, wanted func(name string) bool) (objects []unstruc
 	return objects, nil
 }
 
-// Name is an object as kubectl takes it.
+// Name returns an object as kubectl takes it.
 func Name(object unstructured.Unstructured) string { return named(object.GetKind(), object.GetName()) }
 
 func named(kind, name string) string { return strings.ToLower(kind) + "/" + name }

@@ -25,7 +25,7 @@ func inForceWith(t *testing.T, spec, status string) InForce {
 	return in
 }
 
-// podOf is a Pod of a process.
+// podOf returns a Pod of a process.
 func podOf(name, component string, ready corev1.ConditionStatus) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": component}},

@@ -119,7 +119,7 @@ func answered(err error) bool {
 	return true
 }
 
-// manifestOf is what a user says in an object of the API server: its name and its spec. Other metadata and the status are left out. Equal specs
+// manifestOf returns what a user says in an object of the API server: its name and its spec. Other metadata and the status are left out. Equal specs
 // have equal manifests.
 func manifestOf(content map[string]any) ([]byte, error) {
 	manifest := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}

@@ -28,7 +28,7 @@ type emergency struct {
 // counts. Only that an object does not exist, or another one, says anything. At its start a process that may not read it takes it that there is none.
 func (s *Source) Emergency() bool { return s.stopped.holds.Load() }
 
-// declaring are the two objects that declare an emergency together.
+// declaring returns the two objects that declare an emergency together.
 func (s *Source) declaring() []*theOne {
 	if !s.Suspends {
 		return nil

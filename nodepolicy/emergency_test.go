@@ -27,7 +27,7 @@ const (
 	verifiesMore = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"verify":{"profiles":[{"name":"every","checks":[{"name":"api","api":{}}]}]}}}`
 )
 
-// shipped are the objects that the command creates.
+// shipped returns the objects that the command creates.
 func shipped(t *testing.T) (role rbacv1.Role, binding rbacv1.RoleBinding) {
 	t.Helper()
 	documents := strings.Split(manifests.Emergency, "\n---\n")
@@ -154,7 +154,7 @@ func TestWhatIsFollowedIsNeverListedFromMemory(t *testing.T) {
 	})
 }
 
-// objectsOfEmergency are both objects as the API server has them.
+// objectsOfEmergency returns both objects as the API server has them.
 func objectsOfEmergency(t *testing.T) (role, binding *unstructured.Unstructured) {
 	t.Helper()
 	is := func(typed any) *unstructured.Unstructured {

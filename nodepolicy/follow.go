@@ -86,7 +86,7 @@ func (o *theOne) Watch(ctx context.Context, options metav1.ListOptions) (watch.I
 	return o.ResourceInterface.Watch(ctx, options)
 }
 
-// IsWatchListSemanticsUnSupported is how client-go asks whether to list.
+// IsWatchListSemanticsUnSupported returns how client-go asks whether to list.
 func (o *theOne) IsWatchListSemanticsUnSupported() bool { return true }
 
 // follower takes what a reflector sees.
@@ -130,5 +130,5 @@ func (f follower) Replace(all []any, _ string) error {
 // Resync does nothing.
 func (f follower) Resync() error { return nil }
 
-// errDeleted is what the API server says of an object that does not exist.
+// errDeleted returns what the API server says of an object that does not exist.
 func errDeleted() error { return apierrors.NewNotFound(Resource().GroupResource(), name) }

@@ -79,7 +79,7 @@ func (s *Source) announceNow(ctx context.Context) error {
 	return s.writeStatus(ctx, map[string]any{"followers": map[string]any{s.Replica: generation}})
 }
 
-// following is the NodePolicy as it was seen last, and the generation that the policy in force comes from. It reports false if that is not the
+// following returns the NodePolicy as it was seen last, and the generation that the policy in force comes from. It reports false if that is not the
 // object's.
 func (s *Source) following() (latest *unstructured.Unstructured, generation int64, follows bool) {
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *Source) following() (latest *unstructured.Unstructured, generation int6
 	return s.latest, s.seen.generation, s.latest != nil && now.from == object && now.trouble == nil
 }
 
-// followersOf are the followers in a status. A client may have written anything.
+// followersOf returns the followers in a status. A client may have written anything.
 func followersOf(latest *unstructured.Unstructured) map[string]int64 {
 	found, _, err := unstructured.NestedMap(latest.Object, "status", "followers")
 	if err != nil {

@@ -88,7 +88,7 @@ func (r *Reporter) report(ctx context.Context) error {
 	return r.Source.writeStatus(ctx, fields)
 }
 
-// replicas are the names of the Pods that follow the NodePolicy, and of those that run.
+// replicas returns the names of the Pods that follow the NodePolicy, and of those that run.
 func (r *Reporter) replicas(ctx context.Context) (all, running []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -105,7 +105,7 @@ func (r *Reporter) replicas(ctx context.Context) (all, running []string, err err
 	return all, running, nil
 }
 
-// readStatus is the status of an object. What is no status is none.
+// readStatus returns the status of an object. What is no status is none.
 func readStatus(object map[string]any) (status v1alpha1.NodePolicyStatus) {
 	fields, _ := object["status"].(map[string]any)
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status) != nil {
@@ -114,7 +114,7 @@ func readStatus(object map[string]any) (status v1alpha1.NodePolicyStatus) {
 	return status
 }
 
-// changeOf is what to write so that a status becomes another one; nil: nothing.
+// changeOf returns what to write so that a status becomes another one; nil: nothing.
 func changeOf(before, after v1alpha1.NodePolicyStatus) (map[string]any, error) {
 	was, err := fieldsOf(before)
 	if err != nil {

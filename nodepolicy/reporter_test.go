@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/api/v1alpha1"
 )
 
-// replica is a Pod of nodekeep.
+// replica returns a Pod of nodekeep.
 func replica(name, component string, phase corev1.PodPhase) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": component}},
@@ -40,7 +40,7 @@ func (b *bed) reports(t *testing.T, leads *atomic.Bool) {
 	synctest.Wait()
 }
 
-// status is that of the NodePolicy.
+// status returns that of the NodePolicy.
 func (b *bed) status(t *testing.T) v1alpha1.NodePolicyStatus {
 	t.Helper()
 	synctest.Wait()

@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/api/v1alpha1"
 )
 
-// snippets are those of docs/labels-in-git.md for Argo CD and Flux.
+// snippets returns those of docs/labels-in-git.md for Argo CD and Flux.
 func snippets(t *testing.T) (argoCD, fluxFailed, fluxCurrent string) {
 	t.Helper()
 	page, err := os.ReadFile("../docs/labels-in-git.md")
@@ -42,7 +42,7 @@ func snippets(t *testing.T) (argoCD, fluxFailed, fluxCurrent string) {
 	return argoCD, fluxFailed, fluxCurrent
 }
 
-// luaOf is a decoded JSON value in Lua.
+// luaOf returns a decoded JSON value in Lua.
 func luaOf(l *lua.LState, value any) lua.LValue {
 	switch value := value.(type) {
 	case map[string]any:
@@ -67,7 +67,7 @@ func luaOf(l *lua.LState, value any) lua.LValue {
 	return lua.LNil
 }
 
-// inArgoCD is the health that Argo CD shows of an object.
+// inArgoCD returns the health that Argo CD shows of an object.
 func inArgoCD(t *testing.T, script string, object map[string]any) string {
 	t.Helper()
 	l := lua.NewState()
@@ -79,7 +79,7 @@ func inArgoCD(t *testing.T, script string, object map[string]any) string {
 	return health.RawGetString("status").String()
 }
 
-// inFlux is what Flux makes of an object. An expression about a field that does not exist leaves it in progress.
+// inFlux returns what Flux makes of an object. An expression about a field that does not exist leaves it in progress.
 func inFlux(t *testing.T, failed, current string, object map[string]any) string {
 	t.Helper()
 	env, err := cel.NewEnv(cel.Variable("metadata", cel.DynType), cel.Variable("status", cel.DynType))

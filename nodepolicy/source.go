@@ -22,7 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// Resource is that of NodePolicies.
+// Resource returns that of NodePolicies.
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "nodekeep.dev", Version: "v1alpha1", Resource: "nodepolicies"}
 }
@@ -80,10 +80,10 @@ func NewSource(options Options) *Source {
 
 func (s *Source) defaults() policy.Policy { return policy.Default().WithGate(s.Gate) }
 
-// Policy is the policy in force. Before that is known, it is the default, by which nobody should act.
+// Policy returns the policy in force. Before that is known, it is the default, by which nobody should act.
 func (s *Source) Policy() policy.Policy { return s.current.Load().policy.Suspending(s.Emergency()) }
 
-// InForce is the policy in force, and the generation of the NodePolicy that it comes from. The generation is 0 if the NodePolicy is not in force.
+// InForce returns the policy in force, and the generation of the NodePolicy that it comes from. The generation is 0 if the NodePolicy is not in force.
 func (s *Source) InForce() (p policy.Policy, generation int64) {
 	now := s.current.Load()
 	if now.from == object && now.trouble == nil {
@@ -112,7 +112,7 @@ func (s *Source) Wait(ctx context.Context) (known bool) {
 	}
 }
 
-// Err is why the policy in force is not what the NodePolicy says. It is nil while it is, and while there is no NodePolicy and none was accepted
+// Err returns why the policy in force is not what the NodePolicy says. It is nil while it is, and while there is no NodePolicy and none was accepted
 // before.
 func (s *Source) Err() error { return s.current.Load().trouble }
 
@@ -120,10 +120,10 @@ func (s *Source) Err() error { return s.current.Load().trouble }
 // What the defaults allow to delete, an operator may have forbidden.
 func (s *Source) Stopgap() bool { return s.current.Load().stopgap() }
 
-// UID is that of the NodePolicy; empty while there is none.
+// UID returns that of the NodePolicy; empty while there is none.
 func (s *Source) UID() types.UID { return s.current.Load().uid }
 
-// Accepted is the manifest, as JSON, of the policy in force. It is nil if that does not come from the NodePolicy.
+// Accepted returns the manifest, as JSON, of the policy in force. It is nil if that does not come from the NodePolicy.
 func (s *Source) Accepted() []byte {
 	if now := s.current.Load(); now.from == object {
 		return now.manifest
@@ -147,7 +147,7 @@ func (s *Source) Run(ctx context.Context, changed func(), wrong func(error)) {
 	s.follow(ctx)
 }
 
-// firstReads is how often a process tries to read which policy is in force.
+// firstReads returns how often a process tries to read which policy is in force.
 func firstReads() wait.Backoff {
 	return wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 10 * time.Second}
 }
@@ -222,7 +222,7 @@ func (s *Source) readAccepted(ctx context.Context) (manifests [][]byte, err erro
 	return copies(found.Data), nil
 }
 
-// load is the [loader] of a process.
+// load returns the [loader] of a process.
 func (s *Source) load(manifest []byte) (loaded policy.Policy, err error) {
 	err = contain.Call(func() (err error) {
 		if loaded, err = policy.LoadObject(manifest, s.Gate); err != nil {

@@ -53,7 +53,7 @@ func (b *bed) Write(line []byte) (int, error) {
 	return b.written.Write(line)
 }
 
-// said are the lines of the log since the last call, without their times.
+// said returns the lines of the log since the last call, without their times.
 func (b *bed) said() (lines []string) {
 	synctest.Wait()
 	b.mu.Lock()
@@ -66,7 +66,7 @@ func (b *bed) said() (lines []string) {
 	return lines
 }
 
-// reported is how often something was wrong.
+// reported returns how often something was wrong.
 func (b *bed) reported() int {
 	synctest.Wait()
 	b.mu.Lock()
@@ -74,7 +74,7 @@ func (b *bed) reported() int {
 	return len(b.wrongs)
 }
 
-// objectOf is a NodePolicy as the API server has it.
+// objectOf returns a NodePolicy as the API server has it.
 func objectOf(manifest string, uid types.UID, generation int64) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(manifest), &o.Object); err != nil {

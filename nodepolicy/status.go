@@ -35,7 +35,7 @@ const maxShownStatus = 1 << 10
 // maxShownReplicas is how many replicas a message names.
 const maxShownReplicas = 3
 
-// statusOf is the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped. Where no Pod is
+// statusOf returns the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped. Where no Pod is
 // found, nothing shows which followers these are.
 func statusOf(before v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1alpha1.NodePolicyStatus {
 	after := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, Followers: maps.Clone(before.Followers)}

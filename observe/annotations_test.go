@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// annotated is an object with these annotations.
+// annotated returns an object with these annotations.
 func annotated(version record.Version, annotations labels) *corev1.Node {
 	n := object("a", version, nil)
 	n.Annotations = annotations

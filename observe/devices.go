@@ -64,7 +64,7 @@ func SliceOf(slice *resourcev1.ResourceSlice, used classify.Drivers) *Slice {
 	return s
 }
 
-// UnreadableSlice is a slice that could not be read: its driver's devices are not known.
+// UnreadableSlice returns a slice that could not be read: its driver's devices are not known.
 func UnreadableSlice(slice *resourcev1.ResourceSlice) *Slice {
 	s := &Slice{name: slice.Name, uid: slice.UID, version: slice.ResourceVersion, driver: slice.Spec.Driver}
 	if slice.Spec.NodeName != nil {
@@ -73,7 +73,7 @@ func UnreadableSlice(slice *resourcev1.ResourceSlice) *Slice {
 	return s
 }
 
-// attribute is the value of an attribute as text. A name without a domain is in the driver's domain. Lists are left out.
+// attribute returns the value of an attribute as text. A name without a domain is in the driver's domain. Lists are left out.
 func attribute(of map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, driver, name string) (value string, is bool) {
 	short := strings.TrimPrefix(name, driver+"/")
 	a, is := of[resourcev1.QualifiedName(short)]
@@ -95,7 +95,7 @@ func attribute(of map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, drive
 	return policy.Text(value), len(value) <= longestAttribute
 }
 
-// Node is the name of the Node that the devices belong to; empty: rules do not use the slice.
+// Node returns the name of the Node that the devices belong to; empty: rules do not use the slice.
 func (s *Slice) Node() string { return s.node }
 
 // GetObjectMeta is for the informer.
@@ -108,7 +108,7 @@ type Devices struct {
 	packed unique.Handle[string]
 }
 
-// DevicesOf are the devices that the slices of one Node list, in any order.
+// DevicesOf returns the devices that the slices of one Node list, in any order.
 //
 // Of a pool, only the slices of the highest generation count. A driver that changes a pool raises the generation and replaces the slices
 // one by one. Until there are as many as the slices say, the pool is incomplete. It is invalid if two devices have the same name.
@@ -147,7 +147,7 @@ func DevicesOf(listed []*Slice) Devices {
 	return Devices{packed: unique.Make(string(packed))}
 }
 
-// devicesOf are the devices of a pool, each packed, and whether each has a name of its own.
+// devicesOf returns the devices of a pool, each packed, and whether each has a name of its own.
 func devicesOf(pool []*Slice) (devices []string, distinct bool) {
 	slices.SortFunc(pool, func(a, b *Slice) int { return cmp.Compare(a.name, b.name) })
 	names := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 
 const gpuDriver = "gpu.nvidia.com"
 
-// slice is a ResourceSlice of a Node: one of so many, in a generation of its pool, with a device of each model.
+// slice returns a ResourceSlice of a Node: one of so many, in a generation of its pool, with a device of each model.
 func slice(name string, generation, count int64, models ...string) *resourcev1.ResourceSlice {
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: "1"}, Spec: resourcev1.ResourceSliceSpec{
 		Driver: gpuDriver, NodeName: ptr.To("n1"), Pool: resourcev1.ResourcePool{Name: "n1", Generation: generation, ResourceSliceCount: count},

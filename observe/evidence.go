@@ -28,7 +28,7 @@ func annotationsOf(all map[string]string, by stampWriter) annotations {
 	}
 }
 
-// Stamp is the annotation's list of what nodekeep set on this object. If the annotation is missing or not trusted, ok is false. The
+// Stamp returns the annotation's list of what nodekeep set on this object. If the annotation is missing or not trusted, ok is false. The
 // parameter guarded says that the guard policies are in force. While they are not, a kubelet can write annotations and choose the name of
 // its field manager. So an annotation that another manager owns is ignored.
 func (n *Node) Stamp(guarded bool) (stamp record.Stamp, ok bool) {
@@ -44,7 +44,7 @@ func (n *Node) Registered(guarded bool) bool {
 	return n.annotations.stamped && (guarded || n.annotations.by == byWebhook)
 }
 
-// DerivedTaints are the Node's taints that nodekeep derived from its labels, sorted and without timeAdded. The annotation lists them. While
+// DerivedTaints returns the Node's taints that nodekeep derived from its labels, sorted and without timeAdded. The annotation lists them. While
 // the guard policies are not in force, a kubelet can write the annotation. It then counts only for taints that a rule derives from labels.
 // The kubelet could remove such a taint anyway, by dropping the label. A taint that the record has is a client's.
 func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (derived []corev1.Taint) {
@@ -61,7 +61,7 @@ func (n *Node) DerivedTaints(r record.Record, p policy.Policy, guarded bool) (de
 	return derived
 }
 
-// DerivedLabels are the labels that rules have set on this object, and the items that they have removed. The annotation lists them. While
+// DerivedLabels returns the labels that rules have set on this object, and the items that they have removed. The annotation lists them. While
 // the guard policies are not in force, a kubelet can write the annotation. It then counts only for keys that a rule sets or removes:
 //   - If the record has the value as a client's, it counts only if an operator has handed the label over.
 //   - For a taint or a label that no kubelet may set, it counts only if the record says the same.
@@ -79,7 +79,7 @@ func (n *Node) DerivedLabels(r record.Record, p policy.Policy, guarded bool) map
 	return derived
 }
 
-// ListedLabels are the labels that the annotation lists, be they believed or not.
+// ListedLabels returns the labels that the annotation lists, be they believed or not.
 func (n *Node) ListedLabels() map[string]record.Derived { return n.annotations.labels }
 
 // ListsTaintsThatAreGone reports whether the annotation lists a derived taint that the Node does not show.
@@ -90,7 +90,7 @@ func (n *Node) ListsTaintsThatAreGone() bool {
 	})
 }
 
-// unproved are the keys of a stamp that a kubelet may have forged. The kubelet may not set these keys itself, or the record does not know
+// unproved returns the keys of a stamp that a kubelet may have forged. The kubelet may not set these keys itself, or the record does not know
 // them. Invented keys would fill the record with removals.
 func unproved(stamp record.Stamp, r record.Record) map[string]bool {
 	keys := map[string]bool{}

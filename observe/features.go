@@ -28,7 +28,7 @@ const (
 	longestFeatureValue = 256
 )
 
-// NodeFeatureResource is that of NodeFeature objects.
+// NodeFeatureResource returns that of NodeFeature objects.
 func NodeFeatureResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "nfd.k8s-sigs.io", Version: "v1alpha1", Resource: "nodefeatures"}
 }
@@ -55,7 +55,7 @@ func NodeFeatureOf(object *unstructured.Unstructured, used classify.Features) *N
 	return f
 }
 
-// UnreadableNodeFeature is an object that could not be read: the features of its Node are not known.
+// UnreadableNodeFeature returns an object that could not be read: the features of its Node are not known.
 func UnreadableNodeFeature(object *unstructured.Unstructured) *NodeFeature {
 	return &NodeFeature{
 		namespace: object.GetNamespace(), name: object.GetName(), version: object.GetResourceVersion(), uid: object.GetUID(),
@@ -63,7 +63,7 @@ func UnreadableNodeFeature(object *unstructured.Unstructured) *NodeFeature {
 	}
 }
 
-// valuesOf are the values that an object has of a feature. A flag has [classify.FeaturePresent].
+// valuesOf returns the values that an object has of a feature. A flag has [classify.FeaturePresent].
 func valuesOf(object *unstructured.Unstructured, name string) (values []string) {
 	set, element := classify.CutFeature(name)
 	add := func(value any) {
@@ -95,7 +95,7 @@ func hasSetOf(object *unstructured.Unstructured, name string) bool {
 	})
 }
 
-// member is what objects within objects have under these names; nil: nothing.
+// member returns what objects within objects have under these names; nil: nothing.
 func member(of any, names ...string) any {
 	for _, name := range names {
 		object, _ := of.(map[string]any)
@@ -128,7 +128,7 @@ func PruneNodeFeature(object *unstructured.Unstructured, used classify.Features)
 	*object = *pruned
 }
 
-// Node is the name of the Node whose features the object has; empty: rules do not use it.
+// Node returns the name of the Node whose features the object has; empty: rules do not use it.
 func (f *NodeFeature) Node() string { return f.node }
 
 // GetObjectMeta is for the informer.
@@ -141,7 +141,7 @@ type Features struct {
 	packed unique.Handle[string]
 }
 
-// FeaturesOf are the features that the NodeFeature objects of one Node have, in any order. A feature has the values of all of them. That no
+// FeaturesOf returns the features that the NodeFeature objects of one Node have, in any order. A feature has the values of all of them. That no
 // object has its set proves nothing: NFD may be uninstalled, or its worker may not have published yet.
 func FeaturesOf(listed []*NodeFeature) Features {
 	if len(listed) > mostNodeFeatures {

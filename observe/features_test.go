@@ -16,7 +16,7 @@ import (
 // usedFeatures are one of each kind, and one with dots.
 var usedFeatures = classify.Features{"cpu.cpuid.AVX512F", "kernel.version.major", "local.label.example.com/a.b", "pci.device.vendor"}
 
-// nodeFeature is an object of the Node n1 with these features, as JSON.
+// nodeFeature returns an object of the Node n1 with these features, as JSON.
 func nodeFeature(t testing.TB, name, features string) *unstructured.Unstructured {
 	t.Helper()
 	var object unstructured.Unstructured

@@ -22,7 +22,7 @@ const worker = "node-role.kubernetes.io/worker" // no kubelet may set it
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 700_000_000, time.UTC)
 
-// wrote is an entry of managedFields: who owns these items, and when it last changed one, in minutes before now. "taints"
+// wrote returns an entry of managedFields: who owns these items, and when it last changed one, in minutes before now. "taints"
 // stands for the list of taints, "@" and a key for an annotation.
 func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFieldsEntry {
 	fields, owned, annotated := map[string]any{}, map[string]any{}, map[string]any{}
@@ -49,7 +49,7 @@ func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFields
 	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsV1: metav1.NewFieldsV1(string(raw))}
 }
 
-// object is a Node as the API server has it, with labels and taints by their keys.
+// object returns a Node as the API server has it, with labels and taints by their keys.
 func object(uid types.UID, version record.Version, items labels, entries ...metav1.ManagedFieldsEntry) *corev1.Node {
 	own, taints := record.Split(items)
 	return &corev1.Node{
@@ -63,16 +63,16 @@ func cordoned(of *corev1.Node) *corev1.Node {
 	return of
 }
 
-// stamped is the object with a stamp.
+// stamped returns the object with a stamp.
 func stamped(of *corev1.Node, stamp record.Stamp) *corev1.Node {
 	of.Annotations[policy.StampAnnotation] = stamp.String()
 	return of
 }
 
-// given is a stamp of values that nodekeep set in the CREATE.
+// given returns a stamp of values that nodekeep set in the CREATE.
 func given(items labels) record.Stamp { return record.Stamp{}.With(items, record.Record{}, 0) }
 
-// loaded is a policy with these sections.
+// loaded returns a policy with these sections.
 func loaded(t *testing.T, sections string) policy.Policy {
 	t.Helper()
 	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
@@ -80,12 +80,12 @@ func loaded(t *testing.T, sections string) policy.Policy {
 	return p
 }
 
-// remembering is a record of an object that showed these items.
+// remembering returns a record of an object that showed these items.
 func remembering(uid types.UID, version record.Version, items labels) record.Record {
 	return record.New("n1", record.Object{UID: uid, Version: version}, items)
 }
 
-// parsed are taints as kubectl taint writes them.
+// parsed returns taints as kubectl taint writes them.
 func parsed(texts ...string) (taints []corev1.Taint) {
 	for _, text := range texts {
 		taints = append(taints, policy.DerivedTaints(text)...)
@@ -93,12 +93,12 @@ func parsed(texts ...string) (taints []corev1.Taint) {
 	return taints
 }
 
-// inMemory is what each way of holding a Node has of it.
+// inMemory returns what each way of holding a Node has of it.
 func inMemory(of *corev1.Node) map[string]*Node {
 	return map[string]*Node{"as it was read": Of(of), "from memory": SlimOf(Of(of)).Node()}
 }
 
-// merged is the record after the Node was observed.
+// merged returns the record after the Node was observed.
 func merged(t *testing.T, r record.Record, n *Node, p policy.Policy) record.Record {
 	t.Helper()
 	own, turn := n.Turn(r, p, now)

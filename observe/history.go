@@ -15,7 +15,7 @@ import (
 // FieldManager owns the labels that capture sets on Nodes, in their metadata.managedFields. In a history it is nodekeep itself.
 const FieldManager = "nodekeep"
 
-// cause is who changed an item, and when, as far as the Node shows it. It does not guess: managedFields do not show who removed a label.
+// cause returns who changed an item, and when, as far as the Node shows it. It does not guess: managedFields do not show who removed a label.
 // Then the actor is empty, and the time is that of the observation.
 func (n *Node) cause(key string, values history.Values, p policy.Policy, now time.Time) history.Cause {
 	shown, is := n.Items[key]
@@ -43,12 +43,12 @@ func (n *Node) cause(key string, values history.Values, p policy.Policy, now tim
 	}
 }
 
-// causeAt is an actor at a time, which records have in whole seconds.
+// causeAt returns an actor at a time, which records have in whole seconds.
 func causeAt(actor string, at time.Time) history.Cause {
 	return history.Cause{Actor: actor, Time: metav1.NewTime(at.UTC().Truncate(time.Second))}
 }
 
-// LastWriter is who wrote last of those that own an item.
+// LastWriter returns who wrote last of those that own an item.
 func LastWriter(writers []Writer, wrote func(Writer) bool) (last Writer, found bool) {
 	for _, w := range writers {
 		if wrote(w) && (!found || w.At >= last.At) {

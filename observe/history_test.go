@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// told is a history in a few words: number, minutes before now, actor, and what changed.
+// told returns a history in a few words: number, minutes before now, actor, and what changed.
 func told(changes []history.Change) []string {
 	entries := []string{}
 	for _, change := range changes {
@@ -34,7 +34,7 @@ func told(changes []history.Change) []string {
 	return entries
 }
 
-// withHistory is the record with a history of one entry of that number: an hour ago the label k changed from u to v.
+// withHistory returns the record with a history of one entry of that number: an hour ago the label k changed from u to v.
 func withHistory(r record.Record, number int) record.Record {
 	from, to := "u", "v"
 	data, err := json.Marshal([]history.Change{{Number: number, Time: metav1.NewTime(now.Truncate(time.Second).Add(-time.Hour)), Actor: "ansible", Items: map[string]history.Values{"k": {From: &from, To: &to}}}})

@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// marks are items that a client set while the Node was being taken away, each with that client. It is no operator's. The next machine of the
+// marks returns items that a client set while the Node was being taken away, each with that client. It is no operator's. The next machine of the
 // name must not inherit them. An item is a mark only if nodekeep has observed this object without it. What was there when nodekeep first looked
 // may be older. A taint stays a mark when another client writes the list later. If the Node is not taken away after all, the item is no mark any more. It is recorded then.
 func (n *Node) marks(r record.Record, p policy.Policy) (marks map[string]record.Mark) {
@@ -62,7 +62,7 @@ func (n *Node) listed(item, value string) bool {
 	return gave && given.Value == listed || brings && brought == listed
 }
 
-// markedBy is the client that set an item since a moment, and no operator's; else it is empty. Each manager of a label must be none.
+// markedBy returns the client that set an item since a moment, and no operator's; else it is empty. Each manager of a label must be none.
 // Those that set a label again by themselves mark nothing. The list of taints has one manager, who wrote it last. Controllers that only write
 // their own taints prove nothing of another one.
 func (n *Node) markedBy(item string, since int64, p policy.Policy) (manager string) {

@@ -91,7 +91,7 @@ func (n *Node) Shows(item string) bool {
 	return shown
 }
 
-// taintsOf are taints that a PATCH can send back: the list itself where it holds no other.
+// taintsOf returns taints that a PATCH can send back: the list itself where it holds no other.
 func taintsOf(taints []corev1.Taint) []corev1.Taint {
 	sendable := func(taint corev1.Taint) bool {
 		return utf8.ValidString(taint.Key) && utf8.ValidString(taint.Value) && utf8.ValidString(string(taint.Effect)) &&

@@ -10,19 +10,19 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// Metadata is what the policy uses when the Node is observed for a record.
+// Metadata returns what the policy uses when the Node is observed for a record.
 func (n *Node) Metadata(r record.Record, p policy.Policy, guarded bool) policy.Metadata {
 	return policy.Metadata{
 		Items: n.Items, Owners: n.knownOwners(r), Marks: n.marks(r, p), Claimed: n.Claimed, RuleTaints: n.DerivedTaints(r, p, guarded), RuleLabels: n.DerivedLabels(r, p, guarded), Record: r, Machine: n.Machine,
 	}
 }
 
-// Kept is what the policy compares with a record.
+// Kept returns what the policy compares with a record.
 func (n *Node) Kept() policy.Kept {
 	return policy.Kept{Items: n.Items, Machine: n.Machine, AnnotationBytes: n.AnnotationBytes}
 }
 
-// Observation is the Node as a state to merge into a record. The parameter guarded says that the guard policies are in force.
+// Observation returns the Node as a state to merge into a record. The parameter guarded says that the guard policies are in force.
 func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) record.Observation {
 	o := record.Observation{UID: n.UID, Version: n.Version, Items: make(map[string]record.Item, len(n.Items))}
 	if p.TellsMachinesApart() {
@@ -58,7 +58,7 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	return o
 }
 
-// renamedHere is the key under which the record has a label that this object shows under its old key only. The record has the label from this
+// renamedHere returns the key under which the record has a label that this object shows under its old key only. The record has the label from this
 // object, so without the new key it would look removed.
 func (n *Node) renamedHere(key string, r record.Record, metadata policy.Metadata, p policy.Policy) (to string, ok bool) {
 	to, ok = p.RenamedTo(metadata, key)
@@ -128,7 +128,7 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 	return record.Nobody, false
 }
 
-// ruleSince are the keys that rules have left as they want them; see [record.Observation]. Without the guard policies the kubelet may have
+// ruleSince returns the keys that rules have left as they want them; see [record.Observation]. Without the guard policies the kubelet may have
 // written since when that is. It could change a label that it may set itself anyway.
 func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Policy, guarded bool) map[string]record.Version {
 	var since map[string]record.Version
@@ -149,7 +149,7 @@ func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Pol
 	return since
 }
 
-// Turn is the record that this Node is merged into. A newer object may be on another machine, see [policy.Policy.Turn].
+// Turn returns the record that this Node is merged into. A newer object may be on another machine, see [policy.Policy.Turn].
 func (n *Node) Turn(r record.Record, p policy.Policy, now time.Time) (record.Record, policy.Turn) {
 	if newest := r.Newest(); n.UID == newest.UID || n.Version <= newest.Version {
 		return r, policy.Stays
@@ -157,7 +157,7 @@ func (n *Node) Turn(r record.Record, p policy.Policy, now time.Time) (record.Rec
 	return p.Turn(n.Machine, r, n.Version, now)
 }
 
-// Merge is the record after the observation o of this Node. It adds to the result of [record.Merge] the machine, and the history of what
+// Merge returns the record after the observation o of this Node. It adds to the result of [record.Merge] the machine, and the history of what
 // changed; a first record has none.
 func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now time.Time) record.Record {
 	r.Node = n.Name
@@ -180,7 +180,7 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	return history.FollowingMarks(r, next, now)
 }
 
-// machineAfter is the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not
+// machineAfter returns the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not
 // known to be the same. The record then keeps the machine that had the label. Otherwise the next registration would match the new machine.
 func (n *Node) machineAfter(r record.Record) record.Machine {
 	for _, e := range r.Entries {

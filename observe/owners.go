@@ -106,7 +106,7 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations)
 	return found
 }
 
-// ownersOf are the managers of each label and annotation, sorted, without nodekeep. A restored item has no owner until a client changes it,
+// ownersOf returns the managers of each label and annotation, sorted, without nodekeep. A restored item has no owner until a client changes it,
 // like the items that admission restored.
 func ownersOf(writers []Writer) map[string][]string {
 	var managers map[string][]string
@@ -130,7 +130,7 @@ func ownersOf(writers []Writer) map[string][]string {
 	return managers
 }
 
-// lastingOwners are the owners of each label and annotation that nodekeep restores with its value. Those that set it again by themselves are
+// lastingOwners returns the owners of each label and annotation that nodekeep restores with its value. Those that set it again by themselves are
 // left out, and those that the API server has lost.
 func lastingOwners(writers []Writer, p policy.Policy) map[string]record.Owners {
 	var owners map[string]record.Owners
@@ -160,7 +160,7 @@ func lasts(manager string, p policy.Policy) bool {
 	return manager != FieldManager && !policy.LostOwners(alone) && p.OwnedByPeople(alone)
 }
 
-// Lasting are the owners without those that are not restored. The policy may have changed since they were recorded.
+// Lasting returns the owners without those that are not restored. The policy may have changed since they were recorded.
 func Lasting(owners record.Owners, p policy.Policy) record.Owners {
 	managers := owners.Managers()
 	if !slices.ContainsFunc(managers, func(m record.Manager) bool { return !lasts(m.Name, p) }) {
@@ -169,7 +169,7 @@ func Lasting(owners record.Owners, p policy.Policy) record.Owners {
 	return record.OwnersOf(slices.DeleteFunc(managers, func(m record.Manager) bool { return !lasts(m.Name, p) })...)
 }
 
-// knownOwners are the managers of each label and annotation, as [ownersOf] has them. Beyond ten entries the API server merges the oldest into
+// knownOwners returns the managers of each label and annotation, as [ownersOf] has them. Beyond ten entries the API server merges the oldest into
 // one. What only that one owns is unknown. What the Node brought is the kubelet's then. Otherwise, and where a client decided this value
 // on this object, it stays a client's.
 func (n *Node) knownOwners(r record.Record) map[string][]string {
@@ -192,7 +192,7 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 	return known
 }
 
-// Own are the items of the kubelet's own, with their values. They are labels that only it has set and a client might have set. They are also
+// Own returns the items of the kubelet's own, with their values. They are labels that only it has set and a client might have set. They are also
 // taints that a client has removed from its Node before. While the kubelet is the only one that wrote the list of taints, it brought them.
 func (n *Node) Own(r record.Record, p policy.Policy) (own map[string]string) {
 	add := func(key string) {

@@ -12,14 +12,14 @@ import (
 // maxShownNode leaves room for the word before it in the name of an actor.
 const maxShownNode = 100
 
-// Follow is the first record of a Node whose machine had another name before; see [record.Follow]. Its history begins with that.
+// Follow returns the first record of a Node whose machine had another name before; see [record.Follow]. Its history begins with that.
 func Follow(old record.Record, node string, machine record.Machine, now time.Time) record.Record {
 	r := record.Follow(old, node, machine, policy.FollowsOnlyAccepted)
 	cause := causeAt("followed "+policy.Shortened(old.Node, maxShownNode), now)
 	return history.Following(record.Record{Node: node}, r, func(string, history.Values) history.Cause { return cause })
 }
 
-// Renamed is the record after migrations of phase new have renamed labels that this Node shows under both keys. If any label was renamed,
+// Renamed returns the record after migrations of phase new have renamed labels that this Node shows under both keys. If any label was renamed,
 // changed is true. The newest observation in r must be that of this Node.
 func (n *Node) Renamed(r record.Record, p policy.Policy, guarded bool, now time.Time) (renamed record.Record, changed bool) {
 	return renamedBy(r, p, now, true, func(r record.Record, m policy.Migration) bool { return m.Renames(p, n.Metadata(r, p, guarded)) })

@@ -48,7 +48,7 @@ func reportedBy(node *corev1.Node) (r Reported) {
 	return r
 }
 
-// resourcesOf are the names that are known of a list, those without a slash first.
+// resourcesOf returns the names that are known of a list, those without a slash first.
 func resourcesOf(list corev1.ResourceList) []string {
 	names := make([]string, 0, len(list))
 	for name := range list {
@@ -69,7 +69,7 @@ const (
 	longestDeclared = 128
 )
 
-// declaredBy are the names that are known of the features that a kubelet declares.
+// declaredBy returns the names that are known of the features that a kubelet declares.
 func declaredBy(features []string) []string {
 	names := make([]string, 0, min(len(features), mostDeclared))
 	for _, name := range features {
@@ -80,7 +80,7 @@ func declaredBy(features []string) []string {
 	return names
 }
 
-// facts are what rules use, the Node itself aside.
+// facts returns what rules use, the Node itself aside.
 func (r Reported) facts(rules classify.Rules, now time.Time) classify.Facts {
 	if r.shape == (unique.Handle[string]{}) {
 		return classify.Facts{}
@@ -116,7 +116,7 @@ func unpackList(shape, amounts *packing.Reader, used map[string]bool) corev1.Res
 	return list
 }
 
-// Cores is the CPU of the machine; 0: it is not known.
+// Cores returns the CPU of the machine; 0: it is not known.
 func (r Reported) Cores() float64 {
 	if r.shape == (unique.Handle[string]{}) {
 		return 0
@@ -127,7 +127,7 @@ func (r Reported) Cores() float64 {
 	return max(0, capacity.Cpu().AsApproximateFloat64())
 }
 
-// Facts are what rules use in the Node while it has these labels, at a moment.
+// Facts returns what rules use in the Node while it has these labels, at a moment.
 func (n *Node) Facts(labels map[string]string, rules classify.Rules, now time.Time) classify.Facts {
 	facts := n.Reported.facts(rules, now)
 	facts.Name, facts.ProviderID, facts.Uninitialized, facts.Labels = n.Name, n.Machine.ProviderID, classify.Uninitialized(n.Taints), labels

@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/quantity"
 )
 
-// reporting is a Node that is ready since some time and has these resources.
+// reporting returns a Node that is ready since some time and has these resources.
 func reporting(ready time.Duration, resources map[string]string) *corev1.Node {
 	list := corev1.ResourceList{}
 	for name, amount := range resources {
@@ -115,7 +115,7 @@ func crowded() *corev1.Node {
 	return reporting(time.Hour, resources)
 }
 
-// lookingAt are rules that look at all resources that a Node reports.
+// lookingAt returns rules that look at all resources that a Node reports.
 func lookingAt(t *testing.T, n *corev1.Node) classify.Rules {
 	t.Helper()
 	all := func(list corev1.ResourceList) map[string]string {

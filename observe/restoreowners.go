@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// RestoreOwners is a list of managedFields in which labels and annotations have their owners again. Nodekeep owns none of them then, and one
+// RestoreOwners returns a list of managedFields in which labels and annotations have their owners again. Nodekeep owns none of them then, and one
 // without owners has none. Added entries are of that time. The API server keeps such a list from an admission webhook. It also keeps it from
 // a PATCH that does not change these values; see k8s.io/apimachinery/pkg/util/managedfields.
 func RestoreOwners(entries []metav1.ManagedFieldsEntry, owners map[string]record.Owners, at metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
@@ -77,7 +77,7 @@ func fieldsOf(owners map[string]record.Owners) *fieldpath.Set {
 	return fields
 }
 
-// fieldOf is where a label or an annotation stands in a Node.
+// fieldOf returns where a label or an annotation stands in a Node.
 func fieldOf(key string) fieldpath.Path {
 	in, name := "labels", key
 	if annotation, is := record.Annotation(key); is {

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// managed is an entry of managedFields, as the API server writes it.
+// managed returns an entry of managedFields, as the API server writes it.
 func managed(manager, operation, fields string) metav1.ManagedFieldsEntry {
 	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return metav1.ManagedFieldsEntry{

@@ -188,7 +188,7 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 	return a
 }
 
-// Node is what was made small.
+// Node returns what was made small.
 func (s *Slim) Node() *Node {
 	n := &Node{Taints: s.taints, Reported: s.facts, AnnotationBytes: s.annotationBytes, Fault: s.fault()}
 	text := packing.Reader(s.text)
@@ -221,7 +221,7 @@ func (s *Slim) Node() *Node {
 	return n
 }
 
-// Unreadable is a Node of which nothing is known but which object it is, because reading it panicked. It has no shape.
+// Unreadable returns a Node of which nothing is known but which object it is, because reading it panicked. It has no shape.
 func Unreadable(name string, uid types.UID, version string, fault *contain.Panic) *Slim {
 	var text packing.Writer
 	for _, field := range []string{name, string(uid), fault.Value, fault.Stack} {
@@ -230,7 +230,7 @@ func Unreadable(name string, uid types.UID, version string, fault *contain.Panic
 	return &Slim{version: version, text: string(text)}
 }
 
-// fault is why nothing may be concluded from the Node, if so.
+// fault returns why nothing may be concluded from the Node, if so.
 func (s *Slim) fault() error {
 	if s.shape != (unique.Handle[string]{}) {
 		return nil
@@ -241,29 +241,29 @@ func (s *Slim) fault() error {
 	return &contain.Panic{Value: text.Text(), Stack: text.Text()}
 }
 
-// Name is the Node's.
+// Name returns the Node's.
 func (s *Slim) Name() string {
 	text := packing.Reader(s.text)
 	return text.Text()
 }
 
-// UID is the Node object's.
+// UID returns the Node object's.
 func (s *Slim) UID() types.UID {
 	text := packing.Reader(s.text)
 	text.Text()
 	return types.UID(text.Text())
 }
 
-// Version is the resourceVersion as the API server gave it out.
+// Version returns the resourceVersion as the API server gave it out.
 func (s *Slim) Version() string { return s.version }
 
-// Taints are the Node's.
+// Taints returns the Node's.
 func (s *Slim) Taints() []corev1.Taint { return s.taints }
 
-// Created is when the object was created, by the API server's clock; zero where that is not known.
+// Created returns when the object was created, by the API server's clock; zero where that is not known.
 func (s *Slim) Created() metav1.Time { return s.created }
 
-// AnnotationBytes is the size of the annotations that are not nodekeep's.
+// AnnotationBytes returns the size of the annotations that are not nodekeep's.
 func (s *Slim) AnnotationBytes() int { return s.annotationBytes }
 
 // SameFacts reports whether two states of a Node are equal in what the rules use.

@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// hostileNodes are Nodes as a client can send them by protobuf.
+// hostileNodes returns Nodes as a client can send them by protobuf.
 func hostileNodes() []*corev1.Node {
 	change := func(change func(n *corev1.Node)) *corev1.Node {
 		n := usualNode(7)
@@ -68,7 +68,7 @@ func hostileNodes() []*corev1.Node {
 	}
 }
 
-// readable is what is read of a Node; an empty map is as good as none.
+// readable returns what is read of a Node; an empty map is as good as none.
 func readable(n *Node) Node {
 	c := *n
 	for _, m := range []*map[string]string{&c.Items, &c.annotations.stamp.Brought} {
@@ -82,7 +82,7 @@ func readable(n *Node) Node {
 	return c
 }
 
-// decisive is what decisions look at, without what is no difference of its own: versions, times and the order of taints. What the kubelet reports
+// decisive returns what decisions look at, without what is no difference of its own: versions, times and the order of taints. What the kubelet reports
 // of the machine is compared by [Slim.SameReport].
 func decisive(n *Node) Node {
 	c := readable(n)
@@ -141,7 +141,7 @@ func FuzzSlimNode(f *testing.F) {
 	})
 }
 
-// textsOf are the texts that capture may write into records, Events and patches.
+// textsOf returns the texts that capture may write into records, Events and patches.
 func textsOf(n *Node) []string {
 	texts := []string{n.Machine.ProviderID, n.Machine.SystemUUID, n.Machine.MachineID, n.annotations.stamp.String(), policy.Shown(n.annotations.derived)}
 	for item, value := range n.Items {

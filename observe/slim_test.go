@@ -18,7 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// usualNode is a Node with the labels of its kubelet and ten of operators.
+// usualNode returns a Node with the labels of its kubelet and ten of operators.
 func usualNode(i int) *corev1.Node {
 	name := fmt.Sprintf("worker-%d", i)
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{

@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// AnnotationsOn are the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
+// AnnotationsOn returns the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
 // the lists of derived taints and of labels that rules set. A nil value removes the annotation.
 func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 	annotations, others := map[string]*string{}, node.AnnotationBytes
@@ -53,7 +53,7 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 	return annotations
 }
 
-// stampAfter is the stamp after the change, and whether it has to be written. It does not list what a client decided on this very object, and is
+// stampAfter returns the stamp after the change, and whether it has to be written. It does not list what a client decided on this very object, and is
 // restored as the client's. If it listed an item that is removed, its absence would count as a client's removal.
 func (p Plan) stampAfter(node *observe.Node) (after record.Stamp, changed bool) {
 	items := p.By(Record, Correction)
@@ -70,7 +70,7 @@ func (p Plan) decidedOn(object types.UID, item string) bool {
 	return known && p.From.DecidedOn(e) == object && slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
 }
 
-// taintKeys are the keys of taints, sorted; never nil.
+// taintKeys returns the keys of taints, sorted; never nil.
 func taintKeys(taints []corev1.Taint) []string {
 	keys := []string{}
 	for _, taint := range taints {

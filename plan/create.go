@@ -8,7 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ForCreate is what a Node gets in its CREATE. Labels that no kubelet may carry there are edits for later. The parameter r is what may be restored:
+// ForCreate returns what a Node gets in its CREATE. Labels that no kubelet may carry there are edits for later. The parameter r is what may be restored:
 // the zero Record if nothing may be. Whether the gate is closed or lifted is left to the caller, which knows whether the record is current.
 func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion policy.Occasion) Plan {
 	restore := in.Policy.Restorable(node.Kept(), policy.Kept{Items: r.Items(), Machine: r.Machine}, occasion)
@@ -32,7 +32,7 @@ func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion p
 	return p
 }
 
-// RuledNow are the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
+// RuledNow returns the labels that rules set in this request, and the items that they remove. Those in RuledLater wait for capture.
 func (p Plan) RuledNow() map[string]record.Derived {
 	now := p.Labels
 	for key := range p.RuledLater() {
@@ -44,7 +44,7 @@ func (p Plan) RuledNow() map[string]record.Derived {
 	return now
 }
 
-// RuledLater are the labels that rules set and that wait for capture.
+// RuledLater returns the labels that rules set and that wait for capture.
 func (p Plan) RuledLater() (later map[string]record.Derived) {
 	for _, edit := range p.Edits {
 		if edit.Later && edit.Cause == Rule {
@@ -54,7 +54,7 @@ func (p Plan) RuledLater() (later map[string]record.Derived) {
 	return later
 }
 
-// Inline is the plan of the second pass of the inline route. It puts the labels that wait for capture into the CREATE after all. Labels of
+// Inline returns the plan of the second pass of the inline route. It puts the labels that wait for capture into the CREATE after all. Labels of
 // labels.defer still wait, and then the gate is not lifted. If the Node lacks anything else, there is no such plan.
 func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
 	if len(p.NoRoom) > 0 {
@@ -85,7 +85,7 @@ func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
 	return inline, true
 }
 
-// Brought are the recorded keys that a Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was removed from
+// Brought returns the recorded keys that a Node has in its CREATE and keeps, with its own values. If such a key is missing later, it was removed from
 // this very object. The labels of its kubelet's own are among them.
 func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
 	brought := ownOf(node, r, by, occasion)
@@ -105,7 +105,7 @@ func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occ
 	return brought
 }
 
-// ownOf are the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
+// ownOf returns the items of a kubelet's own. They are labels that it brings and a client might have set. They are also taints that a client has
 // removed from its Node before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
 // that the kubelet brings and that a controller removes each time belongs to the start.
 func ownOf(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {

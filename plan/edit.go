@@ -49,7 +49,7 @@ type Edit struct {
 	Later bool
 }
 
-// Taint is the taint that an edit adds, or the one that it removes.
+// Taint returns the taint that an edit adds, or the one that it removes.
 func (e Edit) Taint() corev1.Taint { return record.Taint(e.Item, e.Value) }
 
 // ofItem reports whether the cause is about an item of the record or of a rule for labels.
@@ -61,7 +61,7 @@ func (e Edit) of(taint corev1.Taint) bool {
 	return record.IsTaint(e.Item) && own.Key == taint.Key && own.Effect == taint.Effect
 }
 
-// gate is the gate that an edit closes or lifts.
+// gate returns the gate that an edit closes or lifts.
 func (e Edit) gate() policy.Gate { return policy.Gate(e.Taint().Key) }
 
 // byRule reports whether a rule for labels is the cause.
@@ -70,7 +70,7 @@ func (c Cause) byRule() bool { return c == Rule || c == EndedRule || c == Migrat
 // Edits are the edits of a plan. No two set the same item for the same cause.
 type Edits []Edit
 
-// SetTaints are edits that add taints, or remove them.
+// SetTaints returns edits that add taints, or remove them.
 func SetTaints(cause Cause, removed bool, taints ...corev1.Taint) (edits Edits) {
 	for _, taint := range taints {
 		edits = append(edits, Edit{Setting{record.TaintKey(taint), taint.Value, removed}, cause, false})
@@ -78,7 +78,7 @@ func SetTaints(cause Cause, removed bool, taints ...corev1.Taint) (edits Edits) 
 	return edits
 }
 
-// Set are edits that set items, in the order of their keys.
+// Set returns edits that set items, in the order of their keys.
 func Set(cause Cause, items map[string]string) Edits {
 	edits := make(Edits, 0, len(items))
 	for item, value := range items {
@@ -88,7 +88,7 @@ func Set(cause Cause, items map[string]string) Edits {
 	return edits
 }
 
-// Remove are edits that remove items.
+// Remove returns edits that remove items.
 func Remove(cause Cause, items ...string) (edits Edits) {
 	for _, item := range items {
 		edits = append(edits, Edit{Setting: Setting{Item: item, Removed: true}, Cause: cause})
@@ -101,18 +101,18 @@ func (e Edits) Any(causes ...Cause) bool {
 	return slices.ContainsFunc(e, func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
 }
 
-// By are the edits with one of these causes.
+// By returns the edits with one of these causes.
 func (e Edits) By(causes ...Cause) Edits {
 	return e.where(func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
 }
 
-// Now are the edits of this request; the others wait for capture.
+// Now returns the edits of this request; the others wait for capture.
 func (e Edits) Now() Edits { return e.where(func(edit Edit) bool { return !edit.Later }) }
 
-// Later are the edits that wait for capture.
+// Later returns the edits that wait for capture.
 func (e Edits) Later() Edits { return e.where(func(edit Edit) bool { return edit.Later }) }
 
-// where are the edits that fulfil a condition: the list itself if all do.
+// where returns the edits that fulfil a condition: the list itself if all do.
 func (e Edits) where(wanted func(Edit) bool) (found Edits) {
 	count := 0
 	for _, edit := range e {
@@ -140,7 +140,7 @@ func (e Edits) AnyLater() bool {
 	return slices.ContainsFunc(e, func(edit Edit) bool { return edit.Later })
 }
 
-// Values are what is set, by item; nil: nothing.
+// Values returns what is set, by item; nil: nothing.
 func (e Edits) Values() (values map[string]string) {
 	for _, edit := range e {
 		if edit.Removed {
@@ -154,7 +154,7 @@ func (e Edits) Values() (values map[string]string) {
 	return values
 }
 
-// Removed are the items that are removed, in the order of the edits.
+// Removed returns the items that are removed, in the order of the edits.
 func (e Edits) Removed() (items []string) {
 	for _, edit := range e {
 		if edit.Removed {
@@ -164,7 +164,7 @@ func (e Edits) Removed() (items []string) {
 	return items
 }
 
-// Taints are the taints that are added; or, if removed, those that are removed.
+// Taints returns the taints that are added; or, if removed, those that are removed.
 func (e Edits) Taints(removed bool) (taints []corev1.Taint) {
 	for _, edit := range e {
 		if edit.Removed == removed {
@@ -179,7 +179,7 @@ func (e Edits) sort() {
 	slices.SortStableFunc(e, func(a, b Edit) int { return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Item, b.Item)) })
 }
 
-// with is the map with one more value. As append does, it makes a map that is nil.
+// with returns the map with one more value. As append does, it makes a map that is nil.
 func with[V any](items map[string]V, key string, value V) map[string]V {
 	if items == nil {
 		items = map[string]V{}

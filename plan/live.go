@@ -40,7 +40,7 @@ type Circumstances struct {
 	Why *[]classify.Step
 }
 
-// facts are what rules for labels may ask about a Node with these labels.
+// facts returns what rules for labels may ask about a Node with these labels.
 func (in Circumstances) facts(node *observe.Node, labels map[string]string) (facts classify.Facts) {
 	if in.Reported != nil {
 		facts = *in.Reported
@@ -60,7 +60,7 @@ func (in Circumstances) facts(node *observe.Node, labels map[string]string) (fac
 	return facts
 }
 
-// ForLive is the change that a Node needs, if this is its newest state. The parameter prev is the record before the observation was merged.
+// ForLive returns the change that a Node needs, if this is its newest state. The parameter prev is the record before the observation was merged.
 func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) Plan {
 	gate := in.Policy.Gate()
 	gated := gate.On(node.Taints)
@@ -150,7 +150,7 @@ func noncompliant(node *observe.Node, items map[string]string, rules classify.Re
 	}
 }
 
-// Violations is what is wrong with the labels of a Node. A missing label breaks no rule while the rule that sets it lacks a fact.
+// Violations returns what is wrong with the labels of a Node. A missing label breaks no rule while the rule that sets it lacks a fact.
 func Violations(r record.Record, node *observe.Node, in Circumstances) []governance.Violation {
 	if in.Policy.Governance().Empty() {
 		return nil
@@ -165,7 +165,7 @@ func Violations(r record.Record, node *observe.Node, in Circumstances) []governa
 	return governance.Known(violations, p.Rules.Blocked)
 }
 
-// labelsOf are the labels among items.
+// labelsOf returns the labels among items.
 func labelsOf(items map[string]string) map[string]string {
 	labels := make(map[string]string, len(items))
 	for key, value := range items {
@@ -199,7 +199,7 @@ func (p *Plan) handOver(r record.Record, node *observe.Node, in Circumstances) {
 	}
 }
 
-// ownersOn are the owners of what the API server books under nodekeep and nodekeep did not decide. Known says that any of it has one.
+// ownersOn returns the owners of what the API server books under nodekeep and nodekeep did not decide. Known says that any of it has one.
 func (p *Plan) ownersOn(r record.Record, node *observe.Node, in Circumstances) (owners map[string]record.Owners, known bool) {
 	for _, wrote := range node.Writers {
 		if wrote.Manager != observe.FieldManager {

@@ -58,7 +58,7 @@ func (p Plan) Complete() bool { return !p.Any(Record, Correction) }
 // ChangesLabels reports whether rules for labels change an item.
 func (p Plan) ChangesLabels() bool { return p.Any(Rule, EndedRule, Migration) }
 
-// ByRules are the edits because of rules for labels.
+// ByRules returns the edits because of rules for labels.
 func (p Plan) ByRules() Edits { return p.By(Rule, EndedRule, Migration) }
 
 // ListsTaints reports whether the annotation of derived taints has to be written.
@@ -74,13 +74,13 @@ func (p Plan) gate(removed bool) bool {
 	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Gate && edit.Removed == removed })
 }
 
-// Lift is the edit that removes the gate.
+// Lift returns the edit that removes the gate.
 func Lift(gate policy.Gate) Edits { return SetTaints(Gate, true, gate.Taint()) }
 
-// Close is the edit that adds the gate, unless it holds already.
+// Close returns the edit that adds the gate, unless it holds already.
 func Close(gate policy.Gate) Edits { return SetTaints(Gate, false, gate.Taint()) }
 
-// Keys are the items that a plan restores or corrects, and those that rules for labels change, sorted.
+// Keys returns the items that a plan restores or corrects, and those that rules for labels change, sorted.
 func (p Plan) Keys() (keys []string) {
 	for _, edit := range p.Edits {
 		if edit.Cause.ofItem() {
@@ -91,7 +91,7 @@ func (p Plan) Keys() (keys []string) {
 	return slices.Compact(keys)
 }
 
-// RuledBy is the rule for labels because of which an item is edited; empty: there is none.
+// RuledBy returns the rule for labels because of which an item is edited; empty: there is none.
 func (p Plan) RuledBy(edit Edit) string {
 	if edit.Cause == Rule || !edit.Removed {
 		return p.Labels[edit.Item].Rule
@@ -99,7 +99,7 @@ func (p Plan) RuledBy(edit Edit) string {
 	return p.Listed[edit.Item].Rule
 }
 
-// First is the part of a plan that is about the first of its keys only.
+// First returns the part of a plan that is about the first of its keys only.
 func (p Plan) First() Plan {
 	if keys := p.Keys(); len(keys) > 0 {
 		p, _ = p.Without(func(set Setting) bool { return set.Item != keys[0] })
@@ -107,7 +107,7 @@ func (p Plan) First() Plan {
 	return p
 }
 
-// ItemsOn is what the Node will show of its items once all edits are made. The map is not to be changed: nearly always it is the Node's own.
+// ItemsOn returns what the Node will show of its items once all edits are made. The map is not to be changed: nearly always it is the Node's own.
 func (p Plan) ItemsOn(node *observe.Node) map[string]string {
 	if !slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause.ofItem() }) {
 		return node.Items
@@ -126,7 +126,7 @@ func (p Plan) ItemsOn(node *observe.Node) map[string]string {
 	return items
 }
 
-// TaintsOn are the taints of the Node after the change, each key and effect once. If they differ from the taints before, changed is true.
+// TaintsOn returns the taints of the Node after the change, each key and effect once. If they differ from the taints before, changed is true.
 func (p Plan) TaintsOn(node *observe.Node) (taints []corev1.Taint, changed bool) {
 	for _, taint := range node.Taints {
 		if p.RemovesTaint(taint) {
@@ -158,7 +158,7 @@ func (p Plan) RemovesTaint(taint corev1.Taint) bool {
 	})
 }
 
-// Replaces is the value that a taint of the Node gets.
+// Replaces returns the value that a taint of the Node gets.
 func (p Plan) Replaces(taint corev1.Taint) (value string, replaced bool) {
 	for _, edit := range p.Edits {
 		if (edit.Cause == Record || edit.Cause == Correction) && !edit.Removed && edit.of(taint) && edit.Item != policy.Cordon && edit.Value != taint.Value {
@@ -168,7 +168,7 @@ func (p Plan) Replaces(taint corev1.Taint) (value string, replaced bool) {
 	return "", false
 }
 
-// AddedTaints are the taints that are added to others. No key and effect is added twice.
+// AddedTaints returns the taints that are added to others. No key and effect is added twice.
 func (p Plan) AddedTaints(others []corev1.Taint) (added []corev1.Taint) {
 	for _, edit := range p.Edits {
 		if edit.Removed || edit.Later || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == Gate && edit.gate().Holds(others) {
@@ -181,7 +181,7 @@ func (p Plan) AddedTaints(others []corev1.Taint) (added []corev1.Taint) {
 	return added
 }
 
-// Settings is what a plan sets on a Node and would set again if another client undid it. Restored items are included. The stamp lists
+// Settings returns what a plan sets on a Node and would set again if another client undid it. Restored items are included. The stamp lists
 // them, so nodekeep follows a client that removes only the item. It does not follow a client that also removes the stamp. Registration
 // taints are not included: they are added once.
 func (p Plan) Settings() (all []Setting) {
@@ -223,7 +223,7 @@ func (p Plan) ownerSetting() Setting {
 	return Setting{Item: ManagedFields, Value: strings.Join(slices.Sorted(maps.Keys(p.Owners)), ", ")}
 }
 
-// Without is the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
+// Without returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
 func (p Plan) Without(drop func(Setting) bool) (rest Plan, dropped bool) {
 	if len(p.Owners) > 0 && drop(p.ownerSetting()) { // no gate stays for them
 		p.Owners, p.ManagedFields = nil, nil
@@ -255,7 +255,7 @@ func (p *Plan) add(edits ...Edit) {
 	p.sort()
 }
 
-// relisted are the labels as the annotation lists them once only the rest of the plan is made. Labels that are left out stay listed as before.
+// relisted returns the labels as the annotation lists them once only the rest of the plan is made. Labels that are left out stay listed as before.
 func (p Plan) relisted(rest Plan) map[string]record.Derived {
 	labels := maps.Clone(p.Labels)
 	for _, edit := range p.ByRules() {
@@ -275,7 +275,7 @@ func (p Plan) ruled(item string) bool {
 	return slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Item == item && edit.Cause.byRule() })
 }
 
-// derivedAfter are the Node's derived taints once some are added and others removed.
+// derivedAfter returns the Node's derived taints once some are added and others removed.
 func derivedAfter(derived, added, removed []corev1.Taint) []corev1.Taint {
 	left := slices.DeleteFunc(slices.Clone(derived), func(taint corev1.Taint) bool { return slices.Contains(removed, taint) })
 	left = append(left, added...)

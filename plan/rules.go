@@ -42,7 +42,7 @@ func (p *Plan) followRules(prev, r record.Record, node *observe.Node, in Circums
 	return refused
 }
 
-// classify is what the rules say of a Node after the change. The labels in own are those that rules have set on it.
+// classify returns what the rules say of a Node after the change. The labels in own are those that rules have set on it.
 func (p *Plan) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
 	facts := in.facts(node, p.labelsOfOthers(r, node, own, in.Policy))
 	last := lastDerived(prev, node, own)
@@ -63,7 +63,7 @@ func (p *Plan) classify(prev, r record.Record, node *observe.Node, own map[strin
 	return result
 }
 
-// labelsOfOthers are the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
+// labelsOfOthers returns the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
 // registering Node.
 func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, own map[string]record.Derived, by policy.Policy) map[string]string {
 	others := labelsOf(p.ItemsOn(node))
@@ -123,7 +123,7 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstan
 	}
 }
 
-// withoutMarks are labels as records have them: without Adopted, Brought and Since. A change that lists them is made once the record has
+// withoutMarks returns labels as records have them: without Adopted, Brought and Since. A change that lists them is made once the record has
 // forgotten their earlier client. It removes the mark.
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
@@ -134,7 +134,7 @@ func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	return labels
 }
 
-// lastDerived is what rules said of this machine last: the record has it before the Node shows it.
+// lastDerived returns what rules said of this machine last: the record has it before the Node shows it.
 func lastDerived(prev record.Record, node *observe.Node, own map[string]record.Derived) map[string]record.Derived {
 	same := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
 	if prev.Derived == nil || !same {
@@ -143,14 +143,14 @@ func lastDerived(prev record.Record, node *observe.Node, own map[string]record.D
 	return prev.Derived
 }
 
-// shownOf are the labels of rules that a Node with these items shows as they were set.
+// shownOf returns the labels of rules that a Node with these items shows as they were set.
 func shownOf(own map[string]record.Derived, items map[string]string) map[string]record.Derived {
 	shown := maps.Clone(own)
 	maps.DeleteFunc(shown, func(key string, label record.Derived) bool { return !label.ShownBy(items, key) })
 	return shown
 }
 
-// keptWhileHeld are the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
+// keptWhileHeld returns the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
 // not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
 // last. If an object lists a label and lacks it, a client has removed it.
 func keptWhileHeld(own, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
@@ -165,7 +165,7 @@ func keptWhileHeld(own, last map[string]record.Derived, items map[string]string)
 	return kept
 }
 
-// LastRuled are the labels of rules as the record keeps them after the plan. Labels that the API server has refused on this object stay as they
+// LastRuled returns the labels of rules as the record keeps them after the plan. Labels that the API server has refused on this object stay as they
 // were. The machine's next object may have them.
 func (p Plan) LastRuled(prev record.Record, node *observe.Node, in Circumstances) map[string]record.Derived {
 	if len(in.Refused) == 0 {
@@ -180,7 +180,7 @@ func (p Plan) LastRuled(prev record.Record, node *observe.Node, in Circumstances
 	return kept
 }
 
-// notOn are the labels that the Node lacks or has with other values.
+// notOn returns the labels that the Node lacks or has with other values.
 func notOn(labels map[string]record.Derived, items map[string]string) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if label := labels[key]; !label.Absent && !label.ShownBy(items, key) {
@@ -190,7 +190,7 @@ func notOn(labels map[string]record.Derived, items map[string]string) (keys []st
 	return keys
 }
 
-// clientsValue is the value that a client gave a label, if the policy restores it once no rule sets it.
+// clientsValue returns the value that a client gave a label, if the policy restores it once no rule sets it.
 func clientsValue(r record.Record, node *observe.Node, key string, by policy.Policy) (value string, is bool) {
 	e, known := r.Entry(key)
 	if !known || e.Removed || r.Isolated() {
@@ -201,7 +201,7 @@ func clientsValue(r record.Record, node *observe.Node, key string, by policy.Pol
 	return value, is
 }
 
-// settlesIn is when to evaluate the rules again although nothing is observed. A label is held for a time, or a device plugin may still
+// settlesIn returns when to evaluate the rules again although nothing is observed. A label is held for a time, or a device plugin may still
 // register. 0 is never.
 func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
 	sooner := func(at time.Time) {
@@ -220,7 +220,7 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 	return in
 }
 
-// listedOn are the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
+// listedOn returns the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
 func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
 	before, after := node.ListedLabels(), maps.Clone(p.Labels)
 	for key, label := range after {
@@ -250,7 +250,7 @@ func (p Plan) AltersLabels(items map[string]string) bool {
 	})
 }
 
-// Drifted are the labels of rules that another client has changed or removed. It includes items that rules remove and the client has added
+// Drifted returns the labels of rules that another client has changed or removed. It includes items that rules remove and the client has added
 // again.
 func (p Plan) Drifted() (keys []string) {
 	for _, edit := range p.ByRules() {
@@ -276,7 +276,7 @@ func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 	return p.AltersLabels(node.Items)
 }
 
-// renamedOn are the labels to remove from a Node because migrations have renamed them. The Node and the record already have each under its
+// renamedOn returns the labels to remove from a Node because migrations have renamed them. The Node and the record already have each under its
 // new key. So no state of the Node lacks both.
 func renamedOn(node *observe.Node, r record.Record, in Circumstances) (keys []string) {
 	if in.Policy.Held() || len(in.Policy.Migrations()) == 0 || r.Isolated() {

@@ -17,7 +17,7 @@ type Annotations struct {
 	patterns string // of annotations.keep, separated by commas
 }
 
-// AnnotationsOf are those that [Annotations.String] wrote.
+// AnnotationsOf returns those that [Annotations.String] wrote.
 func AnnotationsOf(text string) Annotations { return Annotations{patterns: text} }
 
 // String names the patterns.
@@ -69,7 +69,7 @@ func (a Annotations) Of(all map[string]string) (kept map[string]string, tooLarge
 	return kept, tooLarge
 }
 
-// Annotations are those that the policy keeps.
+// Annotations returns those that the policy keeps.
 func (p Policy) Annotations() Annotations { return p.annotations }
 
 // literalDomain is a glob whose part before the slash ends in a domain of two names or more: "example.com/*", "*.example.com/rack-*".

@@ -14,7 +14,7 @@ type owners []struct {
 	keys patterns
 }
 
-// of is the component that owns a key.
+// of returns the component that owns a key.
 func (o owners) of(key string) (name string, owned bool) {
 	for _, owner := range o {
 		if _, is := owner.keys.match(key); is {
@@ -46,7 +46,7 @@ const (
 	mark                      // a component marks a machine with it whose end is near; operators set it, too
 )
 
-// newCatalogue is a catalogue of these parts, in this order. Of keys that components compute or mark, the managedFields of a Node show who set
+// newCatalogue returns a catalogue of these parts, in this order. Of keys that components compute or mark, the managedFields of a Node show who set
 // them.
 func newCatalogue(operators, states, marks, components owners) catalogue {
 	var all []entry
@@ -78,7 +78,7 @@ func newCatalogue(operators, states, marks, components owners) catalogue {
 	return c
 }
 
-// of is the component that owns a key, and what the key is about.
+// of returns the component that owns a key, and what the key is about.
 func (c catalogue) of(key string) (owner string, owned bool, kind kindOfKey) {
 	entries := c.others
 	if key != "" {
@@ -94,7 +94,7 @@ func (c catalogue) of(key string) (owner string, owned bool, kind kindOfKey) {
 	return "", false, computed
 }
 
-// setsAgain is the component that sets a key again by itself, or removes it again.
+// setsAgain returns the component that sets a key again by itself, or removes it again.
 func (c catalogue) setsAgain(key string) (owner string, owned bool) {
 	owner, owned, kind := c.of(key)
 	return owner, owned && kind != mark
@@ -111,13 +111,13 @@ func labelCatalogue() catalogue {
 	return newCatalogue(operators, labelStates(), labelMarks(), labelOwners())
 }
 
-// labelMarks are keys by which drainers take a machine out of use, right before they delete its Node. Operators and the command kubeadm set
+// labelMarks returns keys by which drainers take a machine out of use, right before they delete its Node. Operators and the command kubeadm set
 // them to stay.
 func labelMarks() owners {
 	return owners{{"the component that drains the Node", patterns{corev1.LabelNodeExcludeBalancers}}}
 }
 
-// drainers are what components that drain Nodes call themselves in the value of a mark. Some of them call kubectl, so managedFields show
+// drainers returns what components that drain Nodes call themselves in the value of a mark. Some of them call kubectl, so managedFields show
 // kubectl.
 func drainers() patterns {
 	return patterns{"karpenter*", "*termination-handler", "*lifecycle-manager", "*update-handler", "*autoscaler", "*descheduler", "*drain*"}
@@ -246,7 +246,7 @@ func annotationStates() owners {
 	}
 }
 
-// taintOwners are components that add and remove taints by themselves. A restored taint of theirs would keep workloads off for a reason
+// taintOwners returns components that add and remove taints by themselves. A restored taint of theirs would keep workloads off for a reason
 // that no longer exists. A rule that makes one would fight with its owner.
 func taintOwners() owners {
 	return slices.Concat(taintEnds(), owners{
@@ -273,7 +273,7 @@ func (p Policy) Ends(taint string) bool {
 	return is
 }
 
-// taintEnds are components that drain and repair Nodes. They add these taints right before a Node is deleted, and a record taken at the
+// taintEnds returns components that drain and repair Nodes. They add these taints right before a Node is deleted, and a record taken at the
 // deletion would have them.
 func taintEnds() owners {
 	return owners{

@@ -28,18 +28,18 @@ type Line struct {
 	Order []string
 }
 
-// Content is all that a policy says. Two policies say the same if they have the same lines. Whether a default is written out makes no difference, nor
+// Content returns all that a policy says. Two policies say the same if they have the same lines. Whether a default is written out makes no difference, nor
 // does the order of what has none.
 func (p Policy) Content() []Line { return ptr.Deref(p.spec, Spec{}).Content() }
 
-// Content is that of a policy with this spec.
+// Content returns that of a policy with this spec.
 func (f Spec) Content() []Line {
 	var c contentWriter
 	c.fields(reflect.ValueOf(f), at{})
 	return c.lines
 }
 
-// contentDefaults are the values of fields that are left out, by path. Fields without one have the zero value.
+// contentDefaults returns the values of fields that are left out, by path. Fields without one have the zero value.
 func contentDefaults() map[string]string {
 	return map[string]string{
 		"labels.rules.hold":                         "0s",
@@ -77,7 +77,7 @@ func contentDefaults() map[string]string {
 	}
 }
 
-// unordered are the paths of lists whose order has no meaning. That of rules and profiles has: the first decides. Of rules for labels and migrations it
+// unordered returns the paths of lists whose order has no meaning. That of rules and profiles has: the first decides. Of rules for labels and migrations it
 // is part of [Policy.RulesHash], and of checks it is part of their hash.
 func unordered() []string {
 	return []string{
@@ -88,12 +88,12 @@ func unordered() []string {
 	}
 }
 
-// durations are the names of fields that hold one: 60s says the same as 1m.
+// durations returns the names of fields that hold one: 60s says the same as 1m.
 func durations() []string {
 	return []string{"retention", "hold", "every", "timeout", "startTimeout", "backoff", "maxBackoff", "deadline", "cooldown", "after", "interval", "staleAfter"}
 }
 
-// identities are the names of fields that name an entry of a list, the best first.
+// identities returns the names of fields that name an entry of a list, the best first.
 func identities() []string { return []string{"name", "key", "from", "type", "taint"} }
 
 // at is a place in a policy.
@@ -110,7 +110,7 @@ func (a at) child(name string) at {
 	return at{a.path + "." + name, a.plain + "." + name, a.entries}
 }
 
-// element is an entry of a list.
+// element returns an entry of a list.
 func (a at) element(name string) at {
 	path := a.path + "[" + name + "]"
 	return at{path, a.plain, append(slices.Clone(a.entries), path)}
@@ -186,7 +186,7 @@ func (c *contentWriter) scalar(text string, a at) {
 	}
 }
 
-// text is a single value as a policy has it.
+// text returns a single value as a policy has it.
 func (c *contentWriter) text(of reflect.Value, name string) string {
 	if share, is := of.Interface().(intstr.IntOrString); is {
 		return share.String()
@@ -238,7 +238,7 @@ func (c *contentWriter) list(of reflect.Value, a at) {
 	}
 }
 
-// identityOf is the field that names an entry of this type; empty: it has a number.
+// identityOf returns the field that names an entry of this type; empty: it has a number.
 func identityOf(of reflect.Type) string {
 	for _, name := range identities() {
 		for i := range of.NumField() {
@@ -267,7 +267,7 @@ func nameOf(of reflect.Value, i int) string {
 // unquotable is what needs no quotes: it cannot be taken for anything but itself.
 var unquotable = regexp.MustCompile(`^[A-Za-z0-9_./:=*{}%<>+-]+$`)
 
-// quoted is a text in quotes, where it needs them.
+// quoted returns a text in quotes, where it needs them.
 func quoted(text string) string {
 	if unquotable.MatchString(text) && text != "-" && text != "{}" {
 		return text

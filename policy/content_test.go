@@ -162,7 +162,7 @@ func TestEachListWithoutAnOrderIsOne(t *testing.T) {
 	}
 }
 
-// listPaths are the fields of a type that are lists.
+// listPaths returns the fields of a type that are lists.
 func listPaths(of reflect.Type, path string) (paths []string) {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()

@@ -22,7 +22,7 @@ const (
 	KeepCordon   OnCordon = "keep"   // a cordoned Node registers cordoned
 )
 
-// ItemsOf are the items that a Node shows: its labels, its taints and its cordon. The map is the caller's own.
+// ItemsOf returns the items that a Node shows: its labels, its taints and its cordon. The map is the caller's own.
 func ItemsOf(labels map[string]string, taints []corev1.Taint, unschedulable bool) map[string]string {
 	items := record.Join(labels, taints)
 	delete(items, Cordon)
@@ -32,7 +32,7 @@ func ItemsOf(labels map[string]string, taints []corev1.Taint, unschedulable bool
 	return items
 }
 
-// SplitItems is the reverse of [ItemsOf].
+// SplitItems returns the reverse of [ItemsOf].
 func SplitItems(items map[string]string) (labels map[string]string, taints []corev1.Taint, unschedulable bool) {
 	labels, taints = record.Split(items)
 	_, unschedulable = items[Cordon]

@@ -26,7 +26,7 @@ type FileError struct {
 	What  string `json:"what"`
 }
 
-// At is the error as compilers write theirs, which editors can follow.
+// At returns the error as compilers write theirs, which editors can follow.
 func (e FileError) At(file string) string {
 	if e.Line > 0 {
 		file += ":" + strconv.Itoa(e.Line)
@@ -89,7 +89,7 @@ func located(data []byte, errs ...error) (all FileErrors) {
 	return all
 }
 
-// lineOf is the line of the field with that path, or of the field around it. It is 0 if that is the whole file.
+// lineOf returns the line of the field with that path, or of the field around it. It is 0 if that is the whole file.
 func lineOf(document *yaml.Node, path string) (line int) {
 	if len(document.Content) != 1 {
 		return 0

@@ -12,7 +12,7 @@ type Gate string
 // DefaultGate is the gate where nothing else is configured.
 const DefaultGate Gate = "nodekeep.dev/restoring"
 
-// Taint is the gate as nodekeep puts it on.
+// Taint returns the gate as nodekeep puts it on.
 func (g Gate) Taint() corev1.Taint {
 	return corev1.Taint{Key: string(g), Effect: corev1.TaintEffectNoSchedule}
 }
@@ -30,7 +30,7 @@ func (g Gate) Holds(taints []corev1.Taint) bool {
 	})
 }
 
-// Without is a copy of taints that lacks every copy of the gate.
+// Without returns a copy of taints that lacks every copy of the gate.
 func (g Gate) Without(taints []corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), g.Is)
 }

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// Governance is the section governance: which labels may have which values, and who may set them. Without the section it governs nothing.
+// Governance returns the section governance: which labels may have which values, and who may set them. Without the section it governs nothing.
 func (p Policy) Governance() governance.Rules { return p.governance }
 
 // readGovernance checks the section governance: what [governance.Compile] checks, and that its keys and its taint are not another's. What it
@@ -47,7 +47,7 @@ func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, 
 	return errs
 }
 
-// breaks is where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it. Values that facts make are
+// breaks returns where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it. Values that facts make are
 // not known here, but for those that the rule's table lists.
 func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
@@ -64,7 +64,7 @@ func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs
 	return errs
 }
 
-// against is why a label must not have a value that is set there.
+// against returns why a label must not have a value that is set there.
 func against(governed governance.Rules, key, value string, at *field.Path) (errs field.ErrorList) {
 	for _, v := range governed.Violations(map[string]string{key: value}) {
 		varies := v.Kind != governance.Reserved && strings.Contains(value, "{")
@@ -75,7 +75,7 @@ func against(governed governance.Rules, key, value string, at *field.Path) (errs
 	return errs
 }
 
-// removesRequired is why the policy must not remove a label there: governance of mode warn or deny requires it.
+// removesRequired returns why the policy must not remove a label there: governance of mode warn or deny requires it.
 func removesRequired(governed governance.Rules, key string, at *field.Path) (errs field.ErrorList) {
 	for _, v := range governed.Violations(nil) {
 		if v.Key == key && v.Mode != governance.Audit {
@@ -85,7 +85,7 @@ func removesRequired(governed governance.Rules, key string, at *field.Path) (err
 	return errs
 }
 
-// systemLabels are labels that components of Kubernetes and nodekeep add to Nodes. A reserved key that matches them would stop these components.
+// systemLabels returns labels that components of Kubernetes and nodekeep add to Nodes. A reserved key that matches them would stop these components.
 func systemLabels() []string {
 	return []string{
 		corev1.LabelHostname, corev1.LabelOSStable, corev1.LabelArchStable, "beta.kubernetes.io/os", corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone,
@@ -93,7 +93,7 @@ func systemLabels() []string {
 	}
 }
 
-// forbidsNoncompliantTaint is why a taint must not be that of Nodes which break a rule; empty: it may.
+// forbidsNoncompliantTaint returns why a taint must not be that of Nodes which break a rule; empty: it may.
 func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 	if taint.Key == "" {
 		return ""
@@ -117,7 +117,7 @@ func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 	return ""
 }
 
-// noncompliantRule is the taint of Nodes that break a rule of governance, as a taint rule. It is empty if there is no such taint.
+// noncompliantRule returns the taint of Nodes that break a rule of governance, as a taint rule. It is empty if there is no such taint.
 func (p Policy) noncompliantRule() []taintRule {
 	taint, _, ok := p.governance.Noncompliant()
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/inventory"
 )
 
-// Inventory is the section inventory: sources of facts from outside. The slice is not to be changed.
+// Inventory returns the section inventory: sources of facts from outside. The slice is not to be changed.
 func (p Policy) Inventory() []inventory.Source { return p.inventory }
 
 // readInventory checks the section inventory: what [inventory.Compile] checks, and that a source has each fact that rules use.

@@ -22,7 +22,7 @@ import (
 // maxFormerLabels bounds how many keys are known that rules set which are not in force any more.
 const maxFormerLabels = 1000
 
-// LabelRules are labels.rules.
+// LabelRules returns labels.rules.
 func (p Policy) LabelRules() classify.Rules { return p.labelRules }
 
 // RuleWarnings are about rules for labels that can never act.
@@ -67,7 +67,7 @@ func isHash(text string) bool {
 // hashBytes is how many bytes a [Policy.RulesHash] has.
 const hashBytes = 6
 
-// Holding is the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
+// Holding returns the policy with [Policy.Held] set. While it is held, its rules for labels, migrations included, must only add labels.
 func (p Policy) Holding(held bool) Policy {
 	p.held = held
 	return p
@@ -79,7 +79,7 @@ func (p Policy) Held() bool { return p.held }
 // RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.After].
 func (p Policy) RulesSet(key string) bool { return p.formerLabels.Has(key) || p.labelRules.Sets(key) }
 
-// setLabels are all keys that rules set, and those that they did before while there is room.
+// setLabels returns all keys that rules set, and those that they did before while there is room.
 func (p Policy) setLabels() sets.Set[string] {
 	return withFormer(sets.New(p.labelRules.Keys()...), p.formerLabels, maxFormerLabels)
 }
@@ -94,7 +94,7 @@ func withFormer(keys, former sets.Set[string], most int) sets.Set[string] {
 	return keys
 }
 
-// Classify is what the rules say of a Node with these facts, without the labels that rules have set. The parameter remembered has the
+// Classify returns what the rules say of a Node with these facts, without the labels that rules have set. The parameter remembered has the
 // labels that rules set last on this machine.
 func (p Policy) Classify(facts classify.Facts, remembered map[string]record.Derived, now time.Time) classify.Result {
 	if p.labelRules.Empty() {
@@ -143,7 +143,7 @@ type origin struct {
 // fromInventory is why a rule that looks at an inventory must not change a label that isolates workloads.
 const fromInventory = "it is an isolation boundary, and who can change the inventory could move Nodes across it"
 
-// forbids is why a rule must not set a label; empty: it may.
+// forbids returns why a rule must not set a label; empty: it may.
 func (p Policy) forbids(key string, from origin) (problem string) {
 	owner, owned := p.labels.catalogue.setsAgain(key)
 	switch {
@@ -161,7 +161,7 @@ func (p Policy) forbids(key string, from origin) (problem string) {
 	return ""
 }
 
-// forbidsRemoval is why a rule must not remove a label or taint; empty: it may.
+// forbidsRemoval returns why a rule must not remove a label or taint; empty: it may.
 func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 	taint := record.Taint(item, "")
 	owner, owned := p.labels.catalogue.setsAgain(item)
@@ -185,7 +185,7 @@ func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 	return ""
 }
 
-// selectedKeys are the labels that a condition selects on. A selector that cannot be read is reported elsewhere.
+// selectedKeys returns the labels that a condition selects on. A selector that cannot be read is reported elsewhere.
 func selectedKeys(of classify.Condition) (keys []string) {
 	for _, clause := range slices.Concat([]classify.Clause{of.Clause}, of.Any) {
 		if selector, err := labels.Parse(clause.Labels); err == nil {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Default is a policy that says nothing. It keeps everything except what other components own. A label that the Node brings wins. Protected
+// Default returns a policy that says nothing. It keeps everything except what other components own. A label that the Node brings wins. Protected
 // labels are restored by capture. Records of deleted Nodes are kept for 30 days.
 func Default() Policy {
 	p, _ := defaultSpec().policy(DefaultGate)
@@ -67,7 +67,7 @@ func standsIn(path string, wrong sets.Set[string]) bool {
 	return path != ""
 }
 
-// policy is what the spec says, and errs is all that is wrong with it.
+// policy returns what the spec says, and errs is all that is wrong with it.
 func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	root := field.NewPath("spec")
 	labels, taints := root.Child("labels"), root.Child("taints")
@@ -121,7 +121,7 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 	return p, errs
 }
 
-// unquoted is a JSON value, without the quotes of a string.
+// unquoted returns a JSON value, without the quotes of a string.
 func unquoted(raw json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(raw, &text) != nil || text == nil {

@@ -19,7 +19,7 @@ import (
 
 const noDuration = "must be a duration in h, m and s, such as 720h, or 0 for ever"
 
-// documentedDefaults is the policy file of docs/policy.md, which has all fields with their defaults.
+// documentedDefaults returns the policy file of docs/policy.md, which has all fields with their defaults.
 func documentedDefaults(t testing.TB) []byte {
 	t.Helper()
 	page, err := os.ReadFile("../docs/policy.md")
@@ -160,7 +160,7 @@ func TestLoadNamesEveryErrorAtOnce(t *testing.T) {
 	}
 }
 
-// wrong is what is wrong with a policy file, in the order of its lines.
+// wrong returns what is wrong with a policy file, in the order of its lines.
 func wrong(t *testing.T, file string, gate Gate) (what []string) {
 	t.Helper()
 	p, err := Load([]byte(file), gate)

@@ -95,7 +95,7 @@ func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selecto
 	return append(rules, rule)
 }
 
-// problems are what is wrong with the taint of a rule. It finds out which label the rule copies.
+// problems returns what is wrong with the taint of a rule. It finds out which label the rule copies.
 func (r *taintRule) problems() (problems []string) {
 	for _, problem := range validation.IsQualifiedName(r.taint.Key) {
 		problems = append(problems, "key "+problem)

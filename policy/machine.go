@@ -14,7 +14,7 @@ import (
 // the record too large to be written.
 const maxMachineText = 1024
 
-// MachineOf is the machine behind a Node, by what the Node shows. An identity that is too long counts as unknown.
+// MachineOf returns the machine behind a Node, by what the Node shows. An identity that is too long counts as unknown.
 func MachineOf(providerID, systemUUID, machineID string) record.Machine {
 	return record.Machine{ProviderID: identity(providerID), SystemUUID: identity(systemUUID), MachineID: identity(machineID)}
 }
@@ -48,7 +48,7 @@ const (
 	Isolates             // the record is quarantined
 )
 
-// Turn is the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
+// Turn returns the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
 func (p Policy) Turn(seen record.Machine, r record.Record, version record.Version, now time.Time) (record.Record, Turn) {
 	if !p.TellsMachinesApart() || seen.Compare(r.Machine) != record.OtherMachine {
 		return r, Stays
@@ -77,7 +77,7 @@ func (p Policy) TellsMachinesApart() bool {
 	return p.onMismatch == Quarantine || p.onMismatch == Forget
 }
 
-// Keeping is what a record keeps of machines that had its name before.
+// Keeping returns what a record keeps of machines that had its name before.
 func (p Policy) Keeping(now time.Time) record.Keeping {
 	return record.Keeping{Retention: p.retention, Now: now, Protected: isProtected}
 }
@@ -86,7 +86,7 @@ func (p Policy) restoresAny(r record.Record) bool {
 	return slices.ContainsFunc(r.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
 }
 
-// Releases is the record without a quarantine that the policy does not know any more. If it has none, is is false.
+// Releases returns the record without a quarantine that the policy does not know any more. If it has none, is is false.
 func (p Policy) Releases(r record.Record, now time.Time) (released record.Record, is bool) {
 	switch {
 	case !r.Isolated():
@@ -112,7 +112,7 @@ func (p Policy) WantsMachine() bool {
 	return p.follow || p.onMismatch != RestoreAnyway || len(p.isolation()) > 0 || !p.labelRules.Empty() || p.held
 }
 
-// SystemOf is what rules see of a Node's software. A text that is too long counts as unknown.
+// SystemOf returns what rules see of a Node's software. A text that is too long counts as unknown.
 func SystemOf(info corev1.NodeSystemInfo) classify.System {
 	return classify.System{
 		Arch: identity(info.Architecture), OS: identity(info.OperatingSystem), Kernel: identity(info.KernelVersion),

@@ -44,10 +44,10 @@ const (
 	MigrateNew  MigrationPhase = "new"  // the new key takes the old one's place, on each Node that shows both, and in each record
 )
 
-// Migrations are labels.migrations.
+// Migrations returns labels.migrations.
 func (p Policy) Migrations() []Migration { return p.migrations }
 
-// MigrationOf is the migration that renames a key.
+// MigrationOf returns the migration that renames a key.
 func (p Policy) MigrationOf(from string) (m Migration, ok bool) {
 	at := slices.IndexFunc(p.migrations, func(m Migration) bool { return m.From == from })
 	if at < 0 {
@@ -56,7 +56,7 @@ func (p Policy) MigrationOf(from string) (m Migration, ok bool) {
 	return p.migrations[at], true
 }
 
-// RenamedTo is the key that has replaced the key of an item on a Node. The record has the value under the new key only.
+// RenamedTo returns the key that has replaced the key of an item on a Node. The record has the value under the new key only.
 func (p Policy) RenamedTo(node Metadata, item string) (to string, ok bool) {
 	m, migrates := p.MigrationOf(item)
 	if !migrates || m.Phase != MigrateNew {
@@ -68,7 +68,7 @@ func (p Policy) RenamedTo(node Metadata, item string) (to string, ok bool) {
 	return m.To, shown && recorded && !e.Removed && e.Value == value && (!known || old.Removed)
 }
 
-// copies are the labels that follow others, by key.
+// copies returns the labels that follow others, by key.
 func copies(migrations []Migration) map[string]string {
 	sources := make(map[string]string, len(migrations))
 	for _, m := range migrations {
@@ -159,12 +159,12 @@ const (
 	MigrationDone MigrationState = "new"
 )
 
-// MigrationStates are all states but [MigrationNone].
+// MigrationStates returns all states but [MigrationNone].
 func MigrationStates() []MigrationState {
 	return []MigrationState{MigrationWaits, MigrationCopied, MigrationConflict, MigrationForeign, MigrationAway, MigrationDone}
 }
 
-// StateOn is how far the migration is on a Node that exists.
+// StateOn returns how far the migration is on a Node that exists.
 func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
 	was, old := node.Items[m.From]
 	is, renamed := node.Items[m.To]
@@ -187,7 +187,7 @@ func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
 	}
 }
 
-// StateAway is how far the migration is in the record of a Node that does not exist.
+// StateAway returns how far the migration is in the record of a Node that does not exist.
 func (m Migration) StateAway(r record.Record) MigrationState {
 	old, hasOld := r.Entry(m.From)
 	is, hasNew := r.Entry(m.To)

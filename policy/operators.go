@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/classify"
 )
 
-// operatorsClients are the managers that operators change Nodes with, as these call themselves. A client that chooses no manager has the
+// operatorsClients returns the managers that operators change Nodes with, as these call themselves. A client that chooses no manager has the
 // first part of its User-Agent. A controller may have any other name.
 func operatorsClients() patterns {
 	return patterns{

@@ -34,7 +34,7 @@ func (p patterns) validate(path *field.Path) (errs field.ErrorList) {
 	return errs
 }
 
-// domainOf is the part of a label key before the slash; empty for a key without a prefix.
+// domainOf returns the part of a label key before the slash; empty for a key without a prefix.
 func domainOf(key string) string {
 	domain, _, found := strings.Cut(key, "/")
 	if !found {

@@ -73,19 +73,19 @@ const (
 // RestoresInline reports whether protected labels are to be restored in the CREATE itself.
 func (p Policy) RestoresInline() bool { return p.protected == Inline }
 
-// Retention is how long the record of a deleted Node is kept; 0 is for ever.
+// Retention returns how long the record of a deleted Node is kept; 0 is for ever.
 func (p Policy) Retention() time.Duration { return p.retention }
 
-// Gate is the taint that the policy's Nodes wait behind.
+// Gate returns the taint that the policy's Nodes wait behind.
 func (p Policy) Gate() Gate { return p.gate }
 
-// WithGate is the policy with another gate; key must be a valid taint key.
+// WithGate returns the policy with another gate; key must be a valid taint key.
 func (p Policy) WithGate(key Gate) Policy {
 	p.gate = key
 	return p
 }
 
-// Suspending is the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
+// Suspending returns the policy during an emergency, or without one. During an emergency it closes no Node. No gate is kept, and no Node is
 // verified or gets taints at its registration. What is kept and restored stays the same.
 func (p Policy) Suspending(emergency bool) Policy {
 	p.suspended, p.verify.Suspended = emergency, emergency
@@ -95,7 +95,7 @@ func (p Policy) Suspending(emergency bool) Policy {
 // Suspended reports whether an emergency is declared; see [Policy.Suspending].
 func (p Policy) Suspended() bool { return p.suspended }
 
-// WithProtected is the policy with another value of labels.protected.
+// WithProtected returns the policy with another value of labels.protected.
 func (p Policy) WithProtected(protected Protected) Policy {
 	p.protected = protected
 	return p
@@ -175,7 +175,7 @@ func (s section) rule(key string) (ruling ruling, why because) {
 	return selected, because{s.name, ".keep has ", pattern}
 }
 
-// rule is what the name of an item alone decides. A taint that a rule added looks like any other; who remembers must know and leave it out.
+// rule returns what the name of an item alone decides. A taint that a rule added looks like any other; who remembers must know and leave it out.
 func (p Policy) rule(item string) (ruling ruling, why because) {
 	if annotation, ok := record.Annotation(item); ok {
 		keeps, why := p.annotations.Keeps(annotation)
@@ -245,7 +245,7 @@ func (p Policy) ruleIsolation(key string) (ruling ruling, why because) {
 	return leftOut, because{"it is an isolation boundary, kept only if labels.keep names ", corev1.LabelNamespaceNodeRestriction}
 }
 
-// isolation are the keep patterns that name node-restriction.kubernetes.io in full. A wildcard that merely covers it is not enough. An
+// isolation returns the keep patterns that name node-restriction.kubernetes.io in full. A wildcard that merely covers it is not enough. An
 // isolation label must not go to any machine that registers under the name.
 func (p Policy) isolation() (named patterns) {
 	for _, pattern := range p.labels.keep {

@@ -158,14 +158,14 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// kept are the items of a Node that the policy remembers.
+// kept returns the items of a Node that the policy remembers.
 func kept(p Policy, node Metadata) map[string]string {
 	items := maps.Clone(node.Items)
 	maps.DeleteFunc(items, func(item, _ string) bool { return !p.Judge(node, item).Keeps })
 	return items
 }
 
-// loadPolicy is the policy of a file with these sections.
+// loadPolicy returns the policy of a file with these sections.
 func loadPolicy(t testing.TB, sections string) Policy {
 	t.Helper()
 	p, err := Load([]byte(policytest.Manifest(sections)), DefaultGate)
@@ -173,13 +173,13 @@ func loadPolicy(t testing.TB, sections string) Policy {
 	return p
 }
 
-// policyWith is the policy of a file with this labels section, in YAML's flow style.
+// policyWith returns the policy of a file with this labels section, in YAML's flow style.
 func policyWith(t testing.TB, labels string) Policy {
 	t.Helper()
 	return loadPolicy(t, "labels: "+labels)
 }
 
-// policyOf is the policy of a file with this taints section, in YAML's flow style.
+// policyOf returns the policy of a file with this taints section, in YAML's flow style.
 func policyOf(t testing.TB, taints string) Policy {
 	t.Helper()
 	return loadPolicy(t, "taints: "+taints)

@@ -15,7 +15,7 @@ type Reference struct {
 	Selects bool
 }
 
-// References are the label keys that the policy names, in the order of the file. Patterns with a wildcard name none.
+// References returns the label keys that the policy names, in the order of the file. Patterns with a wildcard name none.
 func (p Policy) References() (all []Reference) {
 	named := func(field string, of patterns) {
 		for i, pattern := range of {

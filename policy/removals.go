@@ -61,7 +61,7 @@ func profileWarnings(profile verify.CompiledProfile) (warnings []string) {
 	return warnings
 }
 
-// leastUntilRemoved is the sum of the pauses between the attempts that must fail before a Node is removed.
+// leastUntilRemoved returns the sum of the pauses between the attempts that must fail before a Node is removed.
 func leastUntilRemoved(profile verify.CompiledProfile) (sum time.Duration) {
 	for attempt := 1; attempt < profile.MaxAttempts; attempt++ {
 		sum += verify.Backoff(profile, attempt)

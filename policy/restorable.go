@@ -35,7 +35,7 @@ type Restore struct {
 	Withheld  map[string]Reason // recorded and not restored now
 }
 
-// Restorable is what a Node that has `have` should get of its record by today's policy, on this occasion. Everything in Add and Protected
+// Restorable returns what a Node that has `have` should get of its record by today's policy, on this occasion. Everything in Add and Protected
 // is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
 func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
@@ -61,7 +61,7 @@ func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
 	return restore
 }
 
-// withholds is why an item is not given; empty: it is.
+// withholds returns why an item is not given; empty: it is.
 func (p Policy) withholds(key, value string, present bool, occasion Occasion) Reason {
 	switch {
 	case !record.Valid(key, value):

@@ -189,7 +189,7 @@ func orEmpty[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// seeded is a source of chance whose seed a failing test can print.
+// seeded returns a source of chance whose seed a failing test can print.
 func seeded(t *testing.T) (*rand.Rand, uint64) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

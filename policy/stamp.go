@@ -27,7 +27,7 @@ const (
 // totalAnnotationsLimit is the limit of an object's annotations together, in bytes. Beyond it the API server rejects the Node.
 const totalAnnotationsLimit = validation.TotalAnnotationSizeLimitB
 
-// AnnotationBytes is the size of an object's annotations, keys and values, without nodekeep's own.
+// AnnotationBytes returns the size of an object's annotations, keys and values, without nodekeep's own.
 func AnnotationBytes(annotations map[string]string) (bytes int) {
 	for key, value := range annotations {
 		if key != StampAnnotation && key != TaintsAnnotation && key != LabelsAnnotation {
@@ -50,7 +50,7 @@ type Own struct {
 // MaxOwn is how many labels and taints of a kubelet's own a stamp lists. Of a Node with more it lists none: a kubelet must not fill the stamp.
 const MaxOwn = 64
 
-// Annotations are what nodekeep writes on an object that has so many bytes of other annotations, by key. An annotation is left out if it is
+// Annotations returns what nodekeep writes on an object that has so many bytes of other annotations, by key. An annotation is left out if it is
 // empty or has no room. A Node without one is better than no Node.
 //   - Without a stamp, a removal may be taken for a loss, and undone once.
 //   - A derived taint that is not listed stays when its label is removed.
@@ -76,7 +76,7 @@ func RoomFor(labels map[string]record.Derived, others int) bool {
 	return others <= totalAnnotationsLimit
 }
 
-// listedLabels is the value of [LabelsAnnotation]. Equal maps have equal bytes.
+// listedLabels returns the value of [LabelsAnnotation]. Equal maps have equal bytes.
 func listedLabels(derived map[string]record.Derived) string {
 	if len(derived) == 0 {
 		return ""
@@ -97,7 +97,7 @@ func DerivedLabels(annotation string) (derived map[string]record.Derived) {
 	return derived
 }
 
-// Shown are taints as kubectl taint writes them, sorted and separated by commas.
+// Shown returns taints as kubectl taint writes them, sorted and separated by commas.
 func Shown(taints []corev1.Taint) string {
 	written := make([]string, len(taints))
 	for i, taint := range taints {

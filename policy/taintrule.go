@@ -43,7 +43,7 @@ func taintsFor(rules []taintRule, nodeLabels map[string]string) []corev1.Taint {
 	return made
 }
 
-// make is the rule's taint for a value of the label that it copies.
+// make returns the rule's taint for a value of the label that it copies.
 func (r taintRule) make(value string) corev1.Taint {
 	made := r.taint
 	if r.copies != "" {

@@ -17,7 +17,7 @@ func (p Policy) Registers(item string) bool {
 	return p.verifiesBy(item) || haveTaint(p.register, item)
 }
 
-// RegistrationTaints are what a new Node with these labels gets once; none during an emergency. They are sorted, valid, and unique by key and effect.
+// RegistrationTaints returns what a new Node with these labels gets once; none during an emergency. They are sorted, valid, and unique by key and effect.
 func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 	if p.suspended {
 		return nil
@@ -30,7 +30,7 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 	return taints
 }
 
-// AllRegistrationTaints are those that the policy adds at registration, to any Node.
+// AllRegistrationTaints returns those that the policy adds at registration, to any Node.
 func (p Policy) AllRegistrationTaints() []corev1.Taint {
 	var all []corev1.Taint
 	for _, rule := range p.register {
@@ -39,7 +39,7 @@ func (p Policy) AllRegistrationTaints() []corev1.Taint {
 	return append(all, p.verify.Taints()...)
 }
 
-// TaintsFor are the taints that the rules want on a Node with these labels. For each key and effect, the first rule that selects the Node
+// TaintsFor returns the taints that the rules want on a Node with these labels. For each key and effect, the first rule that selects the Node
 // decides. The taints are sorted, valid, and unique by key and effect.
 func (p Policy) TaintsFor(labels map[string]string) []corev1.Taint {
 	return taintsFor(p.rules, labels)
@@ -51,7 +51,7 @@ func (p Policy) RulesMake(taint corev1.Taint) bool {
 	return slices.ContainsFunc(p.rules, makes) || slices.ContainsFunc(p.former, makes) || slices.ContainsFunc(p.noncompliantRule(), makes)
 }
 
-// After is the policy that replaces another one and still knows its rules, the newest first. Another process may add taints of these rules
+// After returns the policy that replaces another one and still knows its rules, the newest first. Another process may add taints of these rules
 // for a while. It also still knows the keys of verification: Nodes have that label and taint until verification removes them.
 func (p Policy) After(before Policy) Policy {
 	former := slices.Concat(before.rules, before.noncompliantRule(), before.former)
@@ -61,7 +61,7 @@ func (p Policy) After(before Policy) Policy {
 	return p
 }
 
-// FreeOf are the taints whose key and effect no other one has.
+// FreeOf returns the taints whose key and effect no other one has.
 func FreeOf(taints, others []corev1.Taint) (free []corev1.Taint) {
 	for _, taint := range taints {
 		if !slices.ContainsFunc(others, func(other corev1.Taint) bool { return record.TaintKey(other) == record.TaintKey(taint) }) {

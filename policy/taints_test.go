@@ -169,7 +169,7 @@ func TestFreeOf(t *testing.T) {
 	}
 }
 
-// taints are taints as kubectl taint writes them.
+// taints returns taints as kubectl taint writes them.
 func taints(texts ...string) (taints []corev1.Taint) {
 	for _, text := range texts {
 		taints = append(taints, parseTaint(text))
@@ -177,7 +177,7 @@ func taints(texts ...string) (taints []corev1.Taint) {
 	return taints
 }
 
-// effects are what a taint may do.
+// effects returns what a taint may do.
 func effects() []corev1.TaintEffect {
 	return []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
 }

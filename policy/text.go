@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a string as readers of JSON see it: each byte that is not UTF-8 is U+FFFD. A client that sends protobuf can store any
+// Text returns a string as readers of JSON see it: each byte that is not UTF-8 is U+FFFD. A client that sends protobuf can store any
 // bytes in most strings of a Node. The API server shows them to readers of protobuf as they are and to readers of JSON like
 // this. Both must see the same, or a record would differ from its Node for ever.
 func Text(s string) string {
@@ -16,7 +16,7 @@ func Text(s string) string {
 	return string([]rune(s)) // strings.ToValidUTF8 has one U+FFFD for several bytes
 }
 
-// TextMap is a map with the [Text] of each key and value: the same map where nothing differs. Of keys that become equal,
+// TextMap returns a map with the [Text] of each key and value: the same map where nothing differs. Of keys that become equal,
 // the one with the greatest bytes counts.
 func TextMap(m map[string]string) map[string]string {
 	valid := true
@@ -33,7 +33,7 @@ func TextMap(m map[string]string) map[string]string {
 	return texts
 }
 
-// Shortened is the start of a string's [Text], in at most so many bytes.
+// Shortened returns the start of a string's [Text], in at most so many bytes.
 func Shortened(s string, most int) string {
 	s = Text(s)
 	if len(s) <= most {

@@ -16,15 +16,15 @@ import (
 // maxFormerKeys bounds how many keys are known that verification used before.
 const maxFormerKeys = 100
 
-// Verify is the section verify: which Nodes are checked before they take workloads. Without the section it selects no Node.
+// Verify returns the section verify: which Nodes are checked before they take workloads. Without the section it selects no Node.
 func (p Policy) Verify() verify.Profiles { return p.verify }
 
-// startupTaints are keys under which autoscalers expect taints of a Node that is starting. They know such a Node will take Pods.
+// startupTaints returns keys under which autoscalers expect taints of a Node that is starting. They know such a Node will take Pods.
 func startupTaints() patterns {
 	return patterns{"startup-taint.cluster-autoscaler.kubernetes.io/*", "ignore-taint.cluster-autoscaler.kubernetes.io/*"}
 }
 
-// readinessTaints are keys of taints that a Node has until it is ready for workloads. Karpenter does not take such a taint as permanent.
+// readinessTaints returns keys of taints that a Node has until it is ready for workloads. Karpenter does not take such a taint as permanent.
 func readinessTaints() patterns { return patterns{"readiness.k8s.io/*"} }
 
 // verifies reports whether an item is the label or a taint of verification, now or before. It is the state of one Node object. A restored
@@ -41,7 +41,7 @@ func (p Policy) verifiesBy(item string) bool {
 	return record.IsTaint(item) && p.verify.IsTaint(record.Taint(item, ""))
 }
 
-// verificationKeys are the label and the taints of verification, as items, and those before while there is room.
+// verificationKeys returns the label and the taints of verification, as items, and those before while there is room.
 func (p Policy) verificationKeys() sets.Set[string] {
 	keys := sets.New[string]()
 	if p.verify.Label != "" {
@@ -79,7 +79,7 @@ func (p *Policy) readVerification(settings verify.Settings, path *field.Path) fi
 	return errs
 }
 
-// forbidsVerifiedLabel is why verification must not set a label; empty: it may.
+// forbidsVerifiedLabel returns why verification must not set a label; empty: it may.
 func (p Policy) forbidsVerifiedLabel(key string) (problem string) {
 	if key == "" || key == verify.Label {
 		return ""
@@ -96,7 +96,7 @@ func (p Policy) forbidsVerifiedLabel(key string) (problem string) {
 	return ""
 }
 
-// forbidsVerificationTaint is why a taint must not be that of a profile; empty: it may.
+// forbidsVerificationTaint returns why a taint must not be that of a profile; empty: it may.
 func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
 	if taint.Key == "" || taint.Key == verify.Taint && !p.gate.Is(taint) {
 		return ""

@@ -55,7 +55,7 @@ func TestAZeroIsZeroOrAnErrorOfItsFieldAndNeverTheDefault(t *testing.T) {
 	assert.Len(t, walked, len(numbers))
 }
 
-// numberPaths are the fields of a type that take a number. Each type is entered once.
+// numberPaths returns the fields of a type that take a number. Each type is entered once.
 func numberPaths(path string, of reflect.Type, within []reflect.Type) (paths []string) {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()

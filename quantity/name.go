@@ -16,7 +16,7 @@ const (
 	largePages = corev1.ResourceHugePagesPrefix + "1Gi"
 )
 
-// core are the resources without a domain that each kubelet reports of its Node (kubelet, nodestatus/setters.go).
+// core returns the resources without a domain that each kubelet reports of its Node (kubelet, nodestatus/setters.go).
 func core() []string {
 	return []string{string(corev1.ResourceCPU), string(corev1.ResourceMemory), string(corev1.ResourceEphemeralStorage), string(corev1.ResourcePods)}
 }
@@ -29,7 +29,7 @@ func IsOfNode(name string) bool {
 	return name == string(corev1.ResourcePods) || strings.HasPrefix(name, corev1.ResourceAttachableVolumesPrefix)
 }
 
-// WrongName is why no Node can have a resource of this name; empty: one can. The names without a domain are those that a kubelet reports.
+// WrongName returns why no Node can have a resource of this name; empty: one can. The names without a domain are those that a kubelet reports.
 // The quota of a namespace counts more (pkg/apis/core/helper of k8s.io/kubernetes), which is nothing of a Node.
 func WrongName(name string) (why string) {
 	if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
@@ -52,7 +52,7 @@ func WrongName(name string) (why string) {
 	return none(Nearest(name, append(core(), smallPages, largePages)))
 }
 
-// wrongPages is why no Node has huge pages of a size. A kubelet writes the size in one form only (HugePageResourceName in
+// wrongPages returns why no Node has huge pages of a size. A kubelet writes the size in one form only (HugePageResourceName in
 // pkg/apis/core/v1/helper).
 func wrongPages(name, size string) (why string) {
 	amount, err := Parse(size)

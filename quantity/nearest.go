@@ -2,7 +2,7 @@ package quantity
 
 import "strings"
 
-// Nearest is the one of these names that a misspelt one is close to; empty: none is. One letter in three differs at most, or the misspelt
+// Nearest returns the one of these names that a misspelt one is close to; empty: none is. One letter in three differs at most, or the misspelt
 // name begins or ends the other one. Case does not matter. The first letter of a short name must be right: gpu is not cpu.
 func Nearest(name string, names []string) (near string) {
 	const shortest, short, oneIn = 3, 4, 3
@@ -34,7 +34,7 @@ func Nearest(name string, names []string) (near string) {
 // longest bounds, in bytes, what is compared.
 const longest = 63
 
-// distance is how many bytes must be added, removed or replaced to make one text of another. Two that are swapped count once.
+// distance returns how many bytes must be added, removed or replaced to make one text of another. Two that are swapped count once.
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -18,7 +18,7 @@ const (
 // annotationMark begins the key of an annotation. No label or taint key can hold it.
 const annotationMark = "@"
 
-// AnnotationKey is the key of an item that is an annotation: "@example.com/owner".
+// AnnotationKey returns the key of an item that is an annotation: "@example.com/owner".
 func AnnotationKey(annotation string) string { return annotationMark + annotation }
 
 // IsAnnotation reports whether a key is that of an annotation.
@@ -27,7 +27,7 @@ func IsAnnotation(key string) bool { return strings.HasPrefix(key, annotationMar
 // IsLabel reports whether a key is that of a label.
 func IsLabel(key string) bool { return !IsAnnotation(key) && !IsTaint(key) }
 
-// Annotation is the annotation that a key names; ok is false for a label or a taint.
+// Annotation returns the annotation that a key names; ok is false for a label or a taint.
 func Annotation(key string) (annotation string, ok bool) {
 	return strings.CutPrefix(key, annotationMark)
 }
@@ -39,7 +39,7 @@ func JoinAnnotations(items, annotations map[string]string) {
 	}
 }
 
-// SplitAnnotations are those of the items that [Split] leaves out; nil where there are none.
+// SplitAnnotations returns those of the items that [Split] leaves out; nil where there are none.
 func SplitAnnotations(items map[string]string) (annotations map[string]string) {
 	for key, value := range items {
 		if annotation, ok := Annotation(key); ok {
@@ -52,7 +52,7 @@ func SplitAnnotations(items map[string]string) (annotations map[string]string) {
 	return annotations
 }
 
-// AnnotationSize is the number of bytes that an annotation takes in the JSON of a record. A record counts these, so that no value grows
+// AnnotationSize returns the number of bytes that an annotation takes in the JSON of a record. A record counts these, so that no value grows
 // there beyond what the limit allows.
 func AnnotationSize(key, value string) int {
 	written, err := json.Marshal(value)
@@ -70,7 +70,7 @@ func validAnnotation(annotation, value string) bool {
 // maxListedBytes is the longest value of an annotation that a stamp holds as it is. A label has no longer one.
 const maxListedBytes = validation.LabelValueMaxLength
 
-// Listed is how a stamp lists the value of an item: the value or, for a long annotation, its hash. A stamp is itself an annotation, and
+// Listed returns how a stamp lists the value of an item: the value or, for a long annotation, its hash. A stamp is itself an annotation, and
 // must not double the size of what it lists.
 func Listed(key, value string) string {
 	if !IsAnnotation(key) || len(value) <= maxListedBytes {

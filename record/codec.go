@@ -81,7 +81,7 @@ func (r Record) NearlyFull() (bytes int, nearly bool) {
 	return len(data), err == nil && len(data) >= MaxBytes/5*4
 }
 
-// Encode is the record as it is stored: indented JSON in a stable order. A quarantined record is stored next to it.
+// Encode returns the record as it is stored: indented JSON in a stable order. A quarantined record is stored next to it.
 func Encode(r Record) ([]byte, error) {
 	if r.HistoryOmitted {
 		return nil, fmt.Errorf("encode record of node %q: its history was not read with it and would be lost; read the record live", r.Node)
@@ -141,7 +141,7 @@ func encode(r Record) ([]byte, error) {
 	return indented.Bytes(), err
 }
 
-// text is a version in JSON; none is left out.
+// text returns a version in JSON; none is left out.
 func text(v Version) string {
 	if v == 0 {
 		return ""
@@ -192,7 +192,7 @@ func Decode(data []byte) (Record, error) {
 	return r, nil
 }
 
-// objects are those that a record knows, oldest first. Only a sequence of versions that can have come to be is used.
+// objects returns those that a record knows, oldest first. Only a sequence of versions that can have come to be is used.
 func (d document) objects() (seen []Object, floor Version) {
 	newest := Object{UID: d.UID, Version: number(d.NodeResourceVersion)}
 	if newest.UID == "" || newest.Version == 0 {
@@ -216,7 +216,7 @@ func (d document) objects() (seen []Object, floor Version) {
 	return append(seen, newest), floor
 }
 
-// entries are what a record remembers. A value without a version that can be is older than every observation.
+// entries returns what a record remembers. A value without a version that can be is older than every observation.
 func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped Dropped) {
 	newest := r.Newest().Version
 	taken := map[string]bool{}
@@ -264,7 +264,7 @@ func joined(labels map[string]string, taints []corev1.Taint, annotations map[str
 	return items
 }
 
-// number is the version that a text says; 0 for what is none.
+// number returns the version that a text says; 0 for what is none.
 func number(text string) Version {
 	version, _ := ParseVersion(text)
 	return version

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// usual is the record of a Node that never registered again.
+// usual returns the record of a Node that never registered again.
 func usual() record.Record {
 	r := merged(shows("U1", 9, "dedicated", "ci", "rack", "r1", "tenant:NoSchedule", "blue"))
 	r.Node, r.Cluster, r.Machine = "worker-2", "C1", record.Machine{SystemUUID: "4c4c4544-0051"}
@@ -24,7 +24,7 @@ func usual() record.Record {
 	return r
 }
 
-// full is the record of a Node that registered again, and then was deleted.
+// full returns the record of a Node that registered again, and then was deleted.
 func full() record.Record {
 	r := merged(
 		shows("U0", 4, "rack", "r0"), shows("U1", 8, "rack", "r1", "tier", "gold", "old", "x", "tenant:NoSchedule", "blue", "team:NoExecute", ""),

@@ -22,7 +22,7 @@ func (k Keeping) keeps(r Record) bool {
 	return k.Retention <= 0 || r.DeletedAt.IsZero() || k.Now.Sub(r.DeletedAt) <= k.Retention
 }
 
-// rank is in which order records give way: those first that have no protected item.
+// rank returns in which order records give way: those first that have no protected item.
 func (k Keeping) rank(r Record) int {
 	if k.Protected != nil && slices.ContainsFunc(r.Entries, func(e Entry) bool { return !e.Removed && k.Protected(e.Key) }) {
 		return 1
@@ -30,7 +30,7 @@ func (k Keeping) rank(r Record) int {
 	return 0
 }
 
-// WithEarlier are these records, and those that they keep of machines before.
+// WithEarlier returns these records, and those that they keep of machines before.
 func (k Keeping) WithEarlier(records []Record) (all []Record) {
 	for _, r := range records {
 		r = r.Trimmed(k)
@@ -45,7 +45,7 @@ func (k Keeping) WithEarlier(records []Record) (all []Record) {
 	return all
 }
 
-// Trimmed is the record without what it does not keep any more of machines before.
+// Trimmed returns the record without what it does not keep any more of machines before.
 func (r Record) Trimmed(k Keeping) Record {
 	if slices.ContainsFunc(r.Earlier, func(e Record) bool { return !k.keeps(e) }) {
 		r.Earlier = slices.DeleteFunc(slices.Clone(r.Earlier), func(e Record) bool { return !k.keeps(e) })
@@ -53,13 +53,13 @@ func (r Record) Trimmed(k Keeping) Record {
 	return r
 }
 
-// SetAside is the record of a machine that has taken the name and begins with nothing. What the machine before had is kept next to it, and comes
+// SetAside returns the record of a machine that has taken the name and begins with nothing. What the machine before had is kept next to it, and comes
 // with that machine again; see [Returned]. Observations up to the floor count for the machine before.
 func SetAside(r Record, machine Machine, floor Version, k Keeping) Record {
 	return Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.asEarlier(k)}
 }
 
-// Over is a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
+// Over returns a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
 func (r Record) Over(begun Record) Record {
 	if r.Followed == "" && len(r.Entries) == 0 { // it follows none
 		return begun
@@ -69,7 +69,7 @@ func (r Record) Over(begun Record) Record {
 	return r
 }
 
-// Returned is the record of a machine that has its name again, after another one had it. It is what that machine had then, and the other's is set aside.
+// Returned returns the record of a machine that has its name again, after another one had it. It is what that machine had then, and the other's is set aside.
 // If found is false, there is none.
 func Returned(r Record, machine Machine, floor Version, k Keeping) (own Record, found bool) {
 	r = r.Trimmed(k)
@@ -88,7 +88,7 @@ func Returned(r Record, machine Machine, floor Version, k Keeping) (own Record, 
 	return own, true
 }
 
-// EndQuarantine is the record once the policy lets another machine begin with nothing. The machine that has the name keeps its own, as after
+// EndQuarantine returns the record once the policy lets another machine begin with nothing. The machine that has the name keeps its own, as after
 // [AcceptNew]. What was quarantined is set aside.
 func EndQuarantine(r Record, k Keeping) Record {
 	if !r.Isolated() {
@@ -101,7 +101,7 @@ func EndQuarantine(r Record, k Keeping) Record {
 	return r
 }
 
-// asEarlier is what a record keeps of the machines before, once another one has the name. One that had nothing is not kept.
+// asEarlier returns what a record keeps of the machines before, once another one has the name. One that had nothing is not kept.
 func (r Record) asEarlier(k Keeping) []Record {
 	earlier := slices.Clone(r.Trimmed(k).Earlier)
 	if r.Isolated() {
@@ -139,7 +139,7 @@ func (o Observation) ofMachineBefore(r Record) bool {
 	return o.Version < r.Newest().Version && r.Observed(o.UID) == 0 && o.Machine.Compare(r.Machine) == OtherMachine
 }
 
-// late is the record after a late observation of an object that a machine before had. It counts for the record that knows the object, else for that of
+// late returns the record after a late observation of an object that a machine before had. It counts for the record that knows the object, else for that of
 // the machine. If there is none, it begins one, which gives way first.
 func (r Record) late(o Observation) Record {
 	count := func(of Record) Record {

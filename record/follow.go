@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// placeholders are identifiers that vendors and images ship on many machines, in lower case.
+// placeholders returns identifiers that vendors and images ship on many machines, in lower case.
 func placeholders() []string {
 	return []string{
 		"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009",
@@ -27,7 +27,7 @@ func identifies(id string) bool {
 	return len(different) > 3 && !slices.Contains(placeholders(), strings.ToLower(strings.TrimSpace(id)))
 }
 
-// Identifiers are those that can be of one machine only, each with a mark of its kind.
+// Identifiers returns those that can be of one machine only, each with a mark of its kind.
 func (m Machine) Identifiers() (ids []string) {
 	for _, id := range [][2]string{{"providerID ", m.ProviderID}, {"systemUUID ", m.SystemUUID}, {"machineID ", m.MachineID}} {
 		if identifies(id[1]) {
@@ -90,7 +90,7 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 	return Record{}, false, several
 }
 
-// Tainted is the first record of a Node that may be one of several machines. Another Node may also have followed its record. Nothing says which labels
+// Tainted returns the first record of a Node that may be one of several machines. Another Node may also have followed its record. Nothing says which labels
 // it had. But what kept workloads away from one of them keeps them away from it. So it has the taints of all records of this machine whose Nodes are
 // deleted. The newest one decides about a value. The names are of the Nodes whose taints they are.
 func Tainted(node string, machine Machine, records []Record) (r Record, of []string) {
@@ -128,7 +128,7 @@ func Tainted(node string, machine Machine, records []Record) (r Record, of []str
 	return r, slices.Compact(of)
 }
 
-// Follow is the first record of a Node whose machine had another name before. It has all entries of the old record, as lost with an older
+// Follow returns the first record of a Node whose machine had another name before. It has all entries of the old record, as lost with an older
 // object: they are below the floor. Values of keys for which waits is true go to Quarantined, until an operator accepts them.
 func Follow(old Record, node string, machine Machine, waits func(key string) bool) Record {
 	if old.Quarantined != nil {
@@ -149,7 +149,7 @@ func Follow(old Record, node string, machine Machine, waits func(key string) boo
 	return r
 }
 
-// Unfollow is the record of a Node which does not follow the record that a webhook restored from. What the Node got from the other record
+// Unfollow returns the record of a Node which does not follow the record that a webhook restored from. What the Node got from the other record
 // counts as removed since, unless its own record knows the key.
 func Unfollow(r Record, o Observation) Record {
 	for key := range o.Stamp.Given {
@@ -169,7 +169,7 @@ func Unfollow(r Record, o Observation) Record {
 // something quarantined too: only that waits then.
 func (r Record) Isolated() bool { return r.Quarantined != nil && r.Followed == "" }
 
-// withHeld is a record that followed another one, once an operator accepts the waiting entries. Entries that are known since come first.
+// withHeld returns a record that followed another one, once an operator accepts the waiting entries. Entries that are known since come first.
 func (r Record) withHeld() Record {
 	held := r.Quarantined.Entries
 	r.Quarantined, r.Entries = nil, slices.Clone(r.Entries)

@@ -40,7 +40,7 @@ func TestMachinesOfTwoNamesAgree(t *testing.T) {
 	}
 }
 
-// recordOf is a record of the machine; one of a version is marked as deleted where gone says so.
+// recordOf returns a record of the machine; one of a version is marked as deleted where gone says so.
 func recordOf(node string, version record.Version, gone bool, followed string) record.Record {
 	r := record.New(node, record.Object{UID: "U", Version: version}, map[string]string{"a": "1"})
 	r.Machine, r.Followed = record.Machine{SystemUUID: uuidA}, followed
@@ -50,7 +50,7 @@ func recordOf(node string, version record.Version, gone bool, followed string) r
 	return r
 }
 
-// claimsSince is the record of a Node that exists, and has claimed machine A since a version.
+// claimsSince returns the record of a Node that exists, and has claimed machine A since a version.
 func claimsSince(version record.Version) record.Record {
 	r := recordOf("liar", 9, false, "")
 	r.MachineSince = version

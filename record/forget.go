@@ -1,6 +1,6 @@
 package record
 
-// Forget is the record after an operator's decision not to remember keys. It keeps that decision as a removal on the newest object. So no
+// Forget returns the record after an operator's decision not to remember keys. It keeps that decision as a removal on the newest object. So no
 // older observation brings the keys back, and no registration from an older record does.
 func Forget(r Record, keys []string) Record {
 	forget := make(map[string]bool, len(keys))

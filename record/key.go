@@ -12,13 +12,13 @@ import (
 // A key names one thing that a Node can show. A label has its own key, a taint its key and effect ("maintenance:NoExecute"), an annotation
 // "@" and its key. Each is unique on a Node, and no label key holds a colon or "@".
 
-// TaintKey is the key of a taint.
+// TaintKey returns the key of a taint.
 func TaintKey(taint corev1.Taint) string { return taint.Key + ":" + string(taint.Effect) }
 
 // IsTaint reports whether a key is that of a taint.
 func IsTaint(key string) bool { return !IsAnnotation(key) && strings.Contains(key, ":") }
 
-// Taint is the taint of that key and value, without timeAdded.
+// Taint returns the taint of that key and value, without timeAdded.
 func Taint(key, value string) corev1.Taint {
 	name, effect, _ := cutLast(key)
 	return corev1.Taint{Key: name, Value: value, Effect: corev1.TaintEffect(effect)}
@@ -31,7 +31,7 @@ func cutLast(key string) (before, after string, found bool) {
 	return key, "", false
 }
 
-// Join is what labels and taints show, by key. Of two taints with one key, the first counts. A label or taint whose key has the form of
+// Join returns what labels and taints show, by key. Of two taints with one key, the first counts. A label or taint whose key has the form of
 // another kind is left out. The map belongs to the caller.
 func Join(labels map[string]string, taints []corev1.Taint) map[string]string {
 	items := make(map[string]string, len(labels)+len(taints))
@@ -49,7 +49,7 @@ func Join(labels map[string]string, taints []corev1.Taint) map[string]string {
 	return items
 }
 
-// Split is the reverse of Join; annotations are left out, see [SplitAnnotations]. The taints are sorted; labels is nil where there are none.
+// Split returns the reverse of Join; annotations are left out, see [SplitAnnotations]. The taints are sorted; labels is nil where there are none.
 func Split(items map[string]string) (labels map[string]string, taints []corev1.Taint) {
 	for key, value := range items {
 		if IsTaint(key) {

@@ -45,7 +45,7 @@ func (m Machine) Contradicts(other Machine) bool {
 	return false
 }
 
-// Over is what is known of a machine when both sides are one: m, and where m says nothing, other.
+// Over returns what is known of a machine when both sides are one: m, and where m says nothing, other.
 func (m Machine) Over(other Machine) Machine {
 	return Machine{
 		ProviderID: cmp.Or(m.ProviderID, other.ProviderID),

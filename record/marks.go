@@ -21,7 +21,7 @@ func (m Mark) ValidFor(key string) bool {
 	return Manager{Name: m.By, Operation: "Update"}.valid() && !IsAnnotation(key) && Valid(key, m.Value)
 }
 
-// fewMarks are the marks that a record keeps of those that a Node shows.
+// fewMarks returns the marks that a record keeps of those that a Node shows.
 func fewMarks(shown map[string]Mark) (kept map[string]Mark) {
 	for _, key := range slices.Sorted(maps.Keys(shown)) {
 		if len(kept) < MaxMarks && shown[key].ValidFor(key) {
@@ -34,13 +34,13 @@ func fewMarks(shown map[string]Mark) (kept map[string]Mark) {
 	return kept
 }
 
-// WithMarks is the record with the marks that the newest object shows.
+// WithMarks returns the record with the marks that the newest object shows.
 func (r Record) WithMarks(shown map[string]Mark) Record {
 	r.Marks = fewMarks(shown)
 	return r
 }
 
-// MarksOf are the marks of that object; nil if it is not the newest.
+// MarksOf returns the marks of that object; nil if it is not the newest.
 func (r Record) MarksOf(object Object) map[string]Mark {
 	if r.Newest().UID != object.UID || object.UID == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Merge is the record after one more observation. docs/design.md, section 5.2, has the clauses as a table.
+// Merge returns the record after one more observation. docs/design.md, section 5.2, has the clauses as a table.
 //
 // Observations of one object do not commute in three cases. In none of them can any process know what a client wanted.
 //   - The newer state shows an item of owner [Other] that the stamp does not list. A kubelet or the policy hides a client's value.
@@ -60,7 +60,7 @@ func Merge(r Record, o Observation) Record {
 	return next.bounded()
 }
 
-// decide is the entry of a key after an observation that is newer than the entry. If here, this very object decided the entry. If late, a
+// decide returns the entry of a key after an observation that is newer than the entry. If here, this very object decided the entry. If late, a
 // newer state of this object was merged before and did not change the entry. Up to the version unknown, the record cannot know what nodekeep gave
 // from. Numbers and letters are those of the table in docs/design.md.
 func decide(o Observation, e Entry, unknown Version, known, here, late bool) Entry {
@@ -122,7 +122,7 @@ func decide(o Observation, e Entry, unknown Version, known, here, late bool) Ent
 	}
 }
 
-// keys are all keys that the observation says something about, each once.
+// keys returns all keys that the observation says something about, each once.
 func (o Observation) keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for key := range o.Items {

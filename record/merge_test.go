@@ -17,7 +17,7 @@ const (
 	taint = "tenant:NoSchedule"
 )
 
-// shows is an observation of an object: its version, and pairs of a key and a value that a client set.
+// shows returns an observation of an object: its version, and pairs of a key and a value that a client set.
 func shows(uid types.UID, version record.Version, pairs ...string) record.Observation {
 	o := record.Observation{UID: uid, Version: version, Items: map[string]record.Item{}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -30,7 +30,7 @@ func shows(uid types.UID, version record.Version, pairs ...string) record.Observ
 	return o
 }
 
-// given is the observation with a value that nodekeep set, as the stamp lists it. The Node shows it unless a client changed it.
+// given returns the observation with a value that nodekeep set, as the stamp lists it. The Node shows it unless a client changed it.
 func given(o record.Observation, key, value string, since record.Version) record.Observation {
 	if _, present := o.Items[key]; !present {
 		o.Items[key] = record.Item{Value: value}
@@ -38,7 +38,7 @@ func given(o record.Observation, key, value string, since record.Version) record
 	return listed(o, key, value, since)
 }
 
-// listed is the observation with a value that the stamp lists.
+// listed returns the observation with a value that the stamp lists.
 func listed(o record.Observation, key, value string, since record.Version) record.Observation {
 	if o.Stamp.Given == nil {
 		o.Stamp.Given = map[string]record.Given{}
@@ -47,7 +47,7 @@ func listed(o record.Observation, key, value string, since record.Version) recor
 	return o
 }
 
-// from is the observation with what nodekeep gave from an entry of that version.
+// from returns the observation with what nodekeep gave from an entry of that version.
 func from(o record.Observation, version record.Version) record.Observation {
 	for key, given := range o.Stamp.Given {
 		given.From = version
@@ -56,19 +56,19 @@ func from(o record.Observation, version record.Version) record.Observation {
 	return o
 }
 
-// brought is the observation with a key that the stamp lists as the Node's own.
+// brought returns the observation with a key that the stamp lists as the Node's own.
 func brought(o record.Observation, key, value string) record.Observation {
 	o.Stamp.Brought = map[string]string{key: value}
 	return o
 }
 
-// owned is the observation with an item of that owner.
+// owned returns the observation with an item of that owner.
 func owned(o record.Observation, key, value string, by record.Owner) record.Observation {
 	o.Items[key] = record.Item{Value: value, Owner: by}
 	return o
 }
 
-// ruled is the observation with a label as a rule has set it, to "r". The Node shows it unless a client changed it.
+// ruled returns the observation with a label as a rule has set it, to "r". The Node shows it unless a client changed it.
 func ruled(o record.Observation, since record.Version) record.Observation {
 	if _, present := o.Items[label]; !present {
 		o = owned(o, label, "r", record.Other)
@@ -76,7 +76,7 @@ func ruled(o record.Observation, since record.Version) record.Observation {
 	return ruledSince(o, label, since)
 }
 
-// ruledSince is the observation with a key that rules have left as they want it since a version, unless a client changed it.
+// ruledSince returns the observation with a key that rules have left as they want it since a version, unless a client changed it.
 func ruledSince(o record.Observation, key string, since record.Version) record.Observation {
 	o.RuleSince = map[string]record.Version{key: since}
 	return o

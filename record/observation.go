@@ -65,7 +65,7 @@ const (
 	Absent
 )
 
-// shows is the value of an item that can be a decision of a client.
+// shows returns the value of an item that can be a decision of a client.
 func (o Observation) shows(key string) (value string, shown bool) {
 	item, present := o.Items[key]
 	if !present || item.Owner == Rule {
@@ -74,7 +74,7 @@ func (o Observation) shows(key string) (value string, shown bool) {
 	return item.Value, true
 }
 
-// listed is what the stamp says that the object had, and since when. A PATCH that was made on this version or a later one cannot have
+// listed returns what the stamp says that the object had, and since when. A PATCH that was made on this version or a later one cannot have
 // been nodekeep's. Nor can the value be from such an entry: its version is of another cluster, which is none.
 func (o Observation) listed(key string) (listed Given, ok bool) {
 	if listed, ok = o.Stamp.Given[key]; ok {

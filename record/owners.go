@@ -24,7 +24,7 @@ const (
 	maxManagerName = 128      // as for the API server
 )
 
-// OwnersOf are these managers, without those that the API server would refuse.
+// OwnersOf returns these managers, without those that the API server would refuse.
 func OwnersOf(managers ...Manager) Owners {
 	lines := make([]string, 0, len(managers))
 	for _, m := range managers {
@@ -45,7 +45,7 @@ func (m Manager) valid() bool {
 		len(m.Subresource) <= maxManagerName && !strings.ContainsFunc(m.Subresource, func(r rune) bool { return r <= ' ' || unprintable(r) })
 }
 
-// String is a line of [Owners].
+// String returns a line of [Owners].
 func (m Manager) String() string {
 	if m.Subresource != "" {
 		return m.Operation + "/" + m.Subresource + " " + m.Name
@@ -53,7 +53,7 @@ func (m Manager) String() string {
 	return m.Operation + " " + m.Name
 }
 
-// Managers are the owners one by one; nil is none.
+// Managers returns the owners one by one; nil is none.
 func (o Owners) Managers() (managers []Manager) {
 	if o == "" {
 		return nil
@@ -72,7 +72,7 @@ func (o Owners) within(others Owners) bool {
 	return o == "" || o == others || !slices.ContainsFunc(o.Managers(), func(m Manager) bool { return !slices.Contains(others.Managers(), m) })
 }
 
-// noteOwners is an entry with the owners that an observation shows of its value. Where it shows none, those that are known stay: nodekeep
+// noteOwners returns an entry with the owners that an observation shows of its value. Where it shows none, those that are known stay: nodekeep
 // set the value, or the API server has lost them. What nodekeep gave says nothing new.
 func (o Observation) noteOwners(was, e Entry, newest bool) Entry {
 	if e.Removed {
@@ -92,7 +92,7 @@ func (o Observation) noteOwners(was, e Entry, newest bool) Entry {
 	return e
 }
 
-// WithoutOwners is the record for use where owners cannot be restored.
+// WithoutOwners returns the record for use where owners cannot be restored.
 func (r Record) WithoutOwners() Record {
 	if !slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.Owners != "" }) {
 		return r
@@ -129,7 +129,7 @@ type owning struct {
 	Keys        []string `json:"keys"`
 }
 
-// ownings is the table of managers of entries, sorted.
+// ownings returns the table of managers of entries, sorted.
 func ownings(entries []Entry) (table []owning) {
 	rows := map[Manager]int{}
 	for _, e := range entries {

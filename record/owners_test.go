@@ -17,7 +17,7 @@ const (
 	both record.Owners = argo + "\n" + flux
 )
 
-// ownedBy is the observation in which these managers own all labels.
+// ownedBy returns the observation in which these managers own all labels.
 func ownedBy(o record.Observation, by record.Owners) record.Observation {
 	for key, item := range o.Items {
 		if !record.IsTaint(key) {
@@ -28,7 +28,7 @@ func ownedBy(o record.Observation, by record.Owners) record.Observation {
 	return o
 }
 
-// restored is the observation of a label that nodekeep gave from an entry of version 5, with its owners. The Node shows both unless a client changed them.
+// restored returns the observation of a label that nodekeep gave from an entry of version 5, with its owners. The Node shows both unless a client changed them.
 func restored(o record.Observation) record.Observation {
 	if _, shown := o.Items[label]; !shown {
 		o = ownedBy(shows(o.UID, o.Version, label, "a"), argo)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Isolate is the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
+// Isolate returns the record of a machine that registered under the name of another one. It keeps the other machine's record next to it. Nothing
 // is restored until an operator accepts a side. Observations up to the floor still count for the other machine. If the record is isolated already, what
 // waits for the operator stays. The machine takes the place of the one that has the name. It has what it had itself, if it had the name before.
 func Isolate(r Record, machine Machine, floor Version, k Keeping) Record {
@@ -26,7 +26,7 @@ func Isolate(r Record, machine Machine, floor Version, k Keeping) Record {
 	return next
 }
 
-// AcceptNew is the record once an operator has decided that the new machine keeps its own labels and taints. What another machine of this
+// AcceptNew returns the record once an operator has decided that the new machine keeps its own labels and taints. What another machine of this
 // name had counts as removed. A process that was behind may have given it to the new one. No process gives what waits of a followed record.
 func AcceptNew(r Record) Record {
 	if !r.Isolated() {
@@ -44,7 +44,7 @@ func AcceptNew(r Record) Record {
 	return r
 }
 
-// AcceptOld is the record after an operator's decision that the new machine gets the old one's record. The parameter live is the Node as it
+// AcceptOld returns the record after an operator's decision that the new machine gets the old one's record. The parameter live is the Node as it
 // was read for this; zero if there is none. This state or a later one counts when it is observed next. Older states of any object do not
 // count, so that none brings back what the operator has refused.
 func AcceptOld(r Record, live Object) Record {
@@ -67,7 +67,7 @@ func AcceptOld(r Record, live Object) Record {
 	return accepted
 }
 
-// Release is the record once the policy knows no quarantine any more. The machine that has the name gets the old one's record. What clients have
+// Release returns the record once the policy knows no quarantine any more. The machine that has the name gets the old one's record. What clients have
 // decided on that machine since comes first.
 func Release(r Record) Record {
 	if !r.Isolated() {

@@ -29,7 +29,7 @@ func ParseVersion(text string) (Version, error) {
 	return Version(number), nil
 }
 
-// String is the resourceVersion as Kubernetes writes it.
+// String returns the resourceVersion as Kubernetes writes it.
 func (v Version) String() string { return strconv.FormatUint(uint64(v), 10) }
 
 // Record is what nodekeep knows of the Nodes of one name. The zero value is empty.
@@ -99,7 +99,7 @@ type Object struct {
 	Version Version
 }
 
-// New is a record that remembers items which were all observed on one object.
+// New returns a record that remembers items which were all observed on one object.
 func New(node string, object Object, items map[string]string) Record {
 	r := Record{Node: node}
 	if object != (Object{}) {
@@ -111,7 +111,7 @@ func New(node string, object Object, items map[string]string) Record {
 	return r
 }
 
-// Entry is the entry of a key.
+// Entry returns the entry of a key.
 func (r Record) Entry(key string) (entry Entry, ok bool) {
 	at, ok := r.find(key)
 	if !ok {
@@ -124,7 +124,7 @@ func (r Record) find(key string) (at int, ok bool) {
 	return slices.BinarySearchFunc(r.Entries, key, func(e Entry, key string) int { return cmp.Compare(e.Key, key) })
 }
 
-// Items is each remembered key with its value. The map is the caller's own.
+// Items returns each remembered key with its value. The map is the caller's own.
 func (r Record) Items() map[string]string {
 	items := make(map[string]string, len(r.Entries))
 	for _, e := range r.Entries {
@@ -135,7 +135,7 @@ func (r Record) Items() map[string]string {
 	return items
 }
 
-// Newest is the newest object of the name; zero if none is known.
+// Newest returns the newest object of the name; zero if none is known.
 func (r Record) Newest() Object {
 	if len(r.Seen) == 0 {
 		return Object{}
@@ -164,7 +164,7 @@ func (r Record) Preloaded() bool {
 	return len(r.Seen)+len(r.Entries)+len(r.Earlier) == 0 && r.Floor == 0 && r.Followed == "" && r.Quarantined == nil && len(r.Derived) > 0
 }
 
-// Observed is the newest version of an object that was merged; 0 if none was.
+// Observed returns the newest version of an object that was merged; 0 if none was.
 func (r Record) Observed(uid types.UID) Version {
 	for _, object := range r.Seen {
 		if object.UID == uid && uid != "" {
@@ -181,7 +181,7 @@ func (r Record) Lost(before Record) bool {
 	return len(before.Seen) > 0 && newest.Version < before.Newest().Version && (len(r.Seen) == 0 || before.Observed(newest.UID) > 0)
 }
 
-// DecidedOn is the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
+// DecidedOn returns the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
 // first object whose newest version is not older than the entry. Below the floor that object is forgotten, and the next object must not be
 // taken for it.
 func (r Record) DecidedOn(e Entry) types.UID {
@@ -216,7 +216,7 @@ func (r Record) presumes(version Version) bool {
 	return slices.Contains(r.Seen, Object{Version: version})
 }
 
-// identify is the record once it is known which object was there at versions that it presumes. The object is observed at this version, or it
+// identify returns the record once it is known which object was there at versions that it presumes. The object is observed at this version, or it
 // was observed before them and is there still.
 func (r Record) identify(uid types.UID, version Version) Record {
 	known, until := r.Observed(uid), Version(0)
@@ -252,7 +252,7 @@ func (r *Record) forget(floor Version) {
 	r.Entries = slices.DeleteFunc(slices.Clone(r.Entries), func(e Entry) bool { return e.Removed && e.Version <= floor })
 }
 
-// Rebase is the record for use in the cluster of that UID. Its API server has given out versions up to newest. A record of another cluster
+// Rebase returns the record for use in the cluster of that UID. Its API server has given out versions up to newest. A record of another cluster
 // keeps its values but loses all UIDs and versions; foreign is then true. The same holds for a record of a state that a restored backup has
 // undone.
 //

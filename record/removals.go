@@ -11,7 +11,7 @@ const (
 	MaxRemovalBytes = 64 << 10 // of their keys
 )
 
-// bounded is the record without the oldest removals, as far as they are too many. What was observed up to their versions does not count any
+// bounded returns the record without the oldest removals, as far as they are too many. What was observed up to their versions does not count any
 // more, so it cannot contradict them. That cannot go for versions that the entries of the newest object need. A removal that is dropped all the
 // same can be contradicted by the last state of an older object.
 func (r Record) bounded() Record {
@@ -40,7 +40,7 @@ func (r Record) bounded() Record {
 	return r
 }
 
-// removalsBeyond are the oldest removals beyond a count, and beyond some bytes of their keys.
+// removalsBeyond returns the oldest removals beyond a count, and beyond some bytes of their keys.
 func (r Record) removalsBeyond(count, bytes int) (oldest []Entry) {
 	left, size := 0, 0
 	for _, e := range r.Entries {

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// removals are the keys that a record holds as removed.
+// removals returns the keys that a record holds as removed.
 func removals(r record.Record) (keys []string) {
 	for _, e := range r.Entries {
 		if e.Removed {
@@ -25,10 +25,10 @@ func removals(r record.Record) (keys []string) {
 	return keys
 }
 
-// kept are pairs of a label that nobody removes, with others.
+// kept returns pairs of a label that nobody removes, with others.
 func kept(pairs ...string) []string { return append([]string{"kept", "1"}, pairs...) }
 
-// churned is a record of a Node on which clients set labels and removed each, one after another. It returns the first that was removed.
+// churned returns a record of a Node on which clients set labels and removed each, one after another. It returns the first that was removed.
 func churned(t *testing.T, count int, key func(int) string) (r record.Record, last record.Version) {
 	t.Helper()
 	version := record.Version(100)

@@ -39,7 +39,7 @@ func ParseStamp(value string) (stamp Stamp, ok bool) {
 	return stamp, true
 }
 
-// String is the value of the annotation. Equal stamps have equal bytes.
+// String returns the value of the annotation. Equal stamps have equal bytes.
 func (s Stamp) String() string {
 	value, err := json.Marshal(s)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s Stamp) String() string {
 	return string(value)
 }
 
-// With is the stamp once nodekeep has set these values of a record. The PATCH is made on the version since.
+// With returns the stamp once nodekeep has set these values of a record. The PATCH is made on the version since.
 func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
 	if len(items) == 0 {
 		return s
@@ -63,7 +63,7 @@ func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
 	return s
 }
 
-// Without is the stamp once nodekeep has removed these items. It should not have set them, or rules do not want them.
+// Without returns the stamp once nodekeep has removed these items. It should not have set them, or rules do not want them.
 func (s Stamp) Without(keys []string) Stamp {
 	s.Given, s.Brought = maps.Clone(s.Given), maps.Clone(s.Brought)
 	for _, key := range keys {

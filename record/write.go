@@ -60,7 +60,7 @@ func changes(before, after Record, o Observation) bool {
 	return false
 }
 
-// Missing is what the Node lacks of its record. The policy decides which of it is restored.
+// Missing returns what the Node lacks of its record. The policy decides which of it is restored.
 func Missing(r Record, o Observation) (missing map[string]string) {
 	if r.Isolated() {
 		return nil
@@ -80,7 +80,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 	return missing
 }
 
-// Stale is what nodekeep set on the Node, has not been changed since, and a client decided otherwise later. If the newer entry is
+// Stale returns what nodekeep set on the Node, has not been changed since, and a client decided otherwise later. If the newer entry is
 // a removal, the key is removed with its entry in the stamp. Otherwise it is set to the value. That the record does not know a key proves
 // nothing. Records are lost, and older ones are put back. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {

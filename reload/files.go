@@ -32,7 +32,7 @@ func New[T any](parse func(contents [][]byte) (T, error), changed func(T), troub
 	return &Files[T]{paths: paths, parse: parse, changed: changed, trouble: trouble}
 }
 
-// Value is what was made of the last good files; ok is false before there were any.
+// Value returns what was made of the last good files; ok is false before there were any.
 func (f *Files[T]) Value() (value T, ok bool) {
 	if last := f.value.Load(); last != nil {
 		return *last, true
@@ -40,7 +40,7 @@ func (f *Files[T]) Value() (value T, ok bool) {
 	return value, false
 }
 
-// Err is why the files could not be used when they were read last.
+// Err returns why the files could not be used when they were read last.
 func (f *Files[T]) Err() error {
 	if err := f.err.Load(); err != nil {
 		return *err

@@ -101,7 +101,7 @@ func (h *Histories) keepLatest() {
 	h.latest = h.latest[:min(len(h.latest), maxLatest)]
 }
 
-// Changes is what was counted.
+// Changes returns what was counted.
 func (h *Histories) Changes() Changes {
 	h.keepLatest()
 	c := Changes{Since: h.since(), Days: []Day{}, Items: []Changed{}, Latest: append([]Change{}, h.latest...), Omitted: h.omitted}

@@ -37,7 +37,7 @@ const (
 	columnSpace = 120
 )
 
-// figure is a chart with its title. Every number of it is there as text, too.
+// figure returns a chart with its title. Every number of it is there as text, too.
 func (p page) figure(c chart) *html.Node {
 	svg := p.bars(c)
 	if c.columns {
@@ -106,7 +106,7 @@ func (p page) columns(c chart) *html.Node {
 	return svg
 }
 
-// ending is the end of a name, which distinguishes keys of one domain, if the name is longer.
+// ending returns the end of a name, which distinguishes keys of one domain, if the name is longer.
 func ending(name string, most int) string {
 	runes := []rune(visible(name))
 	if len(runes) <= most {
@@ -115,7 +115,7 @@ func ending(name string, most int) string {
 	return "…" + string(runes[len(runes)-most+1:])
 }
 
-// visible is a text without control and format characters: these could reverse the text next to it.
+// visible returns a text without control and format characters: these could reverse the text next to it.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -125,7 +125,7 @@ func visible(text string) string {
 	}, text)
 }
 
-// firstBars are the first bars; the others are one, with their sum.
+// firstBars returns the first bars; the others are one, with their sum.
 func firstBars(all []bar, text func(float64) string) []bar {
 	if len(all) <= mostBars {
 		return all

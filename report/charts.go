@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// counted is the bar of a number of things.
+// counted returns the bar of a number of things.
 func counted(name string, n int, class string) bar {
 	return bar{name: name, value: float64(n), shown: itoa(n), class: class}
 }

@@ -77,7 +77,7 @@ func (j *Judged) See(node string, violations []Violation) {
 	}
 }
 
-// Compliance is what was counted.
+// Compliance returns what was counted.
 func (j *Judged) Compliance() *Compliance {
 	c := j.compliance
 	for of, counted := range j.rules {

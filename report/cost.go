@@ -61,7 +61,7 @@ func (a *Ages) See(labels map[string]string, capacity corev1.ResourceList, creat
 	row.CoreHours += age.Hours() * capacity.Cpu().AsApproximateFloat64()
 }
 
-// Cost is what was counted.
+// Cost returns what was counted.
 func (a *Ages) Cost() *Cost {
 	c := &Cost{Key: a.key, Rows: []CostRow{}}
 	if a.last > 0 {

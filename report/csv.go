@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// CSV is all tables as one table. Two columns that name the section and the table come first, then the columns of all tables. A cell that a
+// CSV returns all tables as one table. Two columns that name the section and the table come first, then the columns of all tables. A cell that a
 // table does not have is absent, as one that has nothing to say.
 func CSV(tables []Table) (string, error) {
 	columns := []string{"section", "table"}
@@ -58,7 +58,7 @@ func csvCell(cell any) string {
 	return Text(cell)
 }
 
-// harmless is a text that no spreadsheet reads as a formula. It adds a quote before a text that begins like one (OWASP, CSV injection). Where
+// harmless returns a text that no spreadsheet reads as a formula. It adds a quote before a text that begins like one (OWASP, CSV injection). Where
 // the separator of lists is a semicolon, spreadsheets take what follows one for a cell, also within quotes. So each part counts as a text of
 // its own. Control characters become spaces, so that a cell is one line.
 func harmless(text string) string {

@@ -88,7 +88,7 @@ func (d *Drifted) See(node string, labels []DriftedLabel) {
 	}
 }
 
-// Drift is what was counted.
+// Drift returns what was counted.
 func (d *Drifted) Drift() *Drift {
 	drift := d.drift
 	for of, counted := range d.groups {

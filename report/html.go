@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// HTML is the report as one page, with at most so many rows of each table. The page is a tree of elements, and the renderer of
+// HTML returns the report as one page, with at most so many rows of each table. The page is a tree of elements, and the renderer of
 // golang.org/x/net/html writes it. Texts of the cluster are only text nodes and attribute values, and the renderer escapes both. The
 // package html/template would do the same, but the linker must then keep every method. That makes the program half as large again.
 func HTML(r Report, rows int) (string, error) {
@@ -44,7 +44,7 @@ type page struct{ rows int }
 // attributes are those of an element; one that is empty is left out. Their names are constants of this package.
 type attributes map[string]string
 
-// order is that in which attributes are written, so that equal reports are equal texts.
+// order returns that in which attributes are written, so that equal reports are equal texts.
 func (page) order() []string {
 	return []string{"charset", "http-equiv", "name", "content", "lang", "rel", "href", "id", "class", "role", "scope", "aria-label", "viewBox", "preserveAspectRatio", "width", "height", "x", "y", "rx", "text-anchor"}
 }
@@ -64,7 +64,7 @@ func (p page) element(name string, with attributes, children ...*html.Node) *htm
 	return node
 }
 
-// textNode is a text of the cluster or of this package.
+// textNode returns a text of the cluster or of this package.
 func textNode(text string) *html.Node { return &html.Node{Type: html.TextNode, Data: visible(text)} }
 
 func (p page) text(name, class, text string) *html.Node {
@@ -90,7 +90,7 @@ func (p page) header(r Report) *html.Node {
 
 type tile struct{ name, value string }
 
-// tilesOf are the few numbers that come first.
+// tilesOf returns the few numbers that come first.
 func tilesOf(r Report) []tile {
 	tiles := []tile{{"Nodes", strconv.Itoa(r.Nodes)}}
 	if r.Summary != nil {
@@ -122,7 +122,7 @@ func percent(part, all int) string {
 	return strconv.FormatFloat(share, 'f', 1, 64) + " %"
 }
 
-// sections are those of the report, each with its charts and tables.
+// sections returns those of the report, each with its charts and tables.
 func (p page) sections(r Report) (all []*html.Node) {
 	for _, of := range r.sections() {
 		section := p.element("section", attributes{"id": of.name}, p.text("h2", "", of.title))

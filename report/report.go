@@ -15,7 +15,7 @@ const (
 	CostSection       = "cost"
 )
 
-// Sections are all sections, in the order in which they are shown.
+// Sections returns all sections, in the order in which they are shown.
 func Sections() []string {
 	return []string{SummarySection, ComplianceSection, DriftSection, UsageSection, CostSection}
 }
@@ -56,7 +56,7 @@ type contents interface {
 	charts() []chart
 }
 
-// sections are those that were asked for, in their order.
+// sections returns those that were asked for, in their order.
 func (r Report) sections() (all []section) {
 	add := func(asked bool, name, title string, of contents) {
 		if asked {
@@ -71,7 +71,7 @@ func (r Report) sections() (all []section) {
 	return all
 }
 
-// Tables are those of all sections, in their order.
+// Tables returns those of all sections, in their order.
 func (r Report) Tables() (tables []Table) {
 	for _, section := range r.sections() {
 		for _, table := range section.tables() {
@@ -102,7 +102,7 @@ func byNodes(a, b Count) int {
 	return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Value, b.Value))
 }
 
-// shortened is a text of at most maxText characters.
+// shortened returns a text of at most maxText characters.
 func shortened(text string) string {
 	at := 0
 	for i := range text {

@@ -27,7 +27,7 @@ func capacity(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 }
 
-// hostile are texts that a kubelet or a client could bring into a report.
+// hostile returns texts that a kubelet or a client could bring into a report.
 func hostile() []string {
 	return []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onload='alert(1)`, `</style><script>alert(1)</script>`, `</title></svg><script>x</script>`,
@@ -147,7 +147,7 @@ func TestNumbersOfTheCSVAreNumbers(t *testing.T) {
 	assert.Equal(t, "section,table,Value,n,Other\ns,t,-,-1.5,-\ns,t,a,2,-\ns,u,-,3,x\n", text)
 }
 
-// cellsOf are the cells of the page's tables, row by row, and the names of its charts.
+// cellsOf returns the cells of the page's tables, row by row, and the names of its charts.
 func cellsOf(t *testing.T, r Report) (rows [][]string, names []string) {
 	t.Helper()
 	written, err := HTML(r, 1000)

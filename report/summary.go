@@ -112,7 +112,7 @@ func compareResources(a, b corev1.ResourceName) int {
 	return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b))
 }
 
-// Keys are the labels that Nodes have, with the number of Nodes.
+// Keys returns the labels that Nodes have, with the number of Nodes.
 func (n *Nodes) Keys() map[string]int {
 	keys := make(map[string]int, len(n.labels))
 	for key, values := range n.labels {
@@ -123,10 +123,10 @@ func (n *Nodes) Keys() map[string]int {
 	return keys
 }
 
-// Count is how many Nodes were counted.
+// Count returns how many Nodes were counted.
 func (n *Nodes) Count() int { return n.count }
 
-// Summary is what was counted, with the changes of the records.
+// Summary returns what was counted, with the changes of the records.
 func (n *Nodes) Summary(changes Changes) *Summary {
 	s := &Summary{Labels: []Label{}, LeftOut: n.leftOut, TierKey: n.tierKey, Tiers: []Tier{}, Resources: []string{}, Changes: changes}
 	for _, key := range slices.Sorted(maps.Keys(n.labels)) {
@@ -181,7 +181,7 @@ func (s Summary) tables() []Table {
 	return append([]Table{tiers, keys, values}, s.Changes.tables()...)
 }
 
-// amountOf is an amount as a number for a chart.
+// amountOf returns an amount as a number for a chart.
 func amountOf(list corev1.ResourceList, name string) float64 {
 	amount := list[corev1.ResourceName(name)]
 	return amount.AsApproximateFloat64()

@@ -31,7 +31,7 @@ func number(name string) Column { return Column{Name: name, Number: true} }
 // absent is the text of a cell that is not there. No label can have this value.
 const absent = "-"
 
-// Text is a cell as text.
+// Text returns a cell as text.
 func Text(cell any) string {
 	switch c := cell.(type) {
 	case nil:
@@ -47,7 +47,7 @@ func Text(cell any) string {
 	}
 }
 
-// valueIn is the cell of a value; nil: it is not there.
+// valueIn returns the cell of a value; nil: it is not there.
 func valueIn(value *string) any {
 	if value == nil {
 		return nil
@@ -55,7 +55,7 @@ func valueIn(value *string) any {
 	return *value
 }
 
-// listIn is the cell of a list.
+// listIn returns the cell of a list.
 func listIn(list []string) any {
 	if len(list) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func listIn(list []string) any {
 
 func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, cells) }
 
-// First is the table with so many rows at most, and how many are left out.
+// First returns the table with so many rows at most, and how many are left out.
 func (t Table) First(rows int) (first Table, more int) {
 	more = max(0, len(t.Rows)-rows)
 	t.Rows = t.Rows[:len(t.Rows)-more]

@@ -54,7 +54,7 @@ type Uses struct {
 // NewUses counts nothing yet.
 func NewUses() *Uses { return &Uses{keys: map[string]*UsedKey{}} }
 
-// of is a key; nil where there are too many. Of a key that no Node has, an object can have any number.
+// of returns a key; nil where there are too many. Of a key that no Node has, an object can have any number.
 func (u *Uses) of(key string) *UsedKey {
 	used, known := u.keys[key]
 	if !known {
@@ -110,7 +110,7 @@ func (u *Uses) SeePolicy(key, field string, selects bool) {
 // NotRead notes a kind that could not be read.
 func (u *Uses) NotRead(kind, why string) { u.notRead = append(u.notRead, NotRead{kind, why}) }
 
-// Usage is what was counted, with all labels that Nodes have, by key.
+// Usage returns what was counted, with all labels that Nodes have, by key.
 func (u *Uses) Usage(onNodes map[string]int) *Usage {
 	for _, key := range slices.Sorted(maps.Keys(onNodes)) {
 		if used := u.of(key); used != nil {
@@ -134,7 +134,7 @@ func (u *Uses) Usage(onNodes map[string]int) *Usage {
 	return usage
 }
 
-// workloads is how many objects that are no Pods select on it.
+// workloads returns how many objects that are no Pods select on it.
 func (k UsedKey) workloads() (n int) {
 	for kind, objects := range k.Objects {
 		if kind != "Pod" {

@@ -29,7 +29,7 @@ type Object struct {
 	Controller string
 }
 
-// String is the object as kubectl takes it, with its namespace.
+// String returns the object as kubectl takes it, with its namespace.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + "/" + o.Name
@@ -52,12 +52,12 @@ const (
 	RuntimeSelector  How = "runtimeClassNodeSelector"
 )
 
-// Kinds are the kinds that [Of] looks into.
+// Kinds returns the kinds that [Of] looks into.
 func Kinds() []string {
 	return []string{"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "PersistentVolume", "StorageClass", "RuntimeClass"}
 }
 
-// Of is what an object selects on, sorted, each key and field once. A ReplicaSet of a Deployment selects on nothing: its Deployment does.
+// Of returns what an object selects on, sorted, each key and field once. A ReplicaSet of a Deployment selects on nothing: its Deployment does.
 func Of(object runtime.Object) []Use {
 	var found keys
 	var of Object

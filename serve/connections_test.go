@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// opened is a connection from an address that was just accepted.
+// opened returns a connection from an address that was just accepted.
 func (c *connections) opened(address string) (n, victim *connection) {
 	n = &connection{Conn: closed{}, address: address, all: c}
 	return n, c.add(n)

@@ -38,7 +38,7 @@ func New(listener net.Listener, handler http.Handler, logger *slog.Logger) (*htt
 	}, bounded
 }
 
-// AddressOf is a remote address without its port.
+// AddressOf returns a remote address without its port.
 func AddressOf(remote string) string {
 	if address, _, err := net.SplitHostPort(remote); err == nil {
 		return address

@@ -42,7 +42,7 @@ func newAPI() *api {
 	}
 }
 
-// client is a client of its own, so that its calls can be counted.
+// client returns a client of its own, so that its calls can be counted.
 func (a *api) client() *fake.Clientset {
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", clienttesting.ObjectReaction(a))
@@ -124,7 +124,7 @@ func (a *api) stored(gvr schema.GroupVersionResource, ns, name string) (metav1.O
 	return meta.Accessor(object)
 }
 
-// configMap is a ConfigMap as it is stored, or nil.
+// configMap returns a ConfigMap as it is stored, or nil.
 func (a *api) configMap(t *testing.T, namespace, name string) *corev1.ConfigMap {
 	t.Helper()
 	object, err := a.Get(configMaps, namespace, name)

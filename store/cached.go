@@ -56,7 +56,7 @@ func compactWith(decode func(document) (record.Record, error), cm *corev1.Config
 	return entry
 }
 
-// entryOf is what an event of the informer is about.
+// entryOf returns what an event of the informer is about.
 func entryOf(object any) (entry *cached, ok bool) {
 	if tombstone, gone := object.(cache.DeletedFinalStateUnknown); gone {
 		object = tombstone.Obj
@@ -73,7 +73,7 @@ func (e *cached) unreadable() error {
 	return e.err
 }
 
-// node is the Node that the ConfigMap is named after; a record that names another one is not that Node's.
+// node returns the Node that the ConfigMap is named after; a record that names another one is not that Node's.
 func (e *cached) node() string {
 	if e.unreadable() == nil {
 		return e.record.node()

@@ -75,7 +75,7 @@ func (c *cluster) answers(node string, want error) {
 	}, patience, 5*time.Millisecond)
 }
 
-// configMapOf is a ConfigMap with our label that holds a record of the Node under any name.
+// configMapOf returns a ConfigMap with our label that holds a record of the Node under any name.
 func configMapOf(name, node string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{store.RecordLabel: "true"}},

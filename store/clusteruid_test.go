@@ -22,7 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// kubeSystem is an API server of a cluster with that UID. It refuses so many reads first, each with one of the errors in turn.
+// kubeSystem returns an API server of a cluster with that UID. It refuses so many reads first, each with one of the errors in turn.
 func kubeSystem(uid types.UID, refuses int, errs ...error) (*fake.Clientset, *int) {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: uid}})
 	reads := 0

@@ -19,7 +19,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// longest is a record with so many labels of the longest kind.
+// longest returns a record with so many labels of the longest kind.
 func longest(labels int) record.Record {
 	items := map[string]string{}
 	for i := range labels {

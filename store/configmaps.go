@@ -48,7 +48,7 @@ type ConfigMaps struct {
 	namespace string
 }
 
-// NewConfigMaps is the store in a namespace; start it with [ConfigMaps.Run].
+// NewConfigMaps returns the store in a namespace; start it with [ConfigMaps.Run].
 func NewConfigMaps(client kubernetes.Interface, namespace string, logger *slog.Logger) (*ConfigMaps, error) {
 	cache, err := newRecordCache(client, namespace, logger)
 	if err != nil {
@@ -63,15 +63,15 @@ func (c *ConfigMaps) Run(ctx context.Context) { c.cache.informer.RunWithContext(
 // Synced reports whether every record that existed at the start is in memory.
 func (c *ConfigMaps) Synced() bool { return c.cache.registration.HasSynced() }
 
-// Progress is when the API server last sent something on the watch of records. That is an event, or the bookmark at the end of each watch.
+// Progress returns when the API server last sent something on the watch of records. That is an event, or the bookmark at the end of each watch.
 // On a working watch, it is at most about a minute ago. If nothing changes in etcd, it can be up to 96 s. While no watch is open, it is the
 // zero time: writes of other clients are then unknown.
 func (c *ConfigMaps) Progress() time.Time { return c.cache.link.Progress() }
 
-// Totals are what the records in memory come to.
+// Totals returns what the records in memory come to.
 func (c *ConfigMaps) Totals() Totals { return c.cache.totals.sum() }
 
-// Get is the record of a Node from memory, without an API call and without its history, see [record.Record]. The
+// Get returns the record of a Node from memory, without an API call and without its history, see [record.Record]. The
 // error is [ErrNotFound] or [ErrUnreadable].
 func (c *ConfigMaps) Get(node string) (Entry, error) {
 	cached, found := c.cache.get(Name(node))
@@ -82,7 +82,7 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 	return Entry{Record: r, Version: cached.version, Accepted: cached.accepted}, err
 }
 
-// GetLive is the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
+// GetLive returns the record of a Node, whole, as the API server has it now. The error is [ErrNotFound], [ErrUnreadable] or the API's.
 func (c *ConfigMaps) GetLive(ctx context.Context, node string) (Entry, error) {
 	cm, err := c.client.Get(ctx, Name(node), metav1.GetOptions{})
 	if SaysGone(err) {

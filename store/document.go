@@ -92,7 +92,7 @@ func decodeOther(data []byte, node string) (record.Record, error) {
 	return old, err
 }
 
-// side is the side that an operator has accepted, while there is something to accept.
+// side returns the side that an operator has accepted, while there is something to accept.
 func (d document) side(r record.Record) Side {
 	if r.Quarantined == nil {
 		return ""
@@ -100,12 +100,12 @@ func (d document) side(r record.Record) Side {
 	return d.accepted
 }
 
-// configMap is a new one that holds the document.
+// configMap returns a new one that holds the document.
 func (d document) configMap(name, namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: recordLabels()}, Data: d.data()}
 }
 
-// DataOf is what a ConfigMap holds of a record.
+// DataOf returns what a ConfigMap holds of a record.
 func DataOf(r record.Record) (map[string]string, error) {
 	d, err := encode(r)
 	return d.data(), err
@@ -117,7 +117,7 @@ func (d document) data() map[string]string {
 	return data
 }
 
-// patch is a JSON merge patch. It puts the document into the ConfigMap of that version and leaves all other content unchanged.
+// patch returns a JSON merge patch. It puts the document into the ConfigMap of that version and leaves all other content unchanged.
 func (d document) patch(version string) ([]byte, error) {
 	data := map[string]any{DataKey: d.record, QuarantinedKey: nil, EarlierKey: nil}
 	for key, content := range d.data() {
@@ -137,7 +137,7 @@ func recordLabels() map[string]string {
 	return map[string]string{managedByLabel: managedBy, RecordLabel: "true"}
 }
 
-// Encode is the record as it is stored, see [record.Encode]. Where all of it would be too large, its history gives way, the oldest
+// Encode returns the record as it is stored, see [record.Encode]. Where all of it would be too large, its history gives way, the oldest
 // entries first. The number of its last change stays.
 func Encode(r record.Record) ([]byte, error) {
 	data, err := record.Encode(r)
@@ -162,7 +162,7 @@ func Decode(data []byte, node string) (record.Record, error) {
 	return of(node, r, err)
 }
 
-// of is the record if it could be read and is the Node's.
+// of returns the record if it could be read and is the Node's.
 func of(node string, r record.Record, err error) (record.Record, error) {
 	if err == nil && r.Node != node {
 		err = fmt.Errorf("it is the record of node %q", r.Node)

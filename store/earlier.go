@@ -58,7 +58,7 @@ func earlierText(records []record.Record, changes bool) (string, error) {
 	return string(text), err
 }
 
-// withoutChanges is the record with as little of its history as can be. The number of the last change stays, so that it is not given again.
+// withoutChanges returns the record with as little of its history as can be. The number of the last change stays, so that it is not given again.
 func withoutChanges(r record.Record) record.Record {
 	for shorter, ok := history.Shortened(r); ok; shorter, ok = history.Shortened(r) {
 		r = shorter

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// LoadedForTest is a store that has many records in memory, and no API server.
+// LoadedForTest returns a store that has many records in memory, and no API server.
 func LoadedForTest(t testing.TB, many int, configMap func(int) *corev1.ConfigMap) *ConfigMaps {
 	t.Helper()
 	c, err := NewConfigMaps(fake.NewClientset(), "nodekeep-system", slog.New(slog.DiscardHandler))
@@ -35,7 +35,7 @@ type LaggingForTest struct {
 	t testing.TB
 }
 
-// NewLaggingForTest is one that has no record.
+// NewLaggingForTest returns one that has no record.
 func NewLaggingForTest(t testing.TB) LaggingForTest {
 	t.Helper()
 	return LaggingForTest{ConfigMaps: LoadedForTest(t, 0, nil), t: t}

@@ -35,7 +35,7 @@ type Resource[List runtime.Object] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// ListWatch is how every informer of nodekeep lists and watches. Its watches always resume from a recent version. A watch that stalls,
+// ListWatch returns how every informer of nodekeep lists and watches. Its watches always resume from a recent version. A watch that stalls,
 // which gives no error, is replaced after 70 seconds. A watch that first streams all objects takes as long as they take to arrive.
 //
 // If an API server refuses connections, a watch that resumes retries every second. The backoff of client-go itself grows to a minute, and
@@ -72,7 +72,7 @@ type Link struct {
 	open atomic.Pointer[liveWatch]
 }
 
-// Progress is when the list or the watch last brought something: an event, or a bookmark. That a watch is accepted is none. Without
+// Progress returns when the list or the watch last brought something: an event, or a bookmark. That a watch is accepted is none. Without
 // a watch that is open, and has brought what there was before, it is the zero time.
 func (l *Link) Progress() time.Time {
 	last := l.last.Load()

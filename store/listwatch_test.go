@@ -65,7 +65,7 @@ func TestAWatchAsksForATimeoutThatTheAPIServersBookmarkPrecedes(t *testing.T) {
 	}
 }
 
-// stalled is a watch of a request that ends when its context does, as that of a real client: with an error event.
+// stalled returns a watch of a request that ends when its context does, as that of a real client: with an error event.
 func stalled(ctx context.Context) *watch.RaceFreeFakeWatcher {
 	w := watch.NewRaceFreeFake()
 	context.AfterFunc(ctx, func() {

@@ -49,7 +49,7 @@ func TestARecordThatCannotBeReadIsLoggedOnce(t *testing.T) {
 	}, errorsOf(t, log.String()))
 }
 
-// errorsOf is what was logged of each ConfigMap; it fails on a second line about the same one.
+// errorsOf returns what was logged of each ConfigMap; it fails on a second line about the same one.
 func errorsOf(t *testing.T, log string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -57,7 +57,7 @@ func (m *machines) of(value string) []string {
 	return slices.Clone(names[:min(len(names), maxOfOneIdentifier)])
 }
 
-// indexedAs is what a record is found under.
+// indexedAs returns what a record is found under.
 func indexedAs(object any) (values []string, name string) {
 	entry, ok := entryOf(object)
 	if readable := ok && entry.unreadable() == nil; !readable {

@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// ofMachine is what is stored for a Node on a machine.
+// ofMachine returns what is stored for a Node on a machine.
 func ofMachine(node, machine, followed string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: store.Name(node), Namespace: namespace, Labels: map[string]string{store.RecordLabel: "true"}},

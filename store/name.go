@@ -13,7 +13,7 @@ const (
 	nameHashSize = 8 // bytes of sha256, 16 hex digits
 )
 
-// Name is the name of the ConfigMap that holds the record of a Node: "node." and the Node's name. A name has at most 253 characters. If the
+// Name returns the name of the ConfigMap that holds the record of a Node: "node." and the Node's name. A name has at most 253 characters. If the
 // result would be longer, a hash of the whole name replaces the end. A Node's name is a DNS-1123 subdomain, and so is the result.
 //
 // Two names share a ConfigMap only if their hashes collide, or if a client chose a name with another's hash. The record names its Node, so

@@ -86,7 +86,7 @@ func pack(r record.Record) packed {
 	return p
 }
 
-// record is what was packed, without its history. Its entries are the caller's own.
+// record returns what was packed, without its history. Its entries are the caller's own.
 func (p packed) record() record.Record {
 	var r record.Record
 	if p.rest != nil {
@@ -128,20 +128,20 @@ func (p packed) record() record.Record {
 	return r
 }
 
-// node is the name in the record.
+// node returns the name in the record.
 func (p packed) node() string {
 	text := packing.Reader(p.text)
 	return text.Text()
 }
 
-// machine is that of the record.
+// machine returns that of the record.
 func (p packed) machine() record.Machine {
 	text := packing.Reader(p.text)
 	_ = text.Text()
 	return record.Machine{ProviderID: text.Text(), SystemUUID: text.Text(), MachineID: text.Text()}
 }
 
-// withoutHistory is the record as caches hold it: a history would be most of the memory.
+// withoutHistory returns the record as caches hold it: a history would be most of the memory.
 func withoutHistory(r record.Record) record.Record {
 	r.HistoryOmitted = r.HistoryOmitted || len(r.History) > 0
 	r.History = nil

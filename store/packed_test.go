@@ -22,7 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// unknown is a record with fields of a later version.
+// unknown returns a record with fields of a later version.
 func unknown(t testing.TB) record.Record {
 	t.Helper()
 	r, err := record.Decode([]byte(`{"version": 2, "node": "n1", "labels": {"a": "1"}, "ofTomorrow": [1, "<&>"], "notShown": {"labels": {"b": "2"}, "ofTomorrow": {}}}`))
@@ -269,7 +269,7 @@ func usualRecord(i int) record.Record {
 	return record.Merge(r, labelled(i, "4a8c52fe-9a3c-4b54-8f6d-0d7e5b3f2a11", 1_000_000, 10))
 }
 
-// registeredAgain is the record of a Node that registered again and was then given another value for one of its labels.
+// registeredAgain returns the record of a Node that registered again and was then given another value for one of its labels.
 func registeredAgain(i int) record.Record {
 	o := labelled(i, "5b9d63af-9a3c-4b54-8f6d-0d7e5b3f2a11", 2_000_000, 10)
 	given := map[string]string{}

@@ -77,7 +77,7 @@ func TestAnAPIServerThatRefusesIsNoProgress(t *testing.T) {
 	assert.Zero(t, records.Progress())
 }
 
-// watching is a cluster with a record of worker-1 that came by the watch, which has nothing more to bring.
+// watching returns a cluster with a record of worker-1 that came by the watch, which has nothing more to bring.
 func watching(t *testing.T) *cluster {
 	t.Helper()
 	c := newCluster(t)

@@ -32,7 +32,7 @@ const (
 	BrakeAPIError      BrakeReason = "APIError"      // the API server does not answer, or does not allow what is needed
 )
 
-// BrakeReasons are all reasons.
+// BrakeReasons returns all reasons.
 func BrakeReasons() []BrakeReason {
 	return []BrakeReason{
 		BrakeSharedFailure, BrakeNoControl, BrakeTooMany, BrakeBudget, BrakeCooldown, BrakeSameNode, BrakePods, BrakeRefused, BrakeLedger, BrakeAPIError,
@@ -47,7 +47,7 @@ func (r BrakeReason) Shared() bool {
 // Kept reports whether the ledger keeps when a brake was seen. Others are read off the removals, or concern one Node.
 func (r BrakeReason) Kept() bool { return r == BrakeSharedFailure || r == BrakeTooMany }
 
-// BrakeOf is a brake with a message, which may be long.
+// BrakeOf returns a brake with a message, which may be long.
 func BrakeOf(reason BrakeReason, message string) *Brake {
 	return &Brake{Reason: reason, Message: Shorten(message)}
 }

@@ -75,7 +75,7 @@ type Explained struct {
 	Lasts bool
 }
 
-// Causes are all causes. It is the one place that says what an operator reads: commands, Events, the condition and docs/verification.md show these
+// Causes returns all causes. It is the one place that says what an operator reads: commands, Events, the condition and docs/verification.md show these
 // sentences.
 func Causes() []Explained {
 	rows := func(status corev1.ConditionStatus, lasts bool, states ...State) func(cause Cause, means, next string) Explained {
@@ -133,7 +133,7 @@ func Causes() []Explained {
 	}
 }
 
-// Explain is the row of a cause; ok is false of a word that is none.
+// Explain returns the row of a cause; ok is false of a word that is none.
 func (c Cause) Explain() (row Explained, ok bool) {
 	rows := Causes()
 	at := slices.IndexFunc(rows, func(row Explained) bool { return row.Cause == c })
@@ -149,7 +149,7 @@ type Why struct {
 	Detail string
 }
 
-// Sentence is that of the table about one Node: the cause, and what follows.
+// Sentence returns that of the table about one Node: the cause, and what follows.
 func (w Why) Sentence(node string) string {
 	row, _ := w.Cause.Explain()
 	next := ""
@@ -159,13 +159,13 @@ func (w Why) Sentence(node string) string {
 	return w.String() + next
 }
 
-// String is the cause.
+// String returns the cause.
 func (w Why) String() string {
 	row, _ := w.Cause.Explain()
 	return strings.Replace(row.Means, "%s", cmp.Or(Shorten(w.Detail), "nothing more is known"), 1)
 }
 
-// Shown is what the condition of a Node says about a cause, and whether it says something else now. On a Node on which an attempt has failed, it is
+// Shown returns what the condition of a Node says about a cause, and whether it says something else now. On a Node on which an attempt has failed, it is
 // False whatever comes next.
 func (w Why) Shown(node *Node, tried bool) (show Projection, differs bool) {
 	row, _ := w.Cause.Explain()
@@ -176,13 +176,13 @@ func (w Why) Shown(node *Node, tried bool) (show Projection, differs bool) {
 	return show, show != node.Verified
 }
 
-// Told is what the condition of a Node says of what only the controller can know. That is why it does not take the next step. A kubelet can write the condition.
+// Told returns what the condition of a Node says of what only the controller can know. That is why it does not take the next step. A kubelet can write the condition.
 func (n *Node) Told() (cause Cause, sentence string, ok bool) {
 	cause = Cause(n.Verified.Reason)
 	return cause, cut(Clean(n.Verified.Message), MaxReport), cause == CauseRefused || cause == CauseDaemonSet
 }
 
-// Why is the cause of a Node whose last attempt or round ended so.
+// Why returns the cause of a Node whose last attempt or round ended so.
 func (l Last) Why() Why {
 	detail := l.Message
 	if l.Check != "" {

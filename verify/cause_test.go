@@ -24,14 +24,14 @@ type stood struct {
 	detail  string // a part of what the sentence says of this Node
 }
 
-// last is a Node whose last attempt ended so.
+// last returns a Node whose last attempt ended so.
 func last(result verify.Verdict, cause verify.Cause, message string) stood {
 	return stood{node: func(n *verify.Node) {
 		n.Annotation = verify.Progress{Attempts: 1, BootID: "b1", Hash: hashOf, Last: &verify.Last{Result: result, Reason: string(cause), Message: message, Time: born}}.String()
 	}, after: time.Second, detail: message}
 }
 
-// ends is an open Node whose last round ended so.
+// ends returns an open Node whose last round ended so.
 func ends(result verify.Verdict, message string) stood {
 	return stood{node: func(n *verify.Node) {
 		n.Taints, n.Annotation = nil, verify.Progress{Round: 1, Last: &verify.Last{Result: result, Message: message, Time: born}}.String()
@@ -121,7 +121,7 @@ var standings = map[verify.Cause]stood{
 	verify.CauseNotVerified: {node: func(n *verify.Node) { n.Taints = nil }},
 }
 
-// plan is what is planned for the Node of a standing. Its condition says nothing yet.
+// plan returns what is planned for the Node of a standing. Its condition says nothing yet.
 func (s stood) plan(t *testing.T) (*verify.Node, verify.Action) {
 	t.Helper()
 	profiles, node := planProfile(t, s.profile), readyNode()

@@ -36,7 +36,7 @@ type Check struct {
 	Kubelet *Kubelet `json:"kubelet,omitempty"`
 }
 
-// slots are the fields of all kinds. Names, errors, schema, cold start and docs follow from this list. A kind that lacks a method does not fit in.
+// slots returns the fields of all kinds. Names, errors, schema, cold start and docs follow from this list. A kind that lacks a method does not fit in.
 func (c *Check) slots() []slot {
 	return []slot{
 		slotOf(&c.DNS),
@@ -78,7 +78,7 @@ type Kind struct {
 	Notes  string // what else to know
 }
 
-// Kinds are all kinds of checks.
+// Kinds returns all kinds of checks.
 func Kinds() (kinds []Kind) {
 	for _, slot := range new(Check).slots() {
 		kinds = append(kinds, slot.kind())
@@ -86,7 +86,7 @@ func Kinds() (kinds []Kind) {
 	return kinds
 }
 
-// kindNames are the names of kinds, for a message.
+// kindNames returns the names of kinds, for a message.
 func kindNames(kinds []Kind) string {
 	texts := make([]string, len(kinds))
 	for i, kind := range kinds {
@@ -101,10 +101,10 @@ type answer struct {
 	judge func(check Check, pod Pod, timeout time.Duration) Result
 }
 
-// byWorker is the answer that the worker gets.
+// byWorker returns the answer that the worker gets.
 func byWorker(ask func(Asker) error) answer { return answer{ask: ask} }
 
-// byPod is the answer that a Pod shows once it has ended.
+// byPod returns the answer that a Pod shows once it has ended.
 func byPod(judge func(check Check, pod Pod, timeout time.Duration) Result) answer {
 	return answer{judge: judge}
 }
@@ -143,7 +143,7 @@ func (s slotFor[T, P]) detach() {
 	}
 }
 
-// kinds are those that are given: one, in a check that was compiled.
+// kinds returns those that are given: one, in a check that was compiled.
 func (c Check) kinds() (kinds []Kind) {
 	for _, slot := range c.slots() {
 		if slot.question() != nil {
@@ -153,7 +153,7 @@ func (c Check) kinds() (kinds []Kind) {
 	return kinds
 }
 
-// question is what a check asks; nil: it has no kind.
+// question returns what a check asks; nil: it has no kind.
 func (c Check) question() question {
 	for _, slot := range c.slots() {
 		if question := slot.question(); question != nil {
@@ -163,7 +163,7 @@ func (c Check) question() question {
 	return nil
 }
 
-// Kind is what kind of check it is; empty where none is given.
+// Kind returns what kind of check it is; empty where none is given.
 func (c Check) Kind() string {
 	if question := c.question(); question != nil {
 		return question.kind().Name
@@ -171,7 +171,7 @@ func (c Check) Kind() string {
 	return ""
 }
 
-// Needs is what the check needs of the cluster.
+// Needs returns what the check needs of the cluster.
 func (c Check) Needs() Needs {
 	if question := c.question(); question != nil {
 		return question.needs()

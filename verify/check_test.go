@@ -26,7 +26,7 @@ func (r recorder) Service(asked *verify.Service) error { r["service"] = asked; r
 func (r recorder) TCP(asked *verify.TCP) error         { r["tcp"] = asked; return nil }
 func (r recorder) HTTP(asked *verify.HTTP) error       { r["http"] = asked; return nil }
 
-// schemaOfACheck is that of the CustomResourceDefinition.
+// schemaOfACheck returns that of the CustomResourceDefinition.
 func schemaOfACheck(t *testing.T) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile("../manifests/chart/crd.yaml")

@@ -59,19 +59,19 @@ type Profiles struct {
 	generation int64 // of the policy; 0: it is not known
 }
 
-// Of are the profiles as those of this generation of the policy. A Node that passes says so.
+// Of returns the profiles as those of this generation of the policy. A Node that passes says so.
 func (p Profiles) Of(generation int64) Profiles {
 	p.generation = generation
 	return p
 }
 
-// All are the profiles in their order.
+// All returns the profiles in their order.
 func (p Profiles) All() []CompiledProfile { return slices.Clone(p.all) }
 
 // Empty reports whether no Node is verified.
 func (p Profiles) Empty() bool { return len(p.all) == 0 }
 
-// For is the first profile that selects a Node with these labels; ok is false where none does. During an emergency, a profile that closes Nodes selects
+// For returns the first profile that selects a Node with these labels; ok is false where none does. During an emergency, a profile that closes Nodes selects
 // none, and leaves none to the profiles after it.
 func (p Profiles) For(nodeLabels map[string]string) (profile CompiledProfile, ok bool) {
 	for i := range p.all {
@@ -85,7 +85,7 @@ func (p Profiles) For(nodeLabels map[string]string) (profile CompiledProfile, ok
 	return CompiledProfile{}, false
 }
 
-// Taints are those of all profiles, each key, value and effect once.
+// Taints returns those of all profiles, each key, value and effect once.
 func (p Profiles) Taints() (taints []corev1.Taint) {
 	for _, profile := range p.all {
 		if !profile.Reports() && !slices.Contains(taints, profile.Taint) {
@@ -222,7 +222,7 @@ func (c *compiler) duration(text *string, otherwise string, least, most time.Dur
 	return duration
 }
 
-// WrittenDuration is a duration without the units that are 0 at its end.
+// WrittenDuration returns a duration without the units that are 0 at its end.
 func WrittenDuration(duration time.Duration) string {
 	text := duration.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -282,7 +282,7 @@ func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
 	return one
 }
 
-// orLonger is a default that is never shorter than another duration.
+// orLonger returns a default that is never shorter than another duration.
 func orLonger(text string, other time.Duration) string {
 	if duration, err := time.ParseDuration(text); err == nil && duration < other {
 		return WrittenDuration(other)

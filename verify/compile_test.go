@@ -160,7 +160,7 @@ func TestAProfileMayHaveNoChecksIfSomethingMustHold(t *testing.T) {
 	}
 }
 
-// certificate is a valid certificate in PEM.
+// certificate returns a valid certificate in PEM.
 func certificate(t *testing.T) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

@@ -115,7 +115,7 @@ func (c *compiler) runtimeClasses(checks []Check, at *field.Path) {
 
 func orDefault(class string) string { return cmp.Or(class, "the default class") }
 
-// RuntimeClass is the name of the RuntimeClass of a Pod with these checks; empty: the default one of the Node.
+// RuntimeClass returns the name of the RuntimeClass of a Pod with these checks; empty: the default one of the Node.
 func RuntimeClass(checks []Check) string {
 	for i := range checks {
 		if checks[i].Container != nil {
@@ -125,7 +125,7 @@ func RuntimeClass(checks []Check) string {
 	return ""
 }
 
-// containerTimeouts are the containers of a worker Pod, and how long each may run.
+// containerTimeouts returns the containers of a worker Pod, and how long each may run.
 func containerTimeouts(checks []Check, profile CompiledProfile) map[string]time.Duration {
 	timeouts := map[string]time.Duration{Worker: profile.Timeout}
 	for _, check := range checks {
@@ -136,7 +136,7 @@ func containerTimeouts(checks []Check, profile CompiledProfile) map[string]time.
 	return timeouts
 }
 
-// judgeContainer is the result of a container check.
+// judgeContainer returns the result of a container check.
 func judgeContainer(check Check, pod Pod, timeout time.Duration) Result {
 	container := pod.container(check.Name)
 	took := ran(container)
@@ -156,7 +156,7 @@ func judgeContainer(check Check, pod Pod, timeout time.Duration) Result {
 	return result
 }
 
-// ran is how long a container ran, as its kubelet says; 0 where that is not known.
+// ran returns how long a container ran, as its kubelet says; 0 where that is not known.
 func ran(container ContainerState) time.Duration {
 	if !container.Ended || container.Started.IsZero() || container.Finished.Before(container.Started) {
 		return 0

@@ -32,7 +32,7 @@ type Control struct {
 	Passed time.Time
 }
 
-// Witnesses is how many other Nodes must pass what a Node fails, where so many can be asked. The kubelet of one alone can lie.
+// Witnesses returns how many other Nodes must pass what a Node fails, where so many can be asked. The kubelet of one alone can lie.
 func (c Control) Witnesses() int { return max(1, min(controlsWanted, c.Able)) }
 
 // ControlPod is a control Pod and its Node.
@@ -41,7 +41,7 @@ type ControlPod struct {
 	On string
 }
 
-// Network is the profile with the checks that another Node can answer as well. A container asks about the machine, and kubelet about the kubelet.
+// Network returns the profile with the checks that another Node can answer as well. A container asks about the machine, and kubelet about the kubelet.
 func (p CompiledProfile) Network() CompiledProfile {
 	p.Checks = slices.DeleteFunc(slices.Clone(p.Checks), func(check Check) bool { return !check.ByWorker() })
 	return p
@@ -68,7 +68,7 @@ func (c Control) Due(profile CompiledProfile, since, now time.Time) bool {
 	return len(c.Asked(profile, since, now)) < min(controlsWanted, c.Able)
 }
 
-// Asked are the control Pods that run, and those whose results count and that were not created before since. One that runs takes a place also if it was
+// Asked returns the control Pods that run, and those whose results count and that were not created before since. One that runs takes a place also if it was
 // created before. So there are never more of them at once than are wanted.
 func (c Control) Asked(profile CompiledProfile, since, now time.Time) []ControlPod {
 	return slices.DeleteFunc(c.Current(profile, now), func(pod ControlPod) bool {
@@ -76,7 +76,7 @@ func (c Control) Asked(profile CompiledProfile, since, now time.Time) []ControlP
 	})
 }
 
-// Current are the control Pods that run, or whose results count.
+// Current returns the control Pods that run, or whose results count.
 func (c Control) Current(profile CompiledProfile, now time.Time) (current []ControlPod) {
 	for _, pod := range c.Pods {
 		if c.judged(pod, profile, now).Verdict == VerdictRunning || now.Before(controlCounts(pod.Pod, profile, now)) {
@@ -86,12 +86,12 @@ func (c Control) Current(profile CompiledProfile, now time.Time) (current []Cont
 	return current
 }
 
-// judged is what came of a control Pod.
+// judged returns what came of a control Pod.
 func (c Control) judged(pod ControlPod, profile CompiledProfile, now time.Time) Judged {
 	return Judge(pod.Pod, profile.Network(), now)
 }
 
-// ControlEnds is when a control Pod of this profile is to be deleted.
+// ControlEnds returns when a control Pod of this profile is to be deleted.
 func ControlEnds(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 	return controlCounts(pod, profile, now).Add(controlKept)
 }
@@ -107,10 +107,10 @@ func controlCounts(pod Pod, profile CompiledProfile, now time.Time) time.Time {
 	return earliest(ended, now).Add(controlLasts)
 }
 
-// longest is how long a Pod of this profile may take: then it is judged as it is.
+// longest returns how long a Pod of this profile may take: then it is judged as it is.
 func (p CompiledProfile) longest() time.Duration { return p.StartTimeout + p.Timeout + grace }
 
-// about is what the control means for an attempt that failed. While its verdict is to come, waits is true. If a verified Node fails the same check,
+// about returns what the control means for an attempt that failed. While its verdict is to come, waits is true. If a verified Node fails the same check,
 // the verdict becomes [VerdictShared]. Otherwise the failure counts: no other Node can answer the check, or none is verified. It also counts if the
 // controls passed, gave no result, or did not finish in time.
 func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
@@ -142,14 +142,14 @@ func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	return action, false
 }
 
-// controlledUntil is how long an attempt waits for its control: a kubelet may delete the Pods on its Node.
+// controlledUntil returns how long an attempt waits for its control: a kubelet may delete the Pods on its Node.
 func (a Action) controlledUntil() time.Time { return a.Pod.Created.Add(a.Profile.decided()) }
 
-// decided is how long an attempt takes at most. Its own Pod may take the longest time. So may control Pods that run already when it ends, and then those
+// decided returns how long an attempt takes at most. Its own Pod may take the longest time. So may control Pods that run already when it ends, and then those
 // that answer it.
 func (p CompiledProfile) decided() time.Duration { return 3 * p.longest() }
 
-// control is the action that has control Pods started, of which none counts that was created before since.
+// control returns the action that has control Pods started, of which none counts that was created before since.
 func (a Action) control(since, now time.Time) Action {
 	a.ControlSince = since
 	return a.next(DoControl, Why{Cause: CauseAsksVerified}, now.Add(controlRetry))
@@ -158,7 +158,7 @@ func (a Action) control(since, now time.Time) Action {
 // controlRetry is when to look again for a control Pod that was to be started.
 const controlRetry = time.Second
 
-// failedChecks are the required checks that failed.
+// failedChecks returns the required checks that failed.
 func failedChecks(judged Judged) (names []string) {
 	for _, result := range judged.Results {
 		if result.Required && result.Outcome == Failed {
@@ -168,7 +168,7 @@ func failedChecks(judged Judged) (names []string) {
 	return names
 }
 
-// shared is what came of an attempt that failed as a verified Node does.
+// shared returns what came of an attempt that failed as a verified Node does.
 func (j Judged) shared(check, on string) Judged {
 	message := ""
 	for _, result := range j.Results {

@@ -17,7 +17,7 @@ func withTwo(profile *verify.Profile) {
 	profile.Checks = append(profile.Checks, verify.Check{Name: "smi", Container: &verify.Container{Image: "x"}})
 }
 
-// asked is what is known where so many Nodes can be asked, and these control Pods exist.
+// asked returns what is known where so many Nodes can be asked, and these control Pods exist.
 func asked(able int, pods ...*verify.Pod) verify.Control {
 	known := verify.Control{Able: able}
 	for i, pod := range pods {

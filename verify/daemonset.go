@@ -21,7 +21,7 @@ type DaemonSet struct {
 // AutoDaemonSets is the entry of wait.daemonSets that means every DaemonSet of the cluster.
 const AutoDaemonSets = "auto"
 
-// DaemonSetsOf is the namespace where the DaemonSets of an entry of wait.daemonSets are. It is empty for all namespaces. The result every
+// DaemonSetsOf returns the namespace where the DaemonSets of an entry of wait.daemonSets are. It is empty for all namespaces. The result every
 // reports whether the entry means each DaemonSet there that runs on the Node. Otherwise it names one.
 func DaemonSetsOf(entry string) (namespace string, every bool) {
 	if entry == AutoDaemonSets {
@@ -49,7 +49,7 @@ func (d DaemonSet) RunsOn(node *Node) bool {
 	return !untolerated
 }
 
-// daemonTolerations are those that every Pod of a DaemonSet gets by itself.
+// daemonTolerations returns those that every Pod of a DaemonSet gets by itself.
 //
 // Source: AddOrUpdateDaemonPodTolerations in pkg/controller/daemon/util.
 func daemonTolerations(hostNetwork bool) (tolerations []corev1.Toleration) {
@@ -66,7 +66,7 @@ func daemonTolerations(hostNetwork bool) (tolerations []corev1.Toleration) {
 	return tolerations
 }
 
-// lacks is a DaemonSet that an entry of wait.daemonSets means, and whose Pod on the Node is not Ready. It is empty if there is none.
+// lacks returns a DaemonSet that an entry of wait.daemonSets means, and whose Pod on the Node is not Ready. It is empty if there is none.
 func (o Observed) lacks(entry string) (daemonSet string) {
 	if !o.DaemonSets[entry] {
 		return entry

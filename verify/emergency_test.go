@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// both is a profile that closes the Nodes of a pool, and one after it that only reports on all Nodes.
+// both returns a profile that closes the Nodes of a pool, and one after it that only reports on all Nodes.
 func both(t *testing.T) verify.Profiles {
 	t.Helper()
 	checks := []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}

@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// messageLengths are the limits, in bytes, to which messages are cut, one after the other, until a report fits.
+// messageLengths returns the limits, in bytes, to which messages are cut, one after the other, until a report fits.
 func messageLengths() []int { return []int{1024, 512, 256, 128, 64} }
 
-// Encode is the report as JSON of at most limit bytes ([ReportLimit]). Required failures come first, then other failures, skipped and passed results.
+// Encode returns the report as JSON of at most limit bytes ([ReportLimit]). Required failures come first, then other failures, skipped and passed results.
 // If the report is too long, messages are cut. If that is not enough, results that are not failures are omitted from the end, and counted. At last no
 // result keeps its message, and as many results stay as fit. A limit below 32 bytes has no room for an empty report.
 func (r Report) Encode(limit int) string {
@@ -40,7 +40,7 @@ func (r Report) Encode(limit int) string {
 	return text
 }
 
-// withMessages are the results with the messages of failures and of all others cut to these lengths in bytes.
+// withMessages returns the results with the messages of failures and of all others cut to these lengths in bytes.
 func withMessages(results []Result, ofFailures, ofOthers int) []Result {
 	results = slices.Clone(results)
 	for i := range results {
@@ -73,7 +73,7 @@ func (r Report) within(limit int) (string, bool) {
 	return encoded, err == nil && len(encoded) <= limit
 }
 
-// toJSON is a value of this package as JSON. All of them are texts, numbers and times of our own, which cannot fail.
+// toJSON returns a value of this package as JSON. All of them are texts, numbers and times of our own, which cannot fail.
 func toJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -88,7 +88,7 @@ func hash(length int, format string, values ...any) string {
 	return hex.EncodeToString(sum[:length])
 }
 
-// Clean is a text on one line, safe to show. Each run of white space, control, format (bidirectional ones too) or broken characters becomes one
+// Clean returns a text on one line, safe to show. Each run of white space, control, format (bidirectional ones too) or broken characters becomes one
 // space.
 func Clean(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {

@@ -90,7 +90,7 @@ func (c *compiler) url(text string, at *field.Path) {
 // user is what stands before the host of a URL, if it is one at all.
 var user = regexp.MustCompile(`(?s)^(.*?://)?[^/?#]*@`)
 
-// withoutUser is a URL for error messages: a password must not get into logs.
+// withoutUser returns a URL for error messages: a password must not get into logs.
 func withoutUser(text string) string { return cut(user.ReplaceAllString(text, "${1}...@"), maxShown) }
 
 // maxShown bounds, in bytes, what an error shows of a text that may be long.

@@ -14,7 +14,7 @@ import (
 // Over reports whether all containers of a Pod have ended for good.
 func (p Pod) Over() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
-// container is the last state of a container that the Pod's status has.
+// container returns the last state of a container that the Pod's status has.
 func (p Pod) container(name string) (state ContainerState) {
 	for _, container := range p.Containers {
 		if container.Name == name {
@@ -65,7 +65,7 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 	return judged
 }
 
-// TimeoutOf is how long a check takes at most.
+// TimeoutOf returns how long a check takes at most.
 func (p CompiledProfile) TimeoutOf(check Check) time.Duration {
 	if timeout, err := time.ParseDuration(check.Timeout); err == nil && timeout > 0 {
 		return min(timeout, p.Timeout)

@@ -27,7 +27,7 @@ func (*Kubelet) answered() answer { return byPod(judgeKubelet) }
 // askEvery is the pause between two attempts to read the log. Serving certificates are approved moments after a Node is Ready.
 const askEvery = time.Second
 
-// askUntil is the deadline for the kubelet's answer. The timeout counts from the start of the worker, which its kubelet reports.
+// askUntil returns the deadline for the kubelet's answer. The timeout counts from the start of the worker, which its kubelet reports.
 func askUntil(pod Pod, worker ContainerState, timeout time.Duration, now time.Time) time.Time {
 	started := latest(pod.Created, worker.Started)
 	if started.After(now) {
@@ -36,7 +36,7 @@ func askUntil(pod Pod, worker ContainerState, timeout time.Duration, now time.Ti
 	return started.Add(timeout)
 }
 
-// kubeletTimeout is how long the kubelet is asked. One answer counts for all checks of that kind, so the longest timeout does.
+// kubeletTimeout returns how long the kubelet is asked. One answer counts for all checks of that kind, so the longest timeout does.
 func kubeletTimeout(checks []Check, profile CompiledProfile) (longest time.Duration) {
 	for _, check := range checks {
 		if check.Kubelet != nil {
@@ -46,7 +46,7 @@ func kubeletTimeout(checks []Check, profile CompiledProfile) (longest time.Durat
 	return longest
 }
 
-// judgeKubelet is the result of a kubelet check.
+// judgeKubelet returns the result of a kubelet check.
 func judgeKubelet(check Check, pod Pod, _ time.Duration) Result {
 	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed}
 	if pod.Log.Reason != "" {

@@ -98,7 +98,7 @@ func (r Removal) wrong() string {
 	return ""
 }
 
-// String is the ledger as JSON.
+// String returns the ledger as JSON.
 func (l Ledger) String() string {
 	if l.Removals == nil {
 		l.Removals = []Removal{}
@@ -106,7 +106,7 @@ func (l Ledger) String() string {
 	return toJSON(l)
 }
 
-// Of is the removal of a Node object.
+// Of returns the removal of a Node object.
 func (l Ledger) Of(uid string) (removal Removal, ok bool) {
 	i := slices.IndexFunc(l.Removals, func(one Removal) bool { return one.UID == uid })
 	if i < 0 {
@@ -115,7 +115,7 @@ func (l Ledger) Of(uid string) (removal Removal, ok bool) {
 	return l.Removals[i], true
 }
 
-// Holds is the brake that holds a removal now, in a cluster where profiles select so many nodes. It is nil if the removal may be made. A removal that
+// Holds returns the brake that holds a removal now, in a cluster where profiles select so many nodes. It is nil if the removal may be made. A removal that
 // is in the ledger and not done must fit as a new one does. So removals that were impossible for hours are not made all at once.
 func (l Ledger) Holds(removal Removal, limits CompiledLimits, nodes int, now time.Time) *Brake {
 	var sameName, newest time.Time
@@ -170,7 +170,7 @@ func (l Ledger) TooMany(profile string, existing map[string]bool, limits Compile
 	return failing > limits.allows(nodes)
 }
 
-// With is the ledger with one more removal, and without entries older than 24 hours. An entry of the same uid that is not done counts from now on. An
+// With returns the ledger with one more removal, and without entries older than 24 hours. An entry of the same uid that is not done counts from now on. An
 // entry that is done stays as it is.
 func (l Ledger) With(removal Removal, now time.Time) Ledger {
 	kept := l.kept(now)
@@ -182,7 +182,7 @@ func (l Ledger) With(removal Removal, now time.Time) Ledger {
 	return Ledger{Removals: kept, Brakes: l.keptBrakes(now)}
 }
 
-// Seeing is the ledger with a brake that is open now. news is false where the ledger says so already.
+// Seeing returns the ledger with a brake that is open now. news is false where the ledger says so already.
 func (l Ledger) Seeing(profile string, reason BrakeReason, now time.Time) (seeing Ledger, news bool) {
 	one := SeenBrake{Profile: profile, Reason: reason, Seen: now}
 	brakes := l.keptBrakes(now)
@@ -198,7 +198,7 @@ func (l Ledger) Seeing(profile string, reason BrakeReason, now time.Time) (seein
 	return Ledger{Removals: l.kept(now), Brakes: brakes}, true
 }
 
-// openAt is the brake of a profile that was open at some time, and for longest; nil: none was.
+// openAt returns the brake of a profile that was open at some time, and for longest; nil: none was.
 func (l Ledger) openAt(profile string, at time.Time) (open *Brake) {
 	for _, one := range l.Brakes {
 		if seen := one.Brake(); one.Profile == profile && seen.Until.After(at) && (open == nil || seen.Until.After(open.Until)) {
@@ -208,14 +208,14 @@ func (l Ledger) openAt(profile string, at time.Time) (open *Brake) {
 	return open
 }
 
-// Brake is the brake, open until it is not seen for a while.
+// Brake returns the brake, open until it is not seen for a while.
 func (b SeenBrake) Brake() Brake { return Brake{Reason: b.Reason, Until: b.Seen.Add(brakeLasts)} }
 
 func (l Ledger) keptBrakes(now time.Time) []SeenBrake {
 	return slices.DeleteFunc(slices.Clone(l.Brakes), func(one SeenBrake) bool { return !one.Seen.Add(ledgerKeeps).After(now) })
 }
 
-// Finished is the ledger with the removal of a Node object marked as done.
+// Finished returns the ledger with the removal of a Node object marked as done.
 func (l Ledger) Finished(uid string) Ledger {
 	removals := slices.Clone(l.Removals)
 	for i := range removals {
@@ -224,7 +224,7 @@ func (l Ledger) Finished(uid string) Ledger {
 	return Ledger{Removals: removals, Brakes: l.Brakes}
 }
 
-// kept are the removals that still count.
+// kept returns the removals that still count.
 func (l Ledger) kept(now time.Time) []Removal {
 	return slices.DeleteFunc(slices.Clone(l.Removals), func(one Removal) bool { return !one.Time.Add(ledgerKeeps).After(now) })
 }

@@ -49,7 +49,7 @@ const (
 	RemoveNode      RemovalKind = "node"      // the Node object is deleted; its machine stays
 )
 
-// RemovalKinds are the kinds that remove something.
+// RemovalKinds returns the kinds that remove something.
 func RemovalKinds() []RemovalKind {
 	return []RemovalKind{RemoveNodeClaim, RemoveMachine, RemoveNode}
 }
@@ -87,7 +87,7 @@ func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOr
 	return *share
 }
 
-// allows is how many of so many Nodes StopAbove lets fail, rounded down.
+// allows returns how many of so many Nodes StopAbove lets fail, rounded down.
 func (l CompiledLimits) allows(nodes int) int {
 	count, err := intstr.GetScaledValueFromIntOrPercent(&l.StopAbove, nodes, false)
 	if err != nil { // it was checked
@@ -96,7 +96,7 @@ func (l CompiledLimits) allows(nodes int) int {
 	return count
 }
 
-// budget is how many removals fit into an hour in a cluster with so many Nodes that profiles select.
+// budget returns how many removals fit into an hour in a cluster with so many Nodes that profiles select.
 func (l CompiledLimits) budget(nodes int) int {
 	if l.OrPercent == 0 {
 		return 0

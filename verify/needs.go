@@ -16,10 +16,10 @@ type Needs struct {
 	Token      bool     // of the worker's account
 }
 
-// Names are all names that DNS must know.
+// Names returns all names that DNS must know.
 func (n Needs) Names() []string { return slices.Concat(n.Resolves, n.Hosts) }
 
-// services are the Services, as NAMESPACE/NAME, without which the check cannot pass on any Node. The DNS Service of the cluster is dns.
+// services returns the Services, as NAMESPACE/NAME, without which the check cannot pass on any Node. The DNS Service of the cluster is dns.
 func (n Needs) services(dns string) (services []string) {
 	if len(n.Names()) > 0 {
 		services = append(services, dns)
@@ -30,7 +30,7 @@ func (n Needs) services(dns string) (services []string) {
 	return append(services, servicesOf(n.Hosts)...)
 }
 
-// servicesOf are the Services that names mean.
+// servicesOf returns the Services that names mean.
 func servicesOf(names []string) (services []string) {
 	for _, name := range names {
 		if service, ok := ServiceOfName(name); ok {
@@ -40,7 +40,7 @@ func servicesOf(names []string) (services []string) {
 	return services
 }
 
-// hostNames is the name in HOST or HOST:PORT; none if it is an address.
+// hostNames returns the name in HOST or HOST:PORT; none if it is an address.
 func hostNames(host string) []string {
 	if isAddress(host) {
 		return nil
@@ -56,7 +56,7 @@ func isAddress(host string) bool {
 	return bare == nil || withPort == nil
 }
 
-// Services are all Services, as NAMESPACE/NAME, that the checks of a profile ask or compare with, sorted.
+// Services returns all Services, as NAMESPACE/NAME, that the checks of a profile ask or compare with, sorted.
 func (p CompiledProfile) Services(dns string) (services []string) {
 	for _, check := range p.Checks {
 		needs := check.Needs()

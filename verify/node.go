@@ -28,7 +28,7 @@ type Node struct {
 	ShownAt     time.Time  // the heartbeat of that condition
 }
 
-// NodeOf is what the plan reads of a Node.
+// NodeOf returns what the plan reads of a Node.
 func NodeOf(object *corev1.Node) Node {
 	n := Node{
 		Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time, Deleting: object.DeletionTimestamp != nil,
@@ -151,7 +151,7 @@ const (
 	agentNotReady      = "/agent-not-ready" // of CNI plugins and CSI drivers, below a prefix of their own
 )
 
-// HeldBy are the taints on a Node that require verification: the taint of any profile, or [Taint]. The key alone decides.
+// HeldBy returns the taints on a Node that require verification: the taint of any profile, or [Taint]. The key alone decides.
 func (p Profiles) HeldBy(taints []corev1.Taint) (held []corev1.Taint) {
 	for _, taint := range taints {
 		if taint.Key == Taint || p.IsTaint(taint) {
@@ -161,7 +161,7 @@ func (p Profiles) HeldBy(taints []corev1.Taint) (held []corev1.Taint) {
 	return held
 }
 
-// Opened are the taints of a Node once verification has removed its own.
+// Opened returns the taints of a Node once verification has removed its own.
 func (p Profiles) Opened(taints []corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return taint.Key == Taint || p.IsTaint(taint) })
 }
@@ -171,7 +171,7 @@ func TakesWorkloads(ready, unschedulable bool, taints []corev1.Taint) bool {
 	return ready && !unschedulable && isOpen(taints)
 }
 
-// Incomplete is the key of a taint by which another component still completes the Node's labels. Until then, the profile is not
+// Incomplete returns the key of a taint by which another component still completes the Node's labels. Until then, the profile is not
 // known.
 func Incomplete(taints []corev1.Taint, gate string) (by string) {
 	for _, taint := range taints {
@@ -201,7 +201,7 @@ func (n *Node) notReady() (why Why, not bool) {
 	return Why{}, false
 }
 
-// known is a status as text. Its kubelet may write anything there.
+// known returns a status as text. Its kubelet may write anything there.
 func known(status corev1.ConditionStatus) string {
 	if slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, status) {
 		return string(status)

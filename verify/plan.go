@@ -45,7 +45,7 @@ const (
 	StateFailing  State = "failing"  // no taint of verification, and the last attempt did not pass; see [ModeReport]
 )
 
-// States are all states.
+// States returns all states.
 func States() []State {
 	return []State{StateOpen, StateWaiting, StateChecking, StateRetrying, StateStuck, StateFailing}
 }
@@ -178,7 +178,7 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	return action
 }
 
-// verify is the next step for a Node that has the taint, and is complete. Pods are those that this process created.
+// verify returns the next step for a Node that has the taint, and is complete. Pods are those that this process created.
 func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node, profile, progress := seen.Node, action.Profile, action.Progress
 	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
@@ -246,7 +246,7 @@ func (a Action) freed(profiles Profiles, now time.Time) Action {
 	return a
 }
 
-// ended is the next step after the worker Pod of this attempt. If its verdict, or the verdict of a control Pod, is still to come, ok is false.
+// ended returns the next step after the worker Pod of this attempt. If its verdict, or the verdict of a control Pod, is still to come, ok is false.
 func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (next Action, ok bool) {
 	pod, profile, progress := seen.Pods[0], action.Profile, action.Progress
 	judged := Judge(pod, profile, now)
@@ -319,7 +319,7 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 	return action
 }
 
-// opened is what is left to do about a Node without the taint.
+// opened returns what is left to do about a Node without the taint.
 func opened(node *Node, profile CompiledProfile, progress Progress, now time.Time) Action {
 	action := Action{Do: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Why: Why{Cause: CauseNotVerified}}
 	switch {
@@ -365,7 +365,7 @@ func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
 	return action
 }
 
-// deadlineOf is when a Node is released. It counts from the creation of the Node, which no kubelet can choose. If this process first observes the
+// deadlineOf returns when a Node is released. It counts from the creation of the Node, which no kubelet can choose. If this process first observes the
 // taint after that deadline, it counts from the observation. Then the taint was added again, or the process was down.
 func deadlineOf(seen Observed, profile CompiledProfile) time.Time {
 	deadline := seen.Node.Created.Add(profile.Deadline)
@@ -375,7 +375,7 @@ func deadlineOf(seen Observed, profile CompiledProfile) time.Time {
 	return deadline
 }
 
-// skipped are the checks that are skipped at a cold start. The Service that they need has no ready endpoint, and gets none before a Node like this one
+// skipped returns the checks that are skipped at a cold start. The Service that they need has no ready endpoint, and gets none before a Node like this one
 // is open.
 func skipped(seen Observed, profiles Profiles, profile CompiledProfile, cluster Cluster) (names []string) {
 	if !seen.Cold {
@@ -393,7 +393,7 @@ func skipped(seen Observed, profiles Profiles, profile CompiledProfile, cluster 
 	return names
 }
 
-// projection is what the condition is to say, and whether it says something else now. A Node that an attempt has failed on shows that attempt, unless
+// projection returns what the condition is to say, and whether it says something else now. A Node that an attempt has failed on shows that attempt, unless
 // it waits for something else for long.
 func (seen Observed) projection(action Action, lasts bool) (show Projection, differs bool) {
 	node := seen.Node
@@ -418,7 +418,7 @@ func (seen Observed) projection(action Action, lasts bool) (show Projection, dif
 // Acts reports whether the step is one that changes more than the condition.
 func (a Action) Acts() bool { return !slices.Contains([]Do{DoNothing, DoWait, DoShow}, a.Do) }
 
-// next is the action with another step.
+// next returns the action with another step.
 func (a Action) next(do Do, why Why, again time.Time) Action {
 	a.Do, a.Why, a.Again = do, why, again
 	return a

@@ -15,7 +15,7 @@ import (
 
 var born = time.Unix(1_700_000_000, 0)
 
-// planProfile is a profile with one DNS check, changed as the test needs it.
+// planProfile returns a profile with one DNS check, changed as the test needs it.
 func planProfile(t *testing.T, change func(*verify.Profile)) verify.Profiles {
 	t.Helper()
 	profile := verify.Profile{
@@ -38,7 +38,7 @@ func readyNode() *verify.Node {
 	}
 }
 
-// workerPod is the Pod of the Node's current attempt.
+// workerPod returns the Pod of the Node's current attempt.
 func workerPod(node *verify.Node, profiles verify.Profiles, change func(*verify.Pod)) verify.Pod {
 	profile, _ := profiles.For(node.Labels)
 	progress := verify.ParseProgress(node.Annotation)
@@ -62,7 +62,7 @@ func ended(phase corev1.PodPhase, code int, message string) func(*verify.Pod) {
 	}
 }
 
-// progressed is the annotation after so many attempts that did not pass, the last one now.
+// progressed returns the annotation after so many attempts that did not pass, the last one now.
 func progressed(profiles verify.Profiles, attempts int, at time.Time) string {
 	return verify.Progress{
 		Attempts: attempts, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Message: "no answer", Time: at},
@@ -429,7 +429,7 @@ func TestJudgeContainerChecks(t *testing.T) {
 	}
 }
 
-// shownOf is what the condition of a Node says of its last attempt.
+// shownOf returns what the condition of a Node says of its last attempt.
 func shownOf(node *verify.Node) verify.Projection {
 	last := verify.ParseProgress(node.Annotation).Last
 	if last == nil {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodOf is what the plan reads of a Pod. Texts are copies of a bounded length: a part of a text would hold all of it in memory.
+// PodOf returns what the plan reads of a Pod. Texts are copies of a bounded length: a part of a text would hold all of it in memory.
 func PodOf(object *corev1.Pod) Pod {
 	pod := Pod{
 		Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion, Created: object.CreationTimestamp.Time,

@@ -97,10 +97,10 @@ func ParseProgress(annotation string) Progress {
 	return p
 }
 
-// String is the annotation.
+// String returns the annotation.
 func (p Progress) String() string { return toJSON(p) }
 
-// of is the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
+// of returns the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
 func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 	if p.Hash != profile.Hash || p.BootID != bootID {
 		p = p.untried()
@@ -111,13 +111,13 @@ func (p Progress) of(profile CompiledProfile, bootID string) Progress {
 	return p
 }
 
-// untried is the progress with no attempt of this round.
+// untried returns the progress with no attempt of this round.
 func (p Progress) untried() Progress {
 	p.Attempts, p.Failed, p.Shared, p.FailingSince, p.RemovalHeld = 0, 0, 0, time.Time{}, nil
 	return p
 }
 
-// after is the progress once an attempt did not pass. A failure that a verified Node has, too, is no attempt of this Node. An attempt
+// after returns the progress once an attempt did not pass. A failure that a verified Node has, too, is no attempt of this Node. An attempt
 // that was inconclusive says nothing about brakes.
 func (p Progress) after(last Last) Progress {
 	last.Message = cut(last.Message, maxMessage)
@@ -140,10 +140,10 @@ func (p Progress) after(last Last) Progress {
 // Tried reports whether an attempt of this round did not pass.
 func (p Progress) Tried() bool { return p.tried() > 0 && p.Last != nil }
 
-// tried is how many attempts of this round are over.
+// tried returns how many attempts of this round are over.
 func (p Progress) tried() int { return p.Attempts + p.Shared }
 
-// closed is the progress once a round has ended: worker Pods of that round no longer count.
+// closed returns the progress once a round has ended: worker Pods of that round no longer count.
 func (p Progress) closed(last Last) Progress {
 	last.Message = cut(last.Message, maxMessage)
 	switch removed, at := p.removed(); {
@@ -158,7 +158,7 @@ func (p Progress) closed(last Last) Progress {
 	return p
 }
 
-// BeginAnew is the progress of a closed Node that an operator has checked at once. Attempts of before count no more, nor a pause after them. A worker
+// BeginAnew returns the progress of a closed Node that an operator has checked at once. Attempts of before count no more, nor a pause after them. A worker
 // Pod that runs is replaced. The round stays, so that a Node which was never open may still be removed.
 func (p Progress) BeginAnew(asked time.Time) Progress {
 	p = p.untried()
@@ -166,12 +166,12 @@ func (p Progress) BeginAnew(asked time.Time) Progress {
 	return p
 }
 
-// ReleasedBy is the progress once a client has removed the taint on purpose. The round ends, and worker Pods of it no longer count.
+// ReleasedBy returns the progress once a client has removed the taint on purpose. The round ends, and worker Pods of it no longer count.
 func (p Progress) ReleasedBy(message string, now time.Time) Progress {
 	return p.closed(Last{Result: VerdictReleased, Message: Clean(message), Time: now})
 }
 
-// Opened is the progress of a Node that was open before and is closed now, whatever the annotation says. Verification may have been off, or the annotation was deleted.
+// Opened returns the progress of a Node that was open before and is closed now, whatever the annotation says. Verification may have been off, or the annotation was deleted.
 func (p Progress) Opened() Progress {
 	p.Round, p.Label = max(p.Round, 1), ""
 	return p
@@ -193,7 +193,7 @@ const (
 	longestPause = 5 * time.Minute
 )
 
-// pause is how long to wait before the next step about a taint that keeps returning.
+// pause returns how long to wait before the next step about a taint that keeps returning.
 func (p Progress) pause() time.Duration {
 	if p.Returns <= FreeReturns {
 		return 0
@@ -210,7 +210,7 @@ func (p Progress) removed() (yes bool, at time.Time) {
 	return slices.Contains([]Verdict{VerdictPassed, VerdictReleased, VerdictNotSelected, VerdictRebooted}, p.Last.Result), p.Last.Time
 }
 
-// resumes is when nodekeep continues with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
+// resumes returns when nodekeep continues with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
 // writes, does not count.
 func (p Progress) resumes(now time.Time) time.Time {
 	if removed, at := p.removed(); removed && !at.After(now) {
@@ -219,7 +219,7 @@ func (p Progress) resumes(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Next is when the next attempt may start at the earliest. A time in the future, which only a kubelet writes, counts as now.
+// Next returns when the next attempt may start at the earliest. A time in the future, which only a kubelet writes, counts as now.
 func (p Progress) Next(profile CompiledProfile, now time.Time) time.Time {
 	if profile.Reports() {
 		return p.due(profile, now)
@@ -234,7 +234,7 @@ func (p Progress) Next(profile CompiledProfile, now time.Time) time.Time {
 	return last.Add(p.Pause(profile))
 }
 
-// Pause is how long to wait after the last attempt. A failure that is shared has a pause of its own, which does not grow.
+// Pause returns how long to wait after the last attempt. A failure that is shared has a pause of its own, which does not grow.
 func (p Progress) Pause(profile CompiledProfile) time.Duration {
 	if p.Last != nil && p.Last.Result == VerdictShared {
 		return min(max(controlLasts, profile.Backoff), profile.MaxBackoff)
@@ -242,12 +242,12 @@ func (p Progress) Pause(profile CompiledProfile) time.Duration {
 	return Backoff(profile, p.Attempts)
 }
 
-// NextEnds is how long it takes at most until the next attempt has ended, with the control Pod that follows.
+// NextEnds returns how long it takes at most until the next attempt has ended, with the control Pod that follows.
 func (p Progress) NextEnds(profile CompiledProfile) time.Duration {
 	return p.Pause(profile) + profile.decided()
 }
 
-// Backoff is how long to wait after an attempt that did not pass. It is backoff after the first one, and doubles after each further one, up to
+// Backoff returns how long to wait after an attempt that did not pass. It is backoff after the first one, and doubles after each further one, up to
 // maxBackoff. For a Node that is stuck it is maxBackoff.
 func Backoff(profile CompiledProfile, attempts int) time.Duration {
 	wait := profile.Backoff
@@ -268,7 +268,7 @@ func (p CompiledProfile) NextAttempt(node *Node) string {
 	return AttemptOf(node.UID, p.ProgressOf(node))
 }
 
-// ProgressOf is what was tried on a Node of the checks that the profile has now.
+// ProgressOf returns what was tried on a Node of the checks that the profile has now.
 func (p CompiledProfile) ProgressOf(node *Node) Progress {
 	return ParseProgress(node.Annotation).of(p, node.BootID)
 }

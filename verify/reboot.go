@@ -25,7 +25,7 @@ func (o *Outage) Change(counted, away int, now time.Time) (began bool) {
 	return now.Before(o.Until(now)) && !before
 }
 
-// Until is when the outage ends, if no more Nodes are away by then. If the time is not in the future, there is no outage. One Node may always be
+// Until returns when the outage ends, if no more Nodes are away by then. If the time is not in the future, there is no outage. One Node may always be
 // away, and one of ten.
 func (o *Outage) Until(now time.Time) time.Time {
 	if o.away > max(1, o.counted/10) {
@@ -58,11 +58,11 @@ func (n *Node) isNew(progress Progress) bool {
 	return !n.Ready && progress.Round == 0 && !n.ReadySince.After(n.Created.Add(registers))
 }
 
-// rebootOwner is how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint
+// rebootOwner returns how the value of a taint begins that was added because this Node was not Ready. A kubelet that registers its Node with a taint
 // cannot know the uid, so it cannot write this value. No kubelet can change a taint later.
 func (n *Node) rebootOwner() string { return "reboot-" + hash(8, "%q", []string{n.UID}) + "-" }
 
-// rebootMark is the whole value: it also names the boot that was checked.
+// rebootMark returns the whole value: it also names the boot that was checked.
 func (n *Node) rebootMark(bootID string) string {
 	return n.rebootOwner() + hash(8, "%q", []string{n.UID, bootID})
 }
@@ -77,7 +77,7 @@ func (n *Node) rebooted(profile CompiledProfile, progress Progress) bool {
 	return profile.Reverify == OnReboot && progress.OnReboot && progress.BootID != "" && n.BootID != "" && progress.BootID != n.BootID
 }
 
-// watchReboot is the next step for an open Node. A Node that may be rebooting gets the taint while it is not Ready. So no Pod can be bound to it
+// watchReboot returns the next step for an open Node. A Node that may be rebooting gets the taint while it is not Ready. So no Pod can be bound to it
 // between the reboot and the checks.
 func watchReboot(node *Node, cluster Cluster, action Action, now time.Time) Action {
 	profile, progress := action.Profile, action.Progress
@@ -99,7 +99,7 @@ func watchReboot(node *Node, cluster Cluster, action Action, now time.Time) Acti
 	return action
 }
 
-// afterHold is the next step for a Node whose taint was added by [DoHold]. If the Node must be checked like any other, ok is false.
+// afterHold returns the next step for a Node whose taint was added by [DoHold]. If the Node must be checked like any other, ok is false.
 func afterHold(node *Node, held []corev1.Taint, cluster Cluster, action Action, now time.Time) (next Action, ok bool) {
 	if !node.rebootMarks(held) {
 		return action, false

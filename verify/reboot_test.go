@@ -14,7 +14,7 @@ import (
 
 func onReboot(profile *verify.Profile) { profile.Reverify = verify.OnReboot }
 
-// heldForReboot is an open Node that became not Ready and got the taint because of it.
+// heldForReboot returns an open Node that became not Ready and got the taint because of it.
 func heldForReboot(t *testing.T, profiles verify.Profiles) *verify.Node {
 	t.Helper()
 	node := readyNode()

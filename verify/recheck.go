@@ -55,7 +55,7 @@ func (n *Node) wantsCheck(profiles Profiles, progress Progress, served string) (
 	return ""
 }
 
-// recheck is the next step for an open Node that has nothing else to wait for.
+// recheck returns the next step for an open Node that has nothing else to wait for.
 func recheck(seen Observed, profiles Profiles, cluster Cluster, action Action, now time.Time) Action {
 	node, profile, progress := seen.Node, action.Profile, action.Progress
 	cause := node.wantsCheck(profiles, progress, seen.Served)
@@ -87,7 +87,7 @@ func recheck(seen Observed, profiles Profiles, cluster Cluster, action Action, n
 	return action
 }
 
-// requested is the progress once a request is noted: attempts that were begun before do not answer it.
+// requested returns the progress once a request is noted: attempts that were begun before do not answer it.
 func (p Progress) requested(request string) Progress {
 	if request == "" || request == p.Request {
 		return p
@@ -100,7 +100,7 @@ func (p Progress) requested(request string) Progress {
 	return p
 }
 
-// requestOf is what is noted of the annotation; empty: the Node has none.
+// requestOf returns what is noted of the annotation; empty: the Node has none.
 func requestOf(annotations map[string]string) string {
 	value, ok := annotations[RequestAnnotation]
 	if !ok {

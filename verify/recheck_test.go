@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// opened is an open Node that has passed, with the label, as the plan has it opened.
+// opened returns an open Node that has passed, with the label, as the plan has it opened.
 func opened(t *testing.T, profiles verify.Profiles, at time.Time) *verify.Node {
 	t.Helper()
 	node := readyNode()
@@ -42,7 +42,7 @@ func planOpen(node *verify.Node, profiles verify.Profiles, room *verify.Room, at
 	return verify.Plan(verify.Observed{Node: node, Room: room}, profiles, modelCluster, at)
 }
 
-// requestOf is what is noted of an annotation with this value.
+// requestOf returns what is noted of an annotation with this value.
 func requestOf(value string) string {
 	return verify.NodeOf(&corev1.Node{ObjectMeta: annotated(value)}).Request
 }
@@ -356,7 +356,7 @@ func TestAMassRemovalOfLabelsClosesOneInTenAtATime(t *testing.T) {
 	}
 }
 
-// annotated are the metadata of a Node that asks for a check.
+// annotated returns the metadata of a Node that asks for a check.
 func annotated(value string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Annotations: map[string]string{verify.RequestAnnotation: value}}
 }

@@ -33,7 +33,7 @@ func (p Profiles) Fails(node *Node) bool {
 	return selected && len(p.HeldBy(node.Taints)) > 0 && ParseProgress(node.Annotation).of(profile, node.BootID).tried() > 0
 }
 
-// PassedAt is when a Node passed the present checks of its profile, if the Node counts for [Control]. Otherwise it is zero.
+// PassedAt returns when a Node passed the present checks of its profile, if the Node counts for [Control]. Otherwise it is zero.
 func (p Profiles) PassedAt(node *Node) time.Time {
 	profile, _ := p.For(node.Labels)
 	progress := ParseProgress(node.Annotation)
@@ -53,7 +53,7 @@ func (p Profiles) MayRemove(node *Node) bool {
 	})
 }
 
-// removal is the next step after an attempt has failed. The action record records the attempt, and the Node stays.
+// removal returns the next step after an attempt has failed. The action record records the attempt, and the Node stays.
 //
 // The action is [DoRemove] if the profile removes Nodes and this one was never open. At least attempts.max attempts of this round must have failed,
 // and verified Nodes must pass what fails here.
@@ -130,7 +130,7 @@ func noControl(format string, values ...any) *Brake {
 	return BrakeOf(BrakeNoControl, fmt.Sprintf(format, values...))
 }
 
-// held is the action that records the attempt and the brake; the Node stays, and is tried on.
+// held returns the action that records the attempt and the brake; the Node stays, and is tried on.
 func (a Action) held(brake *Brake) Action {
 	a.Do, a.Progress.RemovalHeld = DoRecord, brake
 	return a
@@ -159,7 +159,7 @@ func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Acti
 	return a
 }
 
-// brake is the first brake that is open; nil: none is.
+// brake returns the first brake that is open; nil: none is.
 func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brake {
 	nodes := map[string]bool{}
 	maps.Copy(nodes, seen.Nodes)
@@ -170,7 +170,7 @@ func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brak
 	return cmp.Or(seen.Blocked, seen.Ledger.openAt(a.Profile.Name, a.Pod.Created), seen.Ledger.Holds(a.Removal, limits, seen.Selected, a.Pod.Created))
 }
 
-// Saw is the brake that this attempt itself observed, of those that the ledger keeps; empty: none. A brake that was read from the ledger has an end.
+// Saw returns the brake that this attempt itself observed, of those that the ledger keeps; empty: none. A brake that was read from the ledger has an end.
 // Noting it again would move that end. A Node that fails again and again would then keep the brake open for all Nodes.
 func (a Action) Saw() BrakeReason {
 	held := a.Progress.RemovalHeld
@@ -183,7 +183,7 @@ func (a Action) Saw() BrakeReason {
 	return ""
 }
 
-// HeldBy is the action with a brake that was met while the removal was carried out.
+// HeldBy returns the action with a brake that was met while the removal was carried out.
 func (a Action) HeldBy(brake *Brake) Action {
 	a.Progress.Removing = ""
 	return a.held(brake)

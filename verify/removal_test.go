@@ -16,7 +16,7 @@ func removing(profile *verify.Profile) {
 	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, new(2)
 }
 
-// failedOnce is the annotation after one failed attempt, as change leaves it.
+// failedOnce returns the annotation after one failed attempt, as change leaves it.
 func failedOnce(profiles verify.Profiles, change func(*verify.Progress)) string {
 	progress := verify.Progress{
 		Attempts: 1, Failed: 1, FailingSince: born, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Time: born},
@@ -27,7 +27,7 @@ func failedOnce(profiles verify.Profiles, change func(*verify.Progress)) string 
 	return progress.String()
 }
 
-// controlPod is a control Pod that ended now; it was created so long after the worker Pod.
+// controlPod returns a control Pod that ended now; it was created so long after the worker Pod.
 func controlPod(later time.Duration, code int, message string) *verify.Pod {
 	pod := &verify.Pod{Name: "control-1", UID: "c1", Created: born.Add(time.Second + later)}
 	ended(corev1.PodFailed, code, message)(pod)
@@ -35,7 +35,7 @@ func controlPod(later time.Duration, code int, message string) *verify.Pod {
 	return pod
 }
 
-// controlOf is what is known where only one verified Node can be asked, and was.
+// controlOf returns what is known where only one verified Node can be asked, and was.
 func controlOf(later time.Duration, code int, message string) verify.Control {
 	return asked(1, controlPod(later, code, message))
 }
@@ -141,7 +141,7 @@ func TestANodeIsRemovedOnlyWhereAllOfTheConditionsHold(t *testing.T) {
 	}
 }
 
-// planned is a removal as Plan plans it, of a Node whose attempt before met this brake; its worker Pod was created at born + 1 s.
+// planned returns a removal as Plan plans it, of a Node whose attempt before met this brake; its worker Pod was created at born + 1 s.
 func planned(t *testing.T, limits string, before *verify.Brake) (verify.Action, verify.CompiledLimits) {
 	t.Helper()
 	profiles, node := planProfile(t, removing), readyNode()

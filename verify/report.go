@@ -13,7 +13,7 @@ const podMessages = 12 * 1024
 // spareContainers are the containers that other webhooks may add to a worker Pod before its report is cut.
 const spareContainers = 2
 
-// ReportLimit is how many bytes a [Report] about these checks may have. Each check that is a container of the Pod leaves less.
+// ReportLimit returns how many bytes a [Report] about these checks may have. Each check that is a container of the Pod leaves less.
 func ReportLimit(checks []Check) int {
 	containers := 1 + spareContainers
 	for i := range checks {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reported is the next step for an open Node of a profile that only reports. The Node is checked when that is due, and stays open.
+// reported returns the next step for an open Node of a profile that only reports. The Node is checked when that is due, and stays open.
 func (seen Observed) reported(profile CompiledProfile, progress Progress, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node := seen.Node
 	action := Action{Do: DoWait, State: StateOpen, Profile: profile, Progress: progress.of(profile, node.BootID), reports: true}
@@ -33,7 +33,7 @@ func (seen Observed) reported(profile CompiledProfile, progress Progress, profil
 	return action
 }
 
-// check is the next step about the checks of an open Node. Pods are those that this process created.
+// check returns the next step about the checks of an open Node. Pods are those that this process created.
 func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node, profile, progress, state := seen.Node, action.Profile, action.Progress, action.State
 	if node.Request != "" && node.Request != progress.Request && node.Request != seen.Served {
@@ -70,7 +70,7 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 	return action.due(action.Why)
 }
 
-// due is the action with the reason that is shown. That is how the last attempt ended, or what the first one waits for.
+// due returns the action with the reason that is shown. That is how the last attempt ended, or what the first one waits for.
 func (a Action) due(why Why) Action {
 	a.Why = Why{CauseCheckDue, why.String()}
 	if last := a.Progress.Last; last.ofChecks() {
@@ -84,7 +84,7 @@ func (l *Last) ofChecks() bool {
 	return l != nil && slices.Contains([]Verdict{VerdictPassed, VerdictFailed, VerdictShared, VerdictInconclusive}, l.Result)
 }
 
-// due is when the Node of a profile that only reports is to be checked next. A time that lies further ahead than a pause is one that only a kubelet
+// due returns when the Node of a profile that only reports is to be checked next. A time that lies further ahead than a pause is one that only a kubelet
 // writes. It counts as none.
 func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
 	if !p.Last.ofChecks() {
@@ -100,14 +100,14 @@ func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
 	return p.Last.Time.Add(pause)
 }
 
-// passed is the progress once the checks of an open Node have passed. The round ends, so that its worker Pods count no more.
+// passed returns the progress once the checks of an open Node have passed. The round ends, so that its worker Pods count no more.
 func (p Progress) passed(last Last) Progress {
 	p = p.untried()
 	p.Round, p.Last, p.Asked, p.Generation = p.Round+1, &last, time.Time{}, 0
 	return p
 }
 
-// Anew is the progress of an open Node that is to be checked at once. The condition stays until the check has ended.
+// Anew returns the progress of an open Node that is to be checked at once. The condition stays until the check has ended.
 func (p Progress) Anew() Progress {
 	p.Round, p.Last = p.Round+1, nil
 	return p
@@ -116,7 +116,7 @@ func (p Progress) Anew() Progress {
 // ReportedBefore is the message of a Node that a profile which only reports selects no more.
 const ReportedBefore = "the profile that reported selects the Node no more"
 
-// forgotten is the progress of a Node that a profile which only reports selects no more. What its checks said counts no more.
+// forgotten returns the progress of a Node that a profile which only reports selects no more. What its checks said counts no more.
 func (p Progress) forgotten(now time.Time) Progress {
 	p = p.passed(Last{Result: VerdictNotSelected, Message: ReportedBefore, Time: now})
 	p.Reports = false
@@ -138,7 +138,7 @@ func (c Control) confirms(record Action, now time.Time) Action {
 	return cleared
 }
 
-// shown is the action, or [DoShow] if the condition must be written. That goes before the next check, which can wait for long. The condition shows how the last
+// shown returns the action, or [DoShow] if the condition must be written. That goes before the next check, which can wait for long. The condition shows how the last
 // attempt ended. A Node that waits for the next one keeps it as it is. Only False needs an attempt with these checks, on this boot.
 func (seen Observed) shown(action Action, now time.Time) Action {
 	node := seen.Node
@@ -163,7 +163,7 @@ func (seen Observed) shown(action Action, now time.Time) Action {
 	return action
 }
 
-// status is that of the condition after an attempt under a profile that only reports. Only a fault of this Node makes it False, and ends True. So no
+// status returns that of the condition after an attempt under a profile that only reports. Only a fault of this Node makes it False, and ends True. So no
 // other tool acts on all Nodes at once for a fault that they share.
 func (l *Last) status(before corev1.ConditionStatus) corev1.ConditionStatus {
 	switch {
@@ -175,7 +175,7 @@ func (l *Last) status(before corev1.ConditionStatus) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// own are the worker Pods that this process created.
+// own returns the worker Pods that this process created.
 func (seen Observed) own() (own []Pod) {
 	return slices.DeleteFunc(slices.Clone(seen.Pods), func(pod Pod) bool { return pod.UID != seen.Own.UID })
 }
@@ -204,7 +204,7 @@ type Look struct {
 	Fails bool // its last attempt did not pass
 }
 
-// LookAt is when an open Node is to be looked at. DaemonSets are taken to be ready: they are looked up when the Node's turn comes.
+// LookAt returns when an open Node is to be looked at. DaemonSets are taken to be ready: they are looked up when the Node's turn comes.
 func (p Profiles) LookAt(node *Node, gate string, now time.Time) Look {
 	profile, _ := p.For(node.Labels)
 	seen := Observed{Node: node, DaemonSets: map[string]bool{}}

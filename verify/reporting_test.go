@@ -20,14 +20,14 @@ func openNode() *verify.Node {
 	return node
 }
 
-// checked is the annotation of an open Node after its last attempt.
+// checked returns the annotation of an open Node after its last attempt.
 func checked(profiles verify.Profiles, at time.Time, result verify.Verdict, attempts int) string {
 	return verify.Progress{
 		Round: 1, Attempts: attempts, BootID: "b1", Hash: profiles.All()[0].Hash, Reports: true, Last: &verify.Last{Result: result, Check: "dns", Message: "no answer", Time: at},
 	}.String()
 }
 
-// failedBefore is the annotation after failed attempts, of which the first was an hour ago.
+// failedBefore returns the annotation after failed attempts, of which the first was an hour ago.
 func failedBefore(profiles verify.Profiles, attempts int) string {
 	progress := verify.ParseProgress(checked(profiles, born.Add(-time.Minute), verify.VerdictFailed, attempts))
 	progress.Failed, progress.FailingSince = attempts, born.Add(-time.Hour)

@@ -35,7 +35,7 @@ type SavedReport struct {
 	Results []Result  `json:"results,omitempty"` // failures first
 }
 
-// Report is what is kept of an attempt that did not pass.
+// Report returns what is kept of an attempt that did not pass.
 func (a Action) Report(node *Node) SavedReport {
 	last := a.Progress.Last
 	return SavedReport{
@@ -44,7 +44,7 @@ func (a Action) Report(node *Node) SavedReport {
 	}
 }
 
-// Name is the name of the ConfigMap that keeps the report.
+// Name returns the name of the ConfigMap that keeps the report.
 func (r SavedReport) Name() string {
 	if r.Hash != "" {
 		return TrialName(r.Profile)
@@ -52,7 +52,7 @@ func (r SavedReport) Name() string {
 	return ReportName(r.Node)
 }
 
-// String is the report as JSON.
+// String returns the report as JSON.
 func (r SavedReport) String() string { return toJSON(r) }
 
 // ParseSavedReport reads a report that was kept. The caller compares its Node with the one that it asked for.
@@ -64,7 +64,7 @@ func ParseSavedReport(text string) (SavedReport, error) {
 	return report, nil
 }
 
-// ReportName is the name of the ConfigMap that keeps the report of a Node: "check." and the Node's name. If that is too long, its end is replaced by
+// ReportName returns the name of the ConfigMap that keeps the report of a Node: "check." and the Node's name. If that is too long, its end is replaced by
 // a hash of the whole name. The report inside names its Node.
 func ReportName(node string) string {
 	name := reportPrefix + node

@@ -45,5 +45,5 @@ func (s *Service) answered() answer {
 	return byWorker(func(worker Asker) error { return worker.Service(s) })
 }
 
-// Target is the key in [Task.Services] of what was looked up for this check: NAMESPACE/NAME:PORT. Endpoints are those of one port.
+// Target returns the key in [Task.Services] of what was looked up for this check: NAMESPACE/NAME:PORT. Endpoints are those of one port.
 func (s *Service) Target() string { return fmt.Sprintf("%s:%d", s.Name, s.Port) }

@@ -538,7 +538,7 @@ func (c *modelController) observe(all bool) {
 	}
 }
 
-// of is what the process itself has observed of a Node object.
+// of returns what the process itself has observed of a Node object.
 func (c *modelController) of(uid string) *verify.Observed {
 	if c.memory[uid] == nil {
 		c.memory[uid] = &verify.Observed{}
@@ -695,7 +695,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 	return action
 }
 
-// control is what the process knows of the control of a profile.
+// control returns what the process knows of the control of a profile.
 func (c *modelController) control(profile verify.CompiledProfile) verify.Control {
 	control := verify.Control{Able: len(c.able(profile))}
 	for _, name := range slices.Sorted(maps.Keys(c.own)) {
@@ -710,7 +710,7 @@ func (c *modelController) control(profile verify.CompiledProfile) verify.Control
 	return control
 }
 
-// able are the Nodes on which a control Pod of a profile can run.
+// able returns the Nodes on which a control Pod of a profile can run.
 func (c *modelController) able(profile verify.CompiledProfile) (names []string) {
 	for name, node := range c.nodes {
 		if of, ok := c.profiles[c.policy].For(node.Labels); ok && of.Name == profile.Name && c.profiles[c.policy].Controls(&node.Node) {
@@ -882,7 +882,7 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 	c.wrote(live.Name)
 }
 
-// room is how many Nodes may be closed to check them again, as the process sees it.
+// room returns how many Nodes may be closed to check them again, as the process sees it.
 func (c *modelController) room(of *verify.Node, profiles verify.Profiles) *verify.Room {
 	takes := func(node *verify.Node) bool {
 		return verify.TakesWorkloads(node.Ready, false, node.Taints) && (node.UID == of.UID || !c.closing[node.UID])

@@ -53,7 +53,7 @@ func (m *reportModel) ends(pod *verify.Pod, fails bool) {
 	pod.Containers = []verify.ContainerState{worker}
 }
 
-// able are the Nodes that can answer for others. One that is itself being checked cannot.
+// able returns the Nodes that can answer for others. One that is itself being checked cannot.
 func (m *reportModel) able() []*reportedNode {
 	return slices.DeleteFunc(slices.Clone(m.nodes), func(node *reportedNode) bool { return !m.profiles.Controls(&node.Node) || len(node.workers) > 0 })
 }

@@ -19,7 +19,7 @@ const (
 	turns
 )
 
-// Turn is in which line the Node of an action waits to start a worker Pod.
+// Turn returns in which line the Node of an action waits to start a worker Pod.
 func (a Action) Turn() Turn {
 	switch {
 	case a.Profile.Reports() && (a.asked || a.Progress.tried() > 0):
@@ -48,7 +48,7 @@ type Starts struct {
 // unseen is how long a created Pod may be missing from the watch until it no longer counts.
 const unseen = 2 * time.Minute
 
-// NewStarts is a Starts in which nothing waits and no Pod exists.
+// NewStarts returns a Starts in which nothing waits and no Pod exists.
 func NewStarts(start CompiledStart) *Starts {
 	s := &Starts{
 		limit: rate.NewLimiter(0, 1), waiting: map[string]Turn{}, pods: map[string]time.Time{},
@@ -142,5 +142,5 @@ func (s *Starts) Exists(uid string) { s.pods[uid] = time.Time{} }
 // Gone no longer counts a Pod that was observed to be deleted. Names do not matter here: a Pod that was created again has the name of the one before.
 func (s *Starts) Gone(uid string) { delete(s.pods, uid) }
 
-// InFlight is how many Pods exist or are being created.
+// InFlight returns how many Pods exist or are being created.
 func (s *Starts) InFlight() int { return len(s.pods) + len(s.creating) }

@@ -28,7 +28,7 @@ type Task struct {
 	DNS      Target            `json:"dns"`                // the DNS Service
 }
 
-// String is the task as JSON.
+// String returns the task as JSON.
 func (t Task) String() string { return toJSON(t) }
 
 // Target is where a Service is.
@@ -70,7 +70,7 @@ func ParseTask(text string) (Task, error) {
 	return task, nil
 }
 
-// ServiceOfName is the Service, as NAMESPACE/NAME, that a name of a DNS check means: NAME.NAMESPACE.svc and what may follow. ok is false for
+// ServiceOfName returns the Service, as NAMESPACE/NAME, that a name of a DNS check means: NAME.NAMESPACE.svc and what may follow. ok is false for
 // other names. NAME.NAMESPACE is one of them, because example.com looks the same.
 func ServiceOfName(name string) (service string, ok bool) {
 	labels := strings.Split(strings.ToLower(strings.TrimSuffix(name, ".")), ".")

@@ -16,7 +16,7 @@ const TrialPrefix = "trial-"
 // trialPrefix is how the name of the ConfigMap begins that keeps the last trial of a profile.
 const trialPrefix = "profile."
 
-// TrialName is the name of the ConfigMap that keeps the last trial of a profile.
+// TrialName returns the name of the ConfigMap that keeps the last trial of a profile.
 func TrialName(profile string) string { return trialPrefix + profile }
 
 // TrialKey names a trial of what the profile asks, as [CompiledProfile.ControlKey] names controls.
@@ -30,7 +30,7 @@ func (p CompiledProfile) Triable() bool {
 	return p.CanBeProved() && slices.ContainsFunc(p.Checks, func(check Check) bool { return check.ByWorker() && check.IsRequired() })
 }
 
-// Named is the profile of a name.
+// Named returns the profile of a name.
 func (p Profiles) Named(name string) (profile CompiledProfile, ok bool) {
 	at := slices.IndexFunc(p.all, func(one CompiledProfile) bool { return one.Name == name })
 	if at < 0 {
@@ -47,7 +47,7 @@ type Shows struct {
 	Verified bool   // it is open because it passed its checks, of now or of before
 }
 
-// Shows is what a Node shows; gate is the key of the gate's taint. The annotation counts, which no kubelet may write where the guard policies are in
+// Shows returns what a Node shows; gate is the key of the gate's taint. The annotation counts, which no kubelet may write where the guard policies are in
 // force.
 func (p Profiles) Shows(object *corev1.Node, gate string) Shows {
 	node := NodeOf(object)
@@ -64,7 +64,7 @@ func (p Profiles) Shows(object *corev1.Node, gate string) Shows {
 	}
 }
 
-// TrialReport is what is kept of a trial that has ended. It was one of so many tries of these checks, the last one.
+// TrialReport returns what is kept of a trial that has ended. It was one of so many tries of these checks, the last one.
 func (p CompiledProfile) TrialReport(judged Judged, on string, uid string, tries int, now time.Time) SavedReport {
 	return SavedReport{
 		Node: on, UID: uid, Profile: p.Name, Hash: p.Hash, Attempt: tries, Time: now,

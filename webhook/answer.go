@@ -58,7 +58,7 @@ type Explanation struct {
 	Patch []jsonpatchv2.Operation // of the first pass
 }
 
-// NodeOf is the name of the Node that a request is about; empty where it is about none.
+// NodeOf returns the name of the Node that a request is about; empty where it is about none.
 func NodeOf(request *admissionv1.AdmissionRequest) string {
 	in, err := decode(request, policy.Policy{})
 	if err != nil {
@@ -67,7 +67,7 @@ func NodeOf(request *admissionv1.AdmissionRequest) string {
 	return in.node
 }
 
-// MachineOf is the machine of the Node in a request. It is the zero Machine if the policy does not use it.
+// MachineOf returns the machine of the Node in a request. It is the zero Machine if the policy does not use it.
 func MachineOf(request *admissionv1.AdmissionRequest, p policy.Policy) record.Machine {
 	in, err := decode(request, p)
 	if err != nil {
@@ -76,7 +76,7 @@ func MachineOf(request *admissionv1.AdmissionRequest, p policy.Policy) record.Ma
 	return in.machine
 }
 
-// Explain is the webhook's answer to the request while its records are current. The Node's record is r; nil is none. If unreadable, there
+// Explain returns the webhook's answer to the request while its records are current. The Node's record is r; nil is none. If unreadable, there
 // is a record that must not be used. An error means that the Node passes as it is.
 func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable bool, p policy.Policy, now time.Time) (Explanation, error) {
 	in, err := decode(request, p)
@@ -107,7 +107,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	return e, nil
 }
 
-// withheldBy is what is recorded and not restored now; nothing is where the answer restores nothing at all.
+// withheldBy returns what is recorded and not restored now; nothing is where the answer restores nothing at all.
 func withheldBy(a answer, k known) map[string]policy.Reason {
 	reason := map[outcome]policy.Reason{otherMachine: "another machine has the name", tooLarge: "the Node would be too large"}[a.outcome]
 	if reason == "" {
@@ -120,7 +120,7 @@ func withheldBy(a answer, k known) map[string]policy.Reason {
 	return withheld
 }
 
-// secondPass is what is made of the request once the first answer's patch is on the object.
+// secondPass returns what is made of the request once the first answer's patch is on the object.
 func secondPass(request *admissionv1.AdmissionRequest, k known, p policy.Policy, first answer) (answer, error) {
 	body, err := json.Marshal(first.operations)
 	if err != nil {

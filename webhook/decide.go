@@ -22,7 +22,7 @@ type known struct {
 	undecided bool // there may be a record to follow; capture decides it, and the gate stays until then
 }
 
-// of is what counts of the store for the machine that registers.
+// of returns what counts of the store for the machine that registers.
 func (k known) of(in incoming, p policy.Policy) known {
 	own, turn := p.Turn(in.machine, k.record, 0, k.now)
 	k.record, k.isolated = own, own.Isolated()
@@ -35,7 +35,7 @@ func (k known) of(in incoming, p policy.Policy) known {
 	return k
 }
 
-// planFor is what the registering Node gets. Nothing is restored from a record that is unreadable or another machine's.
+// planFor returns what the registering Node gets. Nothing is restored from a record that is unreadable or another machine's.
 func (k known) planFor(in incoming, node *observe.Node, p policy.Policy) plan.Plan {
 	r := k.record
 	if k.unreadable || k.isolated {
@@ -109,7 +109,7 @@ func (d decision) annotated(in incoming, node *observe.Node, k known, p policy.P
 	return d
 }
 
-// stampOf is what the stamp says of the object once the decision is carried out. Nothing is claimed of an object from
+// stampOf returns what the stamp says of the object once the decision is carried out. Nothing is claimed of an object from
 // which the record was kept.
 func (d decision) stampOf(in incoming, node *observe.Node, k known, p policy.Policy) record.Stamp {
 	if d.outcome == unreadableRecord || d.outcome == otherMachine {
@@ -131,7 +131,7 @@ func (d decision) gatedAfter(in incoming, gate policy.Gate) bool {
 	return d.ClosesGate() || !d.LiftsGate() && gate.On(in.taints)
 }
 
-// bytes is how much the decision adds to the object, about.
+// bytes returns how much the decision adds to the object, about.
 func (d decision) bytes() int {
 	size := d.owners.bytes()
 	for key, value := range d.own {
@@ -145,7 +145,7 @@ func (d decision) bytes() int {
 	return size
 }
 
-// withoutItems is the decision for a Node that has no room. Nothing is listed as set, and the missing items wait behind the gate.
+// withoutItems returns the decision for a Node that has no room. Nothing is listed as set, and the missing items wait behind the gate.
 func (d decision) withoutItems(gate policy.Gate) decision {
 	small := decision{outcome: tooLarge}
 	if len(d.Edits) > len(d.By(plan.Gate)) || len(d.NoRoom) > 0 {

@@ -44,7 +44,7 @@ type incoming struct {
 	facts         classify.Facts // zero unless the policy has rules for labels
 }
 
-// items are the labels, the taints and the cordon of the object, and the annotations that the policy keeps.
+// items returns the labels, the taints and the cordon of the object, and the annotations that the policy keeps.
 func (in incoming) items(p policy.Policy) map[string]string {
 	items := policy.ItemsOf(in.labels, in.taints, in.cordoned)
 	for annotation, value := range in.annotations {
@@ -55,7 +55,7 @@ func (in incoming) items(p policy.Policy) map[string]string {
 	return items
 }
 
-// observed is the Node as a plan looks at it.
+// observed returns the Node as a plan looks at it.
 func (in incoming) observed(p policy.Policy) *observe.Node {
 	return &observe.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: in.node}, Taints: in.taints, Items: in.items(p), Machine: in.machine,
@@ -178,7 +178,7 @@ func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	return node, nil
 }
 
-// asSent are the options for JSON as the API server sends it. A client that sends protobuf can store keys and values that are no
+// asSent returns the options for JSON as the API server sends it. A client that sends protobuf can store keys and values that are no
 // UTF-8. The API server replaces such bytes, so two keys of a map can become equal. A kubelet must not hide its Node's deletion
 // from the webhook by two such resources in its status.
 func asSent() json.Options {

@@ -160,7 +160,7 @@ func FuzzDecodeProtobuf(f *testing.F) {
 	})
 }
 
-// looking is a policy that looks at machines and at facts of every kind.
+// looking returns a policy that looks at machines and at facts of every kind.
 func looking(t testing.TB) policy.Policy {
 	t.Helper()
 	return load(t, `machine: {onMismatch: quarantine}

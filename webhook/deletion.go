@@ -35,7 +35,7 @@ const deletionBudget = 500 * time.Millisecond
 // lateWrite is how much longer recording may take after the answer. So a busy API server that stores records slowly loses none.
 const lateWrite = 2 * time.Second
 
-// budget is how soon the answer is due: after half of the time that the caller waits. It has to reach the caller, too.
+// budget returns how soon the answer is due: after half of the time that the caller waits. It has to reach the caller, too.
 func budget(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline) / 2
@@ -247,7 +247,7 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 	}
 }
 
-// merged is the record after this observation, and whether it is worth a write. That a state is the last one is, but reviews can be forged.
+// merged returns the record after this observation, and whether it is worth a write. That a state is the last one is, but reviews can be forged.
 func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted func() bool) (next record.Record, worth bool) {
 	current := d.Policy()
 	own, _ := node.Turn(before, current, d.Now())

@@ -120,7 +120,7 @@ func withPolicy(t *testing.T, sections string) func(*DeletionOptions) {
 	return func(o *DeletionOptions) { o.Policy = func() policy.Policy { return p } }
 }
 
-// load is a policy with these sections.
+// load returns a policy with these sections.
 func load(t testing.TB, sections string) policy.Policy {
 	t.Helper()
 	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
@@ -167,7 +167,7 @@ func labelled(uid types.UID, version record.Version, labels map[string]string) *
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version.String(), Labels: labels}}
 }
 
-// remembered is a record of an object that showed these labels.
+// remembered returns a record of an object that showed these labels.
 func remembered(uid types.UID, version record.Version, labels map[string]string) record.Record {
 	r := record.New("n1", record.Object{UID: uid, Version: version}, labels)
 	r.Cluster = "c1"

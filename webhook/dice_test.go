@@ -26,7 +26,7 @@ type dice struct {
 	wild   bool // text and anything odd may stand anywhere; else few keys and few values meet often
 }
 
-// diceOf are dice that a random source has thrown.
+// diceOf returns dice that a random source has thrown.
 func diceOf(seed, number uint64, count int, text string) *dice {
 	random, thrown := rand.New(rand.NewPCG(seed, number)), make([]byte, count)
 	for i := range thrown {
@@ -35,7 +35,7 @@ func diceOf(seed, number uint64, count int, text string) *dice {
 	return &dice{thrown: thrown, text: text}
 }
 
-// throw is a number from 0 to sides-1.
+// throw returns a number from 0 to sides-1.
 func (d *dice) throw(sides int) int {
 	if len(d.thrown) == 0 {
 		return 0
@@ -50,7 +50,7 @@ func (d *dice) in(sides int) bool { return d.throw(sides) == sides-1 }
 
 func oneOf[T any](d *dice, of ...T) T { return of[d.throw(len(of))] }
 
-// situation is a Node that has registered under one of the policies.
+// situation returns a Node that has registered under one of the policies.
 func (d *dice) situation(t *testing.T, policies []drawnPolicy) situation {
 	t.Helper()
 	d.wild = d.in(3)
@@ -110,7 +110,7 @@ func (d *dice) effect() string {
 	return oneOf(d, "NoSchedule", "NoExecute", "PreferNoSchedule")
 }
 
-// object is a Node with any part missing, null or empty, but of the right types.
+// object returns a Node with any part missing, null or empty, but of the right types.
 func (d *dice) object() map[string]any {
 	metadata := map[string]any{"name": worker}
 	d.put(metadata, "labels", d.labels)
@@ -182,7 +182,7 @@ func (d *dice) spec() any {
 	return spec
 }
 
-// taints are a list as a client may have written it: every other one that is not wild is such as the API server takes.
+// taints returns a list as a client may have written it: every other one that is not wild is such as the API server takes.
 func (d *dice) taints() any {
 	valid, taken, taints := !d.wild && d.in(2), map[string]bool{}, []any{}
 	for range d.throw(6) {
@@ -220,7 +220,7 @@ func (d *dice) versions() any {
 	return versions
 }
 
-// record is what is stored for the Node, if anything.
+// record returns what is stored for the Node, if anything.
 func (d *dice) record(t *testing.T, ofAnother bool) []byte {
 	t.Helper()
 	switch d.throw(12) {

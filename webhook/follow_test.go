@@ -26,7 +26,7 @@ const (
 	ciRole   = "node-role.kubernetes.io/ci"
 )
 
-// load is a policy with these sections.
+// load returns a policy with these sections.
 func load(t testing.TB, sections string) policy.Policy {
 	t.Helper()
 	p, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
@@ -34,7 +34,7 @@ func load(t testing.TB, sections string) policy.Policy {
 	return p
 }
 
-// gone is the record of a Node on machine A that is deleted.
+// gone returns the record of a Node on machine A that is deleted.
 func gone(node string, items map[string]string, modify ...func(*record.Record)) record.Record {
 	r := record.New(node, record.Object{UID: "old", Version: 10}, items)
 	r.Machine.SystemUUID, r.DeletedAt = machineA, time.Unix(1_700_000_000, 0).UTC()
@@ -44,7 +44,7 @@ func gone(node string, items map[string]string, modify ...func(*record.Record)) 
 	return r
 }
 
-// begun is the record of a Node that another machine has, since machine A had the name.
+// begun returns the record of a Node that another machine has, since machine A had the name.
 func begun(node string, items map[string]string, ago time.Duration) record.Record {
 	machine := record.Machine{SystemUUID: machineB}
 	r := record.SetAside(gone(node, items, func(r *record.Record) { r.DeletedAt = time.Now().Add(-ago) }), machine, 49, record.Keeping{})

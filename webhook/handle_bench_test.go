@@ -206,7 +206,7 @@ func (m mapRecords) add(node string, others int) {
 	m[node] = store.Entry{Record: record.New(node, record.Object{}, labels), Version: "1"}
 }
 
-// fullNode is what a kubelet registers that has run for a while: 50 images are the most that it reports.
+// fullNode returns what a kubelet registers that has run for a while: 50 images are the most that it reports.
 func fullNode(images int) *corev1.Node {
 	node := &corev1.Node{
 		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},

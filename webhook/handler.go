@@ -109,7 +109,7 @@ func (h *Handler) known(node string, p policy.Policy) known {
 	return k
 }
 
-// follow is the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
+// follow returns the record for a Node without one. It is the zero Record if its machine follows no record. If undecided, the machine may yet
 // follow one. A record of it exists, and capture finds out whether its Node is deleted. Until then it has the taints that any of them had.
 func (h *Handler) follow(node string, machine record.Machine, keeping record.Keeping) (r record.Record, undecided bool) {
 	records, err := h.records.OfMachine(machine)

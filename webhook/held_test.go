@@ -59,7 +59,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 	}
 }
 
-// labelsAfter are the labels of a Node once all is done.
+// labelsAfter returns the labels of a Node once all is done.
 func labelsAfter(in incoming, d decision) labels {
 	after := labels{}
 	for item, value := range d.ItemsOn(in.observed(policy.Default())) {

@@ -44,7 +44,7 @@ func (r *records) remember(t testing.TB, labels map[string]string) *records {
 	return r
 }
 
-// stampOf is the stamp of an object of which nodekeep set these items in its CREATE.
+// stampOf returns the stamp of an object of which nodekeep set these items in its CREATE.
 func stampOf(given map[string]string) record.Stamp {
 	return record.Stamp{}.With(given, record.Record{}, 0)
 }
@@ -67,7 +67,7 @@ func newReviews(logger *slog.Logger) (webhook.Reviews, *prometheus.Registry) {
 	return webhook.Reviews{Ready: always, Limits: webhook.NewLimits(), Metrics: webhook.NewMetrics(registry), Logger: logger}, registry
 }
 
-// newHookWith is a hook with a handler and a readiness of the test's own.
+// newHookWith returns a hook with a handler and a readiness of the test's own.
 func newHookWith(handler admission.HandlerFunc, ready func() bool) *hook {
 	reviews, registry := newReviews(quiet())
 	reviews.Ready = ready
@@ -125,7 +125,7 @@ func series(t testing.TB, registry *prometheus.Registry, name string) map[string
 	return series
 }
 
-// count is the value of a counter for one outcome.
+// count returns the value of a counter for one outcome.
 func (h *hook) count(t testing.TB, name, outcome string) int {
 	t.Helper()
 	counters := series(t, h.registry, name)
@@ -133,7 +133,7 @@ func (h *hook) count(t testing.TB, name, outcome string) int {
 	return int(counters[outcome].GetCounter().GetValue())
 }
 
-// outcomes are the counts of reviews that are not 0.
+// outcomes returns the counts of reviews that are not 0.
 func (h *hook) outcomes(t testing.TB) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -155,12 +155,12 @@ var (
 	nodeKind   = metav1.GroupVersionKind{Version: "v1", Kind: "Node"}
 )
 
-// byKubelet is who registers worker-1.
+// byKubelet returns who registers worker-1.
 func byKubelet() authenticationv1.UserInfo {
 	return authenticationv1.UserInfo{Username: "system:node:" + worker, Groups: []string{"system:nodes", "system:authenticated"}}
 }
 
-// creation is the request to create an object as a Node.
+// creation returns the request to create an object as a Node.
 func creation(user authenticationv1.UserInfo, object []byte) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
 		UID:       "4f1d2c3b-0000-4000-8000-000000000001",
@@ -173,7 +173,7 @@ func creation(user authenticationv1.UserInfo, object []byte) *admissionv1.Admiss
 	}
 }
 
-// bodyOf is the AdmissionReview that brings a request.
+// bodyOf returns the AdmissionReview that brings a request.
 func bodyOf(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	t.Helper()
 	return marshal(t, admissionv1.AdmissionReview{TypeMeta: reviewType, Request: request})

@@ -191,7 +191,7 @@ func requireAsDecided(t *testing.T, s situation) {
 	requireTrueStamp(t, s, restore)
 }
 
-// withoutOwn are annotations, but nodekeep's.
+// withoutOwn returns annotations, but nodekeep's.
 func withoutOwn(annotations map[string]string) map[string]string {
 	rest := map[string]string{}
 	for key, value := range annotations {
@@ -205,7 +205,7 @@ func withoutOwn(annotations map[string]string) map[string]string {
 // kept reports whether the record is kept from the Node.
 func (s situation) kept() bool { return s.unreadable || s.otherMachine }
 
-// missing is what the Node must get of the record by docs/design.md, section 4.
+// missing returns what the Node must get of the record by docs/design.md, section 4.
 func (s situation) missing() policy.Restore {
 	if s.kept() {
 		return policy.Restore{}
@@ -218,7 +218,7 @@ func (s situation) missing() policy.Restore {
 	return s.policy.Restorable(have, policy.Kept{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
 }
 
-// brings are the items of the Node as it came.
+// brings returns the items of the Node as it came.
 func (s situation) brings() map[string]string {
 	items := policy.ItemsOf(s.before.Labels, s.before.Spec.Taints, s.before.Spec.Unschedulable)
 	for annotation, value := range s.before.Annotations {
@@ -234,7 +234,7 @@ func (s situation) machine() record.Machine {
 	return policy.MachineOf(s.before.Spec.ProviderID, info.SystemUUID, info.MachineID)
 }
 
-// labelsOf are the Node's own labels and those among the items.
+// labelsOf returns the Node's own labels and those among the items.
 func (s situation) labelsOf(items ...map[string]string) map[string]string {
 	labels := map[string]string{}
 	maps.Copy(labels, s.before.Labels)
@@ -295,7 +295,7 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 	}
 }
 
-// apart are the copies of the gate among the taints, or all the others.
+// apart returns the copies of the gate among the taints, or all the others.
 func apart(taints []corev1.Taint, gate bool) (some []corev1.Taint) {
 	for _, taint := range taints {
 		if policy.DefaultGate.Is(taint) == gate {
@@ -355,7 +355,7 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	}
 }
 
-// remembered is what may be taken from the record.
+// remembered returns what may be taken from the record.
 func (s situation) remembered() map[string]string {
 	if s.kept() {
 		return nil

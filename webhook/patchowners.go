@@ -45,7 +45,7 @@ func (d decision) ownersAfter(in incoming, k known, p policy.Policy) owners {
 	return owners{before: before, after: after}
 }
 
-// bytes is how much longer managedFields get, about.
+// bytes returns how much longer managedFields get, about.
 func (o owners) bytes() int {
 	const names = 160 // of JSON, and the time, in addition to a manager and its fields
 	size := 0

@@ -31,7 +31,7 @@ func TestGoldenPolicies(t *testing.T) {
 	}
 }
 
-// policyReview is a review of a NodePolicy with this spec, in JSON.
+// policyReview returns a review of a NodePolicy with this spec, in JSON.
 func policyReview(operation admissionv1.Operation, object, old string) []byte {
 	if old != "" {
 		old = `,"oldObject":` + old

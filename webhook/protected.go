@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// decideProtected is the second pass of the inline route. The first pass added ordinary labels, closed the gate and stamped the object.
+// decideProtected returns the second pass of the inline route. The first pass added ordinary labels, closed the gate and stamped the object.
 // NodeRestriction has judged that since, and does not judge it again. If a stamped object behind the gate lacks only protected labels, this
 // pass adds them and removes the gate. Labels of labels.defer wait, and the gate stays with them. In the first pass, or if anything else is
 // missing, it does nothing and leaves all to capture.

@@ -157,7 +157,7 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.own[policy.StampAnnotation])
 }
 
-// taintsOf are the taints that a decision adds, but for those of the record.
+// taintsOf returns the taints that a decision adds, but for those of the record.
 func taintsOf(d decision) []corev1.Taint {
 	return d.By(plan.Derivation, plan.Registration).Taints(false)
 }

@@ -177,7 +177,7 @@ func refusal(r *http.Request) (status int, err error) {
 	}
 }
 
-// statusOf is the HTTP status for a body that could not be read.
+// statusOf returns the HTTP status for a body that could not be read.
 func statusOf(err error) int {
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return http.StatusRequestEntityTooLarge

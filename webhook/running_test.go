@@ -114,7 +114,7 @@ func countingDialer(count *atomic.Int32) func(ctx context.Context, network, addr
 	}
 }
 
-// newCertificate is a serving certificate for 127.0.0.1 that vouches for itself.
+// newCertificate returns a serving certificate for 127.0.0.1 that vouches for itself.
 func newCertificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	s := httptest.NewTLSServer(http.NotFoundHandler())

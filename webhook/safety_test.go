@@ -62,7 +62,7 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 	return after
 }
 
-// applied is the object after the patch, done as in the API server (plugin/webhook/mutating of k8s.io/apiserver).
+// applied returns the object after the patch, done as in the API server (plugin/webhook/mutating of k8s.io/apiserver).
 func applied(t testing.TB, object []byte, response *admissionv1.AdmissionResponse) []byte {
 	t.Helper()
 	require.NotNil(t, response.PatchType)
@@ -91,7 +91,7 @@ func requireOnlyOursChanged(t testing.TB, before, after []byte) {
 	require.Equal(t, withoutOurs(t, before), withoutOurs(t, withoutRestoredAnnotations(t, before, after)))
 }
 
-// withoutRestoredAnnotations is the object after the patch less annotations that are new and that the stamp lists.
+// withoutRestoredAnnotations returns the object after the patch less annotations that are new and that the stamp lists.
 func withoutRestoredAnnotations(t testing.TB, before, after []byte) []byte {
 	t.Helper()
 	stamp, _ := record.ParseStamp(typed(t, after).Annotations[policy.StampAnnotation])
@@ -115,7 +115,7 @@ func withoutRestoredAnnotations(t testing.TB, before, after []byte) []byte {
 	return rest
 }
 
-// fieldsOf are the top fields of an object, each in the one way that encoding/json writes it.
+// fieldsOf returns the top fields of an object, each in the one way that encoding/json writes it.
 func fieldsOf(t testing.TB, object []byte) map[string]json.RawMessage {
 	t.Helper()
 	var fields map[string]json.RawMessage
@@ -126,7 +126,7 @@ func fieldsOf(t testing.TB, object []byte) map[string]json.RawMessage {
 	return fields
 }
 
-// withoutOurs is an object less what a patch may touch: the labels, our annotations, a cordon, the taints, see [requireTaintsStay], and the
+// withoutOurs returns an object less what a patch may touch: the labels, our annotations, a cordon, the taints, see [requireTaintsStay], and the
 // owners, see [requireOwnersStay]. What holds nothing then is as good as absent.
 func withoutOurs(t testing.TB, object []byte) map[string]any {
 	t.Helper()
@@ -220,7 +220,7 @@ func requireTaintsStay(t testing.TB, before, after []byte, absent map[string]rec
 	}
 }
 
-// taintsOf are the taints of an object less the gate, as they stand there.
+// taintsOf returns the taints of an object less the gate, as they stand there.
 func taintsOf(t testing.TB, object []byte) []map[string]any {
 	t.Helper()
 	var node struct {
@@ -262,7 +262,7 @@ func requireNoNewMistakes(t testing.TB, before, after *corev1.Node) {
 	}
 }
 
-// mistakes are the errors that the API server's validation would find in the parts that we touch (ValidateNode of k8s.io/kubernetes).
+// mistakes returns the errors that the API server's validation would find in the parts that we touch (ValidateNode of k8s.io/kubernetes).
 func mistakes(node *corev1.Node) []string {
 	errs := metavalidation.ValidateLabels(node.Labels, field.NewPath("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(node.Annotations, field.NewPath("annotations"))...)

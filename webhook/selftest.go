@@ -18,7 +18,7 @@ const (
 	selfTestProtected = "node-role.kubernetes.io/nodekeep-self-test"
 )
 
-// selfTest is what every replica knows of the self-test's Node, whatever the store and the policy say.
+// selfTest returns what every replica knows of the self-test's Node, whatever the store and the policy say.
 func selfTest(gate policy.Gate) (known, policy.Policy) {
 	remembered := record.New(SelfTestNode, record.Object{}, map[string]string{selfTestProtected: "", selfTestOrdinary: "1"})
 	return known{record: remembered, current: true}, policy.Default().WithProtected(policy.Inline).WithGate(gate)

@@ -41,7 +41,7 @@ func NewServer(address string, handler http.Handler, certificate func(*tls.Clien
 	return s, nil
 }
 
-// Address is where the server listens.
+// Address returns where the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
 // Draining reports whether the server is stopping; readiness must fail from then on.

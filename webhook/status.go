@@ -54,7 +54,7 @@ func readInfo(decoder *jsontext.Decoder, info *corev1.NodeSystemInfo) error {
 	})
 }
 
-// textOf is where a text of nodeInfo is stored; nil: it is not needed.
+// textOf returns where a text of nodeInfo is stored; nil: it is not needed.
 func textOf(info *corev1.NodeSystemInfo, name string) *string {
 	switch name {
 	case "machineID":

@@ -17,7 +17,7 @@ type Clients struct {
 	Names []string
 }
 
-// transport is the TLS configuration, made anew for each connection since the authorities may change.
+// transport returns the TLS configuration, made anew for each connection since the authorities may change.
 func transport(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), clients *Clients) *tls.Config {
 	// The API server is a Go client and speaks TLS 1.3; no other client needs this server. It keeps no sessions.
 	base := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certificate, SessionTicketsDisabled: true}
@@ -38,7 +38,7 @@ func transport(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error),
 	return base
 }
 
-// protocols are those that a caller may choose from. The API server speaks HTTP/2 to a webhook on loopback only, and HTTP/1.1 to
+// protocols returns those that a caller may choose from. The API server speaks HTTP/2 to a webhook on loopback only, and HTTP/1.1 to
 // all others (k8s.io/apiserver/pkg/util/webhook). One connection of HTTP/2 would hold 250 requests.
 func protocols(caller net.Addr) []string {
 	if address, ok := caller.(*net.TCPAddr); ok && address.IP.IsLoopback() {

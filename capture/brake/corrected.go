@@ -33,7 +33,7 @@ func correctedBy(text string, now time.Time) (within corrected, ok bool) {
 	return within, true
 }
 
-// nodes is how many Nodes were corrected.
+// nodes returns how many Nodes were corrected.
 func (c corrected) nodes() (total int) {
 	for _, nodes := range c {
 		total += nodes
@@ -41,7 +41,7 @@ func (c corrected) nodes() (total int) {
 	return total
 }
 
-// andOneMore is the count with one more Node.
+// andOneMore returns the count with one more Node.
 func (c corrected) andOneMore(now time.Time) string {
 	c[now.Unix()/60]++
 	text, err := json.Marshal(c)
@@ -71,7 +71,7 @@ func judge(state map[string]string, live int, now time.Time) (count corrected, k
 	return count, known, accepted || count.mayCorrect(live)
 }
 
-// CorrectedNodes is how many Nodes were corrected in the hour before, by the ConfigMap with the state of capture.
+// CorrectedNodes returns how many Nodes were corrected in the hour before, by the ConfigMap with the state of capture.
 func CorrectedNodes(state map[string]string, now time.Time) int {
 	count, _ := correctedBy(state[store.Corrected], now)
 	return count.nodes()

@@ -86,7 +86,7 @@ func (l *labelled) change(nodes int, cores float64, now time.Time) {
 	l.cores = max(0, l.cores+cores)
 }
 
-// sums are those up to a moment. They never shrink, whatever the clock does.
+// sums returns those up to a moment. They never shrink, whatever the clock does.
 func (l *labelled) sums(now time.Time) (seconds, coreSeconds float64) {
 	passed := max(0, now.Sub(l.since).Seconds())
 	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores

@@ -100,7 +100,7 @@ func (c *Compliance) remove(node string) breaking {
 	return before
 }
 
-// Breaking is how many Nodes break a rule in that way.
+// Breaking returns how many Nodes break a rule in that way.
 func (c *Compliance) Breaking(rule string, kind governance.Kind) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,7 +39,7 @@ type candidate struct {
 	gone time.Time // since when its Node is
 }
 
-// oldest are the candidates whose Nodes were deleted first, at most that many.
+// oldest returns the candidates whose Nodes were deleted first, at most that many.
 func oldest(all []candidate, most int) []candidate {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Or(a.gone.Compare(b.gone), cmp.Compare(a.node, b.node)) })
@@ -49,7 +49,7 @@ func oldest(all []candidate, most int) []candidate {
 // DefaultSweepFraction is the fraction of all records that a sweep collects at most, by default.
 const DefaultSweepFraction = 0.1
 
-// SweepsAtMost is how many records one sweep may collect: a fraction of all records, but at least one. Without that minimum, small clusters
+// SweepsAtMost returns how many records one sweep may collect: a fraction of all records, but at least one. Without that minimum, small clusters
 // would never be swept.
 func SweepsAtMost(fraction float64, records int) int {
 	return max(1, int(fraction*float64(records)))

@@ -13,7 +13,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 type labels = map[string]string
 
-// remembered is a record of n1 that holds these labels.
+// remembered returns a record of n1 that holds these labels.
 func remembered(items labels, modify ...func(*record.Record)) record.Record {
 	r := record.Record{Node: "n1", Seen: []record.Object{{UID: "a", Version: 5}}}
 	for key, value := range items {

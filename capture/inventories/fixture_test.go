@@ -57,7 +57,7 @@ func (p *process) holds(r record.Record) {
 	require.NoError(p.t, err)
 }
 
-// record is what is stored for n1.
+// record returns what is stored for n1.
 func (p *process) record() record.Record {
 	p.t.Helper()
 	entry, err := p.GetLive(p.t.Context(), "n1")
@@ -65,7 +65,7 @@ func (p *process) record() record.Record {
 	return entry.Record
 }
 
-// wrote are the names of the records that were written since it was last asked.
+// wrote returns the names of the records that were written since it was last asked.
 func (p *process) wrote() (names []string) {
 	names, p.writes = p.writes, nil
 	return names

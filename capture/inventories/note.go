@@ -17,7 +17,7 @@ import (
 // is an [InventoryNote].
 const InventoryName = "nodekeep-inventory"
 
-// AcceptedKey is the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep policy accept
+// AcceptedKey returns the key of that ConfigMap by which an operator accepts a held snapshot of a source. The command is nodekeep policy accept
 // HASH.
 func AcceptedKey(source string) string { return source + ".accepted" }
 
@@ -25,7 +25,7 @@ func AcceptedKey(source string) string { return source + ".accepted" }
 // the facts look in the note than they are.
 const noteInterval = time.Minute
 
-// recorded is a time as notes and records have it: whole seconds, UTC.
+// recorded returns a time as notes and records have it: whole seconds, UTC.
 func recorded(now time.Time) time.Time { return now.UTC().Truncate(time.Second) }
 
 // InventoryNote is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
@@ -46,7 +46,7 @@ type InventoryNote struct {
 	accepted string // hash of the snapshot that an operator has accepted
 }
 
-// InventoryNoteOf is the note of a source; ok is false where there is none, or it cannot be read.
+// InventoryNoteOf returns the note of a source; ok is false where there is none, or it cannot be read.
 func InventoryNoteOf(from *corev1.ConfigMap, source string) (note InventoryNote, ok bool) {
 	if from == nil {
 		return InventoryNote{}, false

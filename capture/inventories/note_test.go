@@ -26,7 +26,7 @@ type mapReader struct {
 	fetcher *fetch.Fetcher
 }
 
-// readsAMap is a process that reads the source of the policy, in the cluster of another one if there is one.
+// readsAMap returns a process that reads the source of the policy, in the cluster of another one if there is one.
 func readsAMap(t *testing.T, before ...*mapReader) *mapReader {
 	t.Helper()
 	p := newProcess(t, racksOfAMap)
@@ -69,7 +69,7 @@ func (m *mapReader) shown() InventoryNote {
 	return note
 }
 
-// noteWrites are the writes of the ConfigMap of notes.
+// noteWrites returns the writes of the ConfigMap of notes.
 func (m *mapReader) noteWrites() (count int) {
 	for _, action := range m.Notes.Client.(*fake.Clientset).Actions() {
 		named, is := action.(interface{ GetName() string })

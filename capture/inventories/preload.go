@@ -101,7 +101,7 @@ func (s *Sources) countPreloaded() (count int) {
 	return count
 }
 
-// preloadOf is the record to write ahead for a Node; due is false if there is nothing to write. The record of a Node that was ever observed
+// preloadOf returns the record to write ahead for a Node; due is false if there is nothing to write. The record of a Node that was ever observed
 // stays as it is.
 func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, version string, due bool) {
 	if s.Nodes.Knows(name) {
@@ -133,7 +133,7 @@ func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, v
 	return next, version, true
 }
 
-// fromInventory are the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
+// fromInventory returns the labels that rules make of a Node when only its name and the inventories' facts are known. Labels that need no inventory
 // are left out.
 func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derived map[string]record.Derived) {
 	result := p.Classify(facts, nil, now)
@@ -145,7 +145,7 @@ func fromInventory(p policy.Policy, facts classify.Facts, now time.Time) (derive
 	return result.Labels
 }
 
-// preloads are the Nodes that sources with preload list, each with its machine, sorted by source and name.
+// preloads returns the Nodes that sources with preload list, each with its machine, sorted by source and name.
 func (s *Sources) preloads(p policy.Policy) (names []string) {
 	for _, source := range s.current(p, nil) {
 		if !source.preload {
@@ -160,7 +160,7 @@ func (s *Sources) preloads(p policy.Policy) (names []string) {
 	return names
 }
 
-// machine is the one that sources with preload list for a Node; empty: none, or they contradict each other.
+// machine returns the one that sources with preload list for a Node; empty: none, or they contradict each other.
 func (s *Sources) machine(p policy.Policy, name string) (systemUUID string) {
 	for _, source := range s.current(p, nil) {
 		switch is := source.snapshot.SystemUUID(name); {

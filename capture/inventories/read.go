@@ -175,7 +175,7 @@ func (s *Sources) settle(ctx context.Context, of *state, next *inventory.Snapsho
 	return nil
 }
 
-// changeBy is the change that an operator has to accept before a snapshot comes into force; nil: none.
+// changeBy returns the change that an operator has to accept before a snapshot comes into force; nil: none.
 func (s *Sources) changeBy(ctx context.Context, of *state, next inventory.Snapshot) (*inventory.Change, error) {
 	noted, _, err := s.noted(ctx, of.source.Name)
 	if err != nil {

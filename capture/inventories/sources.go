@@ -132,7 +132,7 @@ type inForce struct {
 	snapshot inventory.Snapshot
 }
 
-// current are the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots of instead replace
+// current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots of instead replace
 // those that are in force. There are none if no rule uses an inventory.
 func (s *Sources) current(p policy.Policy, instead map[string]inventory.Snapshot) (all []inForce) {
 	if !p.LabelRules().LooksAtInventory() {
@@ -153,7 +153,7 @@ func (s *Sources) current(p policy.Policy, instead map[string]inventory.Snapshot
 	return all
 }
 
-// of are the facts of a Node. A source that does not count now, or lists another machine, is not in them.
+// of returns the facts of a Node. A source that does not count now, or lists another machine, is not in them.
 func (s *Sources) of(p policy.Policy, node, systemUUID string, instead map[string]inventory.Snapshot) (facts map[string]map[string]string) {
 	facts = map[string]map[string]string{}
 	for _, source := range s.current(p, instead) {
@@ -164,7 +164,7 @@ func (s *Sources) of(p policy.Policy, node, systemUUID string, instead map[strin
 	return facts
 }
 
-// Under are the facts of each Node under a policy. The snapshots of instead replace those that are in force.
+// Under returns the facts of each Node under a policy. The snapshots of instead replace those that are in force.
 func (s *Sources) Under(p policy.Policy, instead map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
 	return func(node *observe.Node) map[string]map[string]string {
 		return s.of(p, node.Name, node.Machine.SystemUUID, instead)
@@ -181,7 +181,7 @@ func (s *Sources) InForce(p policy.Policy) string {
 	return string(all)
 }
 
-// Problems are what the sources that rules use have wrong of a Node: source and problem.
+// Problems returns what the sources that rules use have wrong of a Node: source and problem.
 func (s *Sources) Problems(p policy.Policy, node, systemUUID string) iter.Seq2[string, string] {
 	return func(yield func(source, problem string) bool) {
 		for _, source := range s.current(p, nil) {
@@ -209,7 +209,7 @@ func (s *Sources) Known(p policy.Policy) bool {
 	return true
 }
 
-// stateOf is that of a source, which is made if it is not there.
+// stateOf returns that of a source, which is made if it is not there.
 func (s *Sources) stateOf(source inventory.Source) *state {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ func NewCoalescer(interval time.Duration) *Coalescer {
 	return &Coalescer{interval: interval, due: newRecent[time.Time](2 * recordBurst * interval)}
 }
 
-// Wait is how long the record of a Node must not be written yet; 0: it may be now.
+// Wait returns how long the record of a Node must not be written yet; 0: it may be now.
 func (c *Coalescer) Wait(node string, now time.Time) time.Duration {
 	return max(0, c.due.get(node, now).Sub(now.Add((recordBurst-1)*c.interval)))
 }

@@ -31,13 +31,13 @@ func NewFights(longest time.Duration) *Fights {
 	return &Fights{longest: longest, items: newRecent[fight](2*longest + flapWindow)}
 }
 
-// Longest is how long a pause may be.
+// Longest returns how long a pause may be.
 func (f *Fights) Longest() time.Duration { return f.longest }
 
 // Clear forgets all fights, for a change of the policy.
 func (f *Fights) Clear() { f.items.clear() }
 
-// Allow is how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
+// Allow returns how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
 // begins is true, once in each fight.
 func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
 	at := nodeItem{object, set.Item}
@@ -57,7 +57,7 @@ func (f *Fights) Done(object types.UID, set plan.Setting, now time.Time) {
 	f.items.put(at, f.items.get(at, now).after(f.items.hash(set), now, f.longest), now)
 }
 
-// Paused is how many items are not as nodekeep wants them, and wait.
+// Paused returns how many items are not as nodekeep wants them, and wait.
 func (f *Fights) Paused(now time.Time) int {
 	return f.items.count(func(one fight) bool { return one.waiting && one.waits(one.setting, now, f.longest) > 0 })
 }
@@ -72,7 +72,7 @@ type fight struct {
 	waiting  bool      // that nodekeep waits to set it again
 }
 
-// PauseAfter is how long nodekeep waits after so many flaps before it sets an item again.
+// PauseAfter returns how long nodekeep waits after so many flaps before it sets an item again.
 func PauseAfter(flaps int, longest time.Duration) time.Duration {
 	if flaps < FreeFlaps {
 		return 0
@@ -86,7 +86,7 @@ func (f fight) over(now time.Time, longest time.Duration) bool {
 	return now.Sub(f.set) >= PauseAfter(f.flaps, longest)+flapWindow
 }
 
-// waits is how long nodekeep still waits before it may set the item to this.
+// waits returns how long nodekeep still waits before it may set the item to this.
 func (f fight) waits(setting uint64, now time.Time, longest time.Duration) time.Duration {
 	if f.setting != setting || f.over(now, longest) {
 		return 0 // another value, or the removal of the item, follows another decision
@@ -94,7 +94,7 @@ func (f fight) waits(setting uint64, now time.Time, longest time.Duration) time.
 	return max(0, f.set.Add(PauseAfter(f.flaps, longest)).Sub(now))
 }
 
-// after is what is known once nodekeep has set the item to this.
+// after returns what is known once nodekeep has set the item to this.
 func (f fight) after(setting uint64, now time.Time, longest time.Duration) fight {
 	if f.setting != setting || f.over(now, longest) {
 		return fight{setting: setting, set: now}

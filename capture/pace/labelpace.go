@@ -24,7 +24,7 @@ func NewLabelPace(perSecond int) *LabelPace {
 	return &LabelPace{limit: rate.NewLimiter(rate.Limit(perSecond), perSecond), turns: map[string]time.Time{}}
 }
 
-// Wait is how long a Node has to wait for its turn; 0: it is now.
+// Wait returns how long a Node has to wait for its turn; 0: it is now.
 func (p *LabelPace) Wait(node string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ func newRecent[V any](window time.Duration) *recent[V] {
 
 func (r *recent[V]) hash(key any) uint64 { return maphash.Comparable(r.seed, key) }
 
-// get is the zero value where nothing is held.
+// get returns the zero value where nothing is held.
 func (r *recent[V]) get(key any, now time.Time) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *recent[V]) put(key any, value V, now time.Time) {
 	r.fresh[at] = value
 }
 
-// count is how many of the entries are meant.
+// count returns how many of the entries are meant.
 func (r *recent[V]) count(meant func(V) bool) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

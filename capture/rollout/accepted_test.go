@@ -25,7 +25,7 @@ import (
 
 type labels = map[string]string
 
-// manifestWith is a manifest of a NodePolicy that keeps a label.
+// manifestWith returns a manifest of a NodePolicy that keeps a label.
 func manifestWith(key string) string {
 	return `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"ignore":["` + key + `"]}}}`
 }
@@ -66,7 +66,7 @@ func TestWhatIsKeptOfThePolicyInForce(t *testing.T) {
 	}
 }
 
-// keeps is a rollout of the default policy, which has this manifest.
+// keeps returns a rollout of the default policy, which has this manifest.
 func keeps(client kubernetes.Interface, manifest *string, leads *bool) *Rollout {
 	known := func(policy.Policy) bool { return true }
 	return New(Options{

@@ -25,7 +25,7 @@ func (r *Rollout) countMigrations() {
 	r.migrating.Store(&states)
 }
 
-// migratingIn is how many Nodes are in a state.
+// migratingIn returns how many Nodes are in a state.
 func (r *Rollout) migratingIn(state policy.MigrationState) int {
 	if states := r.migrating.Load(); states != nil {
 		return (*states)[state]

@@ -121,7 +121,7 @@ func (r *Rollout) hold(rules string, nodes int) (news bool) {
 	return before == nil || before.Rules != rules
 }
 
-// HeldRules are the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
+// HeldRules returns the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
 func (r *Rollout) HeldRules() (held *HeldRules, known bool) {
 	p := r.Policy()
 	if !r.Holds(p) {

@@ -86,7 +86,7 @@ func (c *Cluster) ListRecords(ctx context.Context) iter.Seq2[store.Listed, error
 	return mapped(List[*corev1.ConfigMap](ctx, c, c.RecordsRight("list"), c.Client.CoreV1().ConfigMaps(c.Namespace), marked), store.ListedOf)
 }
 
-// mapped is a sequence of what its items become.
+// mapped returns a sequence of what its items become.
 func mapped[A, B any](items iter.Seq2[A, error], of func(A) B) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		for item, err := range items {

@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// numbered is a list of that many Nodes, whose names are numbers, as the API server would page it. fail may answer a page in its
+// numbered returns a list of that many Nodes, whose names are numbers, as the API server would page it. fail may answer a page in its
 // place.
 func numbered(t *testing.T, many int, fail func(from int, token string) error) pager.ListPageFunc {
 	return func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {

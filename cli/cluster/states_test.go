@@ -34,7 +34,7 @@ func sequence[T any](items []T, end error) iter.Seq2[T, error] {
 	}
 }
 
-// listed are Nodes and records as the API server lists them: by the names of the objects.
+// listed returns Nodes and records as the API server lists them: by the names of the objects.
 func listed(nodes, recorded []string) ([]*corev1.Node, []store.Listed) {
 	var objects []*corev1.Node
 	for _, name := range slices.Sorted(slices.Values(nodes)) {

@@ -66,7 +66,7 @@ func judgeCertificate(seen Seen) answer {
 	return a
 }
 
-// serving is the certificate that the webhook serves, with its chain; known is false if nothing shows it.
+// serving returns the certificate that the webhook serves, with its chain; known is false if nothing shows it.
 func (s Seen) serving() (chain []*x509.Certificate, known bool, err error) {
 	if s.Served != nil {
 		return s.Served, true, nil
@@ -92,7 +92,7 @@ func (s Seen) uncertified(a *answer) {
 		"no answer to a dry run shows the certificate that the webhook serves: the API server does not call the webhook, or it is of an older version")
 }
 
-// Public is what is looked at of the Secret; private keys are not.
+// Public returns what is looked at of the Secret; private keys are not.
 func Public(secret *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: secret.Name, Namespace: secret.Namespace, Annotations: secret.Annotations},
@@ -100,7 +100,7 @@ func Public(secret *corev1.Secret) *corev1.Secret {
 	}
 }
 
-// dueBefore is how long before its end a certificate should have been renewed. That is when a quarter of its life is left, but no earlier than a
+// dueBefore returns how long before its end a certificate should have been renewed. That is when a quarter of its life is left, but no earlier than a
 // month before its end. Components that renew their own certificates do so with a third left.
 func dueBefore(leaf *x509.Certificate) time.Duration {
 	return min(leaf.NotAfter.Sub(leaf.NotBefore)/4, 30*24*time.Hour)
@@ -180,7 +180,7 @@ func certificates(data []byte) (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// hosts are the names that the API server expects in the certificate.
+// hosts returns the names that the API server expects in the certificate.
 func (s Seen) hosts() (hosts []string) {
 	for _, hook := range s.hooks() {
 		if host := hook.host(); host != "" && !slices.Contains(hosts, host) {
@@ -192,7 +192,7 @@ func (s Seen) hosts() (hosts []string) {
 
 func (s Seen) certificateObject() string { return "secret/" + s.ServingSecret() }
 
-// certManager is the cert-manager Certificate that the serving certificate comes from; empty where none does.
+// certManager returns the cert-manager Certificate that the serving certificate comes from; empty where none does.
 func (s Seen) certManager() string {
 	if mutating := s.object(mutatingObject).Found; mutating.Found {
 		if _, name, ok := strings.Cut(mutating.Value.GetAnnotations()[injectedFrom], "/"); ok {
@@ -208,7 +208,7 @@ func (s Seen) certManager() string {
 // selfSigned reports whether the webhook issues it itself.
 func (s Seen) selfSigned() bool { return s.ServingSecret() == selfSignedSecret }
 
-// renewal is how another certificate comes about.
+// renewal returns how another certificate comes about.
 func (s Seen) renewal() Remedy {
 	switch {
 	case s.certManager() != "":
@@ -221,7 +221,7 @@ func (s Seen) renewal() Remedy {
 	}
 }
 
-// injection is how the bundle comes into the configuration.
+// injection returns how the bundle comes into the configuration.
 func (s Seen) injection(h hook) Remedy {
 	ours := s.certManager() != "" || s.selfSigned()
 	if !ours && (!s.Certificate.Found || len(s.Certificate.Value.Data[authoritiesKey]) == 0) {

@@ -40,7 +40,7 @@ func judgeClock(seen Seen) answer {
 	return a
 }
 
-// Behind is how far this machine's clock is certain to be behind the API server's. It is negative if the clock is ahead. The exact difference is not
+// Behind returns how far this machine's clock is certain to be behind the API server's. It is negative if the clock is ahead. The exact difference is not
 // known: a date has whole seconds, and the answer took its time.
 func (s APIServer) Behind() time.Duration {
 	switch earliest, latest := s.Date.Sub(s.Answered), s.Date.Add(time.Second).Sub(s.Asked); {

@@ -18,7 +18,7 @@ import (
 // manyOf is which share of all Nodes makes a state of Nodes an outage: one in so many.
 const manyOf = 10
 
-// share is how bad it is that so many of all Nodes have something.
+// share returns how bad it is that so many of all Nodes have something.
 func share(some, all int) Severity {
 	if some*manyOf >= all {
 		return Error
@@ -80,7 +80,7 @@ func stuck(node *corev1.Node, profile verify.CompiledProfile) bool {
 	return !profile.OnlyWaits() && progress.Hash == profile.Hash && progress.Stuck(profile)
 }
 
-// tainted are the taints of a Node that have one of these keys.
+// tainted returns the taints of a Node that have one of these keys.
 func tainted(node *corev1.Node, keys []string) (held []corev1.Taint) {
 	for _, taint := range node.Spec.Taints {
 		for _, key := range keys {
@@ -92,7 +92,7 @@ func tainted(node *corev1.Node, keys []string) (held []corev1.Taint) {
 	return held
 }
 
-// closedSince is when a Node with a taint of verification was closed. A Node that was open before is checked again: its taints changed then.
+// closedSince returns when a Node with a taint of verification was closed. A Node that was open before is checked again: its taints changed then.
 func closedSince(node *corev1.Node) time.Time {
 	since := node.CreationTimestamp.Time
 	if verify.ParseProgress(node.Annotations[verify.Annotation]).Round == 0 {
@@ -144,7 +144,7 @@ const EventsNamespace = corev1.NamespaceDefault
 // pausedFor is how long an Event counts that another client undoes what capture sets.
 const pausedFor = time.Hour
 
-// PausedOf are the Nodes, by uid, about which an Event of the last hour reports that capture stopped correcting something.
+// PausedOf returns the Nodes, by uid, about which an Event of the last hour reports that capture stopped correcting something.
 func PausedOf(events []corev1.Event, now time.Time) map[types.UID]bool {
 	paused := map[types.UID]bool{}
 	for _, event := range events {

@@ -23,7 +23,7 @@ func (s *Seen) closes(quarantined bool, nodes ...*corev1.Node) {
 	}
 }
 
-// unverifiedNode is a Node of the shipped profile that has its taint.
+// unverifiedNode returns a Node of the shipped profile that has its taint.
 func unverifiedNode(name string, age time.Duration, progress verify.Progress) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// differences are the fields that an object of the cluster has otherwise than the shipped one.
+// differences returns the fields that an object of the cluster has otherwise than the shipped one.
 func (s Seen) differences(object Object) []manifests.Difference {
 	c := manifests.Comparison{
 		Optional: protectedHook, // see judgeRestoreWebhook
@@ -63,7 +63,7 @@ func (s Seen) remedy(object Object, d manifests.Difference, reapply Remedy) Reme
 	return advice("Set the shipped value:", object.kubectl("patch", ` --type=json -p='[{"op":"%s","path":"%s","value":%s}]'`, operation, d.Pointer, value))
 }
 
-// kubectl is a command about the object.
+// kubectl returns a command about the object.
 func (o Object) kubectl(verb, arguments string, args ...any) string {
 	in := ""
 	if namespace := o.Shipped.GetNamespace(); namespace != "" {

@@ -41,7 +41,7 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 	return a
 }
 
-// intolerant are the taints that new Nodes carry and the pods do not tolerate.
+// intolerant returns the taints that new Nodes carry and the pods do not tolerate.
 func intolerant(seen Seen, tolerations []corev1.Toleration) (refused []string) {
 	taints := []corev1.Taint{seen.Gate().Taint()}
 	if inForce, err := seen.InForce(); err == nil {

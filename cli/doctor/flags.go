@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// flagOf is the value of a flag that a Deployment gives its process. The last one counts, and a flag without a value is "true".
+// flagOf returns the value of a flag that a Deployment gives its process. The last one counts, and a flag without a value is "true".
 func flagOf(deployment Read[*appsv1.Deployment], name string) (value string, given bool) {
 	if !deployment.Found {
 		return "", false
@@ -34,7 +34,7 @@ func set(deployment Read[*appsv1.Deployment], name string) bool {
 	return given && value != "false"
 }
 
-// ServingSecret is the name of the Secret with the certificate that the webhook serves. It is the webhook's own Secret, or the one mounted as its
+// ServingSecret returns the name of the Secret with the certificate that the webhook serves. It is the webhook's own Secret, or the one mounted as its
 // directory of certificates.
 func (s Seen) ServingSecret() string {
 	deployment := s.webhook()

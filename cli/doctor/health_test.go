@@ -79,7 +79,7 @@ type breakage struct {
 	want []string // "check: severity: object: what", of all findings there are; what may be cut off by "..."
 }
 
-// found are the findings of all checks, each as "check: severity: object: what". Each has a remedy.
+// found returns the findings of all checks, each as "check: severity: object: what". Each has a remedy.
 func found(t *testing.T, seen Seen) (all []string) {
 	t.Helper()
 	for _, result := range Judge(seen, nil).Checks {
@@ -118,7 +118,7 @@ func resultOf(t *testing.T, report Report, check string) Result {
 	return report.Checks[at]
 }
 
-// notes are those of a healthy installation.
+// notes returns those of a healthy installation.
 func notes(t *testing.T, seen Seen) (all []string) {
 	t.Helper()
 	report := Judge(seen, nil)

@@ -34,7 +34,7 @@ const namespace = "nodekeep-system"
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// healthy is an installation of the very manifests, with verification, in which all is well.
+// healthy returns an installation of the very manifests, with verification, in which all is well.
 func healthy(t *testing.T) Seen {
 	t.Helper()
 	ca := newAuthority(t)
@@ -90,7 +90,7 @@ func healthy(t *testing.T) Seen {
 	return seen
 }
 
-// dnsService is the DNS Service, with that many endpoints.
+// dnsService returns the DNS Service, with that many endpoints.
 func dnsService(ready int) *impact.ServiceFacts {
 	return &impact.ServiceFacts{Service: &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 53}}}}, Ready: &ready}
 }
@@ -133,7 +133,7 @@ func newAuthority(t *testing.T) authority {
 	return authority{cert: ca, key: key, pem: encoded(ca.Raw)}
 }
 
-// serving is the PEM of a certificate for a server.
+// serving returns the PEM of a certificate for a server.
 func (a authority) serving(t *testing.T, from, to time.Time, names ...string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

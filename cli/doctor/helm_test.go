@@ -22,7 +22,7 @@ func (s *Seen) byHelm(name string) {
 	}
 }
 
-// commands are those of all remedies.
+// commands returns those of all remedies.
 func commands(seen Seen) (all []string) {
 	for _, told := range Judge(seen, nil).Distinct() {
 		all = append(all, told.Commands...)

@@ -18,12 +18,12 @@ import (
 
 const leaseObject = "lease/" + capture.LeaseName
 
-// holder is who leads, or led last.
+// holder returns who leads, or led last.
 func (l Leadership) holder() string {
 	return cmp.Or(ptr.Deref(l.Lease.Spec.HolderIdentity, ""), "nobody")
 }
 
-// lasts is how long a leader counts as one after its last renewal.
+// lasts returns how long a leader counts as one after its last renewal.
 func (l Leadership) lasts() time.Duration {
 	return time.Duration(ptr.Deref(l.Lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
@@ -52,7 +52,7 @@ func (l Leadership) Silent() time.Duration {
 	return max(l.At.Sub(last), time.Second) // of a clock that was ahead it is not known how long
 }
 
-// Again is what a later look at the Lease shows.
+// Again returns what a later look at the Lease shows.
 func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership {
 	later := Leadership{Lease: lease, At: at}
 	later.Renewed = later.holder() != "nobody" && !lease.Spec.RenewTime.Equal(l.Lease.Spec.RenewTime)

@@ -20,7 +20,7 @@ const LookupRole = "nodekeep-verify-lookup"
 // defaultDNS is the DNS Service of the cluster where the Deployment does not name one.
 const defaultDNS = "kube-system/kube-dns"
 
-// lookupRights are what the profiles in force make the controller look at, by namespace. Those under the empty name are for all namespaces.
+// lookupRights returns what the profiles in force make the controller look at, by namespace. Those under the empty name are for all namespaces.
 func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	dns := DNSServiceOf(s.verify())
 	rights := map[string][]rbacv1.PolicyRule{}
@@ -48,7 +48,7 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	return rights
 }
 
-// Lookups are the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The manifests cannot hold them, so they are made here as
+// Lookups returns the Roles that the profiles in force need, and their RoleBindings, by namespace. They begin with the ClusterRole, if one is needed. The manifests cannot hold them, so they are made here as
 // the chart renders them.
 func (s Seen) Lookups() (objects []Object) {
 	rights := s.lookupRights()

@@ -62,5 +62,5 @@ func firstOf(all []string) string {
 	return fmt.Sprintf("%s; and %d more", all[0], len(all)-1)
 }
 
-// finishMigration is the command by which capture removes the old key of a migration.
+// finishMigration returns the command by which capture removes the old key of a migration.
 func finishMigration(from, to string) string { return "nodekeep migrate new " + from + "=" + to }

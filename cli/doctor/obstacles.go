@@ -13,10 +13,10 @@ type Asked struct {
 	Unread []Unknown // what could not be read of it
 }
 
-// Verifier is the Deployment of the controller that verifies Nodes.
+// Verifier returns the Deployment of the controller that verifies Nodes.
 func (s Seen) Verifier() Read[*appsv1.Deployment] { return s.verify() }
 
-// DNSServiceOf is the DNS Service of the cluster, NAMESPACE/NAME, as the verification controller takes it.
+// DNSServiceOf returns the DNS Service of the cluster, NAMESPACE/NAME, as the verification controller takes it.
 func DNSServiceOf(verifier Read[*appsv1.Deployment]) string {
 	if given, ok := flagOf(verifier, "dns-service"); ok {
 		return given
@@ -24,7 +24,7 @@ func DNSServiceOf(verifier Read[*appsv1.Deployment]) string {
 	return defaultDNS
 }
 
-// ChecksNamespaceOf is the namespace of the Pods that check Nodes.
+// ChecksNamespaceOf returns the namespace of the Pods that check Nodes.
 func ChecksNamespaceOf(verifier Read[*appsv1.Deployment]) string {
 	if name, given := flagOf(verifier, "checks-namespace"); given && name != "" {
 		return name
@@ -50,7 +50,7 @@ func (s Seen) judgeObstacles(a *answer) {
 	}
 }
 
-// ending is how a text ends that commands may follow.
+// ending returns how a text ends that commands may follow.
 func ending(commands []string) string {
 	if len(commands) > 0 {
 		return ""

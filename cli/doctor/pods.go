@@ -12,7 +12,7 @@ import (
 // ComponentLabel shows which process a Pod runs.
 const ComponentLabel = "app.kubernetes.io/component"
 
-// trouble is what keeps the first pod of a process that is not ready, where that is known.
+// trouble returns what keeps the first pod of a process that is not ready, where that is known.
 func trouble(seen Seen, component string) string {
 	for _, pod := range seen.Pods.Value {
 		if pod.Labels[ComponentLabel] != component {
@@ -25,7 +25,7 @@ func trouble(seen Seen, component string) string {
 	return ""
 }
 
-// waitsFor is what a pod says of why it does not run or is not ready.
+// waitsFor returns what a pod says of why it does not run or is not ready.
 func waitsFor(pod corev1.Pod) string {
 	for _, container := range pod.Status.ContainerStatuses {
 		switch state := container.State; {

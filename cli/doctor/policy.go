@@ -15,7 +15,7 @@ import (
 // errNoPolicy reports that the policy in force is not known.
 var errNoPolicy = errors.New("the policy is not known")
 
-// InForce is the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
+// InForce returns the policy that all processes follow, as far as the cluster shows it. It is that of the NodePolicy, or what is in force instead. It is
 // an error if it is not known.
 func (s Seen) InForce() (policy.Policy, error) {
 	in, err := s.policyInForce()
@@ -93,7 +93,7 @@ func (s Seen) policyTo(command string) string {
 	return s.kubectl(`get %s -o jsonpath='{.data.%s}' | %s`, acceptedObject, strings.ReplaceAll(cmp.Or(in.Copy, store.AcceptedPolicy), ".", `\.`), command)
 }
 
-// judgedBy is the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.
+// judgedBy returns the policy in force, for a check of an object. If it is not known, the answer says so, and ok is false.
 func (s Seen) judgedBy(a *answer, object string) (p policy.Policy, ok bool) {
 	p, err := s.InForce()
 	if err != nil {
@@ -148,7 +148,7 @@ func (s Seen) heldUntil() string {
 	return view.HeldUntil(in, s.Accepted.Value.Data[store.RulesAccepted])
 }
 
-// endHolding is how rules get in force that only add labels. Until capture has counted what they change, there is nothing to accept.
+// endHolding returns how rules get in force that only add labels. Until capture has counted what they change, there is nothing to accept.
 func (s Seen) endHolding(p policy.Policy) Remedy {
 	if s.Policy.Found && text(s.Policy.Value.Object, "status", "held", "rules") == p.RulesHash() {
 		return acceptRules(p)
@@ -156,7 +156,7 @@ func (s Seen) endHolding(p policy.Policy) Remedy {
 	return advice("Wait a minute. Then see why capture does not count:", s.logs(CaptureDeployment))
 }
 
-// acceptRules is how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
+// acceptRules returns how rules are accepted. Those that finish a migration are accepted by the command that looks at what selects on the old key.
 func acceptRules(p policy.Policy) Remedy {
 	accept := "nodekeep policy accept " + p.RulesHash()
 	remedy := advice("See on how many Nodes; then accept them, or take the change of the policy back:", accept+" --dry-run", accept)

@@ -16,10 +16,10 @@ type Unknown struct {
 	Remedy
 }
 
-// Found is a value that was read.
+// Found returns a value that was read.
 func Found[T any](value T) Read[T] { return Read[T]{Value: value, Found: true} }
 
-// Absent is an object that does not exist, by the API server's answer.
+// Absent returns an object that does not exist, by the API server's answer.
 func Absent[T any]() Read[T] { return Read[T]{Absent: true} }
 
 // NotKnown is something that could not be found out.
@@ -37,7 +37,7 @@ type Few[T any] struct {
 // mostNamed is how many of many are named.
 const mostNamed = 10
 
-// left is how many are not named.
+// left returns how many are not named.
 func (f Few[T]) left() int { return f.All - len(f.First) }
 
 // Add counts one more, and reports whether it is named.

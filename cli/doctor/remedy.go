@@ -28,7 +28,7 @@ var possible = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // mostRelease is how long the name of a release may be.
 const mostRelease = 53
 
-// helm is the release that objects of the installation belong to; is reports whether Helm installed them.
+// helm returns the release that objects of the installation belong to; is reports whether Helm installed them.
 func (s Seen) helm() (r release, is bool) {
 	for _, object := range s.Objects {
 		if !object.Found.Found || object.Found.Value.GetLabels()[managedBy] != "Helm" {
@@ -42,7 +42,7 @@ func (s Seen) helm() (r release, is bool) {
 	return r, is
 }
 
-// releaseOf is the release that an object names, if there can be such a one.
+// releaseOf returns the release that an object names, if there can be such a one.
 func releaseOf(object *unstructured.Unstructured) release {
 	r := release{object.GetAnnotations()[releaseName], object.GetAnnotations()[releaseNamespace]}
 	if len(r.name) > mostRelease || !possible.MatchString(r.name) || !possible.MatchString(r.namespace) {
@@ -51,7 +51,7 @@ func releaseOf(object *unstructured.Unstructured) release {
 	return r
 }
 
-// upgrade is a command that installs the release anew with the values of its file. There is none where no release is known.
+// upgrade returns a command that installs the release anew with the values of its file. There is none where no release is known.
 func (r release) upgrade() (commands []string) {
 	if r.name == "" {
 		return nil
@@ -59,7 +59,7 @@ func (r release) upgrade() (commands []string) {
 	return []string{"helm upgrade " + r.name + " manifests/chart --namespace " + r.namespace + " --reset-values --values values.yaml"}
 }
 
-// upgrade is that of the release which the objects belong to; there is no such command where none is known.
+// upgrade returns that of the release which the objects belong to; there is no such command where none is known.
 func (s Seen) upgrade() []string {
 	r, _ := s.helm()
 	return r.upgrade()
@@ -142,7 +142,7 @@ func (s Seen) install() Remedy {
 // called matches where the name of the program begins in a command line.
 var called = regexp.MustCompile(`(^|\| )nodekeep `)
 
-// inNamespace is a remedy whose commands of nodekeep are for this installation, where its namespace is not the default one.
+// inNamespace returns a remedy whose commands of nodekeep are for this installation, where its namespace is not the default one.
 func (s Seen) inNamespace(remedy Remedy) Remedy {
 	if s.Namespace == "" || s.Namespace == manifests.Namespace {
 		return remedy
@@ -161,7 +161,7 @@ func (s Seen) inNamespace(remedy Remedy) Remedy {
 // first is for what cannot be told before something else is right.
 func first(check string) Remedy { return advice("Correct first what " + check + " has found.") }
 
-// kubectl is a command in the release namespace.
+// kubectl returns a command in the release namespace.
 func (s Seen) kubectl(command string, args ...any) string {
 	return "kubectl -n " + s.Namespace + " " + fmt.Sprintf(command, args...)
 }

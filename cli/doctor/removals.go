@@ -20,7 +20,7 @@ const (
 // unremoved is what follows where Nodes that fail are not removed.
 const unremoved = "Nodes that fail their checks are not removed, and wait with their taint"
 
-// removals are the kinds of removal that profiles in force use, and the profiles, in the order of the policy.
+// removals returns the kinds of removal that profiles in force use, and the profiles, in the order of the policy.
 func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
 	kinds = map[verify.RemovalKind][]string{}
 	for _, profile := range s.Profiles().All() {
@@ -34,7 +34,7 @@ func (s Seen) removals() (kinds map[verify.RemovalKind][]string) {
 // Removes reports whether a profile in force removes Nodes.
 func (s Seen) Removes() bool { return len(s.removals()) > 0 }
 
-// removed are the objects that a kind of removal deletes.
+// removed returns the objects that a kind of removal deletes.
 func removed(kind verify.RemovalKind) schema.GroupResource {
 	switch kind {
 	case verify.RemoveNodeClaim:

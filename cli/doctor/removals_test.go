@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// removing is an installation whose profiles remove Nodes by these kinds, with the rights of all kinds.
+// removing returns an installation whose profiles remove Nodes by these kinds, with the rights of all kinds.
 func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Seen) {
 	t.Helper()
 	return func(s *Seen) {

@@ -48,7 +48,7 @@ type Result struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Summary is one line about the result: its text if everything is right, otherwise the number of findings.
+// Summary returns one line about the result: its text if everything is right, otherwise the number of findings.
 func (r Result) Summary() string {
 	if r.Status == StatusOK {
 		return r.What
@@ -114,10 +114,10 @@ func (a answer) result(name string) Result {
 	return Result{Check: name, Status: Status(findings[0].Severity), What: findings[0].What, Findings: findings}
 }
 
-// severities are all of them, the worst first.
+// severities returns all of them, the worst first.
 func severities() []Severity { return []Severity{Error, Warning, Lacking, Note} }
 
-// are is the verb of so many things.
+// are returns the verb of so many things.
 func are(n int) string {
 	if n == 1 {
 		return "is"
@@ -160,7 +160,7 @@ type Told struct {
 	order  int // of the first finding with the same remedy
 }
 
-// Sentence is the finding in one line. A missing right is the same for all objects that it hides.
+// Sentence returns the finding in one line. A missing right is the same for all objects that it hides.
 func (f Finding) Sentence() string {
 	if f.Object == "" || f.Severity == Lacking {
 		return f.What
@@ -168,7 +168,7 @@ func (f Finding) Sentence() string {
 	return f.Object + ": " + f.What
 }
 
-// Distinct are all findings, each once, the worst first, and those with the same remedy one after the other.
+// Distinct returns all findings, each once, the worst first, and those with the same remedy one after the other.
 func (r Report) Distinct() (all []Told) {
 	for _, result := range r.Checks {
 		for _, finding := range result.Findings {
@@ -197,7 +197,7 @@ func (t Told) SameRemedy(other Told) bool {
 	return t.Text == other.Text && slices.Equal(t.Commands, other.Commands)
 }
 
-// Names are those of all checks, in their order.
+// Names returns those of all checks, in their order.
 func Names() []string {
 	var names []string
 	for _, check := range checks() {

@@ -44,7 +44,7 @@ type HeldRight struct {
 	Held bool
 }
 
-// String is the right as kubectl auth can-i takes it.
+// String returns the right as kubectl auth can-i takes it.
 func (r Right) String() string {
 	resource := r.fullResource()
 	if r.Name != "" {
@@ -80,7 +80,7 @@ func harms() []harm {
 	}
 }
 
-// lackingRights are the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what
+// lackingRights returns the rights of a shipped Role or ClusterRole that the role in the cluster does not grant. They are ordered by what
 // follows. Rights that this
 // installation does not need are not among them.
 func (s Seen) lackingRights(object Object) (all []lacking) {
@@ -102,7 +102,7 @@ func (s Seen) lackingRights(object Object) (all []lacking) {
 	return all
 }
 
-// before136 is what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.
+// before136 returns what the chart grants in place of a right before Kubernetes 1.36. Impersonation could not be limited to single requests there.
 func before136(right Right) Right {
 	if strings.HasPrefix(right.Verb, "impersonate") {
 		return Right{Verb: "impersonate", Resource: "users", Name: "system:node:" + guard.SelfTestName}
@@ -184,7 +184,7 @@ const (
 	toAct = "act"
 )
 
-// YourRights are those that the operator's commands need of the caller.
+// YourRights returns those that the operator's commands need of the caller.
 func YourRights(namespace string) []HeldRight {
 	right := func(purpose, verb, resource, in string) HeldRight {
 		resource, group, _ := strings.Cut(resource, ".")

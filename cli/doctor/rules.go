@@ -41,7 +41,7 @@ func judgeAdmissionRules(seen Seen) answer {
 	return a
 }
 
-// policiesOnNodes are the ValidatingAdmissionPolicies of others that a binding lets deny a Node.
+// policiesOnNodes returns the ValidatingAdmissionPolicies of others that a binding lets deny a Node.
 func (s Seen) policiesOnNodes() (objects []string) {
 	for _, policy := range s.Policies.Value {
 		constraints := policy.Spec.MatchConstraints
@@ -58,7 +58,7 @@ func (s Seen) policiesOnNodes() (objects []string) {
 	return objects
 }
 
-// webhooksOnNodes are the configurations of others with a webhook that the API server calls. What Kyverno's and Gatekeeper's deny is
+// webhooksOnNodes returns the configurations of others with a webhook that the API server calls. What Kyverno's and Gatekeeper's deny is
 // said by their own rules, where these are known.
 func (s Seen) webhooksOnNodes() (objects []string) {
 	for _, configuration := range s.AllValidating.Value {
@@ -76,7 +76,7 @@ func (s Seen) webhooksOnNodes() (objects []string) {
 	return objects
 }
 
-// enginesOnNodes are the rules of Kyverno and Gatekeeper that may deny a Node. Kyverno's policies in a namespace act on nothing outside of it.
+// enginesOnNodes returns the rules of Kyverno and Gatekeeper that may deny a Node. Kyverno's policies in a namespace act on nothing outside of it.
 func (s Seen) enginesOnNodes() (objects []string) {
 	for i, object := range slices.Concat(s.Kyverno.Value, s.Gatekeeper.Value) {
 		selects := constraintSelectsNodes // of any kind
@@ -184,19 +184,19 @@ func constraintSelectsNodes(constraint map[string]any) bool {
 	})
 }
 
-// text is a text somewhere in an object; empty where there is none.
+// text returns a text somewhere in an object; empty where there is none.
 func text(object map[string]any, path ...string) string {
 	value, _, _ := unstructured.NestedString(object, path...)
 	return value
 }
 
-// texts are a list of texts; nil where there is none.
+// texts returns a list of texts; nil where there is none.
 func texts(object map[string]any, path ...string) []string {
 	values, _, _ := unstructured.NestedStringSlice(object, path...)
 	return values
 }
 
-// mapsIn are a list of maps; what is none is left out.
+// mapsIn returns a list of maps; what is none is left out.
 func mapsIn(object map[string]any, path ...string) (found []map[string]any) {
 	values, _, _ := unstructured.NestedFieldNoCopy(object, path...)
 	list, _ := values.([]any)

@@ -60,7 +60,7 @@ type expectation struct {
 	without  string // what follows if the object does not exist, or does not do its work
 }
 
-// expectations are one for each object. Objects of several kinds with one name share a row.
+// expectations returns one for each object. Objects of several kinds with one name share a row.
 func expectations() (all []expectation) {
 	const (
 		account     = "serviceaccount,role,rolebinding,clusterrole,clusterrolebinding/" // with all its rights
@@ -121,10 +121,10 @@ type Object struct {
 	Found   Read[*unstructured.Unstructured]
 }
 
-// Name is the object as kubectl takes it.
+// Name returns the object as kubectl takes it.
 func (o Object) Name() string { return manifests.Name(o.Shipped) }
 
-// Shipped are the objects that checks compare, for an installation in a namespace.
+// Shipped returns the objects that checks compare, for an installation in a namespace.
 func Shipped(namespace string) (objects []Object, err error) {
 	expected := sets.New[string]()
 	for _, e := range expectations() {
@@ -137,7 +137,7 @@ func Shipped(namespace string) (objects []Object, err error) {
 	return objects, err
 }
 
-// objects are what is known of an object of the manifests. Only a [LookupRole] is in several namespaces.
+// objects returns what is known of an object of the manifests. Only a [LookupRole] is in several namespaces.
 func (s Seen) objects(name string) (all []Object) {
 	for _, object := range s.Objects {
 		if object.Name() == name {
@@ -147,10 +147,10 @@ func (s Seen) objects(name string) (all []Object) {
 	return all
 }
 
-// object is what is known of the first of them; nothing where there is none.
+// object returns what is known of the first of them; nothing where there is none.
 func (s Seen) object(name string) Object { return append(s.objects(name), Object{})[0] }
 
-// typed is an object of the manifests as its Go type.
+// typed returns an object of the manifests as its Go type.
 func typed[T any](s Seen, name string) Read[*T] {
 	found := s.object(name).Found
 	if !found.Found {
@@ -231,7 +231,7 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 	}
 }
 
-// entry is the path of a webhook in a configuration.
+// entry returns the path of a webhook in a configuration.
 func entry(hook string) string { return "webhooks[" + hook + "]" }
 
 // covers reports whether a difference belongs to the check. The entries of one configuration belong to two checks.
@@ -239,7 +239,7 @@ func (e expectation) covers(d manifests.Difference) bool {
 	return e.object != validatingObject || strings.HasPrefix(d.Path, entry(policyHook)) == (e.check == checkPolicy)
 }
 
-// asShipped is a check that only compares its objects with the shipped ones.
+// asShipped returns a check that only compares its objects with the shipped ones.
 func asShipped(check, ok string) func(Seen) answer {
 	return func(seen Seen) answer {
 		a := answer{ok: ok}
@@ -248,7 +248,7 @@ func asShipped(check, ok string) func(Seen) answer {
 	}
 }
 
-// but is the expectation with what follows from this difference, where that is known.
+// but returns the expectation with what follows from this difference, where that is known.
 func (e expectation) but(d manifests.Difference) expectation {
 	for _, known := range consequences() {
 		if (known.object == "" || known.object == e.object) && strings.Contains(d.Path, known.field) {
@@ -287,7 +287,7 @@ func consequences() []consequence {
 	}
 }
 
-// leftOut is the remedy for the webhook that sees deletions.
+// leftOut returns the remedy for the webhook that sees deletions.
 func (s Seen) leftOut() Remedy {
 	remedy := s.reinstall()
 	remedy.Text = "If it is left out on purpose, --skip " + checkDeletion + ". " + remedy.Text
@@ -310,7 +310,7 @@ func (e expectation) reapply(s Seen) Remedy {
 	return s.reapply()
 }
 
-// Gate is the key of the gate's taint, as its ConfigMap names it.
+// Gate returns the key of the gate's taint, as its ConfigMap names it.
 func (s Seen) Gate() policy.Gate {
 	if found := typed[corev1.ConfigMap](s, gateKeyObject); found.Found && found.Value.Data[GateKey] != "" {
 		return policy.Gate(found.Value.Data[GateKey])

@@ -24,7 +24,7 @@ import (
 // parsed are the objects that the tests read, by file: YAML is slow to read.
 var parsed = map[string][]Object{}
 
-// inCluster are the objects that checks compare, as an installation of the static file has them: as the API server completes them.
+// inCluster returns the objects that checks compare, as an installation of the static file has them: as the API server completes them.
 func inCluster(t *testing.T, files ...string) (objects []Object) {
 	t.Helper()
 	key := strings.Join(files, " ")
@@ -40,7 +40,7 @@ func inCluster(t *testing.T, files ...string) (objects []Object) {
 	return objects
 }
 
-// policyIn is the NodePolicy of a static file.
+// policyIn returns the NodePolicy of a static file.
 func policyIn(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
@@ -54,7 +54,7 @@ func policyIn(t *testing.T, file string) string {
 	return ""
 }
 
-// fromFiles are objects as static files have them.
+// fromFiles returns objects as static files have them.
 func fromFiles(t *testing.T, objects []Object, files ...string) []Object {
 	t.Helper()
 	for i := range objects {
@@ -159,7 +159,7 @@ func (s *Seen) accepts(data map[string]string) {
 	maps.Copy(s.Accepted.Value.Data, data)
 }
 
-// inJSON is a manifest in JSON.
+// inJSON returns a manifest in JSON.
 func inJSON(t *testing.T, manifest string) string {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte(manifest))

@@ -24,7 +24,7 @@ const unverified = "Nodes with a verification taint keep it and take no workload
 
 func (s Seen) verify() Read[*appsv1.Deployment] { return typed[appsv1.Deployment](s, verifyObject) }
 
-// Profiles are those of the policy in force; none where it is not known.
+// Profiles returns those of the policy in force; none where it is not known.
 func (s Seen) Profiles() verify.Profiles {
 	inForce, err := s.InForce()
 	if err != nil {
@@ -33,12 +33,12 @@ func (s Seen) Profiles() verify.Profiles {
 	return inForce.Verify()
 }
 
-// ChecksNamespace is the namespace of the Pods that check Nodes.
+// ChecksNamespace returns the namespace of the Pods that check Nodes.
 func (s Seen) ChecksNamespace() string {
 	return ChecksNamespaceOf(s.verify())
 }
 
-// VerificationKeys are the keys of verification taints, in order. They are the keys of the profiles, and the default key, which a deleted profile may
+// VerificationKeys returns the keys of verification taints, in order. They are the keys of the profiles, and the default key, which a deleted profile may
 // have left.
 func (s Seen) VerificationKeys() []string {
 	keys := []string{verify.Taint}
@@ -49,7 +49,7 @@ func (s Seen) VerificationKeys() []string {
 	return slices.Compact(keys)
 }
 
-// verifiedLabel is the label of a verified Node.
+// verifiedLabel returns the label of a verified Node.
 func (s Seen) verifiedLabel() string {
 	if label := s.Profiles().Label; label != "" {
 		return label

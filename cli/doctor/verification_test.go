@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// profilesOf is a policy with these profiles, each with a check.
+// profilesOf returns a policy with these profiles, each with a check.
 func profilesOf(profiles ...string) string {
 	text := policytest.Manifest("verify:\n  profiles:")
 	for _, profile := range profiles {

@@ -60,7 +60,7 @@ func (s Seen) hooks() (hooks []hook) {
 	return hooks
 }
 
-// host is the name that the API server expects in the certificate.
+// host returns the name that the API server expects in the certificate.
 func (h hook) host() string {
 	if h.client.URL != nil {
 		if at, err := url.Parse(*h.client.URL); err == nil {

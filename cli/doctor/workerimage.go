@@ -30,7 +30,7 @@ func (s Seen) judgeWorkerImage(a *answer) {
 	}
 }
 
-// registryOf is the host of an image's name; without one, it is the default registry of container runtimes.
+// registryOf returns the host of an image's name; without one, it is the default registry of container runtimes.
 func registryOf(image string) string {
 	host, _, found := strings.Cut(image, "/")
 	if found && (strings.ContainsAny(host, ".:") || host == "localhost") {

@@ -34,7 +34,7 @@ func (e *examination) object(object *doctor.Object) func(context.Context) {
 	})
 }
 
-// nodePolicy is the NodePolicy. It does not exist where the API server knows none, either.
+// nodePolicy returns the NodePolicy. It does not exist where the API server knows none, either.
 func (e *examination) nodePolicy(ctx context.Context) (*unstructured.Unstructured, error) {
 	found, err := e.Dynamic.Resource(nodepolicy.Resource()).Get(ctx, doctor.PolicyName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -126,7 +126,7 @@ func (e *examination) lastLooks() []look {
 	return []look{{read: reading(e, &e.seen.Certificate, e.right("get", "", "secrets"), e.certificate), checks: []string{"certificate", "ca-bundle"}}}
 }
 
-// certificate is the Secret that the webhook serves from, without its private keys.
+// certificate returns the Secret that the webhook serves from, without its private keys.
 func (e *examination) certificate(ctx context.Context) (*corev1.Secret, error) {
 	secret, err := e.Client.CoreV1().Secrets(e.Namespace).Get(ctx, e.seen.ServingSecret(), metav1.GetOptions{})
 	if err != nil {

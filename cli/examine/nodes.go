@@ -50,7 +50,7 @@ func (e *examination) unnamed(ctx context.Context) (*corev1.Node, error) {
 	return e.dryRun(ctx, metav1.ObjectMeta{GenerateName: webhook.ProbeNode})
 }
 
-// dryRun is what the API server would make of a creation.
+// dryRun returns what the API server would make of a creation.
 func (e *examination) dryRun(ctx context.Context, meta metav1.ObjectMeta) (*corev1.Node, error) {
 	node, err := e.probes.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: meta}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	rule, denied := denyingRule(err)
@@ -75,7 +75,7 @@ func (s *servedCertificates) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// first is the chain that ends first: replicas may serve different ones.
+// first returns the chain that ends first: replicas may serve different ones.
 func (s *servedCertificates) first() []*x509.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records
 	return records, nil
 }
 
-// strays are ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
+// strays returns ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
 func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err error) {
 	client, err := metadata.NewForConfig(e.Config)
 	if err != nil {
@@ -205,7 +205,7 @@ func closing(state nodestate.State, keys []string, profiles verify.Profiles, gat
 	return doctor.Closing{Gate: gate, Keys: keys, Profiles: profiles, Quarantined: waits}
 }
 
-// paused are the Nodes on which capture has stopped correcting something, by Events of the last hour.
+// paused returns the Nodes on which capture has stopped correcting something, by Events of the last hour.
 func (e *examination) paused(ctx context.Context) (map[types.UID]bool, error) {
 	var events []corev1.Event
 	reports := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.kind": "Node", "reason": capture.ItemPaused}.String()}
@@ -231,7 +231,7 @@ func (e *examination) migrations(ctx context.Context) (all []*impact.Migration, 
 	return all, e.CountMigrations(ctx, in, all...)
 }
 
-// circumstancesSeen is what decisions depend on; it is not known where the policy is not.
+// circumstancesSeen returns what decisions depend on; it is not known where the policy is not.
 func (e *examination) circumstancesSeen(ctx context.Context) (in plan.Circumstances, known bool) {
 	inForce, err := e.seen.InForce()
 	if err != nil {

@@ -63,7 +63,7 @@ func (e *examination) objectsOf(ctx context.Context, group, resource string) (ob
 	return objects, nil
 }
 
-// served are the resources of an API group without a namespace, in the version that the API server prefers.
+// served returns the resources of an API group without a namespace, in the version that the API server prefers.
 func (e *examination) served(ctx context.Context, group string) (resources []schema.GroupVersionResource, err error) {
 	groups, err := e.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {

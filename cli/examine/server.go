@@ -91,7 +91,7 @@ func (e *examination) gateServed(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.APIResources, func(resource metav1.APIResource) bool { return resource.Name == "mutatingadmissionpolicies" }), nil
 }
 
-// apiGroups are the names of those that the API server serves.
+// apiGroups returns the names of those that the API server serves.
 func (e *examination) apiGroups(ctx context.Context) (names []string, err error) {
 	list, err := e.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ type MissingFact struct {
 	Commands []string `json:"commands,omitempty"` // to be run as they are
 }
 
-// Text is all of it in one line.
+// Text returns all of it in one line.
 func (m MissingFact) Text() string {
 	if len(m.Commands) == 0 {
 		return m.What + ". " + m.Next
@@ -81,7 +81,7 @@ func (a *AskedFacts) See(object *corev1.Node) {
 	}
 }
 
-// Missing are the facts that no Node has, of those that are known of at least one Node.
+// Missing returns the facts that no Node has, of those that are known of at least one Node.
 func (a *AskedFacts) Missing() (all []MissingFact) {
 	for _, one := range a.asked {
 		if one.has || one.known == 0 {
@@ -112,7 +112,7 @@ func asking(rules []string) string {
 	return "rules " + strings.Join(rules, ", ") + " ask"
 }
 
-// nextOf is what to do about a fact that no Node has.
+// nextOf returns what to do about a fact that no Node has.
 func nextOf(ask classify.Ask) (next string, commands []string) {
 	switch ask.Kind {
 	case classify.AskArch, classify.AskOS:

@@ -71,7 +71,7 @@ func (c *Comparison) See(s nodestate.State) error {
 	return c.seeRegistration(s, now, then, c.seeKept(s))
 }
 
-// Impact is what was counted.
+// Impact returns what was counted.
 func (c *Comparison) Impact() Impact {
 	impact := c.impact
 	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more

@@ -21,7 +21,7 @@ type SettingChange struct {
 // said is a line of a policy, without what follows from it.
 type said struct{ field, value string }
 
-// ContentChanges are all that two policies say differently, in the order of their fields. It is empty if they say the same. An entry that only one of
+// ContentChanges returns all that two policies say differently, in the order of their fields. It is empty if they say the same. An entry that only one of
 // them has, such as a rule, is one change.
 func ContentChanges(now, then []policy.Line) []SettingChange {
 	before, after := newSide(now), newSide(then)
@@ -67,7 +67,7 @@ func newSide(lines []policy.Line) side {
 	return s
 }
 
-// without is what only this policy says, by field. The text of an entry that the other one does not have is all that it says.
+// without returns what only this policy says, by field. The text of an entry that the other one does not have is all that it says.
 func (s side) without(other side) map[string][]string {
 	only, entries := map[string][]string{}, map[string][]policy.Line{}
 	for _, line := range s.lines {
@@ -86,7 +86,7 @@ func (s side) without(other side) map[string][]string {
 	return only
 }
 
-// entryText is what an entry says beyond the defaults.
+// entryText returns what an entry says beyond the defaults.
 func entryText(entry string, lines []policy.Line) string {
 	var parts []string
 	last := ""
@@ -104,7 +104,7 @@ func entryText(entry string, lines []policy.Line) string {
 	return cmp.Or(strings.Join(parts, "; "), "{}")
 }
 
-// orderChanges are the lists whose order differs, of the entries that both policies have.
+// orderChanges returns the lists whose order differs, of the entries that both policies have.
 func orderChanges(now, then []policy.Line) (changes []SettingChange) {
 	orders := map[string][]string{}
 	for _, line := range now {
@@ -122,7 +122,7 @@ func orderChanges(now, then []policy.Line) (changes []SettingChange) {
 	return changes
 }
 
-// inBoth is a list without what the other one does not have.
+// inBoth returns a list without what the other one does not have.
 func inBoth(list, other []string) []string {
 	others := sets.New(other...)
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !others.Has(name) })

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// changesOf are the changes of two policies as text.
+// changesOf returns the changes of two policies as text.
 func changesOf(now, then []policy.Line) (texts []string) {
 	for _, c := range ContentChanges(now, then) {
 		texts = append(texts, c.Field+": "+cmp.Or(c.Now, "-")+" -> "+cmp.Or(c.Then, "-"))

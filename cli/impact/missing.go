@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// MissingAttributes are the attributes of inventories that rules ask for and that a source has of no Node. The notes are those of capture. If they
+// MissingAttributes returns the attributes of inventories that rules ask for and that a source has of no Node. The notes are those of capture. If they
 // are nil, capture has noted nothing yet. A source without a snapshot in force is not known.
 func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingFact) {
 	for _, ask := range p.LabelRules().Asks() {

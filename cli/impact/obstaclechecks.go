@@ -50,7 +50,7 @@ func (p *judgedProfile) judgeDNS(check string, each bool) {
 	}
 }
 
-// renameDNS is how the controller is given the DNS Service that the cluster has.
+// renameDNS returns how the controller is given the DNS Service that the cluster has.
 func (p *judgedProfile) renameDNS() (next string, commands []string) {
 	if len(p.facts.OtherDNS) > 0 {
 		return fmt.Sprintf("Set the value verify.dnsService=%s of the chart: this Service exists", strings.Join(p.facts.OtherDNS, " or ")), nil

@@ -28,7 +28,7 @@ type ServiceFacts struct {
 	Ready   *int // nil: not known
 }
 
-// PlatformDNS are the names of the DNS Service on platforms, but for one.
+// PlatformDNS returns the names of the DNS Service on platforms, but for one.
 func PlatformDNS(but string) []string {
 	names := []string{
 		"kube-system/kube-dns",                  // kubeadm, k3s, EKS, GKE, AKS
@@ -71,7 +71,7 @@ func (o Obstacle) Sentence() string {
 	return where + ": " + o.What
 }
 
-// Text is all of it in one line.
+// Text returns all of it in one line.
 func (o Obstacle) Text() string {
 	if len(o.Commands) == 0 {
 		return o.Sentence() + ". " + o.Next + "."
@@ -92,7 +92,7 @@ func (p *judgedProfile) find(check string, hinders Hindrance, next string, comma
 	p.found = append(p.found, Obstacle{Profiles: []string{p.Name}, Check: check, Hinders: hinders, What: fmt.Sprintf(what, args...), Next: next, Commands: commands})
 }
 
-// Obstacles are what keeps Nodes of profiles from passing for ever, as far as the cluster shows it. What is not known is no obstacle. Checks that are
+// Obstacles returns what keeps Nodes of profiles from passing for ever, as far as the cluster shows it. What is not known is no obstacle. Checks that are
 // not required keep no Node from passing. Nodes is nil if the Nodes are not known.
 func Obstacles(profiles verify.Profiles, facts ProfileFacts, nodes *SelectedNodes) (all []Obstacle) {
 	for _, profile := range profiles.All() {

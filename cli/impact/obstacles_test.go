@@ -40,7 +40,7 @@ func serviceOf(ip string, ready int, ports ...corev1.ServicePort) *ServiceFacts 
 	return &ServiceFacts{Service: &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{ip}, Ports: ports}}, Ready: &ready}
 }
 
-// rightly is a cluster in which the profiles can pass.
+// rightly returns a cluster in which the profiles can pass.
 func rightly(profiles ...string) *asked {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	daemonSet := &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
@@ -65,7 +65,7 @@ func rightly(profiles ...string) *asked {
 	}
 }
 
-// answer is each obstacle as what it hinders, and its sentence.
+// answer returns each obstacle as what it hinders, and its sentence.
 func (a *asked) answer(t *testing.T) (sentences []string) {
 	t.Helper()
 	p := statetest.Load(t, "verify: {profiles: ["+a.profiles+"]}")
@@ -81,7 +81,7 @@ func (a *asked) answer(t *testing.T) (sentences []string) {
 	return sentences
 }
 
-// everything is a profile that asks for all that a cluster may lack.
+// everything returns a profile that asks for all that a cluster may lack.
 func everything() string {
 	return profileWith("daemonSets: [kube-system/cilium], conditions: [{type: KernelDeadlock, status: 'False'}], allocatable: {nvidia.com/gpu: 4, memory: 60Gi}",
 		asksDNS, asksService, asksHeadless, asksAPI, "{name: tcp, tcp: {address: 'web.apps.svc.cluster.local:80'}}", "{name: http, http: {url: 'http://web.apps.svc/'}}")

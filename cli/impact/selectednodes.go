@@ -95,7 +95,7 @@ func runsOn(daemonSet *appsv1.DaemonSet, node *corev1.Node) bool {
 // suchAs is how many Nodes there are, and the first of them.
 func suchAs(n NodeCount) string { return fmt.Sprintf("%s, such as %s", inWords(n.Nodes), n.First[0]) }
 
-// inWords is a number of Nodes.
+// inWords returns a number of Nodes.
 func inWords(nodes int) string {
 	if nodes == 1 {
 		return "1 Node"

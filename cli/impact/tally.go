@@ -24,7 +24,7 @@ type tally[K comparable, V any] struct {
 	more   int // what is left out
 }
 
-// at is the count of a key, which begins as given. It is nil if that many keys are counted already.
+// at returns the count of a key, which begins as given. It is nil if that many keys are counted already.
 func (t *tally[K, V]) at(key K, most int, begin V) *V {
 	if count, known := t.counts[key]; known {
 		return count

@@ -43,7 +43,7 @@ type Unproved struct {
 // Line says it to operators.
 func (u Unproved) Line() string { return "profile " + u.Profile + ": not yet proved: " + u.Why }
 
-// Profiles are the names of those that the Nodes do not prove. Only trials can.
+// Profiles returns the names of those that the Nodes do not prove. Only trials can.
 func (p *Proofs) Profiles() (names []string) {
 	for _, profile := range p.profiles.All() {
 		if seen := p.seen[profile.Name]; seen.selects && !seen.proved && profile.CanBeProved() {
@@ -53,7 +53,7 @@ func (p *Proofs) Profiles() (names []string) {
 	return names
 }
 
-// Unproved are the profiles that neither a Node nor a trial proves, in the order of the policy. Trials are the last ones of profiles, by name.
+// Unproved returns the profiles that neither a Node nor a trial proves, in the order of the policy. Trials are the last ones of profiles, by name.
 func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (all []Unproved) {
 	for _, name := range p.Profiles() {
 		profile, _ := p.profiles.Named(name)

@@ -15,10 +15,10 @@ import (
 	"nodekeep.dev/nodekeep/plan"
 )
 
-// kubelets are the managers by whose name a kubelet sets labels of its own.
+// kubelets returns the managers by whose name a kubelet sets labels of its own.
 func kubelets() []string { return []string{"kubelet", "k3s", "kubelite"} }
 
-// Registration is the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
+// Registration returns the review that the API server would send if the Node's kubelet registered it now. The Node has the same machine and the labels
 // that its kubelet has set. It has the gate, because nothing removes the gate before the webhook answers. Of a deleted Node only the name is known.
 func (s State) Registration(in plan.Circumstances) (*admissionv1.AdmissionRequest, error) {
 	node := corev1.Node{

@@ -11,7 +11,7 @@ import (
 // Adoption is a plan to hand labels over to rules.
 type Adoption struct{ impact.Adoption }
 
-// Document is the plan.
+// Document returns the plan.
 func (a Adoption) Document(time.Time) Document {
 	var d Document
 	d.with("Label", a.Key)

@@ -72,7 +72,7 @@ func Diff(s nodestate.State, in plan.Circumstances) Difference {
 	return d
 }
 
-// whyEdited is why capture is to change an item. It is empty if the Node does not differ from its record there.
+// whyEdited returns why capture is to change an item. It is empty if the Node does not differ from its record there.
 func whyEdited(edit plan.Edit, next plan.Plan) string {
 	does := "add"
 	if edit.Removed {
@@ -116,7 +116,7 @@ func notRecorded(before, after *string) string {
 	}
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
 		t := tableOf(title, "Key", "Record", "Node", "Why")

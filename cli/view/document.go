@@ -36,7 +36,7 @@ func (d *Document) with(name, value string) {
 	}
 }
 
-// tableOf is a table with these columns. The wide format alone shows those that begin with "+".
+// tableOf returns a table with these columns. The wide format alone shows those that begin with "+".
 func tableOf(columns ...string) *metav1.Table {
 	table := &metav1.Table{}
 	for _, name := range columns {
@@ -75,7 +75,7 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 // none stands in cells that have nothing to say.
 const none = "-"
 
-// ago is how long something has been so, as kubectl writes ages.
+// ago returns how long something has been so, as kubectl writes ages.
 func ago(since time.Time, now time.Time) string {
 	if since.IsZero() {
 		return none

@@ -20,7 +20,7 @@ type Declared struct {
 	Since metav1.Time // when its RoleBinding was created
 }
 
-// Line is one line for commands that show Nodes; empty: no emergency is declared. End is the command that ends it.
+// Line returns one line for commands that show Nodes; empty: no emergency is declared. End is the command that ends it.
 func (d Declared) Line(end string, now time.Time) string {
 	if !d.Holds {
 		return ""
@@ -41,7 +41,7 @@ type Emergency struct {
 	End               string // the command that ends it
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (e Emergency) Document(now time.Time) Document {
 	var d Document
 	d.with("Cluster", e.Cluster)
@@ -115,7 +115,7 @@ func (o *Opened) See(node *corev1.Node, closed bool) {
 	}
 }
 
-// limits are what keeps Pods off a Node: a cordon, taints.
+// limits returns what keeps Pods off a Node: a cordon, taints.
 func limits(node *corev1.Node) string {
 	var all []string
 	if node.Spec.Unschedulable {

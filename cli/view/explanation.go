@@ -182,7 +182,7 @@ func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circums
 	return explained
 }
 
-// values are those that rules set.
+// values returns those that rules set.
 func values(derived map[string]record.Derived) map[string]string {
 	items := map[string]string{}
 	for key, d := range derived {
@@ -198,7 +198,7 @@ func awaits(s nodestate.State, answer webhook.Explanation) bool {
 	return s.Entry.Accepted == "" && (s.Waiting() != nil || answer.Outcome == otherMachine)
 }
 
-// becomes is the result of a registration for an item.
+// becomes returns the result of a registration for an item.
 func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	_, brought := answer.Brought[item]
 	_, added := taintItems(answer.Taints)[item]

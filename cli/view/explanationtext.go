@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/cli/nodestate"
 )
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (e Explanation) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", e.Node)
@@ -46,7 +46,7 @@ func (e Explanation) Document(now time.Time) Document {
 	return d
 }
 
-// registers is when the registration is that is explained.
+// registers returns when the registration is that is explained.
 func (e Explanation) registers() string {
 	switch {
 	case e.Registration.Emergency:
@@ -61,7 +61,7 @@ func (e Explanation) registers() string {
 // otherMachine is the outcome of a review where the record is another machine's.
 const otherMachine = "other_machine"
 
-// text is what becomes of a review or, with would, what would become of it.
+// text returns what becomes of a review or, with would, what would become of it.
 func (r ExplainedReview) text(would bool) string {
 	verb := func(would string, _ string) string { return "would " + would }
 	if !would {
@@ -73,7 +73,7 @@ func (r ExplainedReview) text(would bool) string {
 	return "by " + cmp.Or(r.User, "nobody") + ": " + r.restores(verb) + r.gate(verb)
 }
 
-// restores is what the webhook does about labels and taints, by the outcome.
+// restores returns what the webhook does about labels and taints, by the outcome.
 func (r ExplainedReview) restores(verb func(would, does string) string) string {
 	nothing := "the webhook " + verb("restore", "restores") + " nothing, since "
 	switch r.Outcome {
@@ -101,7 +101,7 @@ func (r ExplainedReview) restores(verb func(would, does string) string) string {
 	}
 }
 
-// gate is what becomes of the gate. An operator decides where capture does not remove it.
+// gate returns what becomes of the gate. An operator decides where capture does not remove it.
 func (r ExplainedReview) gate(verb func(would, does string) string) string {
 	until := " until capture removes it"
 	switch {
@@ -124,7 +124,7 @@ func (r ExplainedReview) gate(verb func(would, does string) string) string {
 	}
 }
 
-// Under is the explanation with what is known of captures: what one would do is not done while none runs.
+// Under returns the explanation with what is known of captures: what one would do is not done while none runs.
 func (e Explanation) Under(captures Captures) Explanation {
 	if e.Capture != nil {
 		known := *e.Capture
@@ -134,7 +134,7 @@ func (e Explanation) Under(captures Captures) Explanation {
 	return e
 }
 
-// text is what capture does, or would do if one ran.
+// text returns what capture does, or would do if one ran.
 func (c ExplainedCapture) text() string {
 	switch {
 	case c.NoneRuns == "":

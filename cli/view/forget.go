@@ -12,7 +12,7 @@ import (
 // Forgetting is a plan to forget a record, or some of it.
 type Forgetting struct{ nodestate.Forgetting }
 
-// Document is the plan. With a whole record goes the side that is set aside.
+// Document returns the plan. With a whole record goes the side that is set aside.
 func (f Forgetting) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", f.Node)

@@ -106,7 +106,7 @@ type GatedList struct {
 	Items []Gated `json:"items"`
 }
 
-// Names are those of the Nodes.
+// Names returns those of the Nodes.
 func (l GatedList) Names() (names []string) {
 	for _, g := range l.Items {
 		names = append(names, g.Name)
@@ -114,7 +114,7 @@ func (l GatedList) Names() (names []string) {
 	return names
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
@@ -123,7 +123,7 @@ func (l GatedList) Document(now time.Time) Document {
 	return Document{Tables: []*metav1.Table{table}}
 }
 
-// Document is the plan to lift one gate.
+// Document returns the plan to lift one gate.
 func (g Gated) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", g.Name)

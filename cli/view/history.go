@@ -27,7 +27,7 @@ type HistoryStart struct {
 	Items  map[string]string `json:"items"`
 }
 
-// HistoryOf is the history in a record.
+// HistoryOf returns the history in a record.
 func HistoryOf(r record.Record) History {
 	h := History{Node: r.Node, Changes: history.Of(r)}
 	if h.Changes == nil {
@@ -39,7 +39,7 @@ func HistoryOf(r record.Record) History {
 	return h
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (h History) Document(now time.Time) Document {
 	table := tableOf("Number", "Time", "By", "Item", "Key", "From", "To", "+Ago")
 	start := h.startsAt()
@@ -95,7 +95,7 @@ func (h History) addStart(table *metav1.Table) {
 // Rollback is a plan to return a Node to a moment of its history.
 type Rollback struct{ nodestate.Rollback }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {

@@ -24,7 +24,7 @@ type PolicyCheck struct {
 	Impact       *impact.Impact `json:"impact,omitempty"`
 }
 
-// Document is the answer as text, without the errors.
+// Document returns the answer as text, without the errors.
 func (c PolicyCheck) Document(time.Time) Document {
 	var d Document
 	d.with("Policy", c.File+" is valid")
@@ -126,7 +126,7 @@ func brokenTable(broken []impact.BrokenRule) *metav1.Table {
 // longestSetting bounds what a table shows of a value; the other formats have it all.
 const longestSetting = 200
 
-// excerpts are both values as a table shows them: long ones from shortly before the first difference on.
+// excerpts returns both values as a table shows them: long ones from shortly before the first difference on.
 func excerpts(c impact.SettingChange) (now, then string) {
 	same := 0
 	for same < min(len(c.Now), len(c.Then)) && c.Now[same] == c.Then[same] {

@@ -20,7 +20,7 @@ type ExplainedInventory struct {
 	Problem string `json:"problem,omitempty"` // what it has wrong of the Node
 }
 
-// InventoriesOf are the sources of a policy whose rules use any, as capture has noted them. It returns nil if the rules use none. If notes is nil,
+// InventoriesOf returns the sources of a policy whose rules use any, as capture has noted them. It returns nil if the rules use none. If notes is nil,
 // capture has noted nothing yet. Of what they have wrong, only what is about the Node is in them.
 func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now time.Time) (all []ExplainedInventory) {
 	if !p.LabelRules().LooksAtInventory() {
@@ -35,7 +35,7 @@ func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now ti
 	return all
 }
 
-// problemOf is what a source has wrong of a Node. A note names the first of many problems only.
+// problemOf returns what a source has wrong of a Node. A note names the first of many problems only.
 func problemOf(node string, note inventories.InventoryNote) string {
 	for _, problem := range note.Problems {
 		if problem.Node == node {

@@ -18,7 +18,7 @@ type Migrations struct {
 // Migration is how far one of them is.
 type Migration struct{ *impact.Migration }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (m Migrations) Document(now time.Time) Document {
 	var d Document
 	if len(m.Migrations) == 0 {

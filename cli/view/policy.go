@@ -13,7 +13,7 @@ import (
 // longestTrouble bounds what a sentence quotes of an error: a client wrote what is wrong.
 const longestTrouble = 300
 
-// Briefly is why a manifest cannot be used, in one line: its first error, and how many more there are.
+// Briefly returns why a manifest cannot be used, in one line: its first error, and how many more there are.
 func Briefly(err error) string {
 	var errs policy.FileErrors
 	if !errors.As(err, &errs) || len(errs) == 0 {
@@ -56,7 +56,7 @@ func BehindSentence(in nodepolicy.InForce, behind []string) string {
 	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
 }
 
-// RulesNamed are the rules of a hash, as the subject of a sentence.
+// RulesNamed returns the rules of a hash, as the subject of a sentence.
 func RulesNamed(hash string) string {
 	if hash == policy.NoRules {
 		return "the policy without rules"

@@ -61,7 +61,7 @@ func (p *Pruning) Oldest(most int) {
 	}
 }
 
-// Summary is the result in a sentence.
+// Summary returns the result in a sentence.
 func (p *Pruning) Summary() string {
 	parts := []string{fmt.Sprintf("%s, %d of deleted Nodes, %d to be removed", Counted(p.All, "record"), p.Gone, len(p.Due))}
 	if p.Undecided > 0 {

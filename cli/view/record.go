@@ -49,7 +49,7 @@ func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Rec
 	return r, err
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (r Record) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", r.Node)
@@ -135,7 +135,7 @@ type Side struct {
 	Items   map[string]string
 }
 
-// SidesOf are those of a record that is quarantined.
+// SidesOf returns those of a record that is quarantined.
 func SidesOf(entry store.Entry) Sides {
 	r, old := entry.Record, *entry.Record.Quarantined
 	return Sides{

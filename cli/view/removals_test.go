@@ -19,7 +19,7 @@ const removing = `verify:
   - {name: gpu, onFailure: nodeClaim, checks: [{name: api, api: {}}]}
 `
 
-// removedBefore is a removal of so many minutes ago.
+// removedBefore returns a removal of so many minutes ago.
 func removedBefore(node string, minutes int, done bool) verify.Removal {
 	return verify.Removal{Node: node, UID: "U-" + node, Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: noon.Add(-time.Duration(minutes) * time.Minute), Done: done}
 }
@@ -83,7 +83,7 @@ func TestABrakeOfAProfileIsListedUntilItIsNoLongerSeen(t *testing.T) {
 	}
 }
 
-// held is the annotation of a Node that failed as often as it may, and whose removal is held.
+// held returns the annotation of a Node that failed as often as it may, and whose removal is held.
 func held(t *testing.T, p policy.Policy, brake verify.Brake) verify.Progress {
 	t.Helper()
 	profile := p.Verify().All()[0]

@@ -41,7 +41,7 @@ type Taken struct {
 	Round     int // how often it was opened before
 }
 
-// RolloutOf is the state of these Nodes.
+// RolloutOf returns the state of these Nodes.
 func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) Rollout {
 	r := Rollout{Now: now}
 	for _, node := range nodes {
@@ -67,7 +67,7 @@ func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, 
 	return r
 }
 
-// Most is how many Nodes --max lets be closed at one time: rounded down, and one at least.
+// Most returns how many Nodes --max lets be closed at one time: rounded down, and one at least.
 func (r Rollout) Most(most intstr.IntOrString) int {
 	count, err := intstr.GetScaledValueFromIntOrPercent(&most, len(r.Nodes), false)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r Rollout) Most(most intstr.IntOrString) int {
 	return max(1, count)
 }
 
-// Due are the open Nodes that are to be checked, without those that were taken. Nodes whose last check did not pass are the last.
+// Due returns the open Nodes that are to be checked, without those that were taken. Nodes whose last check did not pass are the last.
 func (r Rollout) Due(again bool, taken []Taken) (due []RolloutNode) {
 	for _, one := range r.Nodes {
 		was := slices.ContainsFunc(taken, func(t Taken) bool { return t.UID == one.UID })
@@ -171,7 +171,7 @@ func (r Rollout) Next(most int, again bool, taken []Taken) (step RolloutStep) {
 	return step
 }
 
-// Summary is the plan in a sentence.
+// Summary returns the plan in a sentence.
 func (r Rollout) Summary(most int, again bool) string {
 	verified, closed, unfit := 0, 0, []string{}
 	for _, one := range r.Nodes {

@@ -30,7 +30,7 @@ func rolloutPolicy(t *testing.T) policy.Policy {
 `)
 }
 
-// rolloutNode is a Ready Node of the pool that nobody has checked.
+// rolloutNode returns a Ready Node of the pool that nobody has checked.
 func rolloutNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("u-" + name), Labels: map[string]string{"pool": "a"}, Annotations: map[string]string{}},

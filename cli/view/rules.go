@@ -102,7 +102,7 @@ func factsText(tests []classify.Test, plugins string) string {
 	return strings.Join(texts, ", ")
 }
 
-// unknownFeature is why a feature is not known.
+// unknownFeature returns why a feature is not known.
 func unknownFeature(name string) string {
 	if classify.IsDeclared(name) {
 		return "not known: status.declaredFeatures of the Node is empty"

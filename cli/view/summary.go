@@ -127,7 +127,7 @@ type SummaryList struct {
 	Items    []Summary       `json:"items"`
 }
 
-// Names are those of the Nodes.
+// Names returns those of the Nodes.
 func (l SummaryList) Names() (names []string) {
 	for _, s := range l.Items {
 		names = append(names, s.Name)
@@ -135,7 +135,7 @@ func (l SummaryList) Names() (names []string) {
 	return names
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (l SummaryList) Document(now time.Time) Document {
 	return Document{Tables: []*metav1.Table{l.Table(now)}}
 }

@@ -20,7 +20,7 @@ type Uninstall struct {
 // PlannedDeletion is an object to delete, or what becomes of another one.
 type PlannedDeletion struct{ Kind, Name, State string }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (u Uninstall) Document(time.Time) Document {
 	var d Document
 	d.with("Cluster", u.Cluster)

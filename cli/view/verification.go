@@ -53,7 +53,7 @@ type PassedProfile struct {
 	Current    bool   `json:"current"`    // the profile that selects the Node asks the same now
 }
 
-// passedBy is what the annotation of a Node says that it has passed.
+// passedBy returns what the annotation of a Node says that it has passed.
 func passedBy(node verify.Node, profile verify.CompiledProfile) *PassedProfile {
 	progress := verify.ParseProgress(node.Annotation)
 	if progress.Generation < 1 || progress.Last == nil || progress.Last.Result != verify.VerdictPassed {
@@ -181,7 +181,7 @@ func attemptsOf(workers []*corev1.Pod, over func(*corev1.Pod) bool) (current, ol
 	return current, old
 }
 
-// namesOf are the names of Pods.
+// namesOf returns the names of Pods.
 func namesOf(pods []*corev1.Pod) (names []string) {
 	for _, pod := range pods {
 		names = append(names, pod.Name)
@@ -203,7 +203,7 @@ func (v Verification) Fails() bool { return v.State == verify.StateFailing }
 // Expects reports whether a controller is to act on the Node.
 func (v Verification) Expects() bool { return v.Waits() || v.Fails() }
 
-// lastText is how the last attempt ended, in a few words.
+// lastText returns how the last attempt ended, in a few words.
 func lastText(last *verify.Last, now time.Time) string {
 	if last == nil {
 		return ""
@@ -247,7 +247,7 @@ func (v Verification) attemptsInWords() string {
 	return fmt.Sprintf("%d have failed; stuck from %d on", v.Attempts, v.MaxAttempts)
 }
 
-// check is the check that failed in the last attempt, of a Node that did not pass it.
+// check returns the check that failed in the last attempt, of a Node that did not pass it.
 func (v Verification) check() string {
 	if v.Last == nil || v.State == verify.StateOpen || v.State == StateVerified {
 		return ""
@@ -255,7 +255,7 @@ func (v Verification) check() string {
 	return v.Last.Check
 }
 
-// next is when the next attempt starts at the earliest.
+// next returns when the next attempt starts at the earliest.
 func (v Verification) next(now time.Time) string {
 	switch {
 	case v.Next.IsZero():
@@ -289,7 +289,7 @@ type VerificationList struct {
 	Unproved []impact.Unproved `json:"unproved,omitempty"` // profiles whose checks have not passed yet
 }
 
-// Names are those of the Nodes.
+// Names returns those of the Nodes.
 func (l VerificationList) Names() (names []string) {
 	for _, v := range l.Items {
 		names = append(names, v.Name)
@@ -297,7 +297,7 @@ func (l VerificationList) Names() (names []string) {
 	return names
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (l VerificationList) Document(now time.Time) Document {
 	columns := []string{"Name", "State", "Profile", "Age", "Attempts", "Check", "Next", "Why", "+Last", "+Taint"}
 	removals := slices.ContainsFunc(l.Items, func(v Verification) bool { return v.removal(now) != "" })
@@ -326,7 +326,7 @@ type VerifiedNode struct {
 	Removals []verify.Removal `json:"removals,omitempty"`
 }
 
-// Document is the answer as text.
+// Document returns the answer as text.
 func (v VerifiedNode) Document(now time.Time) Document {
 	var d Document
 	d.with("Node", v.Node)

@@ -35,7 +35,7 @@ const verifying = `verify:
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// nodeToVerify is a Ready Node of ten minutes.
+// nodeToVerify returns a Ready Node of ten minutes.
 func nodeToVerify(labels map[string]string, taints ...string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "U1", Labels: labels, CreationTimestamp: metav1.NewTime(noon.Add(-10 * time.Minute))}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -46,7 +46,7 @@ func nodeToVerify(labels map[string]string, taints ...string) *corev1.Node {
 	return node
 }
 
-// worker is a worker Pod of the Node of [nodeToVerify].
+// worker returns a worker Pod of the Node of [nodeToVerify].
 func worker(state corev1.ContainerState) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -57,7 +57,7 @@ func worker(state corev1.ContainerState) *corev1.Pod {
 	}
 }
 
-// only are all worker Pods of a Node: one, or none.
+// only returns all worker Pods of a Node: one, or none.
 func only(worker *corev1.Pod) []*corev1.Pod {
 	if worker == nil {
 		return []*corev1.Pod{}

@@ -72,7 +72,7 @@ func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.T
 	return run, nil
 }
 
-// CloseFor is the change that has the controller check an open Node as a new one.
+// CloseFor returns the change that has the controller check an open Node as a new one.
 func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile, now time.Time) plan.Plan {
 	progress, label := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().BeginAnew(now), p.Verify().Label
 	edits := append(noting(progress), plan.SetTaints(plan.Derivation, false, profile.Taint)...)
@@ -82,12 +82,12 @@ func CloseFor(node *corev1.Node, p policy.Policy, profile verify.CompiledProfile
 	return plan.Plan{Edits: edits, ByClient: true}
 }
 
-// noting are the edits that note the progress of verification on the Node.
+// noting returns the edits that note the progress of verification on the Node.
 func noting(progress verify.Progress) plan.Edits {
 	return plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})
 }
 
-// without are labels without one.
+// without returns labels without one.
 func without(labels map[string]string, key string) map[string]string {
 	others := map[string]string{}
 	for name, value := range labels {

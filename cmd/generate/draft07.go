@@ -7,7 +7,7 @@ import (
 	"regexp"
 )
 
-// draft07 is a schema as JSON Schema has it. Helm reads it before it asks the API server. It knows no expressions, but for those that say that exactly
+// draft07 returns a schema as JSON Schema has it. Helm reads it before it asks the API server. It knows no expressions, but for those that say that exactly
 // one of some fields is given.
 func draft07(of schema) schema {
 	converted := schema{}
@@ -49,7 +49,7 @@ func draft07(of schema) schema {
 
 var counted = regexp.MustCompile(`\(has\(self\.(\w+)\)\?1:0\)`)
 
-// oneOf are the fields of which exactly one must be given.
+// oneOf returns the fields of which exactly one must be given.
 func oneOf(validations any) (alternatives []schema) {
 	for _, validation := range validations.([]any) {
 		for _, field := range counted.FindAllStringSubmatch(validation.(schema)["rule"].(string), -1) {
@@ -62,7 +62,7 @@ func oneOf(validations any) (alternatives []schema) {
 // policyValue is the schema of the value policy, in the schema of all values.
 var policyValue = regexp.MustCompile(`(?s)\n    "policy": \{.*?\n    \},`)
 
-// withPolicy is the schema of the chart's values with another schema for the policy.
+// withPolicy returns the schema of the chart's values with another schema for the policy.
 func withPolicy(values []byte, policy schema) ([]byte, error) {
 	text := bytes.Buffer{}
 	encoder := json.NewEncoder(&text)

@@ -19,7 +19,7 @@ func kinds() string {
 	return strings.Join(rows, "\n") + "\n"
 }
 
-// oneKind is a CustomResourceDefinition whose checks must have exactly one kind.
+// oneKind returns a CustomResourceDefinition whose checks must have exactly one kind.
 func oneKind(crd []byte) ([]byte, error) {
 	var definition schema
 	if err := yaml.Unmarshal(crd, &definition); err != nil {

@@ -54,7 +54,7 @@ func run(check bool) error {
 	return nil
 }
 
-// controllerGen is the CustomResourceDefinition that controller-gen makes of the types.
+// controllerGen returns the CustomResourceDefinition that controller-gen makes of the types.
 func controllerGen() ([]byte, error) {
 	command := exec.Command("go", "tool", "controller-gen", "crd", "paths=./api/...", "output:crd:stdout")
 	command.Stderr = os.Stderr
@@ -65,7 +65,7 @@ func controllerGen() ([]byte, error) {
 	return oneKind(out)
 }
 
-// generated are all files with what follows from a CustomResourceDefinition. The function read reads a file as it is.
+// generated returns all files with what follows from a CustomResourceDefinition. The function read reads a file as it is.
 func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][]byte, error) {
 	crd = bytes.TrimLeft(bytes.TrimPrefix(crd, []byte("---\n")), "\n")
 	spec, err := specOf(crd)
@@ -103,7 +103,7 @@ func generated(crd []byte, read func(name string) ([]byte, error)) (map[string][
 // schema is an OpenAPI schema, as a CustomResourceDefinition has it.
 type schema = map[string]any
 
-// specOf is the schema of the field spec.
+// specOf returns the schema of the field spec.
 func specOf(crd []byte) (schema, error) {
 	var definition struct {
 		Spec struct {

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// nullable is a CustomResourceDefinition whose optional fields may be null, which is as if they were left out. Server-side apply writes null for a
+// nullable returns a CustomResourceDefinition whose optional fields may be null, which is as if they were left out. Server-side apply writes null for a
 // map from which it removes the last field. Without this, a NodePolicy could not be applied with an empty spec. Helm's values are null where a
 // value from before is to be removed. A field with a list of its values stays as it is. The API server takes no null among them.
 func nullable(crd []byte) ([]byte, error) {

@@ -75,7 +75,7 @@ func (o options) clear() error {
 	return errors.Join(err, os.MkdirAll(o.out, 0o755))
 }
 
-// image is an image of one binary and nothing else.
+// image returns an image of one binary and nothing else.
 func (o options) image(binary []byte, platform v1.Platform) (v1.Image, error) {
 	packed, err := o.pack(binary)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tried are options with a program for each platform.
+// tried returns options with a program for each platform.
 func tried(t *testing.T, platforms ...string) options {
 	t.Helper()
 	o := options{
@@ -117,7 +117,7 @@ func TestErrorsAreNamed(t *testing.T) {
 	}
 }
 
-// files are those of an image, with what is in them.
+// files returns those of an image, with what is in them.
 func files(t *testing.T, image v1.Image) map[string]string {
 	t.Helper()
 	all := map[string]string{}

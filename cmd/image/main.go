@@ -60,7 +60,7 @@ func run(args []string, out io.Writer) error {
 
 func (o options) time() time.Time { return time.Unix(o.seconds, 0).UTC() }
 
-// archive is the file that docker load reads, for a platform.
+// archive returns the file that docker load reads, for a platform.
 func (o options) archive(platform string) string {
 	return filepath.Join(o.out, "nodekeep-"+strings.ReplaceAll(platform, "/", "-")+".tar")
 }

@@ -14,7 +14,7 @@ const (
 	asCompletion = "kubectl_complete-nodekeep"
 )
 
-// called is the name that help texts show.
+// called returns the name that help texts show.
 func called(path string) string {
 	switch nameOf(path) {
 	case asPlugin, asCompletion:
@@ -24,7 +24,7 @@ func called(path string) string {
 	}
 }
 
-// arguments are those for the root command. For kubectl's completion they are cobra's own protocol, which is kubectl's too.
+// arguments returns those for the root command. For kubectl's completion they are cobra's own protocol, which is kubectl's too.
 func arguments(osArgs []string) []string {
 	if nameOf(osArgs[0]) == asCompletion {
 		return slices.Concat([]string{cobra.ShellCompRequestCmd}, osArgs[1:])
@@ -32,5 +32,5 @@ func arguments(osArgs []string) []string {
 	return osArgs[1:]
 }
 
-// nameOf is the name of a program without folder and, on Windows, suffix.
+// nameOf returns the name of a program without folder and, on Windows, suffix.
 func nameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".exe") }

@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// listening is an address that accepts connections.
+// listening returns an address that accepts connections.
 func listening(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func tcpTo(name, address string, required bool) verify.Check {
 	return verify.Check{Name: name, Required: &required, TCP: &verify.TCP{Address: address}}
 }
 
-// workerOf is a worker with a task that leaves its termination message in a file.
+// workerOf returns a worker with a task that leaves its termination message in a file.
 func workerOf(t *testing.T, task, file string) *exec.Cmd {
 	t.Helper()
 	command := program(t, "check", "--report", file)

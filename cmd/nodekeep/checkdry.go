@@ -29,7 +29,7 @@ func runDryCheck(ctx context.Context, o *checkOptions, out io.Writer) error {
 	return reported(ctx, report, profile.Checks, o.report, out)
 }
 
-// profileOf is the profile that the flags name.
+// profileOf returns the profile that the flags name.
 func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
 	if o.policyFile == "" {
 		return verify.CompiledProfile{}, errors.New("--profile needs --policy, the manifest of the NodePolicy that has the profile")
@@ -60,7 +60,7 @@ func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
 	return verify.CompiledProfile{}, fmt.Errorf("--profile %q: the policy has the profiles %s", o.profile, strings.Join(names, ", "))
 }
 
-// dryTask is the part of a profile that needs no controller. It returns the results of all other checks too: they are skipped.
+// dryTask returns the part of a profile that needs no controller. It returns the results of all other checks too: they are skipped.
 func dryTask(profile verify.CompiledProfile, pod worker.Pod) (verify.Task, []verify.Result) {
 	task := verify.Task{Timeout: profile.Timeout.String()}
 	var skipped []verify.Result
@@ -78,7 +78,7 @@ func dryTask(profile verify.CompiledProfile, pod worker.Pod) (verify.Task, []ver
 	return task, skipped
 }
 
-// dryReason is why a dry run skips a check; empty for one that it asks.
+// dryReason returns why a dry run skips a check; empty for one that it asks.
 func dryReason(one verify.Check, pod worker.Pod) (reason verify.Reason, message string) {
 	switch needs := one.Needs(); {
 	case one.Container != nil:

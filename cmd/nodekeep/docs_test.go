@@ -38,7 +38,7 @@ func TestThePageOfTheCommandsIsMadeOfTheirHelp(t *testing.T) {
 	}
 }
 
-// pages are the contents of all pages for readers, by file.
+// pages returns the contents of all pages for readers, by file.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -318,7 +318,7 @@ func TestEveryLinkInTheDocsLeadsToAFileAndAHeading(t *testing.T) {
 	assert.Greater(t, followed, 100, "the pages must have been read")
 }
 
-// anchors are the names that GitHub gives the headings of a page.
+// anchors returns the names that GitHub gives the headings of a page.
 func anchors(page string) []string {
 	var all []string
 	for _, found := range heading.FindAllStringSubmatch(page, -1) {

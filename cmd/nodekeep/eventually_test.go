@@ -54,7 +54,7 @@ require.Eventually(t, older, a, b)`, true},
 	}
 }
 
-// endingConditions are the conditions of testify that can end their test.
+// endingConditions returns the conditions of testify that can end their test.
 func endingConditions(t *testing.T, tree fs.FS) (read int, faults []string) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(tree, ".", func(file string, entry fs.DirEntry, err error) error {
@@ -87,7 +87,7 @@ func endingConditions(t *testing.T, tree fs.FS) (read int, faults []string) {
 	return read, faults
 }
 
-// conditionOf is the function that stands there, or the one that the file gives that name; nil: it is neither.
+// conditionOf returns the function that stands there, or the one that the file gives that name; nil: it is neither.
 func conditionOf(argument ast.Expr, file *ast.File) (condition *ast.FuncLit) {
 	if literal, is := argument.(*ast.FuncLit); is {
 		return literal
@@ -135,7 +135,7 @@ func endsTest(condition *ast.FuncLit, test string) (ends bool) {
 	return ends
 }
 
-// expression is a name, or a field of one, as it is written; empty: another expression.
+// expression returns a name, or a field of one, as it is written; empty: another expression.
 func expression(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

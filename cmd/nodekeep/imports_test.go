@@ -152,7 +152,7 @@ func TestAnImportThatTheTableDoesNotListIsRefused(t *testing.T) {
 	}
 }
 
-// source is a Go file that imports these paths.
+// source returns a Go file that imports these paths.
 func source(paths ...string) *fstest.MapFile {
 	text := "package source\n"
 	for _, path := range paths {
@@ -167,7 +167,7 @@ type packageImport struct {
 	test   bool // by a file of tests
 }
 
-// readImports are the folders with Go files, and what these files import of nodekeep, each with the files that do. It reads the files of
+// readImports returns the folders with Go files, and what these files import of nodekeep, each with the files that do. It reads the files of
 // all platforms and tags, which `go list` does not.
 func readImports(t *testing.T, tree fs.FS) (packages map[string]bool, imports map[packageImport][]string) {
 	t.Helper()
@@ -259,7 +259,7 @@ func readImportRows(t *testing.T, page string) []importRow {
 	return rows
 }
 
-// importFaults are the differences between the table and the source.
+// importFaults returns the differences between the table and the source.
 func importFaults(rows []importRow, packages map[string]bool, imports map[packageImport][]string) []string {
 	var faults []string
 	faultf := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }

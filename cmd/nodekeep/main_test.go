@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is a command that runs the test binary as nodekeep itself, until the test ends.
+// program returns a command that runs the test binary as nodekeep itself, until the test ends.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -32,7 +32,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return command
 }
 
-// codeOf is the exit code of a program, by the error of its end.
+// codeOf returns the exit code of a program, by the error of its end.
 func codeOf(t *testing.T, err error) int {
 	t.Helper()
 	var exit *exec.ExitError

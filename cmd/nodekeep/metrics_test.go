@@ -84,7 +84,7 @@ func (d documented) row(name string) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |", name, d.kind, cmp.Or(strings.Join(labels, "; "), "none"), d.process, d.help)
 }
 
-// ours are the lines of a scrape that are about nodekeep.
+// ours returns the lines of a scrape that are about nodekeep.
 func ours(body string) string {
 	lines := slices.DeleteFunc(strings.SplitAfter(body, "\n"), func(line string) bool { return !strings.Contains(line, "nodekeep_") })
 	return strings.Join(lines, "")

@@ -14,7 +14,7 @@ import (
 // probePatience is how long a process is given to answer. A Node that is very busy is no reason to start it again.
 const probePatience = 5 * time.Second
 
-// newProbeCommand is what the kubelet runs in the container of capture. On the host network, replicas on one Node would need different ports for
+// newProbeCommand returns what the kubelet runs in the container of capture. On the host network, replicas on one Node would need different ports for
 // probes, so capture has none.
 func newProbeCommand() *cobra.Command {
 	return &cobra.Command{

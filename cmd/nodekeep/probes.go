@@ -57,7 +57,7 @@ func probes(checks []check) http.Handler {
 	return mux
 }
 
-// synced is a check for caches.
+// synced returns a check for caches.
 func synced(name string, holds func() bool) check {
 	return check{name: name, ok: func() error {
 		if holds() {

@@ -79,7 +79,7 @@ func TestTheListsOfPureFilesAgree(t *testing.T) {
 	assert.Greater(t, pure, 100, "the source must have been read")
 }
 
-// eachOf are the globs that a glob with one list in braces stands for.
+// eachOf returns the globs that a glob with one list in braces stands for.
 func eachOf(glob string) []string {
 	before, rest, found := strings.Cut(glob, "{")
 	if !found {

@@ -20,7 +20,7 @@ type running struct {
 	metrics, probes string // addresses
 }
 
-// policies is an API server that has nothing but a NodePolicy with this spec, in JSON. It is not available to those who ask for anything else.
+// policies returns an API server that has nothing but a NodePolicy with this spec, in JSON. It is not available to those who ask for anything else.
 func policies(t *testing.T, spec string) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -79,7 +79,7 @@ func runsWith(t *testing.T, process, server, policy string, args ...string) runn
 	return r
 }
 
-// scrape is what Prometheus would read.
+// scrape returns what Prometheus would read.
 func (r running) scrape(t *testing.T) string {
 	t.Helper()
 	status, body := get("http://" + r.metrics + "/metrics")
@@ -100,7 +100,7 @@ func get(url string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// freeAddress is a loopback address that nobody listens on.
+// freeAddress returns a loopback address that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -70,7 +70,7 @@ func alreadyIn(found []error) func(error) bool {
 	}
 }
 
-// without is the arguments less the one that the error is about; nil where it cannot be found.
+// without returns the arguments less the one that the error is about; nil where it cannot be found.
 func without(args []string, err error) []string {
 	var (
 		unknown *pflag.NotExistError

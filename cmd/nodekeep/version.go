@@ -20,7 +20,7 @@ type build struct {
 	goTool  string
 }
 
-// thisBuild is the build that runs.
+// thisBuild returns the build that runs.
 func thisBuild() build {
 	info, _ := debug.ReadBuildInfo()
 	return buildOf(version, commit, info)

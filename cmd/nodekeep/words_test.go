@@ -68,7 +68,7 @@ type word struct {
 	write   string
 }
 
-// readWords are the words, and a pattern that matches where any of them does.
+// readWords returns the words, and a pattern that matches where any of them does.
 func readWords(t *testing.T) (all []word, anyWord *regexp.Regexp) {
 	t.Helper()
 	content, err := os.ReadFile(wordsFile)

@@ -27,7 +27,7 @@ const (
 	Unreadable  Reason = "unreadable"   // the file or ConfigMap cannot be read
 )
 
-// Reasons are all of them.
+// Reasons returns all of them.
 func Reasons() []Reason {
 	return []Reason{Connect, Timeout, Certificate, Credentials, Redirect, Status, NotModified, Encoding, TooLarge, Truncated, Invalid, Unreadable}
 }
@@ -40,12 +40,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 func failed(reason Reason, err error) error { return &Error{Reason: reason, Err: err} }
 
-// ReasonOf is why.
+// ReasonOf returns why.
 func ReasonOf(err error) Reason {
 	var known *Error
 	if errors.As(err, &known) {

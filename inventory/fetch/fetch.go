@@ -157,7 +157,7 @@ func check(response *http.Response, version string) error {
 	return nil
 }
 
-// versionOf is the ETag, if it can be sent back.
+// versionOf returns the ETag, if it can be sent back.
 func versionOf(response *http.Response) string {
 	etag := response.Header.Get("ETag")
 	if len(etag) > maxVersion || strings.ContainsFunc(etag, func(r rune) bool { return r < ' ' || r > '~' }) {

@@ -31,7 +31,7 @@ import (
 const good = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` +
 	`{"name":"a","systemUUID":"4C4C4544-0001","attributes":{"rack":"r7","owner":"not kept"}},{"name":"b"}]}`
 
-// with is an inventory with these nodes.
+// with returns an inventory with these nodes.
 func with(nodes string) string {
 	return `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + nodes + `]}`
 }

@@ -19,7 +19,7 @@ func EachChange[T any](do func(path string, changed T)) {
 	}
 }
 
-// Filled is a value of a type with something in each of its fields, which is no default.
+// Filled returns a value of a type with something in each of its fields, which is no default.
 func Filled[T any]() T {
 	var value T
 	fill(reflect.ValueOf(&value).Elem())

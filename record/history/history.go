@@ -27,13 +27,13 @@ const (
 // ruleActor is how the actor of an entry begins that a rule made; the rule's name follows.
 const ruleActor = "rule:"
 
-// RuleActor is the actor of what a rule did.
+// RuleActor returns the actor of what a rule did.
 func RuleActor(rule string) string { return ruleActor + rule }
 
 // endActor is how the actor of an entry begins that marked the end of a Node object; the manager follows.
 const endActor = "end:"
 
-// EndActor is the actor of what a manager set while its Node was being taken away.
+// EndActor returns the actor of what a manager set while its Node was being taken away.
 func EndActor(manager string) string { return endActor + manager }
 
 // Change is an entry of a record's history: the items of a Node that one write of the record changed. All of these changes have one cause.
@@ -65,7 +65,7 @@ type Cause struct {
 	Time  metav1.Time
 }
 
-// Of are the changes of a record, oldest first: the newest changes, a bounded number. Nothing is decided by it.
+// Of returns the changes of a record, oldest first: the newest changes, a bounded number. Nothing is decided by it.
 func Of(r record.Record) []Change {
 	changes, _ := historyOf(r.History)
 	return changes
@@ -83,7 +83,7 @@ func withHistory(r record.Record, history []Change) record.Record {
 	return r
 }
 
-// Following is the record with the history of the previous record. The differences of the two records are its last entries. Changes of one
+// Following returns the record with the history of the previous record. The differences of the two records are its last entries. Changes of one
 // cause are one entry. Changes of several causes are sorted by time, the earliest first.
 func Following(prev, r record.Record, cause func(item string, values Values) Cause) record.Record {
 	r.History, r.HistoryOmitted = prev.History, prev.HistoryOmitted
@@ -114,7 +114,7 @@ func Following(prev, r record.Record, cause func(item string, values Values) Cau
 	return withHistory(r, bounded(history))
 }
 
-// FollowingRules is the record with the changes by rules since the previous record at the end of its history. The items of the Node after
+// FollowingRules returns the record with the changes by rules since the previous record at the end of its history. The items of the Node after
 // these changes are itemsAfter.
 func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now time.Time) record.Record {
 	if r.HistoryOmitted {
@@ -152,7 +152,7 @@ func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now tim
 	return withHistory(r, bounded(history))
 }
 
-// FollowingMarks is the record with its new marks at the end of its history, by the manager that made them.
+// FollowingMarks returns the record with its new marks at the end of its history, by the manager that made them.
 func FollowingMarks(prev, r record.Record, now time.Time) record.Record {
 	if r.HistoryOmitted {
 		return r
@@ -186,7 +186,7 @@ func valueOf(derived record.Derived, is bool) *string {
 	return &derived.Value
 }
 
-// differences are the items in which two records differ. An item that no Node can have shown counts as absent: a client wrote it into the
+// differences returns the items in which two records differ. An item that no Node can have shown counts as absent: a client wrote it into the
 // record. Two records rarely differ, and to validate an item takes long.
 func differences(before, after record.Record) map[string]Values {
 	different := map[string]Values{}
@@ -216,7 +216,7 @@ func shownBy(items map[string]string, item string) *string {
 	return shown(item, value, is)
 }
 
-// shown is the value of an item, unless it is not there or no Node can have it.
+// shown returns the value of an item, unless it is not there or no Node can have it.
 func shown(item, value string, is bool) *string {
 	if !is || !record.Valid(item, value) {
 		return nil
@@ -259,7 +259,7 @@ func (r *room) takes(change Change) bool {
 // byRule reports whether a rule changed the Node: the record is as before.
 func (c Change) aside() bool { return c.Number == 0 }
 
-// ofClients are the entries of a history that can be rolled back to.
+// ofClients returns the entries of a history that can be rolled back to.
 func ofClients(history []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(history), Change.aside)
 }
@@ -283,13 +283,13 @@ func (c Change) size() int {
 	return bytes
 }
 
-// omitted is the entry without its items.
+// omitted returns the entry without its items.
 func (c Change) omitted() Change {
 	c.Items, c.Omitted = nil, c.Omitted+len(c.Items)
 	return c
 }
 
-// Shortened is the record with less of its history. It drops the oldest entry of a rule or, if there is none, the oldest entry. Of the only
+// Shortened returns the record with less of its history. It drops the oldest entry of a rule or, if there is none, the oldest entry. Of the only
 // entry left, it drops the items. That entry stays: it shows that the record has changed, and its number is not given again. If nothing can
 // be dropped, ok is false.
 func Shortened(r record.Record) (shorter record.Record, ok bool) {
@@ -341,7 +341,7 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 	return items, nil
 }
 
-// Start is what the record held before all changes that are known without a gap. It is what the change of that number left. Number 0 is the first
+// Start returns what the record held before all changes that are known without a gap. It is what the change of that number left. Number 0 is the first
 // record. It is not known if the end of the history cannot be read: what has changed then is not known.
 func Start(r record.Record) (number int, items map[string]string, known bool) {
 	changes, endRead := historyOf(r.History)
@@ -366,7 +366,7 @@ func Start(r record.Record) (number int, items map[string]string, known bool) {
 	return number, items, true
 }
 
-// rollBackRange are the numbers that [RollBack] takes: those after which every change is known.
+// rollBackRange returns the numbers that [RollBack] takes: those after which every change is known.
 func rollBackRange(r record.Record, told []Change) (first, last int, err error) {
 	switch {
 	case r.HistoryOmitted:

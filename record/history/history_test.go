@@ -20,7 +20,7 @@ import (
 
 var day = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// changesOf is a history in a few words.
+// changesOf returns a history in a few words.
 func changesOf(r record.Record) []string {
 	told := []string{}
 	for _, change := range history.Of(r) {
@@ -40,19 +40,19 @@ func orNone(value *string) string {
 	return fmt.Sprintf("%q", *value)
 }
 
-// by is a cause for every change, some minutes after day.
+// by returns a cause for every change, some minutes after day.
 func by(actor string, minutes int) func(string, history.Values) history.Cause {
 	return func(string, history.Values) history.Cause {
 		return history.Cause{Actor: actor, Time: metav1.NewTime(day.Add(time.Duration(minutes) * time.Minute))}
 	}
 }
 
-// holding is a record that remembers these items.
+// holding returns a record that remembers these items.
 func holding(items map[string]string) record.Record {
 	return record.New("n1", record.Object{}, items)
 }
 
-// having is a record with that history.
+// having returns a record with that history.
 func having(t *testing.T, r record.Record, changes []history.Change) record.Record {
 	t.Helper()
 	data, err := json.Marshal(changes)
@@ -61,7 +61,7 @@ func having(t *testing.T, r record.Record, changes []history.Change) record.Reco
 	return r
 }
 
-// removed is a record that remembers that a client removed these keys.
+// removed returns a record that remembers that a client removed these keys.
 func removed(keys ...string) record.Record {
 	r := record.Record{Node: "n1"}
 	for _, key := range keys {
@@ -126,7 +126,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// edited is a record after n edits of one label, each by an actor that is named after it.
+// edited returns a record after n edits of one label, each by an actor that is named after it.
 func edited(n int) record.Record {
 	r := holding(map[string]string{"a": "0"})
 	for i := range n {

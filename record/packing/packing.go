@@ -53,7 +53,7 @@ func (p *Writer) Number(n uint64) { *p = binary.AppendUvarint(*p, n) }
 // Reader reads what a Writer has written, in the same order. It panics where that holds something else.
 type Reader string
 
-// Text is the next text. It shares memory with the whole.
+// Text returns the next text. It shares memory with the whole.
 func (p *Reader) Text() string {
 	length := p.Number()
 	text := (*p)[:length]
@@ -61,7 +61,7 @@ func (p *Reader) Text() string {
 	return string(text)
 }
 
-// Texts are the next list of texts.
+// Texts returns the next list of texts.
 func (p *Reader) Texts() []string {
 	count := p.count()
 	if count < 0 {
@@ -74,7 +74,7 @@ func (p *Reader) Texts() []string {
 	return list
 }
 
-// ByText is the next map.
+// ByText returns the next map.
 func (p *Reader) ByText() map[string]string {
 	count := p.count()
 	if count < 0 {
@@ -88,12 +88,12 @@ func (p *Reader) ByText() map[string]string {
 	return m
 }
 
-// Flag is the next yes or no.
+// Flag returns the next yes or no.
 func (p *Reader) Flag() bool { return p.Number() == 1 }
 
 func (p *Reader) count() int { return int(p.Number()) - 1 }
 
-// Number is the next number.
+// Number returns the next number.
 func (p *Reader) Number() (n uint64) {
 	for shift := 0; ; shift += 7 {
 		b := (*p)[0]

@@ -27,7 +27,7 @@ type dice struct{ *rand.Rand }
 
 func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
-// text is one of a few short texts, so that requests meet what others have written.
+// text returns one of a few short texts, so that requests meet what others have written.
 func (d dice) text() string { return fmt.Sprint("t", d.IntN(20)) }
 
 // move is a kind of request, of which each is another one.
@@ -47,7 +47,7 @@ type attacker struct {
 	through, refused, failed atomic.Int64
 }
 
-// all are the attackers, the server of inventories aside. at is where the webhook answers.
+// all returns the attackers, the server of inventories aside. at is where the webhook answers.
 func (w *world) all(at string) []*attacker {
 	return []*attacker{
 		{name: "a kubelet", moves: w.kubeletsMoves()},
@@ -92,7 +92,7 @@ func (a *attacker) count(status int, err error) {
 	}
 }
 
-// foreign is the name of a Node that is not the attacker's: it lives, waits, is deleted, or never was.
+// foreign returns the name of a Node that is not the attacker's: it lives, waits, is deleted, or never was.
 func (d dice) foreign() string {
 	return pick(d, pick(d, harness.Names("open", open)...), pick(d, harness.Names("waits", waits)...), pick(d, harness.Names("deleted", deleted)...), "never-"+d.text())
 }
@@ -112,13 +112,13 @@ func (d dice) annotations() object {
 	)
 }
 
-// labels are such as kubelets and clients may set, and such as they may not.
+// labels returns such as kubelets and clients may set, and such as they may not.
 func (d dice) labels() object {
 	return object{pick(d, "team", "example.com/"+d.text(), "example.com/denied", "example.com/audited", "example.com/rack-0", "accelerator", harness.Worker, "node-role.kubernetes.io/"+d.text(),
 		"node-restriction.kubernetes.io/"+d.text(), "topology.kubernetes.io/zone", "nodekeep.dev/verified", "remove"): pick[any](d, "b", "true", "node", d.text(), nil, strings.Repeat("x", 64))}
 }
 
-// taints are a list of some that Nodes here have, and others.
+// taints returns a list of some that Nodes here have, and others.
 func (d dice) taints() (all []object) {
 	for range d.IntN(4) {
 		all = append(all, object{"key": pick(d, "nodekeep.dev/restoring", verify.Taint, "dedicated", "accelerator", d.text()), "value": pick(d, "", "a", "recheck", d.text()), "effect": pick(d, "NoSchedule", "NoExecute")})
@@ -126,7 +126,7 @@ func (d dice) taints() (all []object) {
 	return all
 }
 
-// owners are entries of managedFields that say whose each label is.
+// owners returns entries of managedFields that say whose each label is.
 func (d dice) owners() []object {
 	if d.IntN(3) == 0 {
 		return []object{{}} // emptied
@@ -135,7 +135,7 @@ func (d dice) owners() []object {
 		"fieldsV1": object{"f:metadata": object{"f:labels": object{"f:team": object{}, "f:" + harness.Worker: object{}}, "f:annotations": object{"f:nodekeep.dev/restored": object{}}}, "f:spec": object{"f:taints": object{}}}}}
 }
 
-// machine is an identity of another machine, or one that no machine has.
+// machine returns an identity of another machine, or one that no machine has.
 func (d dice) machine() string {
 	return pick(d, "system-"+d.foreign(), "a\x00b\x00gold", "\x1b[2J", "", strings.Repeat("m", 2000), d.text())
 }
@@ -157,7 +157,7 @@ func (d dice) asKind(r request) request {
 
 func nodePath(name string) string { return nodes + "/" + name }
 
-// kubeletsMoves are those of a client with the credentials of one kubelet.
+// kubeletsMoves returns those of a client with the credentials of one kubelet.
 func (w *world) kubeletsMoves() []move {
 	own := nodePath(evil)
 	onNode := func(path string, content func(d dice) object) func(d dice) request {
@@ -225,7 +225,7 @@ func (w *world) kubeletsMoves() []move {
 	}
 }
 
-// tenantsMoves are those of a client with all rights on Pods in all namespaces, and on ConfigMaps everywhere but in the release namespace.
+// tenantsMoves returns those of a client with all rights on Pods in all namespaces, and on ConfigMaps everywhere but in the release namespace.
 func (w *world) tenantsMoves() []move {
 	strategic := func(r request) request {
 		r.kind = "application/strategic-merge-patch+json"
@@ -279,7 +279,7 @@ func (w *world) tenantsMoves() []move {
 	}
 }
 
-// editorsMoves are those of a client that may change Nodes, in order to label its own ones. On others it tries what governance denies.
+// editorsMoves returns those of a client that may change Nodes, in order to label its own ones. On others it tries what governance denies.
 func (w *world) editorsMoves() []move {
 	own := func(d dice) string { return nodePath(pick(d, harness.Names("edited", edited)...)) }
 	denied := func(d dice, labels object) object {
@@ -319,7 +319,7 @@ func (w *world) editorsMoves() []move {
 	}
 }
 
-// worker is the name of a worker Pod that lives, if one does.
+// worker returns the name of a worker Pod that lives, if one does.
 func (w *world) worker(d dice) string {
 	if some := w.workers.Load(); some != nil && len(*some) > 0 {
 		return pick(d, *some...)
@@ -327,7 +327,7 @@ func (w *world) worker(d dice) string {
 	return "check-none"
 }
 
-// ended is the status of a worker that passed, failed, or is lost.
+// ended returns the status of a worker that passed, failed, or is lost.
 func ended(d dice) object {
 	result, code := pick(d, verify.Passed, verify.Failed), d.IntN(2)
 	report := verify.Report{Results: []verify.Result{{Check: pick(d, "api", "forged"), Outcome: result, Required: true, Millis: 1}}}
@@ -335,7 +335,7 @@ func ended(d dice) object {
 		"state": object{"terminated": object{"exitCode": code, "message": report.Encode(verify.MaxReport)}}}}}}
 }
 
-// configMaps is a request for the ConfigMaps that nodekeep decides by.
+// configMaps returns a request for the ConfigMaps that nodekeep decides by.
 func (w *world) configMaps(d dice, in string) request {
 	name := "check." + d.foreign()
 	if in == release {
@@ -348,13 +348,13 @@ func (w *world) configMaps(d dice, in string) request {
 		patch(path+"/"+name, object{"metadata": object{"labels": object{"nodekeep.dev/record": nil}, "annotations": d.annotations()}}))
 }
 
-// owningObjects is a request for the objects that own the machines of Nodes.
+// owningObjects returns a request for the objects that own the machines of Nodes.
 func (w *world) owningObjects(d dice) request {
 	of := pick(d, nodeClaims+"/waits-000", machines+"/waits-001")
 	return pick(d, remove(of)[0], patch(of, object{"metadata": object{"annotations": object{"cluster.x-k8s.io/remediate-machine": ""}}}), patch(of+"/status", object{"status": object{"nodeName": evil}}))
 }
 
-// tenant is a client with all rights on Pods. On ConfigMaps it has them in the namespace of the checks and in another one.
+// tenant returns a client with all rights on Pods. On ConfigMaps it has them in the namespace of the checks and in another one.
 func tenant(t *testing.T) *rest.Config {
 	t.Helper()
 	of := granted(t, "standing-tenant", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "pods/attach", "pods/binding", "pods/ephemeralcontainers", "pods/eviction", "pods/exec", "pods/status"}, Verbs: []string{"*"}})

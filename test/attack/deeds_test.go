@@ -89,7 +89,7 @@ func remove(paths ...string) (all []request) {
 	return all
 }
 
-// condition is a PATCH of one condition of a Node.
+// condition returns a PATCH of one condition of a Node.
 func condition(node, kind string) request {
 	r := patch(nodes+"/"+node+"/status", object{"status": object{"conditions": []object{{"type": kind, "status": "False", "reason": "Thief"}}}})
 	r.kind = "application/strategic-merge-patch+json"
@@ -104,7 +104,7 @@ func untaint(index int, taint corev1.Taint) request {
 	return r
 }
 
-// pod is one that checks a Node, as far as the API server looks.
+// pod returns one that checks a Node, as far as the API server looks.
 func pod(namespace, name string) object {
 	return object{
 		"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name, "namespace": namespace},
@@ -116,12 +116,12 @@ func pod(namespace, name string) object {
 	}
 }
 
-// restricted is a container that Pod Security lets pass in the namespace of the checks.
+// restricted returns a container that Pod Security lets pass in the namespace of the checks.
 func restricted() object {
 	return object{"name": "a", "image": "a", "securityContext": object{"allowPrivilegeEscalation": false, "capabilities": object{"drop": []string{"ALL"}}}}
 }
 
-// plain is a Pod of a workload.
+// plain returns a Pod of a workload.
 func plain(namespace, name string) object {
 	return with(with(named("v1", "Pod", name), "metadata", object{"name": name, "namespace": namespace}), "spec", object{
 		"automountServiceAccountToken": false, "containers": []object{{"name": "a", "image": "a"}},
@@ -136,12 +136,12 @@ func event(namespace, name string) object {
 	return with(with(named("v1", "Event", name), "involvedObject", object{"kind": "Node", "name": busy, "namespace": namespace}), "reason", "Thief")
 }
 
-// lease is the heartbeat of a kubelet.
+// lease returns the heartbeat of a kubelet.
 func lease(node string) request {
 	return post("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", named("coordination.k8s.io/v1", "Lease", node))
 }
 
-// lives are the calls by which a kubelet lives, in addition to the registration of its Node.
+// lives returns the calls by which a kubelet lives, in addition to the registration of its Node.
 func lives(node string) []request {
 	return append(get(nodes+"/"+node, core+"/services", core+"/pods?fieldSelector=spec.nodeName="+node),
 		condition(node, "Ready"),
@@ -156,7 +156,7 @@ func lives(node string) []request {
 	)
 }
 
-// governance are the admission policies of policy.governance, and their bindings.
+// governance returns the admission policies of policy.governance, and their bindings.
 func governance() (paths []string) {
 	for _, mode := range []string{"audit", "deny", "warn"} {
 		for _, kind := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
@@ -173,7 +173,7 @@ func declared(resource string) string {
 	return rbac + "/namespaces/" + harness.Namespace + "/" + resource + "/" + emergency
 }
 
-// deeds are those that rights of nodekeep's accounts allow, and those that matter most that none allows.
+// deeds returns those that rights of nodekeep's accounts allow, and those that matter most that none allows.
 func deeds() []deed {
 	kubelets := []string{"system:nodes"}
 	register := post(nodes, named("v1", "Node", selfTest))
@@ -283,7 +283,7 @@ func deeds() []deed {
 	}
 }
 
-// fixtures are the objects that deeds are about.
+// fixtures returns the objects that deeds are about.
 func fixtures() []any {
 	node := func(name string, taints ...corev1.Taint) object {
 		return with(named("v1", "Node", name), "spec", object{"taints": taints})

@@ -37,14 +37,14 @@ func ownOf(node, key string) bool {
 	return attackers(node) && key != "example.com/denied"
 }
 
-// taintsOf are the taints that no attacker may change. A kubelet may remove the label that says verified. Then its own Node is checked again.
+// taintsOf returns the taints that no attacker may change. A kubelet may remove the label that says verified. Then its own Node is checked again.
 func taintsOf(node *corev1.Node) []string {
 	return slices.DeleteFunc(harness.TaintsOf(node), func(taint string) bool {
 		return node.Name == evil && strings.HasPrefix(taint, verify.Taint+"=recheck:")
 	})
 }
 
-// factOf is what of a Node may not change. Inventories change the labels that rules make of them: that is what they are for.
+// factOf returns what of a Node may not change. Inventories change the labels that rules make of them: that is what they are for.
 func factOf(node *corev1.Node) string {
 	labels := maps.Clone(node.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "example.com/rack-") || ownOf(node.Name, key) })
@@ -61,7 +61,7 @@ func factOf(node *corev1.Node) string {
 	return fmt.Sprint(node.UID, labels, taintsOf(node), node.Spec.Unschedulable, node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, says, node.DeletionTimestamp)
 }
 
-// recordFact is what of a record may not change. A kubelet's own labels are in the record of its Node.
+// recordFact returns what of a record may not change. A kubelet's own labels are in the record of its Node.
 func recordFact(r record.Record) string {
 	items := r.Items()
 	if attackers(r.Node) {

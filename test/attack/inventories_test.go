@@ -45,7 +45,7 @@ func lie(t *testing.T, mounts string, seed uint64) (l *liar, ca string) {
 	return l, "/var/run/nodekeep/ca.crt"
 }
 
-// kindsOfLies are the answers by their titles.
+// kindsOfLies returns the answers by their titles.
 func kindsOfLies() []string {
 	return []string{
 		"another value for one Node", "other values for all Nodes", "attributes that are called like labels which no rule makes of it", "values that no label can have", "Nodes twice, and machines that cannot be",
@@ -83,7 +83,7 @@ func (l *liar) serve(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(document)
 }
 
-// nodes are the entries of an answer of a kind.
+// nodes returns the entries of an answer of a kind.
 func (l *liar) nodes(kind int) (all []object) {
 	d := l.d
 	entry := func(name string) object {
@@ -108,7 +108,7 @@ func (l *liar) nodes(kind int) (all []object) {
 	return all
 }
 
-// sources is the section inventory of the policy, and the rules that use it.
+// sources returns the section inventory of the policy, and the rules that use it.
 func (l *liar) sources(ca string) (sources, rules []object) {
 	for n := range inventories {
 		name := fmt.Sprint("liar", n)
@@ -118,7 +118,7 @@ func (l *liar) sources(ca string) (sources, rules []object) {
 	return sources, rules
 }
 
-// said is how many answers it has given, with how many entries.
+// said returns how many answers it has given, with how many entries.
 func (l *liar) said() (answers, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

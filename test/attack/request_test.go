@@ -36,7 +36,7 @@ type request struct {
 // right is what RBAC calls the request.
 type right struct{ verb, group, resource, namespace, name string }
 
-// right is that of the request itself, not of acting as another user.
+// right returns that of the request itself, not of acting as another user.
 func (r request) right() right {
 	path, query, _ := strings.Cut(r.path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -136,7 +136,7 @@ func (r request) send(ctx context.Context, client *http.Client, host string) (st
 	return answer.StatusCode, said, err
 }
 
-// current is an object as an administrator reads it.
+// current returns an object as an administrator reads it.
 func current(ctx context.Context, path string) (is any, err error) {
 	said, err := nodekeep.Admin.RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	if err != nil {

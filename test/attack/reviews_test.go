@@ -20,7 +20,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// nobody is a client without identity, at the address of a Pod. It trusts the API server and the webhook.
+// nobody returns a client without identity, at the address of a Pod. It trusts the API server and the webhook.
 func nobody(t *testing.T) *rest.Config {
 	t.Helper()
 	_, authorities := webhook(t)
@@ -30,7 +30,7 @@ func nobody(t *testing.T) *rest.Config {
 	return config
 }
 
-// podsMoves are those of a Pod that has no identity, and reaches every port.
+// podsMoves returns those of a Pod that has no identity, and reaches every port.
 func (w *world) podsMoves(at string) []move {
 	review := func(d dice, operation, name, uid, kind string) request {
 		return forgedReview(d, at+pick(d, "/restore", "/restore-protected", "/deletion"), operation, name, uid, kind)
@@ -80,7 +80,7 @@ func (a *attacker) reads(t *testing.T, at string) {
 	assert.Contains(t, string(answer.Response.Patch), "accelerator")
 }
 
-// webhook is where the API server sends reviews of registrations, and by which authorities it knows that server.
+// webhook returns where the API server sends reviews of registrations, and by which authorities it knows that server.
 func webhook(t *testing.T) (url string, authorities []byte) {
 	t.Helper()
 	configuration, err := nodekeep.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})

@@ -95,7 +95,7 @@ func TestStandingAttackersChangeNothing(t *testing.T) {
 	w.wouldHaveSeen(t, before)
 }
 
-// kinds are the ways in which Nodes are removed. Each has a profile.
+// kinds returns the ways in which Nodes are removed. Each has a profile.
 func kinds() []verify.RemovalKind {
 	return []verify.RemovalKind{verify.RemoveNodeClaim, verify.RemoveMachine, verify.RemoveNode}
 }
@@ -123,7 +123,7 @@ func sentences(texts []string) string {
 	return strings.Join(all, " ")
 }
 
-// everythingPolicy is the policy of the installation, and in addition rules, inventories and profiles whose Nodes can be removed.
+// everythingPolicy returns the policy of the installation, and in addition rules, inventories and profiles whose Nodes can be removed.
 func everythingPolicy(t *testing.T, l *liar, ca string) string {
 	t.Helper()
 	manifest := object{}

@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the tables of docs/security.md an
 // account is a ServiceAccount of the manifests.
 type account struct{ column, namespace, name string }
 
-// accounts are all of them, in the order of the table.
+// accounts returns all of them, in the order of the table.
 func accounts() []account {
 	return []account{
 		{"webhook", harness.Namespace, "nodekeep-webhook"}, {"capture", harness.Namespace, "nodekeep-capture"}, {"verify", harness.Namespace, "nodekeep-verify"},
@@ -92,7 +92,7 @@ func prepared(t *testing.T) {
 	untilConfined(t)
 }
 
-// claims is a file with the NodeClaims alone: their status is a subresource.
+// claims returns a file with the NodeClaims alone: their status is a subresource.
 func claims(t *testing.T) string {
 	t.Helper()
 	var all []any
@@ -135,7 +135,7 @@ func configOf(t *testing.T, of account) *rest.Config {
 	return config
 }
 
-// play is the outcome of a deed with the token of an account.
+// play returns the outcome of a deed with the token of an account.
 func play(t *testing.T, deed deed, of account) string {
 	t.Helper()
 	config, outcomes := configOf(t, of), []string{}
@@ -160,7 +160,7 @@ func (granted right) covers(played right) bool {
 		(granted.namespace == "" || granted.namespace == played.namespace) && (granted.name == "" || granted.name == played.name)
 }
 
-// rightsOf are all rights that the manifests grant to an account, as the API server has them.
+// rightsOf returns all rights that the manifests grant to an account, as the API server has them.
 func rightsOf(t *testing.T, of account) (rights []right) {
 	t.Helper()
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: of.namespace, Name: of.name}

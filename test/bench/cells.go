@@ -39,7 +39,7 @@ func (c cells) add(round int, variant string, atOnce int, found cell) {
 	c[variant][atOnce] = append(c[variant][atOnce], found)
 }
 
-// all are the rounds of a cell taken together.
+// all returns the rounds of a cell taken together.
 func (c cells) all(variant string, atOnce int) (all cell) {
 	for _, round := range c[variant][atOnce] {
 		all.Times = slices.Concat(all.Times, round.Times)
@@ -49,7 +49,7 @@ func (c cells) all(variant string, atOnce int) (all cell) {
 	return all
 }
 
-// each is the CPU time of one call.
+// each returns the CPU time of one call.
 func (c cell) each() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
 
 // timed runs a load and takes the CPU time that was spent meanwhile.
@@ -73,17 +73,17 @@ func spent(do func(), meters ...func() time.Duration) (took time.Duration, cpu [
 	return took, cpu
 }
 
-// share is a CPU time as a part of one CPU.
+// share returns a CPU time as a part of one CPU.
 func share(cpu, took time.Duration) string {
 	return fmt.Sprintf("%.1f %%", 100*cpu.Seconds()/took.Seconds())
 }
 
-// row are the common cells of all comparisons: p50, p99, calls a second, CPU time of a call.
+// row returns the common cells of all comparisons: p50, p99, calls a second, CPU time of a call.
 func (c cell) row() []any {
 	return []any{c.Times.Milliseconds(0.5, 0.99), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.each())}
 }
 
-// against are the ratios of the p50 and of the CPU time of a call to another variant. Both are empty without another variant, or for itself.
+// against returns the ratios of the p50 and of the CPU time of a call to another variant. Both are empty without another variant, or for itself.
 func (c cells) against(variant, other string, atOnce int) []any {
 	if other == "" || other == variant {
 		return []any{"", ""}
@@ -91,7 +91,7 @@ func (c cells) against(variant, other string, atOnce int) []any {
 	return []any{measure.Ratio(c.ratio(variant, other, atOnce), 1), measure.Ratio(float64(c.all(variant, atOnce).each()), float64(c.all(other, atOnce).each()))}
 }
 
-// ratio is how the p50 of two variants compare, as the median of all rounds. Other load on the machine during a round affects both variants.
+// ratio returns how the p50 of two variants compare, as the median of all rounds. Other load on the machine during a round affects both variants.
 func (c cells) ratio(one, other string, atOnce int) float64 {
 	var ratios []float64
 	for round, of := range c[one][atOnce] {

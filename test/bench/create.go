@@ -48,7 +48,7 @@ func (b *bench) create(ctx context.Context) {
 	b.printCreate(found)
 }
 
-// kind is the first part of names that are used once.
+// kind returns the first part of names that are used once.
 func kind(what string, round, atOnce int) string {
 	return fmt.Sprintf("%s-%02d-%02d", what, round, atOnce)
 }

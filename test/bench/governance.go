@@ -22,7 +22,7 @@ var governing = []struct {
 	{"and deny, warn, audit", governance.PolicyNames()},
 }
 
-// governedBy are keys with long lists of values and patterns, of all modes.
+// governedBy returns keys with long lists of values and patterns, of all modes.
 func governedBy() governance.Settings {
 	var settings governance.Settings
 	for i := range governedKeys {

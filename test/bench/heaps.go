@@ -36,7 +36,7 @@ func (h *heaps) add(ctx context.Context, s *side, p *bed.Program, name string) {
 	h.found[at][s] = append(h.found[at][s], heap{usage.Resident, usage.Peak, p.Heap(ctx), p.Ready})
 }
 
-// median is that of a figure of a build at a moment.
+// median returns that of a figure of a build at a moment.
 func (h *heaps) median(at moment, s *side, of func(heap) int64) float64 {
 	var all []float64
 	for _, one := range h.found[at][s] {

@@ -82,7 +82,7 @@ func (b *bench) uncaptured(ctx context.Context, nodes []string) {
 	b.printChanges("Label changes that nobody captures", changes, took, cpu...)
 }
 
-// ownCPU is the CPU time of this program, which has all clients.
+// ownCPU returns the CPU time of this program, which has all clients.
 func (b *bench) ownCPU() time.Duration { return b.Usage(os.Getpid()).CPU }
 
 // makeChanges labels one Node after the other, at the rate of the settings. Each label value is the prefix and the number of the change.

@@ -26,7 +26,7 @@ type written struct {
 	failedOpen int // calls of webhooks
 }
 
-// writes are the requests that change records and Nodes.
+// writes returns the requests that change records and Nodes.
 func (w written) writes() int {
 	return w.counts[bed.RecordCreated] + w.counts[bed.RecordChanged] + w.counts[bed.RecordDeleted] + w.counts[bed.NodeChanged]
 }
@@ -97,7 +97,7 @@ func (s *side) quiet(ctx context.Context) {
 	})
 }
 
-// cells are the figures of a build. Writes are given for each Node, and compared with those of the first build.
+// cells returns the figures of a build. Writes are given for each Node, and compared with those of the first build.
 func (w written) cells(first, nodes int) (row []any) {
 	each := func(count int) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.2f", float64(count)/float64(nodes)), ".00")

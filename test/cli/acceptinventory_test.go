@@ -35,7 +35,7 @@ func listRacks(t *testing.T, rack string, nodes ...string) {
 	hasMap(t, harness.Namespace, "racks", fetch.Key, document)
 }
 
-// racksNote is what capture notes of the inventory.
+// racksNote returns what capture notes of the inventory.
 func racksNote(t *testing.T) (note inventories.InventoryNote) {
 	t.Helper()
 	found, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})

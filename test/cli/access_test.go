@@ -33,7 +33,7 @@ type permitted struct {
 	code int // where it ends so although all rights are there
 }
 
-// permittedCommands are command lines for the Nodes that arrangeAccess makes.
+// permittedCommands returns command lines for the Nodes that arrangeAccess makes.
 func permittedCommands(policy string) map[string][]permitted {
 	return map[string][]permitted{
 		"list":           {{"list", forViewers, 0}},

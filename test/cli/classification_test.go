@@ -29,7 +29,7 @@ func classification(t *testing.T) (policyFile string, steps []step) {
 	return policies[0][1], steps
 }
 
-// stepsOf are the commands of console blocks.
+// stepsOf returns the commands of console blocks.
 func stepsOf(page string) (steps []step) {
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		for line := range strings.Lines(block[1]) {

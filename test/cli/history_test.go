@@ -31,7 +31,7 @@ func withHistory(t *testing.T, name string) {
 	changed(t, name, 4, "label", "node", name, "team-", "--field-manager=dave")
 }
 
-// labelsOf are the labels of a Node that operators have set, and its taints that are not the cluster's.
+// labelsOf returns the labels of a Node that operators have set, and its taints that are not the cluster's.
 func labelsOf(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, items := nodekeep.Node(t, name), map[string]string{}

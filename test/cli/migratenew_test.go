@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// migrating is a policy that renames gpu, with further sections.
+// migrating returns a policy that renames gpu, with further sections.
 func migrating(phase, further string) string {
 	return policytest.Manifest("labels:\n  migrations: [{from: gpu, to: example.com/gpu, phase: " + phase + "}]\n" + further)
 }

@@ -99,7 +99,7 @@ func eventuallyHas(t *testing.T, name, key string) {
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }
 
-// policyFile is a policy with these sections.
+// policyFile returns a policy with these sections.
 func policyFile(t *testing.T, sections string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.yaml")

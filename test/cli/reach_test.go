@@ -97,7 +97,7 @@ func nobodysKubeconfig(t *testing.T) string {
 	return path
 }
 
-// through is a kubeconfig that goes through a proxy. No client certificate does, so it is that of a ServiceAccount that may
+// through returns a kubeconfig that goes through a proxy. No client certificate does, so it is that of a ServiceAccount that may
 // all that is needed.
 func through(t *testing.T) (*proxy.Proxy, string) {
 	t.Helper()

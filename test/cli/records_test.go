@@ -23,7 +23,7 @@ import (
 // worker is a label that a kubelet may not set.
 const worker = "node-role.kubernetes.io/worker"
 
-// records is where they are kept.
+// records returns where they are kept.
 func records(t *testing.T) *store.ConfigMaps {
 	t.Helper()
 	r, err := store.NewConfigMaps(nodekeep.Admin, harness.Namespace, slog.New(slog.DiscardHandler))
@@ -59,7 +59,7 @@ func loseEverything(t *testing.T) {
 	})
 }
 
-// recordOf is the record of a Node as it is now; nil where there is none.
+// recordOf returns the record of a Node as it is now; nil where there is none.
 func recordOf(t *testing.T, node string) *record.Record {
 	t.Helper()
 	entry, err := records(t).GetLive(t.Context(), node)
@@ -78,7 +78,7 @@ func spoil(t *testing.T, node string) {
 	nodekeep.MustKubectl(t, "-n", harness.Namespace, "patch", "configmap", store.Name(node), "--type=merge", "-p", string(patch))
 }
 
-// nodeFile is a file that a Node can be created from.
+// nodeFile returns a file that a Node can be created from.
 func nodeFile(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "node.json")

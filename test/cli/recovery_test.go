@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// recipe are the two commands of docs/operating.md that save all records and put them into a cluster.
+// recipe returns the two commands of docs/operating.md that save all records and put them into a cluster.
 func recipe(t *testing.T) (save, restore string) {
 	t.Helper()
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))

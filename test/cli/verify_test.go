@@ -137,7 +137,7 @@ func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
 // noController is what is said where no process acts on a request.
 const noController = "No verification controller has ever led here, so nothing is checked until one does.\n"
 
-// shownWithoutController is what `verify show` says of a Node that waits.
+// shownWithoutController returns what `verify show` says of a Node that waits.
 func shownWithoutController(t *testing.T, node string) string {
 	t.Helper()
 	a := run(t, "verify", "show", node)
@@ -146,7 +146,7 @@ func shownWithoutController(t *testing.T, node string) string {
 	return a.Out
 }
 
-// ranWithoutController is what `verify run` says that it did.
+// ranWithoutController returns what `verify run` says that it did.
 func ranWithoutController(t *testing.T, node string) string {
 	t.Helper()
 	a := run(t, "verify", "run", node, "--yes")
@@ -232,7 +232,7 @@ func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testin
 	assert.Equal(t, "node/verify-health has no taint of verification\n", run(t, "verify", "release", "verify-health", "--yes").RequireDone(t).Out)
 }
 
-// loadedProfile is the only profile of a policy with these sections.
+// loadedProfile returns the only profile of a policy with these sections.
 func loadedProfile(t *testing.T, sections string) verify.CompiledProfile {
 	t.Helper()
 	loaded, err := policy.Load([]byte(policytest.Manifest(sections)), policy.DefaultGate)
@@ -265,7 +265,7 @@ func TestOfAProfileThatIsNotProvedAnOperatorSeesThatNoControllerLeads(t *testing
 	assert.Regexp(t, "^No verification controller has ever led here, so nothing is checked until one does.\nprofile gpu: not yet proved: check api failed in a trial on Node open-unproved .*; a controller that leads tries again by itself\n", list.ErrOut)
 }
 
-// tableOfWaiting is the table of `verify list`. Which profiles are not proved yet, it says apart from it.
+// tableOfWaiting returns the table of `verify list`. Which profiles are not proved yet, it says apart from it.
 func tableOfWaiting(t *testing.T, args ...string) string {
 	t.Helper()
 	answer := run(t, append([]string{"verify", "list"}, args...)...)

@@ -54,7 +54,7 @@ func clusterAPI(t *testing.T, text string) (rules []rule, brake string, err erro
 	return says.Conditions, says.Brake, nil
 }
 
-// unhealthy are what the examples of the docs take for unhealthy, by their tool.
+// unhealthy returns what the examples of the docs take for unhealthy, by their tool.
 func unhealthy(t *testing.T) map[string][]rule {
 	t.Helper()
 	all := map[string][]rule{}

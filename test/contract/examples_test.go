@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// example is the YAML of the only object of this version and kind in docs/verification.md.
+// example returns the YAML of the only object of this version and kind in docs/verification.md.
 func example(t *testing.T, apiVersion, kind string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/verification.md")

@@ -16,7 +16,7 @@ const (
 
 var stepTitle = regexp.MustCompile(`^\d+\. `)
 
-// recording is the output of the scenario as an SVG that shows one screen after the other, over and over.
+// recording returns the output of the scenario as an SVG that shows one screen after the other, over and over.
 func recording(output string) []byte {
 	screens := screensOf(output)
 	var svg strings.Builder
@@ -53,7 +53,7 @@ func recording(output string) []byte {
 	return []byte(svg.String())
 }
 
-// screensOf are the steps of the scenario, each on a screen. A step that is too long for one loses its middle.
+// screensOf returns the steps of the scenario, each on a screen. A step that is too long for one loses its middle.
 func screensOf(output string) [][]string {
 	var screens [][]string
 	for line := range strings.Lines(output) {

@@ -47,7 +47,7 @@ func bringDown(out io.Writer, dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// exports are the lines that make kubectl reach the control plane.
+// exports returns the lines that make kubectl reach the control plane.
 func exports(dir string) string {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {

@@ -36,7 +36,7 @@ type record struct {
 	text    string
 }
 
-// remembers is what a Node would get, whether the newest object shows it or not.
+// remembers returns what a Node would get, whether the newest object shows it or not.
 func (r record) remembers() map[string]string {
 	all := map[string]string{}
 	for _, key := range allKeys() {

@@ -118,7 +118,7 @@ func (w *wanted) settled(actual map[string]string) (open, used []limit) {
 	return open, used
 }
 
-// wrong are the labels that are not as they should be, with what would be right.
+// wrong returns the labels that are not as they should be, with what would be right.
 func (w *wanted) wrong(actual map[string]string) map[string][]answer {
 	wrong := map[string][]answer{}
 	for key, l := range w.labels {
@@ -139,7 +139,7 @@ func (l *label) widen(with []answer, because limit) {
 	}
 }
 
-// in is what a set of labels answers for a key.
+// in returns what a set of labels answers for a key.
 func in(labels map[string]string, key string) answer {
 	if value, present := labels[key]; present {
 		return answer(value)

@@ -59,7 +59,7 @@ func (s *subject) tellAll(complaint string, last picture) string {
 	return text.String()
 }
 
-// logLines are the last lines of nodekeep's logs that name the Node.
+// logLines returns the last lines of nodekeep's logs that name the Node.
 func (w *world) logLines(name string) string {
 	var lines []string
 	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture"} {

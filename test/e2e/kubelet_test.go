@@ -44,7 +44,7 @@ func newKubelet(t testing.TB, name string) *kubelet {
 	return k
 }
 
-// node is what the kubelet sends at its start. There is no room for pods, and the Node is ready: see the package's invariants.
+// node returns what the kubelet sends at its start. There is no room for pods, and the Node is ready: see the package's invariants.
 func (k *kubelet) node() *corev1.Node {
 	node := harness.Registration(k.name)
 	node.Labels[mark] = on.run

@@ -50,7 +50,7 @@ func (m must) lacks(node *corev1.Node) string {
 // behindGate says whether workloads are kept off a Node.
 func behindGate(node *corev1.Node) bool { return policy.DefaultGate.Holds(node.Spec.Taints) }
 
-// read is a Node as it is now. One that another client has deleted is an error that says so.
+// read returns a Node as it is now. One that another client has deleted is an error that says so.
 func read(t testing.TB, name string) (*corev1.Node, error) {
 	node, err := on.admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {

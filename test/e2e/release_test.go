@@ -35,7 +35,7 @@ const (
 	captureName = "nodekeep-capture"
 )
 
-// baseValues are the chart's values that the tests go by. What they add selects the suite's Nodes only.
+// baseValues returns the chart's values that the tests go by. What they add selects the suite's Nodes only.
 func (c *cluster) baseValues() map[string]any {
 	image := map[string]any{"pullPolicy": c.pullPolicy}
 	if c.image != "" {
@@ -137,7 +137,7 @@ func complete(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == want && d.Status.AvailableReplicas == want && d.Status.Replicas == want
 }
 
-// pods are those of a Deployment.
+// pods returns those of a Deployment.
 func (c *cluster) pods(t *testing.T, deployment string) []corev1.Pod {
 	t.Helper()
 	component := strings.TrimPrefix(deployment, "nodekeep-")

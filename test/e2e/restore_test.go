@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// ordinary is what operators set on Nodes and kubelets may set too.
+// ordinary returns what operators set on Nodes and kubelets may set too.
 func ordinary() must {
 	return must{
 		labels: map[string]string{domain + "tier": "gold", domain + "rack": "r7"},

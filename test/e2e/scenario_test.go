@@ -60,7 +60,7 @@ func runsWithoutRestarts(t *testing.T) {
 	}
 }
 
-// logs is what a pod has printed, or why it cannot be read.
+// logs returns what a pod has printed, or why it cannot be read.
 func logs(ctx context.Context, pod string) string {
 	out, err := on.admin.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// ownRecords are the records of this run's Nodes, as they are stored.
+// ownRecords returns the records of this run's Nodes, as they are stored.
 func ownRecords(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := on.admin.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "nodekeep.dev/record=true"})
@@ -31,7 +31,7 @@ func ownRecords(t *testing.T) map[string]string {
 	return records
 }
 
-// bundles are the authorities that the API server is configured to trust, of every webhook of nodekeep.
+// bundles returns the authorities that the API server is configured to trust, of every webhook of nodekeep.
 func bundles(ctx context.Context) (found []string, err error) {
 	mutating, err := on.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
 	if err != nil {

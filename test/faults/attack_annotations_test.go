@@ -48,7 +48,7 @@ func guardsSeen(t testing.TB, inForce float64) {
 	}, 4*harness.Settles, 100*time.Millisecond, "both processes must report %v", inForce)
 }
 
-// ownAnnotations are those of a Node that only nodekeep may write.
+// ownAnnotations returns those of a Node that only nodekeep may write.
 func ownAnnotations(node *corev1.Node) map[string]string {
 	own := map[string]string{}
 	for key, value := range node.Annotations {
@@ -59,7 +59,7 @@ func ownAnnotations(node *corev1.Node) map[string]string {
 	return own
 }
 
-// as is a client for a config, in JSON or protobuf.
+// as returns a client for a config, in JSON or protobuf.
 func as(t testing.TB, config *rest.Config, contentType string) *kubernetes.Clientset {
 	t.Helper()
 	config.ContentType = contentType
@@ -68,7 +68,7 @@ func as(t testing.TB, config *rest.Config, contentType string) *kubernetes.Clien
 	return client
 }
 
-// claiming is an administrator who takes a name and groups; system:masters, so that nothing but a policy can deny it anything.
+// claiming returns an administrator who takes a name and groups; system:masters, so that nothing but a policy can deny it anything.
 func claiming(user string, groups ...string) *rest.Config {
 	config := nodekeep.Cluster.Admin()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:masters")}
@@ -80,13 +80,13 @@ const (
 	asProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// applied is what a server-side apply of a kubelet sends.
+// applied returns what a server-side apply of a kubelet sends.
 func applied(t testing.TB, name string, annotations map[string]string) []byte {
 	t.Helper()
 	return harness.MustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "annotations": annotations}})
 }
 
-// many are so many annotations, each as small as can be.
+// many returns so many annotations, each as small as can be.
 func many(n int) map[string]string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	annotations := map[string]string{}
@@ -391,7 +391,7 @@ func TestATaintThatOnlyTheStampShowsIsForgottenWhenRemovedWhileTheGuardPoliciesA
 	})
 }
 
-// idle is how long nothing may be written to a Node that nobody changes.
+// idle returns how long nothing may be written to a Node that nobody changes.
 func idle() time.Duration {
 	if long() {
 		return time.Minute

@@ -45,7 +45,7 @@ func forge(t testing.TB, client *http.Client, nodes ...*corev1.Node) {
 	}
 }
 
-// recordMaps are the names of all ConfigMaps other than the records.
+// recordMaps returns the names of all ConfigMaps other than the records.
 func recordMaps(t testing.TB) (names []string) {
 	t.Helper()
 	all, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{})
@@ -175,7 +175,7 @@ func TestForgedReviewsOfNodesThatLiveCostOneRecordWriteEachAtMost(t *testing.T) 
 	all.Wait()
 }
 
-// deletions are the webhook's own count of reviews of deletions that ended so.
+// deletions returns the webhook's own count of reviews of deletions that ended so.
 func deletions(t testing.TB, outcome string) int {
 	t.Helper()
 	return int(webhookSeries(t, `nodekeep_webhook_deletions_total{outcome="`+outcome+`"}`))

@@ -36,7 +36,7 @@ func dialFrom(address string) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: harness.Settles}
 }
 
-// attackerClient is a caller without identity, which speaks HTTP/1.1 as anybody beyond loopback has to.
+// attackerClient returns a caller without identity, which speaks HTTP/1.1 as anybody beyond loopback has to.
 func attackerClient(t testing.TB, address string, connections int) *http.Client {
 	t.Helper()
 	transport := &http.Transport{
@@ -61,7 +61,7 @@ func recordsBut(t testing.TB, prefix string) map[string]string {
 	return records
 }
 
-// forgedReview is one of the reviews of an attacker, in turns: of Nodes that exist, that are deleted, that never were; and what is no review.
+// forgedReview returns one of the reviews of an attacker, in turns: of Nodes that exist, that are deleted, that never were; and what is no review.
 func forgedReview(number int, living *corev1.Node, gone string) []byte {
 	node := func(name, uid string, version int) string {
 		return fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d","labels":{"node-role.kubernetes.io/control-plane":"","dedicated":"attacker"}},`+
@@ -339,7 +339,7 @@ func TestManyIdleConnectionsKeepNoRegistrationWaiting(t *testing.T) {
 
 const hostileGrowth = 128 << 20
 
-// review is an AdmissionReview as any client can write one, around whatever the object is.
+// review returns an AdmissionReview as any client can write one, around whatever the object is.
 func review(operation, name, user, object string) []byte {
 	field := map[string]string{"CREATE": "object", "DELETE": "oldObject"}[operation]
 	return []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"hostile","operation":"` + operation + `",` +
@@ -347,7 +347,7 @@ func review(operation, name, user, object string) []byte {
 		`"userInfo":{"username":"` + user + `","groups":["system:masters","system:nodes"]},"` + field + `":` + object + `}}`)
 }
 
-// reviewOf is a review of a CREATE by a kubelet.
+// reviewOf returns a review of a CREATE by a kubelet.
 func reviewOf(object string) []byte {
 	return review("CREATE", "hostile", "system:node:hostile", object)
 }

@@ -60,12 +60,12 @@ func TestAFloodOfScrapesAndProbesLeavesBothProcessesWithinTheirMemoryAndAnswersP
 	}
 }
 
-// caller is a client from an address of its own, with a new connection for each request, as a kubelet's probe has.
+// caller returns a client from an address of its own, with a new connection for each request, as a kubelet's probe has.
 func caller(address string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: dialFrom(address).DialContext, DisableKeepAlives: true}, Timeout: harness.Settles}
 }
 
-// read is the answer to a request. A caller asks again if its connection was closed, as Prometheus and kubelets do.
+// read returns the answer to a request. A caller asks again if its connection was closed, as Prometheus and kubelets do.
 func read(t testing.TB, client *http.Client, from string) string {
 	t.Helper()
 	var body []byte

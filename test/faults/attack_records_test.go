@@ -24,7 +24,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// elsewhere is the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
+// elsewhere returns the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
 func elsewhere(name string, version int, labels map[string]string) record.Record {
 	return record.New(name, record.Object{UID: "11111111-2222-3333-4444-555555555555", Version: record.Version(version)}, labels)
 }
@@ -161,7 +161,7 @@ func TestAnEditRightBeforeADeletionIsRecordedOverARecordThatCanNeverBeRight(t *t
 	})
 }
 
-// tenant is a client that may do everything with ConfigMaps in a namespace of its own, and nothing elsewhere.
+// tenant returns a client that may do everything with ConfigMaps in a namespace of its own, and nothing elsewhere.
 func tenant(t testing.TB, namespace string) *kubernetes.Clientset {
 	t.Helper()
 	_, err := nodekeep.Admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})

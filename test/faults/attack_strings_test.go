@@ -22,7 +22,7 @@ import (
 // tier is a label that no kubelet may set, and that the attackers here want to have another value.
 const tier = "node-role.kubernetes.io/tier"
 
-// shifted is an identity that holds further texts behind NULs, up to the value of the label tier. A format that separates texts by NUL reads
+// shifted returns an identity that holds further texts behind NULs, up to the value of the label tier. A format that separates texts by NUL reads
 // the next identity from the first text, and so on. before is how many identities come between this one and the labels.
 func shifted(name string, before int) string {
 	texts := []string{"machine"}

@@ -17,7 +17,7 @@ import (
 // remembering is for Nodes of which everything was restored: ordinary labels and a taint by the webhook, a protected label by capture.
 var remembering = map[string]string{"dedicated": "ci", worker: "", "tenant:NoSchedule": "blue"}
 
-// restoredNodes are live Nodes that were deleted and have registered again, so that all they have is from their records.
+// restoredNodes returns live Nodes that were deleted and have registered again, so that all they have is from their records.
 func restoredNodes(t *testing.T, prefix string, count int) (all []string) {
 	t.Helper()
 	all = names(prefix, count)
@@ -82,7 +82,7 @@ func deleteRecords(t *testing.T, names []string) {
 	})
 }
 
-// ways are how records can vanish, and whether a process sees each of them go.
+// ways returns how records can vanish, and whether a process sees each of them go.
 func ways(t *testing.T, names []string) map[string]struct{ vanish, see func() } {
 	deleted := func() { deleteRecords(t, names) }
 	all := func() {
@@ -130,7 +130,7 @@ func TestAThousandLiveNodesKeepWhatTheyHaveWhenTheirRecordsVanish(t *testing.T) 
 	deleteAll(t, names)
 }
 
-// waysToPutBack are how an older record gets into the place of a newer one.
+// waysToPutBack returns how an older record gets into the place of a newer one.
 func waysToPutBack(t *testing.T) map[string]func(backup *corev1.ConfigMap) {
 	records := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace)
 	return map[string]func(backup *corev1.ConfigMap){
@@ -154,7 +154,7 @@ func waysToPutBack(t *testing.T) map[string]func(backup *corev1.ConfigMap) {
 // today is what the Nodes of a backup of yesterday have.
 var today = map[string]string{"dedicated": "build", "new": "1", worker: "", "tenant:NoSchedule": "red"}
 
-// backedUp are live Nodes with their records of yesterday: every value was another one then, one label was not there yet, and all have
+// backedUp returns live Nodes with their records of yesterday: every value was another one then, one label was not there yet, and all have
 // registered since.
 func backedUp(t *testing.T, prefix string, count int) (names []string, backups []*corev1.ConfigMap) {
 	t.Helper()

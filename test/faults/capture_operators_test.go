@@ -169,7 +169,7 @@ func (p *person) act() {
 	}
 }
 
-// labelsOfPeople are the labels that a kubelet does not set.
+// labelsOfPeople returns the labels that a kubelet does not set.
 func labelsOfPeople(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	if node != nil {
@@ -181,7 +181,7 @@ func labelsOfPeople(node *corev1.Node) map[string]string {
 	return labels
 }
 
-// taints are those that the Node must carry where the rule makes taints of this effect.
+// taints returns those that the Node must carry where the rule makes taints of this effect.
 func (p *person) taints(effect string) []string {
 	taints := []string{}
 	if value, has := p.labels["lane"]; has {

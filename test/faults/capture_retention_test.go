@@ -36,7 +36,7 @@ func hasLongBeenGone(t testing.TB, name string) {
 	nodekeep.AgeRecord(t, name, 1000*time.Hour)
 }
 
-// sweptWith is how many records sweeps of the running capture have ended with an outcome.
+// sweptWith returns how many records sweeps of the running capture have ended with an outcome.
 func sweptWith(t testing.TB, outcome string) float64 {
 	t.Helper()
 	return captureSeries(t, `nodekeep_capture_records_collected_total{outcome="`+outcome+`"}`)

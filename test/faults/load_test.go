@@ -97,7 +97,7 @@ func (l *load) String() string {
 		len(l.took), len(l.missed), l.excused, len(l.failed), l.lateCreations, l.lateDeletions, webhookTimeout, round(p99(l.took)), round(slices.Max(l.took)))
 }
 
-// forgiven is how many calls may fail open late: a machine that stands still costs each kubelet one, and may do so twice. Where it
+// forgiven returns how many calls may fail open late: a machine that stands still costs each kubelet one, and may do so twice. Where it
 // is more, calls hang.
 func (l *load) forgiven() int { return 2 * l.kubelets }
 

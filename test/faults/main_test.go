@@ -128,7 +128,7 @@ func route(process string, p *proxy.Proxy) func(string, *rest.Config) *rest.Conf
 	}
 }
 
-// captureProxy is what is between capture and the API server. It is mended at the end of the test, and capture started anew: after
+// captureProxy returns what is between capture and the API server. It is mended at the end of the test, and capture started anew: after
 // errors its watches would pause before they go on.
 func captureProxy(t testing.TB) *proxy.Proxy {
 	t.Helper()
@@ -194,7 +194,7 @@ func webhookSeries(t testing.TB, series string) float64 {
 	return harness.Series(t, nodekeep.MetricsURL("webhook"), series)
 }
 
-// logged is what a process has logged since a moment.
+// logged returns what a process has logged since a moment.
 func logged(t testing.TB, path string) (since func() string) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -206,7 +206,7 @@ func logged(t testing.TB, path string) (since func() string) {
 	}
 }
 
-// resident is how much memory a process holds (VmRSS), or held at most so far (VmHWM), in bytes.
+// resident returns how much memory a process holds (VmRSS), or held at most so far (VmHWM), in bytes.
 func resident(t testing.TB, pid int, what string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -29,7 +29,7 @@ var (
 	protected = map[string]string{"dedicated": "ci", worker: ""}
 )
 
-// names are count names with a common beginning.
+// names returns count names with a common beginning.
 func names(prefix string, count int) (all []string) {
 	for n := range count {
 		all = append(all, fmt.Sprintf("%s-%d", prefix, n+1))
@@ -179,18 +179,18 @@ func nothingLost(t *testing.T, names []string, want map[string]string) {
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
-// p99 is the time that one in a hundred exceeded.
+// p99 returns the time that one in a hundred exceeded.
 func p99(took []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(took))
 	return sorted[(len(sorted)*99-1)/100]
 }
 
-// derivedOf are the taints of a Node that nodekeep says it has derived from the labels.
+// derivedOf returns the taints of a Node that nodekeep says it has derived from the labels.
 func derivedOf(node *corev1.Node) []corev1.Taint {
 	return policy.DerivedTaints(node.Annotations[policy.TaintsAnnotation])
 }
 
-// endState is a Node and its record, comparable with those of another Node that went through the same.
+// endState returns a Node and its record, comparable with those of another Node that went through the same.
 func endState(t testing.TB, name string) string {
 	t.Helper()
 	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})

@@ -31,7 +31,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness/proxy"
 )
 
-// clientConfigs are where the API server calls the webhook: at CREATE and at DELETE.
+// clientConfigs returns where the API server calls the webhook: at CREATE and at DELETE.
 func clientConfigs(t testing.TB) (creation, deletion admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	client := nodekeep.Admin.AdmissionregistrationV1()
@@ -56,7 +56,7 @@ func setClientConfigs(t testing.TB, creation, deletion admissionregistrationv1.W
 	require.NoError(t, err)
 }
 
-// at is the same config for another address; a nil bundle leaves the one that is there.
+// at returns the same config for another address; a nil bundle leaves the one that is there.
 func at(t testing.TB, config admissionregistrationv1.WebhookClientConfig, address string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
 	t.Helper()
 	require.NotNil(t, config.URL)
@@ -99,7 +99,7 @@ func shippedTimeout(t testing.TB) {
 	wait(1)
 }
 
-// webhookAddress is where the installed webhook listens.
+// webhookAddress returns where the installed webhook listens.
 func webhookAddress(t testing.TB) string {
 	t.Helper()
 	creation, _ := clientConfigs(t)
@@ -126,7 +126,7 @@ func untilCalled(t testing.TB, reaches bool) time.Duration {
 	return round(time.Since(began))
 }
 
-// webhookBundle is the caBundle by which the API server believes the webhook.
+// webhookBundle returns the caBundle by which the API server believes the webhook.
 func webhookBundle(t testing.TB) []byte {
 	t.Helper()
 	creation, _ := clientConfigs(t)
@@ -178,7 +178,7 @@ func (f *fake) untilReached(t testing.TB) {
 	harness.Eventually(t, func() bool { called(t); return f.reached.Load() > 0 }, harness.Settles, 10*time.Millisecond)
 }
 
-// webhookCertificate is the one that the installed webhook serves.
+// webhookCertificate returns the one that the installed webhook serves.
 func webhookCertificate(t testing.TB) *tls.Certificate {
 	t.Helper()
 	secret, err := nodekeep.Admin.CoreV1().Secrets(harness.Namespace).Get(t.Context(), "nodekeep-webhook-tls", metav1.GetOptions{})
@@ -204,7 +204,7 @@ type brokenWebhook struct {
 	restores   bool              // it may be in time
 }
 
-// brokenWebhooks are the ways in which a webhook can be broken while something still listens at its address.
+// brokenWebhooks returns the ways in which a webhook can be broken while something still listens at its address.
 func brokenWebhooks(t testing.TB, installed string) []brokenWebhook {
 	slow := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "https", Host: installed}) },

@@ -27,7 +27,7 @@ const (
 	unspecified = "0.0.0.0"
 )
 
-// viaHTTP1 is a loopback address written so that the API server speaks HTTP/1.1 there.
+// viaHTTP1 returns a loopback address written so that the API server speaks HTTP/1.1 there.
 func viaHTTP1(address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	return net.JoinHostPort(unspecified, port)
@@ -46,7 +46,7 @@ func newAuthority(t testing.TB) authority {
 // pair is a certificate and its key.
 type pair struct{ certificate, key []byte }
 
-// leaf is a serving certificate for an address that ends so long from now.
+// leaf returns a serving certificate for an address that ends so long from now.
 func (a authority) leaf(t testing.TB, ip string, life time.Duration) (p pair) {
 	t.Helper()
 	var err error
@@ -55,7 +55,7 @@ func (a authority) leaf(t testing.TB, ip string, life time.Duration) (p pair) {
 	return p
 }
 
-// client is a client certificate.
+// client returns a client certificate.
 func (a authority) client(t testing.TB, name string) (p pair) {
 	t.Helper()
 	var err error
@@ -224,7 +224,7 @@ func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {
 	made.served(t, l)
 }
 
-// authorities are those of a bundle.
+// authorities returns those of a bundle.
 func authorities(bundle []byte) *x509.CertPool {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)

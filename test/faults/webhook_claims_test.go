@@ -200,7 +200,7 @@ func TestAKubeletThatListsInventedKeysInItsStampNeitherFillsItsRecordNorHasItWri
 	nodekeep.DeleteNode(t, name)
 }
 
-// ownedBy are managedFields by which a manager wrote the stamp.
+// ownedBy returns managedFields by which a manager wrote the stamp.
 func ownedBy(manager string) []any {
 	return []any{map[string]any{
 		"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// lessGC is an environment in which a program collects its garbage less often. Tests have memory to spare, and wait for CPUs.
+// lessGC returns an environment in which a program collects its garbage less often. Tests have memory to spare, and wait for CPUs.
 func lessGC() []string {
 	if os.Getenv("GOGC") != "" {
 		return nil

@@ -22,7 +22,7 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 // moduleLine is how this module's go.mod is distinguished from others on the way up.
 const moduleLine = "module nodekeep.dev/nodekeep\n"
 
-// Binary is the path of a program of the control plane: etcd, kube-apiserver, kube-scheduler, kube-controller-manager or
+// Binary returns the path of a program of the control plane: etcd, kube-apiserver, kube-scheduler, kube-controller-manager or
 // kubectl. It lies in KUBEBUILDER_ASSETS when that is set, else where `make controlplane` puts it. Binary does not
 // look whether it is there; StartCluster does.
 func Binary(name string) string {
@@ -47,7 +47,7 @@ func checkBinaries(names []string) error {
 	return nil
 }
 
-// Root is the folder of this module's go.mod above this source file. In a program built with -trimpath it is above the working directory. If there is
+// Root returns the folder of this module's go.mod above this source file. In a program built with -trimpath it is above the working directory. If there is
 // no such folder, it is the working directory.
 func Root() string {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {

@@ -48,7 +48,7 @@ func (i *Installation) PutTaints(t testing.TB, node *corev1.Node, taints []corev
 	}), metav1.PatchOptions{FieldManager: manager})
 }
 
-// WithoutTaint are the taints less that of the same key and effect.
+// WithoutTaint returns the taints less that of the same key and effect.
 func WithoutTaint(taints []corev1.Taint, text string) []corev1.Taint {
 	unwanted := TaintOf(text)
 	return slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool { return taint.MatchTaint(&unwanted) })

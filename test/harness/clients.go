@@ -13,7 +13,7 @@ import (
 // tokenSeconds is the life of a ServiceAccount's token: a day, for clusters that are left up.
 const tokenSeconds int64 = 24 * 60 * 60
 
-// Admin is the config of a client that may do everything: group system:masters. Like all configs here it has no rate
+// Admin returns the config of a client that may do everything: group system:masters. Like all configs here it has no rate
 // limit on the client's side.
 func (c *Cluster) Admin() *rest.Config {
 	config := c.clientConfig("kubernetes-admin", "system:masters")
@@ -21,7 +21,7 @@ func (c *Cluster) Admin() *rest.Config {
 	return config
 }
 
-// Kubelet is the config of the kubelet of a Node, whether that Node exists or not. The user is system:node:NAME in group system:nodes, which the Node
+// Kubelet returns the config of the kubelet of a Node, whether that Node exists or not. The user is system:node:NAME in group system:nodes, which the Node
 // authorizer and NodeRestriction confine to that one Node. The manager in metadata.managedFields is "kubelet". It panics if the name is not valid
 // UTF-8, which no certificate can hold.
 func (c *Cluster) Kubelet(node string) *rest.Config {
@@ -30,7 +30,7 @@ func (c *Cluster) Kubelet(node string) *rest.Config {
 	return config
 }
 
-// ServiceAccount is the config of a client with a token of an existing ServiceAccount, valid for a day. It has no client certificate. It may do what
+// ServiceAccount returns the config of a client with a token of an existing ServiceAccount, valid for a day. It has no client certificate. It may do what
 // the manifests grant to that ServiceAccount.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(c.Admin())
@@ -48,7 +48,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	return config, nil
 }
 
-// clientConfig is that of a user with a client certificate.
+// clientConfig returns that of a user with a client certificate.
 func (c *Cluster) clientConfig(user string, groups ...string) *rest.Config {
 	cert, key, err := c.ca.Client(user, groups...)
 	if err != nil {

@@ -140,13 +140,13 @@ func (c *Cluster) keepDir() {
 	c.temporary = false
 }
 
-// Dir is the folder with the cluster's data, certificates and logs.
+// Dir returns the folder with the cluster's data, certificates and logs.
 func (c *Cluster) Dir() string { return c.dir }
 
-// LogPath is the log file of the process of that name.
+// LogPath returns the log file of the process of that name.
 func (c *Cluster) LogPath(name string) string {
 	return filepath.Join(c.dir, logsDir, name+".log")
 }
 
-// URL is the address of the API server, https on loopback.
+// URL returns the address of the API server, https on loopback.
 func (c *Cluster) URL() string { return c.url }

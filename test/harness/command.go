@@ -51,7 +51,7 @@ func (i *Installation) finish(t testing.TB, kubeconfig, dir, stdin, name string,
 	return Answer{Code: command.ProcessState.ExitCode(), Out: out.String(), ErrOut: errOut.String()}
 }
 
-// Environment is that of a user's shell.
+// Environment returns that of a user's shell.
 func (i *Installation) Environment(kubeconfig string) []string {
 	if kubeconfig == "" {
 		kubeconfig = i.AdminKubeconfig()

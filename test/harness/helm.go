@@ -11,10 +11,10 @@ import (
 	"regexp"
 )
 
-// Chart is the path of the chart.
+// Chart returns the path of the chart.
 func Chart() string { return filepath.Join(Root(), "manifests", "chart") }
 
-// Helm is the path of the Helm of the version that the Makefile names; `make tools` builds it.
+// Helm returns the path of the Helm of the version that the Makefile names; `make tools` builds it.
 func Helm() (string, error) {
 	makefile, err := os.ReadFile(filepath.Join(Root(), "Makefile"))
 	if err != nil {

@@ -105,13 +105,13 @@ func InstallProduct(ctx context.Context, c *Cluster, product Product) (*Installa
 	return i, i.choosePorts()
 }
 
-// Manifest is the path of the file that is installed: the chart as rendered with its default values.
+// Manifest returns the path of the file that is installed: the chart as rendered with its default values.
 func Manifest() string { return filepath.Join(Manifests(), manifest) }
 
 // manifestsVariable names the folder of manifests to install, rendered for another version of Kubernetes.
 const manifestsVariable = "NODEKEEP_MANIFESTS"
 
-// Manifests is the folder of both files.
+// Manifests returns the folder of both files.
 func Manifests() string {
 	if dir := os.Getenv(manifestsVariable); dir != "" {
 		return dir
@@ -155,15 +155,15 @@ func (i *Installation) applyAll(ctx context.Context, further ...string) error {
 	return nil
 }
 
-// ReadyURL is where a process ("webhook" or "capture") shows whether it is ready.
+// ReadyURL returns where a process ("webhook" or "capture") shows whether it is ready.
 func (i *Installation) ReadyURL(process string) string {
 	return "http://" + i.probes["nodekeep-"+process] + "/readyz"
 }
 
-// Binary is the path of the nodekeep program.
+// Binary returns the path of the nodekeep program.
 func (i *Installation) Binary() string { return i.binary }
 
-// AdminKubeconfig is the path of a kubeconfig for an admin.
+// AdminKubeconfig returns the path of a kubeconfig for an admin.
 func (i *Installation) AdminKubeconfig() string { return i.admin }
 
 // Kubectl runs kubectl as admin and returns what it prints.
@@ -181,7 +181,7 @@ func (i *Installation) MustKubectl(t testing.TB, args ...string) string {
 	return out
 }
 
-// MetricsURL is where a process ("webhook" or "capture") serves its metrics.
+// MetricsURL returns where a process ("webhook" or "capture") serves its metrics.
 func (i *Installation) MetricsURL(process string) string {
 	return "http://" + i.metrics["nodekeep-"+process] + "/metrics"
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Registration is what a kubelet sends when it starts. It has the kubelet's own labels, the identity of the machine, and a few images. It also has
+// Registration returns what a kubelet sends when it starts. It has the kubelet's own labels, the identity of the machine, and a few images. It also has
 // room for pods, without which the scheduler would bind nothing to the Node.
 func Registration(name string) *corev1.Node {
 	room := corev1.ResourceList{
@@ -47,7 +47,7 @@ func Each(names []string, atOnce int, do func(name string)) {
 	_ = all.Wait() // there are no errors
 }
 
-// Names are so many names of a kind.
+// Names returns so many names of a kind.
 func Names(kind string, count int) []string {
 	names := make([]string, count)
 	for n := range names {

@@ -41,7 +41,7 @@ const defaultPolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmeta
 // policyHook is the entry of the ValidatingWebhookConfiguration that refuses policies which nodekeep cannot use.
 const policyHook = "policy.nodekeep.dev"
 
-// Policies is a client of an admin for NodePolicies.
+// Policies returns a client of an admin for NodePolicies.
 func (i *Installation) Policies() (dynamic.ResourceInterface, error) {
 	config := i.Cluster.Admin()
 	config.WarningHandler = rest.NoWarnings{} // they would be among what the tests print
@@ -52,7 +52,7 @@ func (i *Installation) Policies() (dynamic.ResourceInterface, error) {
 	return client.Resource(schema.GroupVersionResource{Group: "nodekeep.dev", Version: "v1alpha1", Resource: "nodepolicies"}), nil
 }
 
-// Policy is the manifest of the NodePolicy as the API server has it, without what the API server adds. It is empty where there is none.
+// Policy returns the manifest of the NodePolicy as the API server has it, without what the API server adds. It is empty where there is none.
 func (i *Installation) Policy(t testing.TB) string {
 	t.Helper()
 	policies, err := i.Policies()
@@ -68,7 +68,7 @@ func (i *Installation) Policy(t testing.TB) string {
 	return string(content)
 }
 
-// PolicyFile is a file with the manifest of the NodePolicy as it is now, for commands that take --policy.
+// PolicyFile returns a file with the manifest of the NodePolicy as it is now, for commands that take --policy.
 func (i *Installation) PolicyFile(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
@@ -97,7 +97,7 @@ func (i *Installation) RenewPolicy(t testing.TB) {
 	i.SetPolicy(t, renewed(t, i.Policy(t)))
 }
 
-// Quarantining is a manifest that quarantines other machines, and says the same otherwise.
+// Quarantining returns a manifest that quarantines other machines, and says the same otherwise.
 func Quarantining(t testing.TB, content string) string {
 	t.Helper()
 	manifest := map[string]any{}
@@ -118,7 +118,7 @@ func (i *Installation) Quarantine(t testing.TB) {
 	}
 }
 
-// renewed is a manifest that says the same in other words: its retention is spelt in another way.
+// renewed returns a manifest that says the same in other words: its retention is spelt in another way.
 func renewed(t testing.TB, content string) string {
 	t.Helper()
 	manifest := map[string]any{}
@@ -258,14 +258,14 @@ func (i *Installation) storePolicy(ctx context.Context, content string) (generat
 	return stored.GetGeneration(), nil
 }
 
-// replaced is an object with all that a manifest says in place of what it says, but for metadata.
+// replaced returns an object with all that a manifest says in place of what it says, but for metadata.
 func replaced(is, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	with := wanted.DeepCopy()
 	with.Object["metadata"] = is.DeepCopy().Object["metadata"]
 	return with
 }
 
-// refuses is the error of the API server for a policy, which is not stored.
+// refuses returns the error of the API server for a policy, which is not stored.
 func (i *Installation) refuses(ctx context.Context, content string) error {
 	var wanted unstructured.Unstructured
 	if err := yaml.Unmarshal([]byte(content), &wanted.Object); err != nil {
@@ -335,7 +335,7 @@ func hookAt(configuration *admissionregistrationv1.ValidatingWebhookConfiguratio
 	return at, at >= 0
 }
 
-// DeletionHook is the entry of the ValidatingWebhookConfiguration for deletions of Nodes, and its JSON path.
+// DeletionHook returns the entry of the ValidatingWebhookConfiguration for deletions of Nodes, and its JSON path.
 func (i *Installation) DeletionHook(t testing.TB) (hook admissionregistrationv1.ValidatingWebhook, path string) {
 	t.Helper()
 	with, err := i.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.WithoutCancel(t.Context()), "nodekeep", metav1.GetOptions{})
@@ -390,7 +390,7 @@ func logOf(t testing.TB, p *Process) string {
 // policyDocument is in the manifest of a NodePolicy, and in no other one.
 var policyDocument = regexp.MustCompile(`(?m)^kind: NodePolicy$`)
 
-// withoutPolicy is a copy of a file of manifests, without the NodePolicy.
+// withoutPolicy returns a copy of a file of manifests, without the NodePolicy.
 func (i *Installation) withoutPolicy(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

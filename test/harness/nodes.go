@@ -43,14 +43,14 @@ func HasAll(have, want map[string]string) bool {
 	return true
 }
 
-// RegistrationWith is a Registration with --node-labels.
+// RegistrationWith returns a Registration with --node-labels.
 func RegistrationWith(name string, labels map[string]string) *corev1.Node {
 	node := Registration(name)
 	maps.Copy(node.Labels, labels)
 	return node
 }
 
-// Kubelet is a client with the identity of a Node's kubelet.
+// Kubelet returns a client with the identity of a Node's kubelet.
 func (i *Installation) Kubelet(t testing.TB, node string) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(i.Cluster.Kubelet(node))
@@ -58,7 +58,7 @@ func (i *Installation) Kubelet(t testing.TB, node string) *kubernetes.Clientset 
 	return client
 }
 
-// As is a client with the identity of a ServiceAccount of the release.
+// As returns a client with the identity of a ServiceAccount of the release.
 func (i *Installation) As(t testing.TB, account string) *kubernetes.Clientset {
 	t.Helper()
 	config, err := i.Cluster.ServiceAccount(t.Context(), Namespace, account)
@@ -119,7 +119,7 @@ func (i *Installation) Node(t testing.TB, name string) *corev1.Node {
 	return node
 }
 
-// Record is the record of a Node as the API server has it; ok is false where there is none.
+// Record returns the record of a Node as the API server has it; ok is false where there is none.
 func (i *Installation) Record(t testing.TB, node string) (found record.Record, ok bool) {
 	t.Helper()
 	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})

@@ -83,7 +83,7 @@ func TestClusterGoesWithItsOwner(t *testing.T) {
 	}
 }
 
-// occupied is a port that a program listens on until the test ends.
+// occupied returns a port that a program listens on until the test ends.
 func occupied(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,7 +21,7 @@ const (
 	endPort   = 30000
 )
 
-// FreeAddresses are so many loopback addresses that nobody listens on. They stay reserved among the test programs of this machine until this program
+// FreeAddresses returns so many loopback addresses that nobody listens on. They stay reserved among the test programs of this machine until this program
 // ends. So a stopped process finds its port free when it starts again.
 func FreeAddresses(count int) (addresses []string, err error) {
 	for tries := 0; len(addresses) < count; tries++ {
@@ -63,7 +63,7 @@ func (h *held) add(c net.PacketConn) {
 	h.ports = append(h.ports, c)
 }
 
-// freePorts are those of a cluster.
+// freePorts returns those of a cluster.
 func freePorts() (ports, error) {
 	free, err := FreeAddresses(2)
 	if err != nil {
@@ -72,7 +72,7 @@ func freePorts() (ports, error) {
 	return ports{etcd: port(free[0]), apiServer: port(free[1])}, nil
 }
 
-// port is that of an address.
+// port returns that of an address.
 func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 func (p ports) etcdURL() string { return "http://127.0.0.1:" + p.etcd }

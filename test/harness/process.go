@@ -77,13 +77,13 @@ func (p *Process) run(started chan<- error) {
 	close(p.exited)
 }
 
-// Name is the name that the command gave.
+// Name returns the name that the command gave.
 func (p *Process) Name() string { return p.command.Name }
 
-// Pid is the process id.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// LogPath is the file that holds what the program printed.
+// LogPath returns the file that holds what the program printed.
 func (p *Process) LogPath() string { return p.command.Log }
 
 // Exited is closed once the program has ended and its process id is free.

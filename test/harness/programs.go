@@ -38,7 +38,7 @@ func (c *Cluster) Go(name, path string, args []string, env ...string) (*Process,
 	return p, nil
 }
 
-// Process is the process of that name which this Cluster started, "kube-apiserver" or one of Go's, or nil. A test can
+// Process returns the process of that name which this Cluster started, "kube-apiserver" or one of Go's, or nil. A test can
 // pause, kill or watch it.
 func (c *Cluster) Process(name string) *Process {
 	c.mu.Lock()

@@ -64,7 +64,7 @@ func all(ctx context.Context, probes []probe) error {
 	return nil
 }
 
-// logTail is what a program printed last, as far as it can be read.
+// logTail returns what a program printed last, as far as it can be read.
 func logTail(p *Process) []byte {
 	const tail = 4000
 	log, _ := os.ReadFile(p.LogPath())
@@ -105,7 +105,7 @@ func (c *Cluster) get(paths ...string) ([]probe, error) {
 	return probes, nil
 }
 
-// answers is a probe of a plain URL.
+// answers returns a probe of a plain URL.
 func answers(url string) probe {
 	return func(ctx context.Context) error { return answer(ctx, &http.Client{Timeout: probeTimeout}, url) }
 }

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// MustRecord is the record of a Node that has one.
+// MustRecord returns the record of a Node that has one.
 func (i *Installation) MustRecord(t testing.TB, node string) record.Record {
 	t.Helper()
 	found, ok := i.Record(t, node)
@@ -21,7 +21,7 @@ func (i *Installation) MustRecord(t testing.TB, node string) record.Record {
 	return found
 }
 
-// RecordMap is the ConfigMap of a record as it is stored. Its resourceVersion shows whether the record was written.
+// RecordMap returns the ConfigMap of a record as it is stored. Its resourceVersion shows whether the record was written.
 func (i *Installation) RecordMap(t testing.TB, node string) *corev1.ConfigMap {
 	t.Helper()
 	cm, err := i.Admin.CoreV1().ConfigMaps(Namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})

@@ -67,7 +67,7 @@ func (r *Replica) UntilSays(t testing.TB, line string) {
 	}, Settles, 10*time.Millisecond, "%s must come to say %q", r.Process.Name(), line)
 }
 
-// Readiness is what a process says of itself; the status is 0 while nobody answers. A slow process is waited for: a machine that
+// Readiness returns what a process says of itself; the status is 0 while nobody answers. A slow process is waited for: a machine that
 // stands still for a moment must not make it look unready.
 func Readiness(url string) (status int, body string) {
 	client := http.Client{Timeout: probeTimeout}
@@ -92,7 +92,7 @@ func Series(t testing.TB, url, series string) float64 {
 	return page.Sum(strings.TrimSpace(name), strings.TrimSuffix(labels, "}"))
 }
 
-// APIServerSeries are the API server's own metrics.
+// APIServerSeries returns the API server's own metrics.
 func (i *Installation) APIServerSeries(t testing.TB) measure.Series {
 	t.Helper()
 	stream, err := i.Admin.RESTClient().Get().AbsPath("/metrics").Stream(t.Context())

@@ -14,7 +14,7 @@ func TaintOf(text string) corev1.Taint {
 	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
 }
 
-// TaintsOf are the taints of a Node as kubectl writes them, sorted, without those that Kubernetes adds by itself.
+// TaintsOf returns the taints of a Node as kubectl writes them, sorted, without those that Kubernetes adds by itself.
 func TaintsOf(node *corev1.Node) []string {
 	texts := []string{}
 	for _, taint := range node.Spec.Taints {

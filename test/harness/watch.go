@@ -103,7 +103,7 @@ func (w *Watcher) Stop() []State {
 	return slices.Clone(w.states)
 }
 
-// Of are the states of a Node that were seen, oldest first.
+// Of returns the states of a Node that were seen, oldest first.
 func (w *Watcher) Of(name string) []State {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// WorkerReport is the report of a worker that gives all checks the same outcome.
+// WorkerReport returns the report of a worker that gives all checks the same outcome.
 func WorkerReport(asked []verify.Check, outcome verify.Outcome, reason verify.Reason) string {
 	report := verify.Report{Results: []verify.Result{}}
 	for _, check := range asked {

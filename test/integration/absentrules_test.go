@@ -32,7 +32,7 @@ spec:
       ensureAbsent: [node.kubernetes.io/exclude-from-external-load-balancers, "node-role.kubernetes.io/control-plane:NoSchedule"]
 `
 
-// joined is what the kubelet of a control plane sends, as kubeadm starts it.
+// joined returns what the kubelet of a control plane sends, as kubeadm starts it.
 func joined(name string) *corev1.Node {
 	node := tainted(name, controlPlane)
 	node.Labels[excluded] = ""

@@ -36,7 +36,7 @@ func remembersAnnotations(t *testing.T, name string, want map[string]string) {
 	recordComes(t, name, func(r record.Record) bool { return maps.Equal(record.SplitAnnotations(r.Items()), want) })
 }
 
-// annotationsOf are the annotations of a Node, but nodekeep's own and those of the API server's components.
+// annotationsOf returns the annotations of a Node, but nodekeep's own and those of the API server's components.
 func annotationsOf(all map[string]string) map[string]string {
 	rest := maps.Clone(all)
 	maps.DeleteFunc(rest, func(key, _ string) bool {

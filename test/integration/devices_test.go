@@ -93,7 +93,7 @@ func withdraws(t *testing.T, node string, names ...string) {
 	}
 }
 
-// ofDevices are the labels of a Node that the rules may set.
+// ofDevices returns the labels of a Node that the rules may set.
 func ofDevices(node *corev1.Node) map[string]string {
 	labels := maps.Clone(node.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool {

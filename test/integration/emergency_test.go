@@ -29,7 +29,7 @@ const (
 	gateTaint      = string(policy.DefaultGate) + ":NoSchedule"
 )
 
-// brokenInstallation is one of which no process runs, on a control plane of its own, with a profile of verification. Nodes wait.
+// brokenInstallation returns one of which no process runs, on a control plane of its own, with a profile of verification. Nodes wait.
 func brokenInstallation(t *testing.T) *harness.Installation {
 	t.Helper()
 	own, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))

@@ -80,7 +80,7 @@ func discovers(t *testing.T, node string, features map[string]any) {
 	require.NoError(t, err)
 }
 
-// withAVX512 are the features of a machine whose kernel has a version.
+// withAVX512 returns the features of a machine whose kernel has a version.
 func withAVX512(kernel string) map[string]any {
 	return map[string]any{
 		"flags":      map[string]any{"cpu.cpuid": map[string]any{"elements": map[string]any{"AVX512F": map[string]any{}, "SSE4": map[string]any{}}}},

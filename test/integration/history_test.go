@@ -26,7 +26,7 @@ func tells(t *testing.T, node string, changes int) (told []history.Change) {
 	return told
 }
 
-// lastChange is the newest entry as it is stored, without its number and time.
+// lastChange returns the newest entry as it is stored, without its number and time.
 func lastChange(t *testing.T, told []history.Change) string {
 	t.Helper()
 	var fields map[string]json.RawMessage
@@ -36,7 +36,7 @@ func lastChange(t *testing.T, told []history.Change) string {
 	return string(harness.MustJSON(t, fields))
 }
 
-// wroteAt is when a manager last changed something on a Node, by its managedFields.
+// wroteAt returns when a manager last changed something on a Node, by its managedFields.
 func wroteAt(t *testing.T, node, manager string) metav1.Time {
 	t.Helper()
 	for _, entry := range nodekeep.Node(t, node).ManagedFields {

@@ -148,7 +148,7 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 	}
 }
 
-// longName is a Node name of that many characters. A kubelet's certificate takes 64 at most as its common name, so
+// longName returns a Node name of that many characters. A kubelet's certificate takes 64 at most as its common name, so
 // kubelets with longer names cannot exist, but Nodes can.
 func longName(length int) string {
 	return strings.Repeat(strings.Repeat("n", 60)+".", 5)[:length-1] + "n"

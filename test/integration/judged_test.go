@@ -21,7 +21,7 @@ const judged = "dedicated"
 
 const judgedTaint = judged + "=ci:NoSchedule"
 
-// deferring is a policy with a rule on the label; labels is the rest of the labels section.
+// deferring returns a policy with a rule on the label; labels is the rest of the labels section.
 func deferring(labels string) string {
 	return policytest.Manifest("labels: {" + labels + "}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}\n")
 }

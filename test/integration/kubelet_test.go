@@ -28,7 +28,7 @@ const settles = harness.Settles
 // eachNode calls do for every name, some at a time.
 func eachNode(names []string, do func(name string)) { harness.Each(names, 16, do) }
 
-// givenTo are the keys that a Node's stamp says nodekeep set.
+// givenTo returns the keys that a Node's stamp says nodekeep set.
 func givenTo(t testing.TB, node *corev1.Node) []string {
 	t.Helper()
 	stamp, ok := record.ParseStamp(node.Annotations[policy.StampAnnotation])
@@ -36,7 +36,7 @@ func givenTo(t testing.TB, node *corev1.Node) []string {
 	return slices.Collect(maps.Keys(stamp.Given))
 }
 
-// givenNow is the stamp of a Node once nodekeep has set labels on the state that it is in now.
+// givenNow returns the stamp of a Node once nodekeep has set labels on the state that it is in now.
 func givenNow(t testing.TB, name string, labels map[string]string) string {
 	t.Helper()
 	version, err := record.ParseVersion(nodekeep.Node(t, name).ResourceVersion)
@@ -44,7 +44,7 @@ func givenNow(t testing.TB, name string, labels map[string]string) string {
 	return record.Stamp{}.With(labels, record.Record{}, version).String()
 }
 
-// tainted is a Node that registers with these taints.
+// tainted returns a Node that registers with these taints.
 func tainted(name string, texts ...string) *corev1.Node {
 	node := harness.Registration(name)
 	for _, text := range texts {

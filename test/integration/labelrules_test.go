@@ -87,7 +87,7 @@ func becomes(t *testing.T, name string, want map[string]string) *corev1.Node {
 	return node
 }
 
-// ruled are the labels of a Node that the rules may set.
+// ruled returns the labels of a Node that the rules may set.
 func ruled(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for _, key := range []string{"accelerator", "gpu.count", gpuWorker, "hardware.tier", "voice-pipeline"} {

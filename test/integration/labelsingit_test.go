@@ -51,7 +51,7 @@ func (w wayToApply) apply(t *testing.T, name string, labels map[string]string) {
 	nodekeep.MustKubectl(t, append([]string{"apply", "-f", file}, w.flags...)...)
 }
 
-// hold is what a tool can do with its labels: who holds a third client off, and what is left of labels that it drops and changes.
+// hold returns what a tool can do with its labels: who holds a third client off, and what is left of labels that it drops and changes.
 func (w wayToApply) hold(t *testing.T, name string) (is map[string]string) {
 	t.Helper()
 	is = map[string]string{}
@@ -124,7 +124,7 @@ func handedOver(t *testing.T, name string) (node *corev1.Node) {
 	return node
 }
 
-// managersOf are managedFields of a Node without times, without what nodekeep's own annotations and taints are, sorted.
+// managersOf returns managedFields of a Node without times, without what nodekeep's own annotations and taints are, sorted.
 func managersOf(t *testing.T, node *corev1.Node) (managers []string) {
 	t.Helper()
 	for _, entry := range node.ManagedFields {

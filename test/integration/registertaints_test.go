@@ -14,7 +14,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// taintOwners are the field managers that managedFields name for the list of taints.
+// taintOwners returns the field managers that managedFields name for the list of taints.
 func taintOwners(node *corev1.Node) (managers []string) {
 	for _, entry := range node.ManagedFields {
 		if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:taints"`) {

@@ -38,7 +38,7 @@ func goneNode(t *testing.T, name string, labels map[string]string) {
 	nodekeep.WaitDeletionRecorded(t, name)
 }
 
-// sweeps are the lines that captures have logged of their sweeps so far.
+// sweeps returns the lines that captures have logged of their sweeps so far.
 func sweeps(t *testing.T) (lines []string) {
 	t.Helper()
 	log, err := os.ReadFile(nodekeep.Cluster.LogPath("nodekeep-capture"))
@@ -51,7 +51,7 @@ func sweeps(t *testing.T) (lines []string) {
 	return lines
 }
 
-// countIn is a number of a line of the log.
+// countIn returns a number of a line of the log.
 func countIn(t *testing.T, line, key string) int {
 	t.Helper()
 	found := regexp.MustCompile(` ` + key + `=(\d+)`).FindStringSubmatch(line)

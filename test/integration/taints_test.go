@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// policyOf is a policy with this section of taints.
+// policyOf returns a policy with this section of taints.
 func policyOf(taints string) string {
 	return policytest.Manifest("taints:\n" + taints)
 }
@@ -49,7 +49,7 @@ func unwritten(t testing.TB, node *corev1.Node) {
 	require.Equal(t, node.ResourceVersion, now.ResourceVersion, "node %s was written; it carries %v", node.Name, harness.TaintsOf(now))
 }
 
-// ruleTaintsOf are the taints of a Node that nodekeep says it has derived from the labels.
+// ruleTaintsOf returns the taints of a Node that nodekeep says it has derived from the labels.
 func ruleTaintsOf(t testing.TB, node string) []string {
 	t.Helper()
 	texts := []string{}
@@ -99,7 +99,7 @@ func metric(t *testing.T, process, series string) float64 {
 	return harness.Series(t, nodekeep.MetricsURL(process), series)
 }
 
-// recordVersions are the versions of all records, by their names.
+// recordVersions returns the versions of all records, by their names.
 func recordVersions(t testing.TB) map[string]string {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
@@ -111,7 +111,7 @@ func recordVersions(t testing.TB) map[string]string {
 	return versions
 }
 
-// nodeVersions are the versions of all Nodes, by their names.
+// nodeVersions returns the versions of all Nodes, by their names.
 func nodeVersions(t testing.TB) map[string]string {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})

@@ -66,12 +66,12 @@ func randomRegistration(name string) taintedRegistration {
 	return r
 }
 
-// record is what a hand or a fault may have left for the Node.
+// record returns what a hand or a fault may have left for the Node.
 func (r taintedRegistration) record(t *testing.T) string {
 	return string(harness.MustJSON(t, map[string]any{"version": 1, "node": r.node.Name, "labels": r.labels, "taints": r.remembered}))
 }
 
-// wanted are the taints that the Node must have in the end: its own before the recorded ones, these before what the rules
+// wanted returns the taints that the Node must have in the end: its own before the recorded ones, these before what the rules
 // want, and all of it before what is added at registration.
 func (r taintedRegistration) wanted() map[string]string {
 	want := customTaints(r.node)
@@ -115,7 +115,7 @@ func (r taintedRegistration) wanted() map[string]string {
 	return want
 }
 
-// customTaints are the taints of a Node by key and effect, less the gate and what Kubernetes adds by itself.
+// customTaints returns the taints of a Node by key and effect, less the gate and what Kubernetes adds by itself.
 func customTaints(node *corev1.Node) map[string]string {
 	taints := map[string]string{}
 	for _, taint := range node.Spec.Taints {
@@ -183,7 +183,7 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 		registered.Load(), count, len(withWebhook), len(without), atOnce.Load())
 }
 
-// labelsInTheEnd are the labels that the Node must have in the end.
+// labelsInTheEnd returns the labels that the Node must have in the end.
 func (r taintedRegistration) labelsInTheEnd() map[string]string {
 	labels := maps.Clone(r.labels)
 	maps.Copy(labels, r.node.Labels)

@@ -20,14 +20,14 @@ func (b *Buffer) Write(text []byte) (int, error) {
 	return b.text.Write(text)
 }
 
-// String is all that was written.
+// String returns all that was written.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
 }
 
-// With are the lines that have a text.
+// With returns the lines that have a text.
 func (b *Buffer) With(text string) (found []string) {
 	for line := range strings.Lines(b.String()) {
 		if strings.Contains(line, text) {

@@ -32,7 +32,7 @@ type platform struct {
 // hidden stands in place of the value of an annotation.
 const hidden = "x"
 
-// platformOf is the platform of a Node, which gets another name. It also names the labels that no manager owns: who set them is not known.
+// platformOf returns the platform of a Node, which gets another name. It also names the labels that no manager owns: who set them is not known.
 func platformOf(node *corev1.Node, name string) (p platform, unowned []string, err error) {
 	rename := func(text string) string { return strings.ReplaceAll(text, node.Name, name) }
 	owners := observe.Of(node).Owners
@@ -81,7 +81,7 @@ func platformOf(node *corev1.Node, name string) (p platform, unowned []string, e
 	return p, unowned, nil
 }
 
-// kubeletOf is the manager of the kubelet, which some platforms build into a program of their own.
+// kubeletOf returns the manager of the kubelet, which some platforms build into a program of their own.
 func kubeletOf(owners map[string][]string) string {
 	managers := owners[corev1.LabelHostname]
 	if len(managers) == 0 || slices.Contains(managers, policy.Kubelet) {
@@ -90,7 +90,7 @@ func kubeletOf(owners map[string][]string) string {
 	return managers[0]
 }
 
-// providerIDOf is a providerID of the same kind that names no machine.
+// providerIDOf returns a providerID of the same kind that names no machine.
 func providerIDOf(id, name string) string {
 	if provider, _, ok := strings.Cut(id, "://"); ok {
 		return provider + "://" + name
@@ -117,7 +117,7 @@ func ofNodekeep(key string) bool {
 // ofNodeLifecycle reports whether Kubernetes itself adds a taint with this key, by the conditions of the Node.
 func ofNodeLifecycle(key string) bool { return strings.HasPrefix(key, "node.kubernetes.io/") }
 
-// file is the platform as a file of testdata.
+// file returns the platform as a file of testdata.
 func (p platform) file() ([]byte, error) {
 	content, err := json.MarshalIndent(p, "", " ")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// written is an entry of managedFields.
+// written returns an entry of managedFields.
 func written(manager string, labels ...string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",

@@ -162,7 +162,7 @@ type explained struct {
 	Why      string
 }
 
-// explain is what the command says of each label and taint of a Node.
+// explain returns what the command says of each label and taint of a Node.
 func explain(t *testing.T, node string) []explained {
 	t.Helper()
 	var answer struct{ Items []explained }
@@ -190,7 +190,7 @@ func (p platform) requireReadable(t *testing.T) {
 	assert.Equal(t, string(content), out.String())
 }
 
-// platformNames are the platforms of testdata, sorted. Each has its file and its table, and nothing else is there.
+// platformNames returns the platforms of testdata, sorted. Each has its file and its table, and nothing else is there.
 func platformNames(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := os.ReadDir("testdata")

@@ -18,7 +18,7 @@ import (
 
 const image = "registry.example.com/nodekeep"
 
-// built is the folder of a release, which no other build shares but for Go's cache.
+// built returns the folder of a release, which no other build shares but for Go's cache.
 func built(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

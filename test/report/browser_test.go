@@ -144,7 +144,7 @@ func (b *browser) open(url, scheme string, width, height int) {
 	}
 }
 
-// evaluate is the value of an expression in the page.
+// evaluate returns the value of an expression in the page.
 func evaluate[T any](b *browser, expression string) (value T) {
 	b.t.Helper()
 	var answer struct {
@@ -157,7 +157,7 @@ func evaluate[T any](b *browser, expression string) (value T) {
 	return value
 }
 
-// screenshot is a PNG of so much of the top of the page.
+// screenshot returns a PNG of so much of the top of the page.
 func (b *browser) screenshot(width, height int) []byte {
 	b.t.Helper()
 	var shot struct{ Data []byte }
@@ -165,7 +165,7 @@ func (b *browser) screenshot(width, height int) []byte {
 	return shot.Data
 }
 
-// pdf is the page as it is printed.
+// pdf returns the page as it is printed.
 func (b *browser) pdf() []byte {
 	b.t.Helper()
 	var printed struct{ Data []byte }

@@ -99,7 +99,7 @@ func populate(t testing.TB) (policyFile string) {
 	return policyFile
 }
 
-// nodeOf is what a kubelet sends: each Node is a little different, and some are wrong.
+// nodeOf returns what a kubelet sends: each Node is a little different, and some are wrong.
 func nodeOf(i int) *corev1.Node {
 	node := harness.RegistrationWith(fmt.Sprintf("worker-%05d", i), map[string]string{"rack": fmt.Sprintf("r%d", i%24)})
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contrast is the contrast ratio of two colours (WCAG 2.2).
+// contrast returns the contrast ratio of two colours (WCAG 2.2).
 func contrast(t testing.TB, a, b string) float64 {
 	t.Helper()
 	light, dark := luminance(t, a), luminance(t, b)

@@ -124,7 +124,7 @@ func measured(t *testing.T, args ...string) (out []byte, took time.Duration, pea
 	return out, took, peak
 }
 
-// highWater is the most memory that a process has had, read until stop is closed. rusage would not do: Linux counts what its parent had at
+// highWater returns the most memory that a process has had, read until stop is closed. rusage would not do: Linux counts what its parent had at
 // the fork, too.
 func highWater(pid int, stop <-chan struct{}) (bytes int64) {
 	line := regexp.MustCompile(`VmHWM:\s+(\d+) kB`)

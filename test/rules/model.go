@@ -61,7 +61,7 @@ type question struct {
 // view is what a rule sees of labels: a value, and whether it is known.
 type view func(key string) (value string, there, known bool)
 
-// healthy is how many GPUs Pods can have.
+// healthy returns how many GPUs Pods can have.
 func (m *machine) healthy() int { return max(0, m.gpus-m.sick) }
 
 func gpusAtLeast(count int) question {
@@ -208,7 +208,7 @@ func (s setting) String() string {
 // rules are those of a policy.
 type rules []rule
 
-// yaml is the manifest of the policy.
+// yaml returns the manifest of the policy.
 func (all rules) yaml() string {
 	var text strings.Builder
 	text.WriteString("taints:\n  rules:\n  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
@@ -241,7 +241,7 @@ func (all rules) yaml() string {
 	return policytest.Manifest(text.String())
 }
 
-// named is the rule of a name.
+// named returns the rule of a name.
 func (all rules) named(name string) rule {
 	return all[slices.IndexFunc(all, func(r rule) bool { return r.name == name })]
 }
@@ -250,7 +250,7 @@ func (r rule) keys() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(r.set)), slices.Collect(maps.Keys(r.fill)), r.absent)))
 }
 
-// maker is the rule that made a setting, if it makes it still. Without a rule of that name, it is the first from an index on that makes the same.
+// maker returns the rule that made a setting, if it makes it still. Without a rule of that name, it is the first from an index on that makes the same.
 func (all rules) maker(from int, key string, was setting) int {
 	for at, r := range all {
 		if r.name == was.rule {
@@ -357,7 +357,7 @@ func (m *machine) alters(after map[string]setting) bool {
 	return false
 }
 
-// added is what the Node carries while new rules are held: what it had, and what they add.
+// added returns what the Node carries while new rules are held: what it had, and what they add.
 func (m *machine) added(after map[string]setting) map[string]setting {
 	all, shown := maps.Clone(after), m.labels(m.ruled)
 	maps.DeleteFunc(all, func(key string, _ setting) bool { _, had := shown[key]; return had })
@@ -365,7 +365,7 @@ func (m *machine) added(after map[string]setting) map[string]setting {
 	return all
 }
 
-// labels are those that the Node must show, of keys that rules may set.
+// labels returns those that the Node must show, of keys that rules may set.
 func (m *machine) labels(set map[string]setting) map[string]string {
 	shown := map[string]string{}
 	if m.left {
@@ -384,7 +384,7 @@ func (m *machine) labels(set map[string]setting) map[string]string {
 	return shown
 }
 
-// taints are those that the labels ask for.
+// taints returns those that the labels ask for.
 func taints(labels map[string]string) []string {
 	wanted := []string{}
 	if labels["accelerator"] == "nvidia-gpu" {

@@ -111,7 +111,7 @@ func (w *world) devices(in func(string) string) {
 	})
 }
 
-// cards are devices that a driver lists: all of the Node, the others of its kind, some or none; and whether a slice of them is missing.
+// cards returns devices that a driver lists: all of the Node, the others of its kind, some or none; and whether a slice of them is missing.
 func (w *world) cards(m *machine) (cards []string, partly bool) {
 	cards = slices.Clone(cardsOf(kindOf(m)))
 	w.writer.Shuffle(len(cards), func(a, b int) { cards[a], cards[b] = cards[b], cards[a] })

@@ -35,7 +35,7 @@ func shortHold(nodes int) time.Duration {
 // grace is for how long a rule about extended resources holds its labels at least.
 const grace = 5 * time.Minute
 
-// allKeys are the labels that rules set, or select on.
+// allKeys returns the labels that rules set, or select on.
 func allKeys() []string {
 	return []string{
 		"accelerator", banned, leftOver, owner, "example.com/rack", trial, "gpu.count", "gpu.healthy", "gpu.model", gpuWorker, "hardware.tier", "pool", "room", "size",
@@ -43,23 +43,23 @@ func allKeys() []string {
 	}
 }
 
-// operatorKeys are those that operators set.
+// operatorKeys returns those that operators set.
 func operatorKeys() []string {
 	return []string{banned, "example.com/rack", "hardware.tier", "size", "team", "voice-pipeline"}
 }
 
-// kinds are the six kinds of Nodes: cores, memory, and GPUs.
+// kinds returns the six kinds of Nodes: cores, memory, and GPUs.
 func kinds() map[string][3]int {
 	return map[string][3]int{"gpua": {8, 32, 1}, "gpub": {16, 64, 2}, "gpud": {32, 256, 4}, "big": {32, 128, 0}, "small": {2, 4, 0}, "pgmac": {8, 16, 0}}
 }
 
-// cardsOf are the devices of a kind of Nodes.
+// cardsOf returns the devices of a kind of Nodes.
 func cardsOf(kind string) []string {
 	const rtx, h100 = "GeForce RTX 5070", "H100 PCIe"
 	return map[string][]string{"gpua": {rtx}, "gpub": {h100, h100}, "gpud": {h100, rtx, rtx, h100}}[kind]
 }
 
-// machines are so many, of all kinds in turn.
+// machines returns so many, of all kinds in turn.
 func machines(count int) (all []*machine) {
 	names := []string{"gpua", "gpub", "gpud", "big", "small", "pgmac"}
 	for n := range count {
@@ -134,7 +134,7 @@ func (w writer) policy() rules {
 	return append(all, rule{name: fmt.Sprintf("trial-%d", number), when: pick(w, always(), roomAtLeast(12), gpusAtLeast(1)), set: map[string]string{trial: "yes"}, audit: true})
 }
 
-// value is what an operator writes.
+// value returns what an operator writes.
 func (w writer) value(key string) string {
 	if key == "team" {
 		return pick(w, "gold", "iron")

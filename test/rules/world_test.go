@@ -72,7 +72,7 @@ func (w *world) each(machines []*machine, do func(m *machine) error) {
 	}))
 }
 
-// some are a part of the Nodes.
+// some returns a part of the Nodes.
 func (w *world) some(part float64) (some []*machine) {
 	for _, m := range w.machines {
 		if w.writer.chance(part) && m.name != witness {
@@ -82,7 +82,7 @@ func (w *world) some(part float64) (some []*machine) {
 	return some
 }
 
-// resources are what the kubelet reports of itself.
+// resources returns what the kubelet reports of itself.
 func (m *machine) resources() (capacity, allocatable corev1.ResourceList) {
 	list := func(cpu, gib int) corev1.ResourceList {
 		if m.blind {
@@ -136,7 +136,7 @@ func (w *world) register(m *machine) error {
 	return w.visible(stored)
 }
 
-// created are the labels of the CREATE, and whether one is missing that no kubelet may set. The webhook reads no ResourceSlices.
+// created returns the labels of the CREATE, and whether one is missing that no kubelet may set. The webhook reads no ResourceSlices.
 func (m *machine) created(by rules) (labels map[string]string, late bool) {
 	unread := *m
 	unread.cards, unread.partly = nil, true
@@ -261,7 +261,7 @@ func (w *world) visible(node *corev1.Node, needs ...string) error {
 	return nil
 }
 
-// listed is what the annotation lists of a Node.
+// listed returns what the annotation lists of a Node.
 func listed(node *corev1.Node) (all map[string]struct {
 	Value, Rule string
 	Until       time.Time
@@ -433,7 +433,7 @@ func (w *world) looks(title string, nodes map[string]*corev1.Node) {
 	clear(w.again)
 }
 
-// statesUntil are the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
+// statesUntil returns the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
 func (w *world) statesUntil(node *corev1.Node) (states []harness.State) {
 	w.t.Helper()
 	at := -1
@@ -447,7 +447,7 @@ func (w *world) statesUntil(node *corev1.Node) (states []harness.State) {
 	return states[:at+1]
 }
 
-// follow is what the rules of now say.
+// follow returns what the rules of now say.
 func (w *world) follow(m *machine, now time.Time) map[string]setting {
 	return w.rules.apply(m, now).set
 }

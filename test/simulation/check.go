@@ -23,7 +23,7 @@ func (m *model) check(w *world, count *[oracle.Excuses]int64) string {
 	return ""
 }
 
-// sides are the machines that something of the log counts for, each with its record.
+// sides returns the machines that something of the log counts for, each with its record.
 func (w *world) sides() map[int8]record.Record {
 	sides := map[int8]record.Record{}
 	for _, s := range w.log {
@@ -39,7 +39,7 @@ func (w *world) sides() map[int8]record.Record {
 	return sides
 }
 
-// sideOf is the index of a machine.
+// sideOf returns the index of a machine.
 func sideOf(machine record.Machine) int8 {
 	return int8(slices.Index(machines[:], machine))
 }

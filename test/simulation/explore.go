@@ -18,7 +18,7 @@ func (m *model) explore(limit time.Duration) (r result) {
 	return r
 }
 
-// space is all that can happen to a Node, and counts the excuses of what is checked.
+// space returns all that can happen to a Node, and counts the excuses of what is checked.
 func (m *model) space(count *[oracle.Excuses]int64) *search.Space[world, step, hash] {
 	return &search.Space[world, step, hash]{
 		Start: m.start, Hash: m.hash, Steps: m.steps, Do: m.do, Wrong: (*world).restless, Text: m.text, Tell: m.tell,

@@ -48,7 +48,7 @@ func (s *state) hash() hash {
 	return h
 }
 
-// hashOf is that of a record. Whether the Node shows a value is for display.
+// hashOf returns that of a record. Whether the Node shows a value is for display.
 func hashOf(r record.Record) hash {
 	h := hash{3, 4}.mix(uint64(r.Floor)).mix(bit(r.DeletedAt.IsZero()) | uint64(len(r.Entries))<<8 | uint64(len(r.Seen))<<16).text(r.Machine.SystemUUID)
 	for _, e := range r.Entries {

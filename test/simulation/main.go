@@ -90,7 +90,7 @@ func newModel(b bounds) *model {
 	return &model{bounds: b, names: keyNames(b.Taints), policy: p}
 }
 
-// over is the bounds of a part with those that flags set.
+// over returns the bounds of a part with those that flags set.
 func (s settings) over(b bounds) bounds {
 	override(s.objects, &b.Objects)
 	override(s.edits, &b.Edits)

@@ -29,7 +29,7 @@ func valueOf(text string) int8 {
 
 func uid(object int8) types.UID { return types.UID("U" + strconv.Itoa(int(object))) }
 
-// keyNames are the keys of a scenario as the record names them.
+// keyNames returns the keys of a scenario as the record names them.
 func keyNames(taints [maxKeys]bool) (names [maxKeys]string) {
 	for k := range names {
 		names[k] = "k" + strconv.Itoa(k)
@@ -40,7 +40,7 @@ func keyNames(taints [maxKeys]bool) (names [maxKeys]string) {
 	return names
 }
 
-// observation is what a process reads of a state.
+// observation returns what a process reads of a state.
 func (m *model) observation(w *world, at int) record.Observation {
 	s := w.log[at]
 	read := &s.read[bit(w.ignores)]
@@ -101,7 +101,7 @@ func (s *state) observe(at int, names [maxKeys]string, ignores, owned bool) reco
 	return o
 }
 
-// remembered is the value that a record has of a key.
+// remembered returns the value that a record has of a key.
 func remembered(r record.Record, name string) int8 {
 	e, ok := r.Entry(name)
 	if !ok || e.Removed {

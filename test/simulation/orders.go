@@ -55,7 +55,7 @@ func (o *orders) grow(h history) {
 	}
 }
 
-// extend is the history with one more state, and what becomes of the subsets that have it.
+// extend returns the history with one more state, and what becomes of the subsets that have it.
 func (o *orders) extend(h history, s state) history {
 	o.Histories++
 	n := len(h.log)
@@ -73,7 +73,7 @@ func (o *orders) extend(h history, s state) history {
 	return next
 }
 
-// reach is every record that some order of observing a set leads to, with any of them observed again.
+// reach returns every record that some order of observing a set leads to, with any of them observed again.
 func (o *orders) reach(results [][]record.Record, observations []record.Observation, set int) (all []record.Record) {
 	known := map[hash]bool{}
 	add := func(r record.Record) {
@@ -155,7 +155,7 @@ func (o *orders) sets(h history, set int) string {
 	return b.String() + "\n"
 }
 
-// successors are the states that can come next, from any process. They include a restore or a correction by nodekeep to any value: some record, maybe
+// successors returns the states that can come next, from any process. They include a restore or a correction by nodekeep to any value: some record, maybe
 // an old one, had it.
 func (o *orders) successors(log []*state) (next []state) {
 	if len(log) == 0 || log[len(log)-1].deleted {
@@ -219,7 +219,7 @@ func (o *orders) successors(log []*state) (next []state) {
 	return append(next, end)
 }
 
-// decidedOn is the version of the last state by which a client decided on a value; 0 if none did.
+// decidedOn returns the version of the last state by which a client decided on a value; 0 if none did.
 func decidedOn(log []*state, v int8) int {
 	for at := len(log) - 1; at >= 0; at-- {
 		if log[at].edited[0] && log[at].items[0].Value == v {

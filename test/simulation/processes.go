@@ -55,7 +55,7 @@ func (m *model) observe(w *world, at int, o record.Observation) (wrote bool) {
 	return wrote
 }
 
-// turn is the record that an observation of a machine is merged into.
+// turn returns the record that an observation of a machine is merged into.
 func (m *model) turn(r record.Record, machine int8, o record.Observation) (record.Record, policy.Turn) {
 	if newest := r.Newest(); o.UID == newest.UID || o.Version <= newest.Version {
 		return r, policy.Stays
@@ -106,7 +106,7 @@ func taken(r record.Record, o record.Observation) bool {
 	})
 }
 
-// statesOf are the states of an object.
+// statesOf returns the states of an object.
 func (w *world) statesOf(object int8) (states uint64) {
 	for at, s := range w.log {
 		if s.object == object {
@@ -140,7 +140,7 @@ func (m *model) reconcile(w *world, i int) (did bool) {
 	return was != w.observed&^w.unselected|w.unselected<<32
 }
 
-// changes are what a capture changes on the Node by a record. They are labels and taints to set, and those to remove. For taints, the live record
+// changes returns what a capture changes on the Node by a record. They are labels and taints to set, and those to remove. For taints, the live record
 // decides.
 func (m *model) changes(w *world, restore, live *record.Record, o record.Observation) (set map[string]string, remove []string) {
 	set = record.Missing(*restore, o)
@@ -215,7 +215,7 @@ func (m *model) decidedSince(w *world, k int, shown oracle.Item, value int8) boo
 		slices.ContainsFunc(w.log, func(s *state) bool { return s.edited[k] && s.items[k].Back(m.Taints[k]) })
 }
 
-// versionOf is the version of the entry that has a value, of the records that a capture goes by; [oracle.NoState] if it has none.
+// versionOf returns the version of the entry that has a value, of the records that a capture goes by; [oracle.NoState] if it has none.
 func versionOf(value, name string, records ...*record.Record) int {
 	for _, r := range records {
 		if e, known := r.Entry(name); known && e.Value == value && e.Version > 0 {

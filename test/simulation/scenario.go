@@ -8,7 +8,7 @@ import (
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// tell is what a step did: the states, the records, and what was observed.
+// tell returns what a step did: the states, the records, and what was observed.
 func (m *model) tell(was, is *world) string {
 	var b strings.Builder
 	for at := len(was.log); at < len(is.log); at++ {

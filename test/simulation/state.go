@@ -28,7 +28,7 @@ type state struct {
 	read [2]any // what the product reads of it, see observation; it is the same each time
 }
 
-// about is the log as far as it is about one key of one machine.
+// about returns the log as far as it is about one key of one machine.
 func about(log []*state, side int8, k int) []oracle.State {
 	all := make([]oracle.State, len(log))
 	for at, s := range log {

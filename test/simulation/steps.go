@@ -40,7 +40,7 @@ const (
 	acceptsNew
 )
 
-// text is the step as a scenario has it, one line each.
+// text returns the step as a scenario has it, one line each.
 func (m *model) text(s step) string {
 	value := func(v int8) string { return fmt.Sprintf("%q", values[v]) }
 	machine := ""
@@ -103,7 +103,7 @@ func (m *model) text(s step) string {
 	}
 }
 
-// steps are all that can happen next.
+// steps returns all that can happen next.
 func (m *model) steps(w *world) (all []step) {
 	add := func(k kind, a, b int8) { all = append(all, step{kind: k, a: a, b: b}) }
 	for i := range int8(m.Captures) {
@@ -208,7 +208,7 @@ func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
 	}
 }
 
-// used is the greatest value that clients have set a key to. A scenario with values exchanged is the same scenario.
+// used returns the greatest value that clients have set a key to. A scenario with values exchanged is the same scenario.
 func (w *world) used(k int8) (most int8) {
 	for _, s := range w.log {
 		if v := s.items[k].Value; v != own {
@@ -218,7 +218,7 @@ func (w *world) used(k int8) (most int8) {
 	return most
 }
 
-// usedMachines is how many machines have had the name.
+// usedMachines returns how many machines have had the name.
 func (w *world) usedMachines() (most int8) {
 	for _, s := range w.log {
 		most = max(most, s.machine)

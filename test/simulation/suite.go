@@ -8,7 +8,7 @@ type part struct {
 	bounds
 }
 
-// suite is what `make model` explores. Each part is exhaustive within its bounds.
+// suite returns what `make model` explores. Each part is exhaustive within its bounds.
 func suite() []part {
 	taint := [maxKeys]bool{true}
 	return []part{

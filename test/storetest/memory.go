@@ -20,7 +20,7 @@ type Memory struct {
 	data    map[string]*corev1.ConfigMap // by name; none is changed once it is here
 }
 
-// Get is the record of a Node, without its history. The error is [store.ErrNotFound] or [store.ErrUnreadable].
+// Get returns the record of a Node, without its history. The error is [store.ErrNotFound] or [store.ErrUnreadable].
 func (m *Memory) Get(node string) (store.Entry, error) {
 	entry, err := m.GetLive(context.Background(), node)
 	entry.Record = withoutHistory(entry.Record)
@@ -40,7 +40,7 @@ func withoutHistory(r record.Record) record.Record {
 	return r
 }
 
-// GetLive is the record of a Node, whole. The error is that of Get.
+// GetLive returns the record of a Node, whole. The error is that of Get.
 func (m *Memory) GetLive(_ context.Context, node string) (store.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *Memory) Delete(_ context.Context, node, version string) error {
 	return nil
 }
 
-// OfMachine is every readable record: [record.Predecessor] chooses.
+// OfMachine returns every readable record: [record.Predecessor] chooses.
 func (m *Memory) OfMachine(record.Machine) (records []record.Record, err error) {
 	for _, node := range m.Nodes() {
 		if entry, err := m.Get(node); err == nil {

@@ -36,10 +36,10 @@ type subject struct {
 	node string
 }
 
-// record is a record of the Node with one label that distinguishes records.
+// record returns a record of the Node with one label that distinguishes records.
 func (s subject) record(value string) record.Record { return s.recordOf("dedicated", value) }
 
-// recordOf is a record of the Node with these pairs of a key and a value.
+// recordOf returns a record of the Node with these pairs of a key and a value.
 func (s subject) recordOf(pairs ...string) record.Record {
 	items := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -102,7 +102,7 @@ func (s subject) holdsLive(want store.Entry) {
 	s.same(want, got)
 }
 
-// read is what each way of reading shows, now.
+// read returns what each way of reading shows, now.
 func (s subject) read() []store.Entry {
 	s.t.Helper()
 	fromMemory, err := s.Get(s.node)
@@ -169,7 +169,7 @@ func (s subject) becomes(want error) {
 	}, patience, 5*time.Millisecond)
 }
 
-// encoded is the record as it is stored; of one that was read without its history, without it.
+// encoded returns the record as it is stored; of one that was read without its history, without it.
 func (s subject) encoded(r record.Record) string {
 	s.t.Helper()
 	r.HistoryOmitted = false
@@ -178,7 +178,7 @@ func (s subject) encoded(r record.Record) string {
 	return string(data)
 }
 
-// field is one field of the record as it is stored, also one that this version does not know.
+// field returns one field of the record as it is stored, also one that this version does not know.
 func (s subject) field(r record.Record, name string) string {
 	s.t.Helper()
 	var fields map[string]json.RawMessage

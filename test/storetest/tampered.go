@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/store"
 )
 
-// unreadable is what a client may leave behind in the place of the record of a Node.
+// unreadable returns what a client may leave behind in the place of the record of a Node.
 func unreadable(node string) []string {
 	return []string{
 		``,

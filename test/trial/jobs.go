@@ -32,7 +32,7 @@ type Step struct {
 //go:embed jobs.yaml
 var jobs []byte
 
-// Jobs are the jobs of the trial, in their order. Each goes on with the cluster that the one before it has left.
+// Jobs returns the jobs of the trial, in their order. Each goes on with the cluster that the one before it has left.
 func Jobs() ([]Job, error) {
 	var all []Job
 	if err := yaml.UnmarshalStrict(jobs, &all); err != nil {
@@ -64,7 +64,7 @@ func contains(text, sentence string) bool {
 	return strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(sentence), " "))
 }
 
-// Statements are the nodekeep commands of a line of a shell, each as words without its flags, for [Untrue]. It is nil where the line holds another
+// Statements returns the nodekeep commands of a line of a shell, each as words without its flags, for [Untrue]. It is nil where the line holds another
 // program, a pipe or a flag that takes a value. What is printed is then not the command's alone.
 func (s Step) Statements() []string {
 	words := strings.Fields(s.Run)

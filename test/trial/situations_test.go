@@ -145,7 +145,7 @@ func try(t *testing.T, line string) (untrue []string) {
 	}
 }
 
-// wordsOf are the words of a command without its flags. The subject of each command is its last word.
+// wordsOf returns the words of a command without its flags. The subject of each command is its last word.
 func wordsOf(line string) []string {
 	line = strings.TrimSuffix(line, " -o wide")
 	return slices.DeleteFunc(strings.Fields(line), func(word string) bool { return strings.HasPrefix(word, "-") })

@@ -170,7 +170,7 @@ func (s *State) Invalid() bool {
 	return accepted != nil && accepted.ObservedGeneration == s.Policy.Generation && accepted.Status == metav1.ConditionFalse
 }
 
-// Behind are the Ready Pods that follow another generation of the policy than it has.
+// Behind returns the Ready Pods that follow another generation of the policy than it has.
 func (s *State) Behind() (behind []string) {
 	if s.Policy == nil || s.Invalid() {
 		return nil
@@ -185,7 +185,7 @@ func (s *State) Behind() (behind []string) {
 	return behind
 }
 
-// tainted are the Nodes with a taint of this key.
+// tainted returns the Nodes with a taint of this key.
 func (s *State) tainted(key string) (names []string) {
 	for name, node := range s.Nodes {
 		if hasTaint(node, key) {
@@ -204,7 +204,7 @@ func hasTaint(node *corev1.Node, key string) bool {
 	return false
 }
 
-// shown is an item of a Node: a label by its key, a taint as key:effect, an annotation as @key.
+// shown returns an item of a Node: a label by its key, a taint as key:effect, an annotation as @key.
 func shown(node *corev1.Node, item string) (value string, has bool) {
 	if node == nil {
 		return "", false

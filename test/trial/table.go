@@ -13,7 +13,7 @@ var (
 	heading      = regexp.MustCompile(`^[A-Z][A-Z ]*$`)
 )
 
-// rowsOf are the rows of all tables in a text that have these columns. A table begins with its heading, in capital letters, and ends with an empty
+// rowsOf returns the rows of all tables in a text that have these columns. A table begins with its heading, in capital letters, and ends with an empty
 // line.
 func rowsOf(text string, columns ...string) (rows []row) {
 	var names []string
@@ -55,7 +55,7 @@ func isHeading(cells []string) bool {
 	return len(cells) > 1
 }
 
-// factOf is the value of a line such as "Status:   Present"; "" where there is none.
+// factOf returns the value of a line such as "Status:   Present"; "" where there is none.
 func factOf(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, is := strings.CutPrefix(line, name+":"); is {
@@ -65,7 +65,7 @@ func factOf(text, name string) string {
 	return ""
 }
 
-// cell is a value as tables show it.
+// cell returns a value as tables show it.
 func cell(value string, has bool) string {
 	switch {
 	case !has:

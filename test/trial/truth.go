@@ -130,7 +130,7 @@ func wrongSet(what string, rows []row, want []string) (wrong []string) {
 	return wrong
 }
 
-// subject is the Node that a command is about.
+// subject returns the Node that a command is about.
 func (s Said) subject(words int) string {
 	if len(s.Command) <= words {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// sample is a cluster of two Nodes that live, the second behind the gate and not verified, and one that is deleted.
+// sample returns a cluster of two Nodes that live, the second behind the gate and not verified, and one that is deleted.
 func sample() State {
 	object := record.Object{UID: "1"}
 	return State{

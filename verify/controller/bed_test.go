@@ -130,7 +130,7 @@ func (b *bed) use(change func(*verify.Profile)) {
 	b.profiles = profiles
 }
 
-// now is the time in the bed.
+// now returns the time in the bed.
 func (b *bed) now() time.Time { return time.Now().Add(time.Duration(b.passed.Load())) }
 
 // pass lets time pass in the bed.

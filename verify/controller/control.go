@@ -85,7 +85,7 @@ func (c *controls) has(name, uid string) bool {
 	return ok && (one.UID == "" || one.UID == uid)
 }
 
-// all are all of them, the oldest first.
+// all returns all of them, the oldest first.
 func (c *controls) all() []control {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *Controller) controlChanged(before, after *pod) {
 	c.enqueueTrials()
 }
 
-// controlOf is what is known of the control of a profile for a Node; empty: for none. An open Node that is itself being checked answers for no other
+// controlOf returns what is known of the control of a profile for a Node; empty: for none. An open Node that is itself being checked answers for no other
 // one, and not for itself.
 func (c *Controller) controlOf(profile verify.CompiledProfile, about string) verify.Control {
 	checked := c.checkedOpen(profile.Name)
@@ -125,7 +125,7 @@ func (c *Controller) controlOf(profile verify.CompiledProfile, about string) ver
 	return known
 }
 
-// checkedOpen are the Nodes of a profile that could answer for others, and have a worker Pod themselves.
+// checkedOpen returns the Nodes of a profile that could answer for others, and have a worker Pod themselves.
 func (c *Controller) checkedOpen(profile string) sets.Set[string] {
 	checked := sets.New[string]()
 	for _, name := range c.pods.GetIndexer().ListIndexFuncValues(byNode) {
@@ -139,7 +139,7 @@ func (c *Controller) checkedOpen(profile string) sets.Set[string] {
 // answers reports whether a control Pod of a profile can run on a Node.
 func (n *node) answers(profile string) bool { return n.controls && n.profile == profile }
 
-// observed is a control Pod as the watch shows it; as it was created, until the watch does.
+// observed returns a control Pod as the watch shows it; as it was created, until the watch does.
 func (c *Controller) observed(one control) control {
 	object, ok, err := c.pods.GetStore().GetByKey(c.Namespace + "/" + one.Name)
 	if p, isPod := object.(*pod); err == nil && ok && isPod && p.UID == one.UID {
@@ -161,7 +161,7 @@ type pass struct {
 	at   time.Time
 }
 
-// last is when so many Nodes of a profile, without one, last passed its checks; zero: so many have not.
+// last returns when so many Nodes of a profile, without one, last passed its checks; zero: so many have not.
 func (w *witnesses) last(c *Controller, profile, without string, wanted int) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *witnesses) last(c *Controller, profile, without string, wanted int) tim
 	return time.Time{}
 }
 
-// latestPasses are the three latest of each profile: two are asked for, without one.
+// latestPasses returns the three latest of each profile: two are asked for, without one.
 func latestPasses(nodes iter.Seq[*node], now time.Time) map[string][]pass {
 	const wanted = 3
 	latest := map[string][]pass{}
@@ -227,7 +227,7 @@ func (c *Controller) workControls(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
-// strangerEnds is when the time of a control Pod of another process is over, whatever it is for.
+// strangerEnds returns when the time of a control Pod of another process is over, whatever it is for.
 func (c *Controller) strangerEnds(p *pod) (ends time.Time) {
 	for _, profile := range c.Profiles().All() {
 		if own := verify.ControlEnds(p.Pod, profile, c.Now()); own.After(ends) {

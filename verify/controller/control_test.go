@@ -280,7 +280,7 @@ func TestAControlPodIsDeletedWhenItsResultCountsNoMore(t *testing.T) {
 	b.waitFor("the control Pod of the old checks must go", func() bool { return len(b.podList()) == 0 && isOpen(b.node("n1")) })
 }
 
-// controlPods is how many control Pods were created.
+// controlPods returns how many control Pods were created.
 func (b *bed) controlPods() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,7 +292,7 @@ func sharedFailure(t *testing.T, c *Controller) float64 {
 	return series(t, newStandingCollector(c), "nodekeep_verify_shared_failure", "all")
 }
 
-// series is the value of a gauge or counter, by the values of its labels.
+// series returns the value of a gauge or counter, by the values of its labels.
 func series(t *testing.T, collector prometheus.Collector, name string, labels ...string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

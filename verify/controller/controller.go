@@ -143,7 +143,7 @@ func kept[T any](of func(*T) any) cache.TransformFunc {
 	}
 }
 
-// all are the objects that an informer has.
+// all returns the objects that an informer has.
 func all[T any](informer cache.SharedIndexInformer) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for _, object := range informer.GetStore().List() {
@@ -170,7 +170,7 @@ func handlers[T any](changed func(before, after *T)) cache.ResourceEventHandlerF
 	}
 }
 
-// selecting are the profiles by which memory holds Nodes. They select also during an emergency. So what the watch brings then is right when it is ended.
+// selecting returns the profiles by which memory holds Nodes. They select also during an emergency. So what the watch brings then is right when it is ended.
 func (c *Controller) selecting() verify.Profiles {
 	profiles := c.Profiles()
 	profiles.Suspended = false

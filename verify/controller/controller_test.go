@@ -122,7 +122,7 @@ func killedAfterEachWrite(prepare func() *bed, over, finished func(*bed) bool, c
 	return killed
 }
 
-// wroteTimes is how often a write of this name was accepted.
+// wroteTimes returns how often a write of this name was accepted.
 func (b *bed) wroteTimes(name string) (times int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

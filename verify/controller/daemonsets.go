@@ -58,7 +58,7 @@ func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.N
 	return ready, nil
 }
 
-// readyDaemons are the DaemonSets of a namespace, or of all, as NAMESPACE/NAME, that have a Ready Pod on a Node. The API server has an index of Pods by
+// readyDaemons returns the DaemonSets of a namespace, or of all, as NAMESPACE/NAME, that have a Ready Pod on a Node. The API server has an index of Pods by
 // their Node. So the answer costs it the Pods of one Node, even for all namespaces.
 func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[string]bool, error) {
 	options := metav1.ListOptions{ResourceVersion: fromCache}
@@ -77,7 +77,7 @@ func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[s
 	return ready, nil
 }
 
-// daemonSetsIn are the DaemonSets of a namespace, or of all. Nodes that wait at one time share a lookup.
+// daemonSetsIn returns the DaemonSets of a namespace, or of all. Nodes that wait at one time share a lookup.
 func (l *lookups) daemonSetsIn(ctx context.Context, namespace string) ([]verify.DaemonSet, error) {
 	entry := l.daemons.of(namespace)
 	entry.mu.Lock()

@@ -134,7 +134,7 @@ func isOwned(pod *corev1.Pod) bool {
 	return !mirror && owner != nil && owner.Kind != "Node"
 }
 
-// endpointsOf are the endpoints that are ready, or those that are not yet.
+// endpointsOf returns the endpoints that are ready, or those that are not yet.
 func endpointsOf(list []discoveryv1.EndpointSlice, ready bool) (all []endpoint) {
 	for _, slice := range list {
 		ports := map[string]int{}
@@ -155,7 +155,7 @@ func endpointsOf(list []discoveryv1.EndpointSlice, ready bool) (all []endpoint) 
 	return all
 }
 
-// portName is the name of a port of the Service.
+// portName returns the name of a port of the Service.
 func (f found) portName(port int) (name string, ok bool) {
 	for _, one := range f.service.Spec.Ports {
 		if int(one.Port) == port {
@@ -165,7 +165,7 @@ func (f found) portName(port int) (name string, ok bool) {
 	return "", false
 }
 
-// target is where a Service is: its addresses, and ready endpoints behind one of its ports, in random order. Endpoints on the Node except are left
+// target returns where a Service is: its addresses, and ready endpoints behind one of its ports, in random order. Endpoints on the Node except are left
 // out.
 func (f found) target(port int, except string) (target verify.Target) {
 	if f.service == nil {
@@ -191,7 +191,7 @@ func (f found) target(port int, except string) (target verify.Target) {
 	return target
 }
 
-// task is what the worker of an attempt is to do.
+// task returns what the worker of an attempt is to do.
 func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns string) (verify.Task, error) {
 	task := verify.Task{Timeout: action.Profile.Profile.Timeout, Services: map[string]verify.Target{}}
 	asksDNS := false
@@ -226,7 +226,7 @@ func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns
 
 const dnsPort = 53
 
-// backings are what is behind the Services that a profile depends on.
+// backings returns what is behind the Services that a profile depends on.
 func (l *lookups) backings(ctx context.Context, profile verify.CompiledProfile, dns string, nodes cache.SharedIndexInformer) (map[string]verify.Backing, error) {
 	backings := map[string]verify.Backing{}
 	for _, name := range profile.Services(dns) {

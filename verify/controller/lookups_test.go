@@ -21,7 +21,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// daemonPod is a Ready Pod of the DaemonSet kube-system/cni on the Node n1, unless change says otherwise.
+// daemonPod returns a Ready Pod of the DaemonSet kube-system/cni on the Node n1, unless change says otherwise.
 func daemonPod(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -236,7 +236,7 @@ func TestANodeOfAProfileWithoutChecksOpensWithoutAWorkerPod(t *testing.T) {
 	assert.Empty(t, b.pods)
 }
 
-// servedBy is the Service kube-system/kube-dns with one endpoint for each Pod, and one without a Pod.
+// servedBy returns the Service kube-system/kube-dns with one endpoint for each Pod, and one without a Pod.
 func servedBy(pods ...*corev1.Pod) []runtime.Object {
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}
 	slice := &discoveryv1.EndpointSlice{

@@ -123,7 +123,7 @@ func (m *Metrics) watch(c *Controller) {
 	m.registry.MustRegister(newStandingCollector(c))
 }
 
-// oneIf is a yes or no as a metric.
+// oneIf returns a yes or no as a metric.
 func oneIf(yes bool) int {
 	if yes {
 		return 1
@@ -198,7 +198,7 @@ func (s *standing) changed(before, after *node, now time.Time) (began bool) {
 	return s.outage.Change(counts, away, now)
 }
 
-// outageUntil is when the outage ends, if no more Nodes are away by then; see [verify.Outage.Until].
+// outageUntil returns when the outage ends, if no more Nodes are away by then; see [verify.Outage.Until].
 func (s *standing) outageUntil(now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *standing) isHeld(name string) bool {
 	return ok
 }
 
-// able is how many Nodes of a profile can run a control Pod.
+// able returns how many Nodes of a profile can run a control Pod.
 func (s *standing) able(profile string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

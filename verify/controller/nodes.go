@@ -35,7 +35,7 @@ func (n *node) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Name: n.name, UID: types.UID(n.uid), ResourceVersion: n.version}
 }
 
-// nodeOf is a Node as memory holds it. It never panics: a panic in an informer would end the process.
+// nodeOf returns a Node as memory holds it. It never panics: a panic in an informer would end the process.
 func nodeOf(object *corev1.Node, profiles verify.Profiles, gate string, now time.Time) (slim *node) {
 	slim = &node{name: strings.Clone(object.Name), uid: strings.Clone(string(object.UID)), version: strings.Clone(object.ResourceVersion), taints: object.Spec.Taints}
 	_ = contain.Call(func() error { // what panics here panics again when the Node is read live, and is reported there

@@ -93,7 +93,7 @@ func (c *Controller) patch(ctx context.Context, n *node, kind types.PatchType, b
 	return fmt.Errorf("patch node %q: %w", n.name, err)
 }
 
-// reportMap is the ConfigMap that keeps the report of an attempt that did not pass.
+// reportMap returns the ConfigMap that keeps the report of an attempt that did not pass.
 func reportMap(namespace string, report verify.SavedReport) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{

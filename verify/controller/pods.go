@@ -26,7 +26,7 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 }
 
-// podOf is a Pod as memory holds it. What looks like a worker Pod counts only if this process created it ([verify.Observed.Own]); else it is deleted.
+// podOf returns a Pod as memory holds it. What looks like a worker Pod counts only if this process created it ([verify.Observed.Own]); else it is deleted.
 func podOf(object *corev1.Pod) *pod {
 	p := &pod{namespace: object.Namespace, Pod: verify.Pod{Name: object.Name, UID: string(object.UID), ResourceVersion: object.ResourceVersion}}
 	if !verify.LooksOwn(object) {

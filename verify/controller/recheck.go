@@ -22,7 +22,7 @@ type closing struct {
 // closingLasts is longer than the write and its event take together.
 const closingLasts = 2 * reconcileTimeout
 
-// room is how many Nodes of a profile may be closed to check them again. This Node is to be the next.
+// room returns how many Nodes of a profile may be closed to check them again. This Node is to be the next.
 func (s *standing) room(n *node, profile string, now time.Time) verify.Room {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *standing) waits(name string) {
 	s.waiting[name] = true
 }
 
-// next are Nodes that waited, for the place of one that has opened. There are two, since one may not wait any more.
+// next returns Nodes that waited, for the place of one that has opened. There are two, since one may not wait any more.
 func (s *standing) next() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

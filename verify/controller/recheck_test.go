@@ -15,7 +15,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// verifiedNodes are Nodes n0, n1, ... that were opened, and take Pods.
+// verifiedNodes returns Nodes n0, n1, ... that were opened, and take Pods.
 func (b *bed) verifiedNodes(count int) (names []string) {
 	b.t.Helper()
 	for i := range count {
@@ -33,7 +33,7 @@ func (b *bed) verifiedNodes(count int) (names []string) {
 	return names
 }
 
-// closedMost is how many Nodes were closed at one time, at most, and the fewest that were open, until the test ends.
+// closedMost returns how many Nodes were closed at one time, at most, and the fewest that were open, until the test ends.
 func (b *bed) closedMost(names []string) (most, fewest *atomic.Int64) {
 	most, fewest = &atomic.Int64{}, &atomic.Int64{}
 	fewest.Store(int64(len(names)))
@@ -99,7 +99,7 @@ func TestNodesWhoseLabelWasRemovedAreCheckedAgainFewAtATimeAlsoAfterARestart(t *
 	assert.LessOrEqual(t, waits, 5, "once for each process")
 }
 
-// rounds is how often all Nodes together were opened.
+// rounds returns how often all Nodes together were opened.
 func (b *bed) rounds(names []string) (rounds int) {
 	for _, name := range names {
 		rounds += b.progress(name).Round

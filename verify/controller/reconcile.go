@@ -194,7 +194,7 @@ func (c *Controller) record(ctx context.Context, n *node, action verify.Action, 
 	return nil
 }
 
-// observe is what is known of a Node. With [errLog] only the log of a worker Pod is unknown, so that a deadline still counts. Only a Node that may
+// observe returns what is known of a Node. With [errLog] only the log of a worker Pod is unknown, so that a deadline still counts. Only a Node that may
 // start a worker Pod costs API calls, and only the leader makes them.
 func (c *Controller) observe(ctx context.Context, name string, profiles verify.Profiles) (n *node, seen verify.Observed, err error) {
 	seen.Pods = c.podsOn(name)
@@ -269,7 +269,7 @@ func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Ob
 	return n, seen, nil
 }
 
-// planned is what the plan reads.
+// planned returns what the plan reads.
 func (n *node) planned() *verify.Node {
 	if n.full != nil {
 		return n.full
@@ -290,7 +290,7 @@ func (c *Controller) readNode(ctx context.Context, slim *node) (*node, error) {
 	return &node{name: slim.name, uid: slim.uid, version: object.ResourceVersion, taints: object.Spec.Taints, full: &full}, nil
 }
 
-// podsOn are what looks like worker Pods on a Node, the oldest first.
+// podsOn returns what looks like worker Pods on a Node, the oldest first.
 func (c *Controller) podsOn(name string) (pods []verify.Pod) {
 	objects, err := c.pods.GetIndexer().ByIndex(byNode, name)
 	if err != nil {
@@ -331,7 +331,7 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	return nil
 }
 
-// podName is a name that no other client can know before. A client that took the name could keep a Node from being verified.
+// podName returns a name that no other client can know before. A client that took the name could keep a Node from being verified.
 func podName(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
 // createPod creates the worker Pod or control Pod of an action on a Node.

@@ -111,7 +111,7 @@ func (c *Controller) confirm(ctx context.Context, n *node, kind verify.RemovalKi
 	return target, nil, nil
 }
 
-// withSeen is the ledger with the brakes that this process has observed. It may have been unable to write them.
+// withSeen returns the ledger with the brakes that this process has observed. It may have been unable to write them.
 func (c *Controller) withSeen(ledger verify.Ledger) verify.Ledger {
 	c.brakes.mu.Lock()
 	defer c.brakes.mu.Unlock()

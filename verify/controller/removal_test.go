@@ -24,7 +24,7 @@ func removes(profile *verify.Profile) {
 	profile.OnFailure, profile.Attempts.Max = verify.RemoveNode, new(1)
 }
 
-// fleet is a bed with so many verified Nodes that pass, of a profile that removes Nodes.
+// fleet returns a bed with so many verified Nodes that pass, of a profile that removes Nodes.
 func fleet(t *testing.T, nodes int) *bed {
 	t.Helper()
 	b := newBed(t)
@@ -59,7 +59,7 @@ func (b *bed) fail(names ...string) {
 	}
 }
 
-// numbered are names that begin alike.
+// numbered returns names that begin alike.
 func numbered(prefix string, many int) (names []string) {
 	for i := range many {
 		names = append(names, fmt.Sprint(prefix, i))

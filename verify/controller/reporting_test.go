@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// reporting is a bed whose profile only reports, and with open Nodes of these names.
+// reporting returns a bed whose profile only reports, and with open Nodes of these names.
 func reporting(t *testing.T, report string, names ...string) *bed {
 	b := newBed(t)
 	b.use(func(p *verify.Profile) { p.Mode, p.Every = verify.ModeReport, "1h" })
@@ -207,7 +207,7 @@ func TestTheNodesThatPassedLastAreKnownWithoutTheNodeInQuestion(t *testing.T) {
 	assert.Zero(t, w.last(c, "q", "other", 1))
 }
 
-// gets is how often a Node was read live.
+// gets returns how often a Node was read live.
 func (b *bed) gets() (gets int) {
 	for _, action := range b.client.Actions() {
 		if action.Matches("get", "nodes") {

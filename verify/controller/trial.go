@@ -38,7 +38,7 @@ type trial struct {
 	next   time.Time // when to look again
 }
 
-// of is what is known of the checks that a profile has now.
+// of returns what is known of the checks that a profile has now.
 func (t *trials) of(profile verify.CompiledProfile) (known trial, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *Controller) workTrial(ctx context.Context, name string) error {
 	return c.startTrial(ctx, profile, on)
 }
 
-// lastKnown is what the last trial shows that a process kept.
+// lastKnown returns what the last trial shows that a process kept.
 func lastKnown(profile verify.CompiledProfile, last verify.SavedReport) trial {
 	if !last.TrialOf(profile) {
 		return trial{}
@@ -127,7 +127,7 @@ func lastKnown(profile verify.CompiledProfile, last verify.SavedReport) trial {
 	return trial{proved: last.Result == verify.VerdictPassed, failed: last.Attempt, next: last.Time.Add(verify.Backoff(profile, last.Attempt))}
 }
 
-// lastTrial is the last trial of a profile that was kept. It is listed, as old reports are: the account has no right to get each ConfigMap.
+// lastTrial returns the last trial of a profile that was kept. It is listed, as old reports are: the account has no right to get each ConfigMap.
 func (c *Controller) lastTrial(ctx context.Context, profile verify.CompiledProfile) (last verify.SavedReport, err error) {
 	name := verify.TrialName(profile.Name)
 	list, err := c.Client.CoreV1().ConfigMaps(c.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
@@ -142,7 +142,7 @@ func (c *Controller) lastTrial(ctx context.Context, profile verify.CompiledProfi
 	return last, nil
 }
 
-// trialPod is the trial Pod of the checks that a profile has now.
+// trialPod returns the trial Pod of the checks that a profile has now.
 func (c *Controller) trialPod(profile verify.CompiledProfile) (one control, ok bool) {
 	for _, one := range c.controls.all() {
 		if one = c.observed(one); one.key == profile.TrialKey() && one.Deleted.IsZero() {

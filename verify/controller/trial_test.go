@@ -22,7 +22,7 @@ func (b *bed) opens(name, report string) {
 	b.change(name, func(node *corev1.Node) { node.Spec.Taints = nil })
 }
 
-// trial is the last trial that is kept of the profile; zero: none is.
+// trial returns the last trial that is kept of the profile; zero: none is.
 func (b *bed) trial() (last verify.SavedReport) {
 	kept, err := b.client.CoreV1().ConfigMaps(namespace).Get(context.Background(), verify.TrialName("all"), metav1.GetOptions{})
 	if err == nil {
@@ -32,7 +32,7 @@ func (b *bed) trial() (last verify.SavedReport) {
 	return last
 }
 
-// trialPods is how many trial Pods were created.
+// trialPods returns how many trial Pods were created.
 func (b *bed) trialPods() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	credentials   = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
-// workerPod is the Pod that carries out a task on a Node. It goes past the scheduler, and is small, unprivileged and without rights.
+// workerPod returns the Pod that carries out a task on a Node. It goes past the scheduler, and is small, unprivileged and without rights.
 func workerPod(options Options, name string, node *verify.Node, action verify.Action, task verify.Task) *corev1.Pod {
 	profile := action.Profile
 	pod := &corev1.Pod{
@@ -74,7 +74,7 @@ func workerPod(options Options, name string, node *verify.Node, action verify.Ac
 	return pod
 }
 
-// restricted is what Pod Security restricted asks of a container.
+// restricted returns what Pod Security restricted asks of a container.
 func restricted(readOnly bool) *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: &readOnly, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

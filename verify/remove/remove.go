@@ -61,7 +61,7 @@ func (r *Remover) remediate(ctx context.Context, target Target) error {
 // podsAtOnce bounds an answer of the API server: a kubelet can create any number of Pods on its Node.
 const podsAtOnce = 200
 
-// Blocking is a Pod, as NAMESPACE/NAME, that keeps the Node from being removed; empty: there is none. Pods of DaemonSets, static Pods and Pods that have
+// Blocking returns a Pod, as NAMESPACE/NAME, that keeps the Node from being removed; empty: there is none. Pods of DaemonSets, static Pods and Pods that have
 // ended keep no Node.
 func (r *Remover) Blocking(ctx context.Context, node string) (pod string, err error) {
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(), Limit: podsAtOnce}

@@ -9,7 +9,7 @@ import (
 	"nodekeep.dev/nodekeep/test/bench/measure"
 )
 
-// CallsFailedOpen is how many calls of the benchmarks' webhooks the API server has given up on since its start. Their Nodes passed unchanged.
+// CallsFailedOpen returns how many calls of the benchmarks' webhooks the API server has given up on since its start. Their Nodes passed unchanged.
 func (b *Bed) CallsFailedOpen(ctx context.Context) int {
 	page, err := b.Admin.RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").DoRaw(ctx)
 	require.NoError(b, err)

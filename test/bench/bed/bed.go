@@ -117,7 +117,7 @@ func (b *Bed) client(config *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-// account is the config of a ServiceAccount of the manifests, and writes its kubeconfig.
+// account returns the config of a ServiceAccount of the manifests, and writes its kubeconfig.
 func (b *Bed) account(ctx context.Context, process string) *rest.Config {
 	config, err := b.cluster.ServiceAccount(ctx, harness.Namespace, process)
 	require.NoError(b, err)
@@ -165,7 +165,7 @@ func (b *Bed) get(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// ignoreNotFound is the error of a deletion, where that means something else than that the object is deleted.
+// ignoreNotFound returns the error of a deletion, where that means something else than that the object is deleted.
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -173,7 +173,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// protobuf is the format that kubelets speak; it costs the client and the API server less than JSON.
+// protobuf returns the format that kubelets speak; it costs the client and the API server less than JSON.
 func protobuf(config *rest.Config) *rest.Config {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = config.ContentType + ",application/json"

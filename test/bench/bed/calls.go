@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Review is the body of the call for a registering Node.
+// Review returns the body of the call for a registering Node.
 func (b *Bed) Review(node string) []byte {
 	object, err := json.Marshal(b.Registration(node))
 	require.NoError(b, err)

@@ -49,7 +49,7 @@ func (b *Bed) reviewDeletes(ctx context.Context) {
 	require.NoError(b, err)
 }
 
-// clientConfig is where the API server finds who answers.
+// clientConfig returns where the API server finds who answers.
 func (b *Bed) clientConfig(ctx context.Context, v Variant) admissionregistrationv1.WebhookClientConfig {
 	var address string
 	switch v.Answerer {

@@ -11,7 +11,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// LeaseHolder is who holds capture's Lease, empty where nobody does. A process that was killed holds it until it has run out.
+// LeaseHolder returns who holds capture's Lease, empty where nobody does. A process that was killed holds it until it has run out.
 func (b *Bed) LeaseHolder(ctx context.Context) string {
 	lease, err := b.Admin.CoordinationV1().Leases(harness.Namespace).Get(ctx, captureProcess, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kept are the ten labels that operators gave to each Node. A kubelet may set them too, so all of them are in the CREATE.
+// Kept returns the ten labels that operators gave to each Node. A kubelet may set them too, so all of them are in the CREATE.
 func Kept() map[string]string {
 	kept := map[string]string{}
 	for n := range 10 {
@@ -20,7 +20,7 @@ func Kept() map[string]string {
 // AllImages is how many images a kubelet reports at most.
 const AllImages = 50
 
-// Registration is what the kubelet of a Node sends that has run for a while. It has some 20 KiB of JSON, most of it images. The status is shared
+// Registration returns what the kubelet of a Node sends that has run for a while. It has some 20 KiB of JSON, most of it images. The status is shared
 // between the results.
 func (b *Bed) Registration(name string) *corev1.Node {
 	status := fullStatus
@@ -61,7 +61,7 @@ func status() corev1.NodeStatus {
 	return s
 }
 
-// conditions are those of a kubelet that is well, as it reports them at a moment.
+// conditions returns those of a kubelet that is well, as it reports them at a moment.
 func conditions(at metav1.Time) (all []corev1.NodeCondition) {
 	for _, condition := range []corev1.NodeConditionType{"MemoryPressure", "DiskPressure", "PIDPressure"} {
 		all = append(all, corev1.NodeCondition{

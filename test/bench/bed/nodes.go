@@ -82,7 +82,7 @@ func patch(ctx context.Context, client *kubernetes.Clientset, node string, kind 
 	return nil
 }
 
-// Names are so many names of a kind.
+// Names returns so many names of a kind.
 func Names(kind string, count int) []string {
 	names := make([]string, count)
 	for n := range names {

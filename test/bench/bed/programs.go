@@ -113,20 +113,20 @@ func (b *Bed) freeAddresses(count int) []string {
 // Stop ends the process politely.
 func (p *Program) Stop() { require.NoError(p.bed, p.Process.Stop()) }
 
-// Heap is what the process needs of its heap. It is the bytes that are left after a garbage collection, which this call starts.
+// Heap returns what the process needs of its heap. It is the bytes that are left after a garbage collection, which this call starts.
 func (p *Program) Heap(ctx context.Context) int64 {
 	_, err := p.bed.get(ctx, "http://"+p.pprof+"/debug/pprof/heap?gc=1")
 	require.NoError(p.bed, err)
 	return int64(p.Series(ctx).Sum("go_memstats_heap_alloc_bytes"))
 }
 
-// Usage is what the process uses of the machine.
+// Usage returns what the process uses of the machine.
 func (p *Program) Usage() measure.Usage { return p.bed.Usage(p.Pid()) }
 
-// CPU is the CPU time that the process has taken so far.
+// CPU returns the CPU time that the process has taken so far.
 func (p *Program) CPU() time.Duration { return p.Usage().CPU }
 
-// Series are the metrics of the process.
+// Series returns the metrics of the process.
 func (p *Program) Series(ctx context.Context) measure.Series {
 	series, err := measure.Scrape(ctx, p.bed.web, "http://"+p.metrics+"/metrics")
 	require.NoError(p.bed, err)

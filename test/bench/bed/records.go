@@ -52,7 +52,7 @@ func (b *Bed) addRecords(ctx context.Context, client kubernetes.Interface, names
 	})
 }
 
-// template is a record as the store itself writes it, which it then is not any more.
+// template returns a record as the store itself writes it, which it then is not any more.
 func (b *Bed) template(ctx context.Context) *corev1.ConfigMap {
 	records, err := store.NewConfigMaps(b.Writer, harness.Namespace, slog.New(slog.DiscardHandler))
 	require.NoError(b, err)
@@ -67,7 +67,7 @@ func (b *Bed) template(ctx context.Context) *corev1.ConfigMap {
 	return template
 }
 
-// records are the ConfigMaps in the namespace of the records, for an admin.
+// records returns the ConfigMaps in the namespace of the records, for an admin.
 func (b *Bed) records() corev1client.ConfigMapInterface {
 	return b.Admin.CoreV1().ConfigMaps(harness.Namespace)
 }
@@ -81,14 +81,14 @@ func (b *Bed) deleteRecord(ctx context.Context, node string) error {
 	return b.records().Delete(ctx, store.Name(node), metav1.DeleteOptions{})
 }
 
-// CountRecords is how many ConfigMaps there are in the namespace of the records. It costs nobody anything.
+// CountRecords returns how many ConfigMaps there are in the namespace of the records. It costs nobody anything.
 func (b *Bed) CountRecords(ctx context.Context) int {
 	page, err := b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(harness.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	require.NoError(b, err)
 	return len(page.Items) + int(ptr.Deref(page.RemainingItemCount, 0))
 }
 
-// RecordText is the record of a Node as it is stored, empty if there is none. It serves to compare builds, whose formats may differ.
+// RecordText returns the record of a Node as it is stored, empty if there is none. It serves to compare builds, whose formats may differ.
 func (b *Bed) RecordText(ctx context.Context, node string) string {
 	cm, err := b.records().Get(ctx, store.Name(node), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -34,7 +34,7 @@ func (b *Bed) startReference(ctx context.Context) {
 	b.reference = started
 }
 
-// served is how many reviews the reference webhooks have answered so far; 0 where no server runs.
+// served returns how many reviews the reference webhooks have answered so far; 0 where no server runs.
 func (b *Bed) served(ctx context.Context) int {
 	if b.reference == nil {
 		return 0

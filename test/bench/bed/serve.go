@@ -63,7 +63,7 @@ func review(w http.ResponseWriter, r *http.Request, patch []byte) error {
 	return err
 }
 
-// constantPatch is what a reference webhook always answers; nothing for the no-op.
+// constantPatch returns what a reference webhook always answers; nothing for the no-op.
 func constantPatch(answerer Answerer) ([]byte, error) {
 	type operation struct {
 		Op    string `json:"op"`

@@ -18,10 +18,10 @@ const pageSize = 2000
 // Versions are the resourceVersions of objects by their names: what has the same ones was not written in between.
 type Versions map[string]string
 
-// NodeVersions are those of all Nodes.
+// NodeVersions returns those of all Nodes.
 func (b *Bed) NodeVersions(ctx context.Context) Versions { return b.versions(ctx, "nodes", "") }
 
-// RecordVersions are those of all ConfigMaps in the namespace of the records.
+// RecordVersions returns those of all ConfigMaps in the namespace of the records.
 func (b *Bed) RecordVersions(ctx context.Context) Versions {
 	return b.versions(ctx, "configmaps", harness.Namespace)
 }

@@ -54,7 +54,7 @@ func (c *Counter) Take() map[Kind]int {
 	return taken
 }
 
-// Total is how many there are since the last Take.
+// Total returns how many there are since the last Take.
 func (c *Counter) Total() (total int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

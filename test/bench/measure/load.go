@@ -52,7 +52,7 @@ func Run(ctx context.Context, names []string, atOnce int, do func(ctx context.Co
 // Rate is calls a second.
 func (l Load) Rate() float64 { return Rate(len(l.Times), l.Took) }
 
-// Rate is how many a second so many in so long are.
+// Rate returns how many a second so many in so long are.
 func Rate(count int, took time.Duration) float64 {
 	if took <= 0 {
 		return 0

@@ -2,7 +2,7 @@ package measure
 
 import "fmt"
 
-// PolicyOfRules is a policy with count rules for labels, as a large cluster might have. The rules use facts of every kind, and several of them
+// PolicyOfRules returns a policy with count rules for labels, as a large cluster might have. The rules use facts of every kind, and several of them
 // can set one label. One rule in five is true of Nodes with that number of cores. On such a Node, 50 rules set 3 labels, example.com/size-0 to 2.
 func PolicyOfRules(count, cores int) string {
 	text := "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels:\n    rules:\n"

@@ -8,7 +8,7 @@ import (
 // Times are how long calls took.
 type Times []time.Duration
 
-// Quantile is the time that this part of the calls did not exceed; q is between 0 and 1. It is 0 without measurements.
+// Quantile returns the time that this part of the calls did not exceed; q is between 0 and 1. It is 0 without measurements.
 func (t Times) Quantile(q float64) time.Duration {
 	if len(t) == 0 {
 		return 0
@@ -17,7 +17,7 @@ func (t Times) Quantile(q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// Milliseconds are quantiles as cells of a table.
+// Milliseconds returns quantiles as cells of a table.
 func (t Times) Milliseconds(quantiles ...float64) (cells []any) {
 	for _, q := range quantiles {
 		cells = append(cells, Milliseconds(t.Quantile(q)))
@@ -25,7 +25,7 @@ func (t Times) Milliseconds(quantiles ...float64) (cells []any) {
 	return cells
 }
 
-// Median is the middle one of some numbers, 0 of none.
+// Median returns the middle one of some numbers, 0 of none.
 func Median(of []float64) float64 {
 	if len(of) == 0 {
 		return 0

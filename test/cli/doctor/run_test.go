@@ -49,7 +49,7 @@ func finds(t *testing.T, name string, flags ...string) (remedies []string) {
 	return remedies
 }
 
-// golden is the content of a golden file; with -update it is written anew.
+// golden returns the content of a golden file; with -update it is written anew.
 func golden(t *testing.T, name string, now func() string) string {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
@@ -82,7 +82,7 @@ func eventually(t *testing.T, is func() bool) {
 	}
 }
 
-// findings are the checks that are not right, and what is said of them.
+// findings returns the checks that are not right, and what is said of them.
 func findings(out string) string {
 	table, below, _ := strings.Cut(out, "\n\n")
 	var wrong []string

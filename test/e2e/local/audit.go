@@ -28,7 +28,7 @@ rules:
 // auditLog is what the API server notes of CREATEs of Nodes.
 type auditLog struct{ path string }
 
-// auditing is the log and the arguments with which an API server keeps it.
+// auditing returns the log and the arguments with which an API server keeps it.
 func auditing(t *testing.T) (auditLog, []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ type registration struct {
 	Response json.RawMessage `json:"responseObject"`
 }
 
-// stored is the Node of a CREATE that was accepted.
+// stored returns the Node of a CREATE that was accepted.
 func (r registration) stored(t *testing.T) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{}
@@ -64,7 +64,7 @@ func (r registration) stored(t *testing.T) *corev1.Node {
 	return node
 }
 
-// of are the registrations of a Node, the oldest first.
+// of returns the registrations of a Node, the oldest first.
 func (l auditLog) of(t *testing.T, node string) (list []registration) {
 	t.Helper()
 	content, err := os.ReadFile(l.path)

@@ -18,7 +18,7 @@ func (c *cluster) nodekeep(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// binary is the path of nodekeep on this computer.
+// binary returns the path of nodekeep on this computer.
 func binary(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(built(t), binariesFolder, runtime.GOOS, runtime.GOARCH, "nodekeep")

@@ -34,7 +34,7 @@ var (
 	noGPULabels = map[string]string{"hardware.tier": "standard"}
 )
 
-// ofRules are the labels of a Node that gpuRules may set.
+// ofRules returns the labels of a Node that gpuRules may set.
 func ofRules(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for key := range gpuLabels {
@@ -133,7 +133,7 @@ func (c *cluster) readySince(t *testing.T, since time.Time) {
 	require.NoError(t, err)
 }
 
-// readyFrom is when the Node became ready.
+// readyFrom returns when the Node became ready.
 func readyFrom(node *corev1.Node) time.Time {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

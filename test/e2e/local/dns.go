@@ -74,7 +74,7 @@ func (c *cluster) startDNS(t *testing.T) *dns {
 	return d
 }
 
-// servers are the addresses of the replicas.
+// servers returns the addresses of the replicas.
 func (d *dns) servers() (list []string) {
 	for replica := range d.faults {
 		list = append(list, fmt.Sprintf("10.245.0.%d", 16+replica))

@@ -55,7 +55,7 @@ func TestAFirstInstallIsReadyOnAnyCluster(t *testing.T) {
 	}
 }
 
-// scrape is what the port of capture's metrics answers on this host.
+// scrape returns what the port of capture's metrics answers on this host.
 func scrape(t *testing.T) string {
 	t.Helper()
 	response, err := http.Get("http://127.0.0.1:9641/metrics")

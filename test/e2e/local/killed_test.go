@@ -51,7 +51,7 @@ func (c *cluster) killedAtEachWrite(t *testing.T, k *kubelet) {
 	t.Logf("killed at %d moments", kills)
 }
 
-// controllerOnTheHost is a controller that a test starts as a process, with the rights of the chart's, behind a proxy.
+// controllerOnTheHost returns a controller that a test starts as a process, with the rights of the chart's, behind a proxy.
 func (c *cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(*testing.T) *harness.Process) {
 	t.Helper()
 	config, err := c.Cluster.ServiceAccount(t.Context(), namespace, "nodekeep-verify")

@@ -154,7 +154,7 @@ func (m *moments) when(t *testing.T, of types.UID, what string) (at time.Time) {
 	return at
 }
 
-// workerOf is the worker Pod that opened a Node.
+// workerOf returns the worker Pod that opened a Node.
 func (m *moments) workerOf(t *testing.T, node types.UID) types.UID {
 	t.Helper()
 	m.mu.Lock()

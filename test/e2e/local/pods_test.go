@@ -25,7 +25,7 @@ func (c *cluster) createPod(t *testing.T, spec corev1.PodSpec, args ...string) *
 	return pod
 }
 
-// pod is a Pod of a test as it is now.
+// pod returns a Pod of a test as it is now.
 func (c *cluster) pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	pod, err := c.Admin.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})

@@ -93,7 +93,7 @@ func roundOf(node *corev1.Node) int {
 	return verify.ParseProgress(node.Annotations[verify.Annotation]).Round
 }
 
-// heartbeat is when the kubelet last said whether it is ready.
+// heartbeat returns when the kubelet last said whether it is ready.
 func heartbeat(node *corev1.Node) (last time.Time) {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

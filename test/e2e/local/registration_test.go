@@ -229,7 +229,7 @@ func (c *cluster) gates(t *testing.T) bool {
 	return err == nil
 }
 
-// pods are those of nodekeep, and how often their containers were started again.
+// pods returns those of nodekeep, and how often their containers were started again.
 func (c *cluster) pods(t *testing.T) map[string]int {
 	t.Helper()
 	list, err := c.Admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
@@ -244,7 +244,7 @@ func (c *cluster) pods(t *testing.T) map[string]int {
 	return pods
 }
 
-// endpoints is how many replicas of the webhook the API server may call.
+// endpoints returns how many replicas of the webhook the API server may call.
 func (c *cluster) endpoints(t *testing.T) (count int) {
 	t.Helper()
 	slices, err := c.Admin.DiscoveryV1().EndpointSlices(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=nodekeep-webhook"})

@@ -204,7 +204,7 @@ func (s *services) add(want map[frontend][]string, service *corev1.Service) erro
 	return nil
 }
 
-// readyEndpoints are the addresses at which a port of a Service is served.
+// readyEndpoints returns the addresses at which a port of a Service is served.
 func readyEndpoints(slice *discoveryv1.EndpointSlice, portName string) (list []string) {
 	for _, port := range slice.Ports {
 		if ptr.Deref(port.Name, "") != portName || port.Port == nil {

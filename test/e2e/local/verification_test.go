@@ -76,7 +76,7 @@ func (c *cluster) opens(t *testing.T, name string) *corev1.Node {
 	return node
 }
 
-// lastOf is how the last attempt ended, by the Node's annotation.
+// lastOf returns how the last attempt ended, by the Node's annotation.
 func lastOf(node *corev1.Node) verify.Last {
 	return ptr.Deref(verify.ParseProgress(node.Annotations[verify.Annotation]).Last, verify.Last{})
 }

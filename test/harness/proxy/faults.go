@@ -15,24 +15,24 @@ import (
 // Match picks requests.
 type Match func(r *http.Request) bool
 
-// RecordWrites are the requests that create or change ConfigMaps.
+// RecordWrites returns the requests that create or change ConfigMaps.
 func RecordWrites(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/configmaps") && (r.Method == http.MethodPost || r.Method == http.MethodPatch)
 }
 
-// NodeWrites are the requests that change Nodes.
+// NodeWrites returns the requests that change Nodes.
 func NodeWrites(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") && r.Method == http.MethodPatch
 }
 
-// Watches are the requests that watch a resource ("nodes", "configmaps"), but for those that watch one object of it.
+// Watches returns the requests that watch a resource ("nodes", "configmaps"), but for those that watch one object of it.
 func Watches(resource string) Match {
 	return func(r *http.Request) bool {
 		return strings.HasSuffix(r.URL.Path, "/"+resource) && r.URL.Query().Get("watch") != "" && !ofOne(r)
 	}
 }
 
-// WatchesOne are the requests that watch one object of a resource.
+// WatchesOne returns the requests that watch one object of a resource.
 func WatchesOne(resource string) Match {
 	return func(r *http.Request) bool { return Reads(resource)(r) && ofOne(r) && r.URL.Query().Get("watch") != "" }
 }

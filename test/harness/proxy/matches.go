@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Reads are the requests that list or watch a resource ("nodes", "configmaps").
+// Reads returns the requests that list or watch a resource ("nodes", "configmaps").
 func Reads(resource string) Match {
 	return func(r *http.Request) bool {
 		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+resource)
@@ -27,7 +27,7 @@ func ofOne(r *http.Request) bool {
 	return named
 }
 
-// ReadsAll are the requests that read a resource from the start: lists, and watches that stand in for a list. Those of one object are none.
+// ReadsAll returns the requests that read a resource from the start: lists, and watches that stand in for a list. Those of one object are none.
 func ReadsAll(resource string) Match {
 	return func(r *http.Request) bool {
 		query := r.URL.Query()
@@ -35,18 +35,18 @@ func ReadsAll(resource string) Match {
 	}
 }
 
-// Writes are the requests that do anything else than read.
+// Writes returns the requests that do anything else than read.
 func Writes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// Decides are the writes that decide something, that is all but those of Events.
+// Decides returns the writes that decide something, that is all but those of Events.
 func Decides(r *http.Request) bool { return Writes(r) && !strings.Contains(r.URL.Path, "/events") }
 
-// RecordRemovals are the requests that delete a ConfigMap.
+// RecordRemovals returns the requests that delete a ConfigMap.
 func RecordRemovals(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/")
 }
 
-// NodeLooks are the requests that read one Node.
+// NodeLooks returns the requests that read one Node.
 func NodeLooks(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/v1/nodes/")
 }

@@ -56,7 +56,7 @@ func Start(upstream *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Through is a config of the same identity that goes through the proxy.
+// Through returns a config of the same identity that goes through the proxy.
 func (p *Proxy) Through(config *rest.Config) *rest.Config {
 	through := rest.CopyConfig(config)
 	through.Host = p.server.URL

@@ -103,7 +103,7 @@ func TestPodsMeetTheRestrictedProfileUnlessTheyAreOnTheHostNetwork(t *testing.T)
 	}
 }
 
-// admit is what the API server says of the pod in a namespace with that profile.
+// admit returns what the API server says of the pod in a namespace with that profile.
 func admit(t *testing.T, profile string, template corev1.PodTemplateSpec) error {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "admitted"}, Spec: *template.Spec.DeepCopy()}

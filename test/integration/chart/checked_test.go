@@ -97,7 +97,7 @@ func TestWithoutServerSideApplyNoRollbackReturnsToTheFirstRevisionAndItFails(t *
 	assert.JSONEq(t, `{"retention": "1h"}`, r.policyField(t, "{.spec}"), "an upgrade with the old values does")
 }
 
-// changing are the documented commands of a change of the policy, and of a return.
+// changing returns the documented commands of a change of the policy, and of a return.
 func changing(t *testing.T) (change, back string) {
 	t.Helper()
 	return containing(t, documented(t, "## Change the policy"), "helm upgrade"), containing(t, documented(t, "### Go back"), "helm rollback")

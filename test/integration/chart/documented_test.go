@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// documented are the commands of the console blocks under a heading of docs/operating.md, block by block, comments left out.
+// documented returns the commands of the console blocks under a heading of docs/operating.md, block by block, comments left out.
 func documented(t *testing.T, heading string) (blocks []string) {
 	t.Helper()
 	for _, block := range blocksOf(t, heading, "console") {
@@ -26,7 +26,7 @@ func documented(t *testing.T, heading string) (blocks []string) {
 	return blocks
 }
 
-// containing is the first block that has a text.
+// containing returns the first block that has a text.
 func containing(t *testing.T, blocks []string, text string) string {
 	t.Helper()
 	n := slices.IndexFunc(blocks, func(block string) bool { return strings.Contains(block, text) })
@@ -34,7 +34,7 @@ func containing(t *testing.T, blocks []string, text string) string {
 	return blocks[n]
 }
 
-// blocksOf are the blocks of a language under a heading of docs/operating.md.
+// blocksOf returns the blocks of a language under a heading of docs/operating.md.
 func blocksOf(t *testing.T, heading, language string) (blocks []string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "operating.md"))

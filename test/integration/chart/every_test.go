@@ -138,7 +138,7 @@ func everyPodIsConfinedAndProbed(t *testing.T, r rendered) {
 	}
 }
 
-// argument is the value of a flag of a container.
+// argument returns the value of a flag of a container.
 func argument(container corev1.Container, flag string) string {
 	for _, arg := range container.Args {
 		if value, is := strings.CutPrefix(arg, flag); is {
@@ -221,7 +221,7 @@ func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
 	assert.Greater(t, compared, 12)
 }
 
-// inGo is a value as flags print it: durations are written in more than one way.
+// inGo returns a value as flags print it: durations are written in more than one way.
 func inGo(t *testing.T, value string) string {
 	t.Helper()
 	if duration, err := time.ParseDuration(value); err == nil {

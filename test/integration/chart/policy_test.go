@@ -222,7 +222,7 @@ func TestTheStaticFilesBringANewerKindAndKeepThePolicy(t *testing.T) {
 	assert.JSONEq(t, `{"cordon":"keep","retention":"1h"}`, r.policyField(t, "{.spec}"))
 }
 
-// policyField is a part of the NodePolicy.
+// policyField returns a part of the NodePolicy.
 func (r release) policyField(t *testing.T, path string) string {
 	t.Helper()
 	out, err := kubectl(t.Context(), "get", "nodepolicy", "default", "-o", "jsonpath="+path)
@@ -230,7 +230,7 @@ func (r release) policyField(t *testing.T, path string) string {
 	return out
 }
 
-// older is the chart of a version whose policy had no retention.
+// older returns the chart of a version whose policy had no retention.
 func older(t *testing.T) string {
 	t.Helper()
 	chart := filepath.Join(t.TempDir(), "chart")

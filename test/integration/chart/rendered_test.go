@@ -69,7 +69,7 @@ func (r rendered) names(kind string) (names []string) {
 	return names
 }
 
-// get is the object of that kind and name, which must be there.
+// get returns the object of that kind and name, which must be there.
 func get[T any](t *testing.T, r rendered, kind, name string) *T {
 	t.Helper()
 	for _, object := range r {
@@ -83,7 +83,7 @@ func get[T any](t *testing.T, r rendered, kind, name string) *T {
 	return nil
 }
 
-// pods are the pod templates by the name of what makes them.
+// pods returns the pod templates by the name of what makes them.
 func (r rendered) pods(t *testing.T) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := map[string]corev1.PodTemplateSpec{}
@@ -96,7 +96,7 @@ func (r rendered) pods(t *testing.T) map[string]corev1.PodTemplateSpec {
 	return pods
 }
 
-// container is the only container of the pods of that name.
+// container returns the only container of the pods of that name.
 func (r rendered) container(t *testing.T, name string) corev1.Container {
 	t.Helper()
 	pod, has := r.pods(t)[name]
@@ -105,7 +105,7 @@ func (r rendered) container(t *testing.T, name string) corev1.Container {
 	return pod.Spec.Containers[0]
 }
 
-// rules are all that a ServiceAccount of the release may do in some namespace.
+// rules returns all that a ServiceAccount of the release may do in some namespace.
 func (r rendered) rules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	t.Helper()
 	for _, name := range r.names("ClusterRole") {
@@ -124,7 +124,7 @@ func (r rendered) rules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// hooks are the webhooks of both configurations.
+// hooks returns the webhooks of both configurations.
 func (r rendered) hooks(t *testing.T) (mutating []admissionregistrationv1.MutatingWebhook, validating []admissionregistrationv1.ValidatingWebhook) {
 	t.Helper()
 	if r.has("ValidatingWebhookConfiguration", "nodekeep") {
@@ -133,7 +133,7 @@ func (r rendered) hooks(t *testing.T) (mutating []admissionregistrationv1.Mutati
 	return get[admissionregistrationv1.MutatingWebhookConfiguration](t, r, "MutatingWebhookConfiguration", "nodekeep").Webhooks, validating
 }
 
-// policy is the manifest of the NodePolicy. Without one, it is that of a policy that says nothing.
+// policy returns the manifest of the NodePolicy. Without one, it is that of a policy that says nothing.
 func (r rendered) policy(t *testing.T) string {
 	t.Helper()
 	at := slices.IndexFunc(r, func(o *unstructured.Unstructured) bool { return o.GetKind() == "NodePolicy" })

@@ -32,7 +32,7 @@ func set(values ...string) (args []string) {
 	return args
 }
 
-// variants are those that operators will use, and those that reach every branch of the templates.
+// variants returns those that operators will use, and those that reach every branch of the templates.
 func variants(t *testing.T) map[string]variant {
 	t.Helper()
 	pem, _, err := certutil.GenerateSelfSignedCertKey("ours", nil, nil)
@@ -299,7 +299,7 @@ func gated(r rendered) bool {
 	return r.has("MutatingAdmissionPolicy", "nodekeep-gate") && r.has("MutatingAdmissionPolicyBinding", "nodekeep-gate") && r.has("RoleBinding", "nodekeep-gate") && r.has("Role", "nodekeep-gate")
 }
 
-// impersonation is what the rules let a process do as another user.
+// impersonation returns what the rules let a process do as another user.
 func impersonation(rules []rbacv1.PolicyRule) (rights []string) {
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {

@@ -30,7 +30,7 @@ import (
 	"nodekeep.dev/nodekeep/verify/remove"
 )
 
-// profiles are values that switch verification on, with these profiles as JSON.
+// profiles returns values that switch verification on, with these profiles as JSON.
 func profiles(json string, values ...string) []string {
 	return append(append(set("verify.enabled=true"), "--set-json", "policy.verify={\"profiles\": "+json+"}"), set(values...)...)
 }
@@ -38,7 +38,7 @@ func profiles(json string, values ...string) []string {
 // oneProfile asks for DNS.
 const oneProfile = `[{"name": "all", "checks": [{"name": "dns", "dns": {"names": ["example.com."]}}]}]`
 
-// verification are the variants in which Nodes are verified.
+// verification returns the variants in which Nodes are verified.
 func verification() map[string]variant {
 	return map[string]variant{
 		"verification": {profiles(oneProfile), func(t *testing.T, r rendered) {
@@ -157,7 +157,7 @@ func verification() map[string]variant {
 	}
 }
 
-// guardValues are the keys of taints, as JSON, and the label that the policy nodekeep-verify lets through.
+// guardValues returns the keys of taints, as JSON, and the label that the policy nodekeep-verify lets through.
 func guardValues(t *testing.T, guard *admissionregistrationv1.ValidatingAdmissionPolicy) []string {
 	t.Helper()
 	values := map[string]string{}
@@ -167,7 +167,7 @@ func guardValues(t *testing.T, guard *admissionregistrationv1.ValidatingAdmissio
 	return []string{strings.ReplaceAll(values["taints"], "'", `"`), strings.Trim(values["label"], "'")}
 }
 
-// checksRights are the resources that verify may use in the namespace of worker Pods.
+// checksRights returns the resources that verify may use in the namespace of worker Pods.
 func checksRights(t *testing.T, r rendered) []string {
 	t.Helper()
 	return resourcesOf(get[rbacv1.Role](t, r, "Role", "nodekeep-verify-checks").Rules)
@@ -180,7 +180,7 @@ func resourcesOf(rules []rbacv1.PolicyRule) (resources []string) {
 	return resources
 }
 
-// lookups are the resources that verify may read, by namespace.
+// lookups returns the resources that verify may read, by namespace.
 func lookups(t *testing.T, r rendered) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -202,7 +202,7 @@ func lookups(t *testing.T, r rendered) map[string][]string {
 	return all
 }
 
-// subjectsOf are the accounts of the bindings with this name.
+// subjectsOf returns the accounts of the bindings with this name.
 func subjectsOf(t *testing.T, r rendered, binding string) (names []string) {
 	t.Helper()
 	for _, object := range r {

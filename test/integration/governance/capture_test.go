@@ -10,7 +10,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// violating is how many Nodes break the values of tier, as capture counts them.
+// violating returns how many Nodes break the values of tier, as capture counts them.
 func violating(t *testing.T) float64 {
 	t.Helper()
 	return harness.Series(t, nodekeep.MetricsURL("capture"), `nodekeep_governance_violations{key="tier",kind="value"}`)

@@ -22,7 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// member is an administrator in so many groups.
+// member returns an administrator in so many groups.
 func member(t *testing.T, groups int, also ...string) *kubernetes.Clientset {
 	t.Helper()
 	config := nodekeep.Cluster.Admin()
@@ -36,7 +36,7 @@ func member(t *testing.T, groups int, also ...string) *kubernetes.Clientset {
 	return made
 }
 
-// labelling is what the API server makes of a dry run that sets labels of a Node: empty, or the message of the denial.
+// labelling returns what the API server makes of a dry run that sets labels of a Node: empty, or the message of the denial.
 func labelling(t *testing.T, as *kubernetes.Clientset, node string, labels map[string]string) string {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
@@ -49,7 +49,7 @@ func labelling(t *testing.T, as *kubernetes.Clientset, node string, labels map[s
 	return err.Error()
 }
 
-// junk are so many labels that no rule concerns, with the longest keys.
+// junk returns so many labels that no rule concerns, with the longest keys.
 func junk(many int) map[string]string {
 	labels := map[string]string{}
 	for i := range many {
@@ -59,7 +59,7 @@ func junk(many int) map[string]string {
 	return labels
 }
 
-// and is the labels with one more.
+// and returns the labels with one more.
 func and(labels map[string]string, key string) map[string]string {
 	labels[key] = ""
 	return labels

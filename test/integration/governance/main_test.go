@@ -31,7 +31,7 @@ func page(t *testing.T) string {
 	return string(content)
 }
 
-// marked is the part of a page after a comment, up to an empty line that follows a line of it.
+// marked returns the part of a page after a comment, up to an empty line that follows a line of it.
 func marked(t *testing.T, page, comment string) string {
 	t.Helper()
 	_, after, found := strings.Cut(page, "<!-- "+comment+" -->\n")
@@ -40,7 +40,7 @@ func marked(t *testing.T, page, comment string) string {
 	return strings.TrimSpace(part)
 }
 
-// documented is the policy of the page.
+// documented returns the policy of the page.
 func documented(t *testing.T) string {
 	t.Helper()
 	text := strings.TrimSuffix(strings.TrimPrefix(marked(t, page(t), "the policy of the table"), "```yaml\n"), "\n```")

@@ -36,7 +36,7 @@ var impossible = map[[2]string]string{
 // request names the resource and the verb of a row.
 func (a attempted) request() string { return a.resource + " " + a.verb }
 
-// identity is the client of a row. The owner is an operator that owns a key.
+// identity returns the client of a row. The owner is an operator that owns a key.
 func (a attempted) identity() string {
 	if a.by == "owner" {
 		return "operator"

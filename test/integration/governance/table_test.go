@@ -47,7 +47,7 @@ func table(t *testing.T) (rows []attempted) {
 	return rows
 }
 
-// read is the labels of a cell: "a=b c=d"; "-" is none.
+// read returns the labels of a cell: "a=b c=d"; "-" is none.
 func read(cell string) map[string]string {
 	labels := map[string]string{}
 	for _, pair := range strings.Fields(cell) {
@@ -70,7 +70,7 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 	w.all = append(w.all, text)
 }
 
-// governed are the warnings of governance since the last call.
+// governed returns the warnings of governance since the last call.
 func (w *warnings) governed() (texts []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,7 @@ func rights(t *testing.T) {
 	nodekeep.WaitRight(t, "olga", []string{"node-operators"}, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}, true)
 }
 
-// audited is how often the API server has audited a request because of governance.
+// audited returns how often the API server has audited a request because of governance.
 func audited(t *testing.T) float64 {
 	t.Helper()
 	return nodekeep.APIServerSeries(t).Sum("apiserver_validating_admission_policy_check_total", `enforcement_action="audit"`, `policy="`+governance.AuditPolicy+`"`)

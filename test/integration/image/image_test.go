@@ -136,7 +136,7 @@ func isWhatTheDockerfileDescribes(t *testing.T, made config) {
 	assert.Regexp(t, `^1\.\d+\.\d+$`, goVersion[1], "a release, or it is another program next month")
 }
 
-// buildFlags are those of the only `go build` in a text.
+// buildFlags returns those of the only `go build` in a text.
 func buildFlags(t *testing.T, text string) string {
 	t.Helper()
 	found := regexp.MustCompile(`CGO_ENABLED=0 [^\n]*\bgo build (.*) -o `).FindAllStringSubmatch(text, -1)

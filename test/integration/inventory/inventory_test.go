@@ -356,7 +356,7 @@ spec:
 	s.onlyCaptureCalled(t, "the inventory") // the webhook never does
 }
 
-// ofAnotherAuthority is a certificate for the address of the server that capture has no reason to trust.
+// ofAnotherAuthority returns a certificate for the address of the server that capture has no reason to trust.
 func ofAnotherAuthority(t *testing.T) tls.Certificate {
 	t.Helper()
 	authority, err := harness.NewAuthority()

@@ -23,7 +23,7 @@ var (
 	made   atomic.Int64
 )
 
-// mounted is a new file of a test: where it is, and how a policy names it.
+// mounted returns a new file of a test: where it is, and how a policy names it.
 func mounted(t *testing.T, name string) (path, inPolicy string) {
 	t.Helper()
 	folder := fmt.Sprint(made.Add(1))

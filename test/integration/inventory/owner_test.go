@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ownerOf is the nodekeep command of the process that has the other end of a local TCP connection: capture or webhook. It is empty where that
+// ownerOf returns the nodekeep command of the process that has the other end of a local TCP connection: capture or webhook. It is empty where that
 // process has closed the connection.
 func ownerOf(connection net.Conn) string {
 	here, ok := connection.LocalAddr().(*net.TCPAddr)
@@ -30,7 +30,7 @@ func ownerOf(connection net.Conn) string {
 	return ""
 }
 
-// commandWith is the first argument of the process that has a socket open.
+// commandWith returns the first argument of the process that has a socket open.
 func commandWith(socket string) string {
 	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {

@@ -63,7 +63,7 @@ func nodes(t *testing.T) []corev1.Node {
 	return list.Items
 }
 
-// recorded is what the records of all Nodes have of a key, by Node.
+// recorded returns what the records of all Nodes have of a key, by Node.
 func recorded(t *testing.T, key string) map[string]string {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})

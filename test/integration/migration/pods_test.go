@@ -84,7 +84,7 @@ func moveWorkloads(t *testing.T, key string) {
 	}))
 }
 
-// podsOf are the Pods that are bound, by UID.
+// podsOf returns the Pods that are bound, by UID.
 func podsOf(t *testing.T) map[string]corev1.Pod {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})

@@ -85,7 +85,7 @@ func filled() *strings.Replacer {
 	return strings.NewReplacer("{{ $labels.namespace }}", harness.Namespace, "<namespace of nodekeep>", harness.Namespace, "<name>", "gated-1", `'{"data":null}'`, `{"data":null}`)
 }
 
-// commands are those that an alert's description has for kubectl, without what they are piped into.
+// commands returns those that an alert's description has for kubectl, without what they are piped into.
 func commands(a alert) (all [][]string) {
 	for _, found := range regexp.MustCompile("`kubectl ([^`]*)`").FindAllStringSubmatch(a.Annotations["description"], -1) {
 		command, _, _ := strings.Cut(filled().Replace(found[1]), " | ")

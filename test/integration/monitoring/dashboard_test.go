@@ -110,7 +110,7 @@ type parsedExpression struct {
 	named
 }
 
-// parsedExpressions are those of all alerts and of the dashboard; one that cannot be parsed fails the test.
+// parsedExpressions returns those of all alerts and of the dashboard; one that cannot be parsed fails the test.
 func parsedExpressions(t *testing.T) (all []parsedExpression) {
 	t.Helper()
 	var promql []string

@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// tool is the path of a program of module test/programs/promql.
+// tool returns the path of a program of module test/programs/promql.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(harness.Root(), "test", "programs", "promql", "bin", name)
@@ -63,7 +63,7 @@ func parsed(t *testing.T, promql ...string) (answers []named) {
 // literal is a regular expression that only lists values, which then can be looked at one by one.
 var literal = regexp.MustCompile(`^[\w|-]+$`)
 
-// wants are the values that a matcher asks for: each must exist, or a misspelt one would go unnoticed among the others.
+// wants returns the values that a matcher asks for: each must exist, or a misspelt one would go unnoticed among the others.
 func (m matcher) wants() []*regexp.Regexp {
 	switch {
 	case m.Operator == "=":
@@ -80,7 +80,7 @@ func (m matcher) wants() []*regexp.Regexp {
 	return []*regexp.Regexp{regexp.MustCompile("")} // what is excluded need not be there, the label must
 }
 
-// metrics are the names of all series that an expression asks for.
+// metrics returns the names of all series that an expression asks for.
 func (n named) metrics() (names []string) {
 	for _, s := range n.Selectors {
 		if !slices.Contains(names, s.Metric) {

@@ -94,7 +94,7 @@ func TestEveryAlertHasAScenarioInWhichItFiresAndOneWithItsSeriesInWhichItDoesNot
 	}
 }
 
-// input are the names of the series of a scenario.
+// input returns the names of the series of a scenario.
 func (s scenario) input(t *testing.T) (names []string) {
 	t.Helper()
 	var all []string

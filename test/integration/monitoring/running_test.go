@@ -167,7 +167,7 @@ func applyCRDs(t *testing.T, nodekeep *harness.Installation) {
 	}, harness.Settles, 100*time.Millisecond)
 }
 
-// rendered is the chart with all that monitoring has to offer, and with more values.
+// rendered returns the chart with all that monitoring has to offer, and with more values.
 func rendered(t *testing.T, values string) []byte {
 	t.Helper()
 	out, err := harness.Template(t.Context(), harness.Namespace, "--set",
@@ -229,7 +229,7 @@ func TestValuesOfMonitoringThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// object is one of the objects that were rendered, reduced to one of its fields.
+// object returns one of the objects that were rendered, reduced to one of its fields.
 func object(t *testing.T, rendered []byte, kind, name, field string) []byte {
 	t.Helper()
 	for _, document := range bytes.Split(rendered, []byte("\n---\n")) {

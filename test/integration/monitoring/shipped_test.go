@@ -109,7 +109,7 @@ type expression struct{ where, promql string }
 // grafanaVariables are what Grafana puts in their place, or something of the same kind.
 var grafanaVariables = strings.NewReplacer("$__rate_interval", "5m", "$namespace", "nodekeep-system")
 
-// expressions are those of all alerts and of the dashboard.
+// expressions returns those of all alerts and of the dashboard.
 func expressions(t *testing.T) (all []expression) {
 	t.Helper()
 	for _, a := range alerts(t).alerts() {

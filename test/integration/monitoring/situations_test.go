@@ -309,7 +309,7 @@ func TestEveryAlertWithACommandHasASituation(t *testing.T) {
 	assert.Empty(t, rows, "there are no such alerts")
 }
 
-// typed are the command lines that an alert's description has.
+// typed returns the command lines that an alert's description has.
 func typed(a alert) (lines []string) {
 	for _, found := range regexp.MustCompile("`((?:nodekeep|kubectl) [^`]*)`").FindAllStringSubmatch(a.Annotations["description"], -1) {
 		lines = append(lines, found[1])
@@ -394,7 +394,7 @@ func (f facts) in(text string) string {
 // logs is how an alert reads the log of processes.
 var logs = regexp.MustCompile(`kubectl -n \S+ logs -l app\.kubernetes\.io/component=(\w+) --tail=(-1|\d+)`)
 
-// filled is a command line as an operator types it. No kubelet serves logs here: what the process
+// filled returns a command line as an operator types it. No kubelet serves logs here: what the process
 // has logged in this situation stands in place of them. An emergency is only
 // planned, unless it is the alert's: it would end the situation.
 func (n night) filled(line, alert string, known facts) string {
@@ -420,5 +420,5 @@ func (n night) filled(line, alert string, known facts) string {
 	return line
 }
 
-// withRules is a policy with rules for labels.
+// withRules returns a policy with rules for labels.
 func withRules(rules string) string { return policytest.Manifest("labels: {rules: [" + rules + "]}\n") }

@@ -281,7 +281,7 @@ func labelIsMissing(t *testing.T, n night, try func(facts)) {
 	try(facts{"NODE": "lacking-17"})
 }
 
-// checking is a policy that verifies Nodes, and removes those that fail once.
+// checking returns a policy that verifies Nodes, and removes those that fail once.
 func checking(stopAbove string) string {
 	return policytest.Manifest(`verify:
   start: {perSecond: 50}

@@ -31,7 +31,7 @@ func (r relabeling) config() map[string]any {
 	return config
 }
 
-// ofCapture are the relabelings of the PodMonitor that is shipped for capture on the host network.
+// ofCapture returns the relabelings of the PodMonitor that is shipped for capture on the host network.
 func ofCapture(t *testing.T) (all []relabeling) {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(harness.Root(), "manifests", "nodekeep-monitoring.yaml"))

@@ -16,7 +16,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// allWrong are the manifests of [wrong], and those of the shared files.
+// allWrong returns the manifests of [wrong], and those of the shared files.
 func allWrong(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -28,7 +28,7 @@ type node struct {
 	Properties map[string]node `json:"properties"`
 }
 
-// specSchema is that of spec.
+// specSchema returns that of spec.
 func specSchema(t *testing.T) node {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(harness.Manifests(), "crd.yaml"))
@@ -68,7 +68,7 @@ func TestKubectlExplainsEveryRuleInWords(t *testing.T) {
 	assert.Greater(t, explained, 100)
 }
 
-// written is a file with this content.
+// written returns a file with this content.
 func written(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")

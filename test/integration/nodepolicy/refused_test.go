@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// profile is a profile that needs these further fields.
+// profile returns a profile that needs these further fields.
 func profile(fields string) string {
 	return "verify: {profiles: [{name: a, " + fields + "}]}"
 }
@@ -135,7 +135,7 @@ func TestAnApplyOfEachSharedPolicyIsRefused(t *testing.T) {
 	}
 }
 
-// sharedPolicy is the manifest of a file, which may have a policy as policies were once written.
+// sharedPolicy returns the manifest of a file, which may have a policy as policies were once written.
 func sharedPolicy(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)

@@ -17,7 +17,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// pod is a Pod of nodekeep that runs, as far as the API server knows, until the test ends.
+// pod returns a Pod of nodekeep that runs, as far as the API server knows, until the test ends.
 func pod(t *testing.T, name, component string) (remove func()) {
 	t.Helper()
 	pods := nodekeep.Admin.CoreV1().Pods(harness.Namespace)
@@ -58,7 +58,7 @@ func says(t *testing.T, field, text string) {
 	}, harness.Settles, poll, "%s must come to say %s; it says %s", field, text, &is)
 }
 
-// condition is the path of a condition's field.
+// condition returns the path of a condition's field.
 func condition(kind, field string) string {
 	return `{.status.conditions[?(@.type=="` + kind + `")].` + field + `}`
 }

@@ -224,7 +224,7 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkl
 	}
 }
 
-// eventsOf is how often an Event of this reason was reported about a Node of this name, and those whose names begin with it and a dash.
+// eventsOf returns how often an Event of this reason was reported about a Node of this name, and those whose names begin with it and a dash.
 func eventsOf(t *testing.T, reason, name string) (times int) {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().Events(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,reason=" + reason})

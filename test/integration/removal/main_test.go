@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// shipped are clients of the ServiceAccount that removes Nodes.
+// shipped returns clients of the ServiceAccount that removes Nodes.
 func shipped(t *testing.T) (kubernetes.Interface, dynamic.Interface) {
 	t.Helper()
 	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")

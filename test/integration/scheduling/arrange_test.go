@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// policyWith is the policy of these tests: a rule makes a taint of a label, and protected labels are restored as it says.
+// policyWith returns the policy of these tests: a rule makes a taint of a label, and protected labels are restored as it says.
 func policyWith(protected string) string {
 	return fmt.Sprintf(`apiVersion: nodekeep.dev/v1alpha1
 kind: NodePolicy

@@ -27,12 +27,12 @@ const (
 // settles is how long anything may take by itself in a test on a busy machine.
 const settles = harness.Settles
 
-// carried is what an admin adds to every Node and nodekeep must bring back.
+// carried returns what an admin adds to every Node and nodekeep must bring back.
 func carried() (labels map[string]string, taints []corev1.Taint) {
 	return map[string]string{dedicated: "ci", worker: ""}, []corev1.Taint{{Key: tenant, Value: "a", Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// byRule are the taints that such a Node has by the rules.
+// byRule returns the taints that such a Node has by the rules.
 func byRule() []corev1.Taint {
 	return []corev1.Taint{{Key: dedicated, Value: "ci", Effect: corev1.TaintEffectNoSchedule}}
 }

@@ -27,7 +27,7 @@ var cases atomic.Int64
 // processes are the shipped Deployments.
 var processes = []string{"webhook", "capture", "verify"}
 
-// shippedPods are the pods of the Deployments, as they are shipped. The account of verify is not on this cluster, so its pods have another one.
+// shippedPods returns the pods of the Deployments, as they are shipped. The account of verify is not on this cluster, so its pods have another one.
 func shippedPods(t *testing.T) map[string]*corev1.Pod {
 	t.Helper()
 	objects, err := manifests.Objects(harness.Namespace, func(name string) bool {

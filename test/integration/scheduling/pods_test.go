@@ -37,7 +37,7 @@ func podsIn(t *testing.T, namespace string) corev1client.PodInterface {
 	return pods
 }
 
-// pod is a pending pod that would run on any Node with a little room and no taint but these, named by their keys.
+// pod returns a pending pod that would run on any Node with a little room and no taint but these, named by their keys.
 func pod(name string, tolerated ...string) *corev1.Pod {
 	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
 	p := &corev1.Pod{
@@ -102,7 +102,7 @@ func keepComing(t *testing.T, pods corev1client.PodInterface, most int) (stop fu
 // groupLabel distinguishes the pods of keepComing from others.
 const groupLabel = "group"
 
-// verdict is why the scheduler left a pod unbound when it last tried; empty when it has not, or has bound the pod.
+// verdict returns why the scheduler left a pod unbound when it last tried; empty when it has not, or has bound the pod.
 func verdict(p *corev1.Pod) string {
 	for _, condition := range p.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {

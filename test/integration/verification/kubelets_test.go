@@ -140,7 +140,7 @@ func held(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == verify.Taint })
 }
 
-// workers are the worker Pods and control Pods on a Node.
+// workers returns the worker Pods and control Pods on a Node.
 func workers(t *testing.T, name string) []corev1.Pod {
 	t.Helper()
 	list, err := nodekeep.Admin.CoreV1().Pods(verify.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + name})

@@ -18,7 +18,7 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// checkObstacles is what `policy check --against-cluster` shows of profiles that cannot pass.
+// checkObstacles returns what `policy check --against-cluster` shows of profiles that cannot pass.
 func checkObstacles(t *testing.T, file string) (sentences []string) {
 	t.Helper()
 	var check struct {
@@ -38,7 +38,7 @@ func checkObstacles(t *testing.T, file string) (sentences []string) {
 	return sentences
 }
 
-// doctorObstacles is what doctor finds of the profiles of the policy in force.
+// doctorObstacles returns what doctor finds of the profiles of the policy in force.
 func doctorObstacles(t *testing.T) (sentences []string) {
 	t.Helper()
 	var report struct {

@@ -21,7 +21,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// fleet are verified Nodes of a pool of their own.
+// fleet returns verified Nodes of a pool of their own.
 func fleet(t *testing.T, prefix string, count int) (names []string) {
 	t.Helper()
 	for i := range count {
@@ -65,7 +65,7 @@ func watchFrom(t *testing.T) *versions {
 	return v
 }
 
-// closed is how many of some Nodes were held at one time, at most, up to the present version of each.
+// closed returns how many of some Nodes were held at one time, at most, up to the present version of each.
 func (v *versions) closed(t *testing.T, names []string) (most int) {
 	t.Helper()
 	last := map[string]string{}

@@ -13,7 +13,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// shown is the condition of verification.
+// shown returns the condition of verification.
 func shown(node *corev1.Node) corev1.NodeCondition {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == verify.Condition {

@@ -22,7 +22,7 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// workload is a Pod that only the Nodes of the profile can take.
+// workload returns a Pod that only the Nodes of the profile can take.
 func workload(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},

@@ -42,7 +42,7 @@ func TestANodeOfAProfileThatOnlyWaitsOpensWithoutAWorkerPodOnceItsConditionHolds
 	nodekeep.WaitEvent(t, k.name, "Verified")
 }
 
-// lookups are what the chart grants where a profile waits for each DaemonSet: in a namespace, or in all.
+// lookups returns what the chart grants where a profile waits for each DaemonSet: in a namespace, or in all.
 func lookups() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},

@@ -45,7 +45,7 @@ func (m *model) space(excused *int64) *search.Space[world, step, sum] {
 	}
 }
 
-// isWrong is what is wrong with a world, whatever is still to be done.
+// isWrong returns what is wrong with a world, whatever is still to be done.
 func (w *world) isWrong() string {
 	if w.wrong == "" && len(w.log) > maxStates {
 		return "captures never come to rest"
@@ -66,7 +66,7 @@ func (m *model) judge(w *world) (wrong string, known bool) {
 	}
 }
 
-// tell is what a step did: the states and the records.
+// tell returns what a step did: the states and the records.
 func tell(was, is *world) string {
 	var b strings.Builder
 	for at := len(was.log); at < len(is.log); at++ {

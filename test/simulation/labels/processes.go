@@ -54,7 +54,7 @@ func newModel(b Bounds) (*model, error) {
 	return m, nil
 }
 
-// policies are the policy that captures follow first, and the next one.
+// policies returns the policy that captures follow first, and the next one.
 func (b Bounds) policies() [2]string {
 	rule := func(does string) [2]string {
 		return [2]string{fmt.Sprintf("labels: {rules: [{name: r, %s}]}\n", does), ""}
@@ -73,7 +73,7 @@ func (b Bounds) policies() [2]string {
 	return [2]string{migration(policy.MigrateBoth), migration(policy.MigrateNew)}
 }
 
-// observe is what capture reads of a state.
+// observe returns what capture reads of a state.
 func (w *world) observe(at int) *observe.Node {
 	s := w.log[at]
 	if s.node == nil {
@@ -182,7 +182,7 @@ func (m *model) patch(w *world, node *observe.Node, change plan.Plan) {
 	}
 }
 
-// registers is a CREATE, with what the webhook restores from a record; nil: the webhook is down.
+// registers returns a CREATE, with what the webhook restores from a record; nil: the webhook is down.
 func (m *model) registers(w *world, from *stored, fresh bool) bool {
 	ended, same := m.ended(w)
 	checked := m.Rule == "" && fresh && ended && same && m.idle(w)

@@ -14,7 +14,7 @@ type step struct {
 	do     func(*world) bool
 }
 
-// steps are all that can happen next.
+// steps returns all that can happen next.
 func (m *model) steps(w *world) (all []step) {
 	add := func(worked bool, do func(*world) bool, format string, args ...any) {
 		all = append(all, step{fmt.Sprintf(format, args...), worked, do})

@@ -95,7 +95,7 @@ func (w *world) hash() sum {
 	return sumOf("%x%x%v%x%x%v", w.logSum, w.readSum, w.captures, w.seen, w.before, w.left)
 }
 
-// history is the log as the oracle reads it.
+// history returns the log as the oracle reads it.
 func (w *world) history() []oracle.Renaming {
 	all := make([]oracle.Renaming, len(w.log))
 	for at, s := range w.log {

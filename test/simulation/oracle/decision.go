@@ -11,7 +11,7 @@ type decided struct {
 	start, at, until, end int // of the object; of the decision; of the object
 }
 
-// answer is what the decision means, or why nobody can know of it.
+// answer returns what the decision means, or why nobody can know of it.
 func (d decided) answer() (a Answer, unknown Excuse) {
 	made := d.Log[d.at]
 	a.Value = made.Value
@@ -100,7 +100,7 @@ func (d decided) visible() (visible bool, unless Excuse) {
 	return false, unless
 }
 
-// restored are the observed values that nodekeep set on the object after the decision and before the next one.
+// restored returns the observed values that nodekeep set on the object after the decision and before the next one.
 func (d decided) restored() (values []Value) {
 	for j := d.at; j < d.end; j++ {
 		if i := d.Log[j]; d.Seen(j) != NotObserved && i.Owner != Kubelet && i.Given != None && i.Since > d.at && i.Since <= d.until {
@@ -169,7 +169,7 @@ func (d decided) overtaken() bool {
 	return false
 }
 
-// firstOf is when the first of some states was observed; if none was, never.
+// firstOf returns when the first of some states was observed; if none was, never.
 func (d decided) firstOf(from, until int, counts func(at int) bool) (first int) {
 	first = math.MaxInt
 	for j := from; j < until; j++ {
@@ -185,7 +185,7 @@ func (d decided) unstampedAfter(at int) bool {
 	return slices.ContainsFunc(d.Log[at+1:d.end], func(s State) bool { return s.Bare })
 }
 
-// since is the same decision as if it had been made by an earlier state.
+// since returns the same decision as if it had been made by an earlier state.
 func (d decided) since(at int) decided {
 	d.at = at
 	return d

@@ -42,7 +42,7 @@ type Question struct {
 	Settled Value
 }
 
-// Last is what a client decided last, observed or not.
+// Last returns what a client decided last, observed or not.
 func (q Question) Last() Value {
 	for i := len(q.Log) - 1; i >= q.From; i-- {
 		if q.Log[i].Edited && !q.Log[i].Void {
@@ -52,10 +52,10 @@ func (q Question) Last() Value {
 	return q.Settled
 }
 
-// Wanted is what a record can know of what a client decided last, given which states were observed.
+// Wanted returns what a record can know of what a client decided last, given which states were observed.
 func (q Question) Wanted() Answer { return q.wantedUntil(len(q.Log)) }
 
-// wantedUntil is the same as if the states from that index on did not exist.
+// wantedUntil returns the same as if the states from that index on did not exist.
 func (q Question) wantedUntil(all int) Answer {
 	why, late := Promised, []Value(nil)
 	for at := all - 1; at >= q.From; at-- {
@@ -104,7 +104,7 @@ func (q Question) wantedUntil(all int) Answer {
 	return Answer{Value: q.Settled, Why: why, shown: late}
 }
 
-// setBackUnstamped are stamped values of a taint in states in which the Node did not show it. These states were observed only after a newer one that
+// setBackUnstamped returns stamped values of a taint in states in which the Node did not show it. These states were observed only after a newer one that
 // has lost the annotation. That newer state does not show whether the taint was set back.
 func (q Question) setBackUnstamped(all int) (values []Value) {
 	for p := q.From; q.Taint && q.Order != nil && p < all; p++ {
@@ -125,7 +125,7 @@ func (q Question) setBackUnstamped(all int) (values []Value) {
 	return values
 }
 
-// brought are the values observed until then that the Node brought itself, by the stamp. If nothing was recorded of the key, a record takes such a
+// brought returns the values observed until then that the Node brought itself, by the stamp. If nothing was recorded of the key, a record takes such a
 // value for a client's. A kubelet without guard policies may have written the stamp.
 func (q Question) brought(until int) (values []Value) {
 	for j := q.From; j < until; j++ {

@@ -30,7 +30,7 @@ func (r Renaming) edit() string {
 	return r.New
 }
 
-// last is the last edit by an operator; touched shows that one was about the new key.
+// last returns the last edit by an operator; touched shows that one was about the new key.
 func last(log []Renaming) (at int, touched bool) {
 	at = -1
 	for i, s := range log {

@@ -15,7 +15,7 @@ const (
 // ByRule is the value that a rule sets.
 const ByRule = "one"
 
-// left is what the rule leaves where no client has decided anything.
+// left returns what the rule leaves where no client has decided anything.
 func (r Rule) left() string {
 	if r == KeptOff {
 		return ""
@@ -23,7 +23,7 @@ func (r Rule) left() string {
 	return ByRule
 }
 
-// shown is what a Node shows while the rule is in force, if a client decided on a value last.
+// shown returns what a Node shows while the rule is in force, if a client decided on a value last.
 func (r Rule) shown(value string) string {
 	if r == OperatorWins && value != "" {
 		return value

@@ -41,7 +41,7 @@ type State struct {
 	Item
 }
 
-// Listed is what the stamp shows that the object had, and since when.
+// Listed returns what the stamp shows that the object had, and since when.
 func (i Item) Listed() (value Value, since int) {
 	if i.Given != None {
 		return i.Given, i.Since

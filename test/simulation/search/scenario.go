@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Show is a scenario as text, with what each did.
+// Show returns a scenario as text, with what each did.
 func (s *Space[World, Step, Hash]) Show(steps []Step) string {
 	var b strings.Builder
 	w := s.Start()
@@ -53,7 +53,7 @@ func (s *Space[World, Step, Hash]) Read(scenario io.Reader) (w World, steps []St
 	return w, steps, lines.Err()
 }
 
-// find is the step of that text, if it can happen.
+// find returns the step of that text, if it can happen.
 func (s *Space[World, Step, Hash]) find(w *World, text string) (step Step, found bool) {
 	steps := s.Steps(w)
 	at := slices.IndexFunc(steps, func(step Step) bool { return s.Text(step) == text })
@@ -80,7 +80,7 @@ func (s *Space[World, Step, Hash]) Rest(w *World) (steps []Step) {
 	return steps
 }
 
-// JudgeAtRest is what is wrong with a world in which the processes have finished, if they ever do.
+// JudgeAtRest returns what is wrong with a world in which the processes have finished, if they ever do.
 func (s *Space[World, Step, Hash]) JudgeAtRest(w *World) string {
 	if wrong := s.Wrong(w); wrong != "" {
 		return wrong

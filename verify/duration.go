@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Took is how long a check took. A kubelet writes the number, so it counts as no more than the timeout of the check. If it is not known, ok is false:
+// Took returns how long a check took. A kubelet writes the number, so it counts as no more than the timeout of the check. If it is not known, ok is false:
 // the check was skipped, or the controller asked the kubelet.
 func (p CompiledProfile) Took(result Result) (took time.Duration, ok bool) {
 	at := slices.IndexFunc(p.Checks, func(check Check) bool { return check.Name == result.Check })

@@ -48,7 +48,7 @@ func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *s
 // Proved reports whether the last dry run showed that the inline route works.
 func (p *Proof) Proved() bool { return p.Err() == nil }
 
-// Err is why protected labels are deferred although the policy says inline; nil where they are not.
+// Err returns why protected labels are deferred although the policy says inline; nil where they are not.
 func (p *Proof) Err() error { return ptr.Deref(p.err.Load(), errNotProvedYet) }
 
 // Run proves the route from time to time until ctx is done, while the policy asks for it.

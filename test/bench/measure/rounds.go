@@ -46,7 +46,7 @@ func InTurn(b *testing.B, calls int, variants ...Variant) {
 	}
 }
 
-// cpuTime is what this process has used so far, user and system.
+// cpuTime returns what this process has used so far, user and system.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

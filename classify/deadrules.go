@@ -9,15 +9,15 @@ import (
 	"nodekeep.dev/nodekeep/quantity"
 )
 
-// architectures are those that a kubelet can report: GOARCH, where Go builds for Linux or Windows.
+// architectures returns those that a kubelet can report: GOARCH, where Go builds for Linux or Windows.
 func architectures() []string {
 	return []string{"amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips", "mipsle", "mips64", "mips64le"}
 }
 
-// systems are the operating systems that a kubelet can report: GOOS, where Kubernetes has a kubelet.
+// systems returns the operating systems that a kubelet can report: GOOS, where Kubernetes has a kubelet.
 func systems() []string { return []string{"linux", "windows"} }
 
-// inGo is what Go names an architecture that has another name elsewhere.
+// inGo returns what Go names an architecture that has another name elsewhere.
 func inGo(arch string) string {
 	return map[string]string{
 		"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64", "armv8": "arm64", "armv7": "arm", "armv7l": "arm", "armhf": "arm",
@@ -25,7 +25,7 @@ func inGo(arch string) string {
 	}[strings.ToLower(arch)]
 }
 
-// Never are warnings about rules that can never act, or alternatives of them that are never true. They follow from the rules alone. They are
+// Never returns warnings about rules that can never act, or alternatives of them that are never true. They follow from the rules alone. They are
 // no errors, since a later version of Kubernetes may know more.
 func (r Rules) Never() (warnings []string) {
 	decided := map[string]string{} // by which rule, on every Node
@@ -54,7 +54,7 @@ func (r Rules) Never() (warnings []string) {
 	return warnings
 }
 
-// order are the names of rules, in the order of the rules.
+// order returns the names of rules, in the order of the rules.
 func (r Rules) order(of map[string][]string) (names []string) {
 	for i := range r.all {
 		if _, is := of[r.all[i].name]; is {
@@ -77,7 +77,7 @@ func (c *condition) always() bool {
 		(len(c.any) == 0 || slices.ContainsFunc(c.any, func(one condition) bool { return one.always() }))
 }
 
-// never is why the condition, or an alternative of it, is true of no Node.
+// never returns why the condition, or an alternative of it, is true of no Node.
 func (c *condition) never() (all []string) {
 	for _, why := range c.unreported() {
 		all = append(all, "asks for "+why+": it never acts")
@@ -98,7 +98,7 @@ func (c *condition) never() (all []string) {
 	return all
 }
 
-// unreported is what the condition itself asks for and no kubelet reports.
+// unreported returns what the condition itself asks for and no kubelet reports.
 func (c *condition) unreported() (all []string) {
 	for _, of := range []struct {
 		field, pattern, meant string
