@@ -28,11 +28,11 @@ const (
 
 const absentHold = "labels:\n  rules:\n  - {name: one-node, when: {names: [other]}, hold: 1h, ensureAbsent: [joined, \"" + controlPlane + "\"]}\n"
 
-// until returns items that a rule holds for a time from now on.
-func until(derived derivedLabels, hold time.Duration) derivedLabels {
+// heldUntil returns items that a rule holds for a time from now on.
+func heldUntil(derived derivedLabels, hold time.Duration) derivedLabels {
 	held := derivedLabels{}
 	for key, label := range derived {
-		label.Until = now.Add(hold).UTC().Truncate(time.Second)
+		label.End = now.Add(hold).UTC().Truncate(time.Second)
 		held[key] = label
 	}
 	return held
@@ -48,27 +48,27 @@ func absentBy(rule string, keys ...string) derivedLabels {
 }
 
 func TestWhatRulesRemoveFromANode(t *testing.T) {
-	both := absentBy("one-node", "joined", controlPlane)
+	combined := absentBy("one-node", "joined", controlPlane)
 	for name, c := range map[string]ruling{
 		"a label and a taint that others set are removed, and listed": {
 			policy: absentRule, node: node("a", "10", labels{"joined": "yes", controlPlane: "", "rack": "r1", "dedicated:NoSchedule": ""}),
-			unlabel: []string{"joined", controlPlane}, lists: both, relist: true,
+			unlabel: []string{"joined", controlPlane}, lists: combined, relist: true,
 		},
 		"what is not there is listed, so that what the record has is not restored": {
-			policy: absentRule, node: node("a", "10", nil), lists: both, relist: true,
+			policy: absentRule, node: node("a", "10", nil), lists: combined, relist: true,
 		},
-		"nothing is left to do": {policy: absentRule, node: node("a", "10", nil, listing(both)), lists: both},
+		"nothing is left to do": {policy: absentRule, node: node("a", "10", nil, listing(combined)), lists: combined},
 		"what an installer has put back is removed again, and that counts as drift": {
-			policy: absentRule, node: node("a", "10", labels{controlPlane: ""}, listing(both)),
-			unlabel: []string{controlPlane}, lists: both, relist: true, drifted: []string{controlPlane},
+			policy: absentRule, node: node("a", "10", labels{controlPlane: ""}, listing(combined)),
+			unlabel: []string{controlPlane}, lists: combined, relist: true, drifted: []string{controlPlane},
 		},
 		"without its rule, what an operator set is restored": {
-			node:   node("a", "10", nil, listing(both)),
+			node:   node("a", "10", nil, listing(combined)),
 			record: remembered("a", 9, labels{"joined": "yes", controlPlane: "x"}),
 			label:  labels{"joined": "yes", controlPlane: "x"}, relist: true,
 		},
-		"without its rule, what nobody set stays away":    {node: node("a", "10", nil, listing(both)), relist: true},
-		"without its rule, an operator's new value stays": {node: node("a", "10", labels{"joined": "again"}, listing(both)), record: remembered("a", 9, labels{"joined": "yes"}), relist: true},
+		"without its rule, what nobody set stays away":    {node: node("a", "10", nil, listing(combined)), relist: true},
+		"without its rule, an operator's new value stays": {node: node("a", "10", labels{"joined": "again"}, listing(combined)), record: remembered("a", 9, labels{"joined": "yes"}), relist: true},
 		"another rule sets the label": {
 			policy: "labels:\n  rules:\n  - {name: sets, set: {joined: \"\"}}\n", node: node("a", "10", nil, listing(absentBy("one-node", "joined"))),
 			label: labels{"joined": ""}, lists: ruledBy("sets", labels{"joined": ""}), relist: true,
@@ -79,28 +79,28 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 		},
 		"a rule that set the label removes it now": {
 			policy: absentRule, node: node("a", "10", labels{"joined": ""}, listing(ruledBy("sets", labels{"joined": ""}))),
-			unlabel: []string{"joined"}, lists: both, relist: true,
+			unlabel: []string{"joined"}, lists: combined, relist: true,
 		},
 		"held: nothing is removed": {
 			held: true, policy: absentRule, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}),
 		},
 		"held: what is absent stays so": {
-			held: true, node: node("a", "10", nil, listing(both)), record: remembered("a", 9, labels{"joined": "yes"}), lists: both,
+			held: true, node: node("a", "10", nil, listing(combined)), record: remembered("a", 9, labels{"joined": "yes"}), lists: combined,
 		},
 		"a fact is not known: nothing is removed": {
 			policy: absentGPU, node: node("a", "10", labels{"joined": "yes"}, gpus("0", 0)),
 		},
 		"a fact is not known: what is absent is not restored, and what was put back stays": {
-			policy: absentGPU, node: node("a", "10", labels{controlPlane: ""}, gpus("0", 0), listing(both)), record: remembered("a", 9, labels{"joined": "yes"}),
+			policy: absentGPU, node: node("a", "10", labels{controlPlane: ""}, gpus("0", 0), listing(combined)), record: remembered("a", 9, labels{"joined": "yes"}),
 			lists: absentBy("one-node", "joined"), relist: true,
 		},
 		"the rule is false and holds: what a client puts back is removed again": {
-			policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(both)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
-			unlabel: []string{"joined", controlPlane}, lists: until(both, time.Hour), relist: true, waits: time.Hour - 6, drifted: []string{"joined", controlPlane},
+			policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(combined)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
+			unlabel: []string{"joined", controlPlane}, lists: heldUntil(combined, time.Hour), relist: true, waits: time.Hour - 6, drifted: []string{"joined", controlPlane},
 		},
 		"without guard policies: a list that a kubelet forged holds off nothing that no kubelet may remove": {
-			unguarded: true, policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(both)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
-			unlabel: []string{"joined"}, lists: until(absentBy("one-node", "joined"), time.Hour), relist: true, waits: time.Hour - 6, drifted: []string{"joined"},
+			unguarded: true, policy: absentHold, node: node("a", "10", labels{"joined": "yes", controlPlane: ""}, listing(combined)), record: remembered("a", 9, labels{"joined": "yes", controlPlane: ""}),
+			unlabel: []string{"joined"}, lists: heldUntil(absentBy("one-node", "joined"), time.Hour), relist: true, waits: time.Hour - 6, drifted: []string{"joined"},
 		},
 		"a removal that the API server refused is not tried again": {
 			policy: absentRule, node: node("a", "10", labels{"joined": "yes"}), refused: "joined",
@@ -128,7 +128,7 @@ func TestWhatRulesRemoveFromANode(t *testing.T) {
 			got := c.check(t)
 			assert.Equal(t, c.drifted, got.Drifted())
 			assert.Equal(t, got.ChangesLabels(), got.AltersLabels(c.node.Labels), "new rules are held for it")
-			assert.Equal(t, !c.held && got.AltersLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesAlter(c.recorded(), observe.Of(c.node), c.circumstances(t)),
+			assert.Equal(t, !c.held && got.AltersLabels(c.node.Labels) || c.held && c.policy != "" || c.held && c.record != nil, plan.RulesAlter(c.recorded(), observe.FromNode(c.node), c.circumstances(t)),
 				"whether it is held or not")
 		})
 	}
@@ -195,8 +195,8 @@ func TestWhatAnInstallerPutsBackIsRemovedAndTheRecordKeepsWhatAnOperatorSet(t *t
 func TestRulesThatRemoveFromManyNodesAreHeld(t *testing.T) {
 	w := newCluster(t, absentRule, node("a", "10", labels{"joined": "yes"}))
 	r := w.leader()
-	changed, _, of := r.alteredNodes(w.policy, nil)
-	assert.Equal(t, [2]int{1, 1}, [2]int{changed, of}, "although no rule has set anything before")
+	changed, _, total := r.alteredNodes(w.policy, nil)
+	assert.Equal(t, [2]int{1, 1}, [2]int{changed, total}, "although no rule has set anything before")
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"joined": "yes"}, w.shows())
 	r.follows(absentRule)
@@ -227,8 +227,8 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 			objects := 0
 			for step := range 40 {
 				key := keys[draw.IntN(len(keys))]
-				what := draw.IntN(5)
-				switch what {
+				action := draw.IntN(5)
+				switch action {
 				case 0: // a client sets an item
 					want[key] = fmt.Sprint("v", step)
 					w.set(key, want[key])
@@ -249,7 +249,7 @@ func TestWhatIsAbsentIsWhatRulesSayAfterAnythingThatHappens(t *testing.T) {
 					r = w.leader()
 					r.releases(w.policy.RulesHash())
 				}
-				happened = append(happened, fmt.Sprint(what, " ", key))
+				happened = append(happened, fmt.Sprint(action, " ", key))
 				w.passes(time.Hour)
 				require.Empty(t, r.works())
 				shown := maps.Clone(want)
@@ -302,7 +302,7 @@ func (c *cluster) set(key, value string) {
 	}
 	c.edit(func(n *corev1.Node) {
 		taint := record.Taint(key, value)
-		n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, func(other corev1.Taint) bool { return other.MatchTaint(&taint) }), taint)
+		n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, func(candidate corev1.Taint) bool { return candidate.MatchTaint(&taint) }), taint)
 	})
 }
 

@@ -57,13 +57,13 @@ func (a *attempt) change(ctx context.Context, step Step, change plan.Plan) (resu
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return a.refused(ctx, change, err)
 	default:
-		return again, fmt.Errorf("patch node %q: %w", a.node.Name, err)
+		return retry, fmt.Errorf("patch node %q: %w", a.node.Name, err)
 	}
 	a.reportChange(step, change, a.node)
-	if a.failed != nil && !a.Policy().Gate().On(a.node.Taints) {
+	if a.failed != nil && !a.Policy().Gate().Present(a.node.Taints) {
 		return postponed, a.failed // the next try begins with the record as it is
 	}
-	return again, nil
+	return retry, nil
 }
 
 // patch is the PATCH itself. It notes the Node as it is then, and what the API server has taken.
@@ -108,31 +108,31 @@ const roundsBeforeKeyByKey = 3
 // refused handles a PATCH that the API server has refused. A wrong uid is refused, too: then another object has the name. Otherwise the
 // same PATCH is retried a few times. Then each key is tried alone, to find out which items are refused.
 func (a *attempt) refused(ctx context.Context, change plan.Plan, refused error) (result, error) {
-	if result, err := a.readNode(ctx); err != nil || result != again {
+	if result, err := a.readNode(ctx); err != nil || result != retry {
 		return result, err
 	}
 	refused = fmt.Errorf("patch node %q: %w", a.node.Name, refused)
 	if len(change.Owners) > 0 { // tried without them first
 		a.refusals.Refused(a.node.UID, plan.ManagedFields, a.Now())
-		return again, nil
+		return retry, nil
 	}
 	if a.refusals.Round(a.node.UID) < roundsBeforeKeyByKey || len(change.Keys()) == 0 {
-		return again, refused
+		return retry, refused
 	}
-	if len(change.Keys()) > 1 || change.LiftsGate() || change.Any(plan.Derivation) {
+	if len(change.Keys()) > 1 || change.LiftsGate() || change.HasCause(plan.Derivation) {
 		a.keyByKey = true // decided again first: the Node may not be what the change was made for
-		return again, nil
+		return retry, nil
 	}
 	// The only item of a change waits, unless every change of the Node is refused.
 	key := change.Keys()[0]
 	if err := a.patch(ctx, plan.Plan{Edits: change.By(plan.Registration), Stamp: change.Stamp}); err != nil {
-		return again, refused
+		return retry, refused
 	}
 	a.refusals.Refused(a.node.UID, key, a.Now())
 	if a.once.News(a.node.UID, refusedNews(key)) {
 		a.reportRefused(a.node, key, refused)
 	}
-	return again, nil
+	return retry, nil
 }
 
 // put writes the record over the one that was decided on.
@@ -157,7 +157,7 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 	if a.coalesces(next) {
 		a.coalescer.Wrote(a.node.Name, a.Now())
 	}
-	before := a.entry.Record
+	prev := a.entry.Record
 	a.entry, a.found, a.live, a.failed = entry, true, true, nil
 	a.observations.hasRecord(a.node.Name, entry.Record)
 	if lag, first := a.observations.stored(a.node.Name); first {
@@ -166,21 +166,21 @@ func (a *attempt) put(ctx context.Context, next Action) (result, error) {
 	if vanished {
 		a.reportVanished(a.node)
 	}
-	a.reportWrite(next.Step, before, entry.Record, a.node)
-	return again, nil
+	a.reportWrite(next.Step, prev, entry.Record, a.node)
+	return retry, nil
 }
 
 // mayFollow checks again whether the Node follows that record, while no other worker does. Otherwise two Nodes of cloned machines could
 // follow one record. The record must be in memory as the API server has it.
 func (a *attempt) mayFollow(ctx context.Context, old string) (result, error) {
 	if a.followed().record.Followed != old {
-		return again, nil
+		return retry, nil
 	}
 	known, _ := a.Records.Get(old)
 	live, err := a.Records.GetLive(ctx, old)
 	lost := errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable)
 	if err != nil && !lost {
-		return again, err
+		return retry, err
 	}
 	if lost || live.Version != known.Version {
 		a.later(a.node.Name, followRetry)
@@ -216,22 +216,22 @@ func (a *attempt) vanished() bool {
 // again, and the record is tried again. A record that decides more than this Node's items is written first all the same.
 func (a *attempt) unwritten(ctx context.Context, next Action, err error) (result, error) {
 	a.reportNearlyFull(*next.Write, a.node)
-	waits := a.event == Present && a.Policy().Gate().On(a.node.Taints) && a.failed == nil && !a.ending.Load()
+	waits := a.event == Present && a.Policy().Gate().Present(a.node.Taints) && a.failed == nil && !a.ending.Load()
 	switch step := next.Step; {
 	case !waits || step != Create && step != Update && step != Adopt:
-		return again, err
+		return retry, err
 	case !a.live:
 		return a.readLive(ctx)
 	}
 	a.Logger.Warn("record cannot be written; the node is restored and opened all the same", "node", a.node.Name, "error", err)
 	a.failed, a.entry.Record, a.found = err, *next.Write, true
-	return again, nil
+	return retry, nil
 }
 
 func (a *attempt) readLive(ctx context.Context) (result, error) {
 	a.live = true
 	a.observations.unsettle(a.node.Name)
-	return again, a.read(a.Records.GetLive(ctx, a.node.Name))
+	return retry, a.read(a.Records.GetLive(ctx, a.node.Name))
 }
 
 // read notes the record, or that there is none, and reports that a client took it away.
@@ -266,7 +266,7 @@ func (a *attempt) readNode(ctx context.Context) (result, error) {
 	}
 	a.node = node
 	a.live = false // the client that changed the Node may have written the record before
-	return again, node.Fault
+	return retry, node.Fault
 }
 
 // getNode returns the Node of that name as it is now; nil where there is none.

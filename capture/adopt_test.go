@@ -35,7 +35,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 		keeps     bool // it stays the operator's
 	}{
 		"set on this object":      {policy: tierRule, record: remembered("a", 9, tier), node: node("a", "10", tier, adopting("tier", tier))},
-		"restored on this object": {policy: tierRule, record: remembered("z", 5, tier), node: node("a", "10", tier, adopting("tier", tier), stamped(record.Stamp{}.With(tier, record.Record{}, 0)))},
+		"restored on this object": {policy: tierRule, record: remembered("z", 5, tier), node: node("a", "10", tier, adopting("tier", tier), stamped(record.Stamp{}.Merge(tier, record.Record{}, 0)))},
 		"protected":               {policy: protectedRule, record: remembered("a", 9, role), node: node("a", "10", role, adopting("w", role))},
 		"without guard policies, a kubelet may set it": {policy: tierRule, unguarded: true, record: remembered("a", 9, tier), node: node("a", "10", tier, adopting("tier", tier))},
 		"without guard policies, no kubelet may set it: a kubelet may have written the mark": {
@@ -47,7 +47,7 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := plan.Circumstances{Policy: loadPolicy(t, c.policy), Guarded: !c.unguarded, Now: now}
-			entry, n := store.Entry{Record: *c.record}, observe.SlimOf(observe.Of(c.node)).Node()
+			entry, n := store.Entry{Record: *c.record}, observe.SlimOf(observe.FromNode(c.node)).Node()
 			next := Decide(entry, true, n, Present, in)
 			if c.keeps {
 				if next.Write != nil {
@@ -72,15 +72,15 @@ func TestALabelThatAnOperatorHandsOverIsForgottenAndThenListedWithoutTheMark(t *
 			if stamp, ok := n.Stamp(true); ok {
 				stamped(stamp)(relisted)
 			}
-			assert.Equal(t, Nothing, Decide(entry, true, observe.Of(relisted), Present, in).Step, "that is all")
+			assert.Equal(t, NoStep, Decide(entry, true, observe.FromNode(relisted), Present, in).Step, "that is all")
 
-			without := Decide(entry, true, observe.Of(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
-			if without.Write != nil {
-				entry.Record = *without.Write
-				without = Decide(entry, true, observe.Of(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").After(in.Policy), Guarded: !c.unguarded, Now: now})
+			rest := Decide(entry, true, observe.FromNode(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").WithPredecessor(in.Policy), Guarded: !c.unguarded, Now: now})
+			if rest.Write != nil {
+				entry.Record = *rest.Write
+				rest = Decide(entry, true, observe.FromNode(relisted), Present, plan.Circumstances{Policy: loadPolicy(t, "").WithPredecessor(in.Policy), Guarded: !c.unguarded, Now: now})
 			}
-			assert.Len(t, without.ByRules().Removed(), 1, "it goes with its rule")
-			assert.Empty(t, without.ByRules().Values())
+			assert.Len(t, rest.ByRules().Removed(), 1, "it goes with its rule")
+			assert.Empty(t, rest.ByRules().Values())
 		})
 	}
 }
@@ -90,20 +90,20 @@ func TestALateObservationDoesNotRestoreALabelThatWasHandedOver(t *testing.T) {
 	tier := labels{"tier": "gold"}
 	in := plan.Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
 	states := []*observe.Node{
-		observe.Of(node("a", "8", tier)),
-		observe.Of(node("a", "10", tier, adopting("tier", tier))),
-		observe.Of(node("a", "12", tier, listing(ruledBy("tier", tier)))),
+		observe.FromNode(node("a", "8", tier)),
+		observe.FromNode(node("a", "10", tier, adopting("tier", tier))),
+		observe.FromNode(node("a", "12", tier, listing(ruledBy("tier", tier)))),
 	}
 	for _, first := range []*record.Record{remembered("a", 5, tier), remembered("a", 9, tier), {}} {
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}, {1, 0, 1, 2, 0, 1}} {
 			r := *first
-			for _, at := range order {
-				r = states[at].Merge(r, states[at].Observation(r, in.Policy, in.Guarded), in.Policy, now)
+			for _, i := range order {
+				r = states[i].Merge(r, states[i].Observation(r, in.Policy, in.Guarded), in.Policy, now)
 			}
 			assert.Empty(t, r.Items(), "order %v, record %v", order, first.Items())
 		}
 	}
-	changed := observe.Of(node("a", "11", labels{"tier": "iron"}, adopting("tier", tier)))
+	changed := observe.FromNode(node("a", "11", labels{"tier": "iron"}, adopting("tier", tier)))
 	r := states[1].Merge(*remembered("a", 9, tier), states[1].Observation(record.Record{}, in.Policy, true), in.Policy, now)
 	r = changed.Merge(r, changed.Observation(r, in.Policy, true), in.Policy, now)
 	assert.Equal(t, labels{"tier": "iron"}, r.Items(), "what an operator sets later counts")

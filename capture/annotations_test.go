@@ -33,8 +33,8 @@ func TestThePatchWritesAnnotationsAndTheStamp(t *testing.T) {
 
 func TestAnnotationsLeaveRoomForTheStamp(t *testing.T) {
 	p := loadPolicy(t, keepsAnnotations)
-	others := 256<<10 - 8200
-	n := node("a", "10", labels{}, annotated("big", strings.Repeat("x", others)))
+	size := 256<<10 - 8200
+	n := node("a", "10", labels{}, annotated("big", strings.Repeat("x", size)))
 	body := patchOf(t, observe.OfKeeping(n, p.Annotations()), plan.Plan{Edits: plan.Set(plan.Record, labels{"@a.io/x": strings.Repeat("y", 8100)})})
 	assert.NotContains(t, body, policy.StampAnnotation, "a stamp as well would be too much for the API server")
 }
@@ -93,7 +93,7 @@ func TestCaptureRestoresAndCorrectsAnnotations(t *testing.T) {
 	r := remembered("a", 5, labels{"@a.io/x": long, "@b.io/x": "not kept"})
 	assert.Equal(t, labels{"@a.io/x": long}, decide(r, node("b", "10", labels{}, gated)).By(plan.Record).Values())
 
-	stale := stamped(record.Stamp{}.With(map[string]string{"@a.io/x": "stale"}, record.Record{}, 0))
+	stale := stamped(record.Stamp{}.Merge(map[string]string{"@a.io/x": "stale"}, record.Record{}, 0))
 	restored := decide(r, node("b", "10", labels{}, annotated("a.io/x", "stale"), stale))
 	assert.Equal(t, labels{"@a.io/x": long}, restored.By(plan.Correction).Values())
 

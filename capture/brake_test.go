@@ -29,9 +29,9 @@ func staleNodes(w *cluster, count int) {
 	}
 }
 
-func (c *cluster) corrected(t *testing.T, of int) (right int) {
+func (c *cluster) corrected(t *testing.T, total int) (right int) {
 	t.Helper()
-	for i := range of {
+	for i := range total {
 		n, err := c.get(fmt.Sprintf("stale-%d", i))
 		require.NoError(t, err)
 		if n.Labels["rack"] == "right" {
@@ -56,28 +56,28 @@ func TestOneNodeInTenIsCorrectedWithinAnHourWithoutAnOperatorsWord(t *testing.T)
 	r := w.leads()
 	assert.Equal(t, all/brake.MostNodes, w.corrected(t, all))
 	assert.Equal(t, all-all/brake.MostNodes, r.brake.Nodes(), "the others wait")
-	said := 0
+	out := 0
 	for _, reason := range r.reported() {
 		if reason == brake.ChangesHeld {
-			said++
+			out++
 		}
 	}
-	assert.Equal(t, 1, said, "one Event for all")
+	assert.Equal(t, 1, out, "one Event for all")
 
-	other := w.leader(func(o *Options) { o.Client = r.Client })
-	require.Empty(t, other.works(), "another process does not begin anew")
+	second := w.leader(func(o *Options) { o.Client = r.Client })
+	require.Empty(t, second.works(), "another process does not begin anew")
 	assert.Equal(t, all/brake.MostNodes, w.corrected(t, all))
 	w.passes(brake.Within + time.Minute)
-	other.enqueueAll()
-	other.reconciles()
+	second.enqueueAll()
+	second.reconciles()
 	assert.Equal(t, 2*all/brake.MostNodes, w.corrected(t, all), "the next hour")
 
-	other.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
+	second.state(t, store.CorrectionsAccepted, w.now().Format(time.RFC3339))
 	w.passes(2 * brake.Again)
-	other.enqueueAll()
-	other.reconciles()
+	second.enqueueAll()
+	second.reconciles()
 	assert.Equal(t, all, w.corrected(t, all), "an operator has accepted it")
-	assert.Zero(t, other.brake.Nodes())
+	assert.Zero(t, second.brake.Nodes())
 }
 
 func TestANodeThatHasJustRegisteredIsCorrectedAtOnce(t *testing.T) {

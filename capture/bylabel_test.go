@@ -22,26 +22,26 @@ type seriesOf struct {
 }
 
 // counted returns the series of a registry with this collector.
-func counted(t *testing.T, of prometheus.Collector) map[string]seriesOf {
+func counted(t *testing.T, item prometheus.Collector) map[string]seriesOf {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(of))
+	require.NoError(t, registry.Register(item))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	found := map[string]seriesOf{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			name := metric.GetLabel()[0].GetValue() + "=" + metric.GetLabel()[1].GetValue()
-			one := found[name]
+			entry := found[name]
 			switch family.GetName() {
 			case "nodekeep_nodes_by_label":
-				one.nodes = int(metric.GetGauge().GetValue())
+				entry.nodes = int(metric.GetGauge().GetValue())
 			case "nodekeep_node_seconds_total":
-				one.seconds = metric.GetCounter().GetValue()
+				entry.seconds = metric.GetCounter().GetValue()
 			case "nodekeep_cpu_core_seconds_total":
-				one.coreSeconds = metric.GetCounter().GetValue()
+				entry.coreSeconds = metric.GetCounter().GetValue()
 			}
-			found[name] = one
+			found[name] = entry
 		}
 	}
 	return found
@@ -52,7 +52,7 @@ func slimNode(name, uid, cpu string, labels map[string]string) *observe.Slim {
 	if cpu != "" {
 		node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	}
-	return observe.SlimOf(observe.Of(node))
+	return observe.SlimOf(observe.FromNode(node))
 }
 
 func TestNodesAreCountedByLabelForAsLongAsTheyHaveIt(t *testing.T) {

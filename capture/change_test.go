@@ -15,7 +15,7 @@ import (
 
 func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 	ci, blue, verify := taints("dedicated=ci:NoSchedule"), taints("tenant=blue:NoExecute"), taints("verify:NoSchedule")
-	both := taints("dedicated=ci:NoSchedule", "tenant=blue:NoExecute")
+	combined := taints("dedicated=ci:NoSchedule", "tenant=blue:NoExecute")
 	paused := map[plan.Setting]bool{plan.SetTaints(plan.Derivation, false, ci...)[0].Setting: true}
 	for name, c := range map[string]struct {
 		change plan.Plan
@@ -27,39 +27,39 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, ci...), plan.Lift(gate))}, want: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, ci...), plan.Lift(gate))}, step: Complete,
 		},
 		"the only item is": {
-			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...), Derived: both}, paused: paused, want: plan.Plan{Derived: blue}, step: Nothing,
+			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, ci...), Derived: combined}, paused: paused, want: plan.Plan{Derived: blue}, step: NoStep,
 		},
 		"one of two items is": {
-			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, both...), Derived: both}, paused: paused, want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: blue}, step: FollowRules,
+			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, combined...), Derived: combined}, paused: paused, want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: blue}, step: ApplyRules,
 		},
 		"another value is": {
 			change: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("dedicated=gpu:NoSchedule")...), Derived: taints("dedicated=gpu:NoSchedule")}, paused: paused,
-			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("dedicated=gpu:NoSchedule")...), Derived: taints("dedicated=gpu:NoSchedule")}, step: FollowRules,
+			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, taints("dedicated=gpu:NoSchedule")...), Derived: taints("dedicated=gpu:NoSchedule")}, step: ApplyRules,
 		},
 		"a removal is: the taint stays on the list": {
 			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, true, ci...), plan.SetTaints(plan.Derivation, false, blue...)), Derived: blue}, paused: map[plan.Setting]bool{plan.SetTaints(plan.Derivation, true, ci...)[0].Setting: true},
-			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: both}, step: FollowRules,
+			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: combined}, step: ApplyRules,
 		},
 		"the gate stays while an item is": {
 			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Derivation, false, ci...), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate)), Derived: ci}, paused: paused,
 			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Registration, false, verify...))}, step: Complete,
 		},
 		"the gate stays, and what is added with its removal": {
-			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, both...), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate)), Derived: both}, paused: paused,
-			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: blue}, step: FollowRules,
+			change: plan.Plan{Edits: slices.Concat(plan.SetTaints(plan.Derivation, false, combined...), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate)), Derived: combined}, paused: paused,
+			want: plan.Plan{Edits: plan.SetTaints(plan.Derivation, false, blue...), Derived: blue}, step: ApplyRules,
 		},
 		"the gate itself is": {
-			change: plan.Plan{Edits: plan.Lift(gate)}, paused: map[plan.Setting]bool{plan.Lift(gate)[0].Setting: true}, step: Nothing,
+			change: plan.Plan{Edits: plan.Lift(gate)}, paused: map[plan.Setting]bool{plan.Lift(gate)[0].Setting: true}, step: NoStep,
 		},
 		"the list of derived taints is": {
-			change: plan.Plan{WriteTaintList: true}, paused: map[plan.Setting]bool{{Item: policy.TaintsAnnotation}: true}, step: Nothing,
+			change: plan.Plan{WriteTaintList: true}, paused: map[plan.Setting]bool{{Item: policy.TaintsAnnotation}: true}, step: NoStep,
 		},
 		"a restored label is": {
 			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1", "tier": "gold"}), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate))}, paused: map[plan.Setting]bool{{Item: "rack", Value: "r1"}: true},
 			want: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"tier": "gold"}), plan.SetTaints(plan.Registration, false, verify...))}, step: Complete,
 		},
 		"the only restored label is": {
-			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate))}, paused: map[plan.Setting]bool{{Item: "rack", Value: "r1"}: true}, step: Nothing,
+			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"rack": "r1"}), plan.SetTaints(plan.Registration, false, verify...), plan.Lift(gate))}, paused: map[plan.Setting]bool{{Item: "rack", Value: "r1"}: true}, step: NoStep,
 		},
 		"a correction is": {
 			change: plan.Plan{Edits: slices.Concat(plan.Set(plan.Correction, labels{"tier": "gold", "rack": "r1"}), plan.Remove(plan.Correction, "old", "older"), plan.Lift(gate))},
@@ -68,7 +68,7 @@ func TestAChangeIsMadeWithoutTheItemsThatArePaused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := c.change.Without(func(set plan.Setting) bool { return c.paused[set] })
+			got, _ := c.change.Drop(func(set plan.Setting) bool { return c.paused[set] })
 			assert.Equal(t, c.step, stepFor(got))
 			assert.Equal(t, outcomeOf(Action{Plan: c.want}), outcomeOf(Action{Plan: got}))
 			assert.Equal(t, policy.Shown(c.want.Derived), policy.Shown(got.Derived))
@@ -96,8 +96,8 @@ func TestTheFirstKeyOfAChangeIsMadeAlone(t *testing.T) {
 		first := change.First()
 		keys = append(keys, first.Keys())
 		assert.False(t, first.LiftsGate() || first.ListsTaints(), "the gate stays, and no rule is followed")
-		assert.Equal(t, first.Any(plan.Record), first.Any(plan.Registration), "registration taints are added with the first label")
-		change, _ = change.Without(func(set plan.Setting) bool { return set.Item == first.Keys()[0] })
+		assert.Equal(t, first.HasCause(plan.Record), first.HasCause(plan.Registration), "registration taints are added with the first label")
+		change, _ = change.Drop(func(set plan.Setting) bool { return set.Item == first.Keys()[0] })
 	}
 	assert.Equal(t, [][]string{{"a"}, {"b"}, {"c"}, {"d"}}, keys)
 }
@@ -119,7 +119,7 @@ func TestOnlyChangesOfLiveNodesWithoutAGateAreRecordedTogether(t *testing.T) {
 		"nothing":                              {remembered("a", 10, labels{"rack": "r1"}), node("a", "11", labels{"rack": "r1"}), Present, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{Controller: &Controller{Options: Options{Policy: policy.Default}}, node: observe.Of(c.node), event: c.event, found: c.record != nil}
+			a := &attempt{Controller: &Controller{Options: Options{Policy: policy.Default}}, node: observe.FromNode(c.node), event: c.event, found: c.record != nil}
 			if c.record != nil {
 				a.entry.Record = *c.record
 			}
@@ -133,8 +133,8 @@ func TestAnEventNamesTheOtherFieldManagersOfTheItem(t *testing.T) {
 	n := &observe.Node{
 		Owners: map[string][]string{"tier": {"controller", "kubectl-label"}},
 		Writers: []observe.Writer{
-			{Manager: "kubectl-taint", Taints: true, At: 1}, {Manager: observe.FieldManager, Taints: true, At: 3}, {Manager: "tainter", Taints: true, At: 2},
-			{Manager: "labels", Labels: []string{"tier"}, At: 4},
+			{Manager: "kubectl-taint", Taints: true, Time: 1}, {Manager: observe.FieldManager, Taints: true, Time: 3}, {Manager: "tainter", Taints: true, Time: 2},
+			{Manager: "labels", Labels: []string{"tier"}, Time: 4},
 		},
 	}
 	assert.Equal(t, []string{"controller", "kubectl-label"}, n.Rivals("tier"))
@@ -147,6 +147,6 @@ func TestAnEventNamesTheOtherFieldManagersOfTheItem(t *testing.T) {
 
 func TestAnEditIsMadeWhateverItsCause(t *testing.T) {
 	for cause := plan.Record; cause <= plan.Gate+1; cause++ { // also one that is new
-		assert.NotEqual(t, Nothing, stepFor(plan.Plan{Edits: plan.Set(cause, map[string]string{"a": "b"})}), cause)
+		assert.NotEqual(t, NoStep, stepFor(plan.Plan{Edits: plan.Set(cause, map[string]string{"a": "b"})}), cause)
 	}
 }

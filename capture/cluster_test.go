@@ -45,7 +45,7 @@ type cluster struct {
 	nodes    map[string]*corev1.Node
 	replicas []*replica
 	// admits refuses changes of Nodes.
-	admits func(before, after *corev1.Node) error
+	admits func(prev, updated *corev1.Node) error
 }
 
 // replica is a capture whose worker is the test.
@@ -53,7 +53,7 @@ type replica struct {
 	*Controller
 	cluster *cluster
 	events  *eventrecord.FakeRecorder
-	before  func(write string) // called before each write arrives
+	hook    func(write string) // called before each write arrives
 	deaf    bool               // its watches bring nothing
 	// versionless says that answers to it lack the resourceVersion.
 	versionless bool
@@ -73,7 +73,7 @@ func newCluster(t testing.TB, sections string, holds ...any) *cluster {
 		t: t, policy: loadPolicy(t, sections), clock: now, version: 100, nodes: map[string]*corev1.Node{}, guard: guard.Known(true),
 	}
 	for _, object := range holds {
-		if n, is := object.(*corev1.Node); is {
+		if n, ok := object.(*corev1.Node); ok {
 			c.register(n)
 		} else {
 			c.holds(object.(*record.Record))
@@ -189,7 +189,7 @@ func (c *cluster) node() *corev1.Node {
 }
 
 // shows returns the labels and taints of n1, by key.
-func (c *cluster) shows() labels { return observe.Of(c.node()).Items }
+func (c *cluster) shows() labels { return observe.FromNode(c.node()).Items }
 
 func (c *cluster) get(name string) (*corev1.Node, error) {
 	c.mu.Lock()
@@ -266,53 +266,53 @@ func (c *cluster) deleteNode(name string) {
 
 func (c *cluster) patch(name string, body []byte) (*corev1.Node, error) {
 	c.mu.Lock()
-	before, ok := c.nodes[name]
+	prev, ok := c.nodes[name]
 	if !ok {
 		c.mu.Unlock()
 		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 	}
-	after, err := c.patched(before, body)
+	updated, err := c.patched(prev, body)
 	if err == nil {
-		c.nodes[name] = after
+		c.nodes[name] = updated
 	}
 	c.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	c.tell(after)
-	return after.DeepCopy(), nil
+	c.tell(updated)
+	return updated.DeepCopy(), nil
 }
 
-func (c *cluster) patched(before *corev1.Node, body []byte) (*corev1.Node, error) {
+func (c *cluster) patched(prev *corev1.Node, body []byte) (*corev1.Node, error) {
 	var sent nodePatch
 	if err := json.Unmarshal(body, &sent); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if types.UID(sent.Metadata.UID) != before.UID {
-		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), before.Name, nil)
+	if types.UID(sent.Metadata.UID) != prev.UID {
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), prev.Name, nil)
 	}
-	if sent.Metadata.ResourceVersion != before.ResourceVersion {
-		return nil, apierrors.NewConflict(corev1.Resource("nodes"), before.Name, errors.New("the object has been modified"))
+	if sent.Metadata.ResourceVersion != prev.ResourceVersion {
+		return nil, apierrors.NewConflict(corev1.Resource("nodes"), prev.Name, errors.New("the object has been modified"))
 	}
-	document, err := json.Marshal(before)
+	document, err := json.Marshal(prev)
 	if err != nil {
 		return nil, err
 	}
 	if document, err = jsonpatch.MergePatch(document, body); err != nil {
 		return nil, err
 	}
-	after := &corev1.Node{}
-	if err := json.Unmarshal(document, after); err != nil {
+	updated := &corev1.Node{}
+	if err := json.Unmarshal(document, updated); err != nil {
 		return nil, err
 	}
 	if c.admits != nil {
-		if err := c.admits(before, after); err != nil {
-			return nil, apierrors.NewForbidden(corev1.Resource("nodes"), before.Name, err)
+		if err := c.admits(prev, updated); err != nil {
+			return nil, apierrors.NewForbidden(corev1.Resource("nodes"), prev.Name, err)
 		}
 	}
 	c.version++
-	after.ResourceVersion = strconv.Itoa(c.version)
-	return after, nil
+	updated.ResourceVersion = strconv.Itoa(c.version)
+	return updated, nil
 }
 
 // tell brings a state of a Node to all replicas.
@@ -340,7 +340,7 @@ func (r *replica) works() map[string]error {
 	failed := map[string]error{}
 	for r.queue.Len() > 0 {
 		name, _ := r.queue.Get()
-		if err := r.inTurn(r.cluster.t.Context(), name); err != nil {
+		if err := r.withTimeout(r.cluster.t.Context(), name); err != nil {
 			failed[name] = err
 		}
 		r.queue.Done(name)
@@ -364,11 +364,11 @@ func (r *replica) rests() {
 }
 
 // meanwhile has something happen once, just before such a write arrives.
-func (r *replica) meanwhile(write string, do func()) {
-	once := sync.OnceFunc(do)
-	r.before = func(this string) {
-		if this == write {
-			once()
+func (r *replica) meanwhile(write string, fn func()) {
+	first := sync.OnceFunc(fn)
+	r.hook = func(arrived string) {
+		if arrived == write {
+			first()
 		}
 	}
 }
@@ -384,8 +384,8 @@ func (r *replica) looks() {
 
 func (r *replica) writing(write string) {
 	r.note(&r.writes, write)
-	if r.before != nil {
-		r.before(write)
+	if r.hook != nil {
+		r.hook(write)
 	}
 }
 
@@ -422,7 +422,7 @@ func (r *replica) reported() (reasons []string) {
 // replicaRecords are the records as one replica reads and writes them.
 type replicaRecords struct {
 	*storetest.Memory
-	of *replica
+	replica *replica
 }
 
 func (r replicaRecords) Get(name string) (store.Entry, error) {
@@ -436,21 +436,21 @@ func (r replicaRecords) GetLive(ctx context.Context, name string) (store.Entry, 
 }
 
 func (r replicaRecords) seen(name string, live bool, entry store.Entry, err error) (store.Entry, error) {
-	if r.of.sees != nil {
-		err = r.of.sees(name, live, &entry, err)
+	if r.replica.sees != nil {
+		err = r.replica.sees(name, live, &entry, err)
 	}
 	return entry, err
 }
 
 func (r replicaRecords) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
-	r.of.writing("put " + next.Node)
-	if r.of.refuses != nil {
-		return store.Entry{}, r.of.refuses
+	r.replica.writing("put " + next.Node)
+	if r.replica.refuses != nil {
+		return store.Entry{}, r.replica.refuses
 	}
 	entry, err := r.Memory.Put(ctx, next, version)
 	if err == nil {
-		for _, other := range r.of.cluster.listening() {
-			other.Enqueue(next.Node)
+		for _, o := range r.replica.cluster.listening() {
+			o.Enqueue(next.Node)
 		}
 	}
 	return entry, err

@@ -80,7 +80,7 @@ func annotated(key, value string) func(*corev1.Node) {
 
 // given returns the annotation which says that these values were set in the CREATE.
 func given(items labels) func(*corev1.Node) {
-	return stamped(record.Stamp{}.With(items, record.Record{}, 0))
+	return stamped(record.Stamp{}.Merge(items, record.Record{}, 0))
 }
 
 func stamped(stamp record.Stamp) func(*corev1.Node) {
@@ -137,8 +137,8 @@ func notShown(keys ...string) func(*record.Record) {
 	}
 }
 
-func goneSince(at time.Time) func(*record.Record) {
-	return func(r *record.Record) { r.DeletedAt = stored(at) }
+func goneSince(t time.Time) func(*record.Record) {
+	return func(r *record.Record) { r.DeletedAt = stored(t) }
 }
 
 func ofMachine(systemUUID string) func(*record.Record) {

@@ -83,11 +83,11 @@ func TestATransformThatPanicsLeavesANodeOfWhichNothingIsConcluded(t *testing.T) 
 
 	w := newCluster(t, "", remembered("a", 10, labels{"k": "v"}), node("a", "10", labels{"k": "v"}))
 	r := w.leads()
-	before := w.record()
+	prev := w.record()
 	require.True(t, r.observations.lives(unreadable))
 	r.Enqueue("n1")
 	require.ErrorContains(t, r.works()["n1"], "cannot read")
-	assert.Equal(t, before, w.record(), "labels that cannot be read were not removed")
+	assert.Equal(t, prev, w.record(), "labels that cannot be read were not removed")
 
 	w.label("k", "w")
 	require.Empty(t, r.works())
@@ -107,7 +107,7 @@ func TestAHandlerThatPanicsEndsNoProcess(t *testing.T) {
 		panicked[node]++
 	})
 	require.NoError(t, err)
-	first, second := observe.SlimOf(observe.Of(node("a", "10", nil))), observe.SlimOf(observe.Of(node("a", "20", labels{"k": "v"})))
+	first, second := observe.SlimOf(observe.FromNode(node("a", "10", nil))), observe.SlimOf(observe.FromNode(node("a", "20", labels{"k": "v"})))
 	held.handler.OnAdd(first, true)
 	held.handler.OnUpdate(first, second)
 	held.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "n1", Obj: second})

@@ -125,8 +125,8 @@ const LeaseName = "nodekeep-capture"
 // nodeLocks is how many locks the names of Nodes share. A Node waits for another one only if that happens to have the same.
 const nodeLocks = 1024
 
-// turn is how long one reconcile of a Node may take. A call that is never answered must not keep a worker for ever.
-const turn = 30 * time.Second
+// reconcileTimeout is how long one reconcile of a Node may take. A call that is never answered must not keep a worker for ever.
+const reconcileTimeout = 30 * time.Second
 
 // New makes a controller; it does nothing until [Controller.Run].
 func New(options Options) (*Controller, error) {
@@ -164,10 +164,10 @@ func newController(options Options, queue workqueue.TypedRateLimitingInterface[s
 	}
 	c.inventories, c.rollout, c.brake = c.newInventories(), c.newRollout(), c.newBrake()
 	c.holds = c.rollout.Holds
-	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().On(taints) }
-	c.observations = newObservations(gated, func(after time.Duration) {
+	gated := func(taints []corev1.Taint) bool { return c.Policy().Gate().Present(taints) }
+	c.observations = newObservations(gated, func(delay time.Duration) {
 		if c.leading.Load() { // of all processes only one measures, so that sums are right
-			c.Metrics.gated.Observe(after.Seconds())
+			c.Metrics.gated.Observe(delay.Seconds())
 		}
 	}, options.Now)
 	c.observations.sameFacts = func(a, b *observe.Slim) bool { return a.SameFacts(b, c.Policy().LabelRules()) }
@@ -261,9 +261,9 @@ func (c *Controller) Run(ctx context.Context, recordsSynced func() bool) error {
 	c.Guard.Check(ctx) // before the first decision
 	c.rollout.Check(ctx)
 	done.Go(func() { c.rollout.Run(ctx) })
-	done.Go(func() { c.devices.follow(ctx, c) })
+	done.Go(func() { c.devices.watchObjects(ctx, c) })
 	if c.Objects != nil {
-		done.Go(func() { c.features.follow(ctx, c) })
+		done.Go(func() { c.features.watchObjects(ctx, c) })
 	}
 	done.Go(func() { c.inventories.Run(ctx) })
 	done.Go(func() { c.Guard.Run(ctx) })
@@ -302,7 +302,7 @@ func (c *Controller) work(ctx context.Context) {
 			c.queue.Done(node)
 			continue
 		}
-		if err := c.inTurn(ctx, node); err != nil && ctx.Err() == nil {
+		if err := c.withTimeout(ctx, node); err != nil && ctx.Err() == nil {
 			c.Logger.Warn("node is tried again", "node", node, "error", err, "try", c.queue.NumRequeues(node)+1)
 			c.Metrics.errors.WithLabelValues(failure).Inc()
 			c.queue.AddRateLimited(node)
@@ -313,9 +313,9 @@ func (c *Controller) work(ctx context.Context) {
 	}
 }
 
-// inTurn works on one name, and notes for the metrics how that left it.
-func (c *Controller) inTurn(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, turn)
+// withTimeout works on one name, and notes for the metrics how that left it.
+func (c *Controller) withTimeout(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	defer c.Exclusive(name)()
 	c.observations.start(name)
@@ -332,8 +332,8 @@ func (c *Controller) inTurn(ctx context.Context, name string) error {
 
 // Contained does the work on one object. A panic in it is logged and counted, and is an error like any other. It ends neither the process
 // nor the work on other objects.
-func (c *Controller) Contained(work, node string, do func() error) error {
-	err := contain.Call(do)
+func (c *Controller) Contained(work, node string, fn func() error) error {
+	err := contain.Call(fn)
 	c.reportPanic(work, node, err)
 	return err
 }

@@ -36,7 +36,7 @@ type Step string
 
 // The steps.
 const (
-	Nothing Step = "nothing"
+	NoStep Step = "nothing"
 
 	Create   Step = "create"    // the first record of a Node
 	Follow   Step = "follow"    // the first record of a Node whose machine had another name before
@@ -51,10 +51,10 @@ const (
 	Release  Step = "release"   // the policy has no quarantine any more
 	Reset    Step = "reset"     // the record is not of this cluster: its values stay, its versions go
 
-	Complete    Step = "complete"     // restore what is missing, correct what was restored from a stale record
-	FollowRules Step = "follow_rules" // taints follow the labels
-	Lift        Step = "lift_gate"
-	HandOver    Step = "hand_over" // give restored labels and annotations their owners again
+	Complete   Step = "complete"     // restore what is missing, correct what was restored from a stale record
+	ApplyRules Step = "follow_rules" // taints follow the labels
+	Lift       Step = "lift_gate"
+	HandOver   Step = "hand_over" // give restored labels and annotations their owners again
 )
 
 // Decide returns the next action: observe, merge, write the record if needed, change the Node, lift the gate. If found, there is a record. During an emergency
@@ -67,19 +67,19 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 	if accepted, decided := accept(prev, entry.Accepted, record.Object{UID: node.UID, Version: node.Version}, in); decided {
 		return accepted
 	}
-	prev, turn := node.Turn(prev, in.Policy, stored(in.Now))
-	if turn == policy.Begins && in.Follows != nil {
-		prev = in.Follows.Over(prev)
+	prev, transition := node.Transition(prev, in.Policy, stored(in.Now))
+	if transition == policy.Begins && in.Follows != nil {
+		prev = in.Follows.Replace(prev)
 	}
 	o := node.Observation(prev, in.Policy, in.Guarded)
 	if event == Deleted {
 		o.Final, o.DeletedAt = true, stored(in.Now)
 	}
-	if (!found || turn == policy.Begins) && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
+	if (!found || transition == policy.Begins) && event == Present && !in.Ambiguous { // no record of the machine is left that the webhook may have restored from: what the Node has counts
 		o.Stamp.Followed = prev.Followed
 	}
 	next := node.Merge(prev, o, in.Policy, in.Now)
-	if turn == policy.Isolates {
+	if transition == policy.Isolates {
 		return Action{Step: Isolate, Write: &next}
 	}
 	if o.Stamp.Followed != "" && o.Stamp.Followed != prev.Followed {
@@ -96,17 +96,17 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 			next.Derived = action.LastRuled(prev, node, in)
 		}
 		if found {
-			next = history.FollowingRules(prev, next, action.ItemsOn(node), in.Now)
+			next = history.AppendRules(prev, next, action.ItemsOn(node), in.Now)
 		}
 	}
-	if turn != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.Complete()) {
+	if transition != policy.Stays || foreign || !found && (prev.Followed != "" || in.Ambiguous) || record.Write(prev, next, o, action.Complete()) {
 		step := stepOf(prev, next, found, foreign)
 		switch {
-		case turn == policy.Returns:
+		case transition == policy.Returns:
 			step = Return
-		case turn == policy.Begins && next.Followed == "":
+		case transition == policy.Begins && next.Followed == "":
 			step = Begin
-		case turn == policy.Begins:
+		case transition == policy.Begins:
 			step = Follow
 		case renamed && step == Update:
 			step = Rename
@@ -114,14 +114,14 @@ func Decide(entry store.Entry, found bool, node *observe.Node, event Event, in p
 		return Action{Step: step, Write: &next}
 	}
 	if !current || node.Deleting() {
-		return Action{Step: Nothing}
+		return Action{Step: NoStep}
 	}
 	return action
 }
 
 // openingOf is what opens a Node because an emergency is declared. Otherwise, or if there is no gate, opens is false.
 func openingOf(p policy.Policy, node *observe.Node, event Event) (opening Action, opens bool) {
-	if !p.Suspended() || event != Present || node.Deleting() || !p.Gate().On(node.Taints) {
+	if !p.Suspended() || event != Present || node.Deleting() || !p.Gate().Present(node.Taints) {
 		return Action{}, false
 	}
 	return actionOf(plan.Plan{Edits: plan.Lift(p.Gate()), ByClient: true}), true
@@ -130,7 +130,7 @@ func openingOf(p policy.Policy, node *observe.Node, event Event) (opening Action
 // accept applies an operator's decision: the record of the accepted side, for the machine that has the name now. A policy without a
 // quarantine is one, too.
 func accept(r record.Record, side store.Side, live record.Object, in plan.Circumstances) (action Action, decided bool) {
-	released, is := in.Policy.Releases(r, stored(in.Now))
+	released, ok := in.Policy.Releases(r, stored(in.Now))
 	switch {
 	case r.Quarantined == nil:
 		return Action{}, false
@@ -138,7 +138,7 @@ func accept(r record.Record, side store.Side, live record.Object, in plan.Circum
 		r = record.AcceptOld(r, live)
 	case side == store.NewMachine:
 		r = record.AcceptNew(r)
-	case is:
+	case ok:
 		return Action{Step: Release, Write: &released}, true
 	default:
 		return Action{}, false
@@ -169,20 +169,20 @@ func actionOf(p plan.Plan) Action { return Action{Step: stepFor(p), Plan: p} }
 // stepFor names what a plan does.
 func stepFor(p plan.Plan) Step {
 	switch {
-	case !p.Complete() || p.Any(plan.Registration):
+	case !p.Complete() || p.HasCause(plan.Registration):
 		return Complete
-	case p.LiftsGate() && (p.Any(plan.Derivation) || p.ChangesLabels()):
+	case p.LiftsGate() && (p.HasCause(plan.Derivation) || p.ChangesLabels()):
 		return Complete
 	case p.LiftsGate():
 		return Lift
 	case p.ListsTaints() || p.ChangesLabels() || p.WriteLabelList:
-		return FollowRules
+		return ApplyRules
 	case len(p.Edits) > 0: // whatever their causes are
 		return Complete
 	case len(p.Owners) > 0:
 		return HandOver
 	default:
-		return Nothing
+		return NoStep
 	}
 }
 
@@ -202,7 +202,7 @@ func DecideAbsent(entry store.Entry, found bool, in plan.Circumstances) Action {
 	case renamed:
 		return Action{Step: Rename, Write: &gone}
 	default:
-		return Action{Step: Nothing}
+		return Action{Step: NoStep}
 	}
 }
 
@@ -216,29 +216,29 @@ type predecessor struct {
 
 // predecessorOf finds what the machine of a Node had under another name. It is pure: look is what was observed of a Node.
 func predecessorOf(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string, now time.Time) predecessor {
-	old, only, several := record.Predecessor(node.Name, node.Machine, records)
-	if was := old; only {
+	old, unique, several := record.Predecessor(node.Name, node.Machine, records)
+	if prev := old; unique {
 		several = []string{old.Node}
 		if old, _ = old.Rebase(cluster, math.MaxUint64); node.Version < old.Newest().Version {
 			several = append(several, node.Name) // the two existed at once, so that these are two machines
 		}
 		for _, r := range records { // one that does not say so yet may be of a Node that has registered again
 			_, live := look(r.Node)
-			if r.Node != several[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(was) {
+			if r.Node != several[0] && r.Node != node.Name && live != nil && node.Machine.Agrees(live.Machine) && !r.ClaimsAfter(prev) {
 				several = append(several, r.Node)
 			}
 		}
 	}
 	if len(several) == 1 {
 		switch gone, live := look(several[0]); {
-		case only && record.Superseded(old, records), only && live == nil && len(gone) == 0:
+		case unique && record.Superseded(old, records), unique && live == nil && len(gone) == 0:
 			return predecessor{record: observe.Follow(old, node.Name, node.Machine, now)}
 		case live == nil && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Node == several[0] && r.Isolated() }):
 			return predecessor{late: several[0]}
 		}
 	}
-	tainted, of := taintedBefore(node, records, look, cluster)
-	if several = append(several, of...); len(several) == 0 {
+	tainted, names := taintedBefore(node, records, look, cluster)
+	if several = append(several, names...); len(several) == 0 {
 		return predecessor{}
 	}
 	slices.Sort(several)
@@ -247,15 +247,15 @@ func predecessorOf(node *observe.Node, records []record.Record, look func(name s
 
 // taintedBefore is the record that a Node begins with where its machine may be one of several. A Node that exists, or was seen after this one,
 // is another machine.
-func taintedBefore(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string) (r record.Record, of []string) {
-	var before []record.Record
+func taintedBefore(node *observe.Node, records []record.Record, look func(name string) (gone []*observe.Node, live *observe.Node), cluster string) (r record.Record, names []string) {
+	var older []record.Record
 	for _, r := range records {
 		r, _ = r.Rebase(cluster, math.MaxUint64)
 		if _, live := look(r.Node); live == nil && r.Newest().Version <= node.Version {
-			before = append(before, r)
+			older = append(older, r)
 		}
 	}
-	return record.Tainted(node.Name, node.Machine, before)
+	return record.Tainted(node.Name, node.Machine, older)
 }
 
 // stored is a time as records have it: whole seconds, UTC.

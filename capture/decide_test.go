@@ -49,9 +49,9 @@ type outcome struct {
 	taken               string // taints that rules want and cannot have
 }
 
-func (d decision) decide(t *testing.T, at time.Time) Action {
+func (d decision) decide(t *testing.T, instant time.Time) Action {
 	t.Helper()
-	in := plan.Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: at, Refused: map[string]bool{}}
+	in := plan.Circumstances{Policy: loadPolicy(t, d.policy), Guarded: !d.unguarded, Cluster: d.cluster, Now: instant, Refused: map[string]bool{}}
 	for _, key := range d.refused {
 		in.Refused[key] = true
 	}
@@ -59,7 +59,7 @@ func (d decision) decide(t *testing.T, at time.Time) Action {
 	if d.record != nil {
 		entry.Record = *d.record
 	}
-	return Decide(entry, d.record != nil, observe.Of(d.node), d.event, in)
+	return Decide(entry, d.record != nil, observe.FromNode(d.node), d.event, in)
 }
 
 func outcomeOf(a Action) outcome {
@@ -108,7 +108,7 @@ func patchOf(t *testing.T, n *observe.Node, change plan.Plan) string {
 // assertValid checks that a change cannot make the Node invalid, which would have the API server refuse all of it.
 func assertValid(t *testing.T, n *corev1.Node, action Action) {
 	t.Helper()
-	body := patchOf(t, observe.Of(n), action.Plan)
+	body := patchOf(t, observe.FromNode(n), action.Plan)
 	var sent corev1.Node
 	require.NoError(t, json.Unmarshal([]byte(body), &sent))
 	keys := map[string]bool{}
@@ -130,7 +130,7 @@ func TestANodeWithoutARecord(t *testing.T) {
 		},
 		"with nothing to record: no record is made": {
 			node: node("a", "10", labels{"kubernetes.io/hostname": "n1"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"with nothing to record, behind the gate: the gate is lifted": {
 			node: node("a", "10", labels{"node.kubernetes.io/not-ready:NoSchedule": ""}, gated),
@@ -138,7 +138,7 @@ func TestANodeWithoutARecord(t *testing.T) {
 		},
 		"with nothing to record, behind the gate, waits for its finalizers: nothing": {
 			node: node("a", "10", nil, gated, deleting),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"deleted: its labels are recorded all the same": {
 			node: node("a", "10", labels{"k": "v"}), event: Deleted,
@@ -155,7 +155,7 @@ func TestTheSameNodeObject(t *testing.T) {
 	check(t, map[string]decision{
 		"a heartbeat writes nothing": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"the very state that was recorded, behind the gate: the gate is lifted": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "10", labels{"k": "v"}, gated),
@@ -172,7 +172,7 @@ func TestTheSameNodeObject(t *testing.T) {
 		},
 		"behind the gate and waits for its finalizers: nothing": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, gated, deleting),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"deleted: the last state counts": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "12", labels{"k": "last"}), event: Deleted,
@@ -184,7 +184,7 @@ func TestTheSameNodeObject(t *testing.T) {
 		},
 		"deleted, received twice: nothing the second time": {
 			record: remembered("a", 12, labels{"k": "v"}, goneSince(earlier)), node: node("a", "12", labels{"k": "v"}), event: Deleted,
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"its machine becomes known": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, machine("m1")),
@@ -250,7 +250,7 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"a label was refused, and the record is up to date: the gate stays": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})), refused: []string{worker},
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"a label was refused before a restart: it is tried again": {
 			record: remembered("a", 10, labels{"k": "v", worker: ""}, later("b", 21)), node: node("b", "22", labels{"k": "v"}, gated, given(labels{"k": "v"})),
@@ -263,11 +263,11 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"a correction is refused: the gate stays, as for what is missing": {
 			record: remembered("a", 11, labels{"k": "new"}, later("b", 20)), node: node("b", "20", labels{"k": "old"}, gated, given(labels{"k": "old"})), refused: []string{"k"},
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"a removal is refused: the gate stays, as for what is missing": {
 			record: remembered("a", 11, labels{"k": "v"}, removed(11, "old"), later("b", 20)), node: node("b", "20", labels{"k": "v", "old": "x"}, gated, given(labels{"k": "v", "old": "x"})), refused: []string{"old"},
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"restored from a stale record: corrected and removed before the gate is lifted": {
 			record: remembered("a", 11, labels{"k": "new"}, removed(11, "old")), node: node("b", "20", labels{"k": "stale", "old": "x"}, gated, given(labels{"k": "stale", "old": "x"})),
@@ -276,7 +276,7 @@ func TestANewNodeObject(t *testing.T) {
 		"a taint is said to come from a stale record, without guard policies: a kubelet can write that, so it stays": {
 			unguarded: true, record: remembered("a", 11, labels{"k": "v"}, later("b", 20), removed(11, "maintenance:NoExecute")),
 			node: node("b", "21", labels{"k": "v", "maintenance:NoExecute": "disk"}, given(labels{"k": "v", "maintenance:NoExecute": "disk"})),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"without room for annotations: restored all the same": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, withoutRoom, gated),
@@ -284,7 +284,7 @@ func TestANewNodeObject(t *testing.T) {
 		},
 		"waits for its finalizers and lacks labels: it is given nothing": {
 			record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, gated, deleting),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"waits for its finalizers, and a client has edited it: recorded, nothing is given": {
 			record: remembered("a", 10, labels{"k": "v", "kept": "1"}), node: node("b", "20", labels{"k": "new", "added": "1"}, gated, deleting, given(labels{"k": "v"}), owned("kubectl-label", "k")),
@@ -309,7 +309,7 @@ func TestAnOlderNodeObjectThatIsReceivedLate(t *testing.T) {
 	check(t, map[string]decision{
 		"it is gated, and its record is of a later object: it is given nothing": {
 			record: remembered("b", 20, labels{"k": "v"}), node: node("a", "15", labels{"k": "v"}, gated),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 	})
 }
@@ -318,11 +318,11 @@ func TestThePolicyFiltersAndForgetsNothing(t *testing.T) {
 	check(t, map[string]decision{
 		"it does not keep a recorded label any more: remembered, and nothing is written": {
 			policy: "labels: {keep: [other]}", record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"it does not keep a recorded taint any more: remembered, and nothing is written": {
 			policy: "taints: {ignore: [maintenance]}", record: remembered("a", 10, labels{"maintenance:NoExecute": "disk"}), node: node("a", "11", labels{"maintenance:NoExecute": "disk"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"a new object lacks a label that it does not keep: not restored, remembered, and the gate is lifted next": {
 			policy: "labels: {ignore: [k]}", record: remembered("a", 10, labels{"k": "v"}), node: node("b", "20", nil, gated),
@@ -357,11 +357,11 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 		return remembered("b", 20, labels{"own": "x"}, append(modify, ofMachine("m2"), quarantining(old()))...)
 	}
 	begun := func(modify ...func(*record.Record)) *record.Record {
-		before := func(r *record.Record) {
+		prev := func(r *record.Record) {
 			r.Earlier = []record.Record{*remembered("a", 10, labels{"k": "v"}, ofMachine("m1"))}
 			r.Earlier[0].DeletedAt = now
 		}
-		return remembered("b", 20, labels{"own": "x"}, append([]func(*record.Record){ofMachine("m2"), before}, modify...)...)
+		return remembered("b", 20, labels{"own": "x"}, append([]func(*record.Record){ofMachine("m2"), prev}, modify...)...)
 	}
 	check(t, map[string]decision{
 		"the policy restores: the name counts": {
@@ -394,11 +394,11 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 		},
 		"quarantined: nothing is given, and the gate stays": {
 			policy: quarantine, record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"quarantined: no rule is followed": {
 			policy: quarantine + "\ntaints: {rules: [{selector: own, taint: \"own:NoSchedule\"}]}", record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2")),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"quarantined: edits are recorded": {
 			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "y"}, machine("m2"), gated),
@@ -438,7 +438,7 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 		},
 		"what a machine had longer ago than retention is no reason to write": {
 			policy: forget + "\nretention: 1h", record: begun(func(r *record.Record) { r.Earlier[0].DeletedAt = now.Add(-2 * time.Hour) }), node: node("b", "20", labels{"own": "x"}, machine("m2")),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"quarantined and deleted": {
 			policy: quarantine, record: quarantined(), node: node("b", "21", labels{"own": "x"}, machine("m2")), event: Deleted,
@@ -458,7 +458,7 @@ func TestAnotherMachineOfTheName(t *testing.T) {
 		},
 		"an operator accepts a side that does not exist: nothing": {
 			policy: quarantine, accepted: "both", record: quarantined(), node: node("b", "20", labels{"own": "x"}, machine("m2"), gated),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 	})
 }
@@ -471,15 +471,15 @@ func TestARecordOfAnotherClusterKeepsItsValuesAndHidesNothing(t *testing.T) {
 		},
 		"the cluster is not known yet: nothing is reset": {
 			record: remembered("a", 10, labels{"k": "v"}, ofCluster("there")), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"a record that names no cluster is of this one": {
 			cluster: "here", record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"a record that is ahead of its Node waits: the watch may be late": {
 			cluster: "here", record: remembered("b", 999_999, labels{"k": "v"}, ofCluster("here")), node: node("b", "20", nil, gated),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 	})
 }
@@ -497,31 +497,31 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"a label that a rule selects, recorded: the taint is added": {
 			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}),
-			want: outcome{step: FollowRules, put: ci},
+			want: outcome{step: ApplyRules, put: ci},
 		},
 		"the taint is there: nothing, and it is not recorded as a client's": {
 			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, derived(ci)),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"the label has another value, recorded: one taint replaces the other": {
 			policy: dedicated, record: remembered("a", 13, labels{"dedicated": "gpu"}), node: node("a", "13", labels{"dedicated": "gpu"}, derived(ci)),
-			want: outcome{step: FollowRules, put: gpu, take: ci},
+			want: outcome{step: ApplyRules, put: gpu, take: ci},
 		},
 		"the label was removed: the taint is removed": {
 			policy: dedicated, record: remembered("a", 13, labels{"k": "v"}), node: node("a", "13", labels{"k": "v"}, derived(ci)),
-			want: outcome{step: FollowRules, take: ci},
+			want: outcome{step: ApplyRules, take: ci},
 		},
 		"the rule was removed: its taint is removed": {
 			record: remembered("a", 13, labels{"dedicated": "ci"}), node: node("a", "13", labels{"dedicated": "ci"}, derived(ci)),
-			want: outcome{step: FollowRules, take: ci},
+			want: outcome{step: ApplyRules, take: ci},
 		},
 		"a client removed the taint: it is added again": {
 			policy: dedicated, record: remembered("a", 13, labels{"dedicated": "ci"}), node: node("a", "14", labels{"dedicated": "ci"}, annotated(policy.TaintsAnnotation, ci)),
-			want: outcome{step: FollowRules, put: ci},
+			want: outcome{step: ApplyRules, put: ci},
 		},
 		"a client removed the label and the taint: the annotation lists it no longer": {
 			policy: dedicated, record: remembered("a", 14, labels{"k": "v"}), node: node("a", "14", labels{"k": "v"}, annotated(policy.TaintsAnnotation, ci)),
-			want: outcome{step: FollowRules},
+			want: outcome{step: ApplyRules},
 		},
 		"a client's taint has the key and effect: reported, and recorded as the client's": {
 			policy: dedicated, record: remembered("a", 11, labels{"dedicated": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
@@ -529,11 +529,11 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"it is recorded: only reported": {
 			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci", "dedicated:NoSchedule": "mine"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule")),
-			want: outcome{step: Nothing, taken: ci},
+			want: outcome{step: NoStep, taken: ci},
 		},
 		"a client's taint is what the rule wants: it stays the client's": {
 			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci", "dedicated:NoSchedule": "ci"}), node: node("a", "12", labels{"dedicated": "ci"}, tainted(ci)),
-			want: outcome{step: Nothing, taken: ci},
+			want: outcome{step: NoStep, taken: ci},
 		},
 		"a client gave a derived taint another value: it is the client's": {
 			policy: dedicated, record: remembered("a", 12, labels{"dedicated": "ci"}), node: node("a", "13", labels{"dedicated": "ci"}, tainted("dedicated=mine:NoSchedule"), annotated(policy.TaintsAnnotation, ci)),
@@ -541,11 +541,11 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"a Node with nothing to record follows rules without a record": {
 			policy: `taints: {rules: [{selector: "kubernetes.io/os=windows", taint: "os=windows:NoSchedule"}]}`, node: node("a", "10", labels{"kubernetes.io/os": "windows"}),
-			want: outcome{step: FollowRules, put: "os=windows:NoSchedule"},
+			want: outcome{step: ApplyRules, put: "os=windows:NoSchedule"},
 		},
 		"waits for its finalizers: the rules do nothing any more": {
 			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "10", labels{"dedicated": "ci"}, deleting),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"deleted: derived taints are not recorded": {
 			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("a", "11", labels{"dedicated": "ci"}, derived(ci)), event: Deleted,
@@ -553,7 +553,7 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"a new object with a taint that admission derived, whose label was removed since: the taint is removed": {
 			policy: dedicated, record: remembered("b", 20, labels{"k": "v"}, removed(20, "dedicated")), node: node("b", "20", labels{"k": "v"}, given(labels{"k": "v", "dedicated": "ci"}), derived(ci)),
-			want: outcome{step: FollowRules, take: ci},
+			want: outcome{step: ApplyRules, take: ci},
 		},
 		"a new object brought the taint itself: it is its own, and recorded": {
 			policy: dedicated, record: remembered("a", 10, labels{"dedicated": "ci"}), node: node("b", "20", labels{"dedicated": "ci"}, given(labels{"dedicated": "ci"}), tainted(ci)),
@@ -561,7 +561,7 @@ func TestTaintsFollowTheRules(t *testing.T) {
 		},
 		"the annotation lists a recorded taint of a client, without guard policies: a kubelet can write that, so it stays": {
 			unguarded: true, policy: dedicated, record: remembered("a", 10, labels{"dedicated:NoSchedule": "ci"}), node: node("a", "11", nil, derived(ci)),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"the annotation lists a taint that no rule makes, without guard policies: it is recorded, and stays": {
 			unguarded: true, policy: dedicated, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}, derived("quarantine=x:NoExecute")),
@@ -586,7 +586,7 @@ func TestTaintsFollowTheRules(t *testing.T) {
 				r.Seen = []record.Object{{UID: "a", Version: 6}, {UID: "b", Version: 20}}
 			}),
 			node: node("b", "20", labels{"dedicated": "ci"}, gated), refused: []string{"k"},
-			want: outcome{step: FollowRules, put: ci},
+			want: outcome{step: ApplyRules, put: ci},
 		},
 	})
 }
@@ -625,7 +625,7 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 		},
 		"not gated: an old Node is left alone": {
 			policy: register, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"they are not recorded": {
 			policy: register, node: node("a", "10", labels{"k": "v"}, tainted("example.com/unverified=false:NoSchedule")),
@@ -641,7 +641,7 @@ func TestRegistrationTaintsAreAddedOnce(t *testing.T) {
 		},
 		"without room for the annotation, and the gate stays: not yet": {
 			policy: register, record: remembered("a", 10, labels{"k": "v"}, later("b", 20)), node: node("b", "20", nil, gated, withoutRoom), refused: []string{"k"},
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 	})
 }
@@ -668,7 +668,7 @@ func TestATaintOfVerificationIsAddedWithTheGateLiftedAndNeverAgain(t *testing.T)
 		},
 		"a Node from before the profiles": {
 			policy: profiles, record: remembered("a", 10, labels{"k": "v"}), node: node("a", "11", labels{"k": "v"}),
-			want: outcome{step: Nothing},
+			want: outcome{step: NoStep},
 		},
 		"neither label nor taint is recorded, whatever the effect": {
 			policy: profiles, node: node("a", "10", labels{"k": "v", "example.com/ok": "true", "nodekeep.dev/verified": "true"}, tainted(byDefault, "example.com/new:NoSchedule")),
@@ -689,9 +689,9 @@ func TestANodeOfWhichTheAPIServerSaysThatThereIsNone(t *testing.T) {
 		want     outcome
 	}{
 		"its record says so from now on, and nothing else changes": {remembered("a", 10, labels{"k": "v"}), "", outcome{step: MarkGone, remembers: labels{"k": "v"}, object: "a", deleted: true}},
-		"its record says so":                      {remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), "", outcome{step: Nothing}},
+		"its record says so":                      {remembered("a", 10, labels{"k": "v"}, goneSince(earlier)), "", outcome{step: NoStep}},
 		"an operator accepts the old side":        {quarantined, store.OldMachine, outcome{step: Accept, remembers: labels{"k": "v"}, object: "b", deleted: true}},
-		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: Nothing}},
+		"nobody has accepted a side, and it went": {quarantined, "", outcome{step: NoStep}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, c.want, outcomeOf(DecideAbsent(store.Entry{Record: *c.record, Accepted: c.accepted}, true, plan.Circumstances{Now: now})))
@@ -712,8 +712,8 @@ func TestAClockThatIsOffChangesNothingButWhatIsWrittenAsTheTimeOfADeletionOrACha
 	} {
 		t.Run(name, func(t *testing.T) {
 			right := outcomeOf(d.decide(t, now))
-			for _, off := range []time.Duration{time.Hour, -time.Hour} {
-				assert.Equal(t, right, outcomeOf(d.decide(t, now.Add(off))))
+			for _, skew := range []time.Duration{time.Hour, -time.Hour} {
+				assert.Equal(t, right, outcomeOf(d.decide(t, now.Add(skew))))
 			}
 		})
 	}
@@ -723,17 +723,17 @@ func TestAPatchOfTaintsLeavesTheOthersAsTheyAre(t *testing.T) {
 	added := metav1.Now().Rfc3339Copy()
 	n := node("a", "10", nil, gated, tainted("mine=1:NoExecute"), derived("ours=1:NoSchedule"), tainted("stale:NoSchedule", "wrong=1:NoSchedule"))
 	n.Spec.Taints[1].TimeAdded = &added
-	body := patchOf(t, observe.Of(n), plan.Plan{Edits: slices.Concat(plan.Lift(gate), plan.SetTaints(plan.Derivation, true, taints("ours=1:NoSchedule")...), plan.Remove(plan.Correction, "stale:NoSchedule", "label"), plan.Set(plan.Correction, labels{"wrong:NoSchedule": "2", "other": "x"}), plan.Set(plan.Record, labels{"maintenance:NoExecute": "disk", "k": "v"}), plan.SetTaints(plan.Derivation, false, taints("ours=2:NoSchedule", "mine=2:NoExecute")...), plan.SetTaints(plan.Registration, false, taints("check:NoSchedule")...)), Derived: taints("ours=2:NoSchedule"), Stamp: record.Stamp{}.With(labels{"label": "x", "old": "1"}, record.Record{}, 0)})
-	when, err := json.Marshal(added)
+	body := patchOf(t, observe.FromNode(n), plan.Plan{Edits: slices.Concat(plan.Lift(gate), plan.SetTaints(plan.Derivation, true, taints("ours=1:NoSchedule")...), plan.Remove(plan.Correction, "stale:NoSchedule", "label"), plan.Set(plan.Correction, labels{"wrong:NoSchedule": "2", "other": "x"}), plan.Set(plan.Record, labels{"maintenance:NoExecute": "disk", "k": "v"}), plan.SetTaints(plan.Derivation, false, taints("ours=2:NoSchedule", "mine=2:NoExecute")...), plan.SetTaints(plan.Registration, false, taints("check:NoSchedule")...)), Derived: taints("ours=2:NoSchedule"), Stamp: record.Stamp{}.Merge(labels{"label": "x", "old": "1"}, record.Record{}, 0)})
+	condition, err := json.Marshal(added)
 	require.NoError(t, err)
-	after := record.Stamp{Opened: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.With(labels{"old": "1"}, record.Record{}, 0).With(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
-	stamp, err := json.Marshal(after.String())
+	next := record.Stamp{Opened: []string{"mine:NoExecute", "ours:NoSchedule", "stale:NoSchedule", "wrong:NoSchedule"}}.Merge(labels{"old": "1"}, record.Record{}, 0).Merge(labels{"wrong:NoSchedule": "2", "other": "x", "maintenance:NoExecute": "disk", "k": "v"}, record.Record{}, 10)
+	stamp, err := json.Marshal(next.String())
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
 		"metadata": {"uid": "a", "resourceVersion": "10", "labels": {"k": "v", "label": null, "other": "x"},
 			"annotations": {"nodekeep.dev/taints": "ours=2:NoSchedule", "nodekeep.dev/restored": `+string(stamp)+`}},
 		"spec": {"taints": [
-			{"key": "mine", "value": "1", "effect": "NoExecute", "timeAdded": `+string(when)+`},
+			{"key": "mine", "value": "1", "effect": "NoExecute", "timeAdded": `+string(condition)+`},
 			{"key": "wrong", "value": "2", "effect": "NoSchedule"},
 			{"key": "maintenance", "value": "disk", "effect": "NoExecute"},
 			{"key": "ours", "value": "2", "effect": "NoSchedule"},
@@ -757,7 +757,7 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var patch nodePatch
-			require.NoError(t, json.Unmarshal([]byte(patchOf(t, observe.Of(c.node), c.change)), &patch))
+			require.NoError(t, json.Unmarshal([]byte(patchOf(t, observe.FromNode(c.node), c.change)), &patch))
 			assert.ElementsMatch(t, c.want, slices.Collect(maps.Keys(patch.Metadata.Annotations)))
 		})
 	}
@@ -766,7 +766,7 @@ func TestAPatchWritesOnlyTheAnnotationsThatItChanges(t *testing.T) {
 // Without the guard policies a kubelet can write that nodekeep set what a client has set.
 func TestAKubeletThatClaimsAClientsTaintForNodekeepHidesItFromNoRecord(t *testing.T) {
 	claim := func(value string) func(*corev1.Node) {
-		return stamped(record.Stamp{}.With(labels{"maintenance:NoExecute": value}, record.Record{}, 15))
+		return stamped(record.Stamp{}.Merge(labels{"maintenance:NoExecute": value}, record.Record{}, 15))
 	}
 	check(t, map[string]decision{
 		"a taint that was never recorded": {
@@ -804,15 +804,15 @@ func TestWhatAPatchSends(t *testing.T) {
 		},
 		// Were it listed, the record would take an operator's rollback for nodekeep's own change, and capture would undo it.
 		"an operator's command: the stamp does not list it": {
-			change:   plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"a": "1"}), plan.Set(plan.Correction, labels{"b": "2", "t:NoSchedule": "new"}), plan.Remove(plan.Correction, "c")), ByClient: true, Stamp: record.Stamp{}.With(labels{"c": "1"}, record.Record{}, 3)},
+			change:   plan.Plan{Edits: slices.Concat(plan.Set(plan.Record, labels{"a": "1"}), plan.Set(plan.Correction, labels{"b": "2", "t:NoSchedule": "new"}), plan.Remove(plan.Correction, "c")), ByClient: true, Stamp: record.Stamp{}.Merge(labels{"c": "1"}, record.Record{}, 3)},
 			node:     node("a", "10", labels{"b": "1", "c": "1", "t:NoSchedule": "old"}),
 			metadata: `,"labels":{"a":"1","b":"2","c":null}`, spec: `{"taints":[{"key":"t","value":"new","effect":"NoSchedule"}]}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := c.node.DeepCopy()
-			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"`+c.metadata+`},"spec":`+c.spec+`}`, patchOf(t, observe.Of(c.node), c.change))
-			assert.Equal(t, before, c.node, "what was read is left as it is")
+			prev := c.node.DeepCopy()
+			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10"`+c.metadata+`},"spec":`+c.spec+`}`, patchOf(t, observe.FromNode(c.node), c.change))
+			assert.Equal(t, prev, c.node, "what was read is left as it is")
 		})
 	}
 }

@@ -25,7 +25,7 @@ func deviceKind() kind[classify.Drivers, observe.Devices] {
 			return nil
 		},
 		unreadable: func(object any) publication { return observe.UnreadableSlice(object.(*resourcev1.ResourceSlice)) },
-		facts:      func(of []any) observe.Devices { return observe.DevicesOf(typed[*observe.Slice](of)) },
+		facts:      func(objects []any) observe.Devices { return observe.DevicesOf(typed[*observe.Slice](objects)) },
 		report:     (*Controller).reportDevices,
 	}
 }

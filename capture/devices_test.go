@@ -44,7 +44,7 @@ func newDevicesCluster(t *testing.T, sections string, denied error) *devicesClus
 		w.slices = o.Client.(*fake.Clientset)
 		w.slices.PrependReactor("list", "resourceslices", w.list)
 	})
-	w.runs(w.leader.devices.follow)
+	w.runs(w.leader.devices.watchObjects)
 	return w
 }
 
@@ -115,8 +115,8 @@ func (w *devicesCluster) patches() (count int) {
 func (w *devicesCluster) knows(node string) bool {
 	w.leader.devices.mu.Lock()
 	defer w.leader.devices.mu.Unlock()
-	_, is := w.leader.devices.byNode[node]
-	return is
+	_, ok := w.leader.devices.byNode[node]
+	return ok
 }
 
 func TestWithoutTheRightRulesAboutDevicesDecideNothingAndNewRulesOnlyAdd(t *testing.T) {
@@ -156,16 +156,16 @@ func TestDevicesOfNewRulesAreNotThoseOfTheOldOnes(t *testing.T) {
 	rtx, nic := loadPolicy(t, rtxRule), loadPolicy(t, nicRule)
 	unknown := observe.Devices{}
 	assert.True(t, d.known(loadPolicy(t, "")), "nothing is looked at")
-	assert.Equal(t, unknown, d.of("n1", loadPolicy(t, "")))
+	assert.Equal(t, unknown, d.factsOf("n1", loadPolicy(t, "")))
 	d.set("n1", []any{observe.SliceOf(gpuSlice("s", "n1", "RTX"), rtx.LabelRules().Drivers())})
-	assert.Equal(t, unknown, d.of("n1", rtx), "not all slices were read")
+	assert.Equal(t, unknown, d.factsOf("n1", rtx), "not all slices were read")
 	d.allRead(rtx.LabelRules().Drivers())
-	assert.NotEqual(t, unknown, d.of("n1", rtx))
-	assert.Equal(t, observe.DevicesOf(nil), d.of("n2", rtx), "a Node without devices")
-	assert.Equal(t, unknown, d.of("n1", nic))
+	assert.NotEqual(t, unknown, d.factsOf("n1", rtx))
+	assert.Equal(t, observe.DevicesOf(nil), d.factsOf("n2", rtx), "a Node without devices")
+	assert.Equal(t, unknown, d.factsOf("n1", nic))
 	assert.False(t, d.known(nic))
 	d.forget()
-	assert.Equal(t, unknown, d.of("n1", rtx))
+	assert.Equal(t, unknown, d.factsOf("n1", rtx))
 }
 
 func TestASliceThatCannotBeReadLeavesTheProcessAlone(t *testing.T) {

@@ -19,8 +19,8 @@ func TestAnEmergencyOpensANodeWhateverKeepsItBehindTheGate(t *testing.T) {
 	for name, arrange := range map[string]func(w *cluster){
 		"its record cannot be read": func(w *cluster) { w.Tamper("n1", []byte("no JSON")) },
 		"the API server refuses a label": func(w *cluster) {
-			w.admits = func(_, after *corev1.Node) error {
-				if _, has := after.Labels["k"]; has {
+			w.admits = func(_, updated *corev1.Node) error {
+				if _, ok := updated.Labels["k"]; ok {
 					return errors.New("denied")
 				}
 				return nil
@@ -45,9 +45,9 @@ func TestAnEmergencyOpensANodeWhateverKeepsItBehindTheGate(t *testing.T) {
 // ConfigMaps that can be neither read nor written keep no gate on.
 func TestAnEmergencyOpensANodeWithoutItsRecord(t *testing.T) {
 	for name, c := range map[string]struct {
-		policy string
-		holds  []any
-		before func(w *cluster) // what happens before the Node registers
+		policy  string
+		holds   []any
+		prepare func(w *cluster) // what happens before the Node registers
 	}{
 		"it has a record":    {"", []any{remembered("b", 10, labels{"k": "v"})}, func(*cluster) {}},
 		"it has none":        {"", nil, func(*cluster) {}},
@@ -56,7 +56,7 @@ func TestAnEmergencyOpensANodeWithoutItsRecord(t *testing.T) {
 			"", []any{remembered("a", 5, labels{"k": "v"}), node("a", "10", labels{"k": "w"})}, func(w *cluster) { w.delete() },
 		},
 		"the end of its machine's object of another name is to be recorded first": {
-			follows, []any{under("old", labels{"disk": "fast"}), named("old", node("of old", "10", labels{"disk": "fast"}, machine(machineA)))},
+			follows, []any{recordOf("old", labels{"disk": "fast"}), named("old", node("of old", "10", labels{"disk": "fast"}, machine(machineA)))},
 			func(w *cluster) { w.deleteNode("old") },
 		},
 	} {
@@ -72,7 +72,7 @@ func TestAnEmergencyOpensANodeWithoutItsRecord(t *testing.T) {
 				}
 				return err
 			}
-			c.before(w)
+			c.prepare(w)
 			w.register(node("b", "200", nil, gated, machine(machineA)))
 			r.Enqueue("n1")
 			_ = r.works()
@@ -101,18 +101,18 @@ func TestTheEndOfAnEmergencyOverwritesNoUnreadableRecord(t *testing.T) {
 }
 
 func TestTheGateIsLiftedBeforeAllElseInAnEmergency(t *testing.T) {
-	before := remembered("a", 10, labels{"k": "v"})
+	prev := remembered("a", 10, labels{"k": "v"})
 	waits := node("b", "20", nil, gated)
 	in := plan.Circumstances{Policy: loadPolicy(t, "").Suspending(true), Guarded: true, Now: now}
-	action := Decide(store.Entry{Record: *before}, true, observe.Of(waits), Present, in)
+	action := Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), Present, in)
 	assert.Equal(t, Lift, action.Step)
 	assert.Nil(t, action.Write)
 	assert.Empty(t, action.By(plan.Record).Values(), "labels come with the next change: the API server may refuse one")
 	assert.True(t, action.ByClient, "as an operator lifts it")
 	require.True(t, action.LiftsGate())
 
-	action = Decide(store.Entry{Record: *before}, true, observe.Of(node("b", "21", nil)), Present, in)
+	action = Decide(store.Entry{Record: *prev}, true, observe.FromNode(node("b", "21", nil)), Present, in)
 	assert.NotEqual(t, Lift, action.Step, "an open Node is recorded and restored as usual")
-	action = Decide(store.Entry{Record: *before}, true, observe.Of(waits), Deleted, in)
+	action = Decide(store.Entry{Record: *prev}, true, observe.FromNode(waits), Deleted, in)
 	assert.NotEqual(t, Lift, action.Step)
 }

@@ -41,7 +41,7 @@ func (c *Controller) recordAll(ctx context.Context, nodes []string) (left []stri
 		failed[name] = true
 	}
 	workqueue.ParallelizeUntil(ctx, max(c.Workers, 1), len(nodes), func(i int) {
-		err := c.inTurn(ctx, nodes[i])
+		err := c.withTimeout(ctx, nodes[i])
 		mu.Lock()
 		defer mu.Unlock()
 		if failed[nodes[i]] = err != nil; err != nil {

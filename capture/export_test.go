@@ -45,20 +45,20 @@ func NewProcess(options Options, pause time.Duration, delayed func(node string, 
 
 // Added delivers an event of the watch, or of the first list.
 func (p *Process) Added(node *corev1.Node, first bool) {
-	p.handler.OnAdd(observe.SlimOf(observe.Of(node)), first)
+	p.handler.OnAdd(observe.SlimOf(observe.FromNode(node)), first)
 }
 
 // Updated delivers an event of the watch.
-func (p *Process) Updated(before, node *corev1.Node) {
-	p.handler.OnUpdate(observe.SlimOf(observe.Of(before)), observe.SlimOf(observe.Of(node)))
+func (p *Process) Updated(prev, node *corev1.Node) {
+	p.handler.OnUpdate(observe.SlimOf(observe.FromNode(prev)), observe.SlimOf(observe.FromNode(node)))
 }
 
 // Deleted delivers an event of the watch; missed says that only a later list has shown it.
 func (p *Process) Deleted(node *corev1.Node, missed bool) {
 	if missed {
-		p.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: node.Name, Obj: observe.SlimOf(observe.Of(node))})
+		p.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: node.Name, Obj: observe.SlimOf(observe.FromNode(node))})
 	} else {
-		p.handler.OnDelete(observe.SlimOf(observe.Of(node)))
+		p.handler.OnDelete(observe.SlimOf(observe.FromNode(node)))
 	}
 }
 
@@ -94,7 +94,7 @@ func (p *Process) Reconcile(ctx context.Context, name string) (done bool) {
 	delete(p.queue.ready, name)
 	acts := p.Leads()
 	p.queue.waits = false
-	if err := p.inTurn(ctx, name); err != nil {
+	if err := p.withTimeout(ctx, name); err != nil {
 		p.queue.later[name] = true
 		return false
 	}
@@ -117,7 +117,7 @@ func (p *Process) WronglySkipped(name string) Step {
 	if err := a.read(p.Records.Get(name)); err != nil {
 		panic(err)
 	}
-	if next := a.decide(); !a.nothing(next) {
+	if next := a.decide(); !a.idle(next) {
 		return next.Step
 	}
 	return ""
@@ -126,8 +126,8 @@ func (p *Process) WronglySkipped(name string) Step {
 // WrongCounts says how the metrics differ from a walk over the Nodes; empty if they do not.
 func (p *Process) WrongCounts() string {
 	var live, current, gated int
-	for name, of := range p.observations.byName {
-		if of.live == nil {
+	for name, states := range p.observations.byName {
+		if states.live == nil {
 			continue
 		}
 		live++
@@ -136,7 +136,7 @@ func (p *Process) WrongCounts() string {
 		} else if p.Leads() {
 			return fmt.Sprintf("the record of %s is not current", name)
 		}
-		if p.observations.gated(of.live.Taints()) {
+		if p.observations.gated(states.live.Taints()) {
 			gated++
 		}
 	}

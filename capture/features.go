@@ -34,7 +34,7 @@ func featureKind() kind[classify.Features, observe.Features] {
 		unreadable: func(object any) publication {
 			return observe.UnreadableNodeFeature(object.(*unstructured.Unstructured))
 		},
-		facts:  func(of []any) observe.Features { return observe.FeaturesOf(typed[*observe.NodeFeature](of)) },
+		facts:  func(objects []any) observe.Features { return observe.FeaturesOf(typed[*observe.NodeFeature](objects)) },
 		report: (*Controller).reportFeatures,
 	}
 }

@@ -54,7 +54,7 @@ func newFeaturesCluster(t *testing.T, sections string, denied error) *featuresCl
 		objects.PrependReactor("list", "nodefeatures", w.list)
 		o.Objects, w.features = objects, objects.Resource(observe.NodeFeatureResource()).Namespace("nfd")
 	})
-	w.runs(w.leader.features.follow)
+	w.runs(w.leader.features.watchObjects)
 	return w
 }
 
@@ -68,11 +68,11 @@ func TestNodeFeaturesAreReadWhileRulesLookAtThem(t *testing.T) {
 	w.follows(avxRule)
 	w.becomes(labels{"avx": "yes"})
 	assert.Equal(t, 1, w.reads())
-	without := avxOf("n1")
-	require.NoError(t, unstructured.SetNestedMap(without.Object, map[string]any{}, "spec", "features", "flags", "cpu.cpuid", "elements"))
-	_, err = w.features.Update(t.Context(), without, metav1.UpdateOptions{})
+	rest := avxOf("n1")
+	require.NoError(t, unstructured.SetNestedMap(rest.Object, map[string]any{}, "spec", "features", "flags", "cpu.cpuid", "elements"))
+	_, err = w.features.Update(t.Context(), rest, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	known := func() bool { return w.leader.features.of("n1", w.leader.Policy()) != observe.FeaturesOf(nil) }
+	known := func() bool { return w.leader.features.factsOf("n1", w.leader.Policy()) != observe.FeaturesOf(nil) }
 	held := func() bool {
 		return len(w.leader.works()) == 0 && strings.Contains(w.node().Annotations[policy.LabelsAnnotation], "until")
 	}
@@ -96,7 +96,7 @@ func TestNodeFeaturesAreReadWhileRulesLookAtThem(t *testing.T) {
 
 	w.follows("labels: {rules: [{name: resize, when: {features: {Resize: \"*\"}}, set: {resize: \"yes\"}}]}\n")
 	rules := loadPolicy(t, avxRule)
-	require.Eventually(t, func() bool { return w.leader.features.of("n1", rules) == observe.Features{} }, 3*time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.leader.features.factsOf("n1", rules) == observe.Features{} }, 3*time.Minute, time.Millisecond)
 	assert.Equal(t, 1, w.reads(), "declared features are in the Node")
 }
 
@@ -183,7 +183,7 @@ func TestRulesAreJudgedAgainOnceNFDIsInstalled(t *testing.T) {
 				n := w.node().DeepCopy()
 				n.Name, n.UID, n.ResourceVersion = fmt.Sprintf("other-%d", i), types.UID(fmt.Sprintf("o%d", i)), "10"
 				n.Labels = labels{"tier": "slow"}
-				w.leader.observations.lives(observe.SlimOf(observe.Of(n)))
+				w.leader.observations.lives(observe.SlimOf(observe.FromNode(n)))
 			}
 			assert.True(t, w.leader.holds(w.leader.Policy()), "what they change is known only now")
 			judge.Check(t.Context())

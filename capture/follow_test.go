@@ -30,8 +30,8 @@ func called(name string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Name, n.UID = name, types.UID("of "+name) }
 }
 
-// under returns a record of a Node of another name than n1, on machine A. It is of an object that is deleted.
-func under(name string, items labels, modify ...func(*record.Record)) *record.Record {
+// recordOf returns a record of a Node of another name than n1, on machine A. It is of an object that is deleted.
+func recordOf(name string, items labels, modify ...func(*record.Record)) *record.Record {
 	r := remembered(types.UID("of "+name), 10, items, append([]func(*record.Record){ofMachine(machineA), goneSince(earlier)}, modify...)...)
 	r.Node = name
 	return r
@@ -40,7 +40,7 @@ func under(name string, items labels, modify ...func(*record.Record)) *record.Re
 // givenOf returns the annotation which says that these values were set in the CREATE, from the record of another Node.
 func givenOf(name string, items labels) func(*corev1.Node) {
 	stamp := record.Stamp{Followed: name}
-	return stamped(stamp.With(items, *under(name, items), 0))
+	return stamped(stamp.Merge(items, *recordOf(name, items), 0))
 }
 
 func lives(r *record.Record) { r.DeletedAt = time.Time{} }
@@ -54,7 +54,7 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy  string
 		records []*record.Record
-		others  []*corev1.Node
+		rest    []*corev1.Node
 		node    *corev1.Node // n1; nil: on machine A, gated
 		follows string
 		shows   labels
@@ -63,101 +63,101 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 		events  []string
 	}{
 		"of a Node that is deleted": {
-			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoSchedule": "blue"})},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast", "tenant:NoSchedule": "blue"})},
 			follows: "old", shows: labels{"disk": "fast", "tenant:NoSchedule": "blue"},
 			writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"and has it from the webhook already": {
-			records: []*record.Record{under("old", labels{"disk": "fast"})},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"})},
 			node:    node("a", "20", labels{"disk": "fast"}, givenOf("old", labels{"disk": "fast"}), machine(machineA)),
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1"}, events: []string{MachineChanged},
 		},
 		"but for what it brings itself": {
-			records: []*record.Record{under("old", labels{"disk": "fast", "rack": "r1"})},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast", "rack": "r1"})},
 			node:    node("a", "20", labels{"disk": "slow"}, owned("ansible", "disk"), machine(machineA)),
 			follows: "old", shows: labels{"disk": "slow", "rack": "r1"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"but not what an operator removed there": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, removed(10, "rack"))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, removed(10, "rack"))},
 			node:    node("a", "20", labels{"rack": "r1", "disk": "fast"}, givenOf("old", labels{"rack": "r1", "disk": "fast"}), machine(machineA)),
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"but a protected label waits for an operator, behind the gate": {
-			records: []*record.Record{under("old", labels{"disk": "fast", worker: "", "node-restriction.kubernetes.io/tier": "gold", "tenant:NoSchedule": "blue"})},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast", worker: "", "node-restriction.kubernetes.io/tier": "gold", "tenant:NoSchedule": "blue"})},
 			follows: "old", shows: labels{"disk": "fast", "tenant:NoSchedule": "blue", gateTaint: ""}, waits: labels{worker: "", "node-restriction.kubernetes.io/tier": "gold"},
 			writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"and what waited there goes on waiting": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, quarantining(under("old", labels{worker: ""})), following("older", 10))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, quarantining(recordOf("old", labels{worker: ""})), following("older", 10))},
 			follows: "old", shows: labels{"disk": "fast", gateTaint: ""}, waits: labels{worker: ""}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored},
 		},
 		"of another cluster": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, ofCluster("there"))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, ofCluster("there"))},
 			follows: "old", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"of the last of three names": {
-			records: []*record.Record{under("first", labels{"disk": "slow"}), under("second", labels{"disk": "fast"}, following("first", 12))},
+			records: []*record.Record{recordOf("first", labels{"disk": "slow"}), recordOf("second", labels{"disk": "fast"}, following("first", 12))},
 			follows: "second", shows: labels{"disk": "fast"}, writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"but none where no record is of the machine": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, ofMachine(machineB))}, events: []string{GateLifted}, writes: []string{"patch n1"},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, ofMachine(machineB))}, events: []string{GateLifted}, writes: []string{"patch n1"},
 		},
 		"but none where the policy does not say so": {
-			policy: "machine: {follow: false}", records: []*record.Record{under("old", labels{"disk": "fast"})}, events: []string{GateLifted}, writes: []string{"patch n1"},
+			policy: "machine: {follow: false}", records: []*record.Record{recordOf("old", labels{"disk": "fast"})}, events: []string{GateLifted}, writes: []string{"patch n1"},
 		},
 		"but none of two, as of cloned images": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}), under("older", labels{"disk": "slow"})},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}), recordOf("older", labels{"disk": "slow"})},
 			events:  []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but the taints of two, as of cloned images": {
-			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("older", labels{"disk": "slow", "busy:NoSchedule": ""})},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), recordOf("older", labels{"disk": "slow", "busy:NoSchedule": ""})},
 			shows:   labels{"tenant:NoExecute": "blue", "busy:NoSchedule": ""},
 			events:  []string{MachineAmbiguous, LabelsRestored, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but the taints of one that is deleted, though another one that lives has its identity": {
-			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives)},
-			others:  []*corev1.Node{node("", "11", labels{"disk": "slow"}, called("live"), machine(machineA))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), recordOf("live", labels{"disk": "slow"}, lives)},
+			rest:    []*corev1.Node{node("", "11", labels{"disk": "slow"}, called("live"), machine(machineA))},
 			shows:   labels{"tenant:NoExecute": "blue"},
 			events:  []string{MachineAmbiguous, LabelsRestored, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but the taints of one that another Node which lives has followed": {
-			records: []*record.Record{under("old", labels{"tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives, following("old", 12), ofMachine(machineB))},
-			others:  []*corev1.Node{node("", "13", labels{"disk": "slow"}, called("live"), machine(machineB))},
+			records: []*record.Record{recordOf("old", labels{"tenant:NoExecute": "blue"}), recordOf("live", labels{"disk": "slow"}, lives, following("old", 12), ofMachine(machineB))},
+			rest:    []*corev1.Node{node("", "13", labels{"disk": "slow"}, called("live"), machine(machineB))},
 			shows:   labels{"tenant:NoExecute": "blue"},
 			events:  []string{MachineAmbiguous, LabelsRestored, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"of a Node that is deleted, whatever a kubelet that lives claims since then": {
-			records: []*record.Record{under("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), under("live", labels{"disk": "slow"}, lives, func(r *record.Record) { r.Seen[0].Version, r.MachineSince = 15, 15 })},
-			others:  []*corev1.Node{node("", "15", labels{"disk": "slow"}, called("live"), machine(machineA))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast", "tenant:NoExecute": "blue"}), recordOf("live", labels{"disk": "slow"}, lives, func(r *record.Record) { r.Seen[0].Version, r.MachineSince = 15, 15 })},
+			rest:    []*corev1.Node{node("", "15", labels{"disk": "slow"}, called("live"), machine(machineA))},
 			follows: "old", shows: labels{"disk": "fast", "tenant:NoExecute": "blue"},
 			writes: []string{"put n1", "patch n1"}, events: []string{MachineChanged, LabelsRestored, GateLifted},
 		},
 		"but none of one that is deleted and one that lives": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}), under("live", labels{"disk": "slow"}, lives)},
-			others:  []*corev1.Node{node("", "11", labels{"disk": "slow"}, called("live"), machine(machineA))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}), recordOf("live", labels{"disk": "slow"}, lives)},
+			rest:    []*corev1.Node{node("", "11", labels{"disk": "slow"}, called("live"), machine(machineA))},
 			events:  []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none of a Node that lives, whose identity a kubelet claims": {
-			records: []*record.Record{under("live", labels{"disk": "fast"}, lives)},
-			others:  []*corev1.Node{node("", "11", labels{"disk": "fast"}, called("live"), machine(machineA))},
+			records: []*record.Record{recordOf("live", labels{"disk": "fast"}, lives)},
+			rest:    []*corev1.Node{node("", "11", labels{"disk": "fast"}, called("live"), machine(machineA))},
 			node:    node("a", "20", labels{"disk": "fast"}, givenOf("live", labels{"disk": "fast"}), machine(machineA)), // a webhook that was late has restored it
 			events:  []string{MachineAmbiguous, LabelsRestored}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none of a Node that has just registered again, on any machine": {
-			records: []*record.Record{under("old", labels{"disk": "fast"})},
-			others:  []*corev1.Node{node("", "11", labels{"disk": "fast"}, called("old"), machine(machineB))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"})},
+			rest:    []*corev1.Node{node("", "11", labels{"disk": "fast"}, called("old"), machine(machineB))},
 			events:  []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none of a Node that was deleted after this one registered": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, func(r *record.Record) { r.Seen[0].Version = 30 })},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, func(r *record.Record) { r.Seen[0].Version = 30 })},
 			events:  []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none that waits for an operator to decide between two machines": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, quarantining(under("old", labels{"disk": "slow"}, ofMachine(machineB))))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, quarantining(recordOf("old", labels{"disk": "slow"}, ofMachine(machineB))))},
 			policy:  "machine: {follow: true, onMismatch: quarantine}", events: []string{MachineAmbiguous, GateLifted}, writes: []string{"put n1", "patch n1"},
 		},
 		"but none by the identifier that a vendor ships on every board": {
-			records: []*record.Record{under("old", labels{"disk": "fast"}, ofMachine("03000200-0400-0500-0006-000700080009"))},
+			records: []*record.Record{recordOf("old", labels{"disk": "fast"}, ofMachine("03000200-0400-0500-0006-000700080009"))},
 			node:    node("a", "20", nil, gated, machine("03000200-0400-0500-0006-000700080009")), events: []string{GateLifted}, writes: []string{"patch n1"},
 		},
 	} {
@@ -171,8 +171,8 @@ func TestANodeFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testing.T) {
 			}
 			w.register(c.node)
 			r := w.leader(func(o *Options) { o.Cluster = func() string { return "here" } })
-			for _, other := range c.others {
-				w.register(other)
+			for _, o := range c.rest {
+				w.register(o)
 			}
 			r.reconciles()
 			assert.Equal(t, orNoLabels(c.shows), w.shows())
@@ -205,9 +205,9 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 		state  *corev1.Node // the last of the old Node; nil: the watch brought nothing
 		want   labels
 	}{
-		"where its record does not say that it is deleted":                  {under("old", labels{"disk": "fast"}, lives), nil, labels{"disk": "fast"}},
-		"where its last change is not recorded":                             {under("old", labels{"disk": "fast"}, lives), node("", "15", labels{"disk": "faster"}, called("old"), machine(machineA)), labels{"disk": "faster"}},
-		"where it registered again, was changed and deleted a moment after": {under("old", labels{"disk": "fast"}), node("", "15", labels{"disk": "faster"}, called("old"), func(n *corev1.Node) { n.UID = "second of old" }, machine(machineA)), labels{"disk": "faster"}},
+		"where its record does not say that it is deleted":                  {recordOf("old", labels{"disk": "fast"}, lives), nil, labels{"disk": "fast"}},
+		"where its last change is not recorded":                             {recordOf("old", labels{"disk": "fast"}, lives), node("", "15", labels{"disk": "faster"}, called("old"), machine(machineA)), labels{"disk": "faster"}},
+		"where it registered again, was changed and deleted a moment after": {recordOf("old", labels{"disk": "fast"}), node("", "15", labels{"disk": "faster"}, called("old"), func(n *corev1.Node) { n.UID = "second of old" }, machine(machineA)), labels{"disk": "faster"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCluster(t, follows, c.record)
@@ -217,12 +217,12 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 				r.queue.Done(name)
 			}
 			if c.state != nil {
-				slim := observe.SlimOf(observe.Of(c.state))
+				slim := observe.SlimOf(observe.FromNode(c.state))
 				r.observations.lives(slim)
 				r.observations.went(slim)
 			}
 			w.register(node("a", "20", nil, gated, machine(machineA)))
-			require.NoError(t, r.inTurn(t.Context(), "n1"))
+			require.NoError(t, r.withTimeout(t.Context(), "n1"))
 			assert.Empty(t, r.wrote(), "neither a record without what it follows, nor the gate lifted")
 			require.Empty(t, r.works()) // the old Node's turn
 			r.Enqueue("n1")             // as a second later
@@ -235,7 +235,7 @@ func TestANodeWaitsForTheLastStateOfTheNodeThatItFollows(t *testing.T) {
 }
 
 func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
-	w := newCluster(t, follows, under("old", labels{"disk": "fast"}))
+	w := newCluster(t, follows, recordOf("old", labels{"disk": "fast"}))
 	r := w.leads()
 	restored := []func(*corev1.Node){givenOf("old", labels{"disk": "fast"}), machine(machineA)} // by a webhook that knew of none of them
 	w.register(node("a", "20", labels{"disk": "fast"}, restored...))
@@ -244,7 +244,7 @@ func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
 	var decided sync.WaitGroup
 	decided.Add(2)
 	begins := map[string]func(){"n1": sync.OnceFunc(decided.Done), "n2": sync.OnceFunc(decided.Done)}
-	r.before = func(string) { decided.Wait() } // both have begun before one writes
+	r.hook = func(string) { decided.Wait() } // both have begun before one writes
 	r.sees = func(name string, _ bool, _ *store.Entry, err error) error {
 		if began, ok := begins[name]; ok {
 			began()
@@ -253,7 +253,7 @@ func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
 	}
 	var workers sync.WaitGroup
 	for _, name := range []string{"n1", "n2"} {
-		workers.Go(func() { assert.NoError(t, r.inTurn(context.WithoutCancel(t.Context()), name)) })
+		workers.Go(func() { assert.NoError(t, r.withTimeout(context.WithoutCancel(t.Context()), name)) })
 	}
 	workers.Wait()
 	require.Empty(t, r.works())
@@ -280,7 +280,7 @@ func TestOfTwoMachinesThatClaimOneIdentityAtOnceOnlyOneFollows(t *testing.T) {
 }
 
 func TestARecordThatHasChangedSinceItWasReadIsNotFollowedYet(t *testing.T) {
-	w := newCluster(t, follows, under("old", labels{"disk": "fast"}), node("a", "20", nil, gated, machine(machineA)))
+	w := newCluster(t, follows, recordOf("old", labels{"disk": "fast"}), node("a", "20", nil, gated, machine(machineA)))
 	r := w.leader()
 	r.sees = func(name string, live bool, entry *store.Entry, err error) error {
 		if name == "old" && live {
@@ -298,7 +298,7 @@ func TestARecordThatHasChangedSinceItWasReadIsNotFollowedYet(t *testing.T) {
 func TestTheEventOfAnAmbiguousMachineIsBounded(t *testing.T) {
 	w := newCluster(t, follows)
 	for i := range 50 {
-		w.holds(under(fmt.Sprintf("%s-%02d", strings.Repeat("x", 200), i), labels{"disk": "fast"}))
+		w.holds(recordOf(fmt.Sprintf("%s-%02d", strings.Repeat("x", 200), i), labels{"disk": "fast"}))
 	}
 	w.register(node("a", "20", nil, gated, machine(machineA)))
 	r := w.leads()
@@ -309,7 +309,7 @@ func TestTheEventOfAnAmbiguousMachineIsBounded(t *testing.T) {
 }
 
 func TestANodeThatNothingIsKnownOfFollowsNothingWhereTheIndexFails(t *testing.T) {
-	w := newCluster(t, follows, under("old", labels{"disk": "fast"}), node("a", "20", labels{"own": "x"}, gated, machine(machineA)))
+	w := newCluster(t, follows, recordOf("old", labels{"disk": "fast"}), node("a", "20", labels{"own": "x"}, gated, machine(machineA)))
 	r := w.leader(func(o *Options) { o.Records = withoutIndex{o.Records} })
 	require.Empty(t, r.works())
 	assert.Equal(t, labels{"own": "x"}, w.shows(), "it is a Node like any other")

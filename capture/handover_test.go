@@ -38,7 +38,7 @@ func nextOn(t *testing.T, r *record.Record, n *corev1.Node, refused ...string) A
 	for _, key := range refused {
 		in.Refused[key] = true
 	}
-	whole := observe.Of(n)
+	whole := observe.FromNode(n)
 	whole.ManagedFields = n.ManagedFields
 	return Decide(store.Entry{Record: *r}, true, whole, Present, in)
 }
@@ -48,7 +48,7 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 	known := func(keys ...string) *record.Record {
 		return remembered("a", 10, labels{worker: ""}, by(argo, keys...), later("b", 21))
 	}
-	given := stamped(record.Stamp{}.With(labels{worker: ""}, *known(worker), 20))
+	given := stamped(record.Stamp{}.Merge(labels{worker: ""}, *known(worker), 20))
 	restored := node("b", "21", labels{worker: ""}, gated, given, owned("nodekeep", worker))
 
 	for name, tt := range map[string]struct {
@@ -65,8 +65,8 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 		"or nobody": {known(), restored, nil, Lift, true, map[string]record.Owners{worker: ""}},
 		"if the API server refuses owners, the gate is lifted without them":     {known(worker), restored, []string{plan.ManagedFields}, Lift, true, nil},
 		"without a gate its owner has it all the same":                          {known(worker), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, HandOver, false, map[string]record.Owners{worker: argo}},
-		"and nobody is worth no PATCH":                                          {known(), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, Nothing, false, nil},
-		"what its owner has already":                                            {known(worker), node("b", "21", labels{worker: ""}, given, applied("argocd-controller", worker)), nil, Nothing, false, nil},
+		"and nobody is worth no PATCH":                                          {known(), node("b", "21", labels{worker: ""}, given, owned("nodekeep", worker)), nil, NoStep, false, nil},
+		"what its owner has already":                                            {known(worker), node("b", "21", labels{worker: ""}, given, applied("argocd-controller", worker)), nil, NoStep, false, nil},
 		"a value that is not the record's is nobody's to hand over":             {known(worker), node("b", "21", labels{worker: "x"}, owned("nodekeep", worker), gated), nil, Update, false, nil},
 		"managedFields that cannot be read are left as they are, without delay": {known(worker), node("b", "21", labels{worker: ""}, gated, given, owned("nodekeep", worker), unreadable), nil, Lift, true, nil},
 	} {
@@ -80,7 +80,7 @@ func TestOwnersAreHandedOverWithTheGate(t *testing.T) {
 			}
 		})
 	}
-	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.Of(restored)).Node(), Present, plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now})
+	_, fromMemory := nextOn(t, known(worker), restored), Decide(store.Entry{Record: *known(worker)}, true, observe.SlimOf(observe.FromNode(restored)).Node(), Present, plan.Circumstances{Policy: loadPolicy(t, ""), Guarded: true, Now: now})
 	assert.NotEmpty(t, fromMemory.Owners)
 	assert.Nil(t, fromMemory.ManagedFields, "memory does not hold them: the Node is read first")
 }
@@ -100,17 +100,17 @@ func unreadable(n *corev1.Node) {
 
 func TestANodeWhoseOwnersTheAPIServerRefusesIsOpenedAllTheSame(t *testing.T) {
 	r := remembered("a", 10, labels{worker: ""}, by(argo, worker), later("b", 21))
-	c := newCluster(t, "", r, node("b", "21", labels{worker: ""}, gated, stamped(record.Stamp{}.With(labels{worker: ""}, *r, 20)), owned("nodekeep", worker)))
+	c := newCluster(t, "", r, node("b", "21", labels{worker: ""}, gated, stamped(record.Stamp{}.Merge(labels{worker: ""}, *r, 20)), owned("nodekeep", worker)))
 	owners := func() string { return c.nodes["n1"].ManagedFields[0].Manager }
-	c.admits = func(before, after *corev1.Node) error {
-		if len(after.ManagedFields) != len(before.ManagedFields) || after.ManagedFields[0].Manager != before.ManagedFields[0].Manager {
+	c.admits = func(prev, updated *corev1.Node) error {
+		if len(updated.ManagedFields) != len(prev.ManagedFields) || updated.ManagedFields[0].Manager != prev.ManagedFields[0].Manager {
 			return errors.New("another policy wants managedFields as they are")
 		}
 		return nil
 	}
 	leader := c.leader()
 	leader.works()
-	assert.False(t, gate.On(c.nodes["n1"].Spec.Taints))
+	assert.False(t, gate.Present(c.nodes["n1"].Spec.Taints))
 	assert.Equal(t, "nodekeep", owners())
 
 	c.admits = nil
@@ -123,7 +123,7 @@ func TestANodeWhoseOwnersTheAPIServerRefusesIsOpenedAllTheSame(t *testing.T) {
 // A kubelet can write that nodekeep owns a label, again and again. Each time the owner has it again, and less and less often.
 func TestAKubeletThatForgesNodekeepAsOwnerMakesItWriteLessAndLessOften(t *testing.T) {
 	r := remembered("a", 10, labels{"k": "v"}, by(argo, "k"), later("b", 21))
-	c := newCluster(t, "", r, node("b", "21", labels{"k": "v"}, stamped(record.Stamp{}.With(labels{"k": "v"}, *r, 20)), owned("nodekeep", "k")))
+	c := newCluster(t, "", r, node("b", "21", labels{"k": "v"}, stamped(record.Stamp{}.Merge(labels{"k": "v"}, *r, 20)), owned("nodekeep", "k")))
 	leader := c.leader()
 	const lies = 50
 	for range lies {

@@ -22,7 +22,7 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 			return postponed, nil
 		}
 	}
-	if next = a.withoutPaused(next); a.nothing(next) {
+	if next = a.withoutPaused(next); a.idle(next) {
 		return finished, nil
 	}
 	if !a.turn && next.needsTurn() {
@@ -35,10 +35,10 @@ func (a *attempt) take(ctx context.Context, next Action) (result, error) {
 	next, err := a.withoutCorrections(ctx, next)
 	switch {
 	case err != nil:
-		return again, err
-	case a.nothing(next):
+		return retry, err
+	case a.idle(next):
 		return postponed, nil
-	case next.Step == Nothing:
+	case next.Step == NoStep:
 		return a.act(ctx, Action{Step: Update, Write: &a.entry.Record})
 	case next.Write == nil && !a.live: // never change a Node on the cache's word alone
 		return a.readLive(ctx)
@@ -55,7 +55,7 @@ func (a *attempt) mayAct(next Action) bool {
 	case a.event == Deleted && next.Write != nil && edits(a.entry.Record, *next.Write):
 		return true
 	}
-	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holds(a.Policy()) && next.Step == FollowRules {
+	if next.Write == nil && (next.ChangesLabels() || next.WriteLabelList) && !a.leading.Load() && a.holds(a.Policy()) && next.Step == ApplyRules {
 		a.standby.Forget(a.node.Name) // the leader has put other rules in force
 		return false
 	}
@@ -68,17 +68,17 @@ func (a *attempt) mayAct(next Action) bool {
 }
 
 // edits reports whether a client's decision is in one record and not in the other.
-func edits(before, after record.Record) bool {
-	return !maps.Equal(before.Items(), after.Items()) ||
-		!slices.EqualFunc(before.Earlier, after.Earlier, func(was, is record.Record) bool { return !edits(was, is) }) ||
-		before.Quarantined != nil && after.Quarantined != nil && edits(*before.Quarantined, *after.Quarantined)
+func edits(prev, next record.Record) bool {
+	return !maps.Equal(prev.Items(), next.Items()) ||
+		!slices.EqualFunc(prev.Earlier, next.Earlier, func(old, current record.Record) bool { return !edits(old, current) }) ||
+		prev.Quarantined != nil && next.Quarantined != nil && edits(*prev.Quarantined, *next.Quarantined)
 }
 
 // coalesces reports whether an action records a change of a live Node that nothing waits for. A gate, a registration and a deletion never
 // wait.
 func (a *attempt) coalesces(next Action) bool {
 	return a.event == Present && next.Step == Update && a.found && a.entry.Record.Newest().UID == a.node.UID && a.entry.Record.DeletedAt.IsZero() &&
-		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().On(a.node.Taints)
+		!a.ending.Load() && !a.node.Deleting() && !a.Policy().Gate().Present(a.node.Taints)
 }
 
 // withoutPaused is the action less the items that another client keeps undoing. The Node is queued again for the end of their pauses.
@@ -98,17 +98,17 @@ func (a *attempt) withoutPaused(next Action) Action {
 			a.later(a.node.Name, wait)
 		}
 	}
-	rest, _ := next.Without(func(set plan.Setting) bool { return paused[set] })
+	rest, _ := next.Drop(func(set plan.Setting) bool { return paused[set] })
 	return actionOf(rest)
 }
 
-// nothing reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
+// idle reports whether nothing is to be done. A right record is written again if its ConfigMap has lost the label that the informer
 // selects on.
-func (a *attempt) nothing(next Action) bool { return next.Step == Nothing && !a.entry.Unlisted }
+func (a *attempt) idle(next Action) bool { return next.Step == NoStep && !a.entry.Unlisted }
 
 // needsTurn reports whether new rules can have the same change made on many Nodes at once.
 func (next Action) needsTurn() bool {
-	return next.Step == Rename || next.Write == nil && next.Step == FollowRules && next.ChangesLabels()
+	return next.Step == Rename || next.Write == nil && next.Step == ApplyRules && next.ChangesLabels()
 }
 
 // withoutCorrections is the action less its corrections where the brake holds them, by what the live record says. The Node is queued again for
@@ -123,7 +123,7 @@ func (a *attempt) withoutCorrections(ctx context.Context, next Action) (Action, 
 		return next, err
 	}
 	a.later(a.node.Name, brake.Again)
-	rest, _ := next.Without(func(set plan.Setting) bool {
+	rest, _ := next.Drop(func(set plan.Setting) bool {
 		return slices.ContainsFunc(held, func(edit plan.Edit) bool { return edit.Item == set.Item })
 	})
 	return actionOf(rest), nil

@@ -29,16 +29,16 @@ func (r *replica) readsRacks(entries ...string) {
 	document := `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + strings.Join(entries, ",") + `]}`
 	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "racks"}, Data: map[string]string{fetch.Key: document}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	before := r.inventories.InForce(r.Policy())
+	head := r.inventories.InForce(r.Policy())
 	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		r.inventories.Run(ctx)
 	}()
-	assert.Eventually(t, func() bool { return r.inventories.InForce(r.Policy()) != before }, time.Minute, time.Millisecond)
+	assert.Eventually(t, func() bool { return r.inventories.InForce(r.Policy()) != head }, time.Minute, time.Millisecond)
 	stop()
-	<-over
+	<-done
 }
 
 func TestWhatAnInventoryHasWrongOfANodeIsAnEventOfThatNodeAndNoted(t *testing.T) {
@@ -80,7 +80,7 @@ func TestWhatAnInventoryHasWrongOfANodeIsAnEventOfThatNodeAndNoted(t *testing.T)
 				assert.Empty(t, about)
 				return
 			}
-			assert.Equal(t, []inventory.Problem{{Node: "n1", What: c.problem}}, about)
+			assert.Equal(t, []inventory.Problem{{Node: "n1", Message: c.problem}}, about)
 			assert.Equal(t, 1, note().Wrong)
 			assert.Contains(t, m.reported(), FactsUnknown)
 			m.rests()

@@ -33,12 +33,12 @@ func ruledBy(rule string, labels labels) derivedLabels {
 // listing returns the annotation that lists labels of rules, as they were left by a PATCH of the state before.
 func listing(derived derivedLabels) func(*corev1.Node) {
 	return func(n *corev1.Node) {
-		since, listed := observe.Of(n).Version-1, maps.Clone(derived)
+		version, listed := observe.FromNode(n).Version-1, maps.Clone(derived)
 		for key, label := range listed {
-			label.Since = since
+			label.Version = version
 			listed[key] = label
 		}
-		annotated(policy.LabelsAnnotation, policy.Own{Labels: listed}.Annotations(0)[policy.LabelsAnnotation])(n)
+		annotated(policy.LabelsAnnotation, policy.AnnotationContent{Labels: listed}.Annotations(0)[policy.LabelsAnnotation])(n)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c ruling) recorded() record.Record {
 // check returns the change, whose labels are as they should be.
 func (c ruling) check(t *testing.T) (got plan.Plan) {
 	t.Helper()
-	n, r, in := observe.Of(c.node), c.recorded(), c.circumstances(t)
+	n, r, in := observe.FromNode(c.node), c.recorded(), c.circumstances(t)
 	got = plan.ForLive(r, r, n, n.Observation(r, in.Policy, in.Guarded), in)
 	assert.Equal(t, c.label, got.ByRules().Values(), "set")
 	assert.Equal(t, c.unlabel, got.ByRules().Removed(), "removed")
@@ -110,11 +110,11 @@ func (c ruling) check(t *testing.T) (got plan.Plan) {
 	assert.Equal(t, c.relist, got.WriteLabelList, "listed anew")
 	behind := c.node.DeepCopy()
 	behind.Spec.Taints = append(behind.Spec.Taints, gate.Taint())
-	n = observe.Of(behind)
+	n = observe.FromNode(behind)
 	lifts := plan.ForLive(r, r, n, n.Observation(r, in.Policy, in.Guarded), in).LiftsGate()
 	assert.Equal(t, !c.denied && len(c.noRoom) == 0, lifts, "the gate waits for a label, and for no removal")
 	assert.Equal(t, c.noRoom, got.NoRoom)
-	assert.Equal(t, c.waits, got.Again)
+	assert.Equal(t, c.waits, got.Requeue)
 	return got
 }
 
@@ -241,11 +241,11 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 		},
 		"the GPUs are missing: the label is held for five minutes": {
 			policy: gpuRule, node: node("a", "10", labels{"gpu": "2"}, gpus("0", time.Hour), listing(ruledBy("gpu", labels{"gpu": "2"}))),
-			lists: derivedLabels{"gpu": {Value: "2", Rule: "gpu", Until: now.Add(5 * time.Minute).Truncate(time.Second)}}, relist: true,
+			lists: derivedLabels{"gpu": {Value: "2", Rule: "gpu", End: now.Add(5 * time.Minute).Truncate(time.Second)}}, relist: true,
 			waits: 5*time.Minute - 6,
 		},
 		"and then the next rule says what it is": {
-			policy: gpuRule, node: node("a", "10", labels{"gpu": "2"}, gpus("0", time.Hour), listing(derivedLabels{"gpu": {Value: "2", Rule: "gpu", Until: now.Add(-time.Second)}})),
+			policy: gpuRule, node: node("a", "10", labels{"gpu": "2"}, gpus("0", time.Hour), listing(derivedLabels{"gpu": {Value: "2", Rule: "gpu", End: now.Add(-time.Second)}})),
 			label: labels{"gpu": "none"}, lists: ruledBy("none", labels{"gpu": "none"}), relist: true,
 		},
 		"without guard policies: a list of a protected label that the record does not have is not believed": {
@@ -274,7 +274,7 @@ func TestWhatRulesChangeOnANode(t *testing.T) {
 func TestWhileRulesAreHeldCaptureRestoresWhatTheyWouldRemove(t *testing.T) {
 	p := loadPolicy(t, "labels:\n  rules:\n  - {name: clean, ensureAbsent: [tier]}\n")
 	entry := store.Entry{Record: *remembered("a", 9, labels{"tier": "gold"})}
-	registered := observe.Of(node("b", "10", nil, gated))
+	registered := observe.FromNode(node("b", "10", nil, gated))
 	for held, restored := range map[bool]string{true: "gold", false: ""} {
 		action := Decide(entry, true, registered, Present, plan.Circumstances{Policy: p.Holding(held), Guarded: true, Now: now})
 		assert.Equal(t, restored, action.By(plan.Record).Values()["tier"], "held: %v", held)
@@ -286,11 +286,11 @@ func TestTheGateStaysWhileLabelsOfRulesHaveNoRoom(t *testing.T) {
 	in := plan.Circumstances{Policy: p, Guarded: true, Now: now}
 	entry := store.Entry{Record: *remembered("a", 10, nil, withDerived(ruledBy("tier", labels{"tier": "gold"})))}
 
-	action := Decide(entry, true, observe.Of(node("a", "10", nil, gated, withoutRoom)), Present, in)
+	action := Decide(entry, true, observe.FromNode(node("a", "10", nil, gated, withoutRoom)), Present, in)
 	assert.False(t, action.LiftsGate())
 	assert.Equal(t, []string{"tier"}, action.NoRoom)
 
-	action = Decide(entry, true, observe.Of(node("a", "10", nil, gated)), Present, in)
+	action = Decide(entry, true, observe.FromNode(node("a", "10", nil, gated)), Present, in)
 	assert.True(t, action.LiftsGate())
 	assert.Empty(t, action.NoRoom)
 }
@@ -309,11 +309,11 @@ func TestWhichChangesOfRulesTheBrakeAsksAbout(t *testing.T) {
 		"the same value again: another client had changed it": {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "gold"}), Listed: listed}, drifts: []string{"tier"}},
 		"back to what an operator gave it":                    {ruled: plan.Plan{Edits: plan.Set(plan.Rule, labels{"tier": "iron"}), Listed: listed}, alters: true},
 		"a label that is held for a while from now on": {
-			ruled:  plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: listed, WriteLabelList: true},
+			ruled:  plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, Listed: listed, WriteLabelList: true},
 			alters: true,
 		},
 		"a label that was held before": {
-			ruled: plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", Until: now}}},
+			ruled: plan.Plan{Labels: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}, Listed: derivedLabels{"tier": {Value: "gold", Rule: "r", End: now}}},
 		},
 		"the annotation only": {ruled: plan.Plan{WriteLabelList: true, Listed: listed}},
 	} {
@@ -338,7 +338,7 @@ func TestNewRulesAreHeldWhereTheyReplaceWhatOperatorsHaveSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := plan.Circumstances{Policy: loadPolicy(t, c.rules).Holding(true), Guarded: true, Now: now}
-			assert.Equal(t, c.alters, plan.RulesAlter(record.Record{}, observe.Of(node("a", "10", c.shows)), in))
+			assert.Equal(t, c.alters, plan.RulesAlter(record.Record{}, observe.FromNode(node("a", "10", c.shows)), in))
 		})
 	}
 }
@@ -370,7 +370,7 @@ func TestWhatIsNotDoneNowIsListedAsBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := all.Without(func(set plan.Setting) bool { return slices.Contains(c.drop, set) })
+			got, _ := all.Drop(func(set plan.Setting) bool { return slices.Contains(c.drop, set) })
 			c.want.Listed = listed
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, listed["tier"].Value, all.Listed["tier"].Value, "the whole is not changed")
@@ -385,16 +385,16 @@ func TestAValueThatARuleReturnsToAnOperatorIsRecordedAsBefore(t *testing.T) {
 		node("a", "10", labels{"tier": "gold"}, listing(ruledBy("tier", labels{"tier": "gold"}))), node("a", "11", labels{"tier": "iron"}),
 	} {
 		in := plan.Circumstances{Policy: loadPolicy(t, tierRule), Guarded: true, Now: now}
-		next := Decide(entry, true, observe.Of(object), Present, in)
-		for ; next.Write != nil; next = Decide(entry, true, observe.Of(object), Present, in) {
+		next := Decide(entry, true, observe.FromNode(object), Present, in)
+		for ; next.Write != nil; next = Decide(entry, true, observe.FromNode(object), Present, in) {
 			entry.Record = *next.Write
 		}
 		assert.Equal(t, labels{"tier": "iron"}, entry.Record.Items())
 		if n == 0 {
-			body := patchOf(t, observe.Of(object), next.Plan)
+			body := patchOf(t, observe.FromNode(object), next.Plan)
 			assert.JSONEq(t, `{"metadata":{"uid":"a","resourceVersion":"10","labels":{"tier":"iron"},"annotations":{"nodekeep.dev/labels":null}}}`, body)
 		} else {
-			assert.Equal(t, Nothing, next.Step)
+			assert.Equal(t, NoStep, next.Step)
 		}
 	}
 }
@@ -432,7 +432,7 @@ func TestALabelOfRulesThatIsRefusedKeepsTheGateAndStaysInTheRecord(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			p := loadPolicy(t, c.policy).Holding(c.held)
 			in := plan.Circumstances{Policy: p, Guarded: true, Now: now, Refused: map[string]bool{"gpu": true}}
-			n := observe.Of(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
+			n := observe.FromNode(node("b", "10", nil, gated, machine("m"), gpus("0", 0)))
 			entry := store.Entry{Record: *remembered("a", 9, nil, withDerived(ruledBy("gpu", c.set)), onMachine)}
 			for range 3 {
 				action := Decide(entry, true, n, Present, in)

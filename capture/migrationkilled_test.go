@@ -23,14 +23,14 @@ func (c *cluster) killedAfterOneWrite() (wrote bool) {
 	c.t.Helper()
 	r := c.leader()
 	r.releases(c.policy.RulesHash())
-	r.before = func(string) {
+	r.hook = func(string) {
 		if len(r.writes) > 1 { // this is the second one
 			panic("killed")
 		}
 	}
 	for r.queue.Len() > 0 && len(r.writes) < 2 {
 		name, _ := r.queue.Get()
-		err := r.inTurn(c.t.Context(), name)
+		err := r.withTimeout(c.t.Context(), name)
 		if len(r.writes) < 2 {
 			require.NoError(c.t, err)
 		}
@@ -38,7 +38,7 @@ func (c *cluster) killedAfterOneWrite() (wrote bool) {
 	}
 	r.queue.ShutDown()
 	c.mu.Lock()
-	c.replicas = slices.DeleteFunc(c.replicas, func(other *replica) bool { return other == r })
+	c.replicas = slices.DeleteFunc(c.replicas, func(o *replica) bool { return o == r })
 	c.mu.Unlock()
 	return len(r.writes) > 0
 }
@@ -63,14 +63,14 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 		require.NoError(t, err)
 		all = number
 	}
-	away := all / 10
+	absent := all / 10
 	w := newCluster(t, "")
 	w.neverWithout(oldKey, newKey)
 	valueOf := func(i int) string { return fmt.Sprintf("model-%d", i%7) }
 	nameOf := func(i int) string { return fmt.Sprintf("node-%d", i) }
 	for i := range all {
 		r := remembered("a", 10, labels{oldKey: valueOf(i), "rack": "r1"})
-		if i < away {
+		if i < absent {
 			goneSince(earlier)(r)
 		} else {
 			w.register(named(nameOf(i), node("a", "10", labels{oldKey: valueOf(i), "rack": "r1"}, owned("kubectl-label", oldKey, "rack"))))
@@ -80,7 +80,7 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 	}
 	shows := func(want func(i int) labels) {
 		t.Helper()
-		for i := away; i < all; i++ {
+		for i := absent; i < all; i++ {
 			n, err := w.get(nameOf(i))
 			require.NoError(t, err)
 			assert.Equal(t, want(i), n.Labels, n.Name)
@@ -96,26 +96,26 @@ func TestARenameOfManyNodesEndsTheSameThoughCaptureIsKilledAfterEachWrite(t *tes
 	}
 	old := func(i int) labels { return labels{oldKey: valueOf(i), "rack": "r1"} }
 	renamed := func(i int) labels { return labels{newKey: valueOf(i), "rack": "r1"} }
-	there := all - away
+	present := all - absent
 
 	assert.Zero(t, w.killedAfterEachWrite(), "all is recorded")
-	w.policy = loadPolicy(t, migrating(policy.MigrateBoth)).After(w.policy)
-	assert.Equal(t, 2*there, w.killedAfterEachWrite(), "the record of each Node, and then the Node")
+	w.policy = loadPolicy(t, migrating(policy.MigrateBoth)).WithPredecessor(w.policy)
+	assert.Equal(t, 2*present, w.killedAfterEachWrite(), "the record of each Node, and then the Node")
 	shows(func(i int) labels { return labels{oldKey: valueOf(i), newKey: valueOf(i), "rack": "r1"} })
 	remembers(old)
 
-	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
-	assert.Equal(t, all+there, w.killedAfterEachWrite(), "each record, and then each Node that is there")
+	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(w.policy)
+	assert.Equal(t, all+present, w.killedAfterEachWrite(), "each record, and then each Node that is there")
 	shows(renamed)
 	remembers(renamed)
 
-	w.policy = loadPolicy(t, "").After(w.policy)
+	w.policy = loadPolicy(t, "").WithPredecessor(w.policy)
 	assert.Zero(t, w.killedAfterEachWrite(), "the entry can be removed from the policy")
-	for i := range away { // their kubelets register them, and the webhook restores what the records have
+	for i := range absent { // their kubelets register them, and the webhook restores what the records have
 		w.register(named(nameOf(i), node("b", "200", renamed(i), gated, given(renamed(i)))))
 	}
 	w.killedAfterEachWrite()
-	for i := range away {
+	for i := range absent {
 		n, err := w.get(nameOf(i))
 		require.NoError(t, err)
 		assert.Equal(t, renamed(i), n.Labels, n.Name)

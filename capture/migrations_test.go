@@ -30,7 +30,7 @@ func migrating(phase policy.MigrationPhase) string {
 
 // accepts puts a policy in force whose rules are accepted.
 func (r *replica) accepts(sections string) {
-	r.cluster.policy = loadPolicy(r.cluster.t, sections).After(r.cluster.policy)
+	r.cluster.policy = loadPolicy(r.cluster.t, sections).WithPredecessor(r.cluster.policy)
 	r.releases(r.cluster.policy.RulesHash())
 	r.EnqueueAll()
 }
@@ -42,9 +42,9 @@ func (r *replica) follows(sections string) {
 }
 
 // refusing has the API server refuse Nodes that have a label, or lack it.
-func refusing(key string, has bool) func(before, after *corev1.Node) error {
-	return func(_, after *corev1.Node) error {
-		if _, is := after.Labels[key]; is == has {
+func refusing(key string, ok bool) func(prev, updated *corev1.Node) error {
+	return func(_, updated *corev1.Node) error {
+		if _, found := updated.Labels[key]; found == ok {
 			return errors.New("no such label")
 		}
 		return nil
@@ -53,9 +53,9 @@ func refusing(key string, has bool) func(before, after *corev1.Node) error {
 
 // neverWithout fails the test if a PATCH would leave n1 without both keys.
 func (c *cluster) neverWithout(keys ...string) {
-	c.admits = func(_, after *corev1.Node) error {
+	c.admits = func(_, updated *corev1.Node) error {
 		for _, key := range keys {
-			if _, is := after.Labels[key]; is {
+			if _, ok := updated.Labels[key]; ok {
 				return nil
 			}
 		}
@@ -117,11 +117,11 @@ func TestAMigrationOfANodeThatIsAway(t *testing.T) {
 
 			w.neverWithout(oldKey, newKey)
 			items := labels{}
-			back := node("b", "200", nil, gated, webhook)
-			for key, by := range parsedStamp(t, back).Given {
+			returned := node("b", "200", nil, gated, webhook)
+			for key, by := range parsedStamp(t, returned).Given {
 				items[key] = by.Value
 			}
-			if listed := back.Annotations[policy.LabelsAnnotation]; listed != "" {
+			if listed := returned.Annotations[policy.LabelsAnnotation]; listed != "" {
 				items[newKey] = "rtx"
 			}
 			w.register(node("b", "200", items, gated, webhook))
@@ -136,7 +136,7 @@ func TestWhatAMigrationLeavesAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy string
 		node   *corev1.Node
-		admits func(before, after *corev1.Node) error
+		admits func(prev, updated *corev1.Node) error
 		shows  labels
 		holds  labels
 	}{
@@ -271,9 +271,9 @@ func TestAMigrationIsHeldUntilAnOperatorAcceptsIt(t *testing.T) {
 	w := newCluster(t, "", node("a", "10", labels{oldKey: "rtx"}, owned("kubectl-label", oldKey)))
 	r := w.leader()
 	r.follows(migrating(policy.MigrateBoth))
-	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).After(w.policy)
-	changed, renamed, of := r.alteredNodes(w.policy, nil)
-	assert.Equal(t, [3]int{1, 1, 1}, [3]int{changed, renamed, of})
+	w.policy = loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(w.policy)
+	changed, renamed, total := r.alteredNodes(w.policy, nil)
+	assert.Equal(t, [3]int{1, 1, 1}, [3]int{changed, renamed, total})
 	assert.True(t, rollout.RulesNeedAcceptance(changed, renamed, 1000), "however few they are: workloads may select on the old key")
 	r.EnqueueAll()
 	require.Empty(t, r.works())
@@ -300,9 +300,9 @@ func TestTwoCapturesWithDifferentPoliciesMigrateWithoutLoss(t *testing.T) {
 	require.Empty(t, slow.works())
 	fast := w.leader()
 	w.policy = loadPolicy(t, migrating(policy.MigrateNew))
-	between := 0
-	fast.before = func(string) { // the other one gets in between
-		if between++; between < 4 {
+	middle := 0
+	fast.hook = func(string) { // the other one gets in between
+		if middle++; middle < 4 {
 			w.edit(func(*corev1.Node) {})
 			require.Empty(t, slow.works())
 		}
@@ -330,9 +330,9 @@ func parsedStamp(t *testing.T, n *corev1.Node) record.Stamp {
 }
 
 // returned returns a Node that registers after its record was renamed, while something refuses the new key.
-func returned(t *testing.T, back *corev1.Node) *cluster {
+func returned(t *testing.T, returned *corev1.Node) *cluster {
 	t.Helper()
-	w := newCluster(t, "", remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)), back)
+	w := newCluster(t, "", remembered("a", 10, labels{newKey: "rtx"}, goneSince(earlier)), returned)
 	w.admits = refusing(newKey, true)
 	r := w.leader()
 	r.accepts(migrating(policy.MigrateNew))
@@ -351,19 +351,19 @@ func TestTheOldKeyStaysOnANodeThatReturnsWithItWhileTheNewOneIsRefused(t *testin
 
 func TestARenamedNodeThatReturnsStaysGatedWhileTheNewKeyIsRefused(t *testing.T) {
 	w := returned(t, node("b", "200", nil, gated))
-	assert.True(t, gate.On(w.node().Spec.Taints), "it lacks what it carried")
+	assert.True(t, gate.Present(w.node().Spec.Taints), "it lacks what it carried")
 	assert.Equal(t, labels{newKey: "rtx"}, w.record().Items(), "nothing is forgotten")
 }
 
 func TestAnOlderStateOfTheNodeDoesNotUndoARename(t *testing.T) {
 	for name, shown := range map[string]bool{"of a Node that shows both keys": true, "of a Node that does not exist": false} {
 		t.Run(name, func(t *testing.T) {
-			before := remembered("a", 10, labels{oldKey: "rtx"})
-			before.Seen[0].Version = 50
-			after, renamed := record.Rename(*before, oldKey, newKey, shown)
+			prev := remembered("a", 10, labels{oldKey: "rtx"})
+			prev.Seen[0].Version = 50
+			next, renamed := record.Rename(*prev, oldKey, newKey, shown)
 			require.True(t, renamed)
 			late := record.Observation{UID: "a", Version: 30, Items: map[string]record.Item{oldKey: {Value: "rtx", Owner: record.Client}}}
-			assert.Equal(t, labels{newKey: "rtx"}, record.Merge(after, late).Items())
+			assert.Equal(t, labels{newKey: "rtx"}, record.Merge(next, late).Items())
 		})
 	}
 }
@@ -381,12 +381,12 @@ func TestTheLastStateOfANodeThatIsRecordedAfterARenameKeepsWhatWasRenamed(t *tes
 		"which a client had moved to the new key only": {labels{newKey: "rtx"}, labels{newKey: "rtx"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := plan.Circumstances{Policy: loadPolicy(t, migrating(policy.MigrateNew)).After(policy.Policy{}).Holding(false), Guarded: true, Now: now}
+			in := plan.Circumstances{Policy: loadPolicy(t, migrating(policy.MigrateNew)).WithPredecessor(policy.Policy{}).Holding(false), Guarded: true, Now: now}
 			entry := store.Entry{Record: *remembered("a", 10, labels{oldKey: "rtx"}, goneSince(earlier))}
 			for _, decide := range []func() Action{
 				func() Action { return DecideAbsent(entry, true, in) },
 				func() Action {
-					return Decide(entry, true, observe.Of(node("a", "30", c.last)), Deleted, in)
+					return Decide(entry, true, observe.FromNode(node("a", "30", c.last)), Deleted, in)
 				},
 				func() Action { return DecideAbsent(entry, true, in) },
 			} {
@@ -410,7 +410,7 @@ func TestWhatARuleRemovesIsNotListedAsGivenAnyMore(t *testing.T) {
 		"nothing else is written": {given(labels{"rack": "1"}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := observe.Of(node("b", "20", labels{oldKey: "rtx", newKey: "rtx", "rack": "1"}, c.by))
+			n := observe.FromNode(node("b", "20", labels{oldKey: "rtx", newKey: "rtx", "rack": "1"}, c.by))
 			stamp, _ := n.Stamp(true)
 			var patch struct {
 				Metadata struct{ Annotations map[string]string }

@@ -20,9 +20,9 @@ import (
 func (c *Controller) newInventories() *inventories.Sources {
 	return inventories.New(inventories.Options{
 		Notes: c.configMaps, Files: c.InventoryFiles, Policy: c.Policy, Nodes: c, Records: c.Records, Cluster: c.Cluster, Now: c.Now, Logger: c.Logger,
-		Altered: func(p policy.Policy, instead map[string]inventory.Snapshot) (altered, of int) {
-			altered, _, of = c.alteredNodes(p, instead)
-			return altered, of
+		Altered: func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int) {
+			altered, _, total = c.alteredNodes(p, replaced)
+			return altered, total
 		},
 		Changed: func() { c.rollout.Look(); c.enqueueAll() },
 		Warn:    c.warnOfPolicy,
@@ -33,10 +33,10 @@ func (c *Controller) newRollout() *rollout.Rollout {
 	return rollout.New(rollout.Options{
 		Notes: c.configMaps, Policy: c.Policy, Manifest: c.Object.Accepted, Nodes: c, Now: c.Now, Logger: c.Logger,
 		FeaturesKnown: c.features.known,
-		Settled: func(p policy.Policy) bool {
-			return c.devices.settled(p) && c.features.settled(p) && c.inventories.Known(p)
+		Judgeable: func(p policy.Policy) bool {
+			return c.devices.judgeable(p) && c.features.judgeable(p) && c.inventories.Known(p)
 		},
-		Altered: func(p policy.Policy) (changed, renamed, of int) { return c.alteredNodes(p, nil) },
+		Altered: func(p policy.Policy) (changed, renamed, total int) { return c.alteredNodes(p, nil) },
 		Migrating: func(p policy.Policy) map[policy.MigrationState]int {
 			return fleet.Migrating(c.everyNode(), p, c.Guard.InForce())
 		},
@@ -50,9 +50,9 @@ func (c *Controller) newBrake() *brake.Brake {
 }
 
 // alteredNodes counts on how many Nodes rules would change labels. Snapshots of instead replace those that are in force.
-func (c *Controller) alteredNodes(p policy.Policy, instead map[string]inventory.Snapshot) (changed, renamed, of int) {
+func (c *Controller) alteredNodes(p policy.Policy, replaced map[string]inventory.Snapshot) (changed, renamed, total int) {
 	return fleet.Altered(c.everyLiveNode(), plan.Circumstances{
-		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.under(p), Features: c.features.under(p), Inventory: c.inventories.Under(p, instead), Now: c.Now(),
+		Policy: p, Guarded: c.Guard.InForce(), Devices: c.devices.factsByNode(p), Features: c.features.factsByNode(p), Inventory: c.inventories.FactsFunc(p, replaced), Now: c.Now(),
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 // which runs ahead of its handlers.
 type observations struct {
 	gated  func([]corev1.Taint) bool
-	lifted func(after time.Duration) // called, under the lock, with how long a removed gate was on the Node
+	lifted func(delay time.Duration) // called, under the lock, with how long a removed gate was on the Node
 	now    func() time.Time
 	// sameFacts reports whether two states of a Node are equal in what rules use.
 	sameFacts func(a, b *observe.Slim) bool
@@ -64,19 +64,19 @@ type pending struct {
 }
 
 // newObservations has seen nothing.
-func newObservations(gated func([]corev1.Taint) bool, lifted func(after time.Duration), now func() time.Time) *observations {
+func newObservations(gated func([]corev1.Taint) bool, lifted func(delay time.Duration), now func() time.Time) *observations {
 	return &observations{
 		gated: gated, lifted: lifted, now: now, sameFacts: func(_, _ *observe.Slim) bool { return true },
 		byName: map[string]*nodeStates{}, labels: fleet.NewByLabel(now), pending: map[string]*pending{}, gatedSince: map[string]time.Time{},
 	}
 }
 
-// with calls do with what is known of a Node, if anything is.
-func (s *observations) with(name string, do func(of *nodeStates)) {
+// update calls do with what is known of a Node, if anything is.
+func (s *observations) update(name string, fn func(states *nodeStates)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of, known := s.byName[name]; known {
-		do(of)
+	if states, known := s.byName[name]; known {
+		fn(states)
 	}
 }
 
@@ -98,23 +98,23 @@ func (s *observations) changed(name string) *nodeStates {
 func (s *observations) lives(node *observe.Slim) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var before *observe.Slim
-	if of := s.byName[node.Name()]; of != nil {
-		before = of.live
+	var prev *observe.Slim
+	if states := s.byName[node.Name()]; states != nil {
+		prev = states.live
 	}
-	differs := before == nil || before.Differs(node)
-	if differs || !before.SameReport(node) {
-		s.labels.Replaced(before, node)
+	differs := prev == nil || prev.Differs(node)
+	if differs || !prev.SameReport(node) {
+		s.labels.Replaced(prev, node)
 	}
-	if !differs && s.sameFacts(before, node) {
+	if !differs && s.sameFacts(prev, node) {
 		s.byName[node.Name()].live = node
 		return false
 	}
-	of := s.changed(node.Name())
-	of.live = node
-	s.timeGate(before, node)
-	if before != nil && before.UID() != node.UID() { // deleted and created again while the watch was down
-		of.gone = append(of.gone, before)
+	states := s.changed(node.Name())
+	states.live = node
+	s.timeGate(prev, node)
+	if prev != nil && prev.UID() != node.UID() { // deleted and created again while the watch was down
+		states.gone = append(states.gone, prev)
 	}
 	return true
 }
@@ -126,18 +126,18 @@ func (s *observations) countBy(keys []governance.Key) {
 	if !s.labels.Govern(keys) {
 		return
 	}
-	for _, of := range s.byName {
-		if of.live != nil {
-			s.labels.Replaced(nil, of.live)
+	for _, states := range s.byName {
+		if states.live != nil {
+			s.labels.Replaced(nil, states.live)
 		}
 	}
 }
 
 // readAgain takes the place of a live state that is the same but for the annotations which were read. A newer state is the watch's to bring.
 func (s *observations) readAgain(node *observe.Slim) {
-	s.with(node.Name(), func(of *nodeStates) {
-		if of.live != nil && of.live.UID() == node.UID() && of.live.Version() == node.Version() {
-			of.live = node
+	s.update(node.Name(), func(states *nodeStates) {
+		if states.live != nil && states.live.UID() == node.UID() && states.live.Version() == node.Version() {
+			states.live = node
 		}
 	})
 }
@@ -146,11 +146,11 @@ func (s *observations) readAgain(node *observe.Slim) {
 func (s *observations) went(node *observe.Slim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.changed(node.Name())
-	of.gone = append(of.gone, node)
-	if of.live != nil && of.live.UID() == node.UID() {
-		s.labels.Replaced(of.live, nil)
-		of.live = nil
+	states := s.changed(node.Name())
+	states.gone = append(states.gone, node)
+	if states.live != nil && states.live.UID() == node.UID() {
+		s.labels.Replaced(states.live, nil)
+		states.live = nil
 		delete(s.gatedSince, node.Name())
 	}
 }
@@ -159,24 +159,24 @@ func (s *observations) went(node *observe.Slim) {
 // is left. For another version, the time starts again.
 func (s *observations) isAhead(name, record string) (left time.Duration) {
 	left = aheadFor
-	s.with(name, func(of *nodeStates) {
+	s.update(name, func(states *nodeStates) {
 		now := s.now()
-		if of.ahead == nil || of.ahead.record != record {
-			of.ahead = &aheadSince{record: record, time: now}
+		if states.ahead == nil || states.ahead.record != record {
+			states.ahead = &aheadSince{record: record, time: now}
 		}
-		left -= now.Sub(of.ahead.time)
+		left -= now.Sub(states.ahead.time)
 	})
 	return left
 }
 
 // look returns what there is to reconcile for a name. All of it is the caller's own.
 func (s *observations) look(name string) (gone []*observe.Node, live *observe.Node) {
-	s.with(name, func(of *nodeStates) {
-		for _, last := range of.gone {
+	s.update(name, func(states *nodeStates) {
+		for _, last := range states.gone {
 			gone = append(gone, last.Node())
 		}
-		if of.live != nil {
-			live = of.live.Node()
+		if states.live != nil {
+			live = states.live.Node()
 		}
 	})
 	return gone, live
@@ -184,11 +184,11 @@ func (s *observations) look(name string) (gone []*observe.Node, live *observe.No
 
 // settled forgets the last state of a deleted object: it is reconciled.
 func (s *observations) settled(name string, uid types.UID) {
-	s.with(name, func(of *nodeStates) {
-		if i := slices.IndexFunc(of.gone, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
-			of.gone = slices.Delete(of.gone, i, i+1)
+	s.update(name, func(states *nodeStates) {
+		if i := slices.IndexFunc(states.gone, func(last *observe.Slim) bool { return last.UID() == uid }); i >= 0 {
+			states.gone = slices.Delete(states.gone, i, i+1)
 		}
-		if len(of.gone) == 0 && of.live == nil {
+		if len(states.gone) == 0 && states.live == nil {
 			delete(s.byName, name)
 			delete(s.pending, name)
 		}
@@ -197,43 +197,43 @@ func (s *observations) settled(name string, uid types.UID) {
 
 // hasRecord notes that there is this record of a Node. It may be kept only until its retention ends.
 func (s *observations) hasRecord(name string, r record.Record) {
-	s.with(name, func(of *nodeStates) {
-		of.retained = nil
-		if !r.DeletedAt.IsZero() && !r.Empty() && len(of.gone) > 0 {
-			of.retained = make(map[types.UID]bool, len(of.gone))
-			for _, node := range of.gone {
-				of.retained[node.UID()] = true
+	s.update(name, func(states *nodeStates) {
+		states.retained = nil
+		if !r.DeletedAt.IsZero() && !r.Empty() && len(states.gone) > 0 {
+			states.retained = make(map[types.UID]bool, len(states.gone))
+			for _, node := range states.gone {
+				states.retained[node.UID()] = true
 			}
 		}
 	})
 }
 
 // wasRetained reports whether there was such a record after an object was deleted.
-func (s *observations) wasRetained(name string, uid types.UID) (was bool) {
-	s.with(name, func(of *nodeStates) { was = of.retained[uid] })
-	return was
+func (s *observations) wasRetained(name string, uid types.UID) (retained bool) {
+	s.update(name, func(states *nodeStates) { retained = states.retained[uid] })
+	return retained
 }
 
 // lostRecord notes that a client took the record of a Node away, if the Node lives.
 func (s *observations) lostRecord(name string) {
-	s.with(name, func(of *nodeStates) { of.lost = of.live != nil })
+	s.update(name, func(states *nodeStates) { states.lost = states.live != nil })
 }
 
 // reportsLost reports, once, whether a client took the record of a Node away.
 func (s *observations) reportsLost(name string) (lost bool) {
-	s.with(name, func(of *nodeStates) { lost, of.lost = of.lost, false })
+	s.update(name, func(states *nodeStates) { lost, states.lost = states.lost, false })
 	return lost
 }
 
 // cannotRead notes that the record of a Node cannot be read. It is not current then, though capture cannot repair it.
 func (s *observations) cannotRead(name string) {
-	s.with(name, func(of *nodeStates) { of.unreadable = true })
+	s.update(name, func(states *nodeStates) { states.unreadable = true })
 }
 
 // start notes that a worker begins with all that was received of a name. It must come before the worker looks.
 func (s *observations) start(name string) {
-	s.with(name, func(of *nodeStates) {
-		of.unreadable, of.unsettled = false, false
+	s.update(name, func(states *nodeStates) {
+		states.unreadable, states.unsettled = false, false
 		p := s.pending[name]
 		if p == nil {
 			return
@@ -247,7 +247,7 @@ func (s *observations) start(name string) {
 
 // stored notes that a record was written. The first time since a worker started on the name, it returns the time since the first change.
 func (s *observations) stored(name string) (lag time.Duration, first bool) {
-	s.with(name, func(*nodeStates) {
+	s.update(name, func(*nodeStates) {
 		if p := s.pending[name]; p != nil && !p.taken.IsZero() && !p.stored {
 			p.stored = true
 			lag, first = s.now().Sub(p.taken), true
@@ -258,14 +258,14 @@ func (s *observations) stored(name string) (lag time.Duration, first bool) {
 
 // unsettle notes that a worker decides by more than its inputs.
 func (s *observations) unsettle(name string) {
-	s.with(name, func(of *nodeStates) { of.unsettled = true })
+	s.update(name, func(states *nodeStates) { states.unsettled = true })
 }
 
 // annotationBytes returns the size of the annotations of a Node that lives.
 func (s *observations) annotationBytes(name string) (bytes int) {
-	s.with(name, func(of *nodeStates) {
-		if of.live != nil {
-			bytes = of.live.AnnotationBytes()
+	s.update(name, func(states *nodeStates) {
+		if states.live != nil {
+			bytes = states.live.AnnotationBytes()
 		}
 	})
 	return bytes
@@ -273,18 +273,18 @@ func (s *observations) annotationBytes(name string) (bytes int) {
 
 // settledBy reports whether nothing is to be done for a Node that lives, as it was found by these inputs.
 func (s *observations) settledBy(name string, by inputs) (settled bool) {
-	s.with(name, func(of *nodeStates) {
-		settled = of.live != nil && len(of.gone) == 0 && s.pending[name] == nil && by != (inputs{}) && of.settled == by
+	s.update(name, func(states *nodeStates) {
+		settled = states.live != nil && len(states.gone) == 0 && s.pending[name] == nil && by != (inputs{}) && states.settled == by
 	})
 	return settled
 }
 
 // finish notes that a worker is through with a name, by which inputs, and whether something is left to do.
 func (s *observations) finish(name string, dealt bool, by inputs) {
-	s.with(name, func(of *nodeStates) {
-		dealt = dealt && !of.unreadable
-		if of.settled = by; !dealt || of.unsettled {
-			of.settled = inputs{}
+	s.update(name, func(states *nodeStates) {
+		dealt = dealt && !states.unreadable
+		if states.settled = by; !dealt || states.unsettled {
+			states.settled = inputs{}
 		}
 		switch p := s.pending[name]; {
 		case !dealt && p == nil:
@@ -299,7 +299,7 @@ func (s *observations) finish(name string, dealt bool, by inputs) {
 
 // knows reports whether a Node lives or waits to be reconciled.
 func (s *observations) knows(name string) (knows bool) {
-	s.with(name, func(*nodeStates) { knows = true })
+	s.update(name, func(*nodeStates) { knows = true })
 	return knows
 }
 
@@ -322,22 +322,22 @@ func (s *observations) waiting() []string {
 const creationsTell = 5 * time.Second
 
 // timeGate notes whether a live Node carries the gate; before is its state until now, nil where it is new.
-func (s *observations) timeGate(before, node *observe.Slim) {
+func (s *observations) timeGate(prev, node *observe.Slim) {
 	name := node.Name()
-	newborn := before == nil || before.UID() != node.UID()
-	since, was := s.gatedSince[name]
+	newborn := prev == nil || prev.UID() != node.UID()
+	start, ok := s.gatedSince[name]
 	switch {
 	case !s.gated(node.Taints()):
-		if was && !newborn {
-			s.lifted(s.now().Sub(since))
+		if ok && !newborn {
+			s.lifted(s.now().Sub(start))
 		}
 		delete(s.gatedSince, name)
-	case !was || newborn:
-		since = s.now()
-		if created := node.Created().Time; newborn && !created.IsZero() && since.Sub(created) > creationsTell {
-			since = created
+	case !ok || newborn:
+		start = s.now()
+		if created := node.Created().Time; newborn && !created.IsZero() && start.Sub(created) > creationsTell {
+			start = created
 		}
-		s.gatedSince[name] = since
+		s.gatedSince[name] = start
 	}
 }
 
@@ -359,8 +359,8 @@ func (s *observations) longestGated() (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	for _, since := range s.gatedSince {
-		longest = max(longest, now.Sub(since))
+	for _, start := range s.gatedSince {
+		longest = max(longest, now.Sub(start))
 	}
 	return longest
 }

@@ -38,10 +38,10 @@ func PatchFor(node *observe.Node, change plan.Plan) ([]byte, error) {
 	if taints, changed := change.TaintsOn(node); changed {
 		patch.Spec["taints"] = taints // the whole list, which is safe only together with the resourceVersion
 	}
-	_, was := node.Items[policy.Cordon]
-	if _, is := change.ItemsOn(node)[policy.Cordon]; is && !was {
+	_, cordoned := node.Items[policy.Cordon]
+	if _, ok := change.ItemsOn(node)[policy.Cordon]; ok && !cordoned {
 		patch.Spec["unschedulable"] = true
-	} else if was && !is {
+	} else if cordoned && !ok {
 		patch.Spec["unschedulable"] = nil
 	}
 	body, err := json.Marshal(patch)

@@ -23,8 +23,8 @@ const (
 
 // used is what rules use of objects of a kind.
 type used[U any] interface {
-	Same(other U) bool
-	None() bool
+	Equal(o U) bool
+	Empty() bool
 }
 
 // publication is an object of which only what rules use is kept.
@@ -42,7 +42,7 @@ type kind[U used[U], F comparable] struct {
 	slim     func(object any, uses U) publication // nil: it is another object
 	// unreadable is what [kind.slim] makes of an object when reading it panics.
 	unreadable func(object any) publication
-	facts      func(of []any) F
+	facts      func(objects []any) F
 	report     func(c *Controller, err error)
 }
 
@@ -59,33 +59,33 @@ type published[U used[U], F comparable] struct {
 	logged, reported string // why the objects cannot be read
 }
 
-func newPublished[U used[U], F comparable](of kind[U, F]) *published[U, F] {
-	return &published[U, F]{kind: of, newPolicy: make(chan struct{}, 1), byNode: map[string]F{}}
+func newPublished[U used[U], F comparable](k kind[U, F]) *published[U, F] {
+	return &published[U, F]{kind: k, newPolicy: make(chan struct{}, 1), byNode: map[string]F{}}
 }
 
 // hasRead reports whether all objects were read for what rules use.
-func (d *published[U, F]) hasRead(uses U) bool { return d.read != nil && (*d.read).Same(uses) }
+func (d *published[U, F]) hasRead(uses U) bool { return d.read != nil && (*d.read).Equal(uses) }
 
-// of returns the facts of a Node, if rules use any and all objects were read. The zero value is not known.
-func (d *published[U, F]) of(node string, p policy.Policy) (of F) {
+// factsOf returns the facts of a Node, if rules use any and all objects were read. The zero value is not known.
+func (d *published[U, F]) factsOf(node string, p policy.Policy) (facts F) {
 	uses := d.uses(p.LabelRules())
-	if uses.None() {
-		return of
+	if uses.Empty() {
+		return facts
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.hasRead(uses) {
-		return of
+		return facts
 	}
-	if of, listed := d.byNode[node]; listed {
-		return of
+	if f, listed := d.byNode[node]; listed {
+		return f
 	}
 	return d.facts(nil)
 }
 
-// under returns the facts of each Node as far as the rules of a policy look at them.
-func (d *published[U, F]) under(p policy.Policy) func(node string) F {
-	return func(node string) F { return d.of(node, p) }
+// factsByNode returns the facts of each Node as far as the rules of a policy look at them.
+func (d *published[U, F]) factsByNode(p policy.Policy) func(node string) F {
+	return func(node string) F { return d.factsOf(node, p) }
 }
 
 // known reports whether what rules use was read; it is if they use none.
@@ -93,11 +93,11 @@ func (d *published[U, F]) known(p policy.Policy) bool {
 	uses := d.uses(p.LabelRules())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return uses.None() || d.hasRead(uses)
+	return uses.Empty() || d.hasRead(uses)
 }
 
-// settled reports whether new rules can be judged: what they use was read, or nothing is there to be read.
-func (d *published[U, F]) settled(p policy.Policy) bool {
+// judgeable reports whether new rules can be judged: what they use was read, or nothing is there to be read.
+func (d *published[U, F]) judgeable(p policy.Policy) bool {
 	if d.known(p) {
 		return true
 	}
@@ -108,16 +108,16 @@ func (d *published[U, F]) settled(p policy.Policy) bool {
 
 // set notes the objects of a Node, and reports whether that changed what is known of it.
 func (d *published[U, F]) set(node string, objects []any) (changed bool) {
-	is := d.facts(objects)
+	facts := d.facts(objects)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	was, before := d.byNode[node]
+	prev, existed := d.byNode[node]
 	if len(objects) == 0 {
 		delete(d.byNode, node)
-		return before && d.read != nil
+		return existed && d.read != nil
 	}
-	d.byNode[node] = is
-	return (!before || was != is) && d.read != nil
+	d.byNode[node] = facts
+	return (!existed || prev != facts) && d.read != nil
 }
 
 // allRead notes that all objects were read for what rules use.
@@ -146,13 +146,13 @@ func (d *published[U, F]) news(problem error, leading bool) (log, event bool) {
 	return log, event
 }
 
-// follow reads the objects while rules of the policy use them, until ctx is done.
-func (d *published[U, F]) follow(ctx context.Context, c *Controller) {
+// watchObjects reads the objects while rules of the policy use them, until ctx is done.
+func (d *published[U, F]) watchObjects(ctx context.Context, c *Controller) {
 	retry := firstPublishedRetry
 	for ctx.Err() == nil {
 		wait := time.Duration(0) // for the next policy
-		if uses := d.uses(c.Policy().LabelRules()); !uses.None() {
-			was := time.Now()
+		if uses := d.uses(c.Policy().LabelRules()); !uses.Empty() {
+			start := time.Now()
 			err := c.Contained("read "+d.resource, "", func() error { return d.readAll(ctx, c, uses) })
 			if err == nil {
 				continue // the rules use others, or ctx is done
@@ -161,7 +161,7 @@ func (d *published[U, F]) follow(ctx context.Context, c *Controller) {
 				c.rollout.Look()
 			}
 			d.report(c, err)
-			if time.Since(was) > lastPublishedRetry {
+			if time.Since(start) > lastPublishedRetry {
 				retry = firstPublishedRetry
 			}
 			wait, retry = retry, min(2*retry, lastPublishedRetry)
@@ -214,10 +214,10 @@ func (d *published[U, F]) readAll(ctx context.Context, c *Controller, uses U) er
 			c.enqueueAll()
 		}
 	})
-	for d.uses(c.Policy().LabelRules()).Same(uses) {
+	for d.uses(c.Policy().LabelRules()).Equal(uses) {
 		select {
 		case <-ctx.Done():
-			if why := context.Cause(ctx); !apierrors.IsNotFound(why) && !isDenied(why) {
+			if cause := context.Cause(ctx); !apierrors.IsNotFound(cause) && !isDenied(cause) {
 				return nil
 			}
 			return fmt.Errorf("read %s: %w", d.resource, context.Cause(ctx))
@@ -236,8 +236,8 @@ const byNode = "node"
 // itself retries after other failures. Until then, the objects that were last read count.
 func (d *published[U, F]) newInformer(c *Controller, uses U, failed func(error)) (cache.SharedIndexInformer, cache.ResourceEventHandlerRegistration, error) {
 	informer := cache.NewSharedIndexInformer(d.watch(c, uses), d.object, 0, cache.Indexers{byNode: func(object any) ([]string, error) {
-		if of, ok := object.(publication); ok && of.Node() != "" {
-			return []string{of.Node()}, nil
+		if published, ok := object.(publication); ok && published.Node() != "" {
+			return []string{published.Node()}, nil
 		}
 		return nil, nil
 	}})
@@ -257,17 +257,17 @@ func (d *published[U, F]) newInformer(c *Controller, uses U, failed func(error))
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
-		of, ok := object.(publication)
-		if !ok || of.Node() == "" {
+		published, ok := object.(publication)
+		if !ok || published.Node() == "" {
 			return
 		}
-		if listed, err := informer.GetIndexer().ByIndex(byNode, of.Node()); err == nil && d.set(of.Node(), listed) && c.observations.knows(of.Node()) {
-			c.queue.Add(of.Node())
+		if listed, err := informer.GetIndexer().ByIndex(byNode, published.Node()); err == nil && d.set(published.Node(), listed) && c.observations.knows(published.Node()) {
+			c.queue.Add(published.Node())
 		}
 	}
 	registration, err := informer.AddEventHandler(contain.Handlers(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,
-		UpdateFunc: func(before, after any) { changed(before); changed(after) }, // of another Node now
+		UpdateFunc: func(oldObject, newObject any) { changed(oldObject); changed(newObject) }, // of another Node now
 		DeleteFunc: changed,
 	}, func(_ any, err error) { c.reportPanic("receive an object of "+d.resource, "", err) }))
 	if err != nil {
@@ -280,8 +280,8 @@ func (d *published[U, F]) newInformer(c *Controller, uses U, failed func(error))
 func (d *published[U, F]) slimmed(c *Controller, object any, uses U) (slim any) {
 	slim = object
 	err := contain.Call(func() error {
-		if of := d.slim(object, uses); of != nil {
-			slim = of
+		if published := d.slim(object, uses); published != nil {
+			slim = published
 		}
 		return nil
 	})

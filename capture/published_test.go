@@ -37,11 +37,11 @@ func newPublishedCluster(t *testing.T, sections string, denied error) *published
 }
 
 // leads adds the leader.
-func (w *publishedCluster) leads(with func(o *Options)) {
+func (w *publishedCluster) leads(replacement func(o *Options)) {
 	w.leader = w.cluster.leader(func(o *Options) {
 		o.Policy = func() policy.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.now }
 		o.Logger = slog.New(slog.NewTextHandler(&w.log, nil))
-		with(o)
+		replacement(o)
 	})
 }
 

@@ -95,7 +95,7 @@ func (c *Controller) openFirst(ctx context.Context, live *observe.Node) (node *o
 		}
 		inMemory, _ := a.Records.Get(a.node.Name) // by its version, replicas see each other's work
 		a.entry.Version, a.live = inMemory.Version, true
-		if result, err := a.take(ctx, opening); err != nil || result != again {
+		if result, err := a.take(ctx, opening); err != nil || result != retry {
 			return a.node, result, err
 		}
 	}
@@ -123,7 +123,7 @@ func (c *Controller) reconcileNode(ctx context.Context, node *observe.Node, even
 		return false, err
 	}
 	for range maxSteps {
-		if result, err := a.step(ctx); err != nil || result != again {
+		if result, err := a.step(ctx); err != nil || result != retry {
 			err = cmp.Or(err, a.failed)
 			return err == nil && result == finished, err
 		}
@@ -154,7 +154,7 @@ type attempt struct {
 type result int
 
 const (
-	again     result = iota // there is something new to decide with
+	retry     result = iota // there is something new to decide with
 	finished                // nothing is left to do for this observation
 	postponed               // something is left to do: by another replica, or after a wait
 )
@@ -166,10 +166,10 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 		return finished, nil
 	}
 	next := a.decide()
-	if next.Again > 0 {
-		a.later(a.node.Name, next.Again)
+	if next.Requeue > 0 {
+		a.later(a.node.Name, next.Requeue)
 	}
-	if !a.nothing(next) {
+	if !a.idle(next) {
 		return a.take(ctx, next)
 	}
 	return a.lookAgain(ctx)
@@ -178,10 +178,10 @@ func (a *attempt) step(ctx context.Context) (result, error) {
 // decide is the next action by what is known now, and when to decide again.
 func (a *attempt) decide() Action {
 	p, now := a.Policy(), a.Now()
-	features := a.features.of(a.node.Name, p) // before it is asked what holds: rules that were judged without features wait as soon as these are known
+	features := a.features.factsOf(a.node.Name, p) // before it is asked what holds: rules that were judged without features wait as soon as these are known
 	in := plan.Circumstances{
 		Policy: p.Holding(a.holds(p)), Guarded: a.Guard.InForce(), Cluster: a.Cluster(), Now: now,
-		Devices: a.devices.under(p), Features: func(string) observe.Features { return features }, Inventory: a.inventories.Under(p, nil),
+		Devices: a.devices.factsByNode(p), Features: func(string) observe.Features { return features }, Inventory: a.inventories.FactsFunc(p, nil),
 	}
 	var refused, due time.Duration // how long what is refused waits, and the taint of a Node that breaks a rule of governance
 	in.Refused, refused = a.refusals.Waiting(a.node.UID, now)
@@ -192,10 +192,10 @@ func (a *attempt) decide() Action {
 		return Decide(a.entry, a.found, a.node, a.event, in)
 	}
 	var former predecessor
-	if _, turn := a.node.Turn(a.entry.Record, in.Policy, now); (!a.found || turn == policy.Begins) && p.Follows() && !a.node.Deleting() {
+	if _, transition := a.node.Transition(a.entry.Record, in.Policy, now); (!a.found || transition == policy.Begins) && p.Follows() && !a.node.Deleting() {
 		switch former = a.followed(); {
 		case former.late != "":
-			return Action{Step: Nothing, Plan: plan.Plan{Again: followRetry}}
+			return Action{Step: NoStep, Plan: plan.Plan{Requeue: followRetry}}
 		case a.found:
 			in.Follows = &former.record
 		default:
@@ -206,7 +206,7 @@ func (a *attempt) decide() Action {
 	violations := plan.Violations(a.entry.Record, a.node, in)
 	in.Overdue, due = a.compliance.Overdue(a.node.Name, a.node.UID, violations, now)
 	next := Decide(a.entry, a.found, a.node, a.event, in)
-	next.Again = soonest(next.Again, refused, due)
+	next.Requeue = soonest(next.Requeue, refused, due)
 	if a.leading.Load() {
 		a.reportDecision(a.node, next, former.several, violations)
 	}

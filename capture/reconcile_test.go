@@ -127,7 +127,7 @@ func TestAnAcceptedSideIsCarriedOut(t *testing.T) {
 			labels{"own": "x"}, labels{"own": "x", "k": "v"}, labels{"own": "x"},
 		},
 		"of what a machine had under another name": {
-			follows, under("old", labels{"disk": "fast", worker: ""}), node("a", "20", nil, gated, machine(machineA)),
+			follows, recordOf("old", labels{"disk": "fast", worker: ""}), node("a", "20", nil, gated, machine(machineA)),
 			labels{"disk": "fast"}, labels{"disk": "fast", worker: ""}, labels{"disk": "fast"},
 		},
 	} {
@@ -387,7 +387,7 @@ func TestTheStampSaysSinceWhichVersionALabelIsSet(t *testing.T) {
 	w.leads()
 	stamp, ok := record.ParseStamp(w.node().Annotations[policy.StampAnnotation])
 	require.True(t, ok)
-	assert.Equal(t, map[string]record.Given{"k": {Value: "v"}, worker: {From: 10, Since: 120}}, stamp.Given)
+	assert.Equal(t, map[string]record.Given{"k": {Value: "v"}, worker: {From: 10, Version: 120}}, stamp.Given)
 }
 
 func TestOnlyWhatTheWebhookGaveIsReportedAsRestoredAtRegistration(t *testing.T) {
@@ -441,7 +441,7 @@ func TestARecordThatLostItsLabelIsFoundAgain(t *testing.T) {
 		}
 		return err
 	}
-	r.before = func(write string) { lost = lost && write != "put n1" }
+	r.hook = func(write string) { lost = lost && write != "put n1" }
 	r.Lead()
 	require.Empty(t, r.works())
 	assert.False(t, lost, "it has the label again")
@@ -581,9 +581,9 @@ func TestAGatedNodeWhoseDeletionWasRecordedAndDidNotHappenIsCompleted(t *testing
 	assert.Equal(t, labels{"k": "v", "x": "1"}, w.shows())
 }
 
-func count(list []string, of string) (n int) {
-	for _, one := range list {
-		if one == of {
+func count(list []string, name string) (n int) {
+	for _, text := range list {
+		if text == name {
 			n++
 		}
 	}

@@ -31,7 +31,7 @@ func (c *Controller) reportDecision(node *observe.Node, next Action, machines []
 	c.reportRules(node, next.Rules)
 	c.reportInventory(node)
 	c.reportNoRoom(node, next.NoRoom)
-	if next.Step == Nothing { // not for labels that are about to be restored
+	if next.Step == NoStep { // not for labels that are about to be restored
 		c.reportViolations(node, violations)
 	}
 }
@@ -64,17 +64,17 @@ func (c *Controller) reportForeign(node *observe.Node, foreign []corev1.Taint) {
 // reportRules reports once what the rules for labels could not do on a Node, and what they would do.
 func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 	for _, key := range slices.Sorted(maps.Keys(rules.Taken)) {
-		label, is := rules.Taken[key], node.Items[key]
+		label, value := rules.Taken[key], node.Items[key]
 		if label.Rule == classify.CopyRule {
-			c.reportConflict(node, key, label.Value, is)
+			c.reportConflict(node, key, label.Value, value)
 			continue
 		}
-		if label.Value == is || !c.once.News(node.UID, "taken "+key+"="+label.Value+" "+is) {
+		if label.Value == value || !c.once.News(node.UID, "taken "+key+"="+label.Value+" "+value) {
 			continue
 		}
 		c.tell(node, ItemTaken,
 			"Rule %s says %s=%s, but the Node has %s=%s, which is not from a rule. It is left alone. To let the rule decide: remove the label, or give the rule precedence: rule",
-			label.Rule, key, label.Value, key, is)
+			label.Rule, key, label.Value, key, value)
 	}
 	for _, problem := range rules.Problems {
 		value := policy.Shortened(problem.Value, maxShownValue)
@@ -84,7 +84,7 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 		c.Metrics.count(ruleInvalid, slices.Values([]string{problem.Key}))
 		c.Logger.Warn("rule makes a value that no label can have; the label is not set", "node", node.Name, "key", problem.Key, "rule", problem.Rule, "value", value)
 		c.warn(node, RuleLabelInvalid,
-			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Why)
+			"Rule %s makes %s=%q of what this Node reports, which is no label value (%s). The label is not set; change the rule.", problem.Rule, problem.Key, value, problem.Reason)
 	}
 	for _, key := range slices.Sorted(maps.Keys(rules.Audited)) {
 		label := rules.Audited[key]
@@ -92,27 +92,27 @@ func (c *Controller) reportRules(node *observe.Node, rules classify.Result) {
 			continue
 		}
 		c.Metrics.wouldSet.WithLabelValues(label.Rule).Inc()
-		what := "set a label"
+		verb := "set a label"
 		if label.Absent {
-			what = "remove a " + kindOf(key)
+			verb = "remove a " + kindOf(key)
 		}
-		c.Logger.Info("rule in audit would "+what, "node", node.Name, "key", key, "value", label.Value, "rule", label.Rule)
+		c.Logger.Info("rule in audit would "+verb, "node", node.Name, "key", key, "value", label.Value, "rule", label.Rule)
 	}
 }
 
 // reportConflict reports once that both keys of a migration have a value of their own.
-func (c *Controller) reportConflict(node *observe.Node, key, old, is string) {
+func (c *Controller) reportConflict(node *observe.Node, key, old, value string) {
 	from := ""
 	for _, m := range c.Policy().Migrations() {
 		if m.To == key {
 			from = m.From
 		}
 	}
-	if old == is || is == "" && !node.Shows(key) || !c.once.News(node.UID, "conflict "+key+"="+old+" "+is) {
+	if old == value || value == "" && !node.Shows(key) || !c.once.News(node.UID, "conflict "+key+"="+old+" "+value) {
 		return
 	}
 	c.warn(node, ItemTaken,
-		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, is)
+		"The migration of label %s to %s leaves this Node alone: it has %s=%s and %s=%s. Remove or change one of the two.", from, key, from, old, key, value)
 }
 
 // reportInventory reports what the sources that rules use have wrong of a Node, once until that changes.
@@ -164,12 +164,12 @@ func (c *Controller) reportViolations(node *observe.Node, violations []governanc
 
 // reportPaused reports the first pause of a fight over an item.
 func (a *attempt) reportPaused(set plan.Setting) {
-	others := a.node.Rivals(set.Item)
+	managers := a.node.Rivals(set.Item)
 	a.Logger.Warn("another client undoes what nodekeep sets; nodekeep waits longer each time before it sets it again",
-		"node", a.node.Name, "item", set.Item, "others", others)
+		"node", a.node.Name, "item", set.Item, "others", managers)
 	named, intent := "another one, which metadata.managedFields do not show,", "removes it"
-	if len(others) > 0 {
-		named = fmt.Sprintf("%q", strings.Join(others, ", "))
+	if len(managers) > 0 {
+		named = fmt.Sprintf("%q", strings.Join(managers, ", "))
 	}
 	if !set.Removed {
 		intent = fmt.Sprintf("sets it to %q", set.Value)
@@ -260,58 +260,58 @@ func (c *Controller) reportNearlyFull(r record.Record, node *observe.Node) {
 }
 
 // reportWrite reports a record that was written.
-func (c *Controller) reportWrite(step Step, before, after record.Record, node *observe.Node) {
+func (c *Controller) reportWrite(step Step, prev, next record.Record, node *observe.Node) {
 	c.Metrics.steps.WithLabelValues(string(step)).Inc()
-	c.Logger.Info("record written", "node", after.Node, "step", step, "entries", len(after.Entries))
-	c.reportNearlyFull(after, node)
+	c.Logger.Info("record written", "node", next.Node, "step", step, "entries", len(next.Entries))
+	c.reportNearlyFull(next, node)
 	switch step {
 	case Isolate:
-		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", after.Node)
+		c.Logger.Warn("another machine has the name of a node; nothing is restored until an operator has decided", "node", next.Node)
 		c.warn(node, MachineMismatch,
 			"Another machine registered under this name. Nothing is restored, and the taint %s stays if it is on. To decide: nodekeep accept %s --machine old (the record belongs to this machine) or --machine new (it does not). Without that program: kubectl -n %s annotate configmap %s %s=%s (or %s)",
-			c.Policy().Gate(), after.Node, c.Namespace, store.Name(after.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
+			c.Policy().Gate(), next.Node, c.Namespace, store.Name(next.Node), store.AcceptAnnotation, store.OldMachine, store.NewMachine)
 	case Release:
-		c.Logger.Info("quarantine ended; the policy has none any more", "node", after.Node)
+		c.Logger.Info("quarantine ended; the policy has none any more", "node", next.Node)
 		got := "This machine gets what the one before had under the name; what was set on it since comes first"
 		if c.Policy().TellsMachinesApart() {
 			got = "This machine keeps its own. What the one before had is set aside, and comes with that machine again"
 		}
 		c.tell(node, MachineChanged, "The policy quarantines no machine any more. %s", got)
 	case Begin:
-		c.Logger.Info("another machine has the name of a node and begins with nothing; the record of the one before is set aside", "node", after.Node)
-		c.tell(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", after.Node)
+		c.Logger.Info("another machine has the name of a node and begins with nothing; the record of the one before is set aside", "node", next.Node)
+		c.tell(node, MachineChanged, "Another machine registered under this name, and begins with nothing. What the one before had is set aside, and comes with that machine again: nodekeep show %s", next.Node)
 	case Return:
-		c.Logger.Info("a machine has its name again", "node", after.Node)
+		c.Logger.Info("a machine has its name again", "node", next.Node)
 		c.tell(node, MachineChanged, "This machine had the name before, and gets the record that it had then")
 	case Reset:
-		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", after.Node)
-		newest := before.Newest()
+		c.Logger.Warn("record is not of this cluster; its values are used, its versions are dropped", "node", next.Node)
+		newest := prev.Newest()
 		c.warn(node, RecordReset,
 			"The record of this Node was not written in this cluster: it named object %q and resourceVersion %q, but this Node is at %s. Its labels and taints are used; its versions were dropped. (ConfigMap %s)",
-			newest.UID, newest.Version, node.ResourceVersion, store.Name(after.Node))
+			newest.UID, newest.Version, node.ResourceVersion, store.Name(next.Node))
 	case Update:
-		changed, flapped := c.Metrics.churn.Compare(after.Newest().UID, before.Items(), after.Items(), c.Now())
+		changed, flapped := c.Metrics.churn.Compare(next.Newest().UID, prev.Items(), next.Items(), c.Now())
 		c.Metrics.count(itemRecorded, slices.Values(changed))
 		c.Metrics.count(itemFlapped, slices.Values(flapped))
 	case Create:
-		c.reportKeptOff(after, node)
+		c.reportKeptOff(next, node)
 	case Follow:
-		c.reportKeptOff(after, node)
-		c.reportFollowed(after, node)
+		c.reportKeptOff(next, node)
+		c.reportFollowed(next, node)
 	case Adopt:
-		c.reportRestored(before, node)
-		c.reportKeptOff(after, node)
+		c.reportRestored(prev, node)
+		c.reportKeptOff(next, node)
 	}
 }
 
 // reportFollowed reports what a Node gets from the record of another name, and what waits.
-func (c *Controller) reportFollowed(after record.Record, node *observe.Node) {
+func (c *Controller) reportFollowed(next record.Record, node *observe.Node) {
 	waits := "nothing"
-	if after.Quarantined != nil {
-		waits = keyList(after.Quarantined.Items()) + "; to decide: nodekeep accept " + after.Node + " --machine old (they belong to this machine) or new (they do not)"
+	if next.Quarantined != nil {
+		waits = keyList(next.Quarantined.Items()) + "; to decide: nodekeep accept " + next.Node + " --machine old (they belong to this machine) or new (they do not)"
 	}
 	c.tell(node, MachineChanged,
-		"This machine was Node %s before, and gets its record. Waits for an operator: %s", after.Followed, waits)
+		"This machine was Node %s before, and gets its record. Waits for an operator: %s", next.Followed, waits)
 }
 
 // reportKeptOff reports what a Node had in its CREATE and admission removed there, because rules keep it off.
@@ -329,12 +329,12 @@ func (c *Controller) reportKeptOff(r record.Record, node *observe.Node) {
 }
 
 // reportRestored reports what admission restored on a Node object. These items were set in its CREATE, not by a later PATCH.
-func (c *Controller) reportRestored(before record.Record, node *observe.Node) {
+func (c *Controller) reportRestored(prev record.Record, node *observe.Node) {
 	stamp, _ := node.Stamp(c.Guard.InForce())
 	var restored []string
 	for key, by := range stamp.Given {
 		shown, ok := node.Items[key]
-		if e, known := before.Entry(key); known && !e.Removed && ok && record.Listed(key, shown) == by.Value && by.Since == 0 {
+		if e, known := prev.Entry(key); known && !e.Removed && ok && record.Listed(key, shown) == by.Value && by.Version == 0 {
 			restored = append(restored, key)
 		}
 	}

@@ -40,7 +40,7 @@ func TestEventsAboutThePolicyAreAboutTheNodePolicy(t *testing.T) {
 	object := &fixedObject{uid: "u"}
 	w := newCluster(t, "")
 	r := w.replica(func(o *Options) { o.Events, o.Object = events, object })
-	bad := policy.FileErrors{{What: "spec.labels.keep: wrong"}}
+	bad := policy.FileErrors{{Message: "spec.labels.keep: wrong"}}
 	r.ReportPolicy(bad)
 	assert.Empty(t, events.reasons, "the leader says it")
 	object.err = bad

@@ -52,7 +52,7 @@ func (c *Controller) inputsOf(name string) inputs {
 		return inputs{}
 	}
 	return inputs{
-		record: entry.Version, devices: c.devices.of(name, p), features: c.features.of(name, p), annotations: c.observations.annotationBytes(name),
+		record: entry.Version, devices: c.devices.factsOf(name, p), features: c.features.factsOf(name, p), annotations: c.observations.annotationBytes(name),
 		shared: unique.Make(sharedInputs{
 			guarded: c.Guard.InForce(), cluster: c.Cluster(), held: c.holds(p), inventory: c.inventories.InForce(p),
 		}),
@@ -64,7 +64,7 @@ func (c *Controller) resync(round uint32) {
 	for _, name := range c.observations.names() {
 		settled := false
 		_ = contain.Call(func() error { // who works on the Node reports what panics
-			settled = !turnToDecide(name, round) && c.observations.settledBy(name, c.inputsOf(name))
+			settled = !fullDecision(name, round) && c.observations.settledBy(name, c.inputsOf(name))
 			return nil
 		})
 		if !settled {
@@ -78,8 +78,8 @@ func (c *Controller) resync(round uint32) {
 	}
 }
 
-// turnToDecide spreads the Nodes evenly over the rounds.
-func turnToDecide(name string, round uint32) bool {
+// fullDecision spreads the Nodes evenly over the rounds.
+func fullDecision(name string, round uint32) bool {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(name)) // never fails
 	return (hash.Sum32()+round)%decisionsAnew == 0

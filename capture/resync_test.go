@@ -32,7 +32,7 @@ governance: {keys: [{key: team, required: true, mode: deny}], noncompliant: {tai
 // notItsTurn returns a resync in which n1 is reconciled only if an input has changed.
 func notItsTurn(t *testing.T) (round uint32) {
 	t.Helper()
-	for turnToDecide("n1", round) {
+	for fullDecision("n1", round) {
 		round++
 	}
 	return round
@@ -208,19 +208,19 @@ func TestANodeThatMayFollowItsMachineIsNotSkipped(t *testing.T) {
 func TestEachNodeIsDecidedAnewOnceInSoManyResyncs(t *testing.T) {
 	w := newCluster(t, "")
 	r := settles(t, w)
-	decided, most := 0, map[uint32]int{}
+	decided, maximum := 0, map[uint32]int{}
 	for round := range uint32(decisionsAnew) {
 		if r.queues(round) {
 			decided++
 		}
 		for i := range 1200 {
-			if turnToDecide(fmt.Sprintf("worker-%d.example.com", i), round) {
-				most[round]++
+			if fullDecision(fmt.Sprintf("worker-%d.example.com", i), round) {
+				maximum[round]++
 			}
 		}
 	}
 	assert.Equal(t, 1, decided)
-	for round, nodes := range most {
+	for round, nodes := range maximum {
 		assert.InDelta(t, 100, nodes, 50, "round %d", round)
 	}
 }

@@ -59,32 +59,32 @@ func TestWhatAClientSetsBackToWhatARuleLeftIsTheClients(t *testing.T) {
 func TestSinceWhenALabelIsAsItsRuleWantsIt(t *testing.T) {
 	const rules = "labels:\n  rules:\n  - {name: r, set: {tier: gold}, precedence: rule}\n  - {name: r2, set: {rack: r1}}\n  - {name: r3, ensureAbsent: [joined]}\n"
 	w := newCluster(t, "", node("a", "10", labels{"joined": "1"}))
-	since := func() map[string]record.Version {
+	base := func() map[string]record.Version {
 		versions := map[string]record.Version{}
-		for key, label := range observe.Of(w.node()).ListedLabels() {
-			versions[key] = label.Since
+		for key, label := range observe.FromNode(w.node()).ListedLabels() {
+			versions[key] = label.Version
 		}
 		return versions
 	}
 	r := w.leader()
 	r.follows(rules)
-	first := since()
+	first := base()
 	require.Len(t, first, 3)
-	before := record.Version(10)
-	assert.Equal(t, map[string]record.Version{"tier": before, "rack": before, "joined": before}, first, "the state that was patched")
+	prev := record.Version(10)
+	assert.Equal(t, map[string]record.Version{"tier": prev, "rack": prev, "joined": prev}, first, "the state that was patched")
 
 	w.label("other", "1")
 	require.Empty(t, r.works())
-	assert.Equal(t, first, since(), "they are as they were")
+	assert.Equal(t, first, base(), "they are as they were")
 
 	w.label("tier", "iron")
-	edited := observe.Of(w.node()).Version
+	edited := observe.FromNode(w.node()).Version
 	require.Empty(t, r.works())
-	assert.Equal(t, map[string]record.Version{"tier": edited, "rack": before, "joined": before}, since(), "one was set again")
+	assert.Equal(t, map[string]record.Version{"tier": edited, "rack": prev, "joined": prev}, base(), "one was set again")
 
 	w.label("joined", "1")
-	edited = observe.Of(w.node()).Version
+	edited = observe.FromNode(w.node()).Version
 	require.Empty(t, r.works())
-	assert.Equal(t, edited, since()["joined"], "it was removed again")
-	assert.Equal(t, before, since()["rack"])
+	assert.Equal(t, edited, base()["joined"], "it was removed again")
+	assert.Equal(t, prev, base()["rack"])
 }

@@ -31,8 +31,8 @@ type process struct {
 	position int              // in the events
 	held     map[string]*node // by the informer
 
-	received map[string]int // how much of each record's history the watch has brought
-	own      map[string]int // writes of its own that the watch has not brought yet; the same measure
+	received      map[string]int // how much of each record's history the watch has brought
+	pendingWrites map[string]int // writes of its own that the watch has not brought yet; the same measure
 
 	// Of the reconcile that goes on.
 	name              string
@@ -51,10 +51,10 @@ type crashed struct{ *process }
 const simPause = 4 * time.Second
 
 func (w *cluster) captureSteps() []step {
-	any := func(do func(*process)) func() {
+	withAny := func(fn func(*process)) func() {
 		return func() {
 			if len(w.captures) > 0 {
-				do(w.captures[w.rng.IntN(len(w.captures))])
+				fn(w.captures[w.rng.IntN(len(w.captures))])
 			}
 		}
 	}
@@ -64,19 +64,19 @@ func (w *cluster) captureSteps() []step {
 				w.start()
 			}
 		}},
-		{2, "capture is killed", any((*process).die)},
-		{2, "capture ends", any((*process).end)},
-		{5, "capture leads", any(func(c *process) {
+		{2, "capture is killed", withAny((*process).die)},
+		{2, "capture ends", withAny((*process).end)},
+		{5, "capture leads", withAny(func(c *process) {
 			if !c.Leads() && (w.leaders() == 0 || w.scenario.twoLeaders) {
 				w.lead(c)
 			}
 		})},
-		{30, "Node event", any(func(c *process) { c.receiveNode() })},
-		{2, "list", any((*process).relist)},
-		{10, "record event", any(func(c *process) { c.receiveRecord(w.anyName()) })},
-		{30, "work", any(func(c *process) { c.work() })},
-		{3, "retry", any((*process).retry)},
-		{2, "capture reads the policy", any((*process).reload)},
+		{30, "Node event", withAny(func(c *process) { c.receiveNode() })},
+		{2, "list", withAny((*process).relist)},
+		{10, "record event", withAny(func(c *process) { c.receiveRecord(w.anyName()) })},
+		{30, "work", withAny(func(c *process) { c.work() })},
+		{3, "retry", withAny((*process).retry)},
+		{2, "capture reads the policy", withAny((*process).reload)},
 	}
 }
 
@@ -84,7 +84,7 @@ func (w *cluster) captureSteps() []step {
 func (w *cluster) start() {
 	w.processes++
 	c := &process{
-		cluster: w, id: w.processes, held: map[string]*node{}, received: map[string]int{}, own: map[string]int{}, policy: w.policies[len(w.policies)-1],
+		cluster: w, id: w.processes, held: map[string]*node{}, received: map[string]int{}, pendingWrites: map[string]int{}, policy: w.policies[len(w.policies)-1],
 	}
 	pause := time.Duration(0)
 	if w.scenario.waits {
@@ -132,7 +132,7 @@ func (w *cluster) leaders() (leaders int) {
 
 func (c *process) die() {
 	c.dead = true
-	c.captures = slices.DeleteFunc(c.captures, func(other *process) bool { return other == c })
+	c.captures = slices.DeleteFunc(c.captures, func(o *process) bool { return o == c })
 	c.say("capture: %d is killed", c.id)
 }
 
@@ -172,18 +172,18 @@ func (c *process) receiveNode() bool {
 	if !n.gone && c.chance(c.scenario.coalesce) && c.position < len(c.events) && c.events[c.position].uid == n.uid {
 		return true
 	}
-	before := c.held[n.name]
+	prev := c.held[n.name]
 	c.say("capture: %d receives %s, deleted: %t", c.id, n.describe(), n.gone)
 	switch {
 	case n.gone:
 		delete(c.held, n.name)
 		c.Deleted(n.object(), false)
-	case before == nil:
+	case prev == nil:
 		c.held[n.name] = n
 		c.Added(n.object(), false)
 	default:
 		c.held[n.name] = n
-		c.Updated(before.object(), n.object())
+		c.Updated(prev.object(), n.object())
 	}
 	return true
 }
@@ -194,18 +194,18 @@ func (c *process) relist() {
 	c.position = len(c.events)
 	c.known = c.position
 	for _, name := range c.scenario.names {
-		before, current := c.held[name], c.nodes[name]
+		prev, current := c.held[name], c.nodes[name]
 		switch {
-		case before == nil && current == nil:
+		case prev == nil && current == nil:
 			continue
 		case current == nil:
 			delete(c.held, name)
-			c.Deleted(before.object(), true)
+			c.Deleted(prev.object(), true)
 			continue
-		case before == nil:
+		case prev == nil:
 			c.Added(current.object(), false)
 		default:
-			c.Updated(before.object(), current.object())
+			c.Updated(prev.object(), current.object())
 		}
 		c.held[name] = current
 	}
@@ -218,8 +218,8 @@ func (c *process) receiveRecord(name string) bool {
 		return false
 	}
 	c.received[name] += 1 + c.rng.IntN(behind)
-	if c.own[name] <= c.received[name] {
-		delete(c.own, name)
+	if c.pendingWrites[name] <= c.received[name] {
+		delete(c.pendingWrites, name)
 	}
 	c.say("capture: %d receives the record of %s", c.id, name)
 	c.Enqueue(name)
@@ -245,7 +245,7 @@ func (c *process) work() bool {
 func (c *process) reconcile(name string) {
 	c.name = name
 	c.say("capture: %d reconciles %s, leading: %t", c.id, c.name, c.Leads())
-	c.alone(func() {
+	c.runAlone(func() {
 		pending := c.Pending(c.name)
 		c.hands, c.wroteRecord, c.readRecord, c.rememberedAtStart = nil, false, false, c.rememberedOf(c.name)
 		c.began = c.logs[c.name].sequence
@@ -291,30 +291,30 @@ func (c *process) note(done bool) {
 	}
 }
 
-// alone does something that this process does one at a time, and that its end interrupts.
-func (c *process) alone(do func()) {
+// runAlone does something that this process does one at a time, and that its end interrupts.
+func (c *process) runAlone(fn func()) {
 	depth, reviewing := c.depth, c.reviewing
 	c.busy = true
 	defer func() {
 		c.busy, c.depth, c.reviewing = false, depth, reviewing
-		if why := recover(); why != nil && why != any(crashed{c}) {
-			panic(why)
+		if reason := recover(); reason != nil && reason != any(crashed{c}) {
+			panic(reason)
 		}
 	}()
-	do()
+	fn()
 	if c.failure != "" {
 		panic(violation(c.failure))
 	}
 }
 
-func (c *process) inMemory(name string) int { return max(c.received[name], c.own[name]) }
+func (c *process) inMemory(name string) int { return max(c.received[name], c.pendingWrites[name]) }
 
 // receivedUntil returns the record at a point of its history, as a cache holds it.
-func (w *cluster) receivedUntil(name string, at int) (recordEntry, error) {
-	if at == 0 || w.history[name][at-1].Version == "" {
+func (w *cluster) receivedUntil(name string, i int) (recordEntry, error) {
+	if i == 0 || w.history[name][i-1].Version == "" {
 		return recordEntry{}, errNoRecord
 	}
-	return asCached(w.history[name][at-1]), nil
+	return asCached(w.history[name][i-1]), nil
 }
 
 // Get returns the record as the process has it in memory.
@@ -335,35 +335,35 @@ func (c *process) GetLive(ctx context.Context, name string) (entry recordEntry, 
 // Put writes a record.
 func (c *process) Put(ctx context.Context, next recorded, version string) (entry recordEntry, err error) {
 	err = c.call("writes "+describeRecord(next), func() error {
-		before, found := c.recordOf(next.Node)
+		prev, found := c.recordOf(next.Node)
 		if entry, err = c.records.Put(ctx, next, version); err != nil {
 			return err
 		}
 		c.wroteRecord = true
-		c.wrote(c, before, found, entry)
+		c.wrote(c, prev, found, entry)
 		for _, n := range c.hands {
 			if n.name == next.Node {
 				c.wroteFrom(n)
 			}
-			if holds(next, n.uid, n.version) && !holds(before, n.uid, n.version) { // whatever happens to the process from now on
+			if holds(next, n.uid, n.version) && !holds(prev, n.uid, n.version) { // whatever happens to the process from now on
 				c.observe(n, c.policy, true, true, c.began)
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		c.own[next.Node] = slices.IndexFunc(c.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
+		c.pendingWrites[next.Node] = slices.IndexFunc(c.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
 	}
 	return entry, err
 }
 
 // wrote notes a write of a record, and whether there was a reason for it.
-func (w *cluster) wrote(by *process, before recorded, found bool, entry recordEntry) {
+func (w *cluster) wrote(by *process, prev recorded, found bool, entry recordEntry) {
 	name, next := entry.Record.Node, entry.Record
 	w.writes++
-	w.checkHistory(before, found, next)
+	w.checkHistory(prev, found, next)
 	w.history[name] = append(w.history[name], entry)
-	if found && withoutReason(before, next, by != nil) {
+	if found && withoutReason(prev, next, by != nil) {
 		w.fail("write: the record of %s is written without a change", name)
 	}
 }
@@ -385,14 +385,14 @@ var errServer = apierrors.NewInternalError(errors.New("the simulated API server 
 
 // call returns a request to the API server. Other things happen before and after it; the process may end, and the request or
 // its answer may get lost.
-func (c *process) call(what string, request func() error) error {
+func (c *process) call(subject string, request func() error) error {
 	c.meanwhile()
 	if !c.calm && c.chance(c.scenario.errors) {
-		c.say("capture: %d fails: %s", c.id, what)
+		c.say("capture: %d fails: %s", c.id, subject)
 		return errServer
 	}
 	err := request()
-	c.say("capture: %d %s: %v", c.id, what, err)
+	c.say("capture: %d %s: %v", c.id, subject, err)
 	if !c.calm && c.chance(c.scenario.errors) {
 		c.say("capture: %d does not get the answer", c.id)
 		return errServer

@@ -18,7 +18,7 @@ func (w *cluster) check() {
 		switch {
 		case n == nil && found && !saysDeleted(r):
 			w.fail("record does not say that %s is deleted", name)
-		case lives && gate.On(n.taints):
+		case lives && gate.Present(n.taints):
 			w.fail("gate is still on %s", name)
 		case lives && found && newestObject(r) != n.uid:
 			w.fail("record is not of the living object of %s", name)
@@ -46,30 +46,30 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 	got := valueOf(remembered(r)[keys[k]])
 	selects := w.policies[len(w.policies)-1].selects[k]
 	lives := n != nil && !n.deleting && selects
-	why, wrong := log.judge(k, got, w.scenario.guards, lives)
+	excuse, wrong := log.judge(k, got, w.scenario.guards, lives)
 	if wrong != "" {
 		w.fail("%s %s of %s is recorded as %d; a client wanted %d", wrong, keys[k], name, got, log.question(k).Last())
 	}
-	w.excused(name, why)
+	w.excused(name, excuse)
 	if n == nil {
 		log.settle(k, got)
 		return
 	}
-	shown := n.past.items[k]
+	shown := n.former.items[k]
 	switch {
 	case shown.Value == got, n.deleting:
-	case shown.Value == oracle.None && w.scenario.never(k) && selects:
+	case shown.Value == oracle.NoValue && w.scenario.neverRestores(k) && selects:
 		return
-	case shown.Owner == oracle.Kubelet && shown.Value != oracle.None, shown.Claimed && got == oracle.None:
+	case shown.Owner == oracle.Kubelet && shown.Value != oracle.NoValue, shown.Claimed && got == oracle.NoValue:
 		w.shows[oracle.Hidden]++
 		return
 	case !selects:
 		w.shows[oracle.Unselected]++
 		return
-	case isTaintKey(k) && shown.Value != oracle.None && shown.Brought == shown.Value: // the kubelet's own
+	case isTaintKey(k) && shown.Value != oracle.NoValue && shown.Brought == shown.Value: // the kubelet's own
 		w.shows[oracle.Hidden]++
 		return
-	case !w.scenario.guards && (isTaintKey(k) || isProtected(k)) && shown.Value != oracle.None && shown.Value == shown.Given, shown.Forged:
+	case !w.scenario.guards && (isTaintKey(k) || isProtected(k)) && shown.Value != oracle.NoValue && shown.Value == shown.Given, shown.Forged:
 		w.shows[oracle.Unguarded]++
 		return
 	default:
@@ -84,7 +84,7 @@ func (w *cluster) checkKey(name string, k int, r recorded, n *node) {
 func (log *nodeLog) question(k int) oracle.Question {
 	q := oracle.Question{
 		Taint: isTaintKey(k), From: log.settledAt[k], Settled: log.settled[k],
-		Order: func(at int) int { return log.order(at, k) },
+		Order: func(i int) int { return log.order(i, k) },
 	}
 	for _, p := range log.states {
 		q.Log = append(q.Log, oracle.State{Object: p.object, Edited: p.edited[k], Bare: p.bare, Item: p.items[k]})
@@ -93,7 +93,7 @@ func (log *nodeLog) question(k int) oracle.Question {
 }
 
 // judge says which limit excuses the recorded state, or how it is wrong.
-func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (why oracle.Excuse, wrong string) {
+func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (excuse oracle.Excuse, wrong string) {
 	q := log.question(k)
 	q.Careful = !guards && (isTaintKey(k) || isProtected(k))
 	if got == q.Last() {
@@ -112,10 +112,10 @@ func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (why orac
 				if undone {
 					return oracle.SlowWriter, ""
 				}
-				if a.Why == oracle.Promised {
-					a.Why = oracle.Unobserved // by a process that stopped in the middle
+				if a.Excuse == oracle.Promised {
+					a.Excuse = oracle.Unobserved // by a process that stopped in the middle
 				}
-				return a.Why, ""
+				return a.Excuse, ""
 			}
 		}
 	}
@@ -125,18 +125,18 @@ func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (why orac
 	if log.tooFar {
 		return oracle.TooFarBehind, ""
 	}
-	for at := len(log.states) - 1; at >= 0; at-- {
-		if log.states[at].items[k].Forged && !isTaintKey(k) && !isProtected(k) {
+	for i := len(log.states) - 1; i >= 0; i-- {
+		if log.states[i].items[k].Forged && !isTaintKey(k) && !isProtected(k) {
 			return oracle.Unguarded, ""
 		}
 	}
-	if got == oracle.None {
+	if got == oracle.NoValue {
 		return oracle.Promised, "lost:"
 	}
-	if log.lost && slices.ContainsFunc(log.states[:log.forgotAt], func(p *past) bool { return p.items[k].Value == got }) {
+	if log.lost && slices.ContainsFunc(log.states[:log.forgotAt], func(p *formerNode) bool { return p.items[k].Value == got }) {
 		return oracle.Lost, "" // what was observed after it is observed no more
 	}
-	if q.Last() == oracle.None {
+	if q.Last() == oracle.NoValue {
 		return oracle.Promised, "risen:"
 	}
 	return oracle.Promised, "stale:"
@@ -146,28 +146,28 @@ func (log *nodeLog) judge(k int, got oracle.Value, guards, lives bool) (why orac
 // unless that is the kubelet's own.
 func (log *nodeLog) asNew(k int, got oracle.Value, lives bool) bool {
 	if len(log.states) == 0 {
-		return got == oracle.None
+		return got == oracle.NoValue
 	}
 	last := log.states[len(log.states)-1].items[k]
 	kubelets := last.Owner == oracle.Kubelet || last.Claimed || isTaintKey(k) && last.Brought == last.Value
-	return got == last.Value || got == valueOf(log.back[keys[k]]) || got == oracle.None && (!lives || kubelets)
+	return got == last.Value || got == valueOf(log.restored[keys[k]]) || got == oracle.NoValue && (!lives || kubelets)
 }
 
 // stampedSince reports whether a Node showed the value, as the stamp lists it, after the record had been collected, and was observed. The stamp
 // of a key that the record does not know proves nothing without the guard policies. So the value counts as a client's, until a decision of
 // a client is observed.
 func (log *nodeLog) stampedSince(k int, value oracle.Value) bool {
-	if !log.forgets || value == oracle.None {
+	if !log.forgets || value == oracle.NoValue {
 		return false
 	}
 	observed := false // any state from this one until the next decision, or the end of the object
-	for at := len(log.states) - 1; at >= log.forgotAt; at-- {
-		p := log.states[at]
-		if next := at + 1; next < len(log.states) && (log.states[next].object != p.object || log.states[next].edited[k]) {
+	for i := len(log.states) - 1; i >= log.forgotAt; i-- {
+		p := log.states[i]
+		if next := i + 1; next < len(log.states) && (log.states[next].object != p.object || log.states[next].edited[k]) {
 			observed = false
 		}
-		observed = observed || log.observed[at].maybe
-		if listed, _ := p.items[k].Listed(); p.items[k].Value == value && listed == value && log.observed[at].maybe {
+		observed = observed || log.observed[i].possibly
+		if listed, _ := p.items[k].Listed(); p.items[k].Value == value && listed == value && log.observed[i].possibly {
 			return true
 		}
 		if p.edited[k] && observed {
@@ -180,15 +180,15 @@ func (log *nodeLog) stampedSince(k int, value oracle.Value) bool {
 // subsets returns the sets of states that may have been observed: all of them, where there are few groups.
 func subsets(groups [][]int) func(yield func(map[int]bool) bool) {
 	return func(yield func(map[int]bool) bool) {
-		if most := 14; len(groups) > most {
-			groups = groups[len(groups)-most:]
+		if limit := 14; len(groups) > limit {
+			groups = groups[len(groups)-limit:]
 		}
 		for bits := range 1 << len(groups) {
 			set := map[int]bool{}
 			for i, states := range groups {
-				for _, at := range states {
+				for _, pos := range states {
 					if bits&(1<<i) != 0 {
-						set[at] = true
+						set[pos] = true
 					}
 				}
 			}
@@ -206,12 +206,12 @@ func (log *nodeLog) settle(k int, value oracle.Value) {
 
 // checkRule checks that the rule's taint follows its label.
 func (w *cluster) checkRule(n *node) {
-	want := none
+	want := noValue
 	for _, taint := range rulesTaints(w.policies[len(w.policies)-1].policyFile, n.labels) {
 		want = taint.Value
 	}
-	shown, is := n.items()[ruleTaint]
-	if shown == want && (is || want == none) {
+	shown, ok := n.items()[ruleTaint]
+	if shown == want && (ok || want == noValue) {
 		return
 	}
 	if w.logs[n.name].forgedRules {

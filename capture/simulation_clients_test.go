@@ -99,15 +99,15 @@ func (w *cluster) unlabel() {
 // writeStaleTaints is a client that sends the whole list of taints, as it read it just before capture removed the gate.
 func (w *cluster) writeStaleTaints() {
 	n := w.anyNode()
-	if n == nil || gate.On(n.taints) || !strings.Contains(n.annotations[stampAnnotation], `"opened"`) { // the stamp proves it
+	if n == nil || gate.Present(n.taints) || !strings.Contains(n.annotations[stampAnnotation], `"opened"`) { // the stamp proves it
 		return
 	}
 	opened := n.version
 	var read *node
 	for read == nil && opened > 0 {
 		opened--
-		if was := w.byVersion[opened]; was != nil && was.uid == n.uid && gate.On(was.taints) {
-			read = was
+		if prev := w.byVersion[opened]; prev != nil && prev.uid == n.uid && gate.Present(prev.taints) {
+			read = prev
 		}
 	}
 	if read == nil {
@@ -136,7 +136,7 @@ func (w *cluster) writeStaleTaints() {
 
 // removedSince reports whether a client has removed a key since that state of the object.
 func (w *cluster) removedSince(n *node, k int) bool {
-	return slices.ContainsFunc(w.logs[n.name].states[n.at:], func(p *past) bool { return p.edited[k] && p.items[k].Value == oracle.None })
+	return slices.ContainsFunc(w.logs[n.name].states[n.pos:], func(p *formerNode) bool { return p.edited[k] && p.items[k].Value == oracle.NoValue })
 }
 
 // loseManagers is the API server that has merged the managers of all labels into one. What it shows then is not enough to tell that a client
@@ -147,8 +147,8 @@ func (w *cluster) loseManagers() {
 		return
 	}
 	for k, key := range keys {
-		i := n.past.items[k]
-		ours, client := slices.Contains(n.owners[key], ourManager) || len(n.managersOf(key)) > 0 && i.Owner == oracle.Nobody, i.Owner == oracle.Client
+		i := n.former.items[k]
+		ours, client := slices.Contains(n.owners[key], ourManager) || len(n.managersOf(key)) > 0 && i.Owner == oracle.NoOwner, i.Owner == oracle.Client
 		kubelets := len(n.owners[key]) > 0 && !client && !ours
 		if kubelets && i.Brought != i.Value || ours && i.Given != i.Value || client && (i.Value == i.Brought || i.Value == i.Given) {
 			return
@@ -218,22 +218,22 @@ func (w *cluster) deny() {
 // loseRecord is a client that removes a record, or puts an older one in its place. Then what was observed is lost but for what the Node shows.
 func (w *cluster) loseRecord() {
 	name := w.anyName()
-	before, err := w.records.Get(name)
+	prev, err := w.records.Get(name)
 	if err != nil || !w.chance(w.scenario.losses) {
 		return
 	}
 	log, older := w.logs[name], w.history[name][w.rng.IntN(len(w.history[name]))]
-	if older.Version != "" && older.Version != before.Version && w.chance(.5) {
-		entry, err := w.records.Put(context.Background(), older.Record, before.Version)
+	if older.Version != "" && older.Version != prev.Version && w.chance(.5) {
+		entry, err := w.records.Put(context.Background(), older.Record, prev.Version)
 		if err != nil {
 			panic(err)
 		}
 		w.history[name] = append(w.history[name], entry)
-		log.back = remembered(older.Record)
+		log.restored = remembered(older.Record)
 		w.unwrite(log, older.Record)
 		w.say("client: puts back %s", describeRecord(older.Record))
 	} else {
-		if err := w.records.Delete(context.Background(), name, before.Version); err != nil {
+		if err := w.records.Delete(context.Background(), name, prev.Version); err != nil {
 			panic(err)
 		}
 		w.history[name] = append(w.history[name], recordEntry{})
@@ -251,7 +251,7 @@ func (w *cluster) unstamp() {
 	next := n.clone()
 	delete(next.annotations, stampAnnotation)
 	w.commit(next, w.forgetStamp(next)...)
-	next.past.bare = true
+	next.former.bare = true
 	w.say("client: removes the annotation of %s", next.describe())
 }
 
@@ -259,10 +259,10 @@ func (w *cluster) unstamp() {
 func (w *cluster) forgetStamp(next *node) (looksDecided []int) {
 	for k := range next.next.items {
 		i := &next.next.items[k]
-		if i.Value != oracle.None && !i.Decision(isTaintKey(k)) && i.Owner != oracle.Kubelet {
+		if i.Value != oracle.NoValue && !i.Decision(isTaintKey(k)) && i.Owner != oracle.Kubelet {
 			looksDecided = append(looksDecided, k)
 		}
-		i.Given, i.Since, i.Brought = oracle.None, 0, oracle.None
+		i.Given, i.Start, i.Brought = oracle.NoValue, 0, oracle.NoValue
 	}
 	return looksDecided
 }
@@ -280,8 +280,8 @@ func (w *cluster) changePolicy() {
 	if w.rng.IntN(2) == 0 {
 		ignored = w.anyKey()
 	}
-	before := w.policies[len(w.policies)-1]
-	w.policies = append(w.policies, newPolicy(w.scenario, &before.policyFile, ignored, w.scenario.rules && w.rng.IntN(3) > 0))
+	prev := w.policies[len(w.policies)-1]
+	w.policies = append(w.policies, newPolicy(w.scenario, &prev.policyFile, ignored, w.scenario.rules && w.rng.IntN(3) > 0))
 	w.say("operator: the policy is now %q", w.policies[len(w.policies)-1].text)
 }
 
@@ -322,26 +322,26 @@ func (w *cluster) register(name string) {
 	if by == kubelet && w.chance(w.scenario.kubeletGates) || w.scenario.gatePolicy {
 		n.taints = append(n.taints, gate.Taint())
 	}
-	before := w.chance(w.scenario.admission / 2) // another admission policy is called before the webhook, or after it
-	after := !before && w.chance(w.scenario.admission)
-	if before {
+	prev := w.chance(w.scenario.admission / 2) // another admission policy is called before the webhook, or after it
+	next := !prev && w.chance(w.scenario.admission)
+	if prev {
 		decided = append(decided, w.admit(n))
 	}
 	reviewer := "no webhook"
-	had, knew := n.items(), map[string]string{}
-	if i := w.rng.IntN(len(w.webhooks)); !w.webhooks[i].down {
+	remembered, knew := n.items(), map[string]string{}
+	if i := w.rng.IntN(len(w.webhooks)); !w.webhooks[i].stopped {
 		reviewer = "webhook " + strconv.Itoa(i)
 		knew = w.review(w.webhooks[i], n, by == kubelet)
 	}
-	if after {
+	if next {
 		decided = append(decided, w.admit(n))
 	}
-	w.committed(n, by, had, knew, decided)
+	w.committed(n, by, remembered, knew, decided)
 	w.say("%s: registers %s through %s", by, n.describe(), reviewer)
 }
 
 // committed stores a Node that was created, with the truth about each key.
-func (w *cluster) committed(n *node, by string, had, knew map[string]string, decided []int) {
+func (w *cluster) committed(n *node, by string, prev, knew map[string]string, decided []int) {
 	var edited []int
 	shown := n.items()
 	for k, key := range keys {
@@ -350,15 +350,15 @@ func (w *cluster) committed(n *node, by string, had, knew map[string]string, dec
 		if _, restored := n.next.givenInReview[key]; restored {
 			i.Given = valueOf(n.next.givenInReview[key])
 		} else if known {
-			i.Brought = valueOf(had[key])
+			i.Brought = valueOf(prev[key])
 		} else { // what is a kubelet's own
 			i.Brought = valueOf(brought(n.annotations[stampAnnotation])[key])
 		}
 		switch {
-		case shown[key] == none:
+		case shown[key] == noValue:
 		case slices.Contains(decided, k) && valueOf(shown[key]) != i.Given, by != kubelet && n.ownedByAClient(key):
 			edited = append(edited, k)
-		case isTaintKey(k) && had[key] != none && i.Brought == oracle.None && i.Given == oracle.None:
+		case isTaintKey(k) && prev[key] != noValue && i.Brought == oracle.NoValue && i.Given == oracle.NoValue:
 			edited = append(edited, k) // nobody can tell it from a client's
 		}
 	}

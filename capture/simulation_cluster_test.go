@@ -51,10 +51,10 @@ type cluster struct {
 	captures  []*process
 	steps     []step
 
-	why, shows [oracle.Excuses]int // how often each excuse was needed: for the record, and for what a Node shows
+	excuses, shows [oracle.Excuses]int // how often each excuse was needed: for the record, and for what a Node shows
 
 	telling bool
-	told    []string
+	lines   []string
 	failure string
 }
 
@@ -62,7 +62,7 @@ type cluster struct {
 type step struct {
 	weight int
 	name   string
-	do     func()
+	run    func()
 }
 
 // violation is the panic of a simulation when a promise is broken.
@@ -79,14 +79,14 @@ func newCluster(seed uint64, d *draws) *cluster {
 	}
 	w.policies = []*policyInUse{newPolicy(w.scenario, nil, -1, w.scenario.rules)}
 	for range w.scenario.webhooks {
-		w.webhooks = append(w.webhooks, &webhookReplica{received: map[string]int{}, own: map[string]int{}, policy: w.policies[0]})
+		w.webhooks = append(w.webhooks, &webhookReplica{received: map[string]int{}, pendingWrites: map[string]int{}, policy: w.policies[0]})
 	}
 	w.steps = slices.Concat(w.clientSteps(), w.kubeletSteps(), w.webhookSteps(), w.captureSteps(), w.collectSteps())
 	return w
 }
 
 // newPolicy returns a policy that selects all keys but one, if any.
-func newPolicy(s scenario, before *policyFile, ignored int, rules bool) *policyInUse {
+func newPolicy(s scenario, prev *policyFile, ignored int, rules bool) *policyInUse {
 	in := &policyInUse{}
 	labels, taints := []string{}, []string{}
 	if s.labels != "" {
@@ -106,7 +106,7 @@ func newPolicy(s scenario, before *policyFile, ignored int, rules bool) *policyI
 		taints = append(taints, "rules: [{selector: team, taint: 'team={value}:NoSchedule'}]")
 	}
 	in.text = "labels: {" + strings.Join(labels, ", ") + "}\ntaints: {" + strings.Join(taints, ", ") + "}\nretention: " + s.retention
-	in.policyFile = loadPolicy(in.text, before)
+	in.policyFile = loadPolicy(in.text, prev)
 	return in
 }
 
@@ -174,10 +174,10 @@ func (w *cluster) step() {
 	for _, s := range w.steps {
 		total += s.weight
 	}
-	at := w.rng.IntN(total)
+	i := w.rng.IntN(total)
 	for _, s := range w.steps {
-		if at -= s.weight; at < 0 {
-			s.do()
+		if i -= s.weight; i < 0 {
+			s.run()
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func (w *cluster) rest() {
 		w.landLate()
 	}
 	for _, h := range w.webhooks {
-		h.down, h.stale = false, false
+		h.stopped, h.stale = false, false
 		h.policy = w.policies[len(w.policies)-1]
 		h.receiveAll(w)
 	}
@@ -261,12 +261,12 @@ func (w *cluster) drain() {
 	w.fail("capture never comes to an end")
 }
 
-func (w *cluster) chance(of float64) bool { return of > 0 && w.rng.Float64() < of }
+func (w *cluster) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
 // lag returns how much of something a late reader has not received yet.
-func (w *cluster) lag(of int) int {
+func (w *cluster) lag(total int) int {
 	lag := 0
-	for lag < of && w.chance(w.scenario.lags) {
+	for lag < total && w.chance(w.scenario.lags) {
 		lag++
 	}
 	return lag
@@ -295,10 +295,10 @@ func (w *cluster) rememberedOf(name string) map[string]string {
 }
 
 // excused counts an excuse.
-func (w *cluster) excused(name string, why oracle.Excuse) {
-	w.why[why]++
-	if why != oracle.Promised {
-		w.say("rest: %s: %s", name, why)
+func (w *cluster) excused(name string, excuse oracle.Excuse) {
+	w.excuses[excuse]++
+	if excuse != oracle.Promised {
+		w.say("rest: %s: %s", name, excuse)
 	}
 }
 
@@ -312,7 +312,7 @@ func (w *cluster) fail(format string, args ...any) {
 // say adds a line to the event log, if anybody will read it.
 func (w *cluster) say(format string, args ...any) {
 	if w.telling {
-		w.told = append(w.told, strings.Repeat("    ", w.depth)+fmt.Sprintf(format, args...))
+		w.lines = append(w.lines, strings.Repeat("    ", w.depth)+fmt.Sprintf(format, args...))
 	}
 }
 

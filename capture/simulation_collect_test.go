@@ -54,7 +54,7 @@ func (w *cluster) collect() {
 		if c.Leads() && !c.busy && !c.dead {
 			w.say("capture: %d collects records", c.id)
 			c.hands = nil
-			c.alone(func() {
+			c.runAlone(func() {
 				collectRecords(c.controller, c, client{process: c}, func() policyFile { return c.policy.policyFile }, w.now)
 			})
 		}
@@ -64,23 +64,23 @@ func (w *cluster) collect() {
 // Delete removes a record. Then what it held is forgotten, unless the Node has registered by now: then it must be restored.
 func (c *process) Delete(ctx context.Context, name, version string) error {
 	err := c.call("removes the record of "+name, func() error {
-		before, _ := c.recordOf(name)
+		prev, _ := c.recordOf(name)
 		if err := c.records.Delete(ctx, name, version); err != nil {
 			return err
 		}
 		c.writes++
 		c.history[name] = append(c.history[name], recordEntry{})
 		switch {
-		case !saysDeleted(before):
+		case !saysDeleted(prev):
 			c.fail("collect: the record of %s is removed, which does not say that it is deleted", name)
-		case !holdsNothing(before) && c.scenario.retention == keptForEver:
-			c.fail("collect: %s is removed although it is kept for ever", describeRecord(before))
+		case !holdsNothing(prev) && c.scenario.retention == keptForEver:
+			c.fail("collect: %s is removed although it is kept for ever", describeRecord(prev))
 		}
 		c.logs[name].forgets, c.logs[name].forgotAt = true, len(c.logs[name].states)
 		return nil
 	})
 	if err == nil {
-		c.own[name] = len(c.history[name])
+		c.pendingWrites[name] = len(c.history[name])
 	}
 	return err
 }

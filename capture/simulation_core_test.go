@@ -94,9 +94,9 @@ func holds(r recorded, object types.UID, version int) bool {
 }
 
 // withoutReason reports whether a write changed nothing that is worth one.
-func withoutReason(before, after recorded, byCapture bool) bool {
-	return !byCapture && reflect.DeepEqual(before.Seen, after.Seen) && reflect.DeepEqual(reasons(before), reasons(after)) ||
-		byCapture && reflect.DeepEqual(reasons(before), reasons(after))
+func withoutReason(prev, next recorded, byCapture bool) bool {
+	return !byCapture && reflect.DeepEqual(prev.Seen, next.Seen) && reflect.DeepEqual(reasons(prev), reasons(next)) ||
+		byCapture && reflect.DeepEqual(reasons(prev), reasons(next))
 }
 
 // reasons returns what of a record is worth a write; how new an observation was is not.
@@ -115,11 +115,11 @@ func reasons(r recorded) any {
 	}
 	var entries []reason
 	for _, e := range r.Entries {
-		of := reason{e, object(e.Version)}
-		if of.NotShown = false; !record.IsTaint(e.Key) { // that a taint was set back to its value shows in the version only
-			of.Version = 0
+		item := reason{e, object(e.Version)}
+		if item.NotShown = false; !record.IsTaint(e.Key) { // that a taint was set back to its value shows in the version only
+			item.Version = 0
 		}
-		entries = append(entries, of)
+		entries = append(entries, item)
 	}
 	ended := r.Seen // the end of an object is a reason
 	if len(ended) > 0 && r.DeletedAt.IsZero() {
@@ -144,7 +144,7 @@ func foreignRecord(name string, items map[string]string, deleted bool) recorded 
 
 // forgedStamp returns an annotation that lists items as if nodekeep had set them.
 func forgedStamp(items map[string]string) string {
-	return record.Stamp{}.With(items, record.Record{}, 0).String()
+	return record.Stamp{}.Merge(items, record.Record{}, 0).String()
 }
 
 // givenOwners returns the names of the owners that a stamp lists with each key.
@@ -166,13 +166,13 @@ func brought(annotation string) map[string]string {
 }
 
 // loadPolicy reads a policy, which knows the rules of the one before.
-func loadPolicy(text string, before *policy.Policy) policy.Policy {
+func loadPolicy(text string, prev *policy.Policy) policy.Policy {
 	p, err := policy.Load([]byte(policytest.Manifest(text)), policy.DefaultGate)
 	if err != nil {
 		panic(err)
 	}
-	if before != nil {
-		p = p.After(*before)
+	if prev != nil {
+		p = p.WithPredecessor(*prev)
 	}
 	return p
 }

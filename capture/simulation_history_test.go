@@ -26,9 +26,9 @@ type simEdit struct {
 
 // noteWriters notes who wrote a new state of a Node, as managedFields do: a manager is named by what it sets, not by what it
 // removes.
-func (w *cluster) noteWriters(before, n *node, version int) {
-	if before == nil {
-		before = &node{}
+func (w *cluster) noteWriters(prev, n *node, version int) {
+	if prev == nil {
+		prev = &node{}
 	}
 	wrote := func(manager string) {
 		if n.wrote == nil {
@@ -36,22 +36,22 @@ func (w *cluster) noteWriters(before, n *node, version int) {
 		}
 		n.wrote[manager] = version
 	}
-	was, is := before.items(), n.items()
-	for item, value := range is {
-		old, had := was[item]
+	former, current := prev.items(), n.items()
+	for item, value := range current {
+		old, ok := former[item]
 		owners := n.owners[item]
 		if record.IsTaint(item) {
 			owners = []string{n.taintsBy}
 		}
 		for _, manager := range owners {
-			if !had || old != value || !record.IsTaint(item) && !slices.Contains(before.owners[item], manager) {
+			if !ok || old != value || !record.IsTaint(item) && !slices.Contains(prev.owners[item], manager) {
 				wrote(manager)
 				w.edits = append(w.edits, simEdit{n.uid, version, item, value, manager})
 			}
 		}
 	}
-	for item := range was {
-		if _, still := is[item]; !still && record.IsTaint(item) && len(n.taints) > 0 {
+	for item := range former {
+		if _, ok := current[item]; !ok && record.IsTaint(item) && len(n.taints) > 0 {
 			wrote(n.taintsBy)
 			w.edits = append(w.edits, simEdit{n.uid, version, item, unset, n.taintsBy})
 		}
@@ -60,62 +60,62 @@ func (w *cluster) noteWriters(before, n *node, version int) {
 
 // checkHistory checks what a write adds to the history of a record: all that it changes, once, and nothing else.
 // From there the history leads back to the record before the write, and before the oldest entry.
-func (w *cluster) checkHistory(before recorded, found bool, next recorded) {
-	log, told := w.logs[next.Node], history.Of(next)
+func (w *cluster) checkHistory(prev recorded, found bool, next recorded) {
+	log, known := w.logs[next.Node], history.Changes(next)
 	if found {
-		last := lastNumber(log.told)
-		added := len(told) // where the entries of this write begin
-		for added > 0 && told[added-1].Number > last {
+		last := lastNumber(log.history)
+		added := len(known) // where the entries of this write begin
+		for added > 0 && known[added-1].Number > last {
 			added--
 		}
-		if kept := min(len(log.told), history.Max-(len(told)-added)); !sameHistory(told[:added], log.told[len(log.told)-kept:]) {
-			w.fail("history of %s: of %d older entries not the newest %d are left", next.Node, len(log.told), kept)
+		if kept := min(len(log.history), history.Max-(len(known)-added)); !sameHistory(known[:added], log.history[len(log.history)-kept:]) {
+			w.fail("history of %s: of %d older entries not the newest %d are left", next.Node, len(log.history), kept)
 		}
-		if changed := !maps.Equal(before.Items(), next.Items()); changed != (added < len(told)) {
-			w.fail("history of %s: of a change (%t) there are %d entries", next.Node, changed, len(told)-added)
+		if changed := !maps.Equal(prev.Items(), next.Items()); changed != (added < len(known)) {
+			w.fail("history of %s: of a change (%t) there are %d entries", next.Node, changed, len(known)-added)
 		}
-		for _, change := range told[added:] {
+		for _, change := range known[added:] {
 			for item, values := range change.Items {
-				if is := next.Items()[item]; ptr.Deref(values.To, "") != is {
-					w.fail("history of %s: %s is %q, and the history says %q", next.Node, item, is, ptr.Deref(values.To, unset))
+				if value := next.Items()[item]; ptr.Deref(values.To, "") != value {
+					w.fail("history of %s: %s is %q, and the history says %q", next.Node, item, value, ptr.Deref(values.To, unset))
 				}
 				w.checkActor(next, change, item, values)
 			}
 		}
-		if added < len(told) {
+		if added < len(known) {
 			w.checkRollBack(next, last)
 		}
-	} else if !sameHistory(told, log.told) { // the removed one was not put back
-		if clear(log.remembered); len(told) > 0 {
+	} else if !sameHistory(known, log.history) { // the removed one was not put back
+		if clear(log.remembered); len(known) > 0 {
 			w.fail("history of %s: the first record notes of changes", next.Node)
 		}
 	}
-	if len(told) > 0 && told[0].Number-1 != lastNumber(log.told) {
-		w.checkRollBack(next, told[0].Number-1)
+	if len(known) > 0 && known[0].Number-1 != lastNumber(log.history) {
+		w.checkRollBack(next, known[0].Number-1)
 	}
-	log.told, log.remembered[lastNumber(told)] = told, next.Items()
+	log.history, log.remembered[lastNumber(known)] = known, next.Items()
 }
 
 // unwrite forgets what was written after a record that is put back.
 func (w *cluster) unwrite(log *nodeLog, older recorded) {
-	log.told = history.Of(older)
+	log.history = history.Changes(older)
 	clear(log.remembered) // another record may have begun to count anew in between
-	log.remembered[lastNumber(log.told)] = older.Items()
+	log.remembered[lastNumber(log.history)] = older.Items()
 }
 
 func sameHistory(a, b []history.Change) bool {
 	return slices.EqualFunc(a, b, func(a, b history.Change) bool { return reflect.DeepEqual(a, b) })
 }
 
-func lastNumber(told []history.Change) int {
-	if len(told) == 0 {
+func lastNumber(known []history.Change) int {
+	if len(known) == 0 {
 		return 0
 	}
-	return told[len(told)-1].Number
+	return known[len(known)-1].Number
 }
 
 // checkActor checks that who is named made that very change; of a taint, that he wrote the list of taints.
-func (w *cluster) checkActor(of recorded, change history.Change, item string, values history.Values) {
+func (w *cluster) checkActor(object recorded, change history.Change, item string, values history.Values) {
 	if change.Actor == "" {
 		return
 	}
@@ -124,13 +124,13 @@ func (w *cluster) checkActor(of recorded, change history.Change, item string, va
 			(record.IsTaint(item) && record.IsTaint(e.item) || e.item == item && e.value == ptr.Deref(values.To, unset))
 	})
 	if !made {
-		w.fail("history of %s: %s of %s to %s was not made by %s", of.Node, item, ptr.Deref(values.From, unset), ptr.Deref(values.To, unset), change.Actor)
+		w.fail("history of %s: %s of %s to %s was not made by %s", object.Node, item, ptr.Deref(values.From, unset), ptr.Deref(values.To, unset), change.Actor)
 	}
 }
 
 // checkRollBack checks that a record rolls back to what it remembered after an entry of its history.
 func (w *cluster) checkRollBack(r recorded, to int) {
-	then, known := w.logs[r.Node].remembered[to]
+	planned, known := w.logs[r.Node].remembered[to]
 	if !known { // one write may make several entries
 		return
 	}
@@ -144,7 +144,7 @@ func (w *cluster) checkRollBack(r recorded, to int) {
 			state[item] = *value
 		}
 	}
-	if !maps.Equal(state, then) {
-		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", r.Node, to, state, then)
+	if !maps.Equal(state, planned) {
+		w.fail("history of %s: rolled back to entry %d it is %v; it was %v", r.Node, to, state, planned)
 	}
 }

@@ -56,7 +56,7 @@ func (w *cluster) forge() {
 		}
 		setItem(next, k, &value, kubectlLabel)
 		w.commit(next, k)
-	case lie == 1 && ordinary && n.labels[keys[k]] != none: // it removes a label that it may set
+	case lie == 1 && ordinary && n.labels[keys[k]] != noValue: // it removes a label that it may set
 		setItem(next, k, nil, kubelet)
 		w.commit(next, k)
 	case lie == 2:
@@ -89,11 +89,11 @@ func (w *cluster) emptyManagedFields(n, next *node) {
 // looksSet returns the keys that look decided on next and did not on n, although nobody is known to have set them.
 func looksSet(n, next *node) (keysSet []int) {
 	for k := range keys {
-		was := n.past.items[k]
-		is := was
-		is.Owner = next.ownerOf(k)
-		setBack := was.Owner == oracle.Kubelet && is.Value != oracle.None && is.Value == is.Given
-		if is.Owner == oracle.Nobody && (!was.Decision(isTaintKey(k)) && is.Decision(isTaintKey(k)) || setBack) {
+		prev := n.former.items[k]
+		current := prev
+		current.Owner = next.ownerOf(k)
+		setBack := prev.Owner == oracle.Kubelet && current.Value != oracle.NoValue && current.Value == current.Given
+		if current.Owner == oracle.NoOwner && (!prev.Decision(isTaintKey(k)) && current.Decision(isTaintKey(k)) || setBack) {
 			keysSet = append(keysSet, k)
 		}
 	}
@@ -106,16 +106,16 @@ func (w *cluster) forgeStamp(next *node) (looksDecided []int) {
 	for _, k := range w.scenario.keys {
 		i := &next.next.items[k]
 		shown := next.items()[keys[k]]
-		if shown != none && i.Owner == oracle.Nobody && !i.Decision(isTaintKey(k)) {
+		if shown != noValue && i.Owner == oracle.NoOwner && !i.Decision(isTaintKey(k)) {
 			looksDecided = append(looksDecided, k)
 		}
-		if listed, _ := i.Listed(); listed != oracle.None {
+		if listed, _ := i.Listed(); listed != oracle.NoValue {
 			i.Forged = true // it is not listed any more, or otherwise
 		}
-		i.Given, i.Since, i.Brought = oracle.None, 0, oracle.None
+		i.Given, i.Start, i.Brought = oracle.NoValue, 0, oracle.NoValue
 		if w.chance(.6) {
 			items[keys[k]], i.Forged = w.anyValue(), true
-			if shown != none && w.chance(.5) {
+			if shown != noValue && w.chance(.5) {
 				items[keys[k]] = shown
 			}
 		}
@@ -147,10 +147,10 @@ func (w *cluster) forgeCreation(n *node) {
 		n.annotations[claimAnnotations[w.rng.IntN(len(claimAnnotations))]] = keys[k]
 	}
 	if !w.scenario.guards {
-		before := maps.Clone(n.annotations)
+		prev := maps.Clone(n.annotations)
 		if w.forgeStamp(n); w.chance(.3) {
 			delete(n.annotations, stampAnnotation)
-			n.annotations = before
+			n.annotations = prev
 		}
 		if w.scenario.rules && w.chance(.3) {
 			w.forgeOwnerList(n)

@@ -42,9 +42,9 @@ type node struct {
 	gateIsBack  bool // a client has written the gate again, with the taints that it had read, and capture has not removed it
 	read        []string
 
-	at   int // index in the log of its name
-	past *past
-	next past // becomes the past of the next state
+	pos    int // index in the log of its name
+	former *formerNode
+	next   formerNode // becomes the past of the next state
 }
 
 func (n *node) items() map[string]string { return itemsOf(n.labels, n.taints) }
@@ -56,8 +56,8 @@ func (n *node) clone() *node {
 	if c.merged == nil {
 		c.merged = map[string][]string{}
 	}
-	if n.past != nil {
-		c.next = *n.past
+	if n.former != nil {
+		c.next = *n.former
 	}
 	c.next.bare, c.next.edited = false, [keyCount]bool{}
 	return &c
@@ -104,7 +104,7 @@ func (n *node) lostManagers() bool {
 // deciders returns the managers of a label, but those that nodekeep restored with the value that it has.
 func (n *node) deciders(key string) []string {
 	k := slices.Index(keys[:], key)
-	given := k >= 0 && n.next.items[k].Given != oracle.None && n.next.items[k].Given == valueOf(n.labels[key])
+	given := k >= 0 && n.next.items[k].Given != oracle.NoValue && n.next.items[k].Given == valueOf(n.labels[key])
 	return slices.DeleteFunc(n.managersOf(key), func(manager string) bool {
 		return manager == ourManager || given && slices.Contains(givenOwners(n.annotations[stampAnnotation])[key], manager)
 	})
@@ -116,11 +116,11 @@ func (n *node) ownerOf(k int) oracle.Owner {
 	managers := n.deciders(key)
 	switch {
 	case isTaintKey(k):
-		return oracle.Nobody
+		return oracle.NoOwner
 	case n.claims(key) && !isProtected(k):
 		return oracle.Kubelet
 	case len(managers) == 0:
-		return oracle.Nobody
+		return oracle.NoOwner
 	case !slices.ContainsFunc(managers, func(manager string) bool { return manager != kubelet }):
 		return oracle.Kubelet
 	default:
@@ -149,7 +149,7 @@ func (n *node) object() *corev1.Node {
 		Spec map[string]struct{} `json:"f:spec"`
 	}
 	owned := map[string]*fields{}
-	of := func(manager string) *fields {
+	fn := func(manager string) *fields {
 		if owned[manager] == nil {
 			owned[manager] = &fields{Spec: map[string]struct{}{}}
 			owned[manager].Metadata.Labels = map[string]struct{}{".": {}}
@@ -158,20 +158,20 @@ func (n *node) object() *corev1.Node {
 	}
 	for key, managers := range n.owners {
 		for _, manager := range managers {
-			of(manager).Metadata.Labels["f:"+key] = struct{}{}
+			fn(manager).Metadata.Labels["f:"+key] = struct{}{}
 		}
 	}
 	if n.taintsBy != "" && len(n.taints) > 0 {
-		of(n.taintsBy).Spec["f:taints"] = struct{}{}
+		fn(n.taintsBy).Spec["f:taints"] = struct{}{}
 	}
 	for _, manager := range slices.Sorted(maps.Keys(owned)) {
 		raw, err := json.Marshal(owned[manager])
 		if err != nil {
 			panic(err)
 		}
-		at := metav1.NewTime(timeOf(n.wrote[manager]))
+		stamp := metav1.NewTime(timeOf(n.wrote[manager]))
 		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: operationOf(manager), APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
+			Manager: manager, Operation: operationOf(manager), APIVersion: "v1", Time: &stamp, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 		})
 	}
 	return object
@@ -184,8 +184,8 @@ func operationOf(manager string) metav1.ManagedFieldsOperationType {
 	return metav1.ManagedFieldsOperationUpdate
 }
 
-// own gives labels the owners that a list of managedFields says.
-func (n *node) own(entries []metav1.ManagedFieldsEntry) {
+// setOwners gives labels the owners that a list of managedFields says.
+func (n *node) setOwners(entries []metav1.ManagedFieldsEntry) {
 	n.owners = map[string][]string{}
 	for _, entry := range entries {
 		var fields struct {
@@ -197,8 +197,8 @@ func (n *node) own(entries []metav1.ManagedFieldsEntry) {
 			panic(fmt.Sprint("an entry of managedFields that the API server would not keep: ", entry, err))
 		}
 		for field := range fields.Metadata.Labels {
-			key, is := strings.CutPrefix(field, "f:")
-			if _, shown := n.labels[key]; !is || !shown {
+			key, ok := strings.CutPrefix(field, "f:")
+			if _, shown := n.labels[key]; !ok || !shown {
 				continue
 			}
 			n.owners[key] = append(n.owners[key], entry.Manager)
@@ -209,8 +209,8 @@ func (n *node) own(entries []metav1.ManagedFieldsEntry) {
 // timeOf returns when the API server says that a version was written.
 func timeOf(version int) time.Time { return epoch.Add(time.Duration(version) * time.Second) }
 
-// past is one state of a Node object as the oracle sees it.
-type past struct {
+// formerNode is one state of a Node object as the oracle sees it.
+type formerNode struct {
 	object int  // 1, 2, ... in the order of registration
 	bare   bool // a client removed the annotation by this change
 	items  [keyCount]oracle.Item
@@ -219,13 +219,13 @@ type past struct {
 	givenInReview map[string]string // what the webhook put into the CREATE
 }
 
-// none is the value of a key that is not there.
-const none = ""
+// noValue is the value of a key that is not there.
+const noValue = ""
 
 // valueOf returns a value of [cluster.anyValue], a digit, as the oracle has it.
 func valueOf(text string) oracle.Value {
-	if text == none {
-		return oracle.None
+	if text == noValue {
+		return oracle.NoValue
 	}
 	return oracle.Value(text[0] - '0')
 }
@@ -233,7 +233,7 @@ func valueOf(text string) oracle.Value {
 // nodeLog is all states of the Nodes of one name, and what was observed of each.
 type nodeLog struct {
 	objects  int
-	states   []*past
+	states   []*formerNode
 	observed []observation // of each state
 	newest   int           // object that was observed
 	sequence int           // of observations
@@ -244,9 +244,9 @@ type nodeLog struct {
 	forgets   bool              // the record may have been collected
 	lost      bool              // the record was lost or put back older
 	forgotAt  int               // index of the first state since then
-	back      map[string]string // what an older record remembered that was put back
+	restored  map[string]string // what an older record remembered that was put back
 
-	told       []change                  // the history of the record as it was written last
+	history    []change                  // the history of the record as it was written last
 	remembered map[int]map[string]string // what the record remembered after an entry of its history
 
 	forgedRules bool // a kubelet wrote the list of taints that rules made
@@ -266,7 +266,7 @@ func (w *cluster) push(n *node, edited ...int) {
 	for _, k := range edited {
 		p.edited[k] = true
 	}
-	n.past, n.at = &p, len(log.states)
+	n.former, n.pos = &p, len(log.states)
 	log.states, log.observed = append(log.states, &p), append(log.observed, observation{})
 	w.byVersion[n.version] = n
 	w.events = append(w.events, n)
@@ -350,7 +350,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 	if patch.Metadata.ManagedFields != nil {
 		changed := next.owners
 		next.owners = maps.Clone(n.owners)
-		next.own(patch.Metadata.ManagedFields)
+		next.setOwners(patch.Metadata.ManagedFields)
 		for key := range patch.Metadata.Labels { // booked under the manager of the PATCH
 			next.owners[key] = changed[key]
 		}
@@ -379,7 +379,7 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 			w.fail("capture changes %s of the spec: %v", field, err)
 		}
 	}
-	next.gateIsBack = n.gateIsBack && gate.On(next.taints)
+	next.gateIsBack = n.gateIsBack && gate.Present(next.taints)
 	if !slices.Equal(n.taints, next.taints) {
 		next.taintsBy = ourManager
 	}
@@ -390,12 +390,12 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 		}
 		return n, nil
 	}
-	before, after := n.items(), next.items()
+	prev, updated := n.items(), next.items()
 	for k, key := range keys {
-		if i := &next.next.items[k]; after[key] != before[key] {
-			i.Given, i.Since, i.Brought = valueOf(after[key]), n.at+1, oracle.None
-		} else if own, lists := brought(next.annotations[stampAnnotation])[key]; lists && i.Given == oracle.None {
-			i.Brought = valueOf(own)
+		if i := &next.next.items[k]; updated[key] != prev[key] {
+			i.Given, i.Start, i.Brought = valueOf(updated[key]), n.pos+1, oracle.NoValue
+		} else if current, lists := brought(next.annotations[stampAnnotation])[key]; lists && i.Given == oracle.NoValue {
+			i.Brought = valueOf(current)
 		}
 	}
 	c.checkLift(n, next)
@@ -407,53 +407,53 @@ func (c *process) patchNode(name string, body []byte) (*node, error) {
 
 // checkDecided allows capture to take nothing off a Node and to revert nothing there but to what a client decided once, whatever records say
 // and have lost. Without guard policies, a kubelet may have forged what shows that.
-func (w *cluster) checkDecided(before, after *node) {
-	was, is := before.items(), after.items()
-	log := w.logs[before.name]
+func (w *cluster) checkDecided(prev, next *node) {
+	old, current := prev.items(), next.items()
+	log := w.logs[prev.name]
 	for _, k := range w.scenario.keys {
 		key := keys[k]
-		if value, shown := is[key]; was[key] == "" || shown && value == was[key] || !w.scenario.guards || key == ruleTaint && w.scenario.rules {
+		if value, shown := current[key]; old[key] == "" || shown && value == old[key] || !w.scenario.guards || key == ruleTaint && w.scenario.rules {
 			continue
 		}
-		if !slices.ContainsFunc(log.states, func(p *past) bool { return p.edited[k] && p.items[k].Value == valueOf(is[key]) }) {
-			w.fail("capture changes %s of %s from %q to %q, which no client decided", key, after.name, was[key], is[key])
+		if !slices.ContainsFunc(log.states, func(p *formerNode) bool { return p.edited[k] && p.items[k].Value == valueOf(current[key]) }) {
+			w.fail("capture changes %s of %s from %q to %q, which no client decided", key, next.name, old[key], current[key])
 		}
 	}
 }
 
 // checkTaints allows capture no taint but those of clients, of the rules, and the gate.
-func (w *cluster) checkTaints(before, after *node) {
-	was, is := before.items(), after.items()
-	if len(was)-len(before.labels) != len(before.taints) || len(is)-len(after.labels) != len(after.taints) {
-		w.fail("%s has two taints of one key and effect", after.name)
+func (w *cluster) checkTaints(prev, next *node) {
+	old, current := prev.items(), next.items()
+	if len(old)-len(prev.labels) != len(prev.taints) || len(current)-len(next.labels) != len(next.taints) {
+		w.fail("%s has two taints of one key and effect", next.name)
 	}
-	for item := range itemsOf(nil, slices.Concat(before.taints, after.taints)) {
-		if value, shown := is[item]; shown == (was[item] != "") && was[item] == value || gate.Is(taintOf(item, "")) || item == ruleTaint && w.scenario.rules {
+	for item := range itemsOf(nil, slices.Concat(prev.taints, next.taints)) {
+		if value, shown := current[item]; shown == (old[item] != "") && old[item] == value || gate.Matches(taintOf(item, "")) || item == ruleTaint && w.scenario.rules {
 			continue
 		}
 		if !slices.Contains(keys[:], item) {
-			w.fail("capture changed taint %s of %s", item, after.name)
+			w.fail("capture changed taint %s of %s", item, next.name)
 		}
 	}
 }
 
 // checkLift checks that a Node that loses the gate shows all that was recorded already when this reconcile began, and the taints that
 // follow from its labels.
-func (c *process) checkLift(before, after *node) {
-	if !gate.On(before.taints) || gate.On(after.taints) {
+func (c *process) checkLift(prev, next *node) {
+	if !gate.Present(prev.taints) || gate.Present(next.taints) {
 		return
 	}
-	shown, live := after.items(), c.rememberedOf(after.name)
+	shown, live := next.items(), c.rememberedOf(next.name)
 	for k, key := range keys {
-		value, was := c.rememberedAtStart[key]
-		if _, is := shown[key]; is || !was || live[key] != value || c.scenario.never(k) || !c.policy.selects[k] || c.editedOn(after, k) {
+		value, ok := c.rememberedAtStart[key]
+		if _, found := shown[key]; found || !ok || live[key] != value || c.scenario.neverRestores(k) || !c.policy.selects[k] || c.editedOn(next, k) {
 			continue
 		}
-		c.fail("capture lifts the gate of %s, which lacks the remembered %s", after.name, key)
+		c.fail("capture lifts the gate of %s, which lacks the remembered %s", next.name, key)
 	}
-	for _, taint := range rulesTaints(c.policy.policyFile, after.labels) {
-		if _, is := shown[taintKey(taint)]; !is {
-			c.fail("capture lifts the gate of %s, which lacks the rule's taint %s", after.name, taint.ToString())
+	for _, taint := range rulesTaints(c.policy.policyFile, next.labels) {
+		if _, ok := shown[taintKey(taint)]; !ok {
+			c.fail("capture lifts the gate of %s, which lacks the rule's taint %s", next.name, taint.ToString())
 		}
 	}
 }

@@ -4,7 +4,7 @@ import "nodekeep.dev/nodekeep/test/simulation/oracle"
 
 // observation is what is known about who observed a state. A process that stopped in the middle may or may not have.
 type observation struct {
-	surely, maybe           bool
+	surely, possibly        bool
 	selected, maybeSelected [keyCount]bool // by a process whose policy selected the key
 
 	// In which order the states were observed, each for the first time that counts.
@@ -20,15 +20,15 @@ type observation struct {
 // record followed or that nothing can follow the state; began, when the process started to work on it.
 func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int) {
 	log := w.logs[n.name]
-	if object := n.past.object; log.newest-object >= maxObjects {
+	if object := n.former.object; log.newest-object >= maxObjects {
 		log.tooFar = true
 		return
 	} else if sure {
 		log.newest = max(log.newest, object)
 	}
-	o := &log.observed[n.at]
+	o := &log.observed[n.pos]
 	log.sequence++
-	if !o.maybe || sure && !o.surely {
+	if !o.possibly || sure && !o.surely {
 		o.first = log.sequence
 	}
 	for k := range keys {
@@ -42,7 +42,7 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int)
 	case wrote:
 		o.unwritten = false
 		for k := range keys { // what the policy does not select and the Node shows is not written
-			o.undone[k] = o.undone[k] && !by.selects[k] && n.past.items[k].Value != oracle.None
+			o.undone[k] = o.undone[k] && !by.selects[k] && n.former.items[k].Value != oracle.NoValue
 		}
 	case sure && !o.surely:
 		o.unwritten = true
@@ -50,21 +50,21 @@ func (w *cluster) observe(n *node, by *policyInUse, sure, wrote bool, began int)
 			o.undo()
 		}
 	}
-	o.surely, o.maybe = o.surely || sure, true
+	o.surely, o.possibly = o.surely || sure, true
 }
 
 // order returns when a state was observed by a process whose policy selected the key, or else by any.
-func (log *nodeLog) order(at, k int) int {
-	if o := log.observed[at]; o.maybeSelected[k] {
+func (log *nodeLog) order(i, k int) int {
+	if o := log.observed[i]; o.maybeSelected[k] {
 		return o.firstSelected[k]
 	}
-	return log.observed[at].first
+	return log.observed[i].first
 }
 
 // olderWrite reports whether a process wrote the record from an older state of the object since then.
 func (log *nodeLog) olderWrite(n *node, began int) bool {
-	for at := n.at - 1; at >= 0 && log.states[at].object == n.past.object; at-- {
-		if log.observed[at].written > began {
+	for i := n.pos - 1; i >= 0 && log.states[i].object == n.former.object; i-- {
+		if log.observed[i].written > began {
 			return true
 		}
 	}
@@ -79,9 +79,9 @@ const maxObjects = 8
 func (w *cluster) wroteFrom(n *node) {
 	log := w.logs[n.name]
 	log.sequence++
-	log.observed[n.at].written = log.sequence
-	for at := n.at + 1; at < len(log.states) && log.states[at].object == n.past.object; at++ {
-		if o := &log.observed[at]; o.maybe && (o.unwritten || !o.surely) {
+	log.observed[n.pos].written = log.sequence
+	for i := n.pos + 1; i < len(log.states) && log.states[i].object == n.former.object; i++ {
+		if o := &log.observed[i]; o.possibly && (o.unwritten || !o.surely) {
 			o.undo()
 		}
 	}
@@ -96,15 +96,15 @@ func (o *observation) undo() {
 
 // observedBy returns how each state counts: the states that were surely observed, and of the others those in the set. less leaves out
 // what a slower process may have undone.
-func (log *nodeLog) observedBy(k int, set map[int]bool, less bool) func(at int) oracle.Observation {
-	return func(at int) oracle.Observation {
-		o := log.observed[at]
+func (log *nodeLog) observedBy(k int, set map[int]bool, shorter bool) func(i int) oracle.Observation {
+	return func(i int) oracle.Observation {
+		o := log.observed[i]
 		switch {
-		case less && o.undone[k] && !set[at]:
+		case shorter && o.undone[k] && !set[i]:
 			return oracle.NotObserved
-		case o.surely && o.selected[k], set[at] && o.maybeSelected[k]:
+		case o.surely && o.selected[k], set[i] && o.maybeSelected[k]:
 			return oracle.Observed
-		case o.surely, set[at]:
+		case o.surely, set[i]:
 			return oracle.WhileUnselected
 		default:
 			return oracle.NotObserved
@@ -120,25 +120,25 @@ func (log *nodeLog) uncertain(k int, undone bool) (groups [][]int) {
 		from--
 	}
 	last := -1
-	for at, o := range log.observed {
-		uncertain := o.maybe && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone[k]
-		if at < from || !uncertain {
+	for i, o := range log.observed {
+		uncertain := o.possibly && !o.surely || o.maybeSelected[k] && !o.selected[k] || undone && o.undone[k]
+		if i < from || !uncertain {
 			continue
 		}
-		if last >= 0 && log.alike(last, at, k) {
-			groups[len(groups)-1] = append(groups[len(groups)-1], at)
+		if last >= 0 && log.alike(last, i, k) {
+			groups[len(groups)-1] = append(groups[len(groups)-1], i)
 		} else {
-			groups = append(groups, []int{at})
+			groups = append(groups, []int{i})
 		}
-		last = at
+		last = i
 	}
 	return groups
 }
 
 // alike reports whether all states from one to another are of one object and show the same of a key.
-func (log *nodeLog) alike(from, until, k int) bool {
+func (log *nodeLog) alike(from, end, k int) bool {
 	first := log.states[from].items[k]
-	for _, p := range log.states[from+1 : until+1] {
+	for _, p := range log.states[from+1 : end+1] {
 		if p.object != log.states[from].object || p.items[k] != first || p.edited[k] || p.bare {
 			return false
 		}

@@ -112,7 +112,7 @@ func (w *renaming) fail(format string, args ...any) {
 	require.FailNow(w.t, fmt.Sprintf(format, args...), "seed %d\n%s", w.seed, strings.Join(w.log, "\n"))
 }
 
-func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+func pick[T any](r *rand.Rand, item []T) T { return item[r.IntN(len(item))] }
 
 func (w *renaming) step() {
 	name := pick(w.random, slices.Sorted(maps.Keys(w.names)))
@@ -176,7 +176,7 @@ func (w *renaming) works() {
 
 func (w *renaming) work(name string) {
 	w.say("capture works on %s", name)
-	if err := w.leader.inTurn(w.t.Context(), name); err != nil {
+	if err := w.leader.withTimeout(w.t.Context(), name); err != nil {
 		w.fail("capture: %v", err)
 	}
 	w.notes(name)
@@ -213,7 +213,7 @@ func (w *renaming) notes(name string) {
 	}
 	w.say("%s follows %s", name, old)
 	if n, err := w.get(name); err == nil {
-		m.free = !gate.On(n.Spec.Taints)
+		m.free = !gate.Present(n.Spec.Taints)
 	}
 	o := w.names[old]
 	last, err := w.Get(old)
@@ -223,12 +223,12 @@ func (w *renaming) notes(name string) {
 	case err != nil || o.machine != m.machine:
 		w.fail("%s follows %s, which is not its machine's", name, old)
 	}
-	for other, of := range w.names {
-		if other != name && w.lives(other) && of.recorded && of.machine == m.machine {
-			w.fail("%s follows %s while %s of the same identity lives", name, old, other)
+	for second, item := range w.names {
+		if second != name && w.lives(second) && item.recorded && item.machine == m.machine {
+			w.fail("%s follows %s while %s of the same identity lives", name, old, second)
 		}
-		if entry, err := w.Get(other); err == nil && other != name && other != old && !of.followed && entry.Record.Machine.SystemUUID == m.machine {
-			w.fail("%s follows %s, and the record of %s is of the same identity", name, old, other)
+		if entry, err := w.Get(second); err == nil && second != name && second != old && !item.followed && entry.Record.Machine.SystemUUID == m.machine {
+			w.fail("%s follows %s, and the record of %s is of the same identity", name, old, second)
 		}
 	}
 	object := old + " " + string(last.Record.Newest().UID)
@@ -254,9 +254,9 @@ func (w *renaming) notes(name string) {
 
 // agrees reports whether the record of another name is of the machine of this one.
 func (w *renaming) agrees(name string) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(w.names)), func(other string) bool {
-		entry, err := w.Get(other)
-		return other != name && err == nil && entry.Record.Machine.SystemUUID == w.names[name].machine
+	return slices.ContainsFunc(slices.Collect(maps.Keys(w.names)), func(second string) bool {
+		entry, err := w.Get(second)
+		return second != name && err == nil && entry.Record.Machine.SystemUUID == w.names[name].machine
 	})
 }
 
@@ -267,17 +267,17 @@ func (w *renaming) lives(name string) bool {
 
 // heritable returns the name that a machine under a new name must follow; empty where that may be none.
 func (w *renaming) heritable(name string) (heir string) {
-	for other, m := range w.names {
-		if entry, err := w.Get(other); other != name && err == nil && entry.Record.Machine.SystemUUID != m.machine {
+	for second, m := range w.names {
+		if entry, err := w.Get(second); second != name && err == nil && entry.Record.Machine.SystemUUID != m.machine {
 			return "" // capture has not seen its last state yet
 		}
-		if other == name || !m.recorded || m.machine != w.names[name].machine || m.followed && !m.reused {
+		if second == name || !m.recorded || m.machine != w.names[name].machine || m.followed && !m.reused {
 			continue
 		}
-		if w.lives(other) || heir != "" || m.reused || w.names[name].born < m.died {
+		if w.lives(second) || heir != "" || m.reused || w.names[name].born < m.died {
 			return ""
 		}
-		heir = other
+		heir = second
 	}
 	return heir
 }
@@ -286,14 +286,14 @@ func (w *renaming) registers(name string) {
 	m := w.names[name]
 	uid := types.UID(fmt.Sprintf("%s-%d", name, w.version))
 	machineOf := pick(w.random, []string{machineA, machineB, "c" + machineA[1:], "d" + machineB[1:]})
-	if other := pick(w.random, slices.Sorted(maps.Keys(w.names))); w.names[other].recorded && !w.lives(other) {
-		machineOf = w.names[other].machine // a host that was renamed
+	if second := pick(w.random, slices.Sorted(maps.Keys(w.names))); w.names[second].recorded && !w.lives(second) {
+		machineOf = w.names[second].machine // a host that was renamed
 	}
-	own := labels{}
+	current := labels{}
 	if w.random.IntN(4) == 0 {
-		own["disk"] = "own"
+		current["disk"] = "own"
 	}
-	n := node(uid, "", own, called(name), machine(machineOf), gated)
+	n := node(uid, "", current, called(name), machine(machineOf), gated)
 	n.UID, n.ResourceVersion = "", ""
 	way := pick(w.random, []string{"fresh", "fresh", "stale", "down"})
 	switch way {
@@ -302,12 +302,12 @@ func (w *renaming) registers(name string) {
 	case "stale": // it knows that it is behind
 		n = ReviewCreation(snapshot{entries: w.stale}, func() policy.Policy { return w.policy }, true, n)
 	}
-	w.say("%s registers on %s with %v, webhook %s: %v", name, machineOf[:4], own, way, n.Labels)
+	w.say("%s registers on %s with %v, webhook %s: %v", name, machineOf[:4], current, way, n.Labels)
 	n.UID = uid
 	w.commit(n)
 	m.born, m.free = w.version, false
 	m.machine, m.reused, m.given = machineOf, m.followed, maps.Clone(n.Labels)
-	for key, value := range own {
+	for key, value := range current {
 		m.wants[key], m.touched[key] = value, value
 	}
 }
@@ -457,7 +457,7 @@ func (w *renaming) check(settled bool) {
 			if settled && !maps.Equal(orNoLabels(n.Labels), m.wants) {
 				w.fail("%s shows %v and must show %v", name, n.Labels, m.wants)
 			}
-			if settled && len(m.waits) > 0 && !m.free && !gate.On(n.Spec.Taints) {
+			if settled && len(m.waits) > 0 && !m.free && !gate.Present(n.Spec.Taints) {
 				w.fail("%s waits for an operator without the gate", name)
 			}
 		}

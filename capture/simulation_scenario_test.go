@@ -47,19 +47,19 @@ type scenario struct {
 }
 
 func newScenario(rng *rand.Rand) scenario {
-	some := func(chance, most float64) float64 {
+	part := func(chance, widest float64) float64 {
 		if rng.Float64() < chance {
-			return rng.Float64() * most
+			return rng.Float64() * widest
 		}
 		return 0
 	}
 	s := scenario{
 		names: []string{"n1"}, keys: rng.Perm(keyCount)[:1+rng.IntN(keyCount)], rounds: 1 + rng.IntN(4), steps: 10 + rng.IntN(110),
 		webhooks: 1 + rng.IntN(2), captures: 1 + rng.IntN(2), twoLeaders: rng.IntN(2) == 0, gatePolicy: rng.IntN(3) > 0, guards: rng.IntN(3) > 0,
-		finalizers: some(.4, .8), ownLabels: some(.5, .6), ownTaints: some(.2, .5), otherCreators: some(.3, .5), kubeletGates: some(.3, 1),
-		lags: some(.5, .7), coalesce: some(.4, .7), interleave: some(.7, .6), crashes: some(.4, .1), errors: some(.4, .3),
-		denials: some(.3, .3), otherMachines: some(.2, .8), vetoes: some(.3, .5), lateWrites: some(.3, .5),
-		admission: some(.3, .5), forges: some(.4, .8), unstamps: some(.2, 1), foreign: some(.2, 1),
+		finalizers: part(.4, .8), ownLabels: part(.5, .6), ownTaints: part(.2, .5), otherCreators: part(.3, .5), kubeletGates: part(.3, 1),
+		lags: part(.5, .7), coalesce: part(.4, .7), interleave: part(.7, .6), crashes: part(.4, .1), errors: part(.4, .3),
+		denials: part(.3, .3), otherMachines: part(.2, .8), vetoes: part(.3, .5), lateWrites: part(.3, .5),
+		admission: part(.3, .5), forges: part(.4, .8), unstamps: part(.2, 1), foreign: part(.2, 1),
 	}
 	slices.Sort(s.keys)
 	s.labels = []string{"", "", "", "onConflict: restoreStored", "protected: never"}[rng.IntN(5)]
@@ -67,7 +67,7 @@ func newScenario(rng *rand.Rand) scenario {
 	if rng.IntN(3) == 0 {
 		s.names = append(s.names, "n2")
 	}
-	s.losses, s.merges = some(.3, 1), some(.3, 1)
+	s.losses, s.merges = part(.3, 1), part(.3, 1)
 	s.collects, s.retention = rng.IntN(2) == 0, keptForEver
 	if s.collects && rng.IntN(3) == 0 {
 		s.retention = keptShortly
@@ -75,5 +75,5 @@ func newScenario(rng *rand.Rand) scenario {
 	return s
 }
 
-// never reports whether the policy never restores the key.
-func (s scenario) never(k int) bool { return s.labels == "protected: never" && isProtected(k) }
+// neverRestores reports whether the policy never restores the key.
+func (s scenario) neverRestores(k int) bool { return s.labels == "protected: never" && isProtected(k) }

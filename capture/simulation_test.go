@@ -43,14 +43,14 @@ func setting(variable string, usual uint64) uint64 {
 func TestSimulation(t *testing.T) {
 	if seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
 		w := run(seed, &draws{source: rand.NewPCG(seed, 0)}, true)
-		t.Log("\n" + strings.Join(w.told, "\n"))
+		t.Log("\n" + strings.Join(w.lines, "\n"))
 		report(t, seed, w)
 		return
 	}
-	first, scenarios, most := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios), setting(failuresVariable, 10)
+	first, scenarios, maximum := setting(firstVariable, 0), setting(scenariosVariable, usualScenarios), setting(failuresVariable, 10)
 	started := time.Now()
 	totals := newTotals()
-	for seed := first; seed < first+scenarios && totals.failed < most; seed++ {
+	for seed := first; seed < first+scenarios && totals.failed < maximum; seed++ {
 		w := run(seed, &draws{source: rand.NewPCG(seed, 0)}, false)
 		if totals.add(seed, w) {
 			report(t, seed, w)
@@ -69,7 +69,7 @@ func TestSimulation(t *testing.T) {
 type totals struct {
 	scenarios, delays int
 	failed            uint64
-	why, shows        [oracle.Excuses]int // scenarios that needed each excuse
+	excuses, shows    [oracle.Excuses]int // scenarios that needed each excuse
 	failures          map[string][]uint64 // seeds by kind
 }
 
@@ -80,29 +80,29 @@ func (t *totals) add(seed uint64, w *cluster) (fails bool) {
 	t.scenarios++
 	t.delays += w.delays
 	for e := range oracle.Excuses {
-		t.why[e] += min(w.why[e], 1)
+		t.excuses[e] += min(w.excuses[e], 1)
 		t.shows[e] += min(w.shows[e], 1)
 	}
 	if w.failure == "" {
 		return false
 	}
 	t.failed++
-	of := kind(w.failure)
-	t.failures[of] = append(t.failures[of], seed)
-	return len(t.failures[of]) == 1
+	name := kind(w.failure)
+	t.failures[name] = append(t.failures[name], seed)
+	return len(t.failures[name]) == 1
 }
 
 func (t *totals) String() string {
 	var b strings.Builder
 	for e := range oracle.Excuses {
-		fmt.Fprintf(&b, "%8d scenarios: %s\n", t.why[e], e)
+		fmt.Fprintf(&b, "%8d scenarios: %s\n", t.excuses[e], e)
 		if t.shows[e] > 0 {
 			fmt.Fprintf(&b, "%8d scenarios: a Node shows something else: %s\n", t.shows[e], e)
 		}
 	}
-	for _, of := range slices.Sorted(maps.Keys(t.failures)) {
-		seeds := t.failures[of]
-		fmt.Fprintf(&b, "%8d FAILURES: %s, seeds %v\n", len(seeds), of, seeds[:min(10, len(seeds))])
+	for _, name := range slices.Sorted(maps.Keys(t.failures)) {
+		seeds := t.failures[name]
+		fmt.Fprintf(&b, "%8d FAILURES: %s, seeds %v\n", len(seeds), name, seeds[:min(10, len(seeds))])
 	}
 	return b.String()
 }
@@ -118,7 +118,7 @@ func report(t *testing.T, seed uint64, w *cluster) {
 	})
 	short := run(seed, &draws{logged: logged}, true)
 	t.Errorf("%s\n%s=%d replays the whole scenario; in short:\n%s\n%s",
-		w.failure, seedVariable, seed, strings.Join(short.told, "\n"), short.failure)
+		w.failure, seedVariable, seed, strings.Join(short.lines, "\n"), short.failure)
 }
 
 // kind returns what a failure says without the names and values in it.
@@ -132,11 +132,11 @@ func run(seed uint64, d *draws, telling bool) (w *cluster) {
 	w = newCluster(seed, d)
 	w.telling = telling
 	defer func() {
-		switch why := recover().(type) {
+		switch reason := recover().(type) {
 		case nil:
 		case violation:
 		default:
-			panic(fmt.Sprintf("seed %d: %v", seed, why))
+			panic(fmt.Sprintf("seed %d: %v", seed, reason))
 		}
 	}()
 	w.play()

@@ -16,14 +16,16 @@ import (
 
 // webhookReplica is one replica of the webhook: the real handlers with a cache of records that lags.
 type webhookReplica struct {
-	down     bool
-	stale    bool           // its watch has made no progress for long, and it knows
-	received map[string]int // how much of each record's history its watch has brought
-	own      map[string]int // writes of its own that the watch has not brought yet; the same measure
-	policy   *policyInUse
+	stopped       bool
+	stale         bool           // its watch has made no progress for long, and it knows
+	received      map[string]int // how much of each record's history its watch has brought
+	pendingWrites map[string]int // writes of its own that the watch has not brought yet; the same measure
+	policy        *policyInUse
 }
 
-func (h *webhookReplica) inMemory(name string) int { return max(h.received[name], h.own[name]) }
+func (h *webhookReplica) inMemory(name string) int {
+	return max(h.received[name], h.pendingWrites[name])
+}
 
 func (h *webhookReplica) receiveAll(w *cluster) {
 	for name, history := range w.history {
@@ -40,8 +42,8 @@ func (w *cluster) webhookSteps() []step {
 	return []step{
 		{3, "webhook stops or starts", func() {
 			i, h := w.anyWebhook()
-			h.down = !h.down
-			w.say("webhook: %d is down: %t", i, h.down)
+			h.stopped = !h.stopped
+			w.say("webhook: %d is down: %t", i, h.stopped)
 		}},
 		{1, "webhook stalls or recovers", func() {
 			i, h := w.anyWebhook()
@@ -93,12 +95,12 @@ func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[s
 	object.UID, object.ResourceVersion = "", ""
 	patched := reviewCreation(records, func() policyFile { return h.policy.policyFile }, byKubelet, object)
 
-	before := n.items()
+	prev := n.items()
 	n.labels, n.taints, n.annotations = patched.Labels, patched.Spec.Taints, patched.Annotations
-	n.own(patched.ManagedFields)
+	n.setOwners(patched.ManagedFields)
 	n.next.givenInReview = map[string]string{}
 	for item, value := range n.items() {
-		if old, had := before[item]; had && old == value {
+		if old, ok := prev[item]; ok && old == value {
 			continue
 		}
 		w.edits = append(w.edits, simEdit{object: n.uid, item: item, value: value, manager: ourManager})
@@ -122,8 +124,8 @@ func (w *cluster) review(h *webhookReplica, n *node, byKubelet bool) (knew map[s
 func (w *cluster) checkRegistration(h *webhookReplica, n *node) {
 	shown, known := n.items(), w.rememberedOf(n.name)
 	for k, key := range keys {
-		_, is := shown[key]
-		if _, wanted := known[key]; wanted && !is && !w.scenario.never(k) && h.policy.selects[k] && !gate.Holds(n.taints) {
+		_, ok := shown[key]
+		if _, wanted := known[key]; wanted && !ok && !w.scenario.neverRestores(k) && h.policy.selects[k] && !gate.Holds(n.taints) {
 			w.fail("register: %s registers without %s and without the gate", n.name, key)
 		}
 	}
@@ -132,7 +134,7 @@ func (w *cluster) checkRegistration(h *webhookReplica, n *node) {
 // reviewDeletion has the real handler look at a Node that is about to be deleted, if a replica is up.
 func (w *cluster) reviewDeletion(n *node) {
 	i, h := w.anyWebhook()
-	if h.down {
+	if h.stopped {
 		return
 	}
 	for len(w.late) > 0 { // not as late as that
@@ -158,12 +160,12 @@ func (w *cluster) forgeReviews() {
 	for round := range 2 {
 		writes = w.writes
 		for _, name := range w.scenario.names {
-			n, before := w.nodes[name], w.rememberedOf(name)
+			n, prev := w.nodes[name], w.rememberedOf(name)
 			if n == nil {
 				continue
 			}
-			if w.reviewDeletion(n); !maps.Equal(before, w.rememberedOf(name)) {
-				w.fail("forged review changed the record of %s: %v, %v", name, before, w.rememberedOf(name))
+			if w.reviewDeletion(n); !maps.Equal(prev, w.rememberedOf(name)) {
+				w.fail("forged review changed the record of %s: %v, %v", name, prev, w.rememberedOf(name))
 			}
 		}
 		reviewed := w.writes
@@ -228,18 +230,18 @@ func (r *replicaRecords) Put(ctx context.Context, next recorded, version string)
 		return recordEntry{}, errServer
 	}
 	if err == nil {
-		r.own[next.Node] = slices.IndexFunc(r.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
+		r.pendingWrites[next.Node] = slices.IndexFunc(r.history[next.Node], func(e recordEntry) bool { return e.Version == entry.Version }) + 1
 	}
 	r.meanwhile()
 	return entry, err
 }
 
 func (r *replicaRecords) put(ctx context.Context, next recorded, version string) (recordEntry, error) {
-	before, found := r.recordOf(next.Node)
+	prev, found := r.recordOf(next.Node)
 	entry, err := r.records.Put(ctx, next, version)
 	r.say("webhook: writes %s: %v", describeRecord(next), err)
 	if err == nil {
-		r.wrote(nil, before, found, entry)
+		r.wrote(nil, prev, found, entry)
 		r.wroteFrom(r.read)
 		r.observe(r.read, r.by, true, true, 0)
 	}

@@ -22,8 +22,8 @@ type watched struct {
 func watch() *watched {
 	w := &watched{clock: now}
 	w.observations = newObservations(
-		gate.On,
-		func(after time.Duration) { w.lifted = append(w.lifted, after) },
+		gate.Present,
+		func(delay time.Duration) { w.lifted = append(w.lifted, delay) },
 		func() time.Time { return w.clock },
 	)
 	return w
@@ -92,8 +92,8 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 		lag, first := w.stored("n")
 		assert.True(t, first)
 		assert.Equal(t, want, lag)
-		_, again := w.stored("n")
-		assert.False(t, again, "it was measured")
+		_, retry := w.stored("n")
+		assert.False(t, retry, "it was measured")
 	}
 	_, unknown := w.stored("n")
 	assert.False(t, unknown)
@@ -114,8 +114,8 @@ func TestLagIsMeasuredOnceFromTheFirstChangeThatWaitsToTheFirstRecordThatIsStore
 	measures(61 * time.Second)
 	w.finish("n", false, inputs{}) // what came after the write failed
 	w.start("n")
-	_, again := w.stored("n")
-	assert.False(t, again, "nothing was received since")
+	_, repeat := w.stored("n")
+	assert.False(t, repeat, "nothing was received since")
 	w.finish("n", true, inputs{})
 	w.start("n")
 	_, idle := w.stored("n")

@@ -61,11 +61,11 @@ func TestARecordThatIsNearlyFullIsReportedOnce(t *testing.T) {
 		"100 of them": {100, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			many := labels{}
+			plural := labels{}
 			for i := range c.labels {
-				many[fmt.Sprintf("%s/%063d", strings.Repeat("a", 253), i)] = fmt.Sprintf("%063d", i)
+				plural[fmt.Sprintf("%s/%063d", strings.Repeat("a", 253), i)] = fmt.Sprintf("%063d", i)
 			}
-			n := node("a", "10", many)
+			n := node("a", "10", plural)
 			w := newCluster(t, "", n)
 			r := w.leader()
 			_ = r.works()
@@ -84,6 +84,6 @@ func TestARecordOfTwoMachinesIsWrittenBeforeTheGateIsLifted(t *testing.T) {
 	leader := w.leader()
 	leader.refuses = errors.New("exceeded quota")
 	require.Contains(t, leader.works(), "n1")
-	assert.True(t, gate.On(w.node().Spec.Taints))
+	assert.True(t, gate.Present(w.node().Spec.Taints))
 	assert.NotContains(t, w.shows(), "k")
 }

@@ -50,11 +50,11 @@ func TestAMissingLabelIsNoViolationWhileARuleDoesNotKnowAFact(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := plan.Circumstances{Policy: loadPolicy(t, c.policy), Guarded: true, Devices: c.devices, Now: now}
-			var said []string
-			for _, v := range plan.Violations(record.Record{}, observe.Of(node("a", "10", c.labels, gpus("0", c.ready))), in) {
-				said = append(said, v.String())
+			var logged []string
+			for _, v := range plan.Violations(record.Record{}, observe.FromNode(node("a", "10", c.labels, gpus("0", c.ready))), in) {
+				logged = append(logged, v.String())
 			}
-			assert.Equal(t, c.want, said)
+			assert.Equal(t, c.want, logged)
 		})
 	}
 }
@@ -76,18 +76,18 @@ func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
 	}
 	t.Run("not while a device plugin may register", func(t *testing.T) {
 		w, r := settles(t)
-		nodes, has := gpuRequired(w, r)
+		nodes, ok := gpuRequired(w, r)
 		assert.Zero(t, nodes)
-		assert.False(t, has)
+		assert.False(t, ok)
 		assert.NotContains(t, r.reported(), GovernanceViolated)
 	})
 	t.Run("once it has not", func(t *testing.T) {
 		w, r := settles(t)
 		w.passes(classify.PluginGrace)
 		r.reconciles()
-		nodes, has := gpuRequired(w, r)
+		nodes, ok := gpuRequired(w, r)
 		assert.Equal(t, 1, nodes)
-		assert.True(t, has)
+		assert.True(t, ok)
 		assert.Contains(t, r.reported(), GovernanceViolated)
 	})
 	t.Run("no longer while it may register again, after a restart", func(t *testing.T) {
@@ -96,21 +96,21 @@ func TestANodeIsNoncompliantOnlyOnceItsFactsAreKnown(t *testing.T) {
 		r.reconciles()
 		w.edit(func(n *corev1.Node) { n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.now()) })
 		require.Empty(t, r.works())
-		nodes, has := gpuRequired(w, r)
+		nodes, ok := gpuRequired(w, r)
 		assert.Zero(t, nodes)
-		assert.False(t, has)
+		assert.False(t, ok)
 	})
 	t.Run("not at all where it has", func(t *testing.T) {
 		w, r := settles(t)
 		w.edit(gpus("1", time.Second))
-		had := false
-		w.admits = func(_, after *corev1.Node) error {
-			had = had || len(after.Spec.Taints) > 0
+		ok := false
+		w.admits = func(_, updated *corev1.Node) error {
+			ok = ok || len(updated.Spec.Taints) > 0
 			return nil
 		}
 		require.Empty(t, r.works())
 		assert.Equal(t, "yes", w.shows()["gpu"])
-		assert.False(t, had, "the change that sets the label adds no taint")
+		assert.False(t, ok, "the change that sets the label adds no taint")
 		nodes, _ := gpuRequired(w, r)
 		assert.Zero(t, nodes)
 	})

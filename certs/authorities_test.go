@@ -17,7 +17,7 @@ import (
 
 func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 	ca := authority(t, time.Hour, time.Now())
-	one, two, leaf := bundleOf(t, ca), bundleOf(t, authority(t, time.Hour, time.Now())), encoded(t, ca, time.Hour)["tls.crt"]
+	item, two, leaf := bundleOf(t, ca), bundleOf(t, authority(t, time.Hour, time.Now())), encoded(t, ca, time.Hour)["tls.crt"]
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "ca.crt")
 		var log bytes.Buffer
@@ -27,13 +27,13 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		assert.Nil(t, a.Pool(), "nobody is believed before there is a file")
 		require.ErrorContains(t, a.Loaded(), path)
 
-		require.NoError(t, os.WriteFile(path, one, 0o600))
+		require.NoError(t, os.WriteFile(path, item, 0o600))
 		polled()
 		require.NoError(t, a.Loaded())
 		good := a.Pool()
 		for name, bad := range map[string][]byte{
-			"empty": {}, "no PEM": []byte("none"), "cut off": one[:len(one)-20], "with a tail": append(bytes.Clone(one), "tail"...),
-			"no authority": leaf, "a good one and a leaf": append(bytes.Clone(one), leaf...),
+			"empty": {}, "no PEM": []byte("none"), "cut off": item[:len(item)-20], "with a tail": append(bytes.Clone(item), "tail"...),
+			"no authority": leaf, "a good one and a leaf": append(bytes.Clone(item), leaf...),
 			"a key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("secret")}),
 		} {
 			require.NoError(t, os.WriteFile(path, bad, 0o600))
@@ -41,7 +41,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 			polled()
 			assert.Same(t, good, a.Pool(), name)
 			assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=ERROR")), "%s: logged once: %s", name, &log)
-			require.NoError(t, os.WriteFile(path, one, 0o600))
+			require.NoError(t, os.WriteFile(path, item, 0o600))
 			polled()
 		}
 		require.NoError(t, os.Remove(path))
@@ -52,7 +52,7 @@ func TestTheLastGoodFileOfAuthoritiesCounts(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go a.Run(ctx)
-		require.NoError(t, os.WriteFile(path, append(bytes.Clone(two), one...), 0o600))
+		require.NoError(t, os.WriteFile(path, append(bytes.Clone(two), item...), 0o600))
 		time.Sleep(3 * filePoll)
 		synctest.Wait()
 		assert.NotSame(t, good, a.Pool())

@@ -57,18 +57,18 @@ func installed(t testing.TB) *cluster {
 }
 
 // started returns an installation at birth, its clock, and a replica that has filled it. before sees each request of the replica first.
-func started(t testing.TB, before func(clienttesting.Action) error) (*cluster, *testingclock.FakeClock, *SelfSigned) {
+func started(t testing.TB, prev func(clienttesting.Action) error) (*cluster, *testingclock.FakeClock, *SelfSigned) {
 	t.Helper()
 	c, clock := installed(t), testingclock.NewFakeClock(birth)
-	s := c.replica(clock, before)
+	s := c.replica(clock, prev)
 	require.NoError(t, s.sync(t.Context()))
 	return c, clock, s
 }
 
 // failing answers requests with one of these verbs with an error, while *down.
-func failing(down *bool, err error, verbs ...string) func(clienttesting.Action) error {
+func failing(failing *bool, err error, verbs ...string) func(clienttesting.Action) error {
 	return func(a clienttesting.Action) error {
-		if *down && slices.Contains(verbs, a.GetVerb()) {
+		if *failing && slices.Contains(verbs, a.GetVerb()) {
 			return err
 		}
 		return nil
@@ -85,11 +85,11 @@ func (c *cluster) requireAllVerify(now time.Time, replicas ...*SelfSigned) {
 }
 
 // client returns a client of its own for one replica. before, when not nil, sees each request first and may refuse it.
-func (c *cluster) client(before func(clienttesting.Action) error) *fake.Clientset {
+func (c *cluster) client(prev func(clienttesting.Action) error) *fake.Clientset {
 	client := &fake.Clientset{}
 	client.AddReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		if before != nil {
-			if err := before(a); err != nil {
+		if prev != nil {
+			if err := prev(a); err != nil {
 				return true, nil, err
 			}
 		}
@@ -203,13 +203,13 @@ func (c *cluster) setData(data map[string][]byte) {
 func (c *cluster) bundles() (bundles [][]byte) {
 	all, err := c.replica(clock.RealClock{}, nil).configurations(c.t.Context())
 	require.NoError(c.t, err)
-	for _, one := range all {
-		bundles = append(bundles, one.bundles...)
+	for _, item := range all {
+		bundles = append(bundles, item.bundles...)
 	}
 	return bundles
 }
 
 // replica returns a SelfSigned on this cluster that a test moves with sync.
-func (c *cluster) replica(clock clock.Clock, before func(clienttesting.Action) error) *SelfSigned {
-	return NewSelfSigned(c.client(before), Options{Clock: clock, Logger: slog.New(slog.DiscardHandler), ExtraNames: []string{"127.0.0.1", "localhost"}})
+func (c *cluster) replica(clock clock.Clock, prev func(clienttesting.Action) error) *SelfSigned {
+	return NewSelfSigned(c.client(prev), Options{Clock: clock, Logger: slog.New(slog.DiscardHandler), ExtraNames: []string{"127.0.0.1", "localhost"}})
 }

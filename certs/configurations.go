@@ -70,7 +70,7 @@ func readConfiguration[T metav1.Object](
 
 // inject puts the bundle of st into every entry of the configurations. held says that they all had it before. A state without a CA is
 // about to be replaced and is not published.
-func (s *SelfSigned) inject(ctx context.Context, all []configuration, st state) (held bool, err error) {
+func (s *SelfSigned) inject(ctx context.Context, all []configuration, st state) (current bool, err error) {
 	if st.ca.cert == nil {
 		return false, nil
 	}
@@ -78,12 +78,12 @@ func (s *SelfSigned) inject(ctx context.Context, all []configuration, st state) 
 	if err != nil {
 		return false, fmt.Errorf("encode bundle: %w", err)
 	}
-	held = true
+	current = true
 	var errs []error
 	for _, c := range all {
 		patch, err := bundlePatch(c.resourceVersion, c.bundles, bundle)
 		if err == nil && patch != nil {
-			held = false
+			current = false
 			err = c.patch(ctx, patch)
 		}
 		if err != nil {
@@ -92,5 +92,5 @@ func (s *SelfSigned) inject(ctx context.Context, all []configuration, st state) 
 			s.log.InfoContext(ctx, "bundle injected", "kind", c.kind, "name", configurationsName, "authorities", len(st.authorities()))
 		}
 	}
-	return held, errors.Join(errs...)
+	return current, errors.Join(errs...)
 }

@@ -119,12 +119,12 @@ func renewable(s state, w wanted, now time.Time) []string {
 
 // outOfTime also refuses a certificate that is not valid yet. Certificates are backdated by an hour, so a clock that was far ahead made it.
 // It is of no use until that time.
-func outOfTime(what string, c *x509.Certificate, now time.Time) []string {
+func outOfTime(name string, c *x509.Certificate, now time.Time) []string {
 	switch {
 	case !now.Before(c.NotAfter):
-		return []string{what + " has expired"}
+		return []string{name + " has expired"}
 	case now.Before(c.NotBefore):
-		return []string{what + " is not valid yet"}
+		return []string{name + " is not valid yet"}
 	}
 	return nil
 }

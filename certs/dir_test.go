@@ -16,8 +16,8 @@ import (
 	"nodekeep.dev/nodekeep/test/logged"
 )
 
-// soon is longer than the polling of the certificate watcher, for machines where notifications come late.
-const soon = 3 * time.Minute
+// shortly is longer than the polling of the certificate watcher, for machines where notifications come late.
+const shortly = 3 * time.Minute
 
 func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 	// The issuer is done.
 	ca := authority(t, day, time.Now())
 	mount(t, dir, "1", encoded(t, ca, time.Hour))
-	require.Eventually(t, func() bool { return d.Loaded() == nil }, soon, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return d.Loaded() == nil }, shortly, 50*time.Millisecond)
 	first := d.NotAfter()
 	met, err := dial(t, address, "localhost", bundleOf(t, ca))
 	require.NoError(t, err)
@@ -49,9 +49,9 @@ func TestDirFollowsTheFilesOfAMountedSecret(t *testing.T) {
 
 	// The Secret is renewed, twice.
 	for i, life := range []time.Duration{2 * time.Hour, 3 * time.Hour} {
-		before := d.NotAfter()
+		prev := d.NotAfter()
 		mount(t, dir, fmt.Sprint(i+2), encoded(t, ca, life))
-		require.Eventually(t, func() bool { return d.NotAfter().After(before) }, soon, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return d.NotAfter().After(prev) }, shortly, 50*time.Millisecond)
 		met, err = dial(t, address, "localhost", bundleOf(t, ca))
 		require.NoError(t, err)
 		assert.Equal(t, d.NotAfter(), met, "served without a restart")

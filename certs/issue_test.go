@@ -84,7 +84,7 @@ func dial(t *testing.T, address, server string, bundle []byte) (time.Time, error
 	t.Helper()
 	roots, err := cert.NewPoolFromBytes(bundle)
 	require.NoError(t, err)
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: soon}, "tcp", address, &tls.Config{RootCAs: roots, ServerName: server})
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: shortly}, "tcp", address, &tls.Config{RootCAs: roots, ServerName: server})
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -23,15 +23,15 @@ func servingNames(service, namespace string, extra []string) []string {
 // uncovered returns the wanted names that c does not list, compared literally. A wanted name that no verifier would accept must not look
 // uncovered for ever. Otherwise every check would issue another certificate.
 func uncovered(c *x509.Certificate, wanted []string) []string {
-	var have, missing []string
+	var covered, missing []string
 	for _, name := range c.DNSNames {
-		have = append(have, canonical(name))
+		covered = append(covered, canonical(name))
 	}
 	for _, ip := range c.IPAddresses {
-		have = append(have, canonical(ip.String()))
+		covered = append(covered, canonical(ip.String()))
 	}
 	for _, name := range wanted {
-		if !slices.Contains(have, name) {
+		if !slices.Contains(covered, name) {
 			missing = append(missing, name)
 		}
 	}

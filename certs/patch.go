@@ -12,9 +12,9 @@ import (
 // parameter have has the bundles of the entries in their order. The patch touches no other field. An update would drop fields that this
 // program's version of the API does not know. The patch sets the resourceVersion. So the API server answers with a conflict if the
 // configuration has changed since it was read.
-func bundlePatch(resourceVersion string, have [][]byte, want []byte) ([]byte, error) {
+func bundlePatch(resourceVersion string, bundles [][]byte, want []byte) ([]byte, error) {
 	patch := []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/metadata/resourceVersion", resourceVersion)}
-	for i, bundle := range have {
+	for i, bundle := range bundles {
 		if !bytes.Equal(bundle, want) {
 			// "add" also replaces; JSON has a []byte as base64, which is what the field wants.
 			patch = append(patch, jsonpatch.NewOperation("add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), want))

@@ -38,7 +38,7 @@ func TestYearsWithoutAGap(t *testing.T) {
 
 	cas, leaves, steps := map[string]bool{}, map[string]bool{}, 0
 	for calm := 0; clock.Since(birth) < span; steps++ {
-		before, secret := c.bundles(), c.secret().ResourceVersion
+		prev, secret := c.bundles(), c.secret().ResourceVersion
 		var all sync.WaitGroup
 		for i, s := range replicas {
 			offline[i] = random.IntN(20) == 0
@@ -49,7 +49,7 @@ func TestYearsWithoutAGap(t *testing.T) {
 		}
 		all.Wait()
 		for _, s := range replicas {
-			for _, bundle := range distinct(before, c.bundles()) {
+			for _, bundle := range distinct(prev, c.bundles()) {
 				requireVerifies(t, s, bundle, clock.Now())
 			}
 			leaves[s.serving.Load().Leaf.SerialNumber.String()] = true
@@ -89,9 +89,9 @@ func TestShortLivesRotateToo(t *testing.T) {
 	require.NoError(t, s.sync(t.Context()))
 	cas, leaves := map[string]bool{}, map[string]bool{}
 	for clock.Since(birth) < 20*time.Minute {
-		before := c.bundles()
+		prev := c.bundles()
 		require.NoError(t, s.sync(t.Context()))
-		for _, bundle := range distinct(before) {
+		for _, bundle := range distinct(prev) {
 			requireVerifies(t, s, bundle, clock.Now())
 		}
 		cas[c.state().ca.cert.SerialNumber.String()] = true

@@ -76,9 +76,9 @@ func encode(s state) (map[string][]byte, error) {
 }
 
 // merge returns have with the keys of this package replaced by those of ours, other keys as they were.
-func merge(have, ours map[string][]byte) map[string][]byte {
+func merge(current, ours map[string][]byte) map[string][]byte {
 	merged := map[string][]byte{}
-	maps.Copy(merged, have)
+	maps.Copy(merged, current)
 	for _, k := range []string{caCertKey, tlsCertKey, tlsKeyKey, caKeyKey, nextCertKey, nextKeyKey, nextPublishedKey} {
 		delete(merged, k)
 		if v, ok := ours[k]; ok {
@@ -114,12 +114,12 @@ func decodeTime(data map[string][]byte, key string) (time.Time, error) {
 	if len(bytes.TrimSpace(data[key])) == 0 {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, string(data[key]))
-	at = at.UTC().Truncate(time.Second)
-	if err != nil || at.Year() < 1 || at.Year() > 9999 {
+	t, err := time.Parse(time.RFC3339, string(data[key]))
+	t = t.UTC().Truncate(time.Second)
+	if err != nil || t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}, fmt.Errorf("parse %s: not a time", key)
 	}
-	return at, nil
+	return t, nil
 }
 
 // decodeKey sets p.key when the data hold the key that belongs to p.cert.

@@ -40,7 +40,7 @@ func TestDecodeIsTheInverseOfEncode(t *testing.T) {
 func TestDecodeTakesTheGoodAndNamesTheBad(t *testing.T) {
 	good, err := encode(born(t, func(s *state) { s.next = authority(t, day, birth) }))
 	require.NoError(t, err)
-	other, err := encode(born(t))
+	o, err := encode(born(t))
 	require.NoError(t, err)
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestDecodeTakesTheGoodAndNamesTheBad(t *testing.T) {
 			change: map[string][]byte{"ca.key": garbage}, lost: func(s *state) { s.ca.key = nil }, want: "parse ca.key: not an ECDSA P-256 private key",
 		},
 		"a CA key of another CA": {
-			change: map[string][]byte{"ca.key": other["ca.key"]}, lost: func(s *state) { s.ca.key = nil }, want: "parse ca.key: it does not belong to ca.crt",
+			change: map[string][]byte{"ca.key": o["ca.key"]}, lost: func(s *state) { s.ca.key = nil }, want: "parse ca.key: it does not belong to ca.crt",
 		},
 		"a key on another curve": {
 			change: map[string][]byte{"tls.key": foreign}, lost: func(s *state) { s.leaf.key = nil }, want: "parse tls.key: not an ECDSA P-256 private key",
@@ -75,7 +75,7 @@ func TestDecodeTakesTheGoodAndNamesTheBad(t *testing.T) {
 			change: map[string][]byte{"tls.crt": garbage}, lost: func(s *state) { s.leaf = pair{} }, want: "parse tls.crt: ",
 		},
 		"a leaf key of another leaf": {
-			change: map[string][]byte{"tls.key": other["tls.key"]}, lost: func(s *state) { s.leaf.key = nil }, want: "parse tls.key: it does not belong to tls.crt",
+			change: map[string][]byte{"tls.key": o["tls.key"]}, lost: func(s *state) { s.leaf.key = nil }, want: "parse tls.key: it does not belong to tls.crt",
 		},
 		"a serving certificate in the bundle is not trusted": {
 			change: map[string][]byte{"ca.crt": append(bytes.Clone(good["ca.crt"]), good["tls.crt"]...)}, lost: func(*state) {},
@@ -110,10 +110,10 @@ func TestDecodeTakesTheGoodAndNamesTheBad(t *testing.T) {
 }
 
 func TestMergeReplacesOnlyOurKeys(t *testing.T) {
-	have := map[string][]byte{"theirs": []byte("1"), "ca.crt": []byte("old"), "next-ca.key": []byte("old")}
-	got := merge(have, map[string][]byte{"ca.crt": []byte("new")})
+	current := map[string][]byte{"theirs": []byte("1"), "ca.crt": []byte("old"), "next-ca.key": []byte("old")}
+	got := merge(current, map[string][]byte{"ca.crt": []byte("new")})
 	assert.Equal(t, map[string][]byte{"theirs": []byte("1"), "ca.crt": []byte("new")}, got)
-	assert.Len(t, have, 3, "the argument is left alone")
+	assert.Len(t, current, 3, "the argument is left alone")
 }
 
 func TestAuthoritiesOccurOnce(t *testing.T) {
@@ -143,9 +143,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		data, err := encode(s)
 		require.NoError(t, err, "what was read can be written")
-		again, err := decode(data)
+		reread, err := decode(data)
 		require.NoError(t, err, "what was written can be read")
-		assertSame(t, s, again)
+		assertSame(t, s, reread)
 	})
 }
 
@@ -167,9 +167,9 @@ func damaged(t testing.TB) []map[string][]byte {
 	all := []map[string][]byte{nil, full}
 	for key, value := range full {
 		for _, v := range [][]byte{nil, []byte("garbage"), value[:len(value)/2], full["tls.crt"], full["tls.key"], full["ca.crt"]} {
-			one := merge(nil, full)
-			one[key] = v
-			all = append(all, one)
+			item := merge(nil, full)
+			item[key] = v
+			all = append(all, item)
 		}
 	}
 	return all

@@ -32,28 +32,28 @@ func TestFirstStartFillsEverything(t *testing.T) {
 
 func TestNothingIsWrittenWhenNothingChanges(t *testing.T) {
 	c, clock, first := started(t, nil)
-	second, before := c.replica(clock, nil), c.writes
+	second, index := c.replica(clock, nil), c.writes
 	for range 50 {
 		clock.Step(day)
 		require.NoError(t, first.sync(t.Context()))
 		require.NoError(t, second.sync(t.Context()))
 	}
-	assert.Equal(t, before, c.writes)
+	assert.Equal(t, index, c.writes)
 }
 
 func TestConcurrentStartEndsWithOneAuthority(t *testing.T) {
 	c := installed(t)
 	clock := testingclock.NewFakeClock(birth)
 	// All read the empty Secret before any of them writes.
-	var together sync.WaitGroup
-	together.Add(5)
+	var group sync.WaitGroup
+	group.Add(5)
 	var replicas []*SelfSigned
 	var done sync.WaitGroup
 	for range 5 {
-		var once sync.Once
+		var first sync.Once
 		s := c.replica(clock, func(a clienttesting.Action) error {
 			if a.GetVerb() == "update" {
-				once.Do(func() { together.Done(); together.Wait() })
+				first.Do(func() { group.Done(); group.Wait() })
 			}
 			return nil
 		})

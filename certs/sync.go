@@ -26,7 +26,7 @@ func (s *SelfSigned) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	for range maxPasses {
-		if again, err := s.pass(ctx); !again {
+		if retry, err := s.pass(ctx); !retry {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (s *SelfSigned) sync(ctx context.Context) error {
 
 // pass reads everything, publishes the bundle of the Secret, and serves its certificate. It makes at most one change to the Secret. The
 // result again asks for another pass. After a change, the next pass continues. After a conflict, the decision may be out of date.
-func (s *SelfSigned) pass(ctx context.Context) (again bool, err error) {
+func (s *SelfSigned) pass(ctx context.Context) (retry bool, err error) {
 	// Before the Secret, see the invariants of the package.
 	configurations, readErr := s.configurations(ctx)
 	secret, err := s.client.CoreV1().Secrets(s.opts.Namespace).Get(ctx, secretName, metav1.GetOptions{})

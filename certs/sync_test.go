@@ -75,9 +75,9 @@ func TestNoSuccessorSignsWhileAConfigurationLacksIt(t *testing.T) {
 }
 
 func TestAFailingAPIServerDoesNotStopServing(t *testing.T) {
-	down := false
-	c, clock, s := started(t, failing(&down, errors.New("connection refused"), "get", "update", "patch"))
-	down = true
+	stopped := false
+	c, clock, s := started(t, failing(&stopped, errors.New("connection refused"), "get", "update", "patch"))
+	stopped = true
 	clock.Step(89 * day)
 	require.ErrorContains(t, s.sync(t.Context()), "connection refused")
 	requireVerifies(t, s, c.bundles()[0], clock.Now())
@@ -87,7 +87,7 @@ func TestAFailingAPIServerDoesNotStopServing(t *testing.T) {
 	_, err := s.GetCertificate(nil)
 	require.NoError(t, err, "an expired certificate is still the best there is")
 
-	down = false
+	stopped = false
 	require.NoError(t, s.sync(t.Context()))
 	requireVerifies(t, s, c.bundles()[0], clock.Now())
 }

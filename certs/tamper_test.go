@@ -41,8 +41,8 @@ func TestATamperedSecretIsMended(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c, clock, s := started(t, nil)
-			other := c.replica(clock, nil)
-			require.NoError(t, other.sync(t.Context()))
+			o := c.replica(clock, nil)
+			require.NoError(t, o.sync(t.Context()))
 			old := c.state().ca.cert
 			data := merge(c.secret().Data, c.secret().Data)
 			tt.tamper(data)
@@ -55,11 +55,11 @@ func TestATamperedSecretIsMended(t *testing.T) {
 			for _, bundle := range c.bundles() {
 				requireVerifies(t, s, bundle, birth)
 				if !tt.gap {
-					requireVerifies(t, other, bundle, birth)
+					requireVerifies(t, o, bundle, birth)
 				}
 			}
-			require.NoError(t, other.sync(t.Context()))
-			requireVerifies(t, other, c.bundles()[0], birth)
+			require.NoError(t, o.sync(t.Context()))
+			requireVerifies(t, o, c.bundles()[0], birth)
 			assert.Equal(t, data["theirs"], c.secret().Data["theirs"])
 			writes := c.writes
 			require.NoError(t, s.sync(t.Context()))

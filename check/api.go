@@ -20,7 +20,7 @@ const reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 // API asks the API server who the worker is. net/http does: client-go would take more memory than the Pod has.
 func (t try) API(*verify.API) error {
-	ctx, cancel := t.once()
+	ctx, cancel := t.single()
 	defer cancel()
 	p := t.pod
 	if p.APIServer == "" {

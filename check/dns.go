@@ -14,14 +14,14 @@ import (
 // DNS resolves the names by the Pod's own resolver. With `servers: each` it also asks every endpoint of the DNS Service. The names go to a server one
 // after the other, so that a server without answers costs one wait.
 func (t try) DNS(asked *verify.DNS) error {
-	const own = "" // the Pod's own resolver
-	servers := []string{own}
+	const resolver = "" // the Pod's own resolver
+	servers := []string{resolver}
 	if asked.Servers == verify.EachServer {
 		if len(t.task.DNS.Endpoints) == 0 {
 			return failf(verify.ReasonNoService, "the DNS Service has no ready endpoint to ask")
 		}
 		// Endpoints come first, because the message names the first one that failed: the Service's address hides which endpoint is mute.
-		servers = append(slices.Clone(t.task.DNS.Endpoints[:min(len(t.task.DNS.Endpoints), maxAddresses)]), own)
+		servers = append(slices.Clone(t.task.DNS.Endpoints[:min(len(t.task.DNS.Endpoints), maxAddresses)]), resolver)
 	}
 	return t.first(servers, "DNS servers", func(ctx context.Context, server string) error {
 		for _, name := range asked.Names {

@@ -71,7 +71,7 @@ func TestAllNamesMustResolve(t *testing.T) {
 func TestEachServerIsAsked(t *testing.T) {
 	names := []string{"example.com."}
 	answers := withAddresses(map[string][]string{"example.com.": {"192.0.2.1"}})
-	good, other, silent, failing := dnsServer(t, answers), dnsServer(t, answers), dnsServer(t, mute), dnsServer(t, withCode(dns.RcodeServerFailure))
+	good, second, silent, failing := dnsServer(t, answers), dnsServer(t, answers), dnsServer(t, mute), dnsServer(t, withCode(dns.RcodeServerFailure))
 	closed := closedPort(t)
 	for name, test := range map[string]struct {
 		resolver  string
@@ -80,12 +80,12 @@ func TestEachServerIsAsked(t *testing.T) {
 		reason    verify.Reason
 		message   string
 	}{
-		"all answer": {good, []string{good, other}, verify.EachServer, "", ""},
-		"one is mute, which the Pod's resolver hides":     {good, []string{other, silent}, verify.EachServer, verify.ReasonTimeout, silent + " sent no answer in time (1 of 3 DNS servers failed)"},
-		"the first is mute":                               {good, []string{silent, other}, verify.EachServer, verify.ReasonTimeout, silent + " sent no answer in time (1 of 3 DNS servers failed)"},
-		"one answers SERVFAIL":                            {good, []string{other, failing}, verify.EachServer, verify.ReasonServerFailure, failing + " answered SERVFAIL (1 of 3 DNS servers failed)"},
-		"nothing listens at one":                          {good, []string{closed, other}, verify.EachServer, verify.ReasonRefused, closed},
-		"the endpoints answer and the ClusterIP does not": {silent, []string{good, other}, verify.EachServer, verify.ReasonTimeout, ":53 sent no answer in time (1 of 3 DNS servers failed)"},
+		"all answer": {good, []string{good, second}, verify.EachServer, "", ""},
+		"one is mute, which the Pod's resolver hides":     {good, []string{second, silent}, verify.EachServer, verify.ReasonTimeout, silent + " sent no answer in time (1 of 3 DNS servers failed)"},
+		"the first is mute":                               {good, []string{silent, second}, verify.EachServer, verify.ReasonTimeout, silent + " sent no answer in time (1 of 3 DNS servers failed)"},
+		"one answers SERVFAIL":                            {good, []string{second, failing}, verify.EachServer, verify.ReasonServerFailure, failing + " answered SERVFAIL (1 of 3 DNS servers failed)"},
+		"nothing listens at one":                          {good, []string{closed, second}, verify.EachServer, verify.ReasonRefused, closed},
+		"the endpoints answer and the ClusterIP does not": {silent, []string{good, second}, verify.EachServer, verify.ReasonTimeout, ":53 sent no answer in time (1 of 3 DNS servers failed)"},
 		"there are no endpoints":                          {good, nil, verify.EachServer, verify.ReasonNoService, "no ready endpoint"},
 		"any asks the Pod's resolver alone":               {good, []string{silent, failing, closed}, verify.AnyServer, "", ""},
 		"nothing listens at the Pod's resolver":           {closed, nil, verify.AnyServer, verify.ReasonRefused, ""},

@@ -31,11 +31,11 @@ type exchanges struct {
 
 // exchange is one question and its answer, over a connection of its own.
 type exchange struct {
-	server string
-	reason verify.Reason // of what went wrong; empty for an answer that the resolver may use
-	text   string        // the same in words
-	open   bool          // nothing came of it so far
-	close  func() error
+	server  string
+	reason  verify.Reason // of what went wrong; empty for an answer that the resolver may use
+	text    string        // the same in words
+	pending bool          // nothing came of it so far
+	close   func() error
 }
 
 // maxExchanges bounds what is kept of one name: some six search domains, two types, two attempts and three servers.
@@ -43,37 +43,37 @@ const maxExchanges = 128
 
 // begin notes a question. Until it is answered its server counts as mute.
 func (e *exchanges) begin(server string, closes func() error) *exchange {
-	one := &exchange{server: server, reason: verify.ReasonTimeout, text: "sent no answer in time", open: true, close: closes}
+	x := &exchange{server: server, reason: verify.ReasonTimeout, text: "sent no answer in time", pending: true, close: closes}
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	if len(e.all) < maxExchanges {
-		e.all = append(e.all, one)
+		e.all = append(e.all, x)
 	}
-	return one
+	return x
 }
 
 // end notes what came of it.
-func (e *exchanges) end(one *exchange, reason verify.Reason, text string) {
+func (e *exchanges) end(x *exchange, reason verify.Reason, text string) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	one.reason, one.text, one.open = reason, text, false
+	x.reason, x.text, x.pending = reason, text, false
 }
 
 // broke notes that no more can be read of an answer. One that was read and was wrong stays.
-func (e *exchanges) broke(one *exchange, reason verify.Reason, text string) {
+func (e *exchanges) broke(x *exchange, reason verify.Reason, text string) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	if one.reason == "" || one.reason == verify.ReasonTimeout || reason == verify.ReasonTooLarge {
-		one.reason, one.text, one.open = reason, text, false
+	if x.reason == "" || x.reason == verify.ReasonTimeout || reason == verify.ReasonTooLarge {
+		x.reason, x.text, x.pending = reason, text, false
 	}
 }
 
 // giveUp notes that the resolver reads no further in what it got.
-func (e *exchanges) giveUp(one *exchange) {
+func (e *exchanges) giveUp(x *exchange) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	if one.open {
-		one.reason, one.text, one.open = verify.ReasonBadAnswer, "sent what is no answer", false
+	if x.pending {
+		x.reason, x.text, x.pending = verify.ReasonBadAnswer, "sent what is no answer", false
 	}
 }
 
@@ -91,8 +91,8 @@ func (e *exchanges) lastServer() (server string, ok bool) {
 func (e *exchanges) close() {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	for _, one := range e.all {
-		_ = one.close() // closed already, unless the time was up
+	for _, x := range e.all {
+		_ = x.close() // closed already, unless the time was up
 	}
 }
 
@@ -110,7 +110,7 @@ func (e *exchanges) failure(name string, err error) failure {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for _, cause := range causes() {
-		i := slices.IndexFunc(e.all, func(one *exchange) bool { return one.reason == cause })
+		i := slices.IndexFunc(e.all, func(x *exchange) bool { return x.reason == cause })
 		if i >= 0 {
 			return failf(cause, "%s: %s %s", name, e.all[i].server, e.all[i].text)
 		}
@@ -125,8 +125,8 @@ func (e *exchanges) failure(name string, err error) failure {
 // watched is a connection to a DNS server that notes what comes of the one question asked over it.
 type watched struct {
 	*bounded
-	seen *exchanges
-	one  *exchange
+	seen     *exchanges
+	exchange *exchange
 
 	prefix   int // bytes before a message: its length, over TCP
 	asked    []byte
@@ -135,7 +135,7 @@ type watched struct {
 
 // watch follows an exchange. The resolver concludes from the type of a connection whether it carries packets.
 func (e *exchanges) watch(connection *bounded, server string) net.Conn {
-	w := &watched{bounded: connection, seen: e, one: e.begin(server, connection.Close)}
+	w := &watched{bounded: connection, seen: e, exchange: e.begin(server, connection.Close)}
 	if packets, ok := connection.Conn.(net.PacketConn); ok {
 		return watchedPackets{w, packets}
 	}
@@ -157,18 +157,18 @@ func (w *watched) Write(message []byte) (int, error) {
 	return w.bounded.Write(message)
 }
 
-func (w *watched) Read(into []byte) (int, error) {
-	n, err := w.bounded.Read(into)
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.bounded.Read(p)
 	if err != nil {
 		failed := asFailure(err)
-		w.seen.broke(w.one, failed.reason, "sent no whole answer: "+failed.message)
+		w.seen.broke(w.exchange, failed.reason, "sent no whole answer: "+failed.message)
 		return n, err
 	}
 	judged := w.prefix > 0 && len(w.answered) == w.prefix+dnsHeader
 	if w.prefix == 0 {
 		w.answered = nil // each packet is a message
 	}
-	w.answered = head(w.answered, into[:n], w.prefix)
+	w.answered = head(w.answered, p[:n], w.prefix)
 	if !judged && len(w.answered) == w.prefix+dnsHeader {
 		w.judge(w.answered[w.prefix:])
 	}
@@ -178,7 +178,7 @@ func (w *watched) Read(into []byte) (int, error) {
 // Close returns the resolver's.
 func (w *watched) Close() error {
 	if w.read.Load() > 0 {
-		w.seen.giveUp(w.one)
+		w.seen.giveUp(w.exchange)
 	}
 	return w.bounded.Close()
 }
@@ -187,25 +187,25 @@ func (w *watched) Close() error {
 func (w *watched) judge(header []byte) {
 	isAnswer := header[2]&0x80 != 0
 	if len(w.asked) < w.prefix+dnsHeader || !bytes.Equal(header[:2], w.asked[w.prefix:w.prefix+2]) || !isAnswer {
-		w.seen.end(w.one, verify.ReasonBadAnswer, "sent no answer to the question")
+		w.seen.end(w.exchange, verify.ReasonBadAnswer, "sent no answer to the question")
 		return
 	}
 	switch code := header[3] & 0x0f; code {
 	case codeSuccess:
-		w.seen.end(w.one, "", "")
+		w.seen.end(w.exchange, "", "")
 	case codeServerFailure:
-		w.seen.end(w.one, verify.ReasonServerFailure, "answered SERVFAIL")
+		w.seen.end(w.exchange, verify.ReasonServerFailure, "answered SERVFAIL")
 	case codeNoSuchName:
-		w.seen.end(w.one, verify.ReasonNoSuchName, "answered NXDOMAIN")
+		w.seen.end(w.exchange, verify.ReasonNoSuchName, "answered NXDOMAIN")
 	case codeRefused:
-		w.seen.end(w.one, verify.ReasonRefused, "answered REFUSED")
+		w.seen.end(w.exchange, verify.ReasonRefused, "answered REFUSED")
 	default:
-		w.seen.end(w.one, verify.ReasonBadAnswer, fmt.Sprintf("answered with code %d", code))
+		w.seen.end(w.exchange, verify.ReasonBadAnswer, fmt.Sprintf("answered with code %d", code))
 	}
 }
 
 // head returns the start of a message up to the header's end, with the next bytes sent or received.
-func head(soFar, more []byte, prefix int) []byte {
+func head(soFar, next []byte, prefix int) []byte {
 	room := prefix + dnsHeader - len(soFar)
-	return append(soFar, more[:min(room, len(more))]...)
+	return append(soFar, next[:min(room, len(next))]...)
 }

@@ -17,7 +17,7 @@ import (
 
 // HTTP asks a URL and compares the status. It reads no body and follows no redirect.
 func (t try) HTTP(asked *verify.HTTP) error {
-	ctx, cancel := t.once()
+	ctx, cancel := t.single()
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked.URL, nil)
 	if err != nil {
@@ -104,13 +104,13 @@ func (p Pod) ask(request *http.Request, roots *x509.CertPool) (response *http.Re
 
 // body is that of an answer. What is left of it when it is closed is not read.
 type body struct {
-	ctx context.Context
-	of  io.Reader
-	end func() error
+	ctx    context.Context
+	reader io.Reader
+	end    func() error
 }
 
-func (b body) Read(into []byte) (int, error) {
-	n, err := b.of.Read(into)
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.reader.Read(p)
 	if err != nil && b.ctx.Err() != nil {
 		err = b.ctx.Err()
 	}
@@ -120,8 +120,8 @@ func (b body) Read(into []byte) (int, error) {
 func (b body) Close() error { return b.end() }
 
 // hostAndPort returns where to connect for a URL.
-func hostAndPort(of *url.URL) string {
-	return net.JoinHostPort(of.Hostname(), cmp.Or(of.Port(), of.Scheme)) // the schemes are the names of the ports
+func hostAndPort(u *url.URL) string {
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), u.Scheme)) // the schemes are the names of the ports
 }
 
 // named returns the failure of a request. The network and TLS have reasons of their own; the rest is an answer that is no HTTP.

@@ -54,12 +54,12 @@ type bounded struct {
 	read atomic.Int64
 }
 
-func (b *bounded) Read(into []byte) (int, error) {
+func (b *bounded) Read(p []byte) (int, error) {
 	room := maxRead - b.read.Load()
 	if room <= 0 {
 		return 0, errTooLarge
 	}
-	n, err := b.Conn.Read(into[:min(int64(len(into)), room)])
+	n, err := b.Conn.Read(p[:min(int64(len(p)), room)])
 	b.read.Add(int64(n))
 	return n, err
 }

@@ -16,7 +16,7 @@ func TestTheBinaryHasRootsOfItsOwn(t *testing.T) {
 }
 
 func TestAMachineWithoutRootsGetsThoseOfTheBinary(t *testing.T) {
-	own, err := embedded()
+	current, err := embedded()
 	require.NoError(t, err)
 	machine := x509.NewCertPool()
 	machine.AddCert(&x509.Certificate{Raw: []byte("a root")})
@@ -26,8 +26,8 @@ func TestAMachineWithoutRootsGetsThoseOfTheBinary(t *testing.T) {
 		roots   *x509.CertPool
 	}{
 		"a machine with roots":              {machine, nil, machine},
-		"a machine without roots":           {x509.NewCertPool(), nil, own},
-		"a machine whose roots are no file": {nil, errors.New("no file"), own},
+		"a machine without roots":           {x509.NewCertPool(), nil, current},
+		"a machine whose roots are no file": {nil, errors.New("no file"), current},
 	} {
 		t.Run(name, func(t *testing.T) {
 			roots, err := orEmbedded(test.machine, test.err)

@@ -99,8 +99,8 @@ type try struct {
 	length time.Duration // for which each server is asked at most
 }
 
-// once returns the context of a try that asks one server alone.
-func (t try) once() (context.Context, context.CancelFunc) {
+// single returns the context of a try that asks one server alone.
+func (t try) single() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.ctx, t.length)
 }
 
@@ -118,7 +118,7 @@ func (t try) first(servers []string, noun string, ask func(ctx context.Context, 
 				failures[i] = failf(verify.ReasonTimeout, "%s was not asked in time", cmp.Or(server, "the Pod's own DNS server"))
 				return
 			}
-			ctx, cancel := t.once() // begins now: waiting for mute servers must not make a good one fail
+			ctx, cancel := t.single() // begins now: waiting for mute servers must not make a good one fail
 			defer cancel()
 			failures[i] = ask(ctx, server)
 		})
@@ -128,9 +128,9 @@ func (t try) first(servers []string, noun string, ask func(ctx context.Context, 
 	if len(failed) == 0 {
 		return nil
 	}
-	one := asFailure(failed[0])
+	first := asFailure(failed[0])
 	if len(servers) > 1 {
-		one.message += fmt.Sprintf(" (%d of %d %s failed)", len(failed), len(servers), noun)
+		first.message += fmt.Sprintf(" (%d of %d %s failed)", len(failed), len(servers), noun)
 	}
-	return one
+	return first
 }

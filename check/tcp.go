@@ -9,7 +9,7 @@ import (
 
 // TCP connects to an address.
 func (t try) TCP(asked *verify.TCP) error {
-	ctx, cancel := t.once()
+	ctx, cancel := t.single()
 	defer cancel()
 	return t.pod.tcp(ctx, asked.Address)
 }

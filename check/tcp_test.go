@@ -67,7 +67,7 @@ func viaDNS(server string) check.Pod {
 }
 
 func TestAServiceIsAskedAtItsClusterIPAndAtEndpoints(t *testing.T) {
-	clusterIP, one, other, closed := tcpServer(t, accept), tcpServer(t, accept), tcpServer(t, accept), closedPort(t)
+	clusterIP, arg, second, closed := tcpServer(t, accept), tcpServer(t, accept), tcpServer(t, accept), closedPort(t)
 	const lost = "192.0.2.1:53"
 	port := func(address string) int {
 		_, text, err := net.SplitHostPort(address)
@@ -85,14 +85,14 @@ func TestAServiceIsAskedAtItsClusterIPAndAtEndpoints(t *testing.T) {
 		message   string
 	}{
 		"the ClusterIP alone":                    {port(clusterIP), 0, &verify.Target{ClusterIPs: loopback}, "", ""},
-		"the ClusterIP and endpoints":            {port(clusterIP), 2, &verify.Target{ClusterIPs: loopback, Endpoints: []string{one, other}}, "", ""},
-		"fewer endpoints than wanted":            {port(clusterIP), 3, &verify.Target{ClusterIPs: loopback, Endpoints: []string{one}}, "", ""},
+		"the ClusterIP and endpoints":            {port(clusterIP), 2, &verify.Target{ClusterIPs: loopback, Endpoints: []string{arg, second}}, "", ""},
+		"fewer endpoints than wanted":            {port(clusterIP), 3, &verify.Target{ClusterIPs: loopback, Endpoints: []string{arg}}, "", ""},
 		"no endpoint on another Node":            {port(clusterIP), 3, &verify.Target{ClusterIPs: loopback}, "", ""},
 		"endpoints that are not wanted":          {port(clusterIP), 0, &verify.Target{ClusterIPs: loopback, Endpoints: []string{lost}}, "", ""},
-		"more endpoints than wanted":             {port(clusterIP), 1, &verify.Target{ClusterIPs: loopback, Endpoints: []string{one, lost}}, "", ""},
-		"a headless Service":                     {80, 1, &verify.Target{ClusterIPs: []string{"None"}, Endpoints: []string{one}}, "", ""},
-		"a ClusterIP that refuses":               {port(closed), 1, &verify.Target{ClusterIPs: loopback, Endpoints: []string{one}}, verify.ReasonRefused, "(1 of 2 addresses failed)"},
-		"an endpoint that packets never reach":   {port(clusterIP), 2, &verify.Target{ClusterIPs: loopback, Endpoints: []string{one, lost}}, verify.ReasonTimeout, "connect to 192.0.2.1:53: no answer in time (1 of 3 addresses failed)"},
+		"more endpoints than wanted":             {port(clusterIP), 1, &verify.Target{ClusterIPs: loopback, Endpoints: []string{arg, lost}}, "", ""},
+		"a headless Service":                     {80, 1, &verify.Target{ClusterIPs: []string{"None"}, Endpoints: []string{arg}}, "", ""},
+		"a ClusterIP that refuses":               {port(closed), 1, &verify.Target{ClusterIPs: loopback, Endpoints: []string{arg}}, verify.ReasonRefused, "(1 of 2 addresses failed)"},
+		"an endpoint that packets never reach":   {port(clusterIP), 2, &verify.Target{ClusterIPs: loopback, Endpoints: []string{arg, lost}}, verify.ReasonTimeout, "connect to 192.0.2.1:53: no answer in time (1 of 3 addresses failed)"},
 		"one of two ClusterIPs does not answer":  {53, 0, &verify.Target{ClusterIPs: []string{"192.0.2.1"}}, verify.ReasonTimeout, "connect to 192.0.2.1:53"},
 		"a Service that does not exist":          {53, 1, nil, verify.ReasonNoService, "Service kube-system/kube-dns does not exist"},
 		"a headless Service without an endpoint": {53, 1, &verify.Target{ClusterIPs: []string{"None"}}, verify.ReasonNoService, "nor an endpoint"},

@@ -21,7 +21,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules   []classify.Rule
 		facts   classify.Facts
-		before  derived
+		prev    derived
 		want    derived
 		blocked map[string]string
 		taken   derived
@@ -32,7 +32,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 			want: derived{"joined": absent("one"), taint: absent("one")},
 		},
 		"not where the rule is false": {
-			rules: []classify.Rule{{Name: "one", When: classify.Condition{Clause: classify.Clause{Names: []string{"b"}}}, EnsureAbsent: []string{"joined"}}}, facts: classify.Facts{Name: "a"},
+			rules: []classify.Rule{{Name: "one", Condition: classify.Condition{Clause: classify.Clause{Names: []string{"b"}}}, EnsureAbsent: []string{"joined"}}}, facts: classify.Facts{Name: "a"},
 		},
 		"the first rule wins: one that sets the label": {
 			rules: []classify.Rule{{Name: "sets", Set: labels{"k": "v"}}, {Name: "removes", EnsureAbsent: []string{"k"}}}, want: derived{"k": {Value: "v", Rule: "sets"}},
@@ -50,38 +50,38 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 			want: derived{"new": {Value: "v", Rule: "both"}, "old": absent("both")},
 		},
 		"a later rule does not see a label that an earlier one removes": {
-			rules: []classify.Rule{{Name: "removes", EnsureAbsent: []string{"old"}}, {Name: "sees", When: classify.Condition{Clause: classify.Clause{Labels: "!old"}}, Set: labels{"k": "v"}}},
+			rules: []classify.Rule{{Name: "removes", EnsureAbsent: []string{"old"}}, {Name: "sees", Condition: classify.Condition{Clause: classify.Clause{Labels: "!old"}}, Set: labels{"k": "v"}}},
 			facts: classify.Facts{Labels: labels{"old": "v"}}, want: derived{"old": absent("removes"), "k": {Value: "v", Rule: "sees"}},
 		},
 		"a fact that is not known removes nothing, and keeps later rules from the label": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, blocked: map[string]string{"k": "gpu"},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, blocked: map[string]string{"k": "gpu"},
 		},
 		"what was absent before a fact was not known stays so, and the answer says so": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, before: derived{"k": absent("gpu")},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}}, prev: derived{"k": absent("gpu")},
 			want: derived{"k": absent("gpu")}, blocked: map[string]string{"k": "gpu"},
 		},
 		"a value from before of a rule that removes the label now does not stay": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, before: derived{"k": {Value: "v", Rule: "gpu"}}, blocked: map[string]string{"k": "gpu"},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}}, prev: derived{"k": {Value: "v", Rule: "gpu"}}, blocked: map[string]string{"k": "gpu"},
 		},
 		"what was absent before is not set to nothing by a rule that sets the label now": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, Set: labels{"k": "{capacity.nvidia.com/gpu}"}}}, before: derived{"k": absent("gpu")}, blocked: map[string]string{"k": "gpu"},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, Set: labels{"k": "{capacity.nvidia.com/gpu}"}}}, prev: derived{"k": absent("gpu")}, blocked: map[string]string{"k": "gpu"},
 		},
 		"held: it stays absent for a while": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, facts: noGPU, before: derived{"k": absent("gpu")},
-			want: derived{"k": {Rule: "gpu", Absent: true, Until: now.Add(classify.PluginGrace)}},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}}, facts: noGPU, prev: derived{"k": absent("gpu")},
+			want: derived{"k": {Rule: "gpu", Absent: true, End: now.Add(classify.PluginGrace)}},
 		},
 		"held: a label that an operator has set stays absent, too": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"k": "mine"}},
-			before: derived{"k": absent("gpu")}, want: derived{"k": {Rule: "gpu", Absent: true, Until: now.Add(classify.PluginGrace)}},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}, {Name: "sets", Set: labels{"k": "v"}}}, facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"k": "mine"}},
+			prev: derived{"k": absent("gpu")}, want: derived{"k": {Rule: "gpu", Absent: true, End: now.Add(classify.PluginGrace)}},
 		},
 		"held: not a value that the rule set before": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, facts: noGPU, before: derived{"k": {Value: "v", Rule: "gpu"}},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}}, facts: noGPU, prev: derived{"k": {Value: "v", Rule: "gpu"}},
 		},
 		"held: no longer than that": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, facts: noGPU, before: derived{"k": {Rule: "gpu", Absent: true, Until: now.Add(-time.Second)}},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}}, facts: noGPU, prev: derived{"k": {Rule: "gpu", Absent: true, End: now.Add(-time.Second)}},
 		},
 		"a fact that is known removes it": {
-			rules: []classify.Rule{{Name: "gpu", When: gpus, EnsureAbsent: []string{"k"}}}, facts: hasGPU, want: derived{"k": absent("gpu")},
+			rules: []classify.Rule{{Name: "gpu", Condition: gpus, EnsureAbsent: []string{"k"}}}, facts: hasGPU, want: derived{"k": absent("gpu")},
 		},
 		"a rule in audit only reports": {
 			rules: []classify.Rule{{Name: "audited", EnsureAbsent: []string{"k"}, Mode: classify.Audit}}, facts: classify.Facts{Labels: labels{"k": "v"}}, audited: derived{"k": absent("audited")},
@@ -89,7 +89,7 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := compiled(t, test.rules...)
-			got := rules.Evaluate(test.facts, test.before, now)
+			got := rules.Evaluate(test.facts, test.prev, now)
 			assert.Equal(t, test.want, got.Labels)
 			assert.Equal(t, test.blocked, got.Blocked)
 			assert.Equal(t, test.taken, got.Taken)
@@ -105,8 +105,8 @@ func TestEvaluateWhatRulesRemove(t *testing.T) {
 func TestCompileNamesEveryErrorInWhatARuleRemoves(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
 		{Name: "a", EnsureAbsent: []string{"k", "k", "example.com/*", "t:NoSchedul", "t=v:NoSchedule", "", "own", "own:NoExecute"}, Set: map[string]string{"own": "1"}},
-		{Name: "b", When: classify.Condition{Clause: classify.Clause{Labels: "later"}}, EnsureAbsent: []string{"x"}, Precedence: classify.RuleWins},
-		{Name: "c", When: classify.Condition{Clause: classify.Clause{Labels: "!later"}}, EnsureAbsent: []string{"later"}},
+		{Name: "b", Condition: classify.Condition{Clause: classify.Clause{Labels: "later"}}, EnsureAbsent: []string{"x"}, Precedence: classify.RuleWins},
+		{Name: "c", Condition: classify.Condition{Clause: classify.Clause{Labels: "!later"}}, EnsureAbsent: []string{"later"}},
 	}, field.NewPath("labels", "rules"))
 	var got []string
 	for _, err := range errs {

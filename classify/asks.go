@@ -37,13 +37,13 @@ func (r Rules) Asks() (all []Ask) {
 	for i := range r.all {
 		rule := &r.all[i]
 		for _, ask := range rule.asks() {
-			at := slices.IndexFunc(all, func(one Ask) bool { return one.Fact == ask.Fact })
-			if at < 0 {
-				at = len(all)
+			i := slices.IndexFunc(all, func(known Ask) bool { return known.Fact == ask.Fact })
+			if i < 0 {
+				i = len(all)
 				all = append(all, ask)
 			}
-			if !slices.Contains(all[at].Rules, rule.name) {
-				all[at].Rules = append(all[at].Rules, rule.name)
+			if !slices.Contains(all[i].Rules, rule.name) {
+				all[i].Rules = append(all[i].Rules, rule.name)
 			}
 		}
 	}
@@ -53,14 +53,14 @@ func (r Rules) Asks() (all []Ask) {
 
 // asks returns those of one rule, some more than once.
 func (r *compiled) asks() (all []Ask) {
-	all = r.when.asks(nil)
+	all = r.condition.asks(nil)
 	for _, key := range r.keys {
 		for _, fact := range r.set[key].facts {
 			switch fact.group {
 			case capacityGroup, allocatableGroup:
 				all = append(all, askOfResource(fact.group, fact.name))
 			case devicesGroup:
-				all = append(all, askOfDevices(r.when.devices.Driver, fact.name))
+				all = append(all, askOfDevices(r.condition.devices.Driver, fact.name))
 			case inventoryGroup:
 				all = append(all, askOfInventory(fact.name))
 			}
@@ -71,11 +71,11 @@ func (r *compiled) asks() (all []Ask) {
 
 // asks adds those of a condition.
 func (c *condition) asks(all []Ask) []Ask {
-	for _, of := range c.capacity {
-		all = append(all, askOfResource(capacityGroup, string(of.name)))
+	for _, wanted := range c.capacity {
+		all = append(all, askOfResource(capacityGroup, string(wanted.name)))
 	}
-	for _, of := range c.allocatable {
-		all = append(all, askOfResource(allocatableGroup, string(of.name)))
+	for _, wanted := range c.allocatable {
+		all = append(all, askOfResource(allocatableGroup, string(wanted.name)))
 	}
 	if c.arch != "" {
 		all = append(all, Ask{Kind: AskArch, Fact: "node.arch " + c.arch, name: c.arch})
@@ -83,21 +83,21 @@ func (c *condition) asks(all []Ask) []Ask {
 	if c.os != "" {
 		all = append(all, Ask{Kind: AskOS, Fact: "node.os " + c.os, name: c.os})
 	}
-	for _, of := range c.features {
+	for _, wanted := range c.features {
 		kind := AskFeature
-		if IsDeclared(of.name) {
+		if IsDeclared(wanted.name) {
 			kind = AskDeclared
 		}
-		all = append(all, Ask{Kind: kind, Fact: FeatureFact + of.name, name: of.name})
+		all = append(all, Ask{Kind: kind, Fact: FeatureFact + wanted.name, name: wanted.name})
 	}
 	if c.devices != nil {
 		all = append(all, askOfDevices(c.devices.Driver, c.devices.Attribute))
 	}
-	for _, of := range c.inventory {
-		all = append(all, askOfInventory(of.source+"."+of.attribute))
+	for _, wanted := range c.inventory {
+		all = append(all, askOfInventory(wanted.source+"."+wanted.attribute))
 	}
-	for i := range c.any {
-		all = c.any[i].asks(all)
+	for i := range c.alternatives {
+		all = c.alternatives[i].asks(all)
 	}
 	return all
 }
@@ -124,15 +124,15 @@ func askOfInventory(name string) Ask {
 func (a Ask) InventoryFact() (source, attribute string) { return a.name, a.attribute }
 
 // AnsweredBy reports whether a Node has the fact, whatever its value, and whether that is known. An architecture and an operating system must match.
-func (a Ask) AnsweredBy(f Facts) (has, known bool) {
+func (a Ask) AnsweredBy(f Facts) (answered, known bool) {
 	switch a.Kind {
 	case AskResource:
 		list := f.Capacity
 		if a.group == allocatableGroup {
 			list = f.Allocatable
 		}
-		_, has = list[corev1.ResourceName(a.name)]
-		return has, list != nil
+		_, answered = list[corev1.ResourceName(a.name)]
+		return answered, list != nil
 	case AskArch:
 		return Match(a.name, f.System.Arch), f.System.Arch != ""
 	case AskOS:

@@ -11,19 +11,19 @@ import (
 
 func TestWhatRulesAskForIsNamedAndWhetherANodeHasIt(t *testing.T) {
 	rules := compiled(t,
-		classify.Rule{Name: "a", When: classify.Condition{Clause: classify.Clause{
+		classify.Rule{Name: "a", Condition: classify.Condition{Clause: classify.Clause{
 			Names: []string{"x"}, Labels: "env", Capacity: map[string]string{gpu: ">=1", "cpu": ">=1"}, Node: classify.NodeCondition{Arch: "arm*", OS: "linux", Kubelet: ">=1.35"},
 			Devices: &classify.DeviceCondition{Driver: "d.example.com", Attribute: "model", Glob: "*"}, Features: labels{"Resize": "*", "cpu.cpuid.AVX": "*"},
 			Inventory: labels{"cmdb.rack": "*"},
 		}}, Set: labels{"place": "{inventory.cmdb.row}", "size": "{allocatable.memory}", "kind": "{devices.kind}"}},
-		classify.Rule{Name: "b", When: classify.Condition{Any: []classify.Clause{{Capacity: map[string]string{gpu: "<1"}}, {Devices: &classify.DeviceCondition{Driver: "d.example.com"}}}}, Set: labels{"other": "x"}},
+		classify.Rule{Name: "b", Condition: classify.Condition{Alternatives: []classify.Clause{{Capacity: map[string]string{gpu: "<1"}}, {Devices: &classify.DeviceCondition{Driver: "d.example.com"}}}}, Set: labels{"other": "x"}},
 	).Copying(labels{"new": "old"})
-	none := classify.Facts{}
+	empty := classify.Facts{}
 	lacks := classify.Facts{
 		Capacity: room("pods", "1"), Allocatable: room("pods", "1"), System: classify.System{Arch: "amd64", OS: "windows"}, Declared: []string{"Other"},
 		Features: map[string][]string{"cpu.cpuid.AVX": nil}, DevicesKnown: true, Devices: []classify.Device{{Driver: "other", Attributes: labels{"model": "m", "kind": "k"}}},
 	}
-	has := classify.Facts{
+	found := classify.Facts{
 		Capacity: room("cpu", "0", gpu, "0"), Allocatable: room("memory", "1Gi"), System: classify.System{Arch: "arm64", OS: "linux"}, Declared: []string{"Resize"},
 		Features: map[string][]string{"cpu.cpuid.AVX": {"true"}}, DevicesKnown: true, Devices: []classify.Device{{Driver: "d.example.com", Attributes: labels{"model": "m", "kind": "k"}}},
 	}
@@ -34,11 +34,11 @@ func TestWhatRulesAskForIsNamedAndWhetherANodeHasIt(t *testing.T) {
 		got = append(got, string(ask.Kind)+": "+ask.Fact+" ("+strings.Join(ask.Rules, ",")+")")
 		inventory := ask.Kind == classify.AskInventory
 		for _, c := range []struct {
-			facts      classify.Facts
-			has, known bool
-		}{{none, false, false}, {lacks, false, !inventory}, {has, !inventory, !inventory}, {incomplete, false, !inventory && ask.Kind != classify.AskDevice}} {
-			is, known := ask.AnsweredBy(c.facts)
-			assert.Equal(t, c.has, is, ask.Fact)
+			facts          classify.Facts
+			present, known bool
+		}{{empty, false, false}, {lacks, false, !inventory}, {found, !inventory, !inventory}, {incomplete, false, !inventory && ask.Kind != classify.AskDevice}} {
+			ok, known := ask.AnsweredBy(c.facts)
+			assert.Equal(t, c.present, ok, ask.Fact)
 			assert.Equal(t, c.known, known, ask.Fact)
 		}
 		if source, attribute := ask.InventoryFact(); inventory {

@@ -29,12 +29,12 @@ const (
 
 // compiled is a rule that was checked.
 type compiled struct {
-	name   string
-	when   condition
-	keys   []string // sorted
-	set    map[string]template
-	values map[string]string // what stands in place of a fact's text
-	absent map[string]bool   // those of keys that are removed
+	name      string
+	condition condition
+	keys      []string // sorted
+	set       map[string]template
+	values    map[string]string // what stands in place of a fact's text
+	absent    map[string]bool   // those of keys that are removed
 	// sources are the labels that the keys follow; nil but in the rule of [Rules.Copying].
 	sources map[string]string
 	hold    time.Duration
@@ -46,20 +46,20 @@ type compiled struct {
 
 // condition is a Condition that was checked; nil parts are not asked for.
 type condition struct {
-	labels      labels.Requirements
-	names       []string
-	nameRegex   *regexp.Regexp
-	capacity    []quantified
-	allocatable []quantified
-	arch, os    string
-	runtime     string
-	kernel      *versioned
-	kubelet     *versioned
-	providerID  string
-	devices     *DeviceCondition
-	features    []featured
-	inventory   []attributed
-	any         []condition
+	labels       labels.Requirements
+	names        []string
+	nameRegex    *regexp.Regexp
+	capacity     []quantified
+	allocatable  []quantified
+	arch, os     string
+	runtime      string
+	kernel       *versioned
+	kubelet      *versioned
+	providerID   string
+	devices      *DeviceCondition
+	features     []featured
+	inventory    []attributed
+	alternatives []condition
 }
 
 // Compile checks rules. It returns all errors at once.
@@ -79,24 +79,24 @@ func Compile(rules []Rule, path *field.Path) (Rules, field.ErrorList) {
 		}
 	}
 	for i, rule := range rules {
-		at := path.Index(i)
+		fieldPath := path.Index(i)
 		switch {
 		case rule.Name == "":
-			errs = append(errs, field.Required(at.Child("name"), "the annotation, Events and explain name the rule"))
+			errs = append(errs, field.Required(fieldPath.Child("name"), "the annotation, Events and explain name the rule"))
 		case rule.Name == CopyRule:
-			errs = append(errs, field.Forbidden(at.Child("name"), "labels.migrations use this name"))
+			errs = append(errs, field.Forbidden(fieldPath.Child("name"), "labels.migrations use this name"))
 		case names.Has(rule.Name):
-			errs = append(errs, field.Duplicate(at.Child("name"), rule.Name))
+			errs = append(errs, field.Duplicate(fieldPath.Child("name"), rule.Name))
 		default:
 			for _, wrong := range validation.IsDNS1123Label(rule.Name) {
-				errs = append(errs, field.Invalid(at.Child("name"), rule.Name, wrong))
+				errs = append(errs, field.Invalid(fieldPath.Child("name"), rule.Name, wrong))
 			}
 		}
 		names.Insert(rule.Name)
 		c := compiler{later: later, rule: i, uses: &compiled.uses}
-		one := c.compile(rule, at)
+		result := c.compile(rule, fieldPath)
 		errs = append(errs, c.errs...)
-		compiled.all = append(compiled.all, one)
+		compiled.all = append(compiled.all, result)
 	}
 	compiled.markInventory()
 	if len(errs) > 0 {
@@ -116,37 +116,37 @@ type compiler struct {
 	inventory bool     // the rule uses an inventory
 }
 
-func (c *compiler) invalid(at *field.Path, value any, err error) {
-	c.errs = append(c.errs, field.Invalid(at, value, err.Error()))
+func (c *compiler) invalid(path *field.Path, value any, err error) {
+	c.errs = append(c.errs, field.Invalid(path, value, err.Error()))
 }
 
-func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) {
+func oneOf[T ~string](c *compiler, path *field.Path, value T, allowed ...T) {
 	if value != "" && !slices.Contains(allowed, value) {
-		c.errs = append(c.errs, field.NotSupported(at, value, allowed))
+		c.errs = append(c.errs, field.NotSupported(path, value, allowed))
 	}
 }
 
-func (c *compiler) compile(rule Rule, at *field.Path) compiled {
-	one := compiled{
-		name: rule.Name, keys: slices.Sorted(maps.Keys(rule.Set)), set: map[string]template{}, hold: c.hold(rule.Hold, at.Child("hold")),
+func (c *compiler) compile(rule Rule, path *field.Path) compiled {
+	result := compiled{
+		name: rule.Name, keys: slices.Sorted(maps.Keys(rule.Set)), set: map[string]template{}, hold: c.hold(rule.Hold, path.Child("hold")),
 		force: rule.Precedence == RuleWins, audit: rule.Mode == Audit, values: rule.Values,
 	}
 	facts := false
-	one.when = c.condition(rule.When, at.Child("when"))
-	if one.when.nameRegex != nil {
-		c.groups = one.when.nameRegex.SubexpNames()[1:]
+	result.condition = c.condition(rule.Condition, path.Child("when"))
+	if result.condition.nameRegex != nil {
+		c.groups = result.condition.nameRegex.SubexpNames()[1:]
 	}
-	oneOf(c, at.Child("precedence"), rule.Precedence, OperatorWins, RuleWins)
-	oneOf(c, at.Child("mode"), rule.Mode, Enforce, Audit)
-	oneOf(c, at.Child("trust"), rule.Trust, TrustKubelet)
+	oneOf(c, path.Child("precedence"), rule.Precedence, OperatorWins, RuleWins)
+	oneOf(c, path.Child("mode"), rule.Mode, Enforce, Audit)
+	oneOf(c, path.Child("trust"), rule.Trust, TrustKubelet)
 	if len(rule.Set)+len(rule.EnsureAbsent) == 0 {
-		c.errs = append(c.errs, field.Required(at.Child("set"), "a rule sets at least one label, or removes one: ensureAbsent"))
+		c.errs = append(c.errs, field.Required(path.Child("set"), "a rule sets at least one label, or removes one: ensureAbsent"))
 	}
 	if len(rule.Set) == 0 && rule.Precedence != "" {
-		c.errs = append(c.errs, field.Forbidden(at.Child("precedence"), "it is about labels in set: ensureAbsent removes what operators set, too"))
+		c.errs = append(c.errs, field.Forbidden(path.Child("precedence"), "it is about labels in set: ensureAbsent removes what operators set, too"))
 	}
-	for _, key := range one.keys {
-		in := at.Child("set").Key(key)
+	for _, key := range result.keys {
+		in := path.Child("set").Key(key)
 		for _, wrong := range validation.IsQualifiedName(key) {
 			c.errs = append(c.errs, field.Invalid(in, key, wrong))
 		}
@@ -166,35 +166,35 @@ func (c *compiler) compile(rule Rule, at *field.Path) compiled {
 		for _, copied := range value.labels() {
 			c.earlierOnly(copied, in)
 		}
-		c.devicesOf(one.when.devices, value, rule.Set[key], in)
-		one.set[key], facts = value, facts || len(value.facts) > 0
+		c.devicesOf(result.condition.devices, value, rule.Set[key], in)
+		result.set[key], facts = value, facts || len(value.facts) > 0
 		value.note(c.uses)
 		c.inventory = c.inventory || value.inventory()
 	}
-	c.table(rule.Values, facts, at.Child("values"))
-	one.absent = c.absent(rule, at.Child("ensureAbsent"))
-	one.keys = slices.Sorted(slices.Values(slices.Concat(one.keys, slices.Collect(maps.Keys(one.absent)))))
-	one.inventory = c.inventory
+	c.table(rule.Values, facts, path.Child("values"))
+	result.absent = c.absent(rule, path.Child("ensureAbsent"))
+	result.keys = slices.Sorted(slices.Values(slices.Concat(result.keys, slices.Collect(maps.Keys(result.absent)))))
+	result.inventory = c.inventory
 	if c.plugins {
-		one.hold = max(one.hold, PluginGrace)
+		result.hold = max(result.hold, PluginGrace)
 	}
-	return one
+	return result
 }
 
 // absent returns the labels and taints that a rule removes.
 func (c *compiler) absent(rule Rule, path *field.Path) map[string]bool {
 	absent := map[string]bool{}
 	for i, key := range rule.EnsureAbsent {
-		at := path.Index(i)
+		fieldPath := path.Index(i)
 		name, effect, taint := strings.Cut(key, ":")
 		for _, wrong := range validation.IsQualifiedName(name) {
-			c.errs = append(c.errs, field.Invalid(at, key, "must be a label, or a taint as KEY:EFFECT, without a value and without patterns: "+wrong))
+			c.errs = append(c.errs, field.Invalid(fieldPath, key, "must be a label, or a taint as KEY:EFFECT, without a value and without patterns: "+wrong))
 		}
 		if taint && !record.ValidEffect(corev1.TaintEffect(effect)) {
-			c.errs = append(c.errs, field.Invalid(at, key, "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute, or be a label"))
+			c.errs = append(c.errs, field.Invalid(fieldPath, key, "must end in one of :NoSchedule, :PreferNoSchedule, :NoExecute, or be a label"))
 		}
 		if _, set := rule.Set[key]; set || absent[key] {
-			c.errs = append(c.errs, field.Duplicate(at, key))
+			c.errs = append(c.errs, field.Duplicate(fieldPath, key))
 			continue
 		}
 		absent[key] = true
@@ -203,89 +203,89 @@ func (c *compiler) absent(rule Rule, path *field.Path) map[string]bool {
 }
 
 // hold reads a duration; without one it is 0.
-func (c *compiler) hold(text string, at *field.Path) time.Duration {
+func (c *compiler) hold(text string, path *field.Path) time.Duration {
 	if text == "" {
 		return 0
 	}
 	hold, err := time.ParseDuration(text)
 	if err != nil || hold < 0 {
-		c.invalid(at, text, errors.New("must be a duration in h, m and s, such as 15m"))
+		c.invalid(path, text, errors.New("must be a duration in h, m and s, such as 15m"))
 	}
 	return hold
 }
 
-func (c *compiler) condition(of Condition, at *field.Path) condition {
-	compiled := c.clause(of.Clause, at, true)
-	if len(of.Any) > maxAlternatives {
-		c.errs = append(c.errs, field.TooMany(at.Child("any"), len(of.Any), maxAlternatives))
+func (c *compiler) condition(cond Condition, path *field.Path) condition {
+	compiled := c.clause(cond.Clause, path, true)
+	if len(cond.Alternatives) > maxAlternatives {
+		c.errs = append(c.errs, field.TooMany(path.Child("any"), len(cond.Alternatives), maxAlternatives))
 		return compiled
 	}
-	for i, alternative := range of.Any {
-		compiled.any = append(compiled.any, c.clause(alternative, at.Child("any").Index(i), false))
+	for i, alternative := range cond.Alternatives {
+		compiled.alternatives = append(compiled.alternatives, c.clause(alternative, path.Child("any").Index(i), false))
 	}
 	return compiled
 }
 
 // clause compiles what must hold; groups says whether a nameRegex may have some.
-func (c *compiler) clause(of Clause, at *field.Path, groups bool) condition {
+func (c *compiler) clause(clause Clause, path *field.Path, groups bool) condition {
 	var compiled condition
-	compiled.labels = c.selector(of.Labels, at.Child("labels"))
-	for i, name := range of.Names {
+	compiled.labels = c.selector(clause.Labels, path.Child("labels"))
+	for i, name := range clause.Names {
 		if name == "" {
-			c.errs = append(c.errs, field.Required(at.Child("names").Index(i), "must be a name or a pattern for names"))
+			c.errs = append(c.errs, field.Required(path.Child("names").Index(i), "must be a name or a pattern for names"))
 		}
 	}
-	compiled.names = of.Names
-	if of.NameRegex != "" {
-		compiled.nameRegex = c.nameRegex(of.NameRegex, at.Child("nameRegex"))
+	compiled.names = clause.Names
+	if clause.NameRegex != "" {
+		compiled.nameRegex = c.nameRegex(clause.NameRegex, path.Child("nameRegex"))
 		if !groups && compiled.nameRegex != nil && compiled.nameRegex.NumSubexp() > 0 {
-			c.errs = append(c.errs, field.Forbidden(at.Child("nameRegex"), "only the nameRegex of the rule itself may have groups"))
+			c.errs = append(c.errs, field.Forbidden(path.Child("nameRegex"), "only the nameRegex of the rule itself may have groups"))
 		}
 	}
-	compiled.capacity = c.quantities(of.Capacity, at.Child("capacity"), c.uses.capacity)
-	compiled.allocatable = c.quantities(of.Allocatable, at.Child("allocatable"), c.uses.allocatable)
-	node := at.Child("node")
-	compiled.arch, compiled.os, compiled.runtime, compiled.providerID = of.Node.Arch, of.Node.OS, of.Node.Runtime, of.ProviderID
-	compiled.kernel, compiled.kubelet = c.versioned(of.Node.Kernel, node.Child("kernel")), c.versioned(of.Node.Kubelet, node.Child("kubelet"))
-	c.uses.system = c.uses.system || of.Node != (NodeCondition{}) || of.ProviderID != ""
-	if of.Devices != nil {
+	compiled.capacity = c.quantities(clause.Capacity, path.Child("capacity"), c.uses.capacity)
+	compiled.allocatable = c.quantities(clause.Allocatable, path.Child("allocatable"), c.uses.allocatable)
+	node := path.Child("node")
+	compiled.arch, compiled.os, compiled.runtime, compiled.providerID = clause.Node.Arch, clause.Node.OS, clause.Node.Runtime, clause.ProviderID
+	compiled.kernel, compiled.kubelet = c.versioned(clause.Node.Kernel, node.Child("kernel")), c.versioned(clause.Node.Kubelet, node.Child("kubelet"))
+	c.uses.system = c.uses.system || clause.Node != (NodeCondition{}) || clause.ProviderID != ""
+	if clause.Devices != nil {
 		c.plugins = true
-		c.uses.devices.add(of.Devices.Driver, of.Devices.Attribute)
-		compiled.devices = c.devices(*of.Devices, at.Child("devices"))
+		c.uses.devices.add(clause.Devices.Driver, clause.Devices.Attribute)
+		compiled.devices = c.devices(*clause.Devices, path.Child("devices"))
 	}
-	compiled.features = c.features(of.Features, at.Child("features"))
-	compiled.inventory = c.attributes(of.Inventory, at.Child("inventory"))
+	compiled.features = c.features(clause.Features, path.Child("features"))
+	compiled.inventory = c.attributes(clause.Inventory, path.Child("inventory"))
 	return compiled
 }
 
 // selector allows keys that no rule sets, or that only earlier rules set: so there are no cycles.
-func (c *compiler) selector(text string, at *field.Path) labels.Requirements {
+func (c *compiler) selector(text string, path *field.Path) labels.Requirements {
 	selector, err := labels.Parse(text)
 	if err != nil {
-		c.invalid(at, text, err)
+		c.invalid(path, text, err)
 		return nil
 	}
 	requirements, _ := selector.Requirements()
 	for _, requirement := range requirements {
-		c.earlierOnly(requirement.Key(), at)
+		c.earlierOnly(requirement.Key(), path)
 	}
 	return requirements
 }
 
 // earlierOnly allows labels that no rule sets, or that only earlier rules set.
-func (c *compiler) earlierOnly(key string, at *field.Path) {
+func (c *compiler) earlierOnly(key string, path *field.Path) {
 	if last, set := c.later[key]; set && last >= c.rule {
-		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("%s is set by this rule or a later one: a rule uses labels of earlier rules only", key)))
+		c.errs = append(c.errs, field.Forbidden(path, fmt.Sprintf("%s is set by this rule or a later one: a rule uses labels of earlier rules only", key)))
 	}
 }
 
 // devicesOf notes the attributes of devices that a value is made of.
-func (c *compiler) devicesOf(devices *DeviceCondition, value template, text string, at *field.Path) {
+func (c *compiler) devicesOf(devices *DeviceCondition, value template, text string, path *field.Path) {
 	for _, fact := range value.facts {
 		switch {
 		case fact.group != devicesGroup:
 		case devices == nil:
-			c.errs = append(c.errs, field.Invalid(at, text, "{devices."+fact.name+"} needs when.devices, which says of which driver"))
+			c.errs = append(c.errs, field.Invalid(path, text, "{devices."+fact.name+"} needs when.devices, which says of which driver"))
 		default:
 			c.uses.devices.add(devices.Driver, fact.name)
 		}
@@ -293,47 +293,47 @@ func (c *compiler) devicesOf(devices *DeviceCondition, value template, text stri
 }
 
 // table checks what stands in place of texts.
-func (c *compiler) table(values map[string]string, facts bool, at *field.Path) {
+func (c *compiler) table(values map[string]string, facts bool, path *field.Path) {
 	if len(values) > maxValues {
-		c.errs = append(c.errs, field.TooMany(at, len(values), maxValues))
+		c.errs = append(c.errs, field.TooMany(path, len(values), maxValues))
 		return
 	}
 	if len(values) > 0 && !facts {
-		c.errs = append(c.errs, field.Forbidden(at, "no value in set has a fact, such as {devices.productName}, whose text the table could replace"))
+		c.errs = append(c.errs, field.Forbidden(path, "no value in set has a fact, such as {devices.productName}, whose text the table could replace"))
 	}
 	for _, text := range slices.Sorted(maps.Keys(values)) {
 		if text == "" {
-			c.errs = append(c.errs, field.Invalid(at, text, "must be a text that a Node can have"))
+			c.errs = append(c.errs, field.Invalid(path, text, "must be a text that a Node can have"))
 		}
 		for _, wrong := range validation.IsValidLabelValue(values[text]) {
-			c.errs = append(c.errs, field.Invalid(at.Key(text), values[text], wrong))
+			c.errs = append(c.errs, field.Invalid(path.Key(text), values[text], wrong))
 		}
 	}
 }
 
-func (c *compiler) nameRegex(text string, at *field.Path) *regexp.Regexp {
+func (c *compiler) nameRegex(text string, path *field.Path) *regexp.Regexp {
 	if !strings.HasPrefix(text, "^") {
-		c.invalid(at, text, fmt.Errorf("must begin with ^: a name that contains the pattern somewhere is rarely meant"))
+		c.invalid(path, text, fmt.Errorf("must begin with ^: a name that contains the pattern somewhere is rarely meant"))
 		return nil
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		c.invalid(at, text, err)
+		c.invalid(path, text, err)
 		return nil
 	}
 	return compiled
 }
 
-func (c *compiler) quantities(of map[string]string, at *field.Path, uses map[string]bool) (compiled []quantified) {
-	for _, name := range slices.Sorted(maps.Keys(of)) {
+func (c *compiler) quantities(wanted map[string]string, path *field.Path, uses map[string]bool) (compiled []quantified) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		uses[name] = true
 		c.plugins = c.plugins || quantity.IsExtended(name)
 		if wrong := quantity.WrongName(name); wrong != "" {
-			c.errs = append(c.errs, field.Invalid(at.Key(name), name, wrong))
+			c.errs = append(c.errs, field.Invalid(path.Key(name), name, wrong))
 		}
-		compared, err := parseQuantity(of[name])
+		compared, err := parseQuantity(wanted[name])
 		if err != nil {
-			c.invalid(at.Key(name), of[name], err)
+			c.invalid(path.Key(name), wanted[name], err)
 			continue
 		}
 		compiled = append(compiled, quantified{corev1.ResourceName(name), compared})
@@ -341,40 +341,40 @@ func (c *compiler) quantities(of map[string]string, at *field.Path, uses map[str
 	return compiled
 }
 
-func (c *compiler) versioned(text string, at *field.Path) *versioned {
+func (c *compiler) versioned(text string, path *field.Path) *versioned {
 	if text == "" {
 		return nil
 	}
 	compiled, err := parseVersioned(text)
 	if err != nil {
-		c.invalid(at, text, err)
+		c.invalid(path, text, err)
 		return nil
 	}
 	return &compiled
 }
 
-func (c *compiler) devices(of DeviceCondition, at *field.Path) *DeviceCondition {
-	if of.Driver == "" {
-		c.errs = append(c.errs, field.Required(at.Child("driver"), "as in the ResourceSlices: kubectl get resourceslices"))
+func (c *compiler) devices(condition DeviceCondition, path *field.Path) *DeviceCondition {
+	if condition.Driver == "" {
+		c.errs = append(c.errs, field.Required(path.Child("driver"), "as in the ResourceSlices: kubectl get resourceslices"))
 	}
-	if (of.Attribute == "") != (of.Glob == "") {
-		c.errs = append(c.errs, field.Required(at, "attribute and glob belong together"))
+	if (condition.Attribute == "") != (condition.Glob == "") {
+		c.errs = append(c.errs, field.Required(path, "attribute and glob belong together"))
 	}
-	of.Min = new(ptr.Deref(of.Min, 1))
-	if *of.Min < 1 {
-		c.errs = append(c.errs, field.Invalid(at.Child("min"), *of.Min, "must be at least 1"))
+	condition.Min = new(ptr.Deref(condition.Min, 1))
+	if *condition.Min < 1 {
+		c.errs = append(c.errs, field.Invalid(path.Child("min"), *condition.Min, "must be at least 1"))
 	}
-	return &of
+	return &condition
 }
 
-func (c *compiler) features(of map[string]string, at *field.Path) (compiled []featured) {
-	for _, name := range slices.Sorted(maps.Keys(of)) {
+func (c *compiler) features(wanted map[string]string, path *field.Path) (compiled []featured) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		_, element := CutFeature(name)
 		switch {
 		case name == "" || !IsDeclared(name) && element == "":
-			c.errs = append(c.errs, field.Invalid(at, name, "must be DOMAIN.FEATURE.ELEMENT of a NodeFeature, such as cpu.cpuid.AVX512F, or a declared feature of the Node, which has no dot"))
-		case of[name] == "":
-			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
+			c.errs = append(c.errs, field.Invalid(path, name, "must be DOMAIN.FEATURE.ELEMENT of a NodeFeature, such as cpu.cpuid.AVX512F, or a declared feature of the Node, which has no dot"))
+		case wanted[name] == "":
+			c.errs = append(c.errs, field.Required(path.Key(name), "must be a pattern; * is any value, but not that there is none"))
 		case IsDeclared(name):
 			c.plugins = true
 			c.uses.declared.add(name)
@@ -382,22 +382,22 @@ func (c *compiler) features(of map[string]string, at *field.Path) (compiled []fe
 			c.plugins = true
 			c.uses.features.add(name)
 		}
-		compiled = append(compiled, featured{name: name, pattern: of[name]})
+		compiled = append(compiled, featured{name: name, pattern: wanted[name]})
 	}
 	return compiled
 }
 
-func (c *compiler) attributes(of map[string]string, at *field.Path) (compiled []attributed) {
-	for _, name := range slices.Sorted(maps.Keys(of)) {
+func (c *compiler) attributes(wanted map[string]string, path *field.Path) (compiled []attributed) {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		c.inventory, c.uses.inventory = true, true
 		source, attribute, _ := strings.Cut(name, ".")
 		if source == "" || attribute == "" {
-			c.errs = append(c.errs, field.Invalid(at, name, "must be SOURCE.ATTRIBUTE, such as cmdb.rack"))
+			c.errs = append(c.errs, field.Invalid(path, name, "must be SOURCE.ATTRIBUTE, such as cmdb.rack"))
 		}
-		if of[name] == "" {
-			c.errs = append(c.errs, field.Required(at.Key(name), "must be a pattern; * is any value, but not that there is none"))
+		if wanted[name] == "" {
+			c.errs = append(c.errs, field.Required(path.Key(name), "must be a pattern; * is any value, but not that there is none"))
 		}
-		compiled = append(compiled, attributed{fact: InventoryFactPrefix + name, source: source, attribute: attribute, pattern: of[name]})
+		compiled = append(compiled, attributed{fact: InventoryFactPrefix + name, source: source, attribute: attribute, pattern: wanted[name]})
 	}
 	return compiled
 }

@@ -20,13 +20,13 @@ func (r Rules) Copying(sources map[string]string) Rules {
 }
 
 // copy decides a key by the label that it follows. A Node without that label does not get the key.
-func (e *evaluation) copy(at int, key string) Outcome {
-	rule := &e.rules.all[at]
-	value, has := e.Lookup(rule.sources[key])
+func (e *evaluation) copy(i int, key string) Outcome {
+	rule := &e.rules.all[i]
+	value, ok := e.Lookup(rule.sources[key])
 	if e.trace != nil {
-		e.trace.tests = []Test{{Fact: "label " + rule.sources[key], Value: value, Known: true, holds: truthOf(has)}}
+		e.trace.tests = []Test{{Fact: "label " + rule.sources[key], Value: value, Known: true, holds: truthOf(ok)}}
 	}
-	if !has {
+	if !ok {
 		return False
 	}
 	return e.give(rule, key, derivedBy(rule, value))

@@ -25,24 +25,24 @@ func inGo(arch string) string {
 	}[strings.ToLower(arch)]
 }
 
-// Never returns warnings about rules that can never act, or alternatives of them that are never true. They follow from the rules alone. They are
+// DeadRuleWarnings returns warnings about rules that can never act, or alternatives of them that are never true. They follow from the rules alone. They are
 // no errors, since a later version of Kubernetes may know more.
-func (r Rules) Never() (warnings []string) {
+func (r Rules) DeadRuleWarnings() (warnings []string) {
 	decided := map[string]string{} // by which rule, on every Node
 	for i := range r.all {
 		rule := &r.all[i]
 		if rule.sources != nil { // no rule of the policy
 			continue
 		}
-		dead := rule.when.never()
-		for _, why := range dead {
-			warnings = append(warnings, "rule "+rule.name+" "+why)
+		dead := rule.condition.contradictions()
+		for _, warning := range dead {
+			warnings = append(warnings, "rule "+rule.name+" "+warning)
 		}
 		by := map[string][]string{}
 		for _, key := range rule.keys {
-			if earlier, is := decided[key]; is {
+			if earlier, ok := decided[key]; ok {
 				by[earlier] = append(by[earlier], key)
-			} else if !rule.audit && rule.when.always() && rule.always(key) {
+			} else if !rule.audit && rule.condition.isTautology() && rule.alwaysSets(key) {
 				decided[key] = rule.name
 			}
 		}
@@ -55,44 +55,44 @@ func (r Rules) Never() (warnings []string) {
 }
 
 // order returns the names of rules, in the order of the rules.
-func (r Rules) order(of map[string][]string) (names []string) {
+func (r Rules) order(successors map[string][]string) (names []string) {
 	for i := range r.all {
-		if _, is := of[r.all[i].name]; is {
+		if _, ok := successors[r.all[i].name]; ok {
 			names = append(names, r.all[i].name)
 		}
 	}
 	return names
 }
 
-// always reports whether the rule decides a key on each Node on which it is true. A value that a Node may lack leaves it to later rules.
-func (r *compiled) always(key string) bool {
+// alwaysSets reports whether the rule decides a key on each Node on which it is true. A value that a Node may lack leaves it to later rules.
+func (r *compiled) alwaysSets(key string) bool {
 	return r.absent[key] || !slices.ContainsFunc(r.set[key].facts, factName.mayLack)
 }
 
-// always reports whether the condition is true of every Node.
-func (c *condition) always() bool {
-	every := len(c.names) == 0 || slices.Contains(c.names, "*")
-	return every && c.nameRegex == nil && len(c.labels)+len(c.capacity)+len(c.allocatable)+len(c.features)+len(c.inventory) == 0 &&
+// isTautology reports whether the condition is true of every Node.
+func (c *condition) isTautology() bool {
+	all := len(c.names) == 0 || slices.Contains(c.names, "*")
+	return all && c.nameRegex == nil && len(c.labels)+len(c.capacity)+len(c.allocatable)+len(c.features)+len(c.inventory) == 0 &&
 		c.arch == "" && c.os == "" && c.runtime == "" && c.providerID == "" && c.kernel == nil && c.kubelet == nil && c.devices == nil &&
-		(len(c.any) == 0 || slices.ContainsFunc(c.any, func(one condition) bool { return one.always() }))
+		(len(c.alternatives) == 0 || slices.ContainsFunc(c.alternatives, func(alternative condition) bool { return alternative.isTautology() }))
 }
 
-// never returns why the condition, or an alternative of it, is true of no Node.
-func (c *condition) never() (all []string) {
-	for _, why := range c.unreported() {
-		all = append(all, "asks for "+why+": it never acts")
+// contradictions returns why the condition, or an alternative of it, is true of no Node.
+func (c *condition) contradictions() (all []string) {
+	for _, warning := range c.unreported() {
+		all = append(all, "asks for "+warning+": it never acts")
 	}
 	dead := 0
-	for i := range c.any {
-		whys := c.any[i].unreported()
-		for _, why := range whys {
-			all = append(all, fmt.Sprintf("asks in any[%d] for %s: this alternative is never true", i, why))
+	for i := range c.alternatives {
+		whys := c.alternatives[i].unreported()
+		for _, warning := range whys {
+			all = append(all, fmt.Sprintf("asks in any[%d] for %s: this alternative is never true", i, warning))
 		}
 		if len(whys) > 0 {
 			dead++
 		}
 	}
-	if dead > 0 && dead == len(c.any) {
+	if dead > 0 && dead == len(c.alternatives) {
 		all = append(all, "has no other alternative: it never acts")
 	}
 	return all
@@ -100,15 +100,15 @@ func (c *condition) never() (all []string) {
 
 // unreported returns what the condition itself asks for and no kubelet reports.
 func (c *condition) unreported() (all []string) {
-	for _, of := range []struct {
+	for _, row := range []struct {
 		field, pattern, meant string
 		known                 []string
 	}{{"arch", c.arch, inGo(c.arch), architectures()}, {"os", c.os, "", systems()}} {
-		if of.pattern == "" || slices.ContainsFunc(of.known, func(one string) bool { return Match(of.pattern, one) }) {
+		if row.pattern == "" || slices.ContainsFunc(row.known, func(name string) bool { return Match(row.pattern, name) }) {
 			continue
 		}
-		text := fmt.Sprintf("node.%s %s, which no kubelet reports", of.field, of.pattern)
-		if meant := cmp.Or(of.meant, quantity.Nearest(of.pattern, of.known)); meant != "" {
+		text := fmt.Sprintf("node.%s %s, which no kubelet reports", row.field, row.pattern)
+		if meant := cmp.Or(row.meant, quantity.Nearest(row.pattern, row.known)); meant != "" {
 			text += fmt.Sprintf(" (did you mean %s?)", meant)
 		}
 		all = append(all, text)

@@ -32,17 +32,17 @@ type Result struct {
 
 // Problem is a value that no label can have.
 type Problem struct {
-	Key, Rule, Value, Why string
+	Key, Rule, Value, Reason string
 }
 
 // Evaluate is one pass over the rules. The parameter before has what rules said of the same machine last. If a fact is not known, or while
 // a rule holds its labels, a value stays as it was.
-func (r Rules) Evaluate(facts Facts, before map[string]record.Derived, now time.Time) Result {
-	return r.evaluate(facts, before, now, nil)
+func (r Rules) Evaluate(facts Facts, prev map[string]record.Derived, now time.Time) Result {
+	return r.evaluate(facts, prev, now, nil)
 }
 
-func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.Time, trace *trace) Result {
-	e := evaluation{rules: r, facts: facts, before: before, now: now, trace: trace}
+func (r Rules) evaluate(facts Facts, prev map[string]record.Derived, now time.Time, trace *trace) Result {
+	e := evaluation{rules: r, facts: facts, prev: prev, now: now, trace: trace}
 	for i := range r.all {
 		e.apply(i)
 	}
@@ -51,34 +51,34 @@ func (r Rules) evaluate(facts Facts, before map[string]record.Derived, now time.
 
 // OnlyAdd returns the labels of a result while its rules must only add labels. Labels in before stay as they are, and so does every other item
 // that is there. What rules made of it last, they still make of it.
-func (r Result) OnlyAdd(before, last map[string]record.Derived, there func(item string) bool) map[string]record.Derived {
-	labels := make(map[string]record.Derived, len(r.Labels)+len(before))
+func (r Result) OnlyAdd(prev, last map[string]record.Derived, present func(item string) bool) map[string]record.Derived {
+	labels := make(map[string]record.Derived, len(r.Labels)+len(prev))
 	for key, label := range r.Labels {
-		was, known := last[key]
-		if !there(key) || known && was.Value == label.Value && was.Absent == label.Absent {
+		old, known := last[key]
+		if !present(key) || known && old.Value == label.Value && old.Absent == label.Absent {
 			labels[key] = label
 		}
 	}
-	maps.Copy(labels, before)
+	maps.Copy(labels, prev)
 	return labels
 }
 
-// Without returns the labels of a Node, without those that rules have set and that are unchanged since.
-func Without(labels map[string]string, derived map[string]record.Derived) map[string]string {
-	others := make(map[string]string, len(labels))
+// RemoveDerived returns the labels of a Node, without those that rules have set and that are unchanged since.
+func RemoveDerived(labels map[string]string, derived map[string]record.Derived) map[string]string {
+	rest := make(map[string]string, len(labels))
 	for key, value := range labels {
-		if own, is := derived[key]; !is || own.Absent || own.Value != value {
-			others[key] = value
+		if label, ok := derived[key]; !ok || label.Absent || label.Value != value {
+			rest[key] = value
 		}
 	}
-	return others
+	return rest
 }
 
 // evaluation is one pass.
 type evaluation struct {
 	rules   Rules
 	facts   Facts
-	before  map[string]record.Derived
+	prev    map[string]record.Derived
 	now     time.Time
 	invalid map[string]bool // keys that a rule has decided, to a value that no label can have
 	result  Result
@@ -88,11 +88,11 @@ type evaluation struct {
 var _ labels.Labels = (*evaluation)(nil)
 
 // Lookup returns the value of a label: that of the rules so far, else that of operators and kubelets.
-func (e *evaluation) Lookup(key string) (value string, is bool) {
+func (e *evaluation) Lookup(key string) (value string, ok bool) {
 	derived, decided := e.result.Labels[key]
 	if _, blocked := e.result.Blocked[key]; !decided || derived.Absent && blocked {
-		value, is = e.facts.Labels[key]
-		return value, is
+		value, ok = e.facts.Labels[key]
+		return value, ok
 	}
 	return derived.Value, !derived.Absent
 }
@@ -105,31 +105,31 @@ func (e *evaluation) Get(key string) string {
 
 // Has reports whether the Node has a label.
 func (e *evaluation) Has(key string) bool {
-	_, is := e.Lookup(key)
-	return is
+	_, ok := e.Lookup(key)
+	return ok
 }
 
-func (e *evaluation) apply(at int) {
-	rule := &e.rules.all[at]
+func (e *evaluation) apply(i int) {
+	rule := &e.rules.all[i]
 	if e.trace != nil {
 		e.trace.tests = nil
 	} else if !slices.ContainsFunc(rule.keys, func(key string) bool { return !e.decided(key) }) {
 		return // earlier rules have decided all of its keys
 	}
-	holds := e.holds(&rule.when)
+	holds := e.holds(&rule.condition)
 	for _, key := range rule.keys {
 		outcome := False
 		switch {
 		case e.decided(key):
 			outcome = Later
 		case rule.sources != nil:
-			outcome = e.copy(at, key)
+			outcome = e.copy(i, key)
 		case holds == yes:
-			outcome = e.set(at, key)
+			outcome = e.set(i, key)
 		case holds == unknown:
-			outcome = e.block(at, key)
+			outcome = e.block(i, key)
 		case rule.hold > 0 && !rule.audit:
-			outcome = e.held(at, key)
+			outcome = e.held(i, key)
 		}
 		if e.trace != nil {
 			e.trace.step(e, rule, key, outcome)
@@ -138,8 +138,8 @@ func (e *evaluation) apply(at int) {
 }
 
 // set decides a key by a rule that is true.
-func (e *evaluation) set(at int, key string) Outcome {
-	rule := &e.rules.all[at]
+func (e *evaluation) set(i int, key string) Outcome {
+	rule := &e.rules.all[i]
 	if rule.absent[key] {
 		return e.give(rule, key, record.Derived{Rule: rule.name, Absent: true})
 	}
@@ -148,35 +148,35 @@ func (e *evaluation) set(at int, key string) Outcome {
 		var err error
 		switch value, err = e.render(rule.set[key], rule); {
 		case errors.Is(err, errUnknown):
-			return e.block(at, key)
+			return e.block(i, key)
 		case errors.Is(err, errAbsent) && rule.hold > 0 && !rule.audit:
-			return e.held(at, key)
+			return e.held(i, key)
 		case errors.Is(err, errAbsent):
 			return False
 		case err != nil:
-			return e.problem(at, key, "", err.Error())
+			return e.problem(i, key, "", err.Error())
 		}
 		if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {
 			if rule.set[key].inventory() { // an error of the inventory removes no label
-				e.block(at, key)
-				e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: strings.Join(wrong, "; ")})
+				e.block(i, key)
+				e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Reason: strings.Join(wrong, "; ")})
 				return Invalid
 			}
-			return e.problem(at, key, value, strings.Join(wrong, "; "))
+			return e.problem(i, key, value, strings.Join(wrong, "; "))
 		}
 	}
 	return e.give(rule, key, derivedBy(rule, value))
 }
 
 // problem decides a key to no value. The rule holds its label first, since an update of a driver may pass through such a state.
-func (e *evaluation) problem(at int, key, value, why string) Outcome {
-	rule := &e.rules.all[at]
-	e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Why: why})
+func (e *evaluation) problem(i int, key, value, reason string) Outcome {
+	rule := &e.rules.all[i]
+	e.result.Problems = append(e.result.Problems, Problem{Key: key, Rule: rule.name, Value: value, Reason: reason})
 	if rule.audit {
 		return Invalid
 	}
 	if rule.hold > 0 {
-		if outcome := e.held(at, key); outcome != False {
+		if outcome := e.held(i, key); outcome != False {
 			return outcome
 		}
 	}
@@ -186,46 +186,46 @@ func (e *evaluation) problem(at int, key, value, why string) Outcome {
 
 // block keeps later rules from the key. The value from before stays if this rule or a later one made it and still sets the key. An earlier
 // rule is false, so its value does not stay.
-func (e *evaluation) block(at int, key string) Outcome {
-	rule := &e.rules.all[at]
+func (e *evaluation) block(i int, key string) Outcome {
+	rule := &e.rules.all[i]
 	e.result.Unknown = true
 	if !rule.audit {
 		put(&e.result.Blocked, key, rule.name)
 	}
-	was, ours := e.before[key]
-	of, decides := e.rules.find(was, key, at)
-	if !ours || !decides || of < at {
+	prev, ours := e.prev[key]
+	decider, decides := e.rules.find(prev, key, i)
+	if !ours || !decides || decider < i {
 		return Unknown
 	}
-	if !was.Absent {
-		if literal, ok := e.rules.all[of].set[key].literal(); ok {
-			was.Value = literal // the rule may have changed since
+	if !prev.Absent {
+		if literal, ok := e.rules.all[decider].set[key].literal(); ok {
+			prev.Value = literal // the rule may have changed since
 		}
 	}
 	if !rule.audit {
-		rule = &e.rules.all[of] // what it may replace of operators' it still may: nothing is known that changes that
+		rule = &e.rules.all[decider] // what it may replace of operators' it still may: nothing is known that changes that
 	}
-	e.give(rule, key, record.Derived{Value: was.Value, Rule: e.rules.all[of].name, Absent: was.Absent})
+	e.give(rule, key, record.Derived{Value: prev.Value, Rule: e.rules.all[decider].name, Absent: prev.Absent})
 	return Unknown
 }
 
 // held keeps the value of a rule that became false, for as long as the rule says. It ends when an operator sets the label: then later rules
 // are evaluated. An item that the rule removed stays absent for that time, even if a client sets it.
-func (e *evaluation) held(at int, key string) Outcome {
-	rule := &e.rules.all[at]
-	was, ours := e.before[key]
-	of, decides := e.rules.find(was, key, at)
-	if !ours || !decides || of != at || e.Has(key) && !rule.force && !was.Absent {
+func (e *evaluation) held(i int, key string) Outcome {
+	rule := &e.rules.all[i]
+	prev, ours := e.prev[key]
+	decider, decides := e.rules.find(prev, key, i)
+	if !ours || !decides || decider != i || e.Has(key) && !rule.force && !prev.Absent {
 		return False
 	}
-	was.Rule = rule.name
-	if was.Until.IsZero() || was.Until.After(e.now.Add(rule.hold)) {
-		was.Until = e.now.Add(rule.hold).UTC().Truncate(time.Second)
+	prev.Rule = rule.name
+	if prev.End.IsZero() || prev.End.After(e.now.Add(rule.hold)) {
+		prev.End = e.now.Add(rule.hold).UTC().Truncate(time.Second)
 	}
-	if !e.now.Before(was.Until) {
+	if !e.now.Before(prev.End) {
 		return False
 	}
-	if outcome := e.give(rule, key, was); outcome != Sets && outcome != Removes {
+	if outcome := e.give(rule, key, prev); outcome != Sets && outcome != Removes {
 		return outcome
 	}
 	return Held
@@ -262,11 +262,11 @@ func (e *evaluation) decided(key string) bool {
 	return set || taken || blocked || e.invalid[key]
 }
 
-func put[V any](into *map[string]V, key string, value V) {
-	if *into == nil {
-		*into = map[string]V{}
+func put[V any](dest *map[string]V, key string, value V) {
+	if *dest == nil {
+		*dest = map[string]V{}
 	}
-	(*into)[key] = value
+	(*dest)[key] = value
 }
 
 // awaitsCloud reports whether a cloud controller has yet to set a label. A selector on another label does not wait: a role must be in
@@ -283,26 +283,26 @@ func (e *evaluation) holds(c *condition) truth {
 	}
 	for i := range c.labels {
 		requirement := &c.labels[i]
-		one := truthOf(requirement.Matches(e))
+		match := truthOf(requirement.Matches(e))
 		if _, blocked := e.result.Blocked[requirement.Key()]; blocked || e.awaitsCloud(requirement.Key()) {
-			one = unknown
+			match = unknown
 		}
 		if e.trace != nil {
-			e.trace.label(e, requirement, one)
+			e.trace.label(e, requirement, match)
 		}
-		holds = holds.and(one)
+		holds = holds.and(match)
 	}
-	if len(c.any) > 0 {
+	if len(c.alternatives) > 0 {
 		from := e.trace.mark()
 		either := no
-		for i := range c.any {
+		for i := range c.alternatives {
 			if either == yes && e.trace == nil {
 				break
 			}
 			begin := e.trace.mark()
-			one := e.holds(&c.any[i])
-			e.trace.alternative(begin, i, one)
-			either = either.or(one)
+			match := e.holds(&c.alternatives[i])
+			e.trace.alternative(begin, i, match)
+			either = either.or(match)
 		}
 		e.trace.either(from, either)
 		holds = holds.and(either)

@@ -24,15 +24,15 @@ const gpu = "nvidia.com/gpu"
 func rules() []classify.Rule {
 	return []classify.Rule{
 		{
-			Name: "gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Hold: "15m",
+			Name: "gpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Hold: "15m",
 			Set: map[string]string{"accelerator": "nvidia-gpu", "gpu.count": "{capacity.nvidia.com/gpu}"},
 		},
 		{
-			Name: "dual-gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=2"}, Labels: "accelerator=nvidia-gpu"}},
+			Name: "dual-gpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=2"}, Labels: "accelerator=nvidia-gpu"}},
 			Set: map[string]string{"tier": "dual-gpu"},
 		},
 		{
-			Name: "high", When: classify.Condition{Any: []classify.Clause{{Names: []string{"pgbee", "pgmac*"}}, {Capacity: map[string]string{"cpu": ">=16", "memory": ">=64Gi"}}}},
+			Name: "high", Condition: classify.Condition{Alternatives: []classify.Clause{{Names: []string{"pgbee", "pgmac*"}}, {Capacity: map[string]string{"cpu": ">=16", "memory": ">=64Gi"}}}},
 			Set: map[string]string{"tier": "high-performance", "voice": "enabled"},
 		},
 		{Name: "rest", Set: map[string]string{"tier": "standard"}},
@@ -70,25 +70,25 @@ func values(labels map[string]record.Derived) map[string]string {
 	return all
 }
 
-// with is labels and others over them.
-func with(labels, over map[string]string) map[string]string {
+// merged is labels and others over them.
+func merged(labels, overrides map[string]string) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
-	maps.Copy(all, over)
+	maps.Copy(all, overrides)
 	return all
 }
 
 func TestEvaluate(t *testing.T) {
 	gpuBefore := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu"}, "gpu.count": {Value: "2", Rule: "gpu"}, "tier": {Value: "dual-gpu", Rule: "dual-gpu"}}
-	one := func(when classify.Condition) []classify.Rule {
-		return []classify.Rule{{Name: "one", When: when, Set: map[string]string{"hit": "true"}}, {Name: "default", Set: map[string]string{"hit": "false"}}}
+	add := func(condition classify.Condition) []classify.Rule {
+		return []classify.Rule{{Name: "one", Condition: condition, Set: map[string]string{"hit": "true"}}, {Name: "default", Set: map[string]string{"hit": "false"}}}
 	}
 	tests := map[string]struct {
 		rules    []classify.Rule
 		facts    classify.Facts
-		before   map[string]record.Derived
+		prev     map[string]record.Derived
 		want     labels
 		taken    labels
 		blocked  map[string]string
@@ -107,63 +107,63 @@ func TestEvaluate(t *testing.T) {
 			want: labels{}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
 		},
 		"a returning GPU Node keeps what the rules derived before its device plugin registers again": {
-			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
 		},
 		"a kept value follows a changed literal of its rule": {
-			rules: []classify.Rule{{Name: "gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"accelerator": "nvidia"}}},
-			facts: classify.Facts{}, before: gpuBefore, want: labels{"accelerator": "nvidia"}, blocked: map[string]string{"accelerator": "gpu"},
+			rules: []classify.Rule{{Name: "gpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"accelerator": "nvidia"}}},
+			facts: classify.Facts{}, prev: gpuBefore, want: labels{"accelerator": "nvidia"}, blocked: map[string]string{"accelerator": "gpu"},
 		},
 		"a rule under another name keeps what it set, while its facts are unknown": {
-			rules: renamed(rules()...), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
+			rules: renamed(rules()...), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2", "tier": "dual-gpu-2"},
 		},
 		"another rule that sets another value keeps nothing": {
-			rules: []classify.Rule{{Name: "gpu-2", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"accelerator": "nvidia"}}},
-			facts: classify.Facts{}, before: gpuBefore, want: labels{}, blocked: map[string]string{"accelerator": "gpu-2"},
+			rules: []classify.Rule{{Name: "gpu-2", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"accelerator": "nvidia"}}},
+			facts: classify.Facts{}, prev: gpuBefore, want: labels{}, blocked: map[string]string{"accelerator": "gpu-2"},
 		},
 		"a rule under another name keeps what it set, although an earlier one that is false would set the same": {
-			rules: append([]classify.Rule{{Name: "never", When: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: map[string]string{"accelerator": "nvidia-gpu"}}}, renamed(rules()[0])...),
-			facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, before: gpuBefore,
+			rules: append([]classify.Rule{{Name: "never", Condition: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: map[string]string{"accelerator": "nvidia-gpu"}}}, renamed(rules()[0])...),
+			facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi", gpu, "0")}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"}, blocked: map[string]string{"accelerator": "gpu-2", "gpu.count": "gpu-2"},
 		},
 		"a rule that is left and sets it no more leaves nothing to another one": {
-			rules: []classify.Rule{{Name: "gpu", When: rules()[0].When, Set: map[string]string{"other": "1"}}, {Name: "second", When: rules()[0].When, Hold: "15m", Set: map[string]string{"accelerator": "nvidia-gpu"}}},
-			facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: gpuBefore, want: labels{},
+			rules: []classify.Rule{{Name: "gpu", Condition: rules()[0].Condition, Set: map[string]string{"other": "1"}}, {Name: "second", Condition: rules()[0].Condition, Hold: "15m", Set: map[string]string{"accelerator": "nvidia-gpu"}}},
+			facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: gpuBefore, want: labels{},
 		},
 		"a rule under another name holds what it set": {
-			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: gpuBefore,
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
 		"a rule under another name ends the hold that was begun": {
-			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
+			rules: renamed(rules()[0]), facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now}},
 			want: labels{},
 		},
 		"a rule under another name keeps off what it kept off": {
-			rules: []classify.Rule{{Name: "off-2", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, EnsureAbsent: []string{"joined"}}},
-			facts: classify.Facts{}, before: map[string]record.Derived{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
+			rules: []classify.Rule{{Name: "off-2", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, EnsureAbsent: []string{"joined"}}},
+			facts: classify.Facts{}, prev: map[string]record.Derived{"joined": {Rule: "off", Absent: true}}, want: labels{"joined": ""}, blocked: map[string]string{"joined": "off-2"},
 		},
 		"a GPU that is missing for good is held for as long as the rule says": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: gpuBefore,
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2"},
 		},
 		"a hold ends": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, before: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now}},
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room()}, prev: map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now}},
 			want: labels{},
 		},
 		"a label that an operator sets ends a hold": {
-			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}}, before: gpuBefore,
+			rules: rules()[:1], facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}}, prev: gpuBefore,
 			want: labels{"gpu.count": "2"}, taken: labels{},
 		},
 		"a label that an operator sets ends a hold, and a later rule that wins replaces it": {
-			rules:  []classify.Rule{rules()[0], {Name: "none", Set: labels{"accelerator": "none"}, Precedence: classify.RuleWins}},
-			facts:  classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}},
-			before: gpuBefore, want: labels{"accelerator": "none", "gpu.count": "2"},
+			rules: []classify.Rule{rules()[0], {Name: "none", Set: labels{"accelerator": "none"}, Precedence: classify.RuleWins}},
+			facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}},
+			prev:  gpuBefore, want: labels{"accelerator": "none", "gpu.count": "2"},
 		},
 		"a rule that wins holds its label over an operator's": {
-			rules:  []classify.Rule{{Name: "gpu", When: rules()[0].When, Set: labels{"accelerator": "nvidia-gpu"}, Precedence: classify.RuleWins}},
-			facts:  classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}},
-			before: gpuBefore, want: labels{"accelerator": "nvidia-gpu"},
+			rules: []classify.Rule{{Name: "gpu", Condition: rules()[0].Condition, Set: labels{"accelerator": "nvidia-gpu"}, Precedence: classify.RuleWins}},
+			facts: classify.Facts{PluginsRegistered: true, Capacity: room(), Labels: labels{"accelerator": "special"}},
+			prev:  gpuBefore, want: labels{"accelerator": "nvidia-gpu"},
 		},
 		"a name decides where the machine is small": {
 			rules: rules(), facts: classify.Facts{Name: "pgmac-3", Capacity: room("cpu", "4", "memory", "16Gi"), PluginsRegistered: true},
@@ -174,23 +174,23 @@ func TestEvaluate(t *testing.T) {
 			want: labels{}, blocked: map[string]string{"tier": "high", "voice": "high"},
 		},
 		"a resource that the kubelet does not report is not 0": {
-			rules: one(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memory": "<1Gi"}}}), facts: classify.Facts{Capacity: room("cpu", "32"), PluginsRegistered: true},
+			rules: add(classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memory": "<1Gi"}}}), facts: classify.Facts{Capacity: room("cpu", "32"), PluginsRegistered: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"huge pages of a size that the machine does not have are 0": {
-			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32"), PluginsRegistered: true},
+			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32"), PluginsRegistered: true},
 			want: labels{"hit": "true"},
 		},
 		"huge pages that the kubelet has not reported yet are not 0": {
-			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32")},
+			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("cpu", "32")},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"huge pages of a kubelet that reports no resource are not 0": {
-			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{PluginsRegistered: true},
+			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{PluginsRegistered: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"huge pages that it reports as 0 are 0 at once": {
-			rules: one(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("hugepages-1Gi", "0")},
+			rules: add(classify.Condition{Clause: classify.Clause{Allocatable: map[string]string{"hugepages-1Gi": "<1Gi"}}}), facts: classify.Facts{Allocatable: room("hugepages-1Gi", "0")},
 			want: labels{"hit": "true"},
 		},
 		"volumes of a driver that the Node does not have are 0, as a value, too": {
@@ -198,7 +198,7 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"volumes": "0"},
 		},
 		"of a kubelet that has reported no resource, not even a missing GPU is known": {
-			rules: rules(), facts: classify.Facts{PluginsRegistered: true}, before: gpuBefore,
+			rules: rules(), facts: classify.Facts{PluginsRegistered: true}, prev: gpuBefore,
 			want: labels{"accelerator": "nvidia-gpu", "gpu.count": "2", "tier": "dual-gpu"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu", "voice": "high"},
 		},
 		"an amount that is not reported makes no value": {
@@ -218,23 +218,23 @@ func TestEvaluate(t *testing.T) {
 			want: labels{"tier": "standard"},
 		},
 		"a value of a rule that is no more does not stay": {
-			rules: rules()[:1:1], facts: classify.Facts{}, before: map[string]record.Derived{"accelerator": {Value: "none", Rule: "no-gpu"}},
+			rules: rules()[:1:1], facts: classify.Facts{}, prev: map[string]record.Derived{"accelerator": {Value: "none", Rule: "no-gpu"}},
 			want: labels{}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu"},
 		},
 		"a returning Node without GPUs has its default although the rule about GPUs is not known yet": {
-			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi")}, before: map[string]record.Derived{"tier": {Value: "standard", Rule: "rest"}},
+			rules: rules(), facts: classify.Facts{Capacity: room("cpu", "8", "memory", "32Gi")}, prev: map[string]record.Derived{"tier": {Value: "standard", Rule: "rest"}},
 			want: labels{"tier": "standard"}, blocked: map[string]string{"accelerator": "gpu", "gpu.count": "gpu", "tier": "dual-gpu"},
 		},
 		"a value of an earlier rule that is false now does not stay": {
-			rules:  []classify.Rule{{Name: "named", When: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: labels{"tier": "a"}}, {Name: "cpu", When: classify.Condition{Clause: classify.Clause{Capacity: labels{"cpu": ">1"}}}, Set: labels{"tier": "b"}}},
-			before: map[string]record.Derived{"tier": {Value: "a", Rule: "named"}}, want: labels{}, blocked: map[string]string{"tier": "cpu"},
+			rules: []classify.Rule{{Name: "named", Condition: classify.Condition{Clause: classify.Clause{Names: []string{"other"}}}, Set: labels{"tier": "a"}}, {Name: "cpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: labels{"cpu": ">1"}}}, Set: labels{"tier": "b"}}},
+			prev:  map[string]record.Derived{"tier": {Value: "a", Rule: "named"}}, want: labels{}, blocked: map[string]string{"tier": "cpu"},
 		},
 		"a rule sees the labels of earlier rules": {
-			rules: []classify.Rule{{Name: "first", Set: labels{"a": "1"}}, {Name: "second", When: classify.Condition{Clause: classify.Clause{Labels: "a=1,!b"}}, Set: labels{"c": "2"}}},
+			rules: []classify.Rule{{Name: "first", Set: labels{"a": "1"}}, {Name: "second", Condition: classify.Condition{Clause: classify.Clause{Labels: "a=1,!b"}}, Set: labels{"c": "2"}}},
 			want:  labels{"a": "1", "c": "2"},
 		},
 		"a group of the name becomes a value": {
-			rules: []classify.Rule{{Name: "rack", When: classify.Condition{Clause: classify.Clause{NameRegex: `^[a-z]+-r(?P<rack>[0-9]{2})-`}}, Set: labels{"example.com/rack": "r{name.rack}"}}},
+			rules: []classify.Rule{{Name: "rack", Condition: classify.Condition{Clause: classify.Clause{NameRegex: `^[a-z]+-r(?P<rack>[0-9]{2})-`}}, Set: labels{"example.com/rack": "r{name.rack}"}}},
 			facts: classify.Facts{Name: "worker-r07-3"}, want: labels{"example.com/rack": "r07"},
 		},
 		"a value that no label can have is a problem, and no later rule takes its place": {
@@ -242,46 +242,46 @@ func TestEvaluate(t *testing.T) {
 			facts: classify.Facts{System: classify.System{Kernel: "6.1 evil/../"}}, want: labels{}, problems: 1,
 		},
 		"a kubelet older than asked for does not match": {
-			rules: one(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "amd64"}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "amd64"}}}),
 			facts: classify.Facts{System: classify.System{Kubelet: "v1.34.9+k3s1", Arch: "amd64"}}, want: labels{"hit": "false"},
 		},
 		"a kubelet as new as asked for matches": {
-			rules: one(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "a*64"}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Node: classify.NodeCondition{Kubelet: ">=1.35", Arch: "a*64"}}}),
 			facts: classify.Facts{System: classify.System{Kubelet: "v1.36.3", Arch: "amd64"}}, want: labels{"hit": "true"},
 		},
 		"a provider ID that a cloud controller has yet to set is not known": {
-			rules: one(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), facts: classify.Facts{Uninitialized: true}, want: labels{}, blocked: map[string]string{"hit": "one"},
+			rules: add(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), facts: classify.Facts{Uninitialized: true}, want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"a machine without a provider ID is of no provider": {
-			rules: one(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), want: labels{"hit": "false"},
+			rules: add(classify.Condition{Clause: classify.Clause{ProviderID: "aws://*"}}), want: labels{"hit": "false"},
 		},
 		"devices of ResourceSlices are counted": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: new(2)}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Attribute: "productName", Glob: "*RTX 5070*", Min: new(2)}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Devices: []classify.Device{
 				{Driver: "gpu.nvidia.com", Attributes: labels{"productName": "NVIDIA GeForce RTX 5070 Ti"}}, {Driver: "gpu.nvidia.com", Attributes: labels{"productName": "GeForce RTX 5070"}},
 				{Driver: "other", Attributes: labels{"productName": "RTX 5070"}},
 			}}, want: labels{"hit": "true"},
 		},
 		"slices that were not read are not known": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{PluginsRegistered: true, Capacity: room()},
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{PluginsRegistered: true, Capacity: room()},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"too few devices are not known before drivers had time to register": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{DevicesKnown: true},
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}), facts: classify.Facts{DevicesKnown: true},
 			want: labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"devices of a driver that has not published all of them are not known": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: new(2)}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com", Min: new(2)}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
 			want:  labels{}, blocked: map[string]string{"hit": "one"},
 		},
 		"enough devices are enough, though the driver has not published all of them": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"gpu.nvidia.com"}, Devices: []classify.Device{{Driver: "gpu.nvidia.com"}}},
 			want:  labels{"hit": "true"},
 		},
 		"what another driver has not published does not matter": {
-			rules: one(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}),
+			rules: add(classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}}),
 			facts: classify.Facts{PluginsRegistered: true, DevicesKnown: true, Incomplete: []string{"nic.example.com"}}, want: labels{"hit": "false"},
 		},
 		"a rule in audit sets nothing and blocks nothing": {
@@ -289,8 +289,8 @@ func TestEvaluate(t *testing.T) {
 		},
 		"a rule that selects on a blocked key is unknown": {
 			rules: []classify.Rule{
-				{Name: "a", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: labels{"a": "1"}},
-				{Name: "b", When: classify.Condition{Clause: classify.Clause{Labels: "!a"}}, Set: labels{"b": "1"}},
+				{Name: "a", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: labels{"a": "1"}},
+				{Name: "b", Condition: classify.Condition{Clause: classify.Clause{Labels: "!a"}}, Set: labels{"b": "1"}},
 			},
 			want: labels{}, blocked: map[string]string{"a": "a", "b": "b"},
 		},
@@ -298,7 +298,7 @@ func TestEvaluate(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			rules := compiled(t, test.rules...)
-			got := rules.Evaluate(test.facts, test.before, now)
+			got := rules.Evaluate(test.facts, test.prev, now)
 			assert.Equal(t, test.want, values(got.Labels))
 			assert.Equal(t, test.blocked, got.Blocked)
 			assert.Len(t, got.Problems, test.problems)
@@ -306,9 +306,9 @@ func TestEvaluate(t *testing.T) {
 				assert.Equal(t, test.taken, values(got.Taken))
 			}
 
-			again := test.facts
-			again.Labels = classify.Without(with(test.facts.Labels, values(got.Labels)), got.Labels)
-			second := rules.Evaluate(again, got.Labels, now)
+			reread := test.facts
+			reread.Labels = classify.RemoveDerived(merged(test.facts.Labels, values(got.Labels)), got.Labels)
+			second := rules.Evaluate(reread, got.Labels, now)
 			assert.Equal(t, got.Labels, second.Labels, "a second pass changes nothing")
 		})
 	}
@@ -316,12 +316,12 @@ func TestEvaluate(t *testing.T) {
 
 func TestCompileNamesEveryError(t *testing.T) {
 	_, errs := classify.Compile([]classify.Rule{
-		{Name: "Bad Name", When: classify.Condition{Clause: classify.Clause{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}}, Set: map[string]string{"k": "{capacity.cpu"}},
-		{Name: "twice", When: classify.Condition{Clause: classify.Clause{Labels: "later=1,own=1"}}, Set: map[string]string{"own": "1"}, Precedence: "me"},
-		{Name: "twice", When: classify.Condition{Clause: classify.Clause{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
+		{Name: "Bad Name", Condition: classify.Condition{Clause: classify.Clause{Labels: "a in", NameRegex: "x(", Capacity: map[string]string{"cpu": "many"}}}, Set: map[string]string{"k": "{capacity.cpu"}},
+		{Name: "twice", Condition: classify.Condition{Clause: classify.Clause{Labels: "later=1,own=1"}}, Set: map[string]string{"own": "1"}, Precedence: "me"},
+		{Name: "twice", Condition: classify.Condition{Clause: classify.Clause{NameRegex: "^(", Node: classify.NodeCondition{Kubelet: ">=new"}}}, Set: map[string]string{"later": "{name.rack}", "a b": "c d"}},
 		{Name: "empty"},
-		{Name: "resources", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memmory": ">=1", "cpus": "1", "a/b/c": "1"}}, Any: []classify.Clause{{Allocatable: map[string]string{"gpu": "1e-9999999"}}}}, Set: map[string]string{"x": "{allocatable.pod}"}},
-		{Name: "devices", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: new(-1)}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
+		{Name: "resources", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{"memmory": ">=1", "cpus": "1", "a/b/c": "1"}}, Alternatives: []classify.Clause{{Allocatable: map[string]string{"gpu": "1e-9999999"}}}}, Set: map[string]string{"x": "{allocatable.pod}"}},
+		{Name: "devices", Condition: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Attribute: "x", Min: new(-1)}}}, Set: map[string]string{"d": "{node.model}{x.y}"}},
 	}, field.NewPath("labels", "rules"))
 	for _, want := range []string{
 		`labels.rules[0].name`, `labels.rules[0].when.labels`, `labels.rules[0].when.nameRegex`, `labels.rules[0].when.capacity[cpu]`, `labels.rules[0].set[k]`,
@@ -350,7 +350,7 @@ func FuzzEvaluate(f *testing.F) {
 			}
 		}
 		specs := append(rules(), classify.Rule{
-			Name: "fuzzed", When: classify.Condition{Clause: classify.Clause{Labels: selector, NameRegex: "^" + name + "(?P<rack>.*)", Node: classify.NodeCondition{Kernel: kernel, Arch: arch}}}, Set: map[string]string{"fuzzed": template},
+			Name: "fuzzed", Condition: classify.Condition{Clause: classify.Clause{Labels: selector, NameRegex: "^" + name + "(?P<rack>.*)", Node: classify.NodeCondition{Kernel: kernel, Arch: arch}}}, Set: map[string]string{"fuzzed": template},
 		})
 		compiled, errs := classify.Compile(specs, nil)
 		if len(errs) > 0 {
@@ -364,7 +364,7 @@ func FuzzEvaluate(f *testing.F) {
 				t.Errorf("%s=%q is no label: %v", key, derived.Value, wrong)
 			}
 		}
-		facts.Labels = classify.Without(with(facts.Labels, values(first.Labels)), first.Labels)
+		facts.Labels = classify.RemoveDerived(merged(facts.Labels, values(first.Labels)), first.Labels)
 		if second := compiled.Evaluate(facts, first.Labels, now); !assert.ObjectsAreEqual(first.Labels, second.Labels) {
 			t.Errorf("a second pass makes %v of %v", second.Labels, first.Labels)
 		}
@@ -376,7 +376,7 @@ func BenchmarkEvaluateFiftyRules(b *testing.B) {
 	for i := range 50 {
 		rule := rules()[i%4]
 		rule.Name += string(rune('a'+i%26)) + string(rune('a'+i/26))
-		rule.When.Labels = ""
+		rule.Condition.Labels = ""
 		specs = append(specs, rule)
 	}
 	compiled := compiled(b, specs...)
@@ -389,17 +389,17 @@ func BenchmarkEvaluateFiftyRules(b *testing.B) {
 
 func TestWhileAnEarlierRuleIsNotKnownAWinningRuleStillWins(t *testing.T) {
 	rules := compiled(t,
-		classify.Rule{Name: "gpu", When: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"tier": "gpu"}},
+		classify.Rule{Name: "gpu", Condition: classify.Condition{Clause: classify.Clause{Capacity: map[string]string{gpu: ">=1"}}}, Set: map[string]string{"tier": "gpu"}},
 		classify.Rule{Name: "high", Set: map[string]string{"tier": "high"}, Precedence: classify.RuleWins})
-	before := map[string]record.Derived{"tier": {Value: "high", Rule: "high"}}
-	got := rules.Evaluate(classify.Facts{Labels: map[string]string{"tier": "by-hand"}}, before, now)
-	assert.Equal(t, before, got.Labels, "a kubelet that restarts changes nothing")
+	prev := map[string]record.Derived{"tier": {Value: "high", Rule: "high"}}
+	got := rules.Evaluate(classify.Facts{Labels: map[string]string{"tier": "by-hand"}}, prev, now)
+	assert.Equal(t, prev, got.Labels, "a kubelet that restarts changes nothing")
 }
 
 func TestAHoldIsNeverLongerThanItsRuleSaysNow(t *testing.T) {
-	before := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", Until: now.Add(10 * time.Hour)}}
-	got := compiled(t, rules()[0]).Evaluate(classify.Facts{PluginsRegistered: true, Capacity: room()}, before, now)
-	assert.Equal(t, now.Add(15*time.Minute), got.Labels["accelerator"].Until, "the policy was changed meanwhile")
+	prev := map[string]record.Derived{"accelerator": {Value: "nvidia-gpu", Rule: "gpu", End: now.Add(10 * time.Hour)}}
+	got := compiled(t, rules()[0]).Evaluate(classify.Facts{PluginsRegistered: true, Capacity: room()}, prev, now)
+	assert.Equal(t, now.Add(15*time.Minute), got.Labels["accelerator"].End, "the policy was changed meanwhile")
 }
 
 func TestWhichRulesSetALabel(t *testing.T) {

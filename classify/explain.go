@@ -39,7 +39,7 @@ type Step struct {
 	Outcome Outcome   `json:"outcome"`
 	Value   *string   `json:"value,omitempty"` // that the rule sets, or would set; of an unknown one, the value that stays
 	From    string    `json:"from,omitempty"`  // another rule, which set the value that stays
-	Until   time.Time `json:"until,omitzero"`  // a held label is removed then
+	End     time.Time `json:"until,omitzero"`  // a held label is removed then
 	Tests   []Test    `json:"facts,omitempty"` // that decided
 }
 
@@ -56,9 +56,9 @@ type Test struct {
 }
 
 // Explain is [Rules.Evaluate] with the reasons: a step for each key of each rule. Steps are sorted by key, then in the order of the rules.
-func (r Rules) Explain(facts Facts, before map[string]record.Derived, now time.Time) (Result, []Step) {
+func (r Rules) Explain(facts Facts, prev map[string]record.Derived, now time.Time) (Result, []Step) {
 	var t trace
-	result := r.evaluate(facts, before, now, &t)
+	result := r.evaluate(facts, prev, now, &t)
 	slices.SortStableFunc(t.steps, func(a, b Step) int { return cmp.Compare(a.Key, b.Key) })
 	return result, t.steps
 }
@@ -77,13 +77,13 @@ func (t *trace) test(fact, want, value string, holds truth) truth {
 	return holds
 }
 
-func (t *trace) quantity(f *Facts, fact string, list corev1.ResourceList, of quantified, holds truth) {
+func (t *trace) quantity(f *Facts, fact string, list corev1.ResourceList, wanted quantified, holds truth) {
 	value := ""
-	if amount, reported := list[of.name]; reported {
+	if amount, reported := list[wanted.name]; reported {
 		value = amount.String()
 	}
-	t.test(fact+string(of.name), of.operator+of.with.String(), value, holds)
-	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.mayRegister(string(of.name))
+	t.test(fact+string(wanted.name), wanted.operator+wanted.operand.String(), value, holds)
+	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.mayRegister(string(wanted.name))
 }
 
 // mayRegister reports whether a resource may still be reported, by a device plugin or with it. A kubelet reports the others from the start.
@@ -100,12 +100,12 @@ func (t *trace) label(e *evaluation, requirement *labels.Requirement, holds trut
 	t.test("label "+requirement.Key(), requirement.String(), e.Get(requirement.Key()), holds)
 }
 
-func (t *trace) devices(f *Facts, of *DeviceCondition, found int, holds truth) {
-	want := ">=" + strconv.Itoa(*of.Min)
-	if of.Glob != "" {
-		want += fmt.Sprintf(" with %s %s", of.Attribute, of.Glob)
+func (t *trace) devices(f *Facts, condition *DeviceCondition, found int, holds truth) {
+	want := ">=" + strconv.Itoa(*condition.Min)
+	if condition.Glob != "" {
+		want += fmt.Sprintf(" with %s %s", condition.Attribute, condition.Glob)
 	}
-	t.test(DevicesFact+of.Driver, want, strconv.Itoa(found), holds)
+	t.test(DevicesFact+condition.Driver, want, strconv.Itoa(found), holds)
 	t.tests[len(t.tests)-1].Plugin = holds == unknown && f.DevicesKnown && !f.PluginsRegistered
 }
 
@@ -118,13 +118,13 @@ func (t *trace) mark() int {
 }
 
 // alternative replaces the tests of an alternative by those that decided it.
-func (t *trace) alternative(from, at int, holds truth) {
+func (t *trace) alternative(from, pos int, holds truth) {
 	if t == nil {
 		return
 	}
 	t.either(from, holds)
 	for i := range t.tests[from:] {
-		t.tests[from+i].Fact = fmt.Sprintf("any[%d] %s", at, t.tests[from+i].Fact)
+		t.tests[from+i].Fact = fmt.Sprintf("any[%d] %s", pos, t.tests[from+i].Fact)
 	}
 }
 
@@ -164,8 +164,8 @@ func (t *trace) step(e *evaluation, rule *compiled, key string, outcome Outcome)
 	step.Tests = slices.DeleteFunc(tests, func(test Test) bool { return test.holds != holds })
 	slices.SortStableFunc(step.Tests, func(a, b Test) int { return cmp.Compare(a.Fact, b.Fact) })
 	for _, from := range []map[string]record.Derived{e.result.Labels, e.result.Taken, e.result.Audited} {
-		if derived, is := from[key]; is && outcome != False {
-			if step.Until = derived.Until; !derived.Absent {
+		if derived, ok := from[key]; ok && outcome != False {
+			if step.End = derived.End; !derived.Absent {
 				step.Value = &derived.Value
 			}
 			if derived.Rule != rule.name {

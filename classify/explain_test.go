@@ -21,32 +21,32 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 		return Condition{Clause: Clause{Capacity: map[string]string{"cpu": want}}}
 	}
 	for name, c := range map[string]struct {
-		rules  []Rule
-		before map[string]record.Derived
-		want   []string // of each step: rule, outcome, and facts
+		rules []Rule
+		prev  map[string]record.Derived
+		want  []string // of each step: rule, outcome, and facts
 	}{
 		"a true rule, and a later one": {
-			rules: []Rule{{Name: "one", When: cpu(">=4"), Set: to("1")}, {Name: "two", Set: to("2")}},
+			rules: []Rule{{Name: "one", Condition: cpu(">=4"), Set: to("1")}, {Name: "two", Set: to("2")}},
 			want:  []string{"one sets capacity.cpu=8", "two later"},
 		},
 		"a rule that removes a label, before one that sets it": {
-			rules: []Rule{{Name: "one", When: cpu(">=4"), EnsureAbsent: []string{"a"}}, {Name: "two", Set: to("2")}},
+			rules: []Rule{{Name: "one", Condition: cpu(">=4"), EnsureAbsent: []string{"a"}}, {Name: "two", Set: to("2")}},
 			want:  []string{"one removes capacity.cpu=8", "two later"},
 		},
 		"only false facts of a false rule": {
-			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Names: []string{"n*"}, Capacity: map[string]string{"cpu": ">=16"}}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Names: []string{"n*"}, Capacity: map[string]string{"cpu": ">=16"}}}, Set: to("1")}},
 			want:  []string{"one false capacity.cpu=8"},
 		},
 		"a label is missing": {
-			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Labels: "env=prod"}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Labels: "env=prod"}}, Set: to("1")}},
 			want:  []string{"one false label env="},
 		},
 		"an unknown fact blocks a later default": {
-			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"x.com/gpu": ">=1"}}}, Set: to("1")}, {Name: "two", Set: to("2")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Capacity: map[string]string{"x.com/gpu": ">=1"}}}, Set: to("1")}, {Name: "two", Set: to("2")}},
 			want:  []string{"one unknown capacity.x.com/gpu=? yet", "two later"},
 		},
 		"a size of huge pages that may still be reported": {
-			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"hugepages-1Gi": ">=1"}}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Capacity: map[string]string{"hugepages-1Gi": ">=1"}}}, Set: to("1")}},
 			want:  []string{"one unknown capacity.hugepages-1Gi=? yet"},
 		},
 		"an attribute of an inventory, which no plugin reports": {
@@ -56,25 +56,25 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 			rules: []Rule{{Name: "one", Set: to("{capacity.memory}")}}, want: []string{"one unknown capacity.memory=?"},
 		},
 		"the alternative that is true": {
-			rules: []Rule{{Name: "one", When: Condition{Any: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Alternatives: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
 			want:  []string{"one sets any[1] node.arch=amd64"},
 		},
 		"a false alternative next to a true one does not decide": {
-			rules: []Rule{{Name: "one", When: Condition{Clause: Clause{Capacity: map[string]string{"cpu": ">=16"}}, Any: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Clause: Clause{Capacity: map[string]string{"cpu": ">=16"}}, Alternatives: []Clause{{Names: []string{"x"}}, {Node: NodeCondition{Arch: "amd64"}}}}, Set: to("1")}},
 			want:  []string{"one false capacity.cpu=8"},
 		},
 		"alternatives that are false": {
-			rules: []Rule{{Name: "one", When: Condition{Any: []Clause{{Names: []string{"x"}}, cpu("<1").Clause}}, Set: to("1")}},
+			rules: []Rule{{Name: "one", Condition: Condition{Alternatives: []Clause{{Names: []string{"x"}}, cpu("<1").Clause}}, Set: to("1")}},
 			want:  []string{"one false any[0] name=n1 any[1] capacity.cpu=8"},
 		},
 		"a held label": {
-			rules:  []Rule{{Name: "one", When: cpu("<1"), Set: to("1"), Hold: "15m"}},
-			before: map[string]record.Derived{"a": {Value: "1", Rule: "one"}}, want: []string{"one held capacity.cpu=8"},
+			rules: []Rule{{Name: "one", Condition: cpu("<1"), Set: to("1"), Hold: "15m"}},
+			prev:  map[string]record.Derived{"a": {Value: "1", Rule: "one"}}, want: []string{"one held capacity.cpu=8"},
 		},
 		"an operator's label, audit, and a value that can be no label": {
 			rules: []Rule{
 				{Name: "one", Set: map[string]string{"mine": "2"}}, {Name: "two", Set: to("2"), Mode: Audit},
-				{Name: "three", When: Condition{Clause: Clause{NameRegex: "^(?P<x>n)"}}, Set: to("{name.x}-")},
+				{Name: "three", Condition: Condition{Clause: Clause{NameRegex: "^(?P<x>n)"}}, Set: to("{name.x}-")},
 			},
 			want: []string{"two audit", "three invalid name=n1 name.x=n", "one taken"},
 		},
@@ -82,8 +82,8 @@ func TestExplainSaysWhichFactsDecided(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rules, errs := Compile(c.rules, field.NewPath("rules"))
 			require.Empty(t, errs)
-			result, steps := rules.Explain(facts, c.before, now)
-			assert.Equal(t, rules.Evaluate(facts, c.before, now), result)
+			result, steps := rules.Explain(facts, c.prev, now)
+			assert.Equal(t, rules.Evaluate(facts, c.prev, now), result)
 			var got []string
 			for _, step := range steps {
 				text := step.Rule + " " + string(step.Outcome)

@@ -81,8 +81,8 @@ func Uninitialized(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool { return taint.Key == uninitializedTaint })
 }
 
-// Same reports whether two states of a Node are equal in all that the rules use, except labels and devices.
-func (r Rules) Same(a, b Facts) bool {
+// EqualFacts reports whether two states of a Node are equal in all that the rules use, except labels and devices.
+func (r Rules) EqualFacts(a, b Facts) bool {
 	if r.Empty() {
 		return true
 	}
@@ -97,8 +97,8 @@ func sameResources(a, b corev1.ResourceList, used map[string]bool) bool {
 	}
 	for name := range used {
 		amount, reported := a[corev1.ResourceName(name)]
-		other, too := b[corev1.ResourceName(name)]
-		if reported != too || amount.Cmp(other) != 0 {
+		second, ok := b[corev1.ResourceName(name)]
+		if reported != ok || amount.Cmp(second) != 0 {
 			return false
 		}
 	}
@@ -124,23 +124,23 @@ func (f *Facts) satisfy(c *condition, trace *trace) truth {
 		return no
 	}
 	if c.kernel != nil {
-		holds = holds.and(c.kernel.satisfied(trace, "node.kernel", f.kernel.of(f.System.Kernel)))
+		holds = holds.and(c.kernel.satisfied(trace, "node.kernel", f.kernel.parse(f.System.Kernel)))
 	}
 	if c.kubelet != nil {
-		holds = holds.and(c.kubelet.satisfied(trace, "node.kubelet", f.kubelet.of(f.System.Kubelet)))
+		holds = holds.and(c.kubelet.satisfied(trace, "node.kubelet", f.kubelet.parse(f.System.Kubelet)))
 	}
 	if c.providerID != "" && f.ProviderID == "" && !f.Uninitialized { // no cloud controller is going to set it
 		holds = trace.test("providerID", c.providerID, "", no)
 	} else {
 		holds = holds.and(matches(trace, "providerID", c.providerID, f.ProviderID))
 	}
-	for _, of := range c.features {
-		holds = holds.and(f.provides(of, trace))
+	for _, wanted := range c.features {
+		holds = holds.and(f.provides(wanted, trace))
 	}
-	for _, of := range c.inventory {
-		holds = holds.and(f.lists(of, trace))
+	for _, wanted := range c.inventory {
+		holds = holds.and(f.lists(wanted, trace))
 	}
-	return holds.and(f.has(c, trace))
+	return holds.and(f.present(c, trace))
 }
 
 // quantity returns how much of a resource a list has, and whether that is known. A kubelet whose cAdvisor fails reports 0 CPU and memory
@@ -166,15 +166,15 @@ func (f *Facts) quantity(list corev1.ResourceList, name corev1.ResourceName) (am
 // compare reports whether a list has as much of each resource as is wanted.
 func (f *Facts) compare(fact string, list corev1.ResourceList, wanted []quantified, trace *trace) (holds truth) {
 	holds = yes
-	for _, of := range wanted {
-		one := unknown
-		if amount, known := f.quantity(list, of.name); known {
-			one = truthOf(ordered(of.operator, amount.Cmp(of.with)))
+	for _, quantity := range wanted {
+		result := unknown
+		if amount, known := f.quantity(list, quantity.name); known {
+			result = truthOf(ordered(quantity.operator, amount.Cmp(quantity.operand)))
 		}
 		if trace != nil {
-			trace.quantity(f, fact, list, of, one)
+			trace.quantity(f, fact, list, quantity, result)
 		}
-		holds = holds.and(one)
+		holds = holds.and(result)
 	}
 	return holds
 }
@@ -202,8 +202,8 @@ func (f *Facts) devicesKnown(driver string) bool {
 	return f.DevicesKnown && f.PluginsRegistered && !slices.Contains(f.Incomplete, driver)
 }
 
-// has counts devices.
-func (f *Facts) has(c *condition, trace *trace) truth {
+// present counts devices.
+func (f *Facts) present(c *condition, trace *trace) truth {
 	if c.devices == nil {
 		return yes
 	}

@@ -14,24 +14,24 @@ const FeaturePresent = "true"
 // Features are names of features, sorted.
 type Features []string
 
-// Same reports whether rules use the same.
-func (f Features) Same(other Features) bool { return slices.Equal(f, other) }
+// Equal reports whether rules use the same.
+func (f Features) Equal(o Features) bool { return slices.Equal(f, o) }
 
-// None reports whether rules use none.
-func (f Features) None() bool { return len(f) == 0 }
+// Empty reports whether rules use none.
+func (f Features) Empty() bool { return len(f) == 0 }
 
 func (f *Features) add(name string) {
-	if at, known := slices.BinarySearch(*f, name); !known {
-		*f = slices.Insert(*f, at, name)
+	if i, known := slices.BinarySearch(*f, name); !known {
+		*f = slices.Insert(*f, i, name)
 	}
 }
 
 // sameDeclared reports whether two states of a Node declare the same of these.
 func (f Features) sameDeclared(a, b Facts) bool {
 	return !slices.ContainsFunc(f, func(name string) bool {
-		was, wasKnown := a.feature(name)
-		is, isKnown := b.feature(name)
-		return len(was) != len(is) || wasKnown != isKnown
+		first, wasKnown := a.feature(name)
+		second, isKnown := b.feature(name)
+		return len(first) != len(second) || wasKnown != isKnown
 	})
 }
 
@@ -70,15 +70,15 @@ func (f *Facts) feature(name string) (values []string, known bool) {
 }
 
 // provides reports whether the Node has a feature with such a value.
-func (f *Facts) provides(of featured, trace *trace) truth {
-	values, known := f.feature(of.name)
-	holds := truthOf(slices.ContainsFunc(values, func(value string) bool { return Match(of.pattern, value) }))
+func (f *Facts) provides(wanted featured, trace *trace) truth {
+	values, known := f.feature(wanted.name)
+	holds := truthOf(slices.ContainsFunc(values, func(value string) bool { return Match(wanted.pattern, value) }))
 	if holds == no && !known {
 		holds = unknown
 	}
 	if trace != nil {
-		trace.test(FeatureFact+of.name, of.pattern, strings.Join(values, ", "), holds)
-		_, published := f.Features[of.name]
+		trace.test(FeatureFact+wanted.name, wanted.pattern, strings.Join(values, ", "), holds)
+		_, published := f.Features[wanted.name]
 		trace.tests[len(trace.tests)-1].Plugin = holds == unknown && published
 	}
 	return holds

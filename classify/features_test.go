@@ -16,7 +16,7 @@ import (
 func featureRules(t *testing.T, features labels) classify.Rules {
 	t.Helper()
 	rules, errs := classify.Compile([]classify.Rule{
-		{Name: "has", When: classify.Condition{Clause: classify.Clause{Features: features}}, Set: labels{"hit": "true"}},
+		{Name: "has", Condition: classify.Condition{Clause: classify.Clause{Features: features}}, Set: labels{"hit": "true"}},
 		{Name: "lacks", Set: labels{"hit": "false"}},
 	}, nil)
 	require.Empty(t, errs)
@@ -70,17 +70,17 @@ func TestARuleLooksAtFeatures(t *testing.T) {
 
 func TestAFeatureThatDisappearsIsHeldLikeADevice(t *testing.T) {
 	gone := classify.Facts{PluginsRegistered: true, Features: map[string][]string{"cpu.cpuid.AVX512F": nil}, System: classify.System{Kubelet: "v1"}}
-	before := map[string]record.Derived{"hit": {Value: "true", Rule: "has"}}
+	prev := map[string]record.Derived{"hit": {Value: "true", Rule: "has"}}
 	now := time.Unix(1000, 0)
-	result := featureRules(t, labels{"cpu.cpuid.AVX512F": "*"}).Evaluate(gone, before, now)
-	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "NFD's worker may restart")
+	result := featureRules(t, labels{"cpu.cpuid.AVX512F": "*"}).Evaluate(gone, prev, now)
+	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].End.UTC(), "NFD's worker may restart")
 	declared := featureRules(t, labels{"Resize": "*"})
-	result = declared.Evaluate(gone, before, now)
+	result = declared.Evaluate(gone, prev, now)
 	assert.Equal(t, record.Derived{Value: "true", Rule: "has"}, result.Labels["hit"], "an API server without the field drops the list")
 	assert.Contains(t, result.Blocked, "hit")
 	gone.Declared = []string{"Other"}
-	result = declared.Evaluate(gone, before, now)
-	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].Until.UTC(), "an older kubelet may have run for a moment")
+	result = declared.Evaluate(gone, prev, now)
+	assert.Equal(t, now.Add(classify.PluginGrace).UTC(), result.Labels["hit"].End.UTC(), "an older kubelet may have run for a moment")
 	result = declared.Evaluate(gone, result.Labels, now.Add(classify.PluginGrace))
 	assert.Equal(t, "false", result.Labels["hit"].Value)
 }
@@ -92,19 +92,19 @@ func TestOnlyWhatRulesUseOfFeaturesIsKnown(t *testing.T) {
 	a := classify.Facts{System: classify.System{Kubelet: "v1"}, Declared: []string{"Resize"}}
 	b := a
 	b.Declared = []string{"Other", "Resize"}
-	assert.True(t, rules.Same(a, b))
+	assert.True(t, rules.EqualFacts(a, b))
 	b.Declared = []string{"Other"}
-	assert.False(t, rules.Same(a, b))
+	assert.False(t, rules.EqualFacts(a, b))
 	b.Declared = nil
-	assert.False(t, rules.Same(a, b))
+	assert.False(t, rules.EqualFacts(a, b))
 	a.Declared = []string{"Other"}
-	assert.False(t, rules.Same(a, b), "of a Node that declares nothing, nothing is known")
-	assert.True(t, classify.Rule{When: classify.Condition{Any: []classify.Clause{{Features: labels{"Resize": "*"}}}}}.Reported())
+	assert.False(t, rules.EqualFacts(a, b), "of a Node that declares nothing, nothing is known")
+	assert.True(t, classify.Rule{Condition: classify.Condition{Alternatives: []classify.Clause{{Features: labels{"Resize": "*"}}}}}.Reported())
 }
 
 func TestANameOfAFeatureHasOnePartOrThree(t *testing.T) {
 	for name, pattern := range map[string]string{"cpu.cpuid": "*", "cpu.": "*", ".cpuid.A": "*", "cpu..A": "*", "cpu.cpuid.": "*", "": "*", "Resize": "", "cpu.cpuid.A": ""} {
-		_, errs := classify.Compile([]classify.Rule{{Name: "r", When: classify.Condition{Clause: classify.Clause{Features: labels{name: pattern}}}, Set: labels{"a": "b"}}}, field.NewPath("rules"))
+		_, errs := classify.Compile([]classify.Rule{{Name: "r", Condition: classify.Condition{Clause: classify.Clause{Features: labels{name: pattern}}}, Set: labels{"a": "b"}}}, field.NewPath("rules"))
 		if assert.Len(t, errs, 1, "%q", name) {
 			assert.Contains(t, errs[0].Field, "rules[0].when.features")
 		}

@@ -23,7 +23,7 @@ func (r Rules) LooksAtInventory() bool { return r.uses.inventory }
 // FromInventory returns the labels that need what an inventory says: other facts alone do not decide them.
 func (r Rules) FromInventory(result Result) (keys []string) {
 	for key, label := range result.Labels {
-		if at, decides := r.find(label, key, 0); decides && r.all[at].inventory && !label.Absent {
+		if i, decides := r.find(label, key, 0); decides && r.all[i].inventory && !label.Absent {
 			keys = append(keys, key)
 		}
 	}
@@ -45,13 +45,13 @@ func (r Rules) markInventory() {
 
 // lists reports whether an inventory lists the Node with such a value. If the inventory is not known, or does not have the attribute, that is not
 // known.
-func (f *Facts) lists(of attributed, trace *trace) truth {
-	value, known := f.Inventory[of.source][of.attribute]
+func (f *Facts) lists(wanted attributed, trace *trace) truth {
+	value, known := f.Inventory[wanted.source][wanted.attribute]
 	holds := unknown
 	if known {
-		holds = truthOf(value != "" && Match(of.pattern, value))
+		holds = truthOf(value != "" && Match(wanted.pattern, value))
 	}
-	return trace.test(of.fact, of.pattern, value, holds)
+	return trace.test(wanted.fact, wanted.pattern, value, holds)
 }
 
 func (t template) inventory() bool {

@@ -14,12 +14,12 @@ import (
 func TestRulesTakeFactsOfInventoriesAndChangeNothingWhereTheseAreNotKnown(t *testing.T) {
 	rules, errs := Compile([]Rule{
 		{Name: "rack", Set: map[string]string{"rack": "{inventory.cmdb.rack}"}},
-		{Name: "dense", When: Condition{Clause: Clause{Inventory: map[string]string{"cmdb.model": "R7*"}}}, Set: map[string]string{"density": "high"}},
+		{Name: "dense", Condition: Condition{Clause: Clause{Inventory: map[string]string{"cmdb.model": "R7*"}}}, Set: map[string]string{"density": "high"}},
 		{Name: "rest", Set: map[string]string{"density": "low"}},
-		{Name: "row", When: Condition{Clause: Clause{Labels: "rack=r7"}}, Set: map[string]string{"row": "a"}},
+		{Name: "row", Condition: Condition{Clause: Clause{Labels: "rack=r7"}}, Set: map[string]string{"row": "a"}},
 	}, field.NewPath("rules"))
 	require.Empty(t, errs)
-	before := map[string]record.Derived{"rack": {Value: "r1", Rule: "rack"}, "density": {Value: "high", Rule: "dense"}, "row": {Value: "b", Rule: "row"}}
+	prev := map[string]record.Derived{"rack": {Value: "r1", Rule: "rack"}, "density": {Value: "high", Rule: "dense"}, "row": {Value: "b", Rule: "row"}}
 	type values = map[string]string
 	for name, c := range map[string]struct {
 		inventory map[string]map[string]string
@@ -32,7 +32,7 @@ func TestRulesTakeFactsOfInventoriesAndChangeNothingWhereTheseAreNotKnown(t *tes
 		"a value that no label is": {map[string]map[string]string{"cmdb": {"rack": "r 7!", "model": "R740"}}, values{"rack": "r1", "density": "high", "row": "a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := rules.Evaluate(Facts{Name: "a", Inventory: c.inventory}, before, time.Now())
+			result := rules.Evaluate(Facts{Name: "a", Inventory: c.inventory}, prev, time.Now())
 			got, listed := values{}, []string{}
 			for key, label := range result.Labels {
 				got[key] = label.Value

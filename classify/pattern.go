@@ -27,11 +27,11 @@ func Match(pattern, text string) bool {
 		if part, rest, wild = strings.Cut(rest, "*"); !wild {
 			return strings.HasSuffix(text, part)
 		}
-		_, after, found := strings.Cut(text, part)
+		_, tail, found := strings.Cut(text, part)
 		if !found {
 			return false
 		}
-		text = after
+		text = tail
 	}
 }
 
@@ -39,7 +39,7 @@ func Match(pattern, text string) bool {
 var keyCharacters = regexp.MustCompile(`^[A-Za-z0-9._/*-]+$`)
 
 // MatchesNoKey says why no key of a label can match a pattern; empty: a key can.
-func MatchesNoKey(pattern string) (why string) {
+func MatchesNoKey(pattern string) (reason string) {
 	switch {
 	case !keyCharacters.MatchString(pattern):
 		return "may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'"
@@ -52,7 +52,7 @@ func MatchesNoKey(pattern string) (why string) {
 // comparison is an operator and what it compares with.
 type comparison[T any] struct {
 	operator string
-	with     T
+	operand  T
 }
 
 // operators, the longer ones first.
@@ -103,16 +103,16 @@ func parseVersioned(text string) (versioned, error) {
 
 // parsedVersion is what a kubelet reports as a version.
 type parsedVersion struct {
-	read bool
-	text string
-	is   *version.Version // nil: it is none
+	read    bool
+	text    string
+	version *version.Version // nil: it is none
 }
 
-// of reads the text, unless that was done before.
-func (p *parsedVersion) of(text string) *parsedVersion {
+// parse reads the text, unless that was done before.
+func (p *parsedVersion) parse(text string) *parsedVersion {
 	if !p.read {
 		p.read, p.text = true, text
-		p.is, _ = version.ParseGeneric(text) // nil with an error
+		p.version, _ = version.ParseGeneric(text) // nil with an error
 	}
 	return p
 }
@@ -131,7 +131,7 @@ func (v *versioned) text() string {
 	if v.pattern != "" {
 		return v.pattern
 	}
-	return v.operator + v.with.String()
+	return v.operator + v.operand.String()
 }
 
 // holds reports whether a reported version is as wanted. One that is empty or no version is not known.
@@ -141,11 +141,11 @@ func (v *versioned) holds(reported *parsedVersion) truth {
 		return unknown
 	case v.pattern != "":
 		return truthOf(Match(v.pattern, reported.text))
-	case reported.is == nil:
+	case reported.version == nil:
 		return unknown
-	case reported.is.LessThan(v.with):
+	case reported.version.LessThan(v.operand):
 		return truthOf(ordered(v.operator, -1))
-	case v.with.LessThan(reported.is):
+	case v.operand.LessThan(reported.version):
 		return truthOf(ordered(v.operator, 1))
 	default:
 		return truthOf(ordered(v.operator, 0))

@@ -67,9 +67,9 @@ func TestPatternsThatNoKeyCanMatchAreErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			why := classify.MatchesNoKey(tt.pattern)
-			assert.Contains(t, why, tt.want)
-			assert.Equal(t, tt.want == "", why == "")
+			reason := classify.MatchesNoKey(tt.pattern)
+			assert.Contains(t, reason, tt.want)
+			assert.Equal(t, tt.want == "", reason == "")
 		})
 	}
 }

@@ -19,7 +19,7 @@ type Rule struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 	// What must hold of a Node. Without it, the rule is for every Node.
-	When Condition `json:"when"`
+	Condition Condition `json:"when"`
 	// The labels that the rule sets. A value may contain facts, such as {capacity.RESOURCE}; docs/rules.md lists them.
 	Set map[string]string `json:"set"`
 	// A table of texts that a Node reports, and what each becomes in the value of a label.
@@ -72,7 +72,7 @@ type Condition struct {
 	Clause `json:",inline"`
 	// One of these must hold, too.
 	// +kubebuilder:validation:MaxItems=100
-	Any []Clause `json:"any"`
+	Alternatives []Clause `json:"any"`
 }
 
 // Clause is what must hold of a Node, without alternatives.
@@ -137,11 +137,11 @@ func (r Rule) Reported() bool {
 			return true
 		}
 	}
-	return r.When.reported()
+	return r.Condition.reported()
 }
 
 func (c Condition) reported() bool {
-	return c.Clause.reported() || slices.ContainsFunc(c.Any, Clause.reported)
+	return c.Clause.reported() || slices.ContainsFunc(c.Alternatives, Clause.reported)
 }
 
 func (c Clause) reported() bool {
@@ -151,33 +151,33 @@ func (c Clause) reported() bool {
 // InventoryFact is a fact of an inventory that a rule uses, and where the rule names it.
 type InventoryFact struct {
 	Source, Attribute string
-	At                *field.Path
+	Path              *field.Path
 }
 
 // InventoryFacts returns those that the rule uses. at is the path of the rule.
-func (r Rule) InventoryFacts(at *field.Path) (facts []InventoryFact) {
-	facts = r.When.inventoryFacts(at.Child("when"))
+func (r Rule) InventoryFacts(path *field.Path) (facts []InventoryFact) {
+	facts = r.Condition.inventoryFacts(path.Child("when"))
 	for _, key := range slices.Sorted(maps.Keys(r.Set)) {
 		for _, fact := range factsOf(r.Set[key]) {
 			if fact.group == inventoryGroup {
-				facts = append(facts, inventoryFact(fact.name, at.Child("set").Key(key)))
+				facts = append(facts, inventoryFact(fact.name, path.Child("set").Key(key)))
 			}
 		}
 	}
 	return facts
 }
 
-func (c Condition) inventoryFacts(at *field.Path) (facts []InventoryFact) {
-	facts = c.Clause.inventoryFacts(at)
-	for i, alternative := range c.Any {
-		facts = append(facts, alternative.inventoryFacts(at.Child("any").Index(i))...)
+func (c Condition) inventoryFacts(path *field.Path) (facts []InventoryFact) {
+	facts = c.Clause.inventoryFacts(path)
+	for i, alternative := range c.Alternatives {
+		facts = append(facts, alternative.inventoryFacts(path.Child("any").Index(i))...)
 	}
 	return facts
 }
 
-func (c Clause) inventoryFacts(at *field.Path) (facts []InventoryFact) {
+func (c Clause) inventoryFacts(path *field.Path) (facts []InventoryFact) {
 	for _, name := range slices.Sorted(maps.Keys(c.Inventory)) {
-		facts = append(facts, inventoryFact(name, at.Child("inventory").Key(name)))
+		facts = append(facts, inventoryFact(name, path.Child("inventory").Key(name)))
 	}
 	return facts
 }
@@ -204,7 +204,7 @@ func (r Rule) Listed(key string) map[string]string {
 	return r.Values
 }
 
-func inventoryFact(name string, at *field.Path) InventoryFact {
+func inventoryFact(name string, path *field.Path) InventoryFact {
 	source, attribute, _ := strings.Cut(name, ".")
-	return InventoryFact{Source: source, Attribute: attribute, At: at}
+	return InventoryFact{Source: source, Attribute: attribute, Path: path}
 }

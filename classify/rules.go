@@ -28,17 +28,17 @@ func (r Rules) Empty() bool { return len(r.all) == 0 }
 // Drivers is what rules use of devices: names of attributes, by driver.
 type Drivers map[string][]string
 
-// Same reports whether rules use the same.
-func (d Drivers) Same(other Drivers) bool { return maps.EqualFunc(d, other, slices.Equal) }
+// Equal reports whether rules use the same.
+func (d Drivers) Equal(o Drivers) bool { return maps.EqualFunc(d, o, slices.Equal) }
 
-// None reports whether rules use none.
-func (d Drivers) None() bool { return len(d) == 0 }
+// Empty reports whether rules use none.
+func (d Drivers) Empty() bool { return len(d) == 0 }
 
 // add notes an attribute; empty: only how many devices there are.
 func (d *Drivers) add(driver, attribute string) {
 	attributes := (*d)[driver]
-	if at, known := slices.BinarySearch(attributes, attribute); attribute != "" && !known {
-		attributes = slices.Insert(attributes, at, attribute)
+	if i, known := slices.BinarySearch(attributes, attribute); attribute != "" && !known {
+		attributes = slices.Insert(attributes, i, attribute)
 	}
 	if *d == nil {
 		*d = Drivers{}
@@ -86,29 +86,29 @@ func (r Rules) SetBy(key string) (names []string) {
 // find returns the rule that has decided a key, if it decides it the same way still. A rule is what it sets, not its name. If no rule has that
 // name any more, it is the first from that index on which sets the value. The value of a template is not known without its facts. So it
 // counts as the same.
-func (r Rules) find(was record.Derived, key string, from int) (at int, decides bool) {
-	at = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == was.Rule })
-	if at >= 0 {
-		return at, r.all[at].decides(key, was.Absent)
+func (r Rules) find(prev record.Derived, key string, from int) (i int, decides bool) {
+	i = slices.IndexFunc(r.all, func(rule compiled) bool { return rule.name == prev.Rule })
+	if i >= 0 {
+		return i, r.all[i].decides(key, prev.Absent)
 	}
-	for ; at < 0 && from < len(r.all); from++ {
-		if r.all[from].makes(key, was) {
-			at = from
+	for ; i < 0 && from < len(r.all); from++ {
+		if r.all[from].makes(key, prev) {
+			i = from
 		}
 	}
-	return at, at >= 0
+	return i, i >= 0
 }
 
 // makes reports whether a rule of the policy decides a key as another one did.
-func (r *compiled) makes(key string, was record.Derived) bool {
-	if !r.decides(key, was.Absent) || r.sources != nil {
+func (r *compiled) makes(key string, prev record.Derived) bool {
+	if !r.decides(key, prev.Absent) || r.sources != nil {
 		return false
 	}
-	if was.Absent {
+	if prev.Absent {
 		return true
 	}
 	value, literal := r.set[key].literal()
-	return !literal || value == was.Value
+	return !literal || value == prev.Value
 }
 
 // decides reports whether a rule sets a key, or keeps it off Nodes if absent.
@@ -128,19 +128,19 @@ func (r Rules) Keyed() (all []RuleKeys) {
 		if rule.sources != nil { // no rule of the policy
 			continue
 		}
-		of := RuleKeys{Rule: rule.name, Selects: rule.selects()}
-		slices.Sort(of.Selects)
-		of.Selects = slices.Compact(of.Selects)
+		keys := RuleKeys{Rule: rule.name, Selects: rule.selects()}
+		slices.Sort(keys.Selects)
+		keys.Selects = slices.Compact(keys.Selects)
 		for _, key := range rule.keys {
 			switch {
 			case !record.IsLabel(key): // a taint
 			case rule.absent[key]:
-				of.Removes = append(of.Removes, key)
+				keys.Removes = append(keys.Removes, key)
 			default:
-				of.Sets = append(of.Sets, key)
+				keys.Sets = append(keys.Sets, key)
 			}
 		}
-		all = append(all, of)
+		all = append(all, keys)
 	}
 	return all
 }
@@ -150,7 +150,7 @@ func (r *compiled) selects() (keys []string) {
 	for _, value := range r.set {
 		keys = append(keys, value.labels()...)
 	}
-	return r.when.selects(keys)
+	return r.condition.selects(keys)
 }
 
 // selects adds the labels that the condition uses.
@@ -158,7 +158,7 @@ func (c condition) selects(keys []string) []string {
 	for _, requirement := range c.labels {
 		keys = append(keys, requirement.Key())
 	}
-	for _, alternative := range c.any {
+	for _, alternative := range c.alternatives {
 		keys = alternative.selects(keys)
 	}
 	return keys

@@ -37,21 +37,21 @@ var (
 // parseTemplate takes a value apart. With an error, it has the facts before that. It does not check that they are facts: see [template.check].
 func parseTemplate(text string) (t template, err error) {
 	for {
-		before, rest, found := strings.Cut(text, "{")
-		if strings.Contains(before, "}") {
+		head, rest, found := strings.Cut(text, "{")
+		if strings.Contains(head, "}") {
 			return t, errors.New("has a } without a {")
 		}
-		t.literals = append(t.literals, before)
+		t.literals = append(t.literals, head)
 		if !found {
 			return t, nil
 		}
-		placeholder, after, closed := strings.Cut(rest, "}")
+		placeholder, tail, closed := strings.Cut(rest, "}")
 		if !closed {
 			return t, errors.New("has a { without a }")
 		}
 		group, name, _ := strings.Cut(placeholder, ".")
 		t.facts = append(t.facts, factName{group, name})
-		text = after
+		text = tail
 	}
 }
 
@@ -156,8 +156,8 @@ func (e *evaluation) render(t template, rule *compiled) (string, error) {
 			return "", err
 		}
 		absent = absent || text == "" && fact.mayLack()
-		if as, listed := rule.values[text]; listed {
-			text = as
+		if label, listed := rule.values[text]; listed {
+			text = label
 		} else if fact.group == devicesGroup {
 			text = asValue(text)
 		}
@@ -199,7 +199,7 @@ func asValue(text string) string {
 
 // fact returns the text of a fact. It is empty if the Node does not have it.
 func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, err error) {
-	facts, name := &e.facts, rule.when.nameRegex
+	facts, name := &e.facts, rule.condition.nameRegex
 	switch f.group {
 	case capacityGroup:
 		amount, known := facts.quantity(facts.Capacity, corev1.ResourceName(f.name))
@@ -211,7 +211,7 @@ func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, 
 		_, blocked := e.result.Blocked[f.name]
 		return e.Get(f.name), !blocked && (e.Has(f.name) || !e.facts.Uninitialized), nil // a cloud controller may set any label
 	case devicesGroup:
-		return facts.attribute(rule.when.devices, f.name)
+		return facts.attribute(rule.condition.devices, f.name)
 	case inventoryGroup:
 		source, attribute, _ := strings.Cut(f.name, ".")
 		value, known := facts.Inventory[source][attribute]
@@ -229,18 +229,18 @@ func (e *evaluation) fact(f factName, rule *compiled) (text string, known bool, 
 }
 
 // attribute returns the value that all devices of a condition have of an attribute, as far as they have it.
-func (f *Facts) attribute(of *DeviceCondition, name string) (text string, known bool, err error) {
+func (f *Facts) attribute(condition *DeviceCondition, name string) (text string, known bool, err error) {
 	for i := range f.Devices {
 		value := f.Devices[i].Attributes[name]
-		if value == "" || !of.selects(&f.Devices[i]) {
+		if value == "" || !condition.selects(&f.Devices[i]) {
 			continue
 		}
 		if text != "" && text != value {
-			return "", f.devicesKnown(of.Driver), fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", of.Driver, name, text, value)
+			return "", f.devicesKnown(condition.Driver), fmt.Errorf("devices of %s differ in %s: %q and %q; count one of them with when.devices.glob", condition.Driver, name, text, value)
 		}
 		text = value
 	}
-	return text, f.devicesKnown(of.Driver), nil
+	return text, f.devicesKnown(condition.Driver), nil
 }
 
 func (s System) field(name string) string {

@@ -9,8 +9,8 @@ const (
 	yes
 )
 
-func (t truth) and(other truth) truth { return min(t, other) }
-func (t truth) or(other truth) truth  { return max(t, other) }
+func (t truth) and(o truth) truth { return min(t, o) }
+func (t truth) or(o truth) truth  { return max(t, o) }
 
 func truthOf(holds bool) truth {
 	if holds {

@@ -23,7 +23,7 @@ func gpus(products ...string) (classify.Rule, classify.Facts) {
 		facts.Devices = append(facts.Devices, classify.Device{Driver: "gpu.nvidia.com", Attributes: labels{"productName": product}})
 	}
 	return classify.Rule{
-		Name: "gpu", When: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}},
+		Name: "gpu", Condition: classify.Condition{Clause: classify.Clause{Devices: &classify.DeviceCondition{Driver: "gpu.nvidia.com"}}},
 		Set: labels{"gpu.model": "{devices.productName}", "gpu.place": "{labels.zone}-{devices.productName}"},
 	}, facts
 }
@@ -55,7 +55,9 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 		"none of devices that differ":                         {products: []string{rtx, "NVIDIA H100"}, problem: "devices of gpu.nvidia.com differ in productName"},
 		"unknown, though those that are read differ":          {products: []string{rtx, "NVIDIA H100"}, facts: func(f *classify.Facts) { f.Incomplete = []string{"gpu.nvidia.com"} }, blocked: true},
 		"of those that the rule counts": {
-			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) { r.When.Devices.Attribute, r.When.Devices.Glob = "productName", "*H100" },
+			products: []string{rtx, "NVIDIA H100"}, rule: func(r *classify.Rule) {
+				r.Condition.Devices.Attribute, r.Condition.Devices.Glob = "productName", "*H100"
+			},
 			want: labels{"gpu.model": "nvidia-h100", "gpu.place": "B.1-nvidia-h100"},
 		},
 	} {
@@ -82,7 +84,7 @@ func TestAValueIsMadeOfLabelsAndOfWhatDevicesSay(t *testing.T) {
 			if c.problem == "" {
 				assert.Empty(t, result.Problems)
 			} else if assert.NotEmpty(t, result.Problems) {
-				assert.Contains(t, result.Problems[0].Why, c.problem)
+				assert.Contains(t, result.Problems[0].Reason, c.problem)
 			}
 			_, steps := rules.Explain(facts, nil, time.Unix(1, 0))
 			assert.NotEmpty(t, steps)
@@ -98,21 +100,21 @@ func TestAValueThatCanNoLongerBeMadeStaysForTheHold(t *testing.T) {
 	long.Labels = labels{"zone": strings.Repeat("z", 60)}
 	now := time.Unix(1000, 0)
 	for name, c := range map[string]struct {
-		facts  classify.Facts
-		key    string
-		others labels
-		held   bool
+		facts classify.Facts
+		key   string
+		rest  labels
+		held  bool
 	}{
 		"a driver renames a product, pool by pool": {differ, "gpu.model", nil, true},
 		"a value that is too long":                 {long, "gpu.place", nil, true},
 		"not where an operator has set the label":  {differ, "gpu.model", labels{"gpu.model": "mine"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := map[string]record.Derived{c.key: {Value: "old", Rule: "gpu"}}
-			if c.others != nil {
-				c.facts.Labels = c.others
+			prev := map[string]record.Derived{c.key: {Value: "old", Rule: "gpu"}}
+			if c.rest != nil {
+				c.facts.Labels = c.rest
 			}
-			result := rules.Evaluate(c.facts, before, now)
+			result := rules.Evaluate(c.facts, prev, now)
 			require.NotEmpty(t, result.Problems, "it is reported at once")
 			label, held := result.Labels[c.key]
 			require.Equal(t, c.held, held)
@@ -120,8 +122,8 @@ func TestAValueThatCanNoLongerBeMadeStaysForTheHold(t *testing.T) {
 				return
 			}
 			assert.Equal(t, "old", label.Value)
-			assert.Equal(t, now.Add(classify.PluginGrace).UTC(), label.Until.UTC())
-			_, steps := rules.Explain(c.facts, before, now)
+			assert.Equal(t, now.Add(classify.PluginGrace).UTC(), label.End.UTC())
+			_, steps := rules.Explain(c.facts, prev, now)
 			assert.True(t, slices.ContainsFunc(steps, func(step classify.Step) bool { return step.Key == c.key && step.Outcome == classify.Held }))
 			result = rules.Evaluate(c.facts, result.Labels, now.Add(classify.PluginGrace))
 			assert.NotContains(t, result.Labels, c.key)
@@ -144,7 +146,7 @@ func TestALabelThatACloudControllerSetsLaterIsUnknown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules, errs := classify.Compile([]classify.Rule{
-				{Name: "is", When: classify.Condition{Clause: classify.Clause{Labels: c.selector}}, Set: labels{"hit": "yes"}}, {Name: "rest", Set: labels{"hit": "no"}},
+				{Name: "is", Condition: classify.Condition{Clause: classify.Clause{Labels: c.selector}}, Set: labels{"hit": "yes"}}, {Name: "rest", Set: labels{"hit": "no"}},
 			}, nil)
 			require.Empty(t, errs)
 			result := rules.Evaluate(classify.Facts{Uninitialized: !c.initialized, Labels: c.labels}, nil, time.Unix(1, 0))
@@ -186,7 +188,7 @@ func TestFactsOfARuleAreKnownWhateverElseItsValuesHave(t *testing.T) {
 	assert.Equal(t, []string{"tier", "zone", "open"}, rule.LabelFacts())
 	facts := rule.InventoryFacts(field.NewPath("rule"))
 	require.Len(t, facts, 1)
-	assert.Equal(t, "cmdb hall rule.set[a]", facts[0].Source+" "+facts[0].Attribute+" "+facts[0].At.String())
+	assert.Equal(t, "cmdb hall rule.set[a]", facts[0].Source+" "+facts[0].Attribute+" "+facts[0].Path.String())
 	rule = classify.Rule{Set: labels{"a": "{labels.place}", "b": "{name.rack}"}, Values: labels{"Hall 1": "h1"}}
 	assert.Nil(t, rule.Listed("a"), "the table may be for the name")
 	delete(rule.Set, "b")

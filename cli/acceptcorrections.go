@@ -22,11 +22,11 @@ func (c *session) acceptCorrections(ctx context.Context, dryRun bool) (*proposal
 	if state != nil {
 		nodes = brake.CorrectedNodes(state.Data, time.Now())
 	}
-	what := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
+	subject := "In the last hour, records took labels or taints off " + view.Counted(nodes, "Node") + ", or reverted them there."
 	if dryRun {
-		return nil, c.done("%s Nothing was changed (dry run).", what)
+		return nil, c.done("%s Nothing was changed (dry run).", subject)
 	}
-	return &proposal{question: what + "\nLet them do so on any number of Nodes, for an hour?", do: func(ctx context.Context) error {
+	return &proposal{question: subject + "\nLet them do so on any number of Nodes, for an hour?", apply: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.CorrectionsAccepted, time.Now().UTC().Format(time.RFC3339)); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ key ` + store.CorrectionsAccepted + ` of ConfigMap ` + store.AcceptedName + `.`,
 
 			# How many Nodes records have corrected in the last hour
 			nodekeep policy accept corrections --dry-run`,
-		Args: one("the hash of the rules", unchecked),
+		Args: oneArg("the hash of the rules", unchecked),
 	}, asks, func(ctx context.Context, c *session, args []string) (*proposal, error) {
 		if args[0] == corrections {
 			return c.acceptCorrections(ctx, dryRun)
@@ -104,16 +104,16 @@ func (c *session) acceptRules(ctx context.Context, hash string, dryRun, migrates
 	if m, finishing := finishes(p, altered.Renamed); finishing && !migrates && !dryRun {
 		return nil, fmt.Errorf("nothing was changed: these rules remove label %s from Nodes, and workloads may select on it. nodekeep migrate new %s=%s checks that and accepts them", m.From, m.From, m.To)
 	}
-	on := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Of, "Node"))
-	what := fmt.Sprintf("Once accepted, %s would remove or change labels %s.", view.RulesNamed(rules), on)
+	node := fmt.Sprintf("on %d of %s", altered.Changed, view.Counted(altered.Total, "Node"))
+	subject := fmt.Sprintf("Once accepted, %s would remove or change labels %s.", view.RulesNamed(rules), node)
 	if dryRun {
-		return nil, c.done("%s Nothing was changed (dry run).", what)
+		return nil, c.done("%s Nothing was changed (dry run).", subject)
 	}
-	return &proposal{question: what + "\nAccept that?", same: altered.Changed, do: func(ctx context.Context) error {
+	return &proposal{question: subject + "\nAccept that?", fingerprint: altered.Changed, apply: func(ctx context.Context) error {
 		if err := c.writeAccepted(ctx, state, store.RulesAccepted, rules); err != nil {
 			return err
 		}
-		return c.doneForCapture(ctx, "Accepted: %s. capture removes or changes labels %s.", view.RulesNamed(rules), on)
+		return c.doneForCapture(ctx, "Accepted: %s. capture removes or changes labels %s.", view.RulesNamed(rules), node)
 	}}, nil
 }
 
@@ -157,11 +157,11 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		if !ok || note.Held != hash {
 			continue
 		}
-		what := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
+		subject := fmt.Sprintf("Once accepted, inventory %s would remove or change labels on %d of %s that live.", source.Name, note.Change.Altered, view.Counted(note.Change.Nodes, "Node"))
 		if lost := note.Change.Lost; lost > 0 {
-			what += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
+			subject += fmt.Sprintf(" It no longer lists %d of %s.", lost, view.Counted(note.Change.Listed, "Node"))
 		}
-		do := func(ctx context.Context) error {
+		fn := func(ctx context.Context) error {
 			_, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Patch(ctx, inventories.InventoryName, types.MergePatchType,
 				store.PatchOf(state, inventories.AcceptedKey(source.Name), hash), metav1.PatchOptions{})
 			if err := c.failedWrite(c.RecordsRight("patch"), "ConfigMap "+inventories.InventoryName, err); err != nil {
@@ -173,9 +173,9 @@ func (c *session) acceptInventory(ctx context.Context, p policy.Policy, hash str
 		case note.Accepted():
 			return nil, true, c.doneForCapture(ctx, "inventory %s: snapshot %s was accepted before; capture has still to carry it out", source.Name, hash)
 		case dryRun:
-			return nil, true, c.done("%s Nothing was changed (dry run).", what)
+			return nil, true, c.done("%s Nothing was changed (dry run).", subject)
 		}
-		return &proposal{question: what + "\nAccept it?", same: note, do: do}, true, nil
+		return &proposal{question: subject + "\nAccept it?", fingerprint: note, apply: fn}, true, nil
 	}
 	return nil, false, nil
 }

@@ -56,7 +56,7 @@ annotation is written; run it again for the others. The rules must be in force.`
 
 			# Hand it over without a question
 			nodekeep rules adopt hardware.tier --yes`,
-		Args: one("the key of one label", checkLabelKey),
+		Args: oneArg("the key of one label", checkLabelKey),
 	}, prints|asks, func(ctx context.Context, c *session, args []string) error {
 		if err := c.followRules(ctx, args[0], rule); err != nil {
 			return err
@@ -160,11 +160,11 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if err != nil {
 			return nil, err
 		}
-		now, already := impact.Adopts(state, key, label.Rule, c.in)
-		if done = done || already; now == nil || *now != label {
+		now, adopted := impact.Adopts(state, key, label.Rule, c.in)
+		if done = done || adopted; now == nil || *now != label {
 			return nil, nil
 		}
-		return &proposal{do: func(ctx context.Context) error {
+		return &proposal{apply: func(ctx context.Context) error {
 			node := observe.OfKeeping(state.Node, c.in.Policy.Annotations())
 			err := c.patchNode(ctx, node, impact.AdoptingChange(node, label, key), metav1.PatchOptions{FieldManager: adoptManager})
 			done = done || err == nil
@@ -183,6 +183,6 @@ func (c *session) adoptOne(ctx context.Context, key string, label impact.Adopted
 		if next == nil {
 			return nil, nil // capture was faster
 		}
-		return &proposal{do: func(ctx context.Context) error { return c.put(ctx, *next, state.Entry.Version) }}, nil
+		return &proposal{apply: func(ctx context.Context) error { return c.put(ctx, *next, state.Entry.Version) }}, nil
 	}, nil)
 }

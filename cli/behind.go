@@ -94,9 +94,9 @@ func (c *session) awaitRead(ctx context.Context, behind []string, patience time.
 			return false, errPolicyChanged
 		}
 		if err == nil { // else it is tried again
-			var still []string
-			if still, err = c.behind(ctx, now, verifyName); err == nil {
-				behind = still
+			var remaining []string
+			if remaining, err = c.behind(ctx, now, verifyName); err == nil {
+				behind = remaining
 			}
 		}
 		return len(behind) == 0, nil

@@ -41,7 +41,7 @@ func hasPod(t *testing.T, c *session, name, component string) {
 }
 
 // behindCluster has a verification controller and a capture, and a NodePolicy of generation 4 that they follow so far.
-func behindCluster(t *testing.T, verify, capture int64) (c *session, client *dynamicfake.FakeDynamicClient, said func() string) {
+func behindCluster(t *testing.T, verify, capture int64) (c *session, client *dynamicfake.FakeDynamicClient, got func() string) {
 	t.Helper()
 	c, client, out := clusterWith(t, retaining("1h"), map[string]map[string]string{gateName: {}})
 	c.Now = time.Now
@@ -56,28 +56,28 @@ func TestACommandSaysWhichProcessesHaveNotReadItsPolicy(t *testing.T) {
 		_, err := (&policySource{}).read(t.Context(), c)
 		require.NoError(t, err)
 	}
-	c, _, said := behindCluster(t, 4, 4)
+	c, _, out := behindCluster(t, 4, 4)
 	read(c)
-	assert.Empty(t, said())
+	assert.Empty(t, out())
 
-	c, _, said = behindCluster(t, 3, 4)
+	c, _, out = behindCluster(t, 3, 4)
 	read(c)
-	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.\n", said())
+	assert.Equal(t, "Not read yet by verify-7f9: the policy's generation 4.\n", out())
 
 	denies := func(c *session) {
 		c.Client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errDenied{})
 		})
 	}
-	c, _, said = behindCluster(t, 4, 4)
+	c, _, out = behindCluster(t, 4, 4)
 	denies(c)
 	read(c)
-	assert.Equal(t, "Whether every process has read the policy's generation 4 is not known: you may not list pods in namespace nodekeep-system.\n", said())
-	c, client, said := behindCluster(t, 4, 4)
+	assert.Equal(t, "Whether every process has read the policy's generation 4 is not known: you may not list pods in namespace nodekeep-system.\n", out())
+	c, client, out := behindCluster(t, 4, 4)
 	followedBy(t, client, 4, "U1", map[string]any{"verify-7f9": int64(4)})
 	denies(c)
 	read(c)
-	assert.Empty(t, said(), "nothing raises a doubt")
+	assert.Empty(t, out(), "nothing raises a doubt")
 }
 
 type errDenied struct{}
@@ -109,7 +109,7 @@ func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, client, said := behindCluster(t, test.verify, test.capture)
+			c, client, out := behindCluster(t, test.verify, test.capture)
 			_, err := (&policySource{}).read(t.Context(), c)
 			require.NoError(t, err)
 			if test.later != nil {
@@ -118,21 +118,21 @@ func TestARequestForACheckWaitsUntilControllersHaveReadThePolicy(t *testing.T) {
 			err = c.awaitControllers(t.Context(), 2*time.Second)
 			require.ErrorIs(t, err, test.err)
 			for _, sentence := range test.says {
-				assert.Contains(t, said(), sentence)
+				assert.Contains(t, out(), sentence)
 			}
 			if test.silent {
-				assert.Empty(t, said(), "one is Ready, so it may work without a Lease")
+				assert.Empty(t, out(), "one is Ready, so it may work without a Lease")
 			}
 			waits := test.verify != 4
-			assert.Equal(t, waits, strings.Contains(said(), "Waiting up to"))
+			assert.Equal(t, waits, strings.Contains(out(), "Waiting up to"))
 			warns := waits && test.later == nil
-			assert.Equal(t, warns, strings.Contains(said(), "Until then"))
+			assert.Equal(t, warns, strings.Contains(out(), "Until then"))
 		})
 	}
 }
 
 func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
-	c, _, said := behindCluster(t, 4, 4)
+	c, _, out := behindCluster(t, 4, 4)
 	_, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
 	c.Client.(*fake.Clientset).PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -140,18 +140,18 @@ func TestACommandThatMayNotListPodsSaysWhatItDoesNotKnow(t *testing.T) {
 	})
 	require.NoError(t, c.awaitControllers(t.Context(), time.Second))
 	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n"+
-		"Whether verification controllers have read the policy's generation 4 is not known. If not, the Node is checked by the policy of before: you may not list pods in namespace nodekeep-system\n", said())
+		"Whether verification controllers have read the policy's generation 4 is not known. If not, the Node is checked by the policy of before: you may not list pods in namespace nodekeep-system\n", out())
 }
 
 func TestNobodyRunsWhereNoPodIsReadyAndThereIsNoLease(t *testing.T) {
-	c, _, said := clusterWith(t, "", nil)
+	c, _, out := clusterWith(t, "", nil)
 	c.Now = time.Now
 	c.sayNoController(t.Context())
-	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n", said.String())
-	assert.True(t, c.leading(t.Context()).Never)
+	assert.Equal(t, "No verification controller has ever led here, so nothing is checked until one does.\n", out.String())
+	assert.True(t, c.leading(t.Context()).Unstarted)
 	hasPod(t, c, "capture-1", "capture")
-	assert.False(t, c.leading(t.Context()).Never, "with --leader-elect=false there is no Lease")
-	said.Reset()
+	assert.False(t, c.leading(t.Context()).Unstarted, "with --leader-elect=false there is no Lease")
+	out.Reset()
 	c.sayNoController(t.Context())
-	assert.NotEmpty(t, said.String(), "a Pod of another process")
+	assert.NotEmpty(t, out.String(), "a Pod of another process")
 }

@@ -44,10 +44,10 @@ const (
 
 // proposal is a change that a command would make, by one state of the cluster.
 type proposal struct {
-	document view.Document                   // what is shown
-	question string                          // empty: the command does not ask
-	same     any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
-	do       func(ctx context.Context) error // on exactly the state that was read, and the report
+	document    view.Document                   // what is shown
+	question    string                          // empty: the command does not ask
+	fingerprint any                             // must be equal in a later plan, so that the answer is valid for it; nil: any later plan is
+	apply       func(ctx context.Context) error // on exactly the state that was read, and the report
 }
 
 // change reads, makes a plan, shows it, asks and carries it out. Without agree (nil) it does not ask. read returns nil if there is nothing to do.
@@ -65,7 +65,7 @@ func change(ctx context.Context, read func(context.Context) (*proposal, error), 
 	now := agreed
 	for range tries {
 		step, cancel := finish(ctx)
-		err := now.do(step)
+		err := now.apply(step)
 		cancel()
 		if !overtaken(err) {
 			return err
@@ -73,7 +73,7 @@ func change(ctx context.Context, read func(context.Context) (*proposal, error), 
 		if now, err = read(ctx); err != nil || now == nil {
 			return err
 		}
-		if !reflect.DeepEqual(agreed.same, now.same) {
+		if !reflect.DeepEqual(agreed.fingerprint, now.fingerprint) {
 			return errOvertaken
 		}
 	}
@@ -105,7 +105,7 @@ const changedAtOnce = 16
 
 // changeEach changes items, a few at a time, and reports what became of each. After an error or Ctrl-C it starts no more, and finishes those that it
 // has started. Reports come one after the other.
-func changeEach[T, R any](ctx context.Context, items []T, do func(T) (R, error), report func(R, error)) error {
+func changeEach[T, R any](ctx context.Context, items []T, fn func(T) (R, error), report func(R, error)) error {
 	var mu sync.Mutex
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(changedAtOnce)
@@ -114,7 +114,7 @@ func changeEach[T, R any](ctx context.Context, items []T, do func(T) (R, error),
 			if working.Err() != nil {
 				return nil
 			}
-			result, err := do(item)
+			result, err := fn(item)
 			mu.Lock()
 			defer mu.Unlock()
 			report(result, err)
@@ -174,14 +174,14 @@ func (c *session) patchNode(ctx context.Context, node *observe.Node, change plan
 }
 
 // failedWrite is [cluster.Cluster.CallError] for a call that changes something. Without an answer from the API server it is not known whether the change was made.
-func (c *session) failedWrite(right doctor.Right, what string, err error) error {
+func (c *session) failedWrite(right doctor.Right, subject string, err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil || errors.As(err, &status):
 		return c.CallError(right, err)
 	case errors.Is(err, context.Canceled):
-		return exitError{exitInterrupted, fmt.Errorf("interrupted while %s was being changed: look whether it was", what)}
+		return exitError{exitInterrupted, fmt.Errorf("interrupted while %s was being changed: look whether it was", subject)}
 	default:
-		return fmt.Errorf("the API server did not answer, and %s may have been changed or not: look whether it was: %w", what, err)
+		return fmt.Errorf("the API server did not answer, and %s may have been changed or not: look whether it was: %w", subject, err)
 	}
 }

@@ -21,34 +21,34 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 	nodes := schema.GroupResource{Resource: "nodes"}
 	otherUID := apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil)
 	otherUID.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"}}
-	conflict, down := apierrors.NewConflict(nodes, "n1", errors.New("newer")), errors.New("down")
+	conflict, failure := apierrors.NewConflict(nodes, "n1", errors.New("newer")), errors.New("down")
 	a, b := 1, 2
 	for name, c := range map[string]struct {
-		reads []*int  // the last one repeats
-		does  []error // the same
-		want  error
-		done  int // attempts
+		reads   []*int  // the last one repeats
+		results []error // the same
+		want    error
+		done    int // attempts
 	}{
-		"at once":                        {reads: []*int{&a}, does: []error{nil}, done: 1},
-		"there is nothing to do":         {reads: []*int{nil}, does: []error{nil}},
-		"a newer state, the same plan":   {reads: []*int{&a}, does: []error{conflict, nil}, done: 2},
-		"another record, the same plan":  {reads: []*int{&a}, does: []error{store.ErrConflict, nil}, done: 2},
-		"another object, the same plan":  {reads: []*int{&a}, does: []error{otherUID, nil}, done: 2},
-		"no object any more":             {reads: []*int{&a, nil}, does: []error{apierrors.NewNotFound(nodes, "n1")}, done: 1},
-		"another plan":                   {reads: []*int{&a, &b}, does: []error{conflict, nil}, want: errOvertaken, done: 1},
-		"a newer state, again and again": {reads: []*int{&a}, does: []error{conflict}, want: errBusy, done: tries},
-		"an error":                       {reads: []*int{&a}, does: []error{down}, want: down, done: 1},
-		"an invalid change":              {reads: []*int{&a}, does: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil)}, want: apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil), done: 1},
+		"at once":                        {reads: []*int{&a}, results: []error{nil}, done: 1},
+		"there is nothing to do":         {reads: []*int{nil}, results: []error{nil}},
+		"a newer state, the same plan":   {reads: []*int{&a}, results: []error{conflict, nil}, done: 2},
+		"another record, the same plan":  {reads: []*int{&a}, results: []error{store.ErrConflict, nil}, done: 2},
+		"another object, the same plan":  {reads: []*int{&a}, results: []error{otherUID, nil}, done: 2},
+		"no object any more":             {reads: []*int{&a, nil}, results: []error{apierrors.NewNotFound(nodes, "n1")}, done: 1},
+		"another plan":                   {reads: []*int{&a, &b}, results: []error{conflict, nil}, want: errOvertaken, done: 1},
+		"a newer state, again and again": {reads: []*int{&a}, results: []error{conflict}, want: errBusy, done: tries},
+		"an error":                       {reads: []*int{&a}, results: []error{failure}, want: failure, done: 1},
+		"an invalid change":              {reads: []*int{&a}, results: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil)}, want: apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, "n1", nil), done: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read, asked, done := 0, 0, 0
 			err := change(t.Context(), func(context.Context) (*proposal, error) {
-				same := c.reads[min(read, len(c.reads)-1)]
-				if read++; same == nil {
+				match := c.reads[min(read, len(c.reads)-1)]
+				if read++; match == nil {
 					return nil, nil
 				}
-				return &proposal{same: *same, do: func(context.Context) error {
-					err := c.does[min(done, len(c.does)-1)]
+				return &proposal{fingerprint: *match, apply: func(context.Context) error {
+					err := c.results[min(done, len(c.results)-1)]
 					done++
 					return err
 				}}, nil
@@ -62,7 +62,7 @@ func TestAChangeThatIsOvertakenIsTriedAgainAsLongAsThePlanStaysTheSame(t *testin
 
 func TestAChangeIsNotMadeWithoutAYes(t *testing.T) {
 	err := change(t.Context(), func(context.Context) (*proposal, error) {
-		return &proposal{do: func(context.Context) error { assert.Fail(t, "it was made"); return nil }}, nil
+		return &proposal{apply: func(context.Context) error { assert.Fail(t, "it was made"); return nil }}, nil
 	}, func(context.Context, *proposal) error { return errNo })
 	require.ErrorIs(t, err, errNo)
 }

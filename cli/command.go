@@ -77,29 +77,29 @@ const (
 )
 
 // addTo adds the flags of these abilities.
-func (o *options) addTo(command *cobra.Command, has ability) {
-	if has&prints != 0 {
+func (o *options) addTo(command *cobra.Command, abilities ability) {
+	if abilities&prints != 0 {
 		o.output.addTo(command)
 	}
 	switch {
-	case has&decides != 0:
+	case abilities&decides != 0:
 		o.policy.addTo(command)
-	case has&knowsGate != 0:
+	case abilities&knowsGate != 0:
 		o.policy.addGateTo(command)
 	}
-	if has&asks != 0 {
+	if abilities&asks != 0 {
 		command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it without asking")
 	}
 }
 
 // command completes a command. Without Args it takes the name of a Node, if it is about one, or else nothing. It runs once its flags are right and
 // what it decides by was read. Its error gets an exit code.
-func (o *options) command(command *cobra.Command, has ability, run func(ctx context.Context, c *session, args []string) error) *cobra.Command {
+func (o *options) command(command *cobra.Command, abilities ability, run func(ctx context.Context, c *session, args []string) error) *cobra.Command {
 	args := command.Args
 	if args == nil {
-		args = none
+		args = noArgs
 	}
-	if has&aboutNode != 0 {
+	if abilities&aboutNode != 0 {
 		if command.Args == nil {
 			args = oneNode
 		}
@@ -108,10 +108,10 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 		}
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if has&aboutNode != 0 && len(args) > 0 {
+		if abilities&aboutNode != 0 && len(args) > 0 {
 			args[0], _ = nodeName(args[0]) // Args has checked it
 		}
-		c, err := o.begin(command.Context(), has, args)
+		c, err := o.begin(command.Context(), abilities, args)
 		if err == nil {
 			err = run(command.Context(), c, args)
 		}
@@ -121,7 +121,7 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 	command.Args = func(command *cobra.Command, given []string) error { return usage(args(command, given)) }
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	o.connection.addTo(command.Flags())
-	o.addTo(command, has)
+	o.addTo(command, abilities)
 	write := command.UsageFunc()
 	command.SetUsageFunc(func(command *cobra.Command) error { // without kubectl's flags
 		HideCommonFlags(command)
@@ -135,25 +135,25 @@ func (o *options) command(command *cobra.Command, has ability, run func(ctx cont
 }
 
 // task completes a command by its methods.
-func (o *options) task(command *cobra.Command, has ability, t task) *cobra.Command {
+func (o *options) task(command *cobra.Command, abilities ability, t task) *cobra.Command {
 	o.validate, o.rights = t.validate, t.rights
-	return o.command(command, has, t.run)
+	return o.command(command, abilities, t.run)
 }
 
 // changing is a command that makes a plan, asks and carries it out; see [change].
-func (o *options) changing(command *cobra.Command, has ability, read func(ctx context.Context, c *session, args []string) (*proposal, error)) *cobra.Command {
-	return o.command(command, has, func(ctx context.Context, c *session, args []string) error {
+func (o *options) changing(command *cobra.Command, abilities ability, read func(ctx context.Context, c *session, args []string) (*proposal, error)) *cobra.Command {
+	return o.command(command, abilities, func(ctx context.Context, c *session, args []string) error {
 		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return read(ctx, c, args) })
 	})
 }
 
-func (o *options) begin(ctx context.Context, has ability, args []string) (*session, error) {
+func (o *options) begin(ctx context.Context, abilities ability, args []string) (*session, error) {
 	if o.validate != nil {
 		if err := o.validate(); err != nil {
 			return nil, usage(err)
 		}
 	}
-	if has&prints != 0 {
+	if abilities&prints != 0 {
 		if err := o.check(); err != nil {
 			return nil, err
 		}
@@ -169,11 +169,11 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*sessi
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Require(ctx, o.needs(c, has, args)); err != nil {
+	if err := c.Require(ctx, o.needs(c, abilities, args)); err != nil {
 		return nil, err
 	}
 	switch {
-	case has&decides != 0:
+	case abilities&decides != 0:
 		p, err := o.policy.read(ctx, c)
 		if err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (o *options) begin(ctx context.Context, has ability, args []string) (*sessi
 			}
 			c.in.Policy = p.Holding(held)
 		}
-	case has&knowsGate != 0:
+	case abilities&knowsGate != 0:
 		c.gate, err = o.policy.gate(ctx, c)
 	}
 	return c, err
@@ -206,11 +206,11 @@ func newGroupCommand(command *cobra.Command, below ...*cobra.Command) *cobra.Com
 	return command
 }
 
-// one takes exactly one argument, and checks it.
-func one(what string, check func(argument string) error) cobra.PositionalArgs {
+// oneArg takes exactly one argument, and checks it.
+func oneArg(name string, check func(argument string) error) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("%s takes %s, and was given %d arguments", command.CommandPath(), what, len(args))
+			return fmt.Errorf("%s takes %s, and was given %d arguments", command.CommandPath(), name, len(args))
 		}
 		return check(args[0])
 	}
@@ -220,7 +220,7 @@ func unchecked(string) error { return nil }
 
 // oneNode takes exactly one argument, the name of a Node.
 func oneNode(command *cobra.Command, args []string) error {
-	return one("the name of one Node", func(argument string) error {
+	return oneArg("the name of one Node", func(argument string) error {
 		_, err := nodeName(argument)
 		return err
 	})(command, args)
@@ -234,8 +234,8 @@ func checkLabelKey(key string) error {
 	return nil
 }
 
-// none takes no arguments.
-func none(command *cobra.Command, args []string) error {
+// noArgs takes no arguments.
+func noArgs(command *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, and was given %q", command.CommandPath(), args[0])
 	}
@@ -275,7 +275,7 @@ func newOptionsCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:     optionsCommand,
 		Short:   "The flags that all operator's commands have in common",
 		GroupID: groupSee,
-		Args:    func(command *cobra.Command, args []string) error { return usage(none(command, args)) },
+		Args:    func(command *cobra.Command, args []string) error { return usage(noArgs(command, args)) },
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(streams.Out, aboutOptions, "\n\n", commonFlags())
 			return err

@@ -19,19 +19,19 @@ import (
 const completionTimeout = 3 * time.Second
 
 // completer lists what an argument can be that begins like that.
-type completer func(ctx context.Context, c *session, before []string, begun string) []string
+type completer func(ctx context.Context, c *session, args []string, begun string) []string
 
 // complete completes each argument by its completer; the last one completes all that follow. An error completes nothing: a shell has
 // no place for it.
-func (c *connection) complete(each ...completer) cobra.CompletionFunc {
+func (c *connection) complete(completers ...completer) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		const none = cobra.ShellCompDirectiveNoFileComp
-		if len(args) > 0 && len(each) == 1 {
-			return nil, none
+		const noFiles = cobra.ShellCompDirectiveNoFileComp
+		if len(args) > 0 && len(completers) == 1 {
+			return nil, noFiles
 		}
 		opened, err := c.open()
 		if err != nil {
-			return nil, none
+			return nil, noFiles
 		}
 		parent := command.Context()
 		if parent == nil { // of a command that has not started to run
@@ -39,7 +39,7 @@ func (c *connection) complete(each ...completer) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(parent, completionTimeout)
 		defer cancel()
-		return each[min(len(args), len(each)-1)](ctx, opened, args, begun), none
+		return completers[min(len(args), len(completers)-1)](ctx, opened, args, begun), noFiles
 	}
 }
 
@@ -47,7 +47,7 @@ func (c *connection) complete(each ...completer) cobra.CompletionFunc {
 // beginning of a name, but sorts by it.
 func nodeNames(ctx context.Context, c *session, _ []string, begun string) []string {
 	names := map[string]bool{}
-	add := func(name string) (more bool) {
+	add := func(name string) (proceed bool) {
 		if strings.HasPrefix(name, begun) {
 			names[name] = true
 			return true
@@ -71,8 +71,8 @@ func nodeNames(ctx context.Context, c *session, _ []string, begun string) []stri
 }
 
 // recordedItems lists the labels and taints in the record of the Node in before[0]. It omits those that the command line already names.
-func recordedItems(ctx context.Context, c *session, before []string, _ string) (items []string) {
-	name, err := nodeName(before[0])
+func recordedItems(ctx context.Context, c *session, args []string, _ string) (items []string) {
+	name, err := nodeName(args[0])
 	if err != nil {
 		return nil
 	}
@@ -81,7 +81,7 @@ func recordedItems(ctx context.Context, c *session, before []string, _ string) (
 		return nil
 	}
 	for item := range entry.Record.Items() {
-		if !slices.Contains(before[1:], item) {
+		if !slices.Contains(args[1:], item) {
 			items = append(items, item)
 		}
 	}

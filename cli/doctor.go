@@ -128,18 +128,18 @@ func (o *doctorOptions) report(c *session, report doctor.Report) error {
 func (o *doctorOptions) tell(w io.Writer, report doctor.Report) error {
 	var text strings.Builder
 	all := report.Distinct()
-	for i, told := range all {
-		if i == 0 || !told.SameRemedy(all[i-1]) {
+	for i, finding := range all {
+		if i == 0 || !finding.SameRemedy(all[i-1]) {
 			text.WriteString("\n")
 		}
-		fmt.Fprintf(&text, "%s (%s): %s\n", told.Severity, strings.Join(told.Checks, ", "), told.Sentence())
-		if i+1 < len(all) && told.SameRemedy(all[i+1]) {
+		fmt.Fprintf(&text, "%s (%s): %s\n", finding.Severity, strings.Join(finding.Checks, ", "), finding.Sentence())
+		if i+1 < len(all) && finding.SameRemedy(all[i+1]) {
 			continue
 		}
-		if told.Text != "" {
-			fmt.Fprintf(&text, "  %s\n", told.Text)
+		if finding.Text != "" {
+			fmt.Fprintf(&text, "  %s\n", finding.Text)
 		}
-		for _, command := range told.Commands {
+		for _, command := range finding.Commands {
 			fmt.Fprintf(&text, "    %s\n", o.asCalled(command))
 		}
 	}

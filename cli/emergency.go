@@ -138,9 +138,9 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 	}
 	plainly := &output{format: formatTable}
 	e := &emergency{stopping: stopping{c, kubelet, o.settle, emergencyManager}, end: c.nodekeep("emergency --end"), patience: stopWithin}
-	plan, question, do := e.plan, "\nDeclare the emergency?", e.declare
+	plan, question, action := e.plan, "\nDeclare the emergency?", e.declare
 	if o.end {
-		plan, question, do = e.endPlan, "\nEnd the emergency?", e.finish
+		plan, question, action = e.endPlan, "\nEnd the emergency?", e.finish
 	}
 	document, needed, err := plan(ctx)
 	if err != nil || !needed {
@@ -161,9 +161,9 @@ func (o *emergencyOptions) run(ctx context.Context, c *session, _ []string) erro
 			return err
 		}
 	}
-	within, cancel := context.WithTimeout(ctx, o.timeout)
+	limited, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return orInterrupted(ctx, do(within))
+	return orInterrupted(ctx, action(limited))
 }
 
 // orInterrupted gives the error of what was begun its code. The context ends with Ctrl-C.
@@ -202,9 +202,9 @@ func (c *session) stopped(ctx context.Context) bool {
 }
 
 // ignored returns why the API server cannot see an emergency; empty: it can.
-func (e *emergency) ignored(ctx context.Context) (why string, err error) {
-	everything, err := e.everything(ctx)
-	if everything {
+func (e *emergency) ignored(ctx context.Context) (reason string, err error) {
+	done, err := e.runAll(ctx)
+	if done {
 		return "ServiceAccount " + doctor.CaptureDeployment + " may do everything", nil
 	}
 	unconditional, unread := e.unconditional(ctx)
@@ -240,8 +240,8 @@ func (e *emergency) unconditional(ctx context.Context) (object string, err error
 	return "", errors.Join(known("mutatingadmissionpolicies", gateErr), known("mutatingwebhookconfigurations", callsErr))
 }
 
-// everything reports whether capture's account may do everything, and so also what no emergency grants.
-func (e *emergency) everything(ctx context.Context) (bool, error) {
+// runAll reports whether capture's account may do everything, and so also what no emergency grants.
+func (e *emergency) runAll(ctx context.Context) (bool, error) {
 	group := "system:serviceaccounts"
 	review, err := e.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + e.Namespace + ":" + doctor.CaptureDeployment, Groups: []string{group, group + ":" + e.Namespace, "system:authenticated"},
@@ -347,33 +347,33 @@ func (e *emergency) opened(ctx context.Context, keys []string, known bool) (view
 		if err != nil {
 			return view.Opened{}, fmt.Errorf("list nodes: %w", err)
 		}
-		opened.See(node, e.gate.On(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0)
+		opened.See(node, e.gate.Present(node.Spec.Taints) || len(withKeys(node.Spec.Taints, keys)) > 0)
 	}
 	return opened, nil
 }
 
 // stop waits until new Nodes are no longer gated. If the API server does not see the emergency, the objects that gate are deleted.
 func (e *emergency) stop(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
-	why, unasked := e.ignored(ctx)
-	if why == "" {
+	reason, unasked := e.ignored(ctx)
+	if reason == "" {
 		e.sayUnknown("Whether the API server sees the emergency", unasked)
 		stopped, begun, err = e.stoppedWithin(ctx)
 		begun.Lasts = begun.Lasts && unasked == nil // else an older webhook may only be down
 		if err == nil || ctx.Err() != nil {
 			return stopped, begun, err
 		}
-		why = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.settle+e.patience)
+		reason = fmt.Sprintf("it was not seen within %s that new Nodes are no longer gated", e.agreement+e.patience)
 	} else {
-		why = "the API server cannot see the emergency: " + why
+		reason = "the API server cannot see the emergency: " + reason
 	}
-	_ = e.done("%s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", why)
+	_ = e.done("%s. So the objects that gate are deleted. A helm upgrade, Argo CD or Flux creates them again", reason)
 	deleted := e.delete(ctx, e.gating()...)
 	stopped, begun, err = e.stoppedWithin(ctx)
 	return stopped, begun, errors.Join(deleted, err)
 }
 
 func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun view.Begun, err error) {
-	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
+	waiting, cancel := context.WithTimeout(ctx, e.agreement+e.patience)
 	defer cancel()
 	stopped, refused, err := e.untilStopped(waiting)
 	if err != nil {
@@ -382,15 +382,15 @@ func (e *emergency) stoppedWithin(ctx context.Context) (stopped time.Time, begun
 	begun.Refused = refused
 	begun.Missing, err = e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	begun.Lasts = err == nil && !begun.Missing.Any()
+	begun.Lasts = err == nil && !begun.Missing.NonEmpty()
 	return stopped, begun, nil
 }
 
 // freeAll changes all Nodes that need it, also those that come meanwhile. Each Node is tried once.
-func (e *emergency) freeAll(ctx context.Context, what freeing) error {
+func (e *emergency) freeAll(ctx context.Context, key freeing) error {
 	tried, errs := sets.New[string](), []error{}
 	for range maxPasses {
-		names, err := e.needing(ctx, what)
+		names, err := e.needing(ctx, key)
 		if err != nil {
 			errs = append(errs, err)
 			break
@@ -399,7 +399,7 @@ func (e *emergency) freeAll(ctx context.Context, what freeing) error {
 		if len(names) == 0 {
 			break
 		}
-		_, err = e.free(ctx, names, what)
+		_, err = e.free(ctx, names, key)
 		errs = append(errs, err)
 		tried.Insert(names...)
 	}
@@ -414,12 +414,12 @@ func (e *emergency) createObjects(ctx context.Context) error {
 	if err := errors.Join(yaml.UnmarshalStrict([]byte(documents[0]), &role), yaml.UnmarshalStrict([]byte(documents[1]), &binding)); err != nil {
 		return fmt.Errorf("read manifests: %w", err)
 	}
-	was, bound, err := e.GetDeclaration(ctx)
+	existing, bound, err := e.GetDeclaration(ctx)
 	e.sayUnknown("What is there of "+manifests.EmergencyName, err)
 	rbac, created := e.Client.RbacV1(), metav1.CreateOptions{FieldManager: emergencyManager}
 	objects := e.declaring() // the RoleBinding, then the Role
 	err = errors.Join(
-		e.create(ctx, objects[1], was != nil, nodepolicy.Grants(was), func() error {
+		e.create(ctx, objects[1], existing != nil, nodepolicy.Grants(existing), func() error {
 			_, err := rbac.Roles(e.Namespace).Create(ctx, &role, created)
 			return err
 		}),
@@ -522,7 +522,7 @@ func (e *emergency) reopened(ctx context.Context, declared view.Declared) (impac
 	if err != nil {
 		return impact.Reopened{}, err
 	}
-	reopening := impact.NewReopening(in.Policy, declared.Holds, declared.Since.Time, e.Now())
+	reopening := impact.NewReopening(in.Policy, declared.Holds, declared.Created.Time, e.Now())
 	for node, err := range e.ListNodes(ctx) {
 		if err != nil {
 			return impact.Reopened{}, fmt.Errorf("list nodes: %w", err)
@@ -537,7 +537,7 @@ func (e *emergency) finish(ctx context.Context) error {
 	switch now, err := e.GetEmergency(ctx); {
 	case err != nil:
 		return exitError{exitNotDone, fmt.Errorf("nothing was changed: %w", err)}
-	case now.Holds && (!e.declared.Holds || !now.Since.Equal(&e.declared.Since)):
+	case now.Holds && (!e.declared.Holds || !now.Created.Equal(&e.declared.Created)):
 		return exitError{exitNotDone, errUnplanned}
 	}
 	if err := e.delete(ctx, e.declaring()...); err != nil {
@@ -545,13 +545,13 @@ func (e *emergency) finish(ctx context.Context) error {
 	}
 	missing, err := e.missing(ctx)
 	e.sayUnknown("Whether all objects are there that gate Nodes", err)
-	ended := view.Ended{Missing: missing, Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), None: !e.declared.Holds}
+	ended := view.Ended{Missing: missing, Check: e.nodekeep("verify run --all"), Doctor: e.nodekeep("doctor"), Undeclared: !e.declared.Holds}
 	switch {
-	case ended.None:
+	case ended.Undeclared:
 	case len(missing.Gate) > 0 && len(missing.Webhook) > 0:
-		ended.Unproved = "neither the gate policy is in force, nor does the API server call the webhook"
+		ended.Unconfirmed = "neither the gate policy is in force, nor does the API server call the webhook"
 	default:
-		ended.Unproved = e.unproved(ctx)
+		ended.Unconfirmed = e.unconfirmed(ctx)
 	}
 	if ended.Nodes, err = e.reopened(ctx, e.declared); err != nil {
 		e.sayUnknown("Which Nodes are open and not verified", err)
@@ -562,17 +562,17 @@ func (e *emergency) finish(ctx context.Context) error {
 	return ended.Err()
 }
 
-// unproved returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
-func (e *emergency) unproved(ctx context.Context) string {
-	waiting, cancel := context.WithTimeout(ctx, e.settle+e.patience)
+// unconfirmed returns why it is not proved that nodekeep acts on new Nodes again; empty: it is proved.
+func (e *emergency) unconfirmed(ctx context.Context) string {
+	waiting, cancel := context.WithTimeout(ctx, e.agreement+e.patience)
 	defer cancel()
-	switch _, refused, err := e.settled(waiting, true); {
+	switch _, refused, err := e.await(waiting, true); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "nodekeep did not act on every dry run within --timeout"
 	case ctx.Err() != nil:
 		return "the wait was interrupted"
 	case err != nil:
-		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.settle+e.patience)
+		return fmt.Sprintf("nodekeep did not act on every dry run within %s", e.agreement+e.patience)
 	case refused != nil:
 		return fmt.Sprintf("the API server refuses a dry run (%v)", refused)
 	}

@@ -54,22 +54,22 @@ func conditions(knows bool) []admissionv1.MatchCondition {
 
 // gatesNodes returns all by which an installation acts on new Nodes.
 func gatesNodes() []runtime.Object {
-	gate, here := metav1.ObjectMeta{Name: gateName}, metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}
+	gate, local := metav1.ObjectMeta{Name: gateName}, metav1.ObjectMeta{Name: gateName, Namespace: DefaultNamespace}
 	return []runtime.Object{
-		gatePolicy(true), gateCalls(true), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: here}, &rbacv1.RoleBinding{ObjectMeta: here},
+		gatePolicy(true), gateCalls(true), &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: gate}, &rbacv1.Role{ObjectMeta: local}, &rbacv1.RoleBinding{ObjectMeta: local},
 	}
 }
 
 // emergencyOn returns a run of the command on a cluster with these objects.
 func emergencyOn(t *testing.T, objects ...runtime.Object) (e *emergency, client *fake.Clientset, out *bytes.Buffer) {
 	t.Helper()
-	c, _, said := clusterWith(t, "", nil)
+	c, _, stderr := clusterWith(t, "", nil)
 	client = fake.NewClientset(objects...)
 	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &authorizationv1.SubjectAccessReview{}, nil
 	})
-	c.Client, c.Out, c.gate, c.Now = client, said, policy.DefaultGate, time.Now
-	return &emergency{stopping: stopping{session: c}, end: "nodekeep emergency --end"}, client, said
+	c.Client, c.Out, c.gate, c.Now = client, stderr, policy.DefaultGate, time.Now
+	return &emergency{stopping: stopping{session: c}, end: "nodekeep emergency --end"}, client, stderr
 }
 
 func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
@@ -77,16 +77,16 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 		objects []runtime.Object
 		allowed bool
 		denied  string // a resource that the caller may not read
-		why     string
+		reason  string
 		err     string
 	}{
 		"it knows emergencies":                        {objects: []runtime.Object{gatePolicy(true), gateCalls(true)}},
 		"nothing gates":                               {},
-		"an older policy":                             {objects: []runtime.Object{gatePolicy(false), gateCalls(true)}, why: "MutatingAdmissionPolicy nodekeep-gate is of an older nodekeep"},
-		"an older webhook":                            {objects: []runtime.Object{gatePolicy(true), gateCalls(false)}, why: "MutatingWebhookConfiguration nodekeep is of an older nodekeep"},
-		"capture may do everything":                   {objects: []runtime.Object{gatePolicy(true)}, allowed: true, why: "ServiceAccount nodekeep-capture may do everything"},
+		"an older policy":                             {objects: []runtime.Object{gatePolicy(false), gateCalls(true)}, reason: "MutatingAdmissionPolicy nodekeep-gate is of an older nodekeep"},
+		"an older webhook":                            {objects: []runtime.Object{gatePolicy(true), gateCalls(false)}, reason: "MutatingWebhookConfiguration nodekeep is of an older nodekeep"},
+		"capture may do everything":                   {objects: []runtime.Object{gatePolicy(true)}, allowed: true, reason: "ServiceAccount nodekeep-capture may do everything"},
 		"the policy may not be read":                  {objects: []runtime.Object{gatePolicy(false), gateCalls(true)}, denied: "mutatingadmissionpolicies", err: "mutatingadmissionpolicies"},
-		"one may not be read, and the other is older": {objects: []runtime.Object{gateCalls(false)}, denied: "mutatingadmissionpolicies", why: "MutatingWebhookConfiguration nodekeep"},
+		"one may not be read, and the other is older": {objects: []runtime.Object{gateCalls(false)}, denied: "mutatingadmissionpolicies", reason: "MutatingWebhookConfiguration nodekeep"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, client, _ := emergencyOn(t, test.objects...)
@@ -98,9 +98,9 @@ func TestAnEmergencyIsIgnoredByAGateThatDoesNotKnowIt(t *testing.T) {
 					return true, nil, apierrors.NewForbidden(admissionv1.Resource(test.denied), gateName, errDenied{})
 				})
 			}
-			why, err := e.ignored(t.Context())
-			assert.True(t, strings.HasPrefix(why, test.why), why)
-			assert.Equal(t, test.why == "", why == "")
+			reason, err := e.ignored(t.Context())
+			assert.True(t, strings.HasPrefix(reason, test.reason), reason)
+			assert.Equal(t, test.reason == "", reason == "")
 			if test.err == "" {
 				assert.NoError(t, err)
 			} else {
@@ -143,7 +143,7 @@ func TestItIsNotSaidThatAnEmergencyLastsWhereItIsNotKnownWhetherTheAPIServerSees
 func TestALongSettlingTimeIsNoReasonToDeleteWhatGates(t *testing.T) {
 	e, _, out := emergencyOn(t, gatesNodes()...)
 	registersAt(t, e, func(context.Context) bool { return false })
-	e.settle, e.patience = 2*dryRunEvery, dryRunEvery
+	e.agreement, e.patience = 2*dryRunEvery, dryRunEvery
 	_, begun, err := e.stop(t.Context())
 	require.NoError(t, err)
 	assert.True(t, begun.Lasts)
@@ -165,7 +165,7 @@ func registersAt(t *testing.T, e *emergency, gates func(ctx context.Context) boo
 	var err error
 	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.settle, e.patience = time.Millisecond, time.Second
+	e.agreement, e.patience = time.Millisecond, time.Second
 }
 
 // Whichever process opened them: this command, capture or verify.
@@ -177,9 +177,9 @@ func TestADeclarationSaysWhichNodesWereClosedAndWhatKeepsPodsOffThemNow(t *testi
 		e, client, out := emergencyOn(t, append(gatesNodes(), withTaints("open"), withTaints("gated", policy.DefaultGate.Taint()), cordoned)...)
 		registersAt(t, e, func(context.Context) bool { return false })
 		frees := func(clienttesting.Action) (bool, runtime.Object, error) { // capture and verify are faster
-			for _, one := range []*corev1.Node{withTaints("gated"), cordoned} {
-				freed := one.DeepCopy()
-				if freed.Spec.Taints = nil; !frozen || one.Name != "gated" {
+			for _, item := range []*corev1.Node{withTaints("gated"), cordoned} {
+				freed := item.DeepCopy()
+				if freed.Spec.Taints = nil; !frozen || item.Name != "gated" {
 					assert.NoError(t, client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), freed, ""))
 				}
 			}
@@ -226,11 +226,11 @@ func TestObjectsThatDeclareNothingAreNoSuccess(t *testing.T) {
 	}
 	assert.Equal(t, []string{"Role there", "RoleBinding there"}, states(e))
 
-	other := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: manifests.EmergencyName, Namespace: DefaultNamespace}}
+	o := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: manifests.EmergencyName, Namespace: DefaultNamespace}}
 	e, client, _ := emergencyOn(t)
 	client.PrependReactor("create", "roles", func(clienttesting.Action) (bool, runtime.Object, error) { // another client is faster
-		require.NoError(t, client.Tracker().Add(other))
-		return true, nil, apierrors.NewAlreadyExists(rbacv1.Resource("roles"), other.Name)
+		require.NoError(t, client.Tracker().Add(o))
+		return true, nil, apierrors.NewAlreadyExists(rbacv1.Resource("roles"), o.Name)
 	})
 	assert.Equal(t, []string{"Role to be created", "RoleBinding to be created"}, states(e))
 	require.ErrorIs(t, e.createObjects(t.Context()), errUndeclared)
@@ -245,7 +245,7 @@ func refusesDryRuns(t *testing.T, e *emergency) {
 	var err error
 	e.kubelet, err = webhook.NewDryRun(&rest.Config{Host: server.URL})
 	require.NoError(t, err)
-	e.settle, e.patience = time.Millisecond, time.Second
+	e.agreement, e.patience = time.Millisecond, time.Second
 }
 
 func TestADeclarationWhoseDryRunsAreRefusedIsNoProof(t *testing.T) {
@@ -321,11 +321,11 @@ func TestAnEmergencyThatThePlanOfTheEndDidNotShowIsNotEnded(t *testing.T) {
 	roles, bindings := client.RbacV1().Roles(DefaultNamespace), client.RbacV1().RoleBindings(DefaultNamespace)
 	role, err := roles.Get(t.Context(), manifests.EmergencyName, metav1.GetOptions{})
 	require.NoError(t, err)
-	stays := func(why string) {
+	stays := func(reason string) {
 		t.Helper()
 		out.Reset()
 		err := e.finish(t.Context())
-		require.ErrorIs(t, err, errUnplanned, why)
+		require.ErrorIs(t, err, errUnplanned, reason)
 		code, _ := ExitCode(err)
 		assert.Equal(t, exitNotDone, code)
 		assert.Empty(t, out.String())
@@ -379,10 +379,10 @@ func TestAnEndWhoseProofIsInterruptedExitsAsCtrlCDoes(t *testing.T) {
 				return false
 			})
 			e.patience = time.Minute
-			within, cancel := context.WithTimeout(ctx, 2*time.Second)
+			limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
 
-			err = orInterrupted(ctx, e.finish(within))
+			err = orInterrupted(ctx, e.finish(limited))
 
 			require.Error(t, err)
 			assert.True(t, strings.HasPrefix(err.Error(), test.says), err)
@@ -501,7 +501,7 @@ func TestAnEmergencyStopsTheVerificationOfManyNodes(t *testing.T) {
 	require.NoError(t, e.createObjects(t.Context()))
 	r := rollout{all: true, max: "1"}
 	require.NoError(t, r.validate())
-	require.Equal(t, intstr.FromInt32(1), r.most)
+	require.Equal(t, intstr.FromInt32(1), r.limit)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	err = r.waves(ctx, e.session, 1)

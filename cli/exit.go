@@ -53,7 +53,7 @@ func ExitCode(err error) (code int, ours bool) {
 	if err == nil {
 		return exitDone, true
 	}
-	if exit, is := errors.AsType[exitError](err); is {
+	if exit, ok := errors.AsType[exitError](err); ok {
 		return exit.code, true
 	}
 	return 0, false

@@ -131,7 +131,7 @@ func (o *explainOptions) run(ctx context.Context, c *session, args []string) err
 	if err != nil {
 		return err
 	}
-	explanation := view.Explain(c.following(ctx, state, request), request, c.in).Under(c.leading(ctx))
+	explanation := view.Explain(c.following(ctx, state, request), request, c.in).ForCaptures(c.leading(ctx))
 	if explanation.Inventories, err = c.explainedInventories(ctx, args[0]); err != nil {
 		return err
 	}

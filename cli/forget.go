@@ -58,7 +58,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			return nil, fmt.Errorf("ConfigMap %s in namespace %s is not a record of nodekeep: it has no label %s; kubectl deletes it", store.Name(args[0]), c.Namespace, store.RecordLabel)
 		}
 		forgetting := view.Forgetting{Forgetting: nodestate.ForgettingOf(state, args[1:])}
-		p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), same: forgetting.Document(time.Time{})}
+		p := &proposal{document: forgetting.Document(c.Now()), question: fmt.Sprintf("\nForget this of Node %q?", args[0]), fingerprint: forgetting.Document(time.Time{})}
 		if err := forgetting.Err(); err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ the Node lives. A record that cannot be read is removed as a whole. If the Node 
 			c.say("%v\nIt is deleted as it is, with all that could still be read in it; a copy:\n  kubectl -n %s get configmap %s -o yaml", state.Unreadable, c.Namespace, store.Name(args[0]))
 			p.document, p.question = view.Document{}, fmt.Sprintf("Delete the record of Node %q?", args[0])
 		}
-		p.do = func(ctx context.Context) error {
+		p.apply = func(ctx context.Context) error {
 			if err := c.forget(ctx, state, forgetting); err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ It does not ask: capture does the same by itself, sooner or later.`,
 		case state.Unreadable != nil:
 			return nil, c.RequireRecord(state)
 		}
-		return &proposal{do: func(ctx context.Context) error {
+		return &proposal{apply: func(ctx context.Context) error {
 			next := state.Written(c.in)
 			if next != nil {
 				if err := c.put(ctx, *next, state.Entry.Version); err != nil {
@@ -195,7 +195,7 @@ Both sides are shown first. The decision is written on the record, and capture c
 			return nil, c.doneForCapture(ctx, "node/%s: machine %q was accepted before; capture has still to carry it out", name, side)
 		}
 		sides := view.SidesOf(state.Entry)
-		return &proposal{document: sides.Document(c.Now()), question: "\n" + sides.Question(side), same: sides, do: func(ctx context.Context) error {
+		return &proposal{document: sides.Document(c.Now()), question: "\n" + sides.Question(side), fingerprint: sides, apply: func(ctx context.Context) error {
 			if err := c.failedWrite(c.RecordsRight("patch"), "the record of Node "+name, c.Records.Accept(ctx, name, side, state.Entry.Version)); err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, u.patience, false, func(ctx context.Context) (bool, error) {
 		gated = slices.DeleteFunc(gated, func(name string) bool {
 			node, err := u.GetNode(ctx, name)
-			return err == nil && (node == nil || !u.gate.On(node.Spec.Taints))
+			return err == nil && (node == nil || !u.gate.Present(node.Spec.Taints))
 		})
 		return len(gated) == 0, nil
 	})
@@ -37,12 +37,12 @@ func (u *uninstalling) awaitCapture(ctx context.Context) error {
 }
 
 // needing reads all Nodes and returns the names of those that need a change.
-func (u *stopping) needing(ctx context.Context, what freeing) (names []string, err error) {
+func (u *stopping) needing(ctx context.Context, key freeing) (names []string, err error) {
 	for node, err := range u.ListNodes(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
-		if _, needed := what.needed(node); needed {
+		if _, needed := key.needed(node); needed {
 			names = append(names, node.Name)
 		}
 	}
@@ -51,18 +51,18 @@ func (u *stopping) needing(ctx context.Context, what freeing) (names []string, e
 
 // freeing removes one kind of taint from Nodes.
 type freeing struct {
-	step   string // of an error
-	still  string // how the Nodes are that remain
-	key    string // of the taint
-	needed func(*corev1.Node) (change plan.Plan, ok bool)
-	done   func(*corev1.Node) string // reports the change
+	step      string // of an error
+	remaining string // how the Nodes are that remain
+	key       string // of the taint
+	needed    func(*corev1.Node) (change plan.Plan, ok bool)
+	done      func(*corev1.Node) string // reports the change
 }
 
 func (u *stopping) gates(stopped time.Time) freeing {
 	return freeing{
-		step: "lift gate", still: "behind the gate", key: string(u.gate),
+		step: "lift gate", remaining: "behind the gate", key: string(u.gate),
 		needed: func(node *corev1.Node) (plan.Plan, bool) {
-			return plan.Plan{Edits: plan.Lift(u.gate), ByClient: true}, u.gate.On(node.Spec.Taints)
+			return plan.Plan{Edits: plan.Lift(u.gate), ByClient: true}, u.gate.Present(node.Spec.Taints)
 		},
 		done: func(node *corev1.Node) string {
 			if late(node, stopped) {
@@ -75,7 +75,7 @@ func (u *stopping) gates(stopped time.Time) freeing {
 
 func verificationTaints(keys []string) freeing {
 	return freeing{
-		step: "remove verification taint", still: "with a verification taint", key: keys[0],
+		step: "remove verification taint", remaining: "with a verification taint", key: keys[0],
 		needed: func(node *corev1.Node) (plan.Plan, bool) {
 			taints := withKeys(node.Spec.Taints, keys)
 			return removing(taints), len(taints) > 0
@@ -85,7 +85,7 @@ func verificationTaints(keys []string) freeing {
 }
 
 // free changes Nodes and returns how many. One that fails does not keep the others from it.
-func (u *stopping) free(ctx context.Context, names []string, what freeing) (freed int, err error) {
+func (u *stopping) free(ctx context.Context, names []string, key freeing) (freed int, err error) {
 	var (
 		group errgroup.Group
 		mu    sync.Mutex
@@ -94,15 +94,15 @@ func (u *stopping) free(ctx context.Context, names []string, what freeing) (free
 	group.SetLimit(changedAtOnce)
 	for _, name := range names {
 		group.Go(func() error {
-			node, err := u.changeNode(ctx, name, what.needed)
+			node, err := u.changeNode(ctx, name, key.needed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				errs = append(errs, fmt.Errorf("%s of node %q: %w", what.step, name, err))
+				errs = append(errs, fmt.Errorf("%s of node %q: %w", key.step, name, err))
 			case node != nil:
 				freed++
-				_ = u.done("node %s: %s", name, what.done(node))
+				_ = u.done("node %s: %s", name, key.done(node))
 			}
 			return nil
 		})
@@ -110,7 +110,7 @@ func (u *stopping) free(ctx context.Context, names []string, what freeing) (free
 	if _ = group.Wait(); len(errs) == 0 {
 		return freed, nil
 	}
-	return freed, fmt.Errorf("%s %s still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), what.still, what.key, errors.Join(errs...))
+	return freed, fmt.Errorf("%s %s still: run this again, or kubectl taint node NODE %s-: %w", view.Counted(len(errs), "Node"), key.remaining, key.key, errors.Join(errs...))
 }
 
 // freeUnverified removes the verification taints of all Nodes.
@@ -138,8 +138,8 @@ func (u *stopping) changeNode(ctx context.Context, name string, needed func(*cor
 		if !ok {
 			return nil, nil
 		}
-		return &proposal{do: func(ctx context.Context) error {
-			err := u.patchNode(ctx, observe.Of(node), wanted, metav1.PatchOptions{FieldManager: u.manager})
+		return &proposal{apply: func(ctx context.Context) error {
+			err := u.patchNode(ctx, observe.FromNode(node), wanted, metav1.PatchOptions{FieldManager: u.manager})
 			if err == nil {
 				changed = node
 			}

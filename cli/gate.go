@@ -92,8 +92,8 @@ restore it where it can.`,
 		if !ok {
 			return nil, c.done("node/%s is not behind the gate", args[0])
 		}
-		return &proposal{document: gated.Document(c.Now()), question: "\n" + gated.Question(state), same: gated.Lacks(), do: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.Of(state.Node), plan.Plan{Edits: plan.Lift(c.gate), ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
+		return &proposal{document: gated.Document(c.Now()), question: "\n" + gated.Question(state), fingerprint: gated.Lacks(), apply: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.FromNode(state.Node), plan.Plan{Edits: plan.Lift(c.gate), ByClient: true}, metav1.PatchOptions{FieldManager: "nodekeep-gate-lift"}); err != nil {
 				return err
 			}
 			return c.done("node/%s: gate lifted", args[0])
@@ -106,7 +106,7 @@ func (c *session) leading(ctx context.Context) (known view.Captures) {
 	leader, err := c.GetLeadership(ctx, capture.LeaseName, c.Now)
 	switch {
 	case apierrors.IsNotFound(err):
-		known.Never = !c.runs(ctx, captureName)
+		known.Unstarted = !c.runs(ctx, captureName)
 	case err != nil:
 		c.sayUnknown("Whether a capture runs", c.CallError(c.LeaseRight(capture.LeaseName), err))
 	default:
@@ -127,12 +127,12 @@ func (c *session) captures(ctx context.Context) view.Captures {
 			known.Refused = nil
 			break
 		}
-		at := event.LastTimestamp
-		if at.IsZero() {
-			at = metav1.NewTime(event.EventTime.Time)
+		stamp := event.LastTimestamp
+		if stamp.IsZero() {
+			stamp = metav1.NewTime(event.EventTime.Time)
 		}
-		if of := event.InvolvedObject.UID; !at.Time.Before(last[of].Time) {
-			known.Refused[of], last[of] = event.Message, at
+		if uid := event.InvolvedObject.UID; !stamp.Time.Before(last[uid].Time) {
+			known.Refused[uid], last[uid] = event.Message, stamp
 		}
 	}
 	return known

@@ -93,7 +93,7 @@ func (o *listOptions) rights(c *session, _ []string) []doctor.Right {
 }
 
 func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
-	lines := &lines{output: &o.output, session: c, none: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: func(state nodestate.State, summary view.Summary) bool {
+	lines := &lines{output: &o.output, session: c, emptyText: "Nothing to show: no such Node and no such record in namespace " + c.Namespace + ".", want: func(state nodestate.State, summary view.Summary) bool {
 		return state.Selected(o.selector) && (!o.gone || summary.Status == nodestate.Gone) && (!o.live || state.Node != nil) && (!o.stale || !summary.Current)
 	}}
 	seen := 0
@@ -110,19 +110,19 @@ func (o *listOptions) run(ctx context.Context, c *session, _ []string) error {
 		}
 	}
 	if o.stale && seen > 0 && !o.gone && !o.live && o.selects == "" {
-		lines.none = "Nothing to do: all that is kept of the Nodes is recorded and restored."
+		lines.emptyText = "Nothing to do: all that is kept of the Nodes is recorded and restored."
 	}
 	return lines.end()
 }
 
 // lines prints the lines of a list while it is read, if the format allows that. It cannot for -o json, which is one object.
 type lines struct {
-	output  *output
-	session *session
-	want    func(nodestate.State, view.Summary) bool
-	none    string // what to say where there is no line
-	printer printers.ResourcePrinter
-	tabs    interface { // remembers the widths of columns
+	output    *output
+	session   *session
+	want      func(nodestate.State, view.Summary) bool
+	emptyText string // what to say where there is no line
+	printer   printers.ResourcePrinter
+	tabs      interface { // remembers the widths of columns
 		io.Writer
 		Flush() error
 	}
@@ -168,7 +168,7 @@ func (l *lines) broken(err error) error {
 func (l *lines) end() error {
 	switch {
 	case l.output.table() && len(l.waiting) == 0:
-		l.session.say("%s", l.none)
+		l.session.say("%s", l.emptyText)
 		return nil
 	case l.output.table():
 		return l.flush()
@@ -177,8 +177,8 @@ func (l *lines) end() error {
 	}
 }
 
-// one prints a line of a watch: in a table together with others that wait, else at once.
-func (l *lines) one(summary view.Summary) error {
+// print prints a line of a watch: in a table together with others that wait, else at once.
+func (l *lines) print(summary view.Summary) error {
 	switch {
 	case l.output.table():
 		l.add(summary)

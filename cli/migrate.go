@@ -37,7 +37,7 @@ whether the policy can have this migration. Nothing is changed.
 Plan does not see others that select on OLD: a custom resource, or a program that reads Nodes.`,
 		Example: `
 			nodekeep migrate plan gpu=example.com/gpu`,
-		Args: one("one OLD=NEW", checkRenaming),
+		Args: oneArg("one OLD=NEW", checkRenaming),
 	}, prints|decides, func(ctx context.Context, c *session, args []string) error {
 		renaming := renamingOf(args[0])
 		m := impact.NewMigration(renaming, c.in.Policy)
@@ -109,15 +109,15 @@ says phase: new, capture holds the migration, and New releases it, as "nodekeep 
 writes NEW into each record before it removes OLD from the Node. It removes OLD only from Nodes that have both.`,
 		Example: `
 			nodekeep migrate new gpu=example.com/gpu`,
-		Args: one("one OLD=NEW", checkRenaming),
+		Args: oneArg("one OLD=NEW", checkRenaming),
 	}, asks, func(ctx context.Context, c *session, args []string) error {
 		renaming := renamingOf(args[0])
 		p, err := (&policySource{}).read(ctx, c)
 		if err != nil {
 			return err
 		}
-		known, is := p.MigrationOf(renaming.From)
-		if !is || known.To != renaming.To {
+		known, ok := p.MigrationOf(renaming.From)
+		if !ok || known.To != renaming.To {
 			return fmt.Errorf("the policy in the cluster has no migration of %s to %s; begin with: nodekeep migrate plan %s", renaming.From, renaming.To, args[0])
 		}
 		c.decideUnder(ctx, p)
@@ -135,10 +135,10 @@ writes NEW into each record before it removes OLD from the Node. It removes OLD 
 }
 
 // mayFinish refuses while something selects on the old key of a migration. It checks every migration that the policy would finish at once.
-func (c *session) mayFinish(ctx context.Context, force bool, of policy.Migration) error {
-	looked := []*impact.Migration{impact.NewMigration(of, c.in.Policy)}
+func (c *session) mayFinish(ctx context.Context, force bool, migration policy.Migration) error {
+	looked := []*impact.Migration{impact.NewMigration(migration, c.in.Policy)}
 	for _, m := range c.in.Policy.Migrations() {
-		if m != of && of.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
+		if m != migration && migration.Phase == policy.MigrateNew && m.Phase == policy.MigrateNew { // one release is for all rules of the policy
 			looked = append(looked, impact.NewMigration(m, c.in.Policy))
 		}
 	}
@@ -162,8 +162,8 @@ func (c *session) mayFinish(ctx context.Context, force bool, of policy.Migration
 
 // checkRenaming is an error for what is not OLD=NEW.
 func checkRenaming(argument string) error {
-	from, to, both := strings.Cut(argument, "=")
-	if !both {
+	from, to, ok := strings.Cut(argument, "=")
+	if !ok {
 		return fmt.Errorf("%q must be OLD=NEW, such as gpu=example.com/gpu", argument)
 	}
 	return cmp.Or(checkLabelKey(from), checkLabelKey(to))

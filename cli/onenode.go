@@ -29,15 +29,15 @@ func (c *session) following(ctx context.Context, state nodestate.State, request 
 		return state
 	}
 	machine := webhook.MachineOf(request, c.in.Policy)
-	var others []record.Record
+	var rest []record.Record
 	for listed, err := range c.ListRecords(ctx) {
 		if err != nil {
 			return state.FollowingUnknown(err.Error())
 		}
-		of := func(r record.Record) bool { return machine.Agrees(r.Machine) }
-		if r := listed.Entry.Record; listed.Err == nil && (of(r) || r.Followed != "" || slices.ContainsFunc(r.Earlier, of)) {
-			others = append(others, r)
+		fn := func(r record.Record) bool { return machine.Agrees(r.Machine) }
+		if r := listed.Entry.Record; listed.Err == nil && (fn(r) || r.Followed != "" || slices.ContainsFunc(r.Earlier, fn)) {
+			rest = append(rest, r)
 		}
 	}
-	return state.Following(machine, others, c.in)
+	return state.Following(machine, rest, c.in)
 }

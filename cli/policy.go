@@ -97,7 +97,7 @@ func newPolicyCheckCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:   "All errors of a NodePolicy at once, and what it would change in this cluster",
 		Long:    policyCheckLong,
 		Example: policyCheckExamples,
-		Args:    one("one manifest of a NodePolicy, or - for stdin", unchecked),
+		Args:    oneArg("one manifest of a NodePolicy, or - for stdin", unchecked),
 	}, prints|decides, o)
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "say what it would change for the Nodes of this cluster")
 	return command
@@ -123,17 +123,17 @@ func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string)
 	if args[0] == "-" {
 		check.File = "stdin"
 	}
-	then, err := policy.Load(content, c.in.Policy.Gate())
+	planned, err := policy.Load(content, c.in.Policy.Gate())
 	switch {
 	case errors.As(err, &check.Errors):
 		return o.wrong(check)
 	case err != nil:
 		return usage(err)
 	}
-	check.Warnings = then.Warnings()
+	check.Warnings = planned.Warnings()
 	if check.Valid = true; o.againstCluster {
 		check.ComparedWith = o.policy.from
-		if check.Impact, err = c.compare(ctx, then); err != nil {
+		if check.Impact, err = c.compare(ctx, planned); err != nil {
 			return err
 		}
 	}
@@ -143,8 +143,8 @@ func (o *policyCheckOptions) run(ctx context.Context, c *session, args []string)
 // wrong reports the errors in a manifest.
 func (o *options) wrong(check view.PolicyCheck) error {
 	if o.table() {
-		for _, one := range check.Errors {
-			if _, err := fmt.Fprintln(o.Out, one.At(check.File)); err != nil {
+		for _, fileErr := range check.Errors {
+			if _, err := fmt.Fprintln(o.Out, fileErr.Location(check.File)); err != nil {
 				return err
 			}
 		}
@@ -155,18 +155,18 @@ func (o *options) wrong(check view.PolicyCheck) error {
 }
 
 // compare goes through every Node and every record.
-func (c *session) compare(ctx context.Context, then policy.Policy) (*impact.Impact, error) {
+func (c *session) compare(ctx context.Context, planned policy.Policy) (*impact.Impact, error) {
 	state, err := c.GetRulesState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	rules := cluster.RulesInForce(state)
-	if then.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == then.RulesHash() {
-		rules = then.RulesHash() // capture does not hold them
+	if planned.AcceptsRules() || state != nil && state.Data[store.RulesAccepted] == planned.RulesHash() {
+		rules = planned.RulesHash() // capture does not hold them
 	}
-	comparison := impact.NewComparison(c.in, then, rules, c.Devices(ctx, then.LabelRules().Drivers()), c.Features(ctx, then.LabelRules().NodeFeatures()))
-	facts := c.profileFacts(ctx, then.Verify())
-	selected := impact.NewSelectedNodes(then.Verify(), facts, string(then.Gate()), c.in.Now)
+	comparison := impact.NewComparison(c.in, planned, rules, c.Devices(ctx, planned.LabelRules().Drivers()), c.Features(ctx, planned.LabelRules().NodeFeatures()))
+	facts := c.profileFacts(ctx, planned.Verify())
+	selected := impact.NewSelectedNodes(planned.Verify(), facts, string(planned.Gate()), c.in.Now)
 	for state, err := range c.ListStates(ctx) {
 		if err != nil {
 			return nil, err
@@ -179,13 +179,13 @@ func (c *session) compare(ctx context.Context, then policy.Policy) (*impact.Impa
 		}
 	}
 	found := comparison.Impact()
-	found.Profiles = impact.Obstacles(then.Verify(), facts, selected)
-	if then.LabelRules().LooksAtInventory() {
+	found.Profiles = impact.Obstacles(planned.Verify(), facts, selected)
+	if planned.LabelRules().LooksAtInventory() {
 		notes, err := c.GetInventoryState(ctx)
 		if err != nil {
 			c.sayUnknown("Which attributes an inventory has of no Node", err)
 		}
-		found.Missing = append(found.Missing, impact.MissingAttributes(then, notes)...)
+		found.Missing = append(found.Missing, impact.MissingAttributes(planned, notes)...)
 	}
 	return &found, nil
 }
@@ -208,11 +208,11 @@ func (c *session) profileFacts(ctx context.Context, profiles verify.Profiles) im
 		verifier = doctor.Found(deployment)
 	}
 	facts, failed := c.GetProfileFacts(ctx, profiles, verifier)
-	said := map[string]bool{}
+	reported := map[string]bool{}
 	for _, call := range append(unread, failed...) {
-		if denied := call.Right.Denied(); !said[denied] {
+		if denied := call.Right.Denied(); !reported[denied] {
 			c.sayUnknown("Whether the profiles can pass in this cluster", c.CallError(call.Right, call.Err))
-			said[denied] = true
+			reported[denied] = true
 		}
 	}
 	return facts

@@ -67,13 +67,13 @@ func (c *session) gateIn(found *corev1.ConfigMap) policy.Gate {
 // read returns the policy of the file, or that of the cluster. If the NodePolicy does not count, a message says why, and what is in force instead. With
 // c nil no cluster is asked.
 func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, err error) {
-	gate, here := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true
+	gate, installed := cmp.Or(policy.Gate(s.key), policy.DefaultGate), true
 	if c != nil && s.key == "" {
 		found, err := c.GetGateConfigMap(ctx)
 		if err != nil {
 			return p, err
 		}
-		gate, here = c.gateIn(found), found != nil
+		gate, installed = c.gateIn(found), found != nil
 	}
 	switch {
 	case s.file != "":
@@ -86,7 +86,7 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 	if err != nil {
 		return p, err
 	}
-	const elsewhere = "If nodekeep is in another namespace, name it with -n."
+	const hint = "If nodekeep is in another namespace, name it with -n."
 	s.from = "the policy of the cluster (NodePolicy " + doctor.PolicyName + ")"
 	if in.Wrong != nil {
 		s.from = view.Instead(in)
@@ -94,16 +94,16 @@ func (s *policySource) read(ctx context.Context, c *session) (p policy.Policy, e
 	switch {
 	case in.Default():
 		s.from = "the default policy, since there is no NodePolicy " + doctor.PolicyName
-	case errors.Is(in.Wrong, cluster.ErrNotServed) && !here && in.Copy == "":
+	case errors.Is(in.Wrong, cluster.ErrNotServed) && !installed && in.Copy == "":
 		s.from = "the default policy, since nodekeep is not installed"
 		c.say("This cluster has no CustomResourceDefinition %s, and namespace %s has no ConfigMap %s, so nodekeep is not installed. The default policy is taken. %s",
-			doctor.PolicyDefinition, c.Namespace, gateName, elsewhere)
+			doctor.PolicyDefinition, c.Namespace, gateName, hint)
 		return in.Policy, nil
 	case in.Wrong != nil:
 		c.say("%v: %s.", in.Wrong, view.Instead(in))
 	}
-	if !here {
-		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, elsewhere)
+	if !installed {
+		c.say("Namespace %s has no ConfigMap %s, so nodekeep is not installed there. %s", c.Namespace, gateName, hint)
 	}
 	c.followed = in
 	c.sayBehind(ctx, in)

@@ -47,11 +47,11 @@ func clusterWith(t *testing.T, manifest string, configMaps map[string]map[string
 	}
 	kinds := map[schema.GroupVersionResource]string{nodepolicy.Resource(): "NodePolicyList"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, policies...)
-	said := &bytes.Buffer{}
+	out := &bytes.Buffer{}
 	return &session{
 		Cluster:   &cluster.Cluster{Config: &rest.Config{Host: "fake"}, Namespace: DefaultNamespace, Client: fake.NewClientset(objects...), Dynamic: client},
-		IOStreams: genericiooptions.IOStreams{ErrOut: said},
-	}, client, said
+		IOStreams: genericiooptions.IOStreams{ErrOut: out},
+	}, client, out
 }
 
 func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
@@ -70,7 +70,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		served     bool
 		retention  string
 		from       string
-		said       string
+		output     string
 	}{
 		"there is one": {
 			retaining("1h"), map[string]map[string]string{gateName: gate, store.AcceptedName: accepted}, true,
@@ -101,7 +101,7 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 		"nodekeep is in another namespace": {retaining("1h"), nil, true, "1h0m0s", "the policy of the cluster (NodePolicy default)", unknown + absent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened, client, said := clusterWith(t, c.manifest, c.configMaps)
+			opened, client, out := clusterWith(t, c.manifest, c.configMaps)
 			if !c.served {
 				client.PrependReactor("get", "nodepolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
 					return true, nil, apierrors.NewGenericServerResponse(404, "get", nodepolicy.Resource().GroupResource(), "default", "404 page not found", 0, true)
@@ -112,10 +112,10 @@ func TestACommandGoesByTheNodePolicyElseByWhatWasAcceptedLast(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.retention, p.Retention().String())
 			assert.Equal(t, c.from, source.from)
-			if c.said == "" {
-				assert.Empty(t, said.String())
+			if c.output == "" {
+				assert.Empty(t, out.String())
 			} else {
-				assert.Contains(t, said.String(), c.said)
+				assert.Contains(t, out.String(), c.output)
 			}
 			if c.configMaps != nil {
 				assert.EqualValues(t, "example.com/gate", p.Gate())
@@ -151,13 +151,13 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 	spoiled := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(errors.New("unable to decode: " + strings.Repeat("a\n", 1000)))
 	}
-	c, client, said := clusterWith(t, "", map[string]map[string]string{gateName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
+	c, client, out := clusterWith(t, "", map[string]map[string]string{gateName: {}, store.AcceptedName: {store.AcceptedPolicy: inJSON(t, retaining("2h"))}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
 	p, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
 	assert.Equal(t, "2h0m0s", p.Retention().String())
-	assert.Regexp(t, `^NodePolicy default cannot be read: .* a\.\.\.: what was accepted last stays in force \(.*\)\.\n$`, said.String(), "one line, of bounded length")
-	assert.Less(t, said.Len(), 600)
+	assert.Regexp(t, `^NodePolicy default cannot be read: .* a\.\.\.: what was accepted last stays in force \(.*\)\.\n$`, out.String(), "one line, of bounded length")
+	assert.Less(t, out.Len(), 600)
 
 	c, client, _ = clusterWith(t, "", map[string]map[string]string{gateName: {}})
 	client.PrependReactor("get", "nodepolicies", spoiled)
@@ -167,12 +167,12 @@ func TestANodePolicyThatTheAPIServerCannotDecodeStopsNoCommandIfOneWasAcceptedBe
 
 func TestTheErrorsOfAHugeNodePolicyAreOneSentence(t *testing.T) {
 	patterns := strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x y\\n", 200)+`",`, 500), ",")
-	c, _, said := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateName: {}})
+	c, _, out := clusterWith(t, policytest.Manifest("labels: {keep: ["+patterns+"]}"), map[string]map[string]string{gateName: {}})
 	_, err := (&policySource{}).read(t.Context(), c)
 	require.NoError(t, err)
-	assert.Equal(t, 1, strings.Count(said.String(), "\n"))
-	assert.Contains(t, said.String(), "(and 499 more errors, which nodekeep policy check names): none was accepted before")
-	assert.Less(t, said.Len(), 600)
+	assert.Equal(t, 1, strings.Count(out.String(), "\n"))
+	assert.Contains(t, out.String(), "(and 499 more errors, which nodekeep policy check names): none was accepted before")
+	assert.Less(t, out.Len(), 600)
 }
 
 // inJSON returns a manifest in JSON.
@@ -188,18 +188,18 @@ func TestACommandThatKnowsTheGateAloneSaysWhichKeyItTakes(t *testing.T) {
 		source policySource
 		maps   map[string]map[string]string
 		want   policy.Gate
-		said   string
+		output string
 	}{
 		"that of the cluster": {maps: map[string]map[string]string{gateName: {"gate-key": "example.com/gate"}}, want: "example.com/gate"},
 		"that of the flag":    {source: policySource{key: "example.com/flag"}, want: "example.com/flag"},
-		"the default one":     {want: policy.DefaultGate, said: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
+		"the default one":     {want: policy.DefaultGate, output: "The gate's key is not known, since namespace nodekeep-system has no ConfigMap nodekeep-gate. nodekeep.dev/restoring is taken; --gate-key names another.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened, _, said := clusterWith(t, "", c.maps)
+			opened, _, out := clusterWith(t, "", c.maps)
 			gate, err := c.source.gate(t.Context(), opened)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, gate)
-			assert.Equal(t, c.said, said.String())
+			assert.Equal(t, c.output, out.String())
 		})
 	}
 }

@@ -25,7 +25,7 @@ type pruneOptions struct {
 	*options
 	olderThan string
 	retention time.Duration // as olderThan says
-	most      int
+	limit     int
 	dryRun    bool
 }
 
@@ -55,7 +55,7 @@ func newPruneCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	}, asks, o)
 	flags := command.Flags()
 	flags.StringVar(&o.olderThan, "older-than", "", "how long ago Nodes must have been deleted, such as 720h; 10m at least")
-	flags.IntVar(&o.most, "at-most", 0, "how many records are removed at most, the oldest first; 0 for all")
+	flags.IntVar(&o.limit, "at-most", 0, "how many records are removed at most, the oldest first; 0 for all")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "only show what would be removed")
 	return command
 }
@@ -70,8 +70,8 @@ func (o *pruneOptions) validate() error {
 		return fmt.Errorf("--older-than %q: %s", o.olderThan, wrong)
 	case o.retention == 0:
 		return errors.New("--older-than 0 keeps all records for ever: there is nothing to remove")
-	case o.most < 0:
-		return fmt.Errorf("--at-most %d: must not be negative", o.most)
+	case o.limit < 0:
+		return fmt.Errorf("--at-most %d: must not be negative", o.limit)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (o *pruneOptions) run(ctx context.Context, c *session, _ []string) error {
 			plan.Add(listed.Entry.Record)
 		}
 	}
-	plan.Oldest(o.most)
+	plan.Oldest(o.limit)
 	printer := (&output{}).tablePrinter()
 	switch {
 	case len(plan.Due) == 0:
@@ -107,8 +107,8 @@ func (o *pruneOptions) run(ctx context.Context, c *session, _ []string) error {
 		if err := printer.PrintObj(plan.Table(shownOfMany), c.ErrOut); err != nil {
 			return err
 		}
-		if more := len(plan.Due) - shownOfMany; more > 0 {
-			c.say("... and %d more; --dry-run shows all", more)
+		if omitted := len(plan.Due) - shownOfMany; omitted > 0 {
+			c.say("... and %d more; --dry-run shows all", omitted)
 		}
 		c.say("%s", plan.Summary())
 	}
@@ -144,8 +144,8 @@ func (c *session) prune(ctx context.Context, plan *view.Pruning) error {
 	if kept := outcomes[gc.Kept]; kept > 0 {
 		report += fmt.Sprintf("; %d kept, which have changed or whose Nodes are back", kept)
 	}
-	if back := outcomes[gc.PutBack]; back > 0 {
-		report += fmt.Sprintf("; %d put back, since their Nodes registered in that very moment", back)
+	if restored := outcomes[gc.PutBack]; restored > 0 {
+		report += fmt.Sprintf("; %d put back, since their Nodes registered in that very moment", restored)
 	}
 	return c.done("%s", report)
 }

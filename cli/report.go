@@ -140,7 +140,7 @@ func (o *reportOptions) run(ctx context.Context, c *session, args []string) erro
 	return findings(o.unwell(found))
 }
 
-func (o *reportOptions) has(sections ...string) bool {
+func (o *reportOptions) includes(sections ...string) bool {
 	return slices.ContainsFunc(sections, func(section string) bool { return slices.Contains(o.sections, section) })
 }
 
@@ -174,10 +174,10 @@ func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, e
 		}
 		nodes.See(state.Node.Labels, state.Node.Status.Capacity)
 		ages.See(state.Node.Labels, state.Node.Status.Capacity, state.Node.CreationTimestamp.Time)
-		if o.has(report.ComplianceSection) {
+		if o.includes(report.ComplianceSection) {
 			judged.See(state.Name, violations(state.Violations(c.in)))
 		}
-		if !o.has(report.DriftSection) {
+		if !o.includes(report.DriftSection) {
 			return
 		}
 		if labels, compared := state.Drift(c.in); compared {
@@ -187,7 +187,7 @@ func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, e
 		}
 	}
 	states := c.ListStatesWithoutRecords(ctx)
-	if o.has(report.SummarySection, report.DriftSection) { // else no right to read records is needed
+	if o.includes(report.SummarySection, report.DriftSection) { // else no right to read records is needed
 		states = c.ListStates(ctx)
 	}
 	for state, err := range states {
@@ -197,19 +197,19 @@ func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, e
 		see(state)
 	}
 	found := report.Report{GeneratedAt: now.Truncate(time.Second), Cluster: c.Config.Host, Nodes: nodes.Count()}
-	if o.has(report.SummarySection) {
+	if o.includes(report.SummarySection) {
 		found.Summary = nodes.Summary(histories.Changes())
 	}
-	if o.has(report.ComplianceSection) {
+	if o.includes(report.ComplianceSection) {
 		found.Compliance = judged.Compliance()
 	}
-	if o.has(report.DriftSection) {
+	if o.includes(report.DriftSection) {
 		found.Drift = drifted.Drift()
 	}
-	if o.has(report.CostSection) {
+	if o.includes(report.CostSection) {
 		found.Cost = ages.Cost()
 	}
-	if o.has(report.UsageSection) {
+	if o.includes(report.UsageSection) {
 		usage, err := c.usage(ctx, nodes.Keys())
 		if err != nil {
 			return report.Report{}, err
@@ -220,13 +220,13 @@ func (o *reportOptions) addUp(ctx context.Context, c *session) (report.Report, e
 }
 
 // violations returns those of a Node as a report counts them.
-func violations(of []governance.Violation) (all []report.Violation) {
-	for _, v := range of {
-		one := report.Violation{Rule: v.Rule, Kind: string(v.Kind), Mode: string(v.Mode), Key: v.Key}
+func violations(found []governance.Violation) (all []report.Violation) {
+	for _, v := range found {
+		violation := report.Violation{Rule: v.Rule, Kind: string(v.Kind), Mode: string(v.Mode), Key: v.Key}
 		if v.Kind != governance.Required {
-			one.Value = &v.Value
+			violation.Value = &v.Value
 		}
-		all = append(all, one)
+		all = append(all, violation)
 	}
 	return all
 }
@@ -242,7 +242,7 @@ func (c *session) usage(ctx context.Context, onNodes map[string]int) (*report.Us
 		return nil, err
 	}
 	for _, kind := range missing {
-		uses.NotRead(kind.Kind, kind.Why)
+		uses.NotRead(kind.Kind, kind.Reason)
 	}
 	return uses.Usage(onNodes), nil
 }
@@ -282,8 +282,8 @@ func (r reportAnswer) Document(time.Time) view.Document {
 		if table.DataOnly {
 			continue
 		}
-		shown, more := table.First(r.rows)
-		if more > 0 {
+		shown, omitted := table.First(r.rows)
+		if omitted > 0 {
 			d.Facts = append(d.Facts, view.Fact{Name: table.Title, Value: fmt.Sprintf("the first %d of %d rows (--rows)", r.rows, len(table.Rows))})
 		}
 		d.Tables, d.Titles = append(d.Tables, printedTable(shown)), append(d.Titles, table.Title)

@@ -6,11 +6,11 @@ import "nodekeep.dev/nodekeep/cli/doctor"
 // names all missing rights at once, and none of them stops it halfway. Optional rights are not among them.
 
 // needs are the rights without which a command cannot do what its flags and arguments say.
-func (o *options) needs(c *session, has ability, args []string) (needed []doctor.Right) {
+func (o *options) needs(c *session, abilities ability, args []string) (needed []doctor.Right) {
 	switch {
-	case has&decides != 0 && o.policy.file == "":
+	case abilities&decides != 0 && o.policy.file == "":
 		needed = append(needed, c.PolicyInForceRights()...)
-	case has&(decides|knowsGate) != 0 && o.policy.key == "":
+	case abilities&(decides|knowsGate) != 0 && o.policy.key == "":
 		needed = append(needed, c.ConfigMapRight("get", gateName))
 	}
 	if o.rights != nil {

@@ -94,7 +94,7 @@ func (o *rollbackOptions) run(ctx context.Context, c *session, args []string) er
 			return nil, err
 		}
 		changes, leftAlone = rollback.Changes()
-		return &proposal{same: []any{state.Node.UID, rollback}, do: func(ctx context.Context) error {
+		return &proposal{fingerprint: []any{state.Node.UID, rollback}, apply: func(ctx context.Context) error {
 			options := metav1.PatchOptions{FieldManager: rollbackManager}
 			switch {
 			case changes == 0 || o.dryRun == dryRunClient:

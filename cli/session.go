@@ -29,9 +29,9 @@ func (c *session) say(format string, args ...any) {
 }
 
 // sayUnknown writes to stderr what is not known because of an error, if there is one.
-func (c *session) sayUnknown(what string, err error) {
+func (c *session) sayUnknown(subject string, err error) {
 	if err != nil {
-		c.say("%s is not known: %v", what, err)
+		c.say("%s is not known: %v", subject, err)
 	}
 }
 

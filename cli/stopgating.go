@@ -20,56 +20,56 @@ const (
 // stopping is what uninstall and emergency have in common. They stop gating, and free Nodes.
 type stopping struct {
 	*session
-	kubelet *webhook.DryRun
-	settle  time.Duration // how long no dry run may be gated. After that time every API server is assumed to have noticed.
-	manager string        // the field manager of the changes
+	kubelet   *webhook.DryRun
+	agreement time.Duration // how long no dry run may be gated. After that time every API server is assumed to have noticed.
+	manager   string        // the field manager of the changes
 }
 
 // untilStopped waits until no dry-run CREATE has been gated for the settling time. It returns the start of that time by the clock of the API server.
 // If the API server refuses dry runs, it returns the zero time, and nothing is proved.
-func (u *stopping) untilStopped(ctx context.Context) (at time.Time, refused bool, err error) {
-	at, why, err := u.settled(ctx, false)
+func (u *stopping) untilStopped(ctx context.Context) (stopped time.Time, refused bool, err error) {
+	stopped, cause, err := u.await(ctx, false)
 	switch {
 	case err != nil:
 		return time.Time{}, false, fmt.Errorf("wait until new Nodes are no longer gated: %w; another policy or webhook may add the taint %s: look for it with kubectl get mutatingadmissionpolicybindings,mutatingwebhookconfigurations", err, u.gate)
-	case why != nil:
-		_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", why, u.settle)
-		pause(ctx, u.settle)
+	case cause != nil:
+		_ = u.done("the API server refuses a dry run (%v), so it cannot be seen whether new Nodes are still gated: waiting for %s instead", cause, u.agreement)
+		pause(ctx, u.agreement)
 		return time.Time{}, true, ctx.Err()
 	}
 	_ = u.done("new Nodes are no longer gated")
-	return at, false, nil
+	return stopped, false, nil
 }
 
-// settled waits until each dry-run CREATE of the settling time was gated, or none was. It returns the start of that time by the clock of the API
+// await waits until each dry-run CREATE of the settling time was gated, or none was. It returns the start of that time by the clock of the API
 // server. Refused is why the API server refuses dry runs, so that neither can be seen.
-func (u *stopping) settled(ctx context.Context, gated bool) (at time.Time, refused, err error) {
-	var since time.Time // by our clock
+func (u *stopping) await(ctx context.Context, gated bool) (stopped time.Time, refused, err error) {
+	var start time.Time // by our clock
 	failed := 0
-	for since.IsZero() || time.Since(since) < u.settle {
+	for start.IsZero() || time.Since(start) < u.agreement {
 		node, err := u.kubelet.Register(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return time.Time{}, nil, ctx.Err()
 		case err != nil:
-			since = time.Time{}
+			start = time.Time{}
 			if failed++; failed >= maxFailed || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 				return time.Time{}, err, nil
 			}
 		case nodekeepTouched(node, u.gate) != gated:
-			since, failed = time.Time{}, 0
-		case since.IsZero():
-			since, failed = time.Now(), 0
-			at = node.CreationTimestamp.Time
+			start, failed = time.Time{}, 0
+		case start.IsZero():
+			start, failed = time.Now(), 0
+			stopped = node.CreationTimestamp.Time
 		}
 		pause(ctx, dryRunEvery)
 	}
-	return at, nil, nil
+	return stopped, nil, nil
 }
 
 // nodekeepTouched reports whether the policy or the webhook has changed a registration. The webhook removes the gate of the self-test's Node again.
 // While the webhook is called, the effect of the policy is therefore not visible.
 func nodekeepTouched(node *corev1.Node, gate policy.Gate) bool {
 	_, stamped := node.Annotations[policy.StampAnnotation]
-	return stamped || gate.On(node.Spec.Taints)
+	return stamped || gate.Present(node.Spec.Taints)
 }

@@ -156,8 +156,8 @@ func (u *uninstalling) run(ctx context.Context) error {
 			return err
 		}
 		if len(gated) == 0 {
-			were := map[bool]string{true: "was", false: "were"}[freed == 1]
-			_ = u.done("no Node is behind the gate; %s %s freed here", view.Counted(freed, "Node"), were)
+			verb := map[bool]string{true: "was", false: "were"}[freed == 1]
+			_ = u.done("no Node is behind the gate; %s %s freed here", view.Counted(freed, "Node"), verb)
 			if err := u.freeUnverified(ctx); err != nil { // only now: capture adds these taints to Nodes behind the gate
 				return err
 			}

@@ -19,10 +19,10 @@ func withTaints(name string, taints ...corev1.Taint) *corev1.Node {
 }
 
 func TestNodesThatCarryTheGateAreFreedWhateverItsEffect(t *testing.T) {
-	other := policy.Gate("example.com/gate")
+	o := policy.Gate("example.com/gate")
 	soft := corev1.Taint{Key: string(policy.DefaultGate), Effect: corev1.TaintEffectPreferNoSchedule}
-	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", other.Taint()), withTaints("soft", soft))
-	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, other: {"other"}, "example.com/none": nil} {
+	client := fake.NewClientset(withTaints("free"), withTaints("gated", policy.DefaultGate.Taint()), withTaints("other", o.Taint()), withTaints("soft", soft))
+	for gate, want := range map[policy.Gate][]string{policy.DefaultGate: {"gated", "soft"}, o: {"other"}, "example.com/none": nil} {
 		u := &stopping{session: &session{Cluster: &cluster.Cluster{Client: client}, gate: gate}}
 		gated, err := u.needing(t.Context(), u.gates(time.Time{}))
 		require.NoError(t, err)

@@ -161,8 +161,8 @@ func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) err
 		c.sayNoController(ctx)
 	}
 	if o.table() {
-		for _, one := range list.Unproved {
-			c.say("%s", one.Line())
+		for _, item := range list.Unproved {
+			c.say("%s", item.Line())
 		}
 	}
 	if o.table() && list.Removals != nil {
@@ -171,11 +171,11 @@ func (o *verifyListOptions) run(ctx context.Context, c *session, _ []string) err
 		}
 	}
 	if o.table() && len(list.Items) == 0 {
-		which := ""
+		filter := ""
 		if !o.selector.Empty() {
-			which = " with these labels"
+			filter = " with these labels"
 		}
-		c.say("No Node%s waits for verification.", which)
+		c.say("No Node%s waits for verification.", filter)
 		return nil
 	}
 	return o.write(c, "NodeVerificationList", list)
@@ -242,7 +242,7 @@ func (c *session) verified(ctx context.Context, namespace, name string) (view.Ve
 	}
 	workers, err := c.ListWorkersOn(ctx, namespace, name)
 	c.sayUnknown("Whether a worker Pod exists", err)
-	profile, _ := c.in.Policy.Verify().For(node.Labels)
+	profile, _ := c.in.Policy.Verify().Match(node.Labels)
 	ready, err := c.GetReadyDaemonSets(ctx, node, profile)
 	c.sayUnknown("Whether the DaemonSets of the profile are ready", err)
 	v := view.VerificationOf(node, workers, ready, c.in.Policy, c.Now())

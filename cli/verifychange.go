@@ -41,16 +41,16 @@ verified Node. It is not checked again before it registers again, or before node
 		if err != nil {
 			return nil, err
 		}
-		held := c.in.Policy.Verify().HeldBy(node.Spec.Taints)
+		held := c.in.Policy.Verify().ClosingTaints(node.Spec.Taints)
 		v := view.VerificationOf(node, nil, nil, c.in.Policy, c.Now())
 		switch {
 		case len(held) == 0 && v.Cause == verify.CauseKeyChanged:
-			return nil, fmt.Errorf("nothing was changed: %s", v.Why)
+			return nil, fmt.Errorf("nothing was changed: %s", v.Reason)
 		case len(held) == 0:
 			return nil, c.done("node/%s has no taint of verification", args[0])
 		}
-		return &proposal{question: view.ReleaseQuestion(v), same: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, do: func(ctx context.Context) error {
-			if err := c.patchNode(ctx, observe.Of(node), released(node, held, c.Now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
+		return &proposal{question: view.ReleaseQuestion(v), fingerprint: [2]string{string(node.UID), strings.Join(v.Taints, ",")}, apply: func(ctx context.Context) error {
+			if err := c.patchNode(ctx, observe.FromNode(node), released(node, held, c.Now()), metav1.PatchOptions{FieldManager: releaseManager}); err != nil {
 				return err
 			}
 			c.report(ctx, node, corev1.EventTypeWarning, verify.EventReleased, releasedByOperator)

@@ -23,7 +23,7 @@ import (
 func newVerifyRunCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newOptions(streams)
 	var (
-		many      rollout
+		batch     rollout
 		namespace checksNamespace
 	)
 	command := o.command(&cobra.Command{
@@ -60,32 +60,32 @@ are closed then open by themselves once they pass.`,
 
 			# The Nodes of a pool, two at a time, also those that passed before
 			nodekeep verify run -l pool=gpu --max 2 --again`,
-		Args: many.args,
+		Args: batch.args,
 	}, aboutNode|decides|asks, func(ctx context.Context, c *session, args []string) error {
 		if c.stopped(ctx) {
 			return fmt.Errorf("nothing was changed: %w", errStopped)
 		}
 		if len(args) == 0 {
-			return many.run(ctx, o, c)
+			return batch.run(ctx, o, c)
 		}
 		if err := c.awaitControllers(ctx, controllersRead); err != nil {
 			return err
 		}
 		return o.change(ctx, c, func(ctx context.Context) (*proposal, error) { return c.runPlan(ctx, string(namespace), args[0]) })
 	})
-	many.addTo(command)
+	batch.addTo(command)
 	namespace.addTo(command)
 	o.rights = func(c *session, args []string) []doctor.Right {
 		if len(args) > 0 {
 			return toVerified(c, args)
 		}
 		needed := []doctor.Right{c.NodesRight("list")}
-		if !many.dryRun {
+		if !batch.dryRun {
 			needed = append(needed, c.NodesRight("get"), c.NodesRight("patch"))
 		}
 		return needed
 	}
-	o.validate = func() error { return errors.Join(many.validate(), namespace.validate()) }
+	o.validate = func() error { return errors.Join(batch.validate(), namespace.validate()) }
 	return command
 }
 
@@ -104,8 +104,8 @@ func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposa
 	case !run.Writes():
 		return nil, c.done("node/%s: %s", name, run.Done)
 	}
-	return &proposal{question: run.Question, same: [2]string{string(node.UID), run.Same}, do: func(ctx context.Context) error {
-		if err := c.patchNode(ctx, observe.Of(node), run.Change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
+	return &proposal{question: run.Question, fingerprint: [2]string{string(node.UID), run.Fingerprint}, apply: func(ctx context.Context) error {
+		if err := c.patchNode(ctx, observe.FromNode(node), run.Change, metav1.PatchOptions{FieldManager: runManager}); err != nil {
 			return err
 		}
 		return c.done("node/%s: %s", name, run.Done)
@@ -114,11 +114,11 @@ func (c *session) runPlan(ctx context.Context, namespace, name string) (*proposa
 
 // rollout are the flags by which many Nodes are taken into verification.
 type rollout struct {
-	all, again, dryRun bool
+	all, retry, dryRun bool
 	selects, max       string
 
 	selector labels.Selector
-	most     intstr.IntOrString
+	limit    intstr.IntOrString
 }
 
 func (r *rollout) addTo(command *cobra.Command) {
@@ -126,16 +126,16 @@ func (r *rollout) addTo(command *cobra.Command) {
 	flags.BoolVar(&r.all, "all", false, "all Nodes that a profile selects, and that have not passed its present checks")
 	flags.StringVarP(&r.selects, "selector", "l", "", "label selector; of these Nodes, those that --all means")
 	flags.StringVar(&r.max, "max", "10%", "how many of these Nodes are closed at one time: a number or a percentage")
-	flags.BoolVar(&r.again, "again", false, "also Nodes that have passed the present checks; with -l or --all")
+	flags.BoolVar(&r.retry, "again", false, "also Nodes that have passed the present checks; with -l or --all")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "only show which Nodes would be checked; with -l or --all")
 }
 
 func (r *rollout) args(command *cobra.Command, args []string) error {
 	flags := command.Flags()
-	switch many := r.all || flags.Changed("selector"); {
-	case r.all && flags.Changed("selector"), many && len(args) > 0:
+	switch several := r.all || flags.Changed("selector"); {
+	case r.all && flags.Changed("selector"), several && len(args) > 0:
 		return errors.New("NODE, --selector and --all exclude each other")
-	case many:
+	case several:
 		return nil
 	}
 	for _, name := range []string{"max", "again", "dry-run"} {
@@ -151,13 +151,13 @@ func (r *rollout) validate() (err error) {
 		return fmt.Errorf("--selector: %w", err)
 	}
 	wrong := fmt.Errorf("--max %q: must be a number of Nodes, or a percentage from 1%% to 100%%", r.max)
-	if r.most = intstr.Parse(r.max); r.most.Type == intstr.Int {
-		if r.most.IntVal < 1 {
+	if r.limit = intstr.Parse(r.max); r.limit.Type == intstr.Int {
+		if r.limit.IntVal < 1 {
 			return wrong
 		}
 		return nil
 	}
-	if percent, err := intstr.GetScaledValueFromIntOrPercent(&r.most, 100, false); err != nil || percent < 1 || percent > 100 {
+	if percent, err := intstr.GetScaledValueFromIntOrPercent(&r.limit, 100, false); err != nil || percent < 1 || percent > 100 {
 		return wrong
 	}
 	return nil
@@ -192,36 +192,36 @@ func (r *rollout) run(ctx context.Context, o *options, c *session) error {
 	if err != nil {
 		return err
 	}
-	most, due, printer := state.Most(r.most), state.Due(r.again, nil), (&output{}).tablePrinter()
+	limit, due, printer := state.Limit(r.limit), state.Due(r.retry, nil), (&output{}).tablePrinter()
 	if len(due) == 0 || r.dryRun || !o.yes {
-		c.say("%s", state.Summary(most, r.again))
+		c.say("%s", state.Summary(limit, r.retry))
 	}
 	switch {
 	case len(due) == 0:
 		return nil
 	case r.dryRun:
-		return printer.PrintObj(state.Table(r.again, 0), c.Out)
+		return printer.PrintObj(state.Table(r.retry, 0), c.Out)
 	case !o.yes:
-		if err := printer.PrintObj(state.Table(r.again, shownOfMany), c.ErrOut); err != nil {
+		if err := printer.PrintObj(state.Table(r.retry, shownOfMany), c.ErrOut); err != nil {
 			return err
 		}
-		if more := len(due) - shownOfMany; more > 0 {
-			c.say("... and %d more; --dry-run shows all", more)
+		if omitted := len(due) - shownOfMany; omitted > 0 {
+			c.say("... and %d more; --dry-run shows all", omitted)
 		}
 	}
-	if err := o.ask(ctx, c, state.Question(r.again)); err != nil {
+	if err := o.ask(ctx, c, state.Question(r.retry)); err != nil {
 		return err
 	}
 	if err := c.awaitControllers(ctx, controllersRead); err != nil {
 		return err
 	}
-	return r.waves(ctx, c, most)
+	return r.waves(ctx, c, limit)
 }
 
 // waves closes Nodes as others open, until all are verified or one does not pass.
-func (r *rollout) waves(ctx context.Context, c *session, most int) error {
+func (r *rollout) waves(ctx context.Context, c *session, limit int) error {
 	var taken []view.Taken
-	said, verified, remain := time.Now(), 0, 0
+	reported, verified, remain := time.Now(), 0, 0
 	for {
 		began := time.Now()
 		state, err := r.state(ctx, c)
@@ -231,22 +231,22 @@ func (r *rollout) waves(ctx context.Context, c *session, most int) error {
 		if err != nil {
 			return findings(fmt.Errorf("%w\n  until then: %s", err, left(verified, len(taken)-verified, remain)))
 		}
-		step := state.Next(most, r.again, taken)
-		remain = len(state.Due(r.again, taken))
+		step := state.Next(limit, r.retry, taken)
+		remain = len(state.Due(r.retry, taken))
 		if declared, err := c.GetEmergency(ctx); err == nil && declared.Holds { // [session.stopped] has said if it is not known
 			return findings(fmt.Errorf("%w\n  %s", errStopped, left(verified, len(taken)-verified, remain)))
 		}
 		if step.Verified > verified {
-			verified, said = step.Verified, time.Now()
+			verified, reported = step.Verified, time.Now()
 			c.say("%s verified, %d closed, %d remain", view.Counted(verified, "Node"), step.InFlight, remain)
 		}
 		switch {
 		case step.Stop != "":
 			return findings(fmt.Errorf("%s\n  %s", step.Stop, left(verified, step.InFlight, remain)))
-		case step.Over:
+		case step.Ended:
 			return c.done("%s verified", view.Counted(verified, "Node"))
-		case len(step.Close) == 0 && time.Since(said) > sayWaiting:
-			said = time.Now()
+		case len(step.Close) == 0 && time.Since(reported) > sayWaiting:
+			reported = time.Now()
 			c.say("waiting for %s", step.Waiting)
 		}
 		closed, err := r.wave(ctx, c, step.Close)
@@ -269,22 +269,22 @@ func left(verified, closed, remain int) string {
 
 // wave closes some Nodes. One that has changed meanwhile, so that it needs no check or cannot have one, is left out.
 func (r *rollout) wave(ctx context.Context, c *session, nodes []view.RolloutNode) (taken []view.Taken, err error) {
-	err = changeEach(ctx, nodes, func(one view.RolloutNode) (view.Taken, error) {
+	err = changeEach(ctx, nodes, func(candidate view.RolloutNode) (view.Taken, error) {
 		var closed view.Taken
 		err := change(ctx, func(ctx context.Context) (*proposal, error) {
-			node, err := c.GetNode(ctx, one.Name)
-			if err != nil || node == nil || string(node.UID) != one.UID || len(c.in.Policy.Verify().HeldBy(node.Spec.Taints)) > 0 {
+			node, err := c.GetNode(ctx, candidate.Name)
+			if err != nil || node == nil || string(node.UID) != candidate.UID || len(c.in.Policy.Verify().ClosingTaints(node.Spec.Taints)) > 0 {
 				return nil, err
 			}
-			profile, selected := c.in.Policy.Verify().For(node.Labels)
+			profile, selected := c.in.Policy.Verify().Match(node.Labels)
 			if !selected || profile.Reports() { // its labels have changed
 				return nil, nil
 			}
-			return &proposal{do: func(ctx context.Context) error {
-				err := c.patchNode(ctx, observe.Of(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: runManager})
+			return &proposal{apply: func(ctx context.Context) error {
+				err := c.patchNode(ctx, observe.FromNode(node), view.CloseFor(node, c.in.Policy, profile, c.Now()), metav1.PatchOptions{FieldManager: runManager})
 				if err == nil {
 					round := verify.ParseProgress(node.Annotations[verify.Annotation]).Opened().Round
-					closed = view.Taken{Name: one.Name, UID: one.UID, Round: round}
+					closed = view.Taken{Name: candidate.Name, UID: candidate.UID, Round: round}
 				}
 				return err
 			}}, nil

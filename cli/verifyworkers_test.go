@@ -16,7 +16,7 @@ import (
 )
 
 func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing.T) {
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		change func(*corev1.Pod)
 		says   string
 	}{
@@ -37,16 +37,16 @@ func TestACheckOnRequestWaitsForTheWorkerPodThatTheControllerWaitsFor(t *testing
 				ObjectMeta: metav1.ObjectMeta{Name: "check-1", Namespace: verify.Namespace, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "a", UID: node.UID}}},
 				Spec:       corev1.PodSpec{NodeName: "a", ServiceAccountName: verify.Account},
 			}
-			one.change(pod)
+			row.change(pod)
 			e, client, out := emergencyOn(t, []runtime.Object{node, pod}...)
 			p, err := policy.Load([]byte(policytest.Manifest("verify:\n  profiles:\n  - {name: all, checks: [{name: api, api: {}}]}\n")), policy.DefaultGate)
 			require.NoError(t, err)
 			e.in.Policy = p
 			plan, err := e.runPlan(t.Context(), verify.Namespace, "a")
 			require.NoError(t, err)
-			require.NoError(t, plan.do(t.Context()))
+			require.NoError(t, plan.apply(t.Context()))
 			assert.Contains(t, out.String(), "attempts begin anew; the controller starts an attempt")
-			assert.Contains(t, out.String(), one.says)
+			assert.Contains(t, out.String(), row.says)
 			_, err = e.verified(t.Context(), verify.Namespace, "a")
 			require.NoError(t, err)
 			var lists []string

@@ -39,7 +39,7 @@ func (c *session) watch(ctx context.Context, lines *lines) error {
 		if !printed.news(summary, lines.want(state, summary)) {
 			return nil
 		}
-		return lines.one(summary)
+		return lines.print(summary)
 	}
 	for _, name := range w.names() {
 		if err := show(name); err != nil {
@@ -70,13 +70,13 @@ type printed map[string]view.Summary
 // news reports whether a line is to be printed: it is wanted, and says something else than the last one. The watch of records may
 // be ahead of that of Nodes. Then the record has a label before the Node shows it, and a line becomes wanted without a change.
 func (p printed) news(summary view.Summary, wanted bool) bool {
-	before, ok := p[summary.Name]
+	prev, ok := p[summary.Name]
 	if !wanted {
 		delete(p, summary.Name)
 		return false
 	}
 	p[summary.Name] = summary
-	return !ok || !before.Same(summary)
+	return !ok || !prev.Equal(summary)
 }
 
 // While a list is watched, the API server is asked something small every probeInterval. A watch alone shows a connection that is lost without

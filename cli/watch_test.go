@@ -12,13 +12,13 @@ import (
 
 func TestALineIsNewsWhenItIsWantedAndSaysSomethingElse(t *testing.T) {
 	line := view.Summary{Name: "worker-1", Status: nodestate.Present, Labels: 1}
-	other := line
-	other.Labels = 2
+	o := line
+	o.Labels = 2
 	older := line
-	older.Since = time.Unix(1, 0).UTC()
+	older.Start = time.Unix(1, 0).UTC()
 	printed := printed{}
 	for _, step := range []struct {
-		is     string
+		next   string
 		line   view.Summary
 		wanted bool
 		news   bool
@@ -26,11 +26,11 @@ func TestALineIsNewsWhenItIsWantedAndSaysSomethingElse(t *testing.T) {
 		{"not wanted yet", line, false, false},
 		{"wanted now, and as it was", line, true, true},
 		{"as it was", line, true, false},
-		{"another count", other, true, true},
+		{"another count", o, true, true},
 		{"another time", older, true, true},
 		{"not wanted any more", older, false, false},
 		{"wanted again, and as it was", older, true, true},
 	} {
-		assert.Equal(t, step.news, printed.news(step.line, step.wanted), step.is)
+		assert.Equal(t, step.news, printed.news(step.line, step.wanted), step.next)
 	}
 }

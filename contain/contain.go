@@ -22,13 +22,13 @@ func (p *Panic) LogValue() slog.Value {
 }
 
 // Call calls do. If do panics, the error is a [*Panic].
-func Call(do func() error) (err error) {
+func Call(fn func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &Panic{Value: fmt.Sprint(value), Stack: string(debug.Stack())}
 		}
 	}()
-	return do()
+	return fn()
 }
 
 // IsPanic reports whether an error comes from a panic, and which.

@@ -53,7 +53,7 @@ func TestAnEventThatPanicsIsReportedAndTheNextOneIsHandled(t *testing.T) {
 		handled = append(handled, object)
 	}
 	handlers := contain.Handlers(cache.ResourceEventHandlerFuncs{
-		AddFunc: handle, UpdateFunc: func(_, after any) { handle(after) }, DeleteFunc: handle,
+		AddFunc: handle, UpdateFunc: func(_, newObject any) { handle(newObject) }, DeleteFunc: handle,
 	}, func(object any, err error) {
 		_, ok := contain.IsPanic(err)
 		assert.True(t, ok)

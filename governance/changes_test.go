@@ -27,23 +27,23 @@ type requester struct {
 func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]
-		was, had := old[key.Key.Key]
-		value, has := labels[key.Key.Key]
-		changed := had != has || was != value
-		if kind, wrong := key.wrong(value); has && changed && wrong {
+		prev, ok := old[key.Key.Key]
+		value, found := labels[key.Key.Key]
+		changed := ok != found || prev != value
+		if kind, wrong := key.wrong(value); found && changed && wrong {
 			all = append(all, key.violation(kind, value))
 		}
-		for _, other := range key.Requires {
-			_, hasOther := labels[other]
-			_, hadOther := old[other]
-			if has && !hasOther && (!had || hadOther) {
-				all = append(all, key.violation(Requires, other))
+		for _, second := range key.Requires {
+			_, hasOther := labels[second]
+			_, hadOther := old[second]
+			if found && !hasOther && (!ok || hadOther) {
+				all = append(all, key.violation(Requires, second))
 			}
 		}
-		if key.Required && had && !has {
+		if key.Required && ok && !found {
 			all = append(all, key.violation(removed, value))
 		}
-		if key.Immutable && had && changed {
+		if key.Immutable && ok && changed {
 			all = append(all, key.violation(immutable, value))
 		}
 		if changed && !key.ownedBy(by) {
@@ -51,7 +51,7 @@ func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if _, had := old[key]; had {
+		if _, ok := old[key]; ok {
 			continue
 		}
 		if glob, reserved := r.reservedBy(key); reserved {
@@ -65,19 +65,19 @@ func (r Rules) violationsOf(old, labels map[string]string, by requester) (all []
 func (k *compiledKey) ownedBy(by requester) bool {
 	return len(k.Owners) == 0 || slices.ContainsFunc(k.Owners, func(owner string) bool {
 		owner, open := strings.CutSuffix(owner, "*")
-		is := func(name, owner string) bool { return name == owner || open && strings.HasPrefix(name, owner) }
+		current := func(name, owner string) bool { return name == owner || open && strings.HasPrefix(name, owner) }
 		if group, ok := strings.CutPrefix(owner, groupPrefix); ok {
-			return slices.ContainsFunc(by.groups, func(name string) bool { return is(name, group) })
+			return slices.ContainsFunc(by.groups, func(name string) bool { return current(name, group) })
 		}
 		if account, ok := strings.CutPrefix(owner, serviceAccountPrefix); ok {
-			return is(by.user, "system:serviceaccount:"+strings.Replace(account, "/", ":", 1))
+			return current(by.user, "system:serviceaccount:"+strings.Replace(account, "/", ":", 1))
 		}
-		return is(by.user, strings.TrimPrefix(owner, userPrefix))
+		return current(by.user, strings.TrimPrefix(owner, userPrefix))
 	})
 }
 
-// said returns violations as KIND KEY VALUE.
-func said(violations []Violation) (all []string) {
+// lines returns violations as KIND KEY VALUE.
+func lines(violations []Violation) (all []string) {
 	for _, v := range violations {
 		all = append(all, strings.TrimSpace(string(v.Kind)+" "+v.Key+" "+v.Value))
 	}
@@ -119,6 +119,6 @@ func TestAChangeIsJudgedByWhatItAdds(t *testing.T) {
 		"a reserved key that is there changes":  {labels{"b.example.com/x": "1"}, labels{"b.example.com/x": "2"}, admin, nil},
 		"a listed key is added":                 {nil, labels{"a.example.com/known": "1"}, admin, nil},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, said(rules.violationsOf(tt.old, tt.labels, tt.by))) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, lines(rules.violationsOf(tt.old, tt.labels, tt.by))) })
 	}
 }

@@ -35,9 +35,9 @@ const defaultAfter = "0"
 // Rules is the section governance once it was checked. The zero value governs nothing. It is not to be changed, and safe for concurrent use.
 type Rules struct {
 	keys     []compiledKey
-	at       map[string]int // of keys
+	index    map[string]int // of keys
 	taint    corev1.Taint   // no key: none
-	after    time.Duration
+	delay    time.Duration
 	settings Settings // with defaults
 }
 
@@ -55,8 +55,8 @@ func (r Rules) Settings() Settings { return r.settings }
 
 // Noncompliant returns the taint of Nodes that break a rule, and how long they break it before getting it. If there is no such taint, ok
 // is false.
-func (r Rules) Noncompliant() (taint corev1.Taint, after time.Duration, ok bool) {
-	return r.taint, r.after, r.taint.Key != ""
+func (r Rules) Noncompliant() (taint corev1.Taint, delay time.Duration, ok bool) {
+	return r.taint, r.delay, r.taint.Key != ""
 }
 
 // Compile checks the section governance. It returns all errors at once; with an error the Rules are the zero value. Which keys belong to
@@ -66,23 +66,23 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 		return Rules{}, field.ErrorList{field.TooMany(path.Child("keys"), len(settings.Keys), maxKeys)}
 	}
 	var c compiler
-	rules := Rules{at: map[string]int{}, settings: settings}
+	rules := Rules{index: map[string]int{}, settings: settings}
 	rules.settings.Keys = slices.Clone(settings.Keys)
 	for i := range rules.settings.Keys {
-		at := path.Child("keys").Index(i)
+		fieldPath := path.Child("keys").Index(i)
 		key := &rules.settings.Keys[i]
 		if key.Mode == "" {
 			key.Mode = Audit
 		}
-		if _, twice := rules.at[key.Key]; twice {
-			c.errs = append(c.errs, field.Duplicate(at.Child("key"), key.Key))
+		if _, dup := rules.index[key.Key]; dup {
+			c.errs = append(c.errs, field.Duplicate(fieldPath.Child("key"), key.Key))
 		}
-		rules.at[key.Key] = i
-		rules.keys = append(rules.keys, c.key(*key, at))
+		rules.index[key.Key] = i
+		rules.keys = append(rules.keys, c.key(*key, fieldPath))
 	}
 	c.reserved(settings.Reserved, path.Child("reserved"))
-	rules.taint, rules.after = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
-	rules.settings.Noncompliant.After = cmp.Or(settings.Noncompliant.After, defaultAfter)
+	rules.taint, rules.delay = c.noncompliant(settings.Noncompliant, path.Child("noncompliant"))
+	rules.settings.Noncompliant.Delay = cmp.Or(settings.Noncompliant.Delay, defaultAfter)
 	if len(c.errs) > 0 {
 		return Rules{}, c.errs
 	}
@@ -92,67 +92,67 @@ func Compile(settings Settings, path *field.Path) (Rules, field.ErrorList) {
 // compiler collects what is wrong.
 type compiler struct{ errs field.ErrorList }
 
-func (c *compiler) invalid(at *field.Path, value any, detail string) {
-	c.errs = append(c.errs, field.Invalid(at, value, detail))
+func (c *compiler) invalid(path *field.Path, value any, detail string) {
+	c.errs = append(c.errs, field.Invalid(path, value, detail))
 }
 
-func (c *compiler) tooMany(length, most int, at *field.Path) {
-	if length > most {
-		c.errs = append(c.errs, field.TooMany(at, length, most))
+func (c *compiler) tooMany(length, limit int, path *field.Path) {
+	if length > limit {
+		c.errs = append(c.errs, field.TooMany(path, length, limit))
 	}
 }
 
 // name checks the key of a label.
-func (c *compiler) name(key string, at *field.Path) {
+func (c *compiler) name(key string, path *field.Path) {
 	if key == "" {
-		c.errs = append(c.errs, field.Required(at, "must be the key of a label"))
+		c.errs = append(c.errs, field.Required(path, "must be the key of a label"))
 		return
 	}
 	for _, wrong := range validation.IsQualifiedName(key) {
-		c.invalid(at, key, wrong)
+		c.invalid(path, key, wrong)
 	}
 }
 
-func (c *compiler) key(key Key, at *field.Path) compiledKey {
-	one := compiledKey{Key: key}
-	c.name(key.Key, at.Child("key"))
+func (c *compiler) key(key Key, path *field.Path) compiledKey {
+	compiled := compiledKey{Key: key}
+	c.name(key.Key, path.Child("key"))
 	if !slices.Contains([]Mode{Audit, Warn, Deny}, key.Mode) {
-		c.errs = append(c.errs, field.NotSupported(at.Child("mode"), key.Mode, []Mode{Audit, Warn, Deny}))
+		c.errs = append(c.errs, field.NotSupported(path.Child("mode"), key.Mode, []Mode{Audit, Warn, Deny}))
 	}
 	if len(key.Description) > maxDescribing || !utf8.ValidString(key.Description) {
-		c.errs = append(c.errs, field.TooLong(at.Child("description"), key.Description, maxDescribing))
+		c.errs = append(c.errs, field.TooLong(path.Child("description"), key.Description, maxDescribing))
 	}
 	if len(key.Values) > 0 && key.Pattern != "" {
-		c.errs = append(c.errs, field.Forbidden(at.Child("pattern"), "values say already which values the label may have"))
+		c.errs = append(c.errs, field.Forbidden(path.Child("pattern"), "values say already which values the label may have"))
 	}
-	one.values = c.values(key.Values, at.Child("values"))
-	one.pattern = c.pattern(key.Pattern, at.Child("pattern"))
-	c.tooMany(len(key.Requires), maxRequires, at.Child("requires"))
-	for i, other := range key.Requires {
-		c.name(other, at.Child("requires").Index(i))
-		if other == key.Key && other != "" {
-			c.invalid(at.Child("requires").Index(i), other, "the label cannot require itself")
+	compiled.values = c.values(key.Values, path.Child("values"))
+	compiled.pattern = c.pattern(key.Pattern, path.Child("pattern"))
+	c.tooMany(len(key.Requires), maxRequires, path.Child("requires"))
+	for i, required := range key.Requires {
+		c.name(required, path.Child("requires").Index(i))
+		if required == key.Key && required != "" {
+			c.invalid(path.Child("requires").Index(i), required, "the label cannot require itself")
 		}
 	}
-	c.tooMany(len(key.Owners), maxOwners, at.Child("owners"))
+	c.tooMany(len(key.Owners), maxOwners, path.Child("owners"))
 	for i, owner := range key.Owners {
-		c.owner(owner, at.Child("owners").Index(i))
+		c.owner(owner, path.Child("owners").Index(i))
 	}
-	return one
+	return compiled
 }
 
-func (c *compiler) values(values []string, at *field.Path) sets.Set[string] {
+func (c *compiler) values(values []string, path *field.Path) sets.Set[string] {
 	if len(values) == 0 {
 		return nil
 	}
-	c.tooMany(len(values), maxValues, at)
+	c.tooMany(len(values), maxValues, path)
 	allowed := sets.New[string]()
 	for i, value := range values {
 		if allowed.Has(value) {
-			c.errs = append(c.errs, field.Duplicate(at.Index(i), value))
+			c.errs = append(c.errs, field.Duplicate(path.Index(i), value))
 		}
 		for _, wrong := range validation.IsValidLabelValue(value) {
-			c.invalid(at.Index(i), value, wrong)
+			c.invalid(path.Index(i), value, wrong)
 		}
 		allowed.Insert(value)
 	}
@@ -160,25 +160,25 @@ func (c *compiler) values(values []string, at *field.Path) sets.Set[string] {
 }
 
 // pattern reads a pattern that the whole value must match.
-func (c *compiler) pattern(text string, at *field.Path) *regexp.Regexp {
+func (c *compiler) pattern(text string, path *field.Path) *regexp.Regexp {
 	if text == "" {
 		return nil
 	}
 	if len(text) > maxPattern {
-		c.errs = append(c.errs, field.TooLong(at, text, maxPattern))
+		c.errs = append(c.errs, field.TooLong(path, text, maxPattern))
 		return nil
 	}
 	if !printable(text) {
-		c.invalid(at, text, "must hold printable ASCII characters only; a label value has no others")
+		c.invalid(path, text, "must hold printable ASCII characters only; a label value has no others")
 		return nil
 	}
 	if _, err := regexp.Compile(text); err != nil {
-		c.invalid(at, text, err.Error())
+		c.invalid(path, text, err.Error())
 		return nil
 	}
 	compiled, err := regexp.Compile(wholly(text))
 	if err != nil {
-		c.invalid(at, text, err.Error())
+		c.invalid(path, text, err.Error())
 		return nil
 	}
 	return compiled
@@ -200,18 +200,18 @@ const (
 )
 
 // owner checks an owner. The API server knows users by any text, so an owner may be one in any script.
-func (c *compiler) owner(owner string, at *field.Path) {
+func (c *compiler) owner(owner string, path *field.Path) {
 	kind, name, _ := strings.Cut(owner, ":")
-	namespace, account, both := strings.Cut(name, "/")
+	namespace, account, ok := strings.Cut(name, "/")
 	switch {
 	case len(owner) > maxOwner:
-		c.errs = append(c.errs, field.TooLong(at, owner, maxOwner))
+		c.errs = append(c.errs, field.TooLong(path, owner, maxOwner))
 	case !utf8.ValidString(owner) || strings.ContainsFunc(owner, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }):
-		c.invalid(at, owner, "must be text without control characters")
+		c.invalid(path, owner, "must be text without control characters")
 	case kind+":" != userPrefix && kind+":" != groupPrefix && kind+":" != serviceAccountPrefix || name == "":
-		c.invalid(at, owner, "must be user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
-	case kind+":" == serviceAccountPrefix && (!both || len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(completed(account))) > 0):
-		c.invalid(at, owner, "must be serviceaccount:NAMESPACE/NAME")
+		c.invalid(path, owner, "must be user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
+	case kind+":" == serviceAccountPrefix && (!ok || len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(completed(account))) > 0):
+		c.invalid(path, owner, "must be serviceaccount:NAMESPACE/NAME")
 	}
 }
 
@@ -223,32 +223,32 @@ func completed(name string) string {
 	return name
 }
 
-func (c *compiler) reserved(globs []string, at *field.Path) {
-	c.tooMany(len(globs), maxReserved, at)
-	before := sets.New[string]()
+func (c *compiler) reserved(globs []string, path *field.Path) {
+	c.tooMany(len(globs), maxReserved, path)
+	seen := sets.New[string]()
 	for i, glob := range globs {
 		switch {
 		case glob == "":
-			c.errs = append(c.errs, field.Required(at.Index(i), "must be a key or a pattern for keys"))
+			c.errs = append(c.errs, field.Required(path.Index(i), "must be a key or a pattern for keys"))
 		case len(glob) > maxPattern:
-			c.errs = append(c.errs, field.TooLong(at.Index(i), glob, maxPattern))
+			c.errs = append(c.errs, field.TooLong(path.Index(i), glob, maxPattern))
 		case classify.MatchesNoKey(glob) != "":
-			c.invalid(at.Index(i), glob, classify.MatchesNoKey(glob))
-		case before.Has(glob):
-			c.errs = append(c.errs, field.Duplicate(at.Index(i), glob))
+			c.invalid(path.Index(i), glob, classify.MatchesNoKey(glob))
+		case seen.Has(glob):
+			c.errs = append(c.errs, field.Duplicate(path.Index(i), glob))
 		}
-		before.Insert(glob)
+		seen.Insert(glob)
 	}
 }
 
-func (c *compiler) noncompliant(settings Noncompliant, at *field.Path) (taint corev1.Taint, after time.Duration) {
-	after, err := time.ParseDuration(cmp.Or(settings.After, defaultAfter))
-	if err != nil || after < 0 || after > maxAfter {
-		c.invalid(at.Child("after"), settings.After, "must be a duration in h, m and s, such as 10m, up to 168h")
+func (c *compiler) noncompliant(settings Noncompliant, path *field.Path) (taint corev1.Taint, delay time.Duration) {
+	delay, err := time.ParseDuration(cmp.Or(settings.Delay, defaultAfter))
+	if err != nil || delay < 0 || delay > maxAfter {
+		c.invalid(path.Child("after"), settings.Delay, "must be a duration in h, m and s, such as 10m, up to 168h")
 	}
 	if settings.Taint == "" {
-		if settings.After != "" {
-			c.errs = append(c.errs, field.Required(at.Child("taint"), "after says when Nodes get it"))
+		if settings.Delay != "" {
+			c.errs = append(c.errs, field.Required(path.Child("taint"), "after says when Nodes get it"))
 		}
 		return corev1.Taint{}, 0
 	}
@@ -258,13 +258,13 @@ func (c *compiler) noncompliant(settings Noncompliant, at *field.Path) (taint co
 	}
 	taint.Key, taint.Value, _ = strings.Cut(name, "=")
 	for _, wrong := range validation.IsQualifiedName(taint.Key) {
-		c.invalid(at.Child("taint"), settings.Taint, "key "+wrong)
+		c.invalid(path.Child("taint"), settings.Taint, "key "+wrong)
 	}
 	for _, wrong := range validation.IsValidLabelValue(taint.Value) {
-		c.invalid(at.Child("taint"), settings.Taint, "value "+wrong)
+		c.invalid(path.Child("taint"), settings.Taint, "value "+wrong)
 	}
 	if !slices.Contains([]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}, taint.Effect) {
-		c.invalid(at.Child("taint"), settings.Taint, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
+		c.invalid(path.Child("taint"), settings.Taint, "must end in :NoSchedule, :PreferNoSchedule or :NoExecute")
 	}
-	return taint, after
+	return taint, delay
 }

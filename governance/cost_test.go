@@ -32,8 +32,8 @@ func expensive(open string) (settings Settings, change map[string]string) {
 }
 
 // groups returns so many, each with a long name.
-func groups(many, length int) (all []string) {
-	for i := range many {
+func groups(plural, length int) (all []string) {
+	for i := range plural {
 		all = append(all, fmt.Sprintf("%0*d", length, i))
 	}
 	return all
@@ -44,23 +44,23 @@ func TestNoExpressionCostsMoreThanAnAPIServerAllows(t *testing.T) {
 	deny := newEvaluator(t, DenyPolicy)
 	for _, open := range []string{"", "*"} {
 		settings, wrong := expensive(open)
-		for _, many := range []int{0, 1, 5, 10, 15, 20, 25, 340, 400, 10_000, 10_001, 100_000} {
+		for _, plural := range []int{0, 1, 5, 10, 15, 20, 25, 340, 400, 10_000, 10_001, 100_000} {
 			for _, length := range []int{5, 1000} {
-				if many*length <= 1_000_000 { // headers of a request have no more
-					said := deny.messages(t, request(t, settings, nil, wrong, requester{user: "bob", groups: groups(many, length)}))
-					assert.Len(t, said, 3, "pattern, requires and owners, in %d groups", many)
+				if plural*length <= 1_000_000 { // headers of a request have no more
+					logged := deny.messages(t, request(t, settings, nil, wrong, requester{user: "bob", groups: groups(plural, length)}))
+					assert.Len(t, logged, 3, "pattern, requires and owners, in %d groups", plural)
 				}
 			}
 		}
-		for _, many := range []int{5, 10, 11, 500, 2_000, 2_001, 20_000, 20_001} {
+		for _, plural := range []int{5, 10, 11, 500, 2_000, 2_001, 20_000, 20_001} {
 			labels := map[string]string{settings.Reserved[0][:254] + "/x": ""}
-			for i := range many - 1 {
+			for i := range plural - 1 {
 				labels[fmt.Sprintf("%s%05d/%s", strings.Repeat("j.", 124), i, strings.Repeat("j", 63))] = ""
 			}
-			assert.NotEmpty(t, deny.messages(t, request(t, settings, nil, labels, requester{user: "bob"})), "one of %d labels is reserved", many)
+			assert.NotEmpty(t, deny.messages(t, request(t, settings, nil, labels, requester{user: "bob"})), "one of %d labels is reserved", plural)
 			for _, reserved := range []string{"*", "x*", "*.example.com/*"} {
 				little := Settings{Reserved: []string{reserved, settings.Reserved[0]}}
-				assert.NotEmpty(t, deny.messages(t, request(t, little, nil, labels, requester{user: "bob"})), "one of %d labels is reserved", many)
+				assert.NotEmpty(t, deny.messages(t, request(t, little, nil, labels, requester{user: "bob"})), "one of %d labels is reserved", plural)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func example() Settings {
 			{Key: "a.example.com/known", Mode: Deny},
 		},
 		Reserved:     []string{"*.example.com/*"},
-		Noncompliant: Noncompliant{Taint: "example.com/noncompliant:PreferNoSchedule", After: "10m"},
+		Noncompliant: Noncompliant{Taint: "example.com/noncompliant:PreferNoSchedule", Delay: "10m"},
 	}
 }
 
@@ -50,11 +50,11 @@ func TestLabelsOfANodeShowWhatIsWrongWithThem(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var said []string
+			var logged []string
 			for _, violation := range rules.Violations(tt.labels) {
-				said = append(said, violation.String())
+				logged = append(logged, violation.String())
 			}
-			assert.Equal(t, tt.want, said)
+			assert.Equal(t, tt.want, logged)
 		})
 	}
 	assert.Equal(t, Violation{Rule: "*.example.com/*", Kind: Reserved, Mode: Deny, Key: "b.example.com/x"}, rules.Violations(labels{"hardware.tier": "standard", "b.example.com/x": ""})[0])
@@ -67,11 +67,11 @@ func TestLabelsOfANodeShowWhatIsWrongWithThem(t *testing.T) {
 
 func TestWithoutAfterANodeThatBreaksARuleGetsTheTaintAtOnce(t *testing.T) {
 	rules := compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule"}})
-	_, after, ok := rules.Noncompliant()
+	_, delay, ok := rules.Noncompliant()
 	assert.True(t, ok)
-	assert.Zero(t, after)
-	assert.Equal(t, "0", rules.Settings().Noncompliant.After, "the settings show the default")
-	assert.Equal(t, rules, compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule", After: "0"}}))
+	assert.Zero(t, delay)
+	assert.Equal(t, "0", rules.Settings().Noncompliant.Delay, "the settings show the default")
+	assert.Equal(t, rules, compiled(t, Settings{Noncompliant: Noncompliant{Taint: "a:NoSchedule", Delay: "0"}}))
 }
 
 func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
@@ -90,7 +90,7 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 			{Key: "described", Description: strings.Repeat("d", 501)},
 		},
 		Reserved:     []string{"", "a b", "a/b/c", "x.com/*", "x.com/*"},
-		Noncompliant: Noncompliant{Taint: "a b=ü:Never", After: "soon"},
+		Noncompliant: Noncompliant{Taint: "a b=ü:Never", Delay: "soon"},
 	}, field.NewPath("governance"))
 	var fields []string
 	for _, err := range errs {
@@ -107,7 +107,7 @@ func TestEveryErrorOfTheSectionIsNamed(t *testing.T) {
 	} {
 		assert.Contains(t, fields, want)
 	}
-	_, errs = Compile(Settings{Noncompliant: Noncompliant{After: "1m"}}, field.NewPath("governance"))
+	_, errs = Compile(Settings{Noncompliant: Noncompliant{Delay: "1m"}}, field.NewPath("governance"))
 	assert.Len(t, errs, 1, "a delay without a taint")
 	_, errs = Compile(Settings{Keys: make([]Key, maxKeys+1)}, field.NewPath("governance"))
 	assert.Len(t, errs, 1)

@@ -67,14 +67,14 @@ func newEvaluator(t testing.TB, policy string) evaluator {
 		}
 		return total
 	}
-	least := func(list ref.Val) ref.Val {
+	minimum := func(list ref.Val) ref.Val {
 		first := list.(traits.Lister).Get(types.Int(0)).(types.Int)
 		return min(first, list.(traits.Lister).Get(types.Int(1)).(types.Int))
 	}
 	integers := []*cel.Type{cel.ListType(cel.IntType)}
 	env, err := cel.NewEnv(ext.Strings(ext.StringsVersion(2)), cel.OptionalTypes(),
 		cel.Function("sum", cel.MemberOverload("sum_of", integers, cel.IntType, cel.UnaryBinding(sum))),
-		cel.Function("min", cel.MemberOverload("min_of", integers, cel.IntType, cel.UnaryBinding(least))),
+		cel.Function("min", cel.MemberOverload("min_of", integers, cel.IntType, cel.UnaryBinding(minimum))),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("params", cel.DynType),
 		cel.Variable("request", cel.DynType), cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType)))
 	require.NoError(t, err)
@@ -99,26 +99,26 @@ func (e evaluator) run(t testing.TB, expression string, activation map[string]an
 // messages returns those of the rules that a request breaks.
 func (e evaluator) messages(t testing.TB, activation map[string]any) (all []string) {
 	t.Helper()
-	must := func(expression any) ref.Val {
+	evaluated := func(expression any) ref.Val {
 		value, err := e.run(t, expression.(string), activation)
 		require.NoError(t, err, expression)
 		return value
 	}
-	if must(e.spec["matchConditions"].([]any)[0].(map[string]any)["expression"]) != types.True {
+	if evaluated(e.spec["matchConditions"].([]any)[0].(map[string]any)["expression"]) != types.True {
 		return nil
 	}
 	variables := map[string]any{}
 	activation["variables"] = variables
 	*e.cost = 0
-	for _, one := range e.spec["variables"].([]any) {
-		variable := one.(map[string]any)
-		variables[variable["name"].(string)] = must(variable["expression"])
+	for _, item := range e.spec["variables"].([]any) {
+		variable := item.(map[string]any)
+		variables[variable["name"].(string)] = evaluated(variable["expression"])
 	}
 	*e.cost *= 2 // once for the rules, and once for their messages
-	for _, one := range e.spec["validations"].([]any) {
-		validation := one.(map[string]any)
-		if must(validation["expression"]) != types.True {
-			all = append(all, fmt.Sprint(must(validation["messageExpression"]).Value()))
+	for _, item := range e.spec["validations"].([]any) {
+		validation := item.(map[string]any)
+		if evaluated(validation["expression"]) != types.True {
+			all = append(all, fmt.Sprint(evaluated(validation["messageExpression"]).Value()))
 		}
 	}
 	assert.Less(t, *e.cost, uint64(perPolicy))
@@ -159,7 +159,7 @@ func FuzzThePoliciesSayWhatTheRulesSay(f *testing.F) {
 	f.Add("k", "v", `a`, "serviceaccount:ns/a*", "x", "k", "v", "", "system:serviceaccount:ns:ab", "r")
 	f.Add("k", "v", `a`, "serviceaccount:ns/a", "x", "k", "v", "", "system:serviceaccount:ns:a", "r")
 	evaluator := newEvaluator(f, DenyPolicy)
-	f.Fuzz(func(t *testing.T, key, value, pattern, owner, glob, label, was, is, user, requires string) {
+	f.Fuzz(func(t *testing.T, key, value, pattern, owner, glob, label, prev, current, user, requires string) {
 		settings := Settings{
 			Keys: []Key{
 				{Key: key, Values: []string{value}, Requires: []string{requires}, Owners: []string{owner}, Immutable: true, Mode: Deny},
@@ -174,16 +174,16 @@ func FuzzThePoliciesSayWhatTheRulesSay(f *testing.F) {
 		}
 		by := requester{user: user, groups: []string{user}}
 		for _, change := range []struct{ old, labels map[string]string }{
-			{nil, map[string]string{label: is}},
-			{map[string]string{key: was}, map[string]string{key: is, "pattern." + key: is}},
-			{map[string]string{key: was, requires: ""}, map[string]string{"pattern." + key: was}},
-			{map[string]string{key: value, "pattern." + key: was}, map[string]string{key: value, "audited." + key: was}},
-			{map[string]string{label: was, "pattern." + key: is, key: value, requires: ""}, map[string]string{label: is, "pattern." + key: is, key: value}},
+			{nil, map[string]string{label: current}},
+			{map[string]string{key: prev}, map[string]string{key: current, "pattern." + key: current}},
+			{map[string]string{key: prev, requires: ""}, map[string]string{"pattern." + key: prev}},
+			{map[string]string{key: value, "pattern." + key: prev}, map[string]string{key: value, "audited." + key: prev}},
+			{map[string]string{label: prev, "pattern." + key: current, key: value, requires: ""}, map[string]string{label: current, "pattern." + key: current, key: value}},
 		} {
-			said := slices.DeleteFunc(rules.violationsOf(change.old, change.labels, by), func(v Violation) bool { return v.Mode != Deny })
-			want := len(said) > 0 && !strings.HasPrefix(user, "system:node:") && user != "system:nodes"
+			out := slices.DeleteFunc(rules.violationsOf(change.old, change.labels, by), func(v Violation) bool { return v.Mode != Deny })
+			want := len(out) > 0 && !strings.HasPrefix(user, "system:node:") && user != "system:nodes"
 			got := evaluator.messages(t, request(t, settings, change.old, change.labels, by))
-			assert.Equal(t, want, len(got) > 0, "%v: %v, %v", change, said, got)
+			assert.Equal(t, want, len(got) > 0, "%v: %v, %v", change, out, got)
 		}
 	})
 }

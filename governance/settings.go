@@ -69,7 +69,7 @@ type Noncompliant struct {
 	Taint string `json:"taint"`
 	// How long a Node breaks a rule before it gets the taint, such as 1h. The default is 0: it gets the taint at once.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
-	After string `json:"after"`
+	Delay string `json:"after"`
 }
 
 // Kind says which rule is broken.

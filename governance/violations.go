@@ -12,8 +12,8 @@ import (
 func (r Rules) Violations(labels map[string]string) (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]
-		value, has := labels[key.Key.Key]
-		if !has {
+		value, ok := labels[key.Key.Key]
+		if !ok {
 			if key.Required {
 				all = append(all, key.violation(Required, ""))
 			}
@@ -22,9 +22,9 @@ func (r Rules) Violations(labels map[string]string) (all []Violation) {
 		if kind, wrong := key.wrong(value); wrong {
 			all = append(all, key.violation(kind, value))
 		}
-		for _, other := range key.Requires {
-			if _, has := labels[other]; !has {
-				all = append(all, key.violation(Requires, other))
+		for _, required := range key.Requires {
+			if _, ok := labels[required]; !ok {
+				all = append(all, key.violation(Requires, required))
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func (k *compiledKey) wrong(value string) (kind Kind, wrong bool) {
 
 // reservedBy returns the first glob that reserves a key which is not listed.
 func (r Rules) reservedBy(key string) (glob string, reserved bool) {
-	if _, listed := r.at[key]; listed {
+	if _, listed := r.index[key]; listed {
 		return "", false
 	}
 	for _, glob := range r.settings.Reserved {
@@ -113,12 +113,12 @@ func Breaks(violations []Violation) bool {
 func (r Rules) Countable() (all []Violation) {
 	for i := range r.keys {
 		key := &r.keys[i]
-		for _, one := range []struct {
+		for _, row := range []struct {
 			kind Kind
-			has  bool
+			ok   bool
 		}{{Required, key.Required}, {Value, key.values != nil}, {Pattern, key.pattern != nil}, {Requires, len(key.Requires) > 0}} {
-			if one.has {
-				all = append(all, Violation{Rule: key.Key.Key, Kind: one.kind, Mode: key.Mode})
+			if row.ok {
+				all = append(all, Violation{Rule: key.Key.Key, Kind: row.kind, Mode: key.Mode})
 			}
 		}
 	}

@@ -53,9 +53,9 @@ func TestGuardPoliciesThatCannotBeReadCountAsMissing(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	again := New(client, slog.New(slog.DiscardHandler))
-	again.Run(ctx) // returns
-	assert.False(t, again.InForce())
+	reread := New(client, slog.New(slog.DiscardHandler))
+	reread.Run(ctx) // returns
+	assert.False(t, reread.InForce())
 }
 
 func TestAGuardThatIsKnownReadsNothing(t *testing.T) {

@@ -35,12 +35,12 @@ func TestGuardPoliciesThatDoNotDoTheirWorkCountAsMissing(t *testing.T) {
 		assert.Equal(t, []string{name + " does not exist"}, found.Problems(shipped))
 	}
 	const rule = "/spec/matchConstraints/resourceRules/0"
-	const some = `{"matchLabels":{"a":"b"}}`
+	const part = `{"matchLabels":{"a":"b"}}`
 	for name, c := range map[string]struct{ object, operation string }{
 		"the guard allows all":               {GuardObject, `"replace","path":"/spec/validations/0/expression","value":"true"`},
 		"the guard validates nothing":        {GuardObject, `"remove","path":"/spec/validations"`},
 		"the guard forgets nodes/status":     {GuardObject, `"replace","path":"` + rule + `/resources","value":["nodes"]`},
-		"the guard is for some Nodes":        {GuardObject, `"replace","path":"/spec/matchConstraints/objectSelector","value":` + some},
+		"the guard is for some Nodes":        {GuardObject, `"replace","path":"/spec/matchConstraints/objectSelector","value":` + part},
 		"the guard is for some names":        {GuardObject, `"add","path":"` + rule + `/resourceNames","value":["a"]`},
 		"the guard leaves some out":          {GuardObject, `"copy","from":"/spec/matchConstraints/resourceRules","path":"/spec/matchConstraints/excludeResourceRules"`},
 		"the guard is for this version only": {GuardObject, `"replace","path":"/spec/matchConstraints/matchPolicy","value":"Exact"`},
@@ -50,7 +50,7 @@ func TestGuardPoliciesThatDoNotDoTheirWorkCountAsMissing(t *testing.T) {
 		"the guard waits for a parameter":    {GuardObject, `"add","path":"/spec/paramKind","value":{}`},
 		"the guard only warns":               {GuardBindingObject, `"replace","path":"/spec/validationActions","value":["Warn"]`},
 		"the binding is for something else":  {GuardBindingObject, `"replace","path":"/spec/policyName","value":"other"`},
-		"the binding is for some Nodes":      {GuardBindingObject, `"add","path":"/spec/matchResources","value":{"objectSelector":` + some + `}`},
+		"the binding is for some Nodes":      {GuardBindingObject, `"add","path":"/spec/matchResources","value":{"objectSelector":` + part + `}`},
 		"the binding has a parameter":        {GuardBindingObject, `"add","path":"/spec/paramRef","value":{}`},
 		"the strip mutates nothing":          {StripObject, `"remove","path":"/spec/mutations"`},
 		"the strip has other mutations":      {StripObject, `"remove","path":"/spec/mutations/0"`},
@@ -59,7 +59,7 @@ func TestGuardPoliciesThatDoNotDoTheirWorkCountAsMissing(t *testing.T) {
 		"the strip runs after the webhook":   {StripObject, `"replace","path":"/spec/reinvocationPolicy","value":"IfNeeded"`},
 		"the strip waits for a parameter":    {StripObject, `"add","path":"/spec/paramKind","value":{}`},
 		"the strip's binding is for another": {StripBindingObject, `"replace","path":"/spec/policyName","value":"other"`},
-		"the strip's binding is for some":    {StripBindingObject, `"add","path":"/spec/matchResources","value":{"objectSelector":` + some + `}`},
+		"the strip's binding is for some":    {StripBindingObject, `"add","path":"/spec/matchResources","value":{"objectSelector":` + part + `}`},
 		"the strip's binding has parameters": {StripBindingObject, `"add","path":"/spec/paramRef","value":{}`},
 	} {
 		t.Run(name, func(t *testing.T) {

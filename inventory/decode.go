@@ -22,29 +22,29 @@ const (
 const flawCost = 32
 
 // Decode reads a snapshot. The caller checks that nothing follows it, and bounds what is read.
-func Decode(from *json.Decoder, of Source) (Snapshot, error) {
+func Decode(from *json.Decoder, source Source) (Snapshot, error) {
 	from.UseNumber()
-	d := decoder{from: from, of: of, has: make([]bool, len(of.Attributes)), next: Snapshot{nodes: map[string]node{}, attributes: of.Attributes}}
+	d := decoder{from: from, source: source, present: make([]bool, len(source.Attributes)), next: Snapshot{nodes: map[string]node{}, attributes: source.Attributes}}
 	if err := d.document(); err != nil {
 		return Snapshot{}, err
 	}
 	slices.Sort(d.next.flawed)
 	d.next.flawed = slices.Compact(d.next.flawed)
-	for i, attribute := range of.Attributes {
-		if !d.has[i] {
+	for i, attribute := range source.Attributes {
+		if !d.present[i] {
 			d.next.missing = append(d.next.missing, attribute)
 		}
 	}
-	d.next.hash = d.next.digest(of.Name)
+	d.next.hash = d.next.digest(source.Name)
 	return d.next, nil
 }
 
 // decoder reads one snapshot, token by token. An error ends it: the document cannot be read. What is wrong with one entry is a [flaw] of that entry.
 type decoder struct {
 	from    *json.Decoder
-	of      Source
+	source  Source
 	next    Snapshot
-	has     []bool // which attributes a Node has
+	present []bool // which attributes a Node has
 	entries int
 	kept    int // bytes
 }
@@ -90,13 +90,13 @@ func (d *decoder) field(key string) error {
 	return fmt.Errorf("unknown field %s", shown(key))
 }
 
-func (d *decoder) begin(delim json.Delim, what, form string) error {
+func (d *decoder) begin(delim json.Delim, name, form string) error {
 	token, err := d.from.Token()
 	if err != nil {
 		return err
 	}
 	if token != delim {
-		return fmt.Errorf("%s must be %s", what, form)
+		return fmt.Errorf("%s must be %s", name, form)
 	}
 	return nil
 }
@@ -108,31 +108,31 @@ func (d *decoder) key() (string, error) {
 	return key, err
 }
 
-func (d *decoder) constant(what, want string) error {
-	is, wrong, err := d.text(maxUUID)
+func (d *decoder) constant(field, want string) error {
+	value, wrong, err := d.text(maxUUID)
 	switch {
 	case err != nil:
 		return err
 	case wrong != "":
-		return fmt.Errorf("%s %s", what, wrong[1:])
-	case is != want:
-		return fmt.Errorf("%s must be %s, not %s", what, want, shown(is))
+		return fmt.Errorf("%s %s", field, wrong[1:])
+	case value != want:
+		return fmt.Errorf("%s must be %s, not %s", field, want, shown(value))
 	}
 	return nil
 }
 
 // text reads a value that should be a string of at most so many bytes. If it is none, wrong says why, and the whole value is read over. The
 // package encoding/json replaces what is no UTF-8 with U+FFFD, so a text with that cannot be used.
-func (d *decoder) text(most int) (text string, wrong flaw, err error) {
+func (d *decoder) text(limit int) (text string, wrong flaw, err error) {
 	token, err := d.from.Token()
 	if err != nil {
 		return "", "", err
 	}
-	text, is := token.(string)
+	text, ok := token.(string)
 	switch {
-	case !is:
+	case !ok:
 		return "", notText, d.skip(token)
-	case len(text) > most:
+	case len(text) > limit:
 		return "", longText, nil
 	case strings.ContainsFunc(text, func(r rune) bool { return r == unicode.ReplacementChar || unicode.IsControl(r) }):
 		return "", unprintable, nil
@@ -206,7 +206,7 @@ func (d *decoder) node() error {
 		d.unnamed("must be an object")
 		return d.skip(token)
 	}
-	e := entry{nameless: "\x00is missing", values: make([]string, len(d.of.Attributes))}
+	e := entry{nameless: "\x00is missing", values: make([]string, len(d.source.Attributes))}
 	seen := map[string]bool{}
 	for d.from.More() {
 		key, err := d.key()
@@ -232,13 +232,13 @@ func (d *decoder) node() error {
 }
 
 // known reads a field of an entry. If it was there before, neither of them can be used.
-func (d *decoder) known(e *entry, key string, again bool) (err error) {
+func (d *decoder) known(e *entry, key string, repeated bool) (err error) {
 	var wrong flaw
 	switch {
-	case again && key == "name":
-		e.nameless = twice
+	case repeated && key == "name":
+		e.nameless = duplicate
 		return d.ignore()
-	case again:
+	case repeated:
 		e.wrong = fieldTwice
 		return d.ignore()
 	case key == "name":
@@ -246,7 +246,7 @@ func (d *decoder) known(e *entry, key string, again bool) (err error) {
 	case key == "systemUUID":
 		e.uuid, wrong, err = d.text(maxUUID)
 		if e.uuid = strings.ToLower(e.uuid); wrong != "" {
-			e.wrong = wrong.of(key)
+			e.wrong = wrong.inField(key)
 		}
 	default:
 		err = d.attributes(e)
@@ -270,7 +270,7 @@ func (d *decoder) attributes(e *entry) error {
 		if err != nil {
 			return err
 		}
-		i, listed := slices.BinarySearch(d.of.Attributes, key)
+		i, listed := slices.BinarySearch(d.source.Attributes, key)
 		if !listed {
 			if err := d.ignore(); err != nil {
 				return err
@@ -282,7 +282,7 @@ func (d *decoder) attributes(e *entry) error {
 			return err
 		}
 		if seen[i] {
-			wrong = twice
+			wrong = duplicate
 		}
 		if seen[i] = true; wrong != "" {
 			value, e.flawed = string(wrong), true
@@ -295,21 +295,21 @@ func (d *decoder) attributes(e *entry) error {
 
 // keep adds an entry to the snapshot.
 func (d *decoder) keep(e entry) error {
-	switch _, again := d.next.nodes[e.name]; {
+	switch _, ok := d.next.nodes[e.name]; {
 	case e.nameless != "":
 		d.unnamed("name " + string(e.nameless[1:]))
 		return nil
 	case len(validation.IsDNS1123Subdomain(e.name)) > 0:
 		d.unnamed("name is " + shown(e.name))
 		return nil
-	case again:
+	case ok:
 		e.wrong = listedTwice
 	}
 	if e.wrong != "" {
 		e.uuid, e.values, e.flawed = string(e.wrong), nil, true
 	}
 	for i, value := range e.values {
-		d.has[i] = d.has[i] || value != ""
+		d.present[i] = d.present[i] || value != ""
 	}
 	var packed packing.Writer
 	packed.Texts(e.values)
@@ -318,16 +318,16 @@ func (d *decoder) keep(e entry) error {
 		d.next.flawed = append(d.next.flawed, strings.Clone(e.name))
 		d.kept += flawCost + len(e.name)
 	}
-	if d.kept > d.of.Kept {
-		return fmt.Errorf("what is kept of it takes more than %d MiB: %w", d.of.Kept>>20, ErrKeepsTooMuch)
+	if d.kept > d.source.Kept {
+		return fmt.Errorf("what is kept of it takes more than %d MiB: %w", d.source.Kept>>20, ErrKeepsTooMuch)
 	}
 	d.next.nodes[strings.Clone(e.name)] = node{uuid: e.uuid, values: string(packed)}
 	return nil
 }
 
 // unnamed counts an entry that names no Node, and keeps the first.
-func (d *decoder) unnamed(why string) {
+func (d *decoder) unnamed(reason string) {
 	if d.next.unnamed++; d.next.unnamed == 1 {
-		d.next.firstOf = fmt.Sprintf("nodes[%d]: %s", d.entries, why)
+		d.next.firstOf = fmt.Sprintf("nodes[%d]: %s", d.entries, reason)
 	}
 }

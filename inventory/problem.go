@@ -16,7 +16,7 @@ const (
 	notText     flaw = "\x00must be a string"
 	longText    flaw = "\x00is too long"
 	unprintable flaw = "\x00has a control character or is no UTF-8"
-	twice       flaw = "\x00is there twice"
+	duplicate   flaw = "\x00is there twice"
 )
 
 // What can be wrong with a whole entry, in addition to what is wrong with its systemUUID.
@@ -27,11 +27,11 @@ const (
 	fieldTwice   flaw = "\x00the entry has a field twice"
 )
 
-// of returns the flaw as one of a field.
-func (f flaw) of(field string) flaw { return "\x00" + flaw(field) + " " + f[1:] }
+// inField returns the flaw as one of a field.
+func (f flaw) inField(field string) flaw { return "\x00" + flaw(field) + " " + f[1:] }
 
 // flawIn reports whether a flaw is in the place of a text, and which.
-func flawIn(text string) (why string, wrong bool) { return strings.CutPrefix(text, "\x00") }
+func flawIn(text string) (reason string, wrong bool) { return strings.CutPrefix(text, "\x00") }
 
 // Bounds of the problems that are named.
 const (
@@ -41,14 +41,14 @@ const (
 
 // Problem is what a source has wrong of one Node.
 type Problem struct {
-	Node string `json:"node,omitempty"` // empty: entries that name no Node
-	What string `json:"what"`
+	Node    string `json:"node,omitempty"` // empty: entries that name no Node
+	Message string `json:"what"`
 }
 
 // contradicts reports why nothing of an entry may be used for a Node that reports this machine; empty: it may.
 func (n node) contradicts(systemUUID string) string {
-	if why, wrong := flawIn(n.uuid); wrong {
-		return why
+	if reason, wrong := flawIn(n.uuid); wrong {
+		return reason
 	}
 	if n.uuid == "" || systemUUID == "" || n.uuid == strings.ToLower(systemUUID) {
 		return ""
@@ -61,12 +61,12 @@ func (n node) contradicts(systemUUID string) string {
 func (s Snapshot) Problem(name, systemUUID string) string {
 	listed := s.nodes[name]
 	var all []string
-	if why := listed.contradicts(systemUUID); why != "" {
-		all = append(all, why)
+	if reason := listed.contradicts(systemUUID); reason != "" {
+		all = append(all, reason)
 	}
 	for i, text := range listed.texts() {
-		if why, wrong := flawIn(text); wrong {
-			all = append(all, "attribute "+s.attributes[i]+" "+why)
+		if reason, wrong := flawIn(text); wrong {
+			all = append(all, "attribute "+s.attributes[i]+" "+reason)
 		}
 	}
 	return bounded(strings.Join(all, "; "))
@@ -86,12 +86,12 @@ func shown(text string) string { return fmt.Sprintf("%.40q", text) }
 // Problems returns what the snapshot has wrong, the first of many, and how many there are. The parameter live has the machines that Nodes
 // report now. These Nodes are first.
 func (s Snapshot) Problems(live map[string]string) (first []Problem, count int) {
-	see := func(name, what string) {
-		if what == "" {
+	see := func(name, message string) {
+		if message == "" {
 			return
 		}
 		if count++; len(first) < mostProblems {
-			first = append(first, Problem{name, what})
+			first = append(first, Problem{name, message})
 		}
 	}
 	if s.unnamed > 0 {
@@ -101,7 +101,7 @@ func (s Snapshot) Problems(live map[string]string) (first []Problem, count int) 
 		see(name, s.Problem(name, live[name]))
 	}
 	for _, name := range s.flawed {
-		if _, is := live[name]; !is {
+		if _, ok := live[name]; !ok {
 			see(name, s.Problem(name, ""))
 		}
 	}

@@ -40,10 +40,10 @@ func TestWhatIsWrongWithAnAttributeConcernsThatAttributeOfThatNodeAlone(t *testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := decoded(t, `{"name":"a","systemUUID":"A1","attributes":{`+c.attributes+`,"model":"R740"}},{"name":"b","attributes":{"rack":"r8"}}`)
-			a, ok := s.Of("a", "a1")
+			a, ok := s.Attributes("a", "a1")
 			assert.True(t, ok)
 			assert.Equal(t, map[string]string{"model": "R740"}, a, "rack is not known, and labels of rules stay")
-			b, _ := s.Of("b", "")
+			b, _ := s.Attributes("b", "")
 			assert.Equal(t, map[string]string{"model": "", "rack": "r8"}, b)
 			assert.Equal(t, c.problem, s.Problem("a", "a1"))
 			assert.Empty(t, s.Problem("b", ""))
@@ -70,9 +70,9 @@ func TestWhatIsWrongWithAnEntryConcernsThatNodeAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := decoded(t, c.entry+`,{"name":"b","attributes":{"rack":"r8"}}`)
 			assert.Equal(t, 2, s.Len())
-			_, ok := s.Of("a", "a1")
+			_, ok := s.Attributes("a", "a1")
 			assert.False(t, ok, "nothing is known")
-			b, _ := s.Of("b", "")
+			b, _ := s.Attributes("b", "")
 			assert.Equal(t, "r8", b["rack"])
 			assert.Equal(t, c.problem, s.Problem("a", "a1"))
 			first, count := s.Problems(map[string]string{"a": "a1", "b": "b"})
@@ -85,7 +85,7 @@ func TestWhatIsWrongWithAnEntryConcernsThatNodeAlone(t *testing.T) {
 func TestANodeThatIsNotListedHasNoAttributesAndNoProblem(t *testing.T) {
 	for name, s := range map[string]Snapshot{"in a list of others": decoded(t, `{"name":"a"}`), "in an empty list": decoded(t, "")} {
 		t.Run(name, func(t *testing.T) {
-			attributes, ok := s.Of("unlisted", "b2")
+			attributes, ok := s.Attributes("unlisted", "b2")
 			assert.True(t, ok)
 			assert.Equal(t, map[string]string{"model": "", "rack": ""}, attributes)
 			first, count := s.Problems(map[string]string{"unlisted": "b2"})
@@ -108,7 +108,7 @@ func TestEntriesThatNameNoNodeAreCountedAndTheOthersCount(t *testing.T) {
 			s := decoded(t, c.entry+`,{"name":"c","attributes":{"rack":"r8"}},[]`)
 			assert.Equal(t, []string{"c"}, s.Names())
 			first, count := s.Problems(map[string]string{"c": ""})
-			assert.Equal(t, []Problem{{What: "entries that name no Node: 2, such as " + c.problem}}, first)
+			assert.Equal(t, []Problem{{Message: "entries that name no Node: 2, such as " + c.problem}}, first)
 			assert.Equal(t, 1, count)
 			assert.NotEqual(t, decoded(t, `{"name":"c","attributes":{"rack":"r8"}}`).Hash(), s.Hash())
 		})
@@ -126,9 +126,9 @@ func TestProblemsAreBoundedAndThoseOfNodesThatAreThereAreFirst(t *testing.T) {
 	require.Len(t, first, mostProblems)
 	assert.Equal(t, "n0999", first[1].Node)
 	for _, problem := range first {
-		assert.LessOrEqual(t, len(problem.What), maxProblem)
-		for _, r := range problem.What {
-			assert.True(t, unicode.IsPrint(r), "%q", problem.What)
+		assert.LessOrEqual(t, len(problem.Message), maxProblem)
+		for _, r := range problem.Message {
+			assert.True(t, unicode.IsPrint(r), "%q", problem.Message)
 		}
 	}
 }

@@ -88,8 +88,8 @@ type Source struct {
 	Kept                 int // bytes of memory that a snapshot may take: the source's part of what all may take
 }
 
-// Same reports whether two sources are equal.
-func (s Source) Same(other Source) bool { return reflect.DeepEqual(s, other) }
+// Equal reports whether two sources are equal.
+func (s Source) Equal(o Source) bool { return reflect.DeepEqual(s, o) }
 
 var attributeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
@@ -100,13 +100,13 @@ func Compile(entries []Entry, path *field.Path) (sources []Source, errs field.Er
 	}
 	names := map[string]bool{}
 	for i, entry := range entries {
-		at := path.Index(i)
-		c := compiler{path: at}
+		fieldPath := path.Index(i)
+		c := compiler{path: fieldPath}
 		source := c.source(entry)
 		source.Kept = keptOf(len(entries))
 		sources = append(sources, source)
 		if names[entry.Name] && entry.Name != "" {
-			c.errs = append(c.errs, field.Duplicate(at.Child("name"), entry.Name))
+			c.errs = append(c.errs, field.Duplicate(fieldPath.Child("name"), entry.Name))
 		}
 		names[entry.Name] = true
 		errs = append(errs, c.errs...)
@@ -123,45 +123,45 @@ type compiler struct {
 	errs field.ErrorList
 }
 
-func (c *compiler) invalid(name, value, why string) {
-	c.errs = append(c.errs, field.Invalid(c.path.Child(name), value, why))
+func (c *compiler) invalid(name, value, reason string) {
+	c.errs = append(c.errs, field.Invalid(c.path.Child(name), value, reason))
 }
 
-func (c *compiler) source(of Entry) Source {
+func (c *compiler) source(entry Entry) Source {
 	s := Source{
-		Name: of.Name, URL: of.URL, File: of.File, ConfigMap: of.ConfigMap, TokenFile: of.Auth.TokenFile, CA: of.CA, Preload: of.Preload,
-		Interval: c.duration("interval", of.Interval, defaultInterval), StaleAfter: c.duration("staleAfter", of.StaleAfter, defaultStaleAfter),
-		Attributes: slices.Sorted(slices.Values(of.Attributes)),
+		Name: entry.Name, URL: entry.URL, File: entry.File, ConfigMap: entry.ConfigMap, TokenFile: entry.Auth.TokenFile, CA: entry.CA, Preload: entry.Preload,
+		Interval: c.duration("interval", entry.Interval, defaultInterval), StaleAfter: c.duration("staleAfter", entry.StaleAfter, defaultStaleAfter),
+		Attributes: slices.Sorted(slices.Values(entry.Attributes)),
 	}
-	switch of.Name {
+	switch entry.Name {
 	case "":
 		c.errs = append(c.errs, field.Required(c.path.Child("name"), "rules, metrics and Events name the source"))
 	default:
-		for _, wrong := range validation.IsDNS1123Label(of.Name) {
-			c.invalid("name", of.Name, wrong)
+		for _, wrong := range validation.IsDNS1123Label(entry.Name) {
+			c.invalid("name", entry.Name, wrong)
 		}
 	}
-	given := slices.DeleteFunc([]string{of.URL, of.File, of.ConfigMap}, func(from string) bool { return from == "" })
+	given := slices.DeleteFunc([]string{entry.URL, entry.File, entry.ConfigMap}, func(from string) bool { return from == "" })
 	if len(given) != 1 {
 		c.errs = append(c.errs, field.Required(c.path, "must have exactly one of url, file and configMap"))
 	}
-	c.url(of.URL)
-	for name, file := range map[string]string{"file": of.File, "ca": of.CA, "auth.tokenFile": of.Auth.TokenFile} {
+	c.url(entry.URL)
+	for name, file := range map[string]string{"file": entry.File, "ca": entry.CA, "auth.tokenFile": entry.Auth.TokenFile} {
 		if file != "" && (!strings.HasPrefix(file, Mounts) || filepath.Clean(file) != file) {
 			c.invalid(name, file, "must be a file below "+Mounts+", where the chart mounts what inventories need")
 		}
-		if file != "" && name != "file" && of.URL == "" {
+		if file != "" && name != "file" && entry.URL == "" {
 			c.errs = append(c.errs, field.Forbidden(c.path.Child(name), "only a source with a url has it"))
 		}
 	}
-	if of.ConfigMap != "" {
-		for _, wrong := range validation.IsDNS1123Subdomain(of.ConfigMap) {
-			c.invalid("configMap", of.ConfigMap, wrong)
+	if entry.ConfigMap != "" {
+		for _, wrong := range validation.IsDNS1123Subdomain(entry.ConfigMap) {
+			c.invalid("configMap", entry.ConfigMap, wrong)
 		}
 	}
-	c.attributes(of.Attributes)
+	c.attributes(entry.Attributes)
 	if s.StaleAfter < s.Interval {
-		c.invalid("staleAfter", of.StaleAfter, "must not be shorter than interval")
+		c.invalid("staleAfter", entry.StaleAfter, "must not be shorter than interval")
 	}
 	slices.SortFunc(c.errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return s
@@ -171,34 +171,34 @@ func (c *compiler) url(text string) {
 	if text == "" {
 		return
 	}
-	of, err := url.Parse(text)
+	u, err := url.Parse(text)
 	switch {
 	case err != nil: // its text has the whole URL
 		c.invalid("url", text, "must be a URL that begins with https://")
-	case of.Scheme != "https" || of.Host == "" || of.Hostname() == "":
+	case u.Scheme != "https" || u.Host == "" || u.Hostname() == "":
 		c.invalid("url", text, "must begin with https:// and name a host: without TLS, anybody on the way could change labels")
-	case of.User != nil:
+	case u.User != nil:
 		c.errs = append(c.errs, field.Forbidden(c.path.Child("url"), "must hold no password: use auth.tokenFile"))
-	case of.Fragment != "":
+	case u.Fragment != "":
 		c.invalid("url", text, "must have no fragment")
 	}
 }
 
 func (c *compiler) attributes(names []string) {
-	at := c.path.Child("attributes")
+	path := c.path.Child("attributes")
 	if len(names) == 0 {
-		c.errs = append(c.errs, field.Required(at, "must name the attributes that rules look at; the others are not kept"))
+		c.errs = append(c.errs, field.Required(path, "must name the attributes that rules look at; the others are not kept"))
 	}
 	if len(names) > MaxAttributes {
-		c.errs = append(c.errs, field.TooMany(at, len(names), MaxAttributes))
+		c.errs = append(c.errs, field.TooMany(path, len(names), MaxAttributes))
 	}
 	seen := map[string]bool{}
 	for i, name := range names {
 		if !attributeName.MatchString(name) {
-			c.errs = append(c.errs, field.Invalid(at.Index(i), name, "must be 1 to 63 letters, digits, '-', '_' or '.', and begin and end with a letter or digit"))
+			c.errs = append(c.errs, field.Invalid(path.Index(i), name, "must be 1 to 63 letters, digits, '-', '_' or '.', and begin and end with a letter or digit"))
 		}
 		if seen[name] {
-			c.errs = append(c.errs, field.Duplicate(at.Index(i), name))
+			c.errs = append(c.errs, field.Duplicate(path.Index(i), name))
 		}
 		seen[name] = true
 	}

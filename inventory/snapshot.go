@@ -78,9 +78,9 @@ func (s Snapshot) SystemUUID(name string) string {
 	return s.nodes[name].uuid
 }
 
-// Of returns the attributes of a Node; an attribute that it does not have is empty. One that cannot be used is missing: it is not known. If the
+// Attributes returns the attributes of a Node; an attribute that it does not have is empty. One that cannot be used is missing: it is not known. If the
 // whole entry cannot be used, or lists another machine, nothing is known and ok is false.
-func (s Snapshot) Of(name, systemUUID string) (attributes map[string]string, ok bool) {
+func (s Snapshot) Attributes(name, systemUUID string) (attributes map[string]string, ok bool) {
 	listed := s.nodes[name]
 	if listed.contradicts(systemUUID) != "" {
 		return nil, false
@@ -109,7 +109,7 @@ func (n node) texts() []string {
 // Lost returns how many Nodes of the snapshot the next one does not list.
 func (s Snapshot) Lost(next Snapshot) (lost int) {
 	for name := range s.nodes {
-		if _, still := next.nodes[name]; !still {
+		if _, ok := next.nodes[name]; !ok {
 			lost++
 		}
 	}
@@ -137,9 +137,9 @@ func (s Snapshot) digest(source string) string {
 	sum := sha256.New()
 	_, _ = sum.Write(head) // never fails
 	for _, name := range s.Names() {
-		var one packing.Writer
-		one.Texts([]string{name, s.nodes[name].uuid, s.nodes[name].values})
-		_, _ = sum.Write(one)
+		var w packing.Writer
+		w.Texts([]string{name, s.nodes[name].uuid, s.nodes[name].values})
+		_, _ = sum.Write(w)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }

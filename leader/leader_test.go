@@ -39,7 +39,9 @@ func TestAProcessLearnsWhetherTheLeaderRunsOnItsHost(t *testing.T) {
 			defer stop()
 			sameHost := make(chan bool, 10)
 			ended := make(chan error)
-			go func() { ended <- leader.Elect(ctx, client, "a", "b", func() {}, func(same bool) { sameHost <- same }) }()
+			go func() {
+				ended <- leader.Elect(ctx, client, "a", "b", func() {}, func(equal bool) { sameHost <- equal })
+			}()
 			require.Equal(t, c.want, <-sameHost)
 			stop()
 			require.NoError(t, <-ended)

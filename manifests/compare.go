@@ -59,9 +59,9 @@ func (c *comparison) compare(path, pointer string, shipped, found any) {
 	switch want := shipped.(type) {
 	case map[string]any:
 		if got, ok := found.(map[string]any); ok {
-			if at, err := url.Parse(textOf(got["url"])); field == "clientConfig" && err == nil && at.Host != "" { // as outside of a cluster
-				at.Path = textOf(part(want["service"])["path"])
-				want, got = map[string]any{"url": at.String()}, map[string]any{"url": got["url"]}
+			if address, err := url.Parse(textOf(got["url"])); field == "clientConfig" && err == nil && address.Host != "" { // as outside of a cluster
+				address.Path = textOf(part(want["service"])["path"])
+				want, got = map[string]any{"url": address.String()}, map[string]any{"url": got["url"]}
 			}
 			c.compareMap(path, pointer, want, got)
 			return
@@ -131,12 +131,12 @@ func (c *comparison) compareList(field, path, pointer string, shipped, found []a
 func (c *comparison) compareNamed(path, pointer string, shipped, found []any) {
 	for _, want := range shipped {
 		name := textOf(part(want)["name"])
-		at := slices.IndexFunc(found, func(one any) bool {
-			return textOf(part(one)["name"]) == name
+		i := slices.IndexFunc(found, func(item any) bool {
+			return textOf(part(item)["name"]) == name
 		})
 		switch {
-		case at >= 0:
-			c.compare(path+"["+name+"]", fmt.Sprintf("%s/%d", pointer, at), want, found[at])
+		case i >= 0:
+			c.compare(path+"["+name+"]", fmt.Sprintf("%s/%d", pointer, i), want, found[i])
 		case name != c.Optional:
 			c.all = append(c.all, Difference{path + "[" + name + "]", pointer + "/-", want, nil})
 		}
@@ -151,9 +151,9 @@ func (c *comparison) compareArgs(path, pointer string, shipped, found []any) {
 			continue
 		}
 		var got any
-		for _, one := range found {
-			if one, ok := one.(string); ok && strings.HasPrefix(one, name+"=") {
-				got = one // the last one counts
+		for _, item := range found {
+			if text, ok := item.(string); ok && strings.HasPrefix(text, name+"=") {
+				got = text // the last one counts
 			}
 		}
 		c.compare(path+"["+name+"]", pointer, arg, got)
@@ -173,7 +173,7 @@ func textOf(value any) string {
 }
 
 func holdsObjects(list []any) bool {
-	return slices.ContainsFunc(list, func(one any) bool { return part(one) != nil })
+	return slices.ContainsFunc(list, func(item any) bool { return part(item) != nil })
 }
 
 // String reports what the cluster has and what nodekeep ships.
@@ -192,16 +192,16 @@ func (d Difference) String() string {
 const mostShown = 120
 
 // shown returns a value in one line. A long value is cut to the part in which it begins to differ from the other.
-func shown(value, other any) string {
-	text, than := written(value), written(other)
+func shown(value, wanted any) string {
+	text, wantedText := written(value), written(wanted)
 	if len(text) <= mostShown {
 		return text
 	}
-	same := 0
-	for same < min(len(text), len(than)) && text[same] == than[same] {
-		same++
+	common := 0
+	for common < min(len(text), len(wantedText)) && text[common] == wantedText[common] {
+		common++
 	}
-	begin := max(0, min(same-mostShown/3, len(text)-mostShown))
+	begin := max(0, min(common-mostShown/3, len(text)-mostShown))
 	part := strings.ToValidUTF8(text[begin:min(len(text), begin+mostShown)], "")
 	if begin > 0 {
 		part = "..." + part

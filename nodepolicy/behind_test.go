@@ -38,11 +38,11 @@ func TestWhichProcessesHaveNotReadThePolicy(t *testing.T) {
 	ending := podOf("verify-0", "verify", "True")
 	ending.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
 	pods = append(pods, ending)
-	var many strings.Builder
+	var plural strings.Builder
 	for i := range 10_000 {
-		fmt.Fprintf(&many, `"invented-%d": %d, `, i, i)
+		fmt.Fprintf(&plural, `"invented-%d": %d, `, i, i)
 	}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		status string
 		behind []string
 		doubt  bool
@@ -57,12 +57,12 @@ func TestWhichProcessesHaveNotReadThePolicy(t *testing.T) {
 		"other types":                             {status: `{"followers": {"verify-1": "4", "capture-1": {"a": [4]}}}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
 		"no map at all":                           {status: `{"followers": [4, 4]}`, behind: []string{"capture-1", "verify-1"}, doubt: true},
 		"no status at all":                        {status: `"junk"`, behind: []string{"capture-1", "verify-1"}, doubt: true},
-		"a list without end":                      {status: `{"followers": {` + many.String() + `"verify-1": 4, "capture-1": 4}}`, doubt: true},
+		"a list without end":                      {status: `{"followers": {` + plural.String() + `"verify-1": 4, "capture-1": 4}}`, doubt: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := inForceWith(t, "{}", one.status)
-			assert.Equal(t, one.behind, append([]string(nil), in.Behind(pods)...))
-			assert.Equal(t, one.doubt, in.Doubtful())
+			in := inForceWith(t, "{}", row.status)
+			assert.Equal(t, row.behind, append([]string(nil), in.Behind(pods)...))
+			assert.Equal(t, row.doubt, in.Doubtful())
 		})
 	}
 	wrong := InForceOf([]byte(`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default", "generation": 4}, "spec": {"cordon": "no"}}`), nil, policy.DefaultGate)

@@ -73,11 +73,11 @@ func first(found findings, load loader, defaults policy.Policy) (r ruling, decid
 	if found.err == nil {
 		return r, true
 	}
-	return r.without(found.err), r.from == accepted || apierrors.IsNotFound(found.err) || apierrors.IsForbidden(found.err)
+	return r.whenAbsent(found.err), r.from == accepted || apierrors.IsNotFound(found.err) || apierrors.IsForbidden(found.err)
 }
 
 // next decides on a NodePolicy that has changed. It returns the same policy if the manifest is the one in force.
-func (r ruling) next(manifest []byte, load loader) (after ruling, changed bool) {
+func (r ruling) next(manifest []byte, load loader) (next ruling, changed bool) {
 	if r.manifest != nil && bytes.Equal(r.manifest, manifest) {
 		r.from, r.trouble = object, nil
 		return r, false
@@ -87,11 +87,11 @@ func (r ruling) next(manifest []byte, load loader) (after ruling, changed bool) 
 		r.trouble = err
 		return r, false
 	}
-	return ruling{policy: p.After(r.policy), from: object, manifest: manifest}, true
+	return ruling{policy: p.WithPredecessor(r.policy), from: object, manifest: manifest}, true
 }
 
-// without decides while there is no NodePolicy for that reason.
-func (r ruling) without(err error) ruling {
+// whenAbsent decides while there is no NodePolicy for that reason.
+func (r ruling) whenAbsent(err error) ruling {
 	switch {
 	case r.from == nowhere && apierrors.IsNotFound(err):
 		r.trouble = nil
@@ -158,11 +158,11 @@ func Binds(binding *rbacv1.RoleBinding) bool {
 // Grants reports whether a Role has the right that declares an emergency; nil: there is none. One that also has the right to continue declares none: it
 // may do everything.
 func Grants(role *rbacv1.Role) bool {
-	may := func(verb string) bool {
+	allowed := func(verb string) bool {
 		return slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
-			has := func(all []string, one string) bool { return slices.Contains(all, one) || slices.Contains(all, "*") }
-			return has(rule.APIGroups, Resource().Group) && has(rule.Resources, "closing") && has(rule.Verbs, verb) && len(rule.ResourceNames) == 0
+			contains := func(all []string, text string) bool { return slices.Contains(all, text) || slices.Contains(all, "*") }
+			return contains(rule.APIGroups, Resource().Group) && contains(rule.Resources, "closing") && contains(rule.Verbs, verb) && len(rule.ResourceNames) == 0
 		})
 	}
-	return role != nil && role.Name == manifests.EmergencyName && may("stop") && !may("continue")
+	return role != nil && role.Name == manifests.EmergencyName && allowed("stop") && !allowed("continue")
 }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	never   = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"protected":"never"}}}`
-	inline  = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"protected":"inline"}}}`
-	empty   = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"}}`
-	unknown = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"protected":"sometimes"}}}`
+	neverManifest = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"protected":"never"}}}`
+	inline        = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"protected":"inline"}}}`
+	empty         = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"}}`
+	unknown       = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"labels":{"protected":"sometimes"}}}`
 )
 
 func loaded(t *testing.T, manifest string) policy.Policy {
@@ -47,11 +47,11 @@ func TestWhichPolicyAProcessBeginsWith(t *testing.T) {
 		undecided bool
 		stopgap   bool
 	}{
-		"the NodePolicy can be used":                                {object: never, accepted: []string{inline}, want: never, from: object},
+		"the NodePolicy can be used":                                {object: neverManifest, accepted: []string{inline}, want: neverManifest, from: object},
 		"it says nothing":                                           {object: empty, accepted: []string{inline}, want: empty, from: object},
-		"it cannot be used, and one was accepted":                   {object: unknown, accepted: []string{inline, never}, want: inline, from: accepted, trouble: "spec.labels.protected"},
-		"it cannot be used, and the newest copy was overwritten":    {object: unknown, accepted: []string{"{", never}, want: never, from: accepted, trouble: "spec.labels.protected"},
-		"it cannot be used, and the newest copy cannot either":      {object: unknown, accepted: []string{unknown, never}, want: never, from: accepted, trouble: "spec.labels.protected"},
+		"it cannot be used, and one was accepted":                   {object: unknown, accepted: []string{inline, neverManifest}, want: inline, from: accepted, trouble: "spec.labels.protected"},
+		"it cannot be used, and the newest copy was overwritten":    {object: unknown, accepted: []string{"{", neverManifest}, want: neverManifest, from: accepted, trouble: "spec.labels.protected"},
+		"it cannot be used, and the newest copy cannot either":      {object: unknown, accepted: []string{unknown, neverManifest}, want: neverManifest, from: accepted, trouble: "spec.labels.protected"},
 		"it cannot be used, and no copy can":                        {object: unknown, accepted: []string{unknown, ""}, trouble: "spec.labels.protected", stopgap: true},
 		"it cannot be used, and none was accepted":                  {object: unknown, trouble: "spec.labels.protected", stopgap: true},
 		"there is none, and one was accepted":                       {err: errDeleted(), accepted: []string{inline}, want: inline, from: accepted, trouble: "what was accepted last stays in force. An empty spec returns to the defaults"},
@@ -62,9 +62,9 @@ func TestWhichPolicyAProcessBeginsWith(t *testing.T) {
 		"the API server cannot read it, and one was accepted":       {err: broken(), accepted: []string{inline}, want: inline, from: accepted, trouble: "cannot be read: "},
 		"the API server cannot read it, and none was accepted":      {err: broken(), trouble: "cannot be read: ", undecided: true, stopgap: true},
 		"the API server cannot read it, and no copy can be used":    {err: broken(), accepted: []string{unknown}, trouble: "cannot be read: ", undecided: true, stopgap: true},
-		"a copy of a later version has fields that are not known":   {err: errDeleted(), accepted: []string{`{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"new":1}}`, never}, want: never, from: accepted, trouble: "not found"},
-		"a copy was replaced by another object's":                   {err: errDeleted(), accepted: []string{`{"apiVersion":"v1","kind":"Node","metadata":{"name":"default"}}`, never}, want: never, from: accepted, trouble: "not found"},
-		"the NodePolicy cannot be used, and the only copy is older": {object: unknown, accepted: []string{never}, want: never, from: accepted, trouble: "spec.labels.protected"},
+		"a copy of a later version has fields that are not known":   {err: errDeleted(), accepted: []string{`{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default"},"spec":{"new":1}}`, neverManifest}, want: neverManifest, from: accepted, trouble: "not found"},
+		"a copy was replaced by another object's":                   {err: errDeleted(), accepted: []string{`{"apiVersion":"v1","kind":"Node","metadata":{"name":"default"}}`, neverManifest}, want: neverManifest, from: accepted, trouble: "not found"},
+		"the NodePolicy cannot be used, and the only copy is older": {object: unknown, accepted: []string{neverManifest}, want: neverManifest, from: accepted, trouble: "spec.labels.protected"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			found := findings{manifest: []byte(c.object), err: c.err}
@@ -99,36 +99,36 @@ func TestWhatAChangeOfTheNodePolicyDoes(t *testing.T) {
 	inForce := func(from origin, manifest string) ruling {
 		return ruling{policy: loaded(t, manifest), from: from, manifest: []byte(manifest)}
 	}
-	bad := inForce(object, never)
+	bad := inForce(object, neverManifest)
 	bad.trouble = errors.New("bad")
 	for title, c := range map[string]struct {
-		before   ruling
+		prev     ruling
 		manifest string
 		want     string
 		from     origin
 		changed  bool
 		trouble  string
 	}{
-		"it says something else":                       {before: inForce(object, never), manifest: inline, want: inline, from: object, changed: true},
-		"it cannot be used":                            {before: inForce(object, never), manifest: unknown, want: never, from: object, trouble: "spec.labels.protected"},
-		"it says again what is in force":               {before: bad, manifest: never, want: never, from: object},
-		"it says something else after a bad one":       {before: bad, manifest: inline, want: inline, from: object, changed: true},
-		"it is bad again":                              {before: bad, manifest: unknown, want: never, from: object, trouble: "spec.labels.protected"},
-		"it is there again, as it was accepted":        {before: inForce(accepted, never), manifest: never, want: never, from: object},
-		"it is there again, and says something else":   {before: inForce(accepted, never), manifest: inline, want: inline, from: object, changed: true},
-		"it is there again, and cannot be used":        {before: inForce(accepted, never), manifest: unknown, want: never, from: accepted, trouble: "spec.labels.protected"},
-		"the first one comes":                          {before: ruling{policy: policy.Default()}, manifest: never, want: never, from: object, changed: true},
-		"the first one comes, and says nothing":        {before: ruling{policy: policy.Default()}, manifest: empty, want: empty, from: object, changed: true},
-		"an empty spec takes the place of what it had": {before: inForce(object, never), manifest: empty, want: empty, from: object, changed: true},
+		"it says something else":                       {prev: inForce(object, neverManifest), manifest: inline, want: inline, from: object, changed: true},
+		"it cannot be used":                            {prev: inForce(object, neverManifest), manifest: unknown, want: neverManifest, from: object, trouble: "spec.labels.protected"},
+		"it says again what is in force":               {prev: bad, manifest: neverManifest, want: neverManifest, from: object},
+		"it says something else after a bad one":       {prev: bad, manifest: inline, want: inline, from: object, changed: true},
+		"it is bad again":                              {prev: bad, manifest: unknown, want: neverManifest, from: object, trouble: "spec.labels.protected"},
+		"it is there again, as it was accepted":        {prev: inForce(accepted, neverManifest), manifest: neverManifest, want: neverManifest, from: object},
+		"it is there again, and says something else":   {prev: inForce(accepted, neverManifest), manifest: inline, want: inline, from: object, changed: true},
+		"it is there again, and cannot be used":        {prev: inForce(accepted, neverManifest), manifest: unknown, want: neverManifest, from: accepted, trouble: "spec.labels.protected"},
+		"the first one comes":                          {prev: ruling{policy: policy.Default()}, manifest: neverManifest, want: neverManifest, from: object, changed: true},
+		"the first one comes, and says nothing":        {prev: ruling{policy: policy.Default()}, manifest: empty, want: empty, from: object, changed: true},
+		"an empty spec takes the place of what it had": {prev: inForce(object, neverManifest), manifest: empty, want: empty, from: object, changed: true},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got, changed := c.before.next([]byte(c.manifest), load)
+			got, changed := c.prev.next([]byte(c.manifest), load)
 			assert.Equal(t, c.changed, changed)
 			assert.Equal(t, c.from, got.from)
 			assert.Equal(t, c.want, string(got.manifest))
 			requireTrouble(t, c.trouble, got.trouble)
 			if want := loaded(t, c.want); changed {
-				assert.Equal(t, want.After(c.before.policy), got.policy, "it knows what was in force before")
+				assert.Equal(t, want.WithPredecessor(c.prev.policy), got.policy, "it knows what was in force before")
 			} else {
 				assert.Equal(t, want, got.policy)
 			}
@@ -137,25 +137,25 @@ func TestWhatAChangeOfTheNodePolicyDoes(t *testing.T) {
 }
 
 func TestThatThereIsNoNodePolicyChangesNothing(t *testing.T) {
-	p := loaded(t, never)
+	p := loaded(t, neverManifest)
 	for title, c := range map[string]struct {
-		before  ruling
+		prev    ruling
 		err     error
 		trouble string
 	}{
-		"it is deleted":                          {ruling{policy: p, from: object, manifest: []byte(never)}, errDeleted(), `nodepolicies.nodekeep.dev "default" not found; that changes nothing: what was accepted last stays in force. An empty spec returns to the defaults`},
-		"it is still missing":                    {ruling{policy: p, from: accepted, manifest: []byte(never)}, errDeleted(), "not found; that changes nothing"},
-		"a bad one is deleted after a good one":  {ruling{policy: p, from: object, manifest: []byte(never), trouble: errors.New("bad")}, errDeleted(), "not found; that changes nothing"},
+		"it is deleted":                          {ruling{policy: p, from: object, manifest: []byte(neverManifest)}, errDeleted(), `nodepolicies.nodekeep.dev "default" not found; that changes nothing: what was accepted last stays in force. An empty spec returns to the defaults`},
+		"it is still missing":                    {ruling{policy: p, from: accepted, manifest: []byte(neverManifest)}, errDeleted(), "not found; that changes nothing"},
+		"a bad one is deleted after a good one":  {ruling{policy: p, from: object, manifest: []byte(neverManifest), trouble: errors.New("bad")}, errDeleted(), "not found; that changes nothing"},
 		"a bad one is deleted and none was good": {ruling{policy: p, trouble: errors.New("bad")}, errDeleted(), ""},
 		"there never was one":                    {ruling{policy: p}, errDeleted(), ""},
-		"it may not be read any more":            {ruling{policy: p, from: object, manifest: []byte(never)}, forbidden(), "NodePolicy default cannot be read: "},
+		"it may not be read any more":            {ruling{policy: p, from: object, manifest: []byte(neverManifest)}, forbidden(), "NodePolicy default cannot be read: "},
 		"it may not be read and never could be":  {ruling{policy: p}, forbidden(), "NodePolicy default cannot be read: "},
 	} {
 		t.Run(title, func(t *testing.T) {
-			got := c.before.without(c.err)
+			got := c.prev.whenAbsent(c.err)
 			requireTrouble(t, c.trouble, got.trouble)
-			c.before.trouble, got.trouble = nil, nil
-			assert.Equal(t, c.before, got)
+			c.prev.trouble, got.trouble = nil, nil
+			assert.Equal(t, c.prev, got)
 		})
 	}
 }
@@ -187,7 +187,7 @@ func TestAManifestHasNothingButWhatTheUserSays(t *testing.T) {
 		"spec":     map[string]any{"labels": map[string]any{"protected": "never"}},
 	})
 	require.NoError(t, err)
-	assert.JSONEq(t, never, string(got))
+	assert.JSONEq(t, neverManifest, string(got))
 	got, err = manifestOf(map[string]any{})
 	require.NoError(t, err)
 	assert.JSONEq(t, empty, string(got))

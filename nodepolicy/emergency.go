@@ -29,35 +29,35 @@ type emergency struct {
 func (s *Source) Emergency() bool { return s.stopped.holds.Load() }
 
 // declaring returns the two objects that declare an emergency together.
-func (s *Source) declaring() []*theOne {
+func (s *Source) declaring() []*singleton {
 	if !s.Suspends {
 		return nil
 	}
-	one := func(resource, kind string, known func(*Declaration) *bool, says func(map[string]any) (bool, error)) *theOne {
-		note := func(of func(before bool) bool, err error) {
-			s.declared(kind, func(d *Declaration) { *known(d) = of(*known(d)) }, err)
+	add := func(resource, kind string, known func(*Declaration) *bool, says func(map[string]any) (bool, error)) *singleton {
+		note := func(update func(prev bool) bool, err error) {
+			s.declared(kind, func(d *Declaration) { *known(d) = update(*known(d)) }, err)
 		}
-		return &theOne{
+		return &singleton{
 			ResourceInterface: s.Objects.Resource(rbacv1.SchemeGroupVersion.WithResource(resource)).Namespace(s.Namespace), name: manifests.EmergencyName, kind: kind,
 			saw: func(seen *unstructured.Unstructured) {
-				is, err := says(seen.Object)
+				declared, err := says(seen.Object)
 				if err != nil {
 					err = fmt.Errorf("read %s %q: %w", kind, manifests.EmergencyName, err)
 				}
-				note(func(before bool) bool { return is || err != nil && before }, err)
+				note(func(prev bool) bool { return declared || err != nil && prev }, err)
 			},
 			missed: func(err error) {
-				note(func(before bool) bool { return before && err != nil }, err)
+				note(func(prev bool) bool { return prev && err != nil }, err)
 			},
 		}
 	}
-	return []*theOne{
-		one("rolebindings", "RoleBinding", func(d *Declaration) *bool { return &d.Bound }, func(object map[string]any) (bool, error) {
+	return []*singleton{
+		add("rolebindings", "RoleBinding", func(d *Declaration) *bool { return &d.Bound }, func(object map[string]any) (bool, error) {
 			var binding rbacv1.RoleBinding
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &binding)
 			return err == nil && Binds(&binding), err
 		}),
-		one("roles", "Role", func(d *Declaration) *bool { return &d.Granted }, func(object map[string]any) (bool, error) {
+		add("roles", "Role", func(d *Declaration) *bool { return &d.Granted }, func(object map[string]any) (bool, error) {
 			var role rbacv1.Role
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &role)
 			return err == nil && Grants(&role), err
@@ -67,17 +67,17 @@ func (s *Source) declaring() []*theOne {
 
 // readEmergency reads for the first time whether an emergency is declared. An error means that the API server has not answered.
 func (s *Source) readEmergency(ctx context.Context) error {
-	for _, one := range s.declaring() {
-		seen, err := one.Get(ctx, one.name, metav1.GetOptions{})
+	for _, declaration := range s.declaring() {
+		seen, err := declaration.Get(ctx, declaration.name, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			one.saw(seen)
+			declaration.saw(seen)
 		case store.SaysGone(err):
-			one.missed(nil)
+			declaration.missed(nil)
 		case answered(err):
-			one.missed(err)
+			declaration.missed(err)
 		default:
-			return fmt.Errorf("get %s %q: %w", one.kind, one.name, err)
+			return fmt.Errorf("get %s %q: %w", declaration.kind, declaration.name, err)
 		}
 	}
 	return nil

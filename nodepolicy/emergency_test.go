@@ -114,8 +114,8 @@ func TestWhatAnErrorSaysOfAnEmergency(t *testing.T) {
 
 			b = newBed(nil)
 			b.Suspends = true
-			for _, one := range b.declaring() {
-				one.missed(c.err)
+			for _, declaration := range b.declaring() {
+				declaration.missed(c.err)
 			}
 			assert.False(t, b.Emergency(), "no error declares an emergency")
 		})
@@ -131,7 +131,7 @@ func TestAListWithoutAnAnswerEndsNoEmergency(t *testing.T) {
 			return true, nil, apierrors.NewNotFound(rbacv1.Resource("roles"), "")
 		})
 		b.runs(t)
-		assert.Contains(t, strings.Join(b.said(), "\n"), "it cannot be read whether an emergency is declared")
+		assert.Contains(t, strings.Join(b.logged(), "\n"), "it cannot be read whether an emergency is declared")
 		assert.True(t, b.Emergency())
 	})
 }
@@ -157,13 +157,13 @@ func TestWhatIsFollowedIsNeverListedFromMemory(t *testing.T) {
 // objectsOfEmergency returns both objects as the API server has them.
 func objectsOfEmergency(t *testing.T) (role, binding *unstructured.Unstructured) {
 	t.Helper()
-	is := func(typed any) *unstructured.Unstructured {
+	current := func(typed any) *unstructured.Unstructured {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 		require.NoError(t, err)
 		return &unstructured.Unstructured{Object: content}
 	}
 	r, b := shipped(t)
-	return is(&r), is(&b)
+	return current(&r), current(&b)
 }
 
 func TestTheProcessesFollowAnEmergency(t *testing.T) {
@@ -174,38 +174,38 @@ func TestTheProcessesFollowAnEmergency(t *testing.T) {
 		role, binding := objectsOfEmergency(t)
 		roles := b.objects.Resource(rbacv1.SchemeGroupVersion.WithResource("roles")).Namespace(namespace)
 		bindings := b.objects.Resource(rbacv1.SchemeGroupVersion.WithResource("rolebindings")).Namespace(namespace)
-		is := func(want bool, changes int, why string) {
+		current := func(want bool, changes int, reason string) {
 			t.Helper()
 			synctest.Wait()
-			assert.Equal(t, want, b.Emergency(), why)
-			assert.Equal(t, want, b.Policy().Suspended(), why)
-			assert.Equal(t, want, b.Policy().Verify().Suspended, why)
-			assert.EqualValues(t, changes, b.changes.Load(), why)
+			assert.Equal(t, want, b.Emergency(), reason)
+			assert.Equal(t, want, b.Policy().Suspended(), reason)
+			assert.Equal(t, want, b.Policy().Verify().Suspended, reason)
+			assert.EqualValues(t, changes, b.changes.Load(), reason)
 			taints := 1
 			if want {
 				taints = 0
 			}
-			assert.Len(t, b.Policy().RegistrationTaints(nil), taints, why)
+			assert.Len(t, b.Policy().RegistrationTaints(nil), taints, reason)
 		}
-		must := func(_ *unstructured.Unstructured, err error) {
+		noError := func(_ *unstructured.Unstructured, err error) {
 			t.Helper()
 			require.NoError(t, err)
 		}
-		is(false, 1, "none is declared")
-		must(bindings.Create(t.Context(), binding, metav1.CreateOptions{}))
-		is(false, 1, "without the Role, the API server goes on to gate")
-		must(roles.Create(t.Context(), role, metav1.CreateOptions{}))
-		is(true, 2, "both are there")
-		assert.Contains(t, strings.Join(b.said(), "\n"), "an emergency is declared")
+		current(false, 1, "none is declared")
+		noError(bindings.Create(t.Context(), binding, metav1.CreateOptions{}))
+		current(false, 1, "without the Role, the API server goes on to gate")
+		noError(roles.Create(t.Context(), role, metav1.CreateOptions{}))
+		current(true, 2, "both are there")
+		assert.Contains(t, strings.Join(b.logged(), "\n"), "an emergency is declared")
 		b.update(t, objectOf(verifiesMore, "a", 2))
-		is(true, 3, "another policy does not end it")
+		current(true, 3, "another policy does not end it")
 		require.NoError(t, roles.Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
-		is(false, 4, "a client deleted only the Role: the API server gates again")
-		must(roles.Create(t.Context(), role, metav1.CreateOptions{}))
-		is(true, 5, "and it is there again")
+		current(false, 4, "a client deleted only the Role: the API server gates again")
+		noError(roles.Create(t.Context(), role, metav1.CreateOptions{}))
+		current(true, 5, "and it is there again")
 		require.NoError(t, bindings.Delete(t.Context(), manifests.EmergencyName, metav1.DeleteOptions{}))
-		is(false, 6, "it is ended")
-		assert.Contains(t, strings.Join(b.said(), "\n"), "the emergency is ended")
+		current(false, 6, "it is ended")
+		assert.Contains(t, strings.Join(b.logged(), "\n"), "the emergency is ended")
 	})
 }
 
@@ -249,14 +249,14 @@ func TestWhileAnEmergencyCannotBeReadWhatWasKnownLastCounts(t *testing.T) {
 				b.runs(t)
 				assert.Equal(t, known, b.Emergency())
 				denied.Store(true)
-				for _, one := range b.declaring() { // as a reflector that lists again
-					one.missed(forbidden())
+				for _, declaration := range b.declaring() { // as a reflector that lists again
+					declaration.missed(forbidden())
 				}
 				assert.Equal(t, known, b.Emergency())
-				said := strings.Join(b.said(), "\n")
-				assert.Contains(t, said, "it cannot be read whether an emergency is declared")
+				text := strings.Join(b.logged(), "\n")
+				assert.Contains(t, text, "it cannot be read whether an emergency is declared")
 				time.Sleep(10 * missingEvery)
-				assert.NotContains(t, strings.Join(b.said(), "\n"), "it cannot be read", "once")
+				assert.NotContains(t, strings.Join(b.logged(), "\n"), "it cannot be read", "once")
 			})
 		})
 	}

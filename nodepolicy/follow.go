@@ -19,9 +19,9 @@ import (
 // missingEvery is how often to look for the resource while it is missing, or this process may not read it.
 const missingEvery = 5 * time.Second
 
-// follow watches the NodePolicy until ctx is done.
-func (s *Source) follow(ctx context.Context) {
-	s.followOne(ctx, &theOne{
+// watchPolicy watches the NodePolicy until ctx is done.
+func (s *Source) watchPolicy(ctx context.Context) {
+	s.watchDeclaration(ctx, &singleton{
 		ResourceInterface: s.Objects.Resource(Resource()), name: name, kind: kind, saw: s.saw,
 		missed: func(err error) {
 			if err == nil {
@@ -32,9 +32,9 @@ func (s *Source) follow(ctx context.Context) {
 	})
 }
 
-// followOne watches one object until ctx is done.
-func (s *Source) followOne(ctx context.Context, one *theOne) {
-	listed := cache.ToListerWatcherWithContext(store.ListWatch(one, one, "", nil))
+// watchDeclaration watches one object until ctx is done.
+func (s *Source) watchDeclaration(ctx context.Context, declaration *singleton) {
+	listed := cache.ToListerWatcherWithContext(store.ListWatch(declaration, declaration, "", nil))
 	// A reflector would log each list of a missing resource, and try ever more rarely.
 	patient := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -43,7 +43,7 @@ func (s *Source) followOne(ctx context.Context, one *theOne) {
 				if err == nil || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 					return list, err
 				}
-				s.contained(func() { one.missed(err) })
+				s.contained(func() { declaration.missed(err) })
 				select {
 				case <-ctx.Done():
 					return nil, ctx.Err()
@@ -53,82 +53,82 @@ func (s *Source) followOne(ctx context.Context, one *theOne) {
 		},
 		WatchFuncWithContext: listed.WatchWithContext,
 	}
-	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, one), &unstructured.Unstructured{}, follower{s, one}, cache.ReflectorOptions{
-		Name: "nodepolicy", TypeDescription: one.kind,
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(patient, declaration), &unstructured.Unstructured{}, storeFunc{s, declaration}, cache.ReflectorOptions{
+		Name: "nodepolicy", TypeDescription: declaration.kind,
 	}).RunWithContext(ctx)
 }
 
 // contained does the work on one object. A panic does not end the process.
-func (s *Source) contained(do func()) {
-	if err := contain.Call(func() error { do(); return nil }); err != nil {
+func (s *Source) contained(fn func()) {
+	if err := contain.Call(func() error { fn(); return nil }); err != nil {
 		s.Logger.Error("work on one object panicked; please report this with the stack", "work", "follow policy", "error", err)
 	}
 }
 
-// theOne is a client that sees the object of one name only, for which it may have the right. It is listed, not streamed: one object needs no
+// singleton is a client that sees the object of one name only, for which it may have the right. It is listed, not streamed: one object needs no
 // stream. No list is older than what was read before, as one from the API server's memory may be.
-type theOne struct {
+type singleton struct {
 	dynamic.ResourceInterface
 	name, kind string
 	saw        func(*unstructured.Unstructured) // called with the object as it is now
 	missed     func(err error)                  // called with why it cannot be read; nil: there is none
 }
 
-func (o *theOne) only() string { return "metadata.name=" + o.name }
+func (o *singleton) fieldSelector() string { return "metadata.name=" + o.name }
 
-func (o *theOne) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	options.FieldSelector, options.ResourceVersion, options.ResourceVersionMatch = o.only(), "", ""
+func (o *singleton) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	options.FieldSelector, options.ResourceVersion, options.ResourceVersionMatch = o.fieldSelector(), "", ""
 	return o.ResourceInterface.List(ctx, options)
 }
 
-func (o *theOne) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	options.FieldSelector = o.only()
+func (o *singleton) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.FieldSelector = o.fieldSelector()
 	return o.ResourceInterface.Watch(ctx, options)
 }
 
 // IsWatchListSemanticsUnSupported returns how client-go asks whether to list.
-func (o *theOne) IsWatchListSemanticsUnSupported() bool { return true }
+func (o *singleton) IsWatchListSemanticsUnSupported() bool { return true }
 
-// follower takes what a reflector sees.
-type follower struct {
+// storeFunc takes what a reflector sees.
+type storeFunc struct {
 	*Source
-	one *theOne
+	policy *singleton
 }
 
-var _ cache.ReflectorStore = follower{}
+var _ cache.ReflectorStore = storeFunc{}
 
 // Add takes the object.
-func (f follower) Add(seen any) error {
-	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == f.one.name {
-		f.contained(func() { f.one.saw(is) })
+func (f storeFunc) Add(seen any) error {
+	if current, ok := seen.(*unstructured.Unstructured); ok && current.GetName() == f.policy.name {
+		f.contained(func() { f.policy.saw(current) })
 	}
 	return nil
 }
 
 // Update takes the object.
-func (f follower) Update(seen any) error { return f.Add(seen) }
+func (f storeFunc) Update(seen any) error { return f.Add(seen) }
 
 // Delete notes that the object is deleted.
-func (f follower) Delete(seen any) error {
-	if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == f.one.name {
-		f.contained(func() { f.one.missed(nil) })
+func (f storeFunc) Delete(seen any) error {
+	if current, ok := seen.(*unstructured.Unstructured); ok && current.GetName() == f.policy.name {
+		f.contained(func() { f.policy.missed(nil) })
 	}
 	return nil
 }
 
 // Replace takes the object from a list, or notes that there is none.
-func (f follower) Replace(all []any, _ string) error {
+func (f storeFunc) Replace(all []any, _ string) error {
 	for _, seen := range all {
-		if is, ok := seen.(*unstructured.Unstructured); ok && is.GetName() == f.one.name {
-			return f.Add(is)
+		if current, ok := seen.(*unstructured.Unstructured); ok && current.GetName() == f.policy.name {
+			return f.Add(current)
 		}
 	}
-	f.contained(func() { f.one.missed(nil) })
+	f.contained(func() { f.policy.missed(nil) })
 	return nil
 }
 
 // Resync does nothing.
-func (f follower) Resync() error { return nil }
+func (f storeFunc) Resync() error { return nil }
 
 // errDeleted returns what the API server says of an object that does not exist.
 func errDeleted() error { return apierrors.NewNotFound(Resource().GroupResource(), name) }

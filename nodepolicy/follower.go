@@ -72,24 +72,24 @@ func written(ctx context.Context, signals <-chan struct{}, write func(context.Co
 
 // announceNow writes which generation this replica follows, if the status says anything else.
 func (s *Source) announceNow(ctx context.Context) error {
-	latest, generation, follows := s.following()
-	if !follows || followersOf(latest)[s.Replica] == generation {
+	latest, generation, follows := s.acknowledgements()
+	if !follows || readFollowers(latest)[s.Replica] == generation {
 		return nil
 	}
 	return s.writeStatus(ctx, map[string]any{"followers": map[string]any{s.Replica: generation}})
 }
 
-// following returns the NodePolicy as it was seen last, and the generation that the policy in force comes from. It reports false if that is not the
+// acknowledgements returns the NodePolicy as it was seen last, and the generation that the policy in force comes from. It reports false if that is not the
 // object's.
-func (s *Source) following() (latest *unstructured.Unstructured, generation int64, follows bool) {
+func (s *Source) acknowledgements() (latest *unstructured.Unstructured, generation int64, follows bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.current.Load()
 	return s.latest, s.seen.generation, s.latest != nil && now.from == object && now.trouble == nil
 }
 
-// followersOf returns the followers in a status. A client may have written anything.
-func followersOf(latest *unstructured.Unstructured) map[string]int64 {
+// readFollowers returns the followers in a status. A client may have written anything.
+func readFollowers(latest *unstructured.Unstructured) map[string]int64 {
 	found, _, err := unstructured.NestedMap(latest.Object, "status", "followers")
 	if err != nil {
 		return nil

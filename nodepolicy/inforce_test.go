@@ -15,8 +15,8 @@ func TestThePolicyInForceIsThatOfTheNodePolicyElseWhatWasAcceptedLastElseTheDefa
 		return `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"NodePolicy","metadata":{"name":"default","uid":"U"},"spec":{"retention":"` + retention + `"},"status":{}}`
 	}
 	const wrong = "5s"
-	accepted := func(newest, before string) map[string]string {
-		return map[string]string{store.AcceptedPolicy: manifest(newest), store.AcceptedBefore: manifest(before)}
+	accepted := func(newest, head string) map[string]string {
+		return map[string]string{store.AcceptedPolicy: manifest(newest), store.AcceptedBefore: manifest(head)}
 	}
 	for name, c := range map[string]struct {
 		object    string // its retention; empty: none

@@ -57,7 +57,7 @@ func (r *Reporter) Run(ctx context.Context) {
 
 // report writes the status if it is not as it should be.
 func (r *Reporter) report(ctx context.Context) error {
-	latest, generation, follows := r.Source.following()
+	latest, generation, follows := r.Source.acknowledgements()
 	if latest == nil || !r.Leading() {
 		return nil
 	}
@@ -75,13 +75,13 @@ func (r *Reporter) report(ctx context.Context) error {
 	if s.governs = !r.Source.Policy().Governance().Empty(); s.governs {
 		s.unread, s.ungoverned = r.Governed(ctx)
 	}
-	before := readStatus(latest.Object)
-	if now := time.Now(); before.Nodes != nil && *before.Nodes != s.nodes && now.Sub(r.counted) < countEvery {
-		s.nodes = *before.Nodes
+	prev := readStatus(latest.Object)
+	if now := time.Now(); prev.Nodes != nil && *prev.Nodes != s.nodes && now.Sub(r.counted) < countEvery {
+		s.nodes = *prev.Nodes
 	} else {
 		r.counted = now
 	}
-	fields, err := changeOf(before, statusOf(before, s, metav1.Now()))
+	fields, err := changeOf(prev, statusOf(prev, s, metav1.Now()))
 	if err != nil || fields == nil {
 		return err
 	}
@@ -115,24 +115,24 @@ func readStatus(object map[string]any) (status v1alpha1.NodePolicyStatus) {
 }
 
 // changeOf returns what to write so that a status becomes another one; nil: nothing.
-func changeOf(before, after v1alpha1.NodePolicyStatus) (map[string]any, error) {
-	was, err := fieldsOf(before)
+func changeOf(prev, next v1alpha1.NodePolicyStatus) (map[string]any, error) {
+	old, err := fieldsOf(prev)
 	if err != nil {
 		return nil, err
 	}
-	is, err := fieldsOf(after)
+	current, err := fieldsOf(next)
 	if err != nil {
 		return nil, err
 	}
 	change := map[string]any{}
 	for _, field := range []string{"observedGeneration", "conditions", "held", "nodes"} {
-		if !reflect.DeepEqual(was[field], is[field]) {
-			change[field] = is[field] // nil removes it
+		if !reflect.DeepEqual(old[field], current[field]) {
+			change[field] = current[field] // nil removes it
 		}
 	}
 	dropped := map[string]any{}
-	for pod := range before.Followers {
-		if _, stays := after.Followers[pod]; !stays {
+	for pod := range prev.Followers {
+		if _, stays := next.Followers[pod]; !stays {
 			dropped[pod] = nil
 		}
 	}

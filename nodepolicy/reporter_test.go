@@ -90,7 +90,7 @@ func TestTheStatusComesToSayThatEveryReplicaFollows(t *testing.T) {
 		assert.EqualValues(t, 2, status.ObservedGeneration)
 		assert.NotContains(t, status.Followers, "webhook-1", "it follows no generation of the object") // the update had no status
 
-		b.update(t, objectOf(never, "a", 3))
+		b.update(t, objectOf(neverManifest, "a", 3))
 		time.Sleep(5 * time.Second)
 		assert.True(t, isTrue(b.status(t), v1alpha1.InForce))
 	})
@@ -145,7 +145,7 @@ func TestAStatusThatCannotBeWrittenIsTriedEverMoreRarelyAndReportedOnce(t *testi
 		b.reports(t, &leads)
 		time.Sleep(time.Hour)
 		assert.Less(t, b.patches(), 2*70, "once a minute each, in the end")
-		assert.Equal(t, 2, strings.Count(strings.Join(b.said(), "\n"), "denied by a policy"), "once by each writer")
+		assert.Equal(t, 2, strings.Count(strings.Join(b.logged(), "\n"), "denied by a policy"), "once by each writer")
 		denied.Store(false)
 		time.Sleep(2 * time.Minute)
 		assert.True(t, isTrue(b.status(t), v1alpha1.InForce))

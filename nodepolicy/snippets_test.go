@@ -84,13 +84,13 @@ func inFlux(t *testing.T, failed, current string, object map[string]any) string 
 	t.Helper()
 	env, err := cel.NewEnv(cel.Variable("metadata", cel.DynType), cel.Variable("status", cel.DynType))
 	require.NoError(t, err)
-	for _, of := range []struct{ expression, result string }{{failed, "failed"}, {current, "current"}} {
-		ast, issues := env.Compile(of.expression)
+	for _, row := range []struct{ expression, result string }{{failed, "failed"}, {current, "current"}} {
+		ast, issues := env.Compile(row.expression)
 		require.NoError(t, issues.Err())
 		program, err := env.Program(ast)
 		require.NoError(t, err)
 		if out, _, err := program.Eval(object); err == nil && out.Value() == true {
-			return of.result
+			return row.result
 		}
 	}
 	return "in progress"

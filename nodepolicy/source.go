@@ -138,13 +138,13 @@ func (s *Source) Run(ctx context.Context, changed func(), wrong func(error)) {
 	if err := firstReads().DelayFunc().Until(ctx, true, true, s.begin()); err != nil {
 		return
 	}
-	var others sync.WaitGroup
-	defer others.Wait()
-	others.Go(func() { s.announce(ctx) })
-	for _, one := range s.declaring() {
-		others.Go(func() { s.followOne(ctx, one) })
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { s.announce(ctx) })
+	for _, declaration := range s.declaring() {
+		group.Go(func() { s.watchDeclaration(ctx, declaration) })
 	}
-	s.follow(ctx)
+	s.watchPolicy(ctx)
 }
 
 // firstReads returns how often a process tries to read which policy is in force.
@@ -248,23 +248,23 @@ func (s *Source) saw(seen *unstructured.Unstructured) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.wake()
-	is := versionOf(seen)
-	if is.uid != s.seen.uid || is.generation >= s.seen.generation {
+	current := versionOf(seen)
+	if current.uid != s.seen.uid || current.generation >= s.seen.generation {
 		s.latest = seen
 	}
-	if is.uid == s.seen.uid && is.generation <= s.seen.generation { // a list may be older than what was read
+	if current.uid == s.seen.uid && current.generation <= s.seen.generation { // a list may be older than what was read
 		return
 	}
 	manifest, err := manifestOf(seen.Object)
-	before := s.current.Load().ruling
-	r, changed := before, false
+	prev := s.current.Load().ruling
+	r, changed := prev, false
 	if err == nil {
-		r, changed = before.next(manifest, s.load)
+		r, changed = prev.next(manifest, s.load)
 	} else {
 		r.trouble = err
 	}
-	s.seen = is
-	s.current.Store(&state{ruling: r, version: is})
+	s.seen = current
+	s.current.Store(&state{ruling: r, version: current})
 	s.report(r)
 	if changed {
 		s.changed()
@@ -275,9 +275,9 @@ func (s *Source) saw(seen *unstructured.Unstructured) {
 func (s *Source) missed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.current.Load()
-	r := before.without(err)
-	if s.seen == (version{}) && fmt.Sprint(r.trouble) == fmt.Sprint(before.trouble) {
+	prev := s.current.Load()
+	r := prev.whenAbsent(err)
+	if s.seen == (version{}) && fmt.Sprint(r.trouble) == fmt.Sprint(prev.trouble) {
 		return
 	}
 	s.seen, s.latest = version{}, nil

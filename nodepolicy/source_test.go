@@ -53,8 +53,8 @@ func (b *bed) Write(line []byte) (int, error) {
 	return b.written.Write(line)
 }
 
-// said returns the lines of the log since the last call, without their times.
-func (b *bed) said() (lines []string) {
+// logged returns the lines of the log since the last call, without their times.
+func (b *bed) logged() (lines []string) {
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,8 +143,8 @@ func (b *bed) delete(t *testing.T) {
 	synctest.Wait()
 }
 
-// is reports whether the policy in force restores protected labels as that of a manifest does.
-func (b *bed) is(t *testing.T, manifest string) bool {
+// inForce reports whether the policy in force restores protected labels as that of a manifest does.
+func (b *bed) inForce(t *testing.T, manifest string) bool {
 	t.Helper()
 	return loaded(t, manifest).RestoresInline() == b.Policy().RestoresInline()
 }
@@ -159,43 +159,43 @@ func TestTheNodePolicyIsFollowed(t *testing.T) {
 		b.runs(t)
 		require.True(t, b.Wait(t.Context()))
 		assert.True(t, b.Known())
-		assert.True(t, b.is(t, inline))
+		assert.True(t, b.inForce(t, inline))
 		assert.JSONEq(t, inline, string(b.Accepted()))
 		assert.Equal(t, types.UID("a"), b.UID())
-		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=1`}, b.said(), "that it is listed again is no news")
+		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=1`}, b.logged(), "that it is listed again is no news")
 		assert.EqualValues(t, 1, b.changes.Load(), "nothing was in force before")
 
-		b.update(t, objectOf(never, "a", 2))
-		assert.True(t, b.is(t, never))
+		b.update(t, objectOf(neverManifest, "a", 2))
+		assert.True(t, b.inForce(t, neverManifest))
 		assert.EqualValues(t, 2, b.changes.Load())
-		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=2`}, b.said())
+		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=2`}, b.logged())
 
-		marked := objectOf(never, "a", 2)
+		marked := objectOf(neverManifest, "a", 2)
 		marked.SetLabels(map[string]string{"a": "b"})
 		b.update(t, marked)
-		assert.Empty(t, b.said(), "its metadata says nothing")
+		assert.Empty(t, b.logged(), "its metadata says nothing")
 
 		for range 2 { // once for each generation
 			b.update(t, objectOf(unknown, "a", 3))
 		}
-		assert.True(t, b.is(t, never))
+		assert.True(t, b.inForce(t, neverManifest))
 		require.ErrorContains(t, b.Err(), "spec.labels.protected")
-		assert.JSONEq(t, never, string(b.Accepted()))
-		said := b.said()
-		require.Len(t, said, 1)
-		assert.Contains(t, said[0], cannotBeUsed+" generation=3 error=")
+		assert.JSONEq(t, neverManifest, string(b.Accepted()))
+		logged := b.logged()
+		require.Len(t, logged, 1)
+		assert.Contains(t, logged[0], cannotBeUsed+" generation=3 error=")
 		assert.Equal(t, 1, b.reported())
 		assert.EqualValues(t, 2, b.changes.Load())
 
-		b.update(t, objectOf(never, "a", 4))
+		b.update(t, objectOf(neverManifest, "a", 4))
 		require.NoError(t, b.Err())
 		assert.EqualValues(t, 2, b.changes.Load(), "it was in force all the time")
-		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=4`}, b.said())
+		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=4`}, b.logged())
 
 		b.update(t, objectOf(inline, "a", 5))
-		assert.True(t, b.is(t, inline))
+		assert.True(t, b.inForce(t, inline))
 		assert.EqualValues(t, 3, b.changes.Load())
-		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=5`}, b.said())
+		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=5`}, b.logged())
 	})
 }
 
@@ -203,24 +203,24 @@ func TestADeletedNodePolicyStaysInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed([]runtime.Object{objectOf(inline, "a", 7)})
 		b.runs(t)
-		b.said()
+		b.logged()
 		b.delete(t)
-		assert.True(t, b.is(t, inline))
+		assert.True(t, b.inForce(t, inline))
 		assert.Empty(t, b.UID())
 		require.ErrorContains(t, b.Err(), "An empty spec returns to the defaults")
 		assert.JSONEq(t, inline, string(b.Accepted()), "for processes that start now")
 		assert.Equal(t, 1, b.reported())
-		said := b.said()
-		require.Len(t, said, 1)
-		assert.Contains(t, said[0], `level=ERROR msg="no NodePolicy can be read; the last good policy stays in force"`)
+		logged := b.logged()
+		require.Len(t, logged, 1)
+		assert.Contains(t, logged[0], `level=ERROR msg="no NodePolicy can be read; the last good policy stays in force"`)
 
 		b.create(t, objectOf(inline, "b", 1))
 		require.NoError(t, b.Err())
-		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=1`}, b.said())
+		assert.Equal(t, []string{`level=INFO msg="policy in force" generation=1`}, b.logged())
 		assert.EqualValues(t, 1, b.changes.Load())
 		b.delete(t)
 		b.create(t, objectOf(empty, "c", 1))
-		assert.True(t, b.is(t, empty))
+		assert.True(t, b.inForce(t, empty))
 		require.NoError(t, b.Err())
 		assert.EqualValues(t, 2, b.changes.Load())
 		assert.Equal(t, 2, b.reported())
@@ -237,12 +237,12 @@ func TestAProcessThatFindsNoNodePolicyItCanUseTakesWhatWasAcceptedLast(t *testin
 		log      string
 	}{
 		"it is deleted": {
-			accepted: []runtime.Object{acceptedBefore(map[string]string{store.AcceptedPolicy: inline, store.AcceptedBefore: never})},
+			accepted: []runtime.Object{acceptedBefore(map[string]string{store.AcceptedPolicy: inline, store.AcceptedBefore: neverManifest})},
 			want:     inline, log: "no NodePolicy can be read; the last good policy stays in force",
 		},
 		"it is bad": {
 			object:   []runtime.Object{objectOf(unknown, "a", 3)},
-			accepted: []runtime.Object{acceptedBefore(map[string]string{store.AcceptedPolicy: inline, store.AcceptedBefore: never})},
+			accepted: []runtime.Object{acceptedBefore(map[string]string{store.AcceptedPolicy: inline, store.AcceptedBefore: neverManifest})},
 			want:     inline, log: cannotBeUsed + " generation=3",
 		},
 		"it is bad, and a client has overwritten the copy": {
@@ -271,13 +271,13 @@ func TestAProcessThatFindsNoNodePolicyItCanUseTakesWhatWasAcceptedLast(t *testin
 				}
 				b.runs(t)
 				require.True(t, b.Known())
-				assert.True(t, b.is(t, c.want))
+				assert.True(t, b.inForce(t, c.want))
 				assert.Nil(t, b.Accepted(), "it does not come from the object")
 				assert.Equal(t, c.good, b.Err() == nil, b.Err())
 				time.Sleep(10 * time.Minute)
-				said := b.said()
-				require.Len(t, said, 1, "it says so once")
-				assert.Contains(t, said[0], c.log)
+				logged := b.logged()
+				require.Len(t, logged, 1, "it says so once")
+				assert.Contains(t, logged[0], c.log)
 			})
 		})
 	}
@@ -294,9 +294,9 @@ func TestANodePolicyIsFollowedOnceItsResourceExists(t *testing.T) {
 		b.fails.Store(nil)
 		time.Sleep(missingEvery)
 		synctest.Wait()
-		assert.True(t, b.is(t, inline))
+		assert.True(t, b.inForce(t, inline))
 		assert.EqualValues(t, 2, b.changes.Load())
-		assert.Len(t, b.said(), 2)
+		assert.Len(t, b.logged(), 2)
 	})
 }
 
@@ -304,20 +304,20 @@ func TestNothingIsInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	for title, stop := range map[string]bool{"until it does": false, "until the process stops": true} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBed([]runtime.Object{objectOf(inline, "a", 1)}, acceptedBefore(map[string]string{store.AcceptedPolicy: never}))
+				b := newBed([]runtime.Object{objectOf(inline, "a", 1)}, acceptedBefore(map[string]string{store.AcceptedPolicy: neverManifest}))
 				b.failing(errors.New("connection refused"))
 				b.runs(t)
 				time.Sleep(time.Hour)
 				assert.False(t, b.Known())
-				said := b.said()
-				require.Len(t, said, 1, "it says so once")
-				assert.Contains(t, said[0], `msg="policy cannot be read yet; until it is, this process does nothing"`)
+				logged := b.logged()
+				require.Len(t, logged, 1, "it says so once")
+				assert.Contains(t, logged[0], `msg="policy cannot be read yet; until it is, this process does nothing"`)
 				if stop {
 					return
 				}
 				b.fails.Store(nil)
 				require.True(t, b.Wait(t.Context()))
-				assert.True(t, b.is(t, inline))
+				assert.True(t, b.inForce(t, inline))
 			})
 		})
 	}
@@ -326,17 +326,17 @@ func TestNothingIsInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 func TestTheDefaultsAreNotTakenWhileItIsNotKnownWhatWasAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(nil, acceptedBefore(map[string]string{store.AcceptedPolicy: inline}))
-		var down atomic.Bool
-		down.Store(true)
+		var failing atomic.Bool
+		failing.Store(true)
 		b.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return down.Load(), nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedName, errors.New("no right"))
+			return failing.Load(), nil, apierrors.NewForbidden(corev1.Resource("configmaps"), store.AcceptedName, errors.New("no right"))
 		})
 		b.runs(t)
 		time.Sleep(time.Minute)
 		assert.False(t, b.Known())
-		down.Store(false)
+		failing.Store(false)
 		require.True(t, b.Wait(t.Context()))
-		assert.True(t, b.is(t, inline))
+		assert.True(t, b.inForce(t, inline))
 	})
 }
 
@@ -352,8 +352,8 @@ func TestAPolicyThatCannotBePreparedIsNotInForce(t *testing.T) {
 					return prepare()
 				}
 				b.runs(t)
-				b.update(t, objectOf(never, "a", 2))
-				assert.True(t, b.is(t, inline))
+				b.update(t, objectOf(neverManifest, "a", 2))
+				assert.True(t, b.inForce(t, inline))
 				require.ErrorContains(t, b.Err(), "no room")
 				b.update(t, objectOf(inline, "a", 3))
 				require.NoError(t, b.Err(), "it goes on")
@@ -367,12 +367,12 @@ func TestAPanicOverAPolicyThatIsInForceEndsNothing(t *testing.T) {
 		b := newBed([]runtime.Object{objectOf(inline, "a", 1)})
 		go b.Run(t.Context(), func() { panic("changed") }, func(error) { panic("wrong") })
 		synctest.Wait()
-		b.update(t, objectOf(never, "a", 2))
+		b.update(t, objectOf(neverManifest, "a", 2))
 		b.update(t, objectOf(unknown, "a", 3))
 		b.delete(t)
 		b.create(t, objectOf(inline, "b", 1))
-		assert.True(t, b.is(t, inline))
-		assert.Contains(t, strings.Join(b.said(), "\n"), "work on one object panicked")
+		assert.True(t, b.inForce(t, inline))
+		assert.Contains(t, strings.Join(b.logged(), "\n"), "work on one object panicked")
 	})
 }
 

@@ -37,19 +37,19 @@ const maxShownReplicas = 3
 
 // statusOf returns the status that a NodePolicy should have, which has another one. Followers that are no Pods of nodekeep are dropped. Where no Pod is
 // found, nothing shows which followers these are.
-func statusOf(before v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1alpha1.NodePolicyStatus {
-	after := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, Followers: maps.Clone(before.Followers)}
+func statusOf(prev v1alpha1.NodePolicyStatus, s situation, now metav1.Time) v1alpha1.NodePolicyStatus {
+	next := v1alpha1.NodePolicyStatus{ObservedGeneration: s.generation, Held: s.held, Nodes: &s.nodes, Followers: maps.Clone(prev.Followers)}
 	if len(s.pods) > 0 {
-		maps.DeleteFunc(after.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.pods, pod) })
+		maps.DeleteFunc(next.Followers, func(pod string, _ int64) bool { return !slices.Contains(s.pods, pod) })
 	}
-	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, before.Followers), heldCondition(s), governanceCondition(s)} {
+	for _, condition := range []metav1.Condition{acceptedCondition(s), inForceCondition(s, prev.Followers), heldCondition(s), governanceCondition(s)} {
 		condition.ObservedGeneration, condition.LastTransitionTime = s.generation, now
-		if had := apimeta.FindStatusCondition(before.Conditions, condition.Type); had != nil && had.Status == condition.Status && !had.LastTransitionTime.IsZero() {
-			condition.LastTransitionTime = had.LastTransitionTime
+		if old := apimeta.FindStatusCondition(prev.Conditions, condition.Type); old != nil && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
+			condition.LastTransitionTime = old.LastTransitionTime
 		}
-		after.Conditions = append(after.Conditions, condition)
+		next.Conditions = append(next.Conditions, condition)
 	}
-	return after
+	return next
 }
 
 func acceptedCondition(s situation) metav1.Condition {
@@ -74,7 +74,7 @@ func inForceCondition(s situation, followers map[string]int64) metav1.Condition 
 		condition.Message = "No Pod of nodekeep runs in its namespace."
 	case len(behind) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, "ReplicasBehind"
-		condition.Message = fmt.Sprintf("%d of %d replicas do not follow this generation: %s.", len(behind), len(s.running), some(behind))
+		condition.Message = fmt.Sprintf("%d of %d replicas do not follow this generation: %s.", len(behind), len(s.running), abbreviate(behind))
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, "EveryReplicaFollows"
 		condition.Message = fmt.Sprintf("All %d replicas follow this generation.", len(s.running))
@@ -82,8 +82,8 @@ func inForceCondition(s situation, followers map[string]int64) metav1.Condition 
 	return condition
 }
 
-// some names the first of many.
-func some(names []string) string {
+// abbreviate names the first of many.
+func abbreviate(names []string) string {
 	if len(names) <= maxShownReplicas {
 		return strings.Join(names, ", ")
 	}

@@ -89,15 +89,15 @@ func TestAStatusThatIsRightIsNotWritten(t *testing.T) {
 }
 
 func TestWhatIsInAStatusWithoutReasonIsDropped(t *testing.T) {
-	before := v1alpha1.NodePolicyStatus{
+	prev := v1alpha1.NodePolicyStatus{
 		Followers:  map[string]int64{"a": 3, "deleted": 3, "invented": 9},
 		Conditions: []metav1.Condition{{Type: "Invented", Status: "True"}},
 	}
 	s := situation{generation: 3, counted: true, pods: []string{"a", "b"}, running: []string{"a", "b"}}
-	after := statusOf(before, s, metav1.Now())
-	assert.Equal(t, map[string]int64{"a": 3}, after.Followers)
-	assert.Nil(t, apimeta.FindStatusCondition(after.Conditions, "Invented"))
-	change, err := changeOf(before, after)
+	next := statusOf(prev, s, metav1.Now())
+	assert.Equal(t, map[string]int64{"a": 3}, next.Followers)
+	assert.Nil(t, apimeta.FindStatusCondition(next.Conditions, "Invented"))
+	change, err := changeOf(prev, next)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]any{"deleted": nil, "invented": nil}, change["followers"], "what another replica writes meanwhile stays")
 
@@ -106,12 +106,12 @@ func TestWhatIsInAStatusWithoutReasonIsDropped(t *testing.T) {
 		"no Pod has the labels":            {generation: 3},
 		"Pods that start or end are there": {generation: 3, pods: []string{"a", "deleted", "invented"}, running: []string{"a"}},
 	} {
-		assert.Equal(t, before.Followers, statusOf(before, s, metav1.Now()).Followers, name)
+		assert.Equal(t, prev.Followers, statusOf(prev, s, metav1.Now()).Followers, name)
 	}
 }
 
-func keys(of map[string]any) (all []string) {
-	for key := range of {
+func keys(item map[string]any) (all []string) {
+	for key := range item {
 		all = append(all, key)
 	}
 	return all

@@ -30,15 +30,15 @@ func TestOnlyAnnotationsThatThePolicyKeepsAreHeldInMemory(t *testing.T) {
 	small := SlimOf(read)
 	assert.Equal(t, read, small.Node(), "nothing of it is lost")
 	assert.Less(t, len(small.text)+len(small.shape.Value()), 400)
-	assert.Equal(t, labels{}, Of(object).Items)
+	assert.Equal(t, labels{}, FromNode(object).Items)
 
 	object.Annotations["a.io/x"] = "2"
 	assert.True(t, small.Differs(SlimOf(OfKeeping(object, p.Annotations()))))
 	object.Annotations["a.io/x"], object.Annotations["other.io/x"] = "1", "2"
 	object.Annotations["a.io/large"] += "y"
-	same := OfKeeping(object, p.Annotations())
-	same.AnnotationBytes = read.AnnotationBytes
-	assert.False(t, small.Differs(SlimOf(same)), "a heartbeat in an annotation that is not kept")
+	match := OfKeeping(object, p.Annotations())
+	match.AnnotationBytes = read.AnnotationBytes
+	assert.False(t, small.Differs(SlimOf(match)), "a heartbeat in an annotation that is not kept")
 }
 
 func TestWhatIsRecordedOfAnnotations(t *testing.T) {
@@ -76,8 +76,8 @@ func TestWhatIsRecordedOfAnnotations(t *testing.T) {
 			}
 			r := remembering("a", 5, tt.record)
 			read := OfKeeping(object, loaded(t, tt.read).Annotations())
-			for how, n := range map[string]*Node{"as it was read": read, "from memory": SlimOf(read).Node()} {
-				assert.Equal(t, tt.want, merged(t, r, n, loaded(t, tt.now)).Items(), how)
+			for form, n := range map[string]*Node{"as it was read": read, "from memory": SlimOf(read).Node()} {
+				assert.Equal(t, tt.want, merged(t, r, n, loaded(t, tt.now)).Items(), form)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func SliceOf(slice *resourcev1.ResourceSlice, used classify.Drivers) *Slice {
 		devices.Text(device.Name)
 		values := map[string]string{}
 		for _, name := range attributes {
-			if value, is := attribute(device.Attributes, slice.Spec.Driver, name); is {
+			if value, ok := attribute(device.Attributes, slice.Spec.Driver, name); ok {
 				values[name] = value
 			}
 		}
@@ -74,11 +74,11 @@ func UnreadableSlice(slice *resourcev1.ResourceSlice) *Slice {
 }
 
 // attribute returns the value of an attribute as text. A name without a domain is in the driver's domain. Lists are left out.
-func attribute(of map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, driver, name string) (value string, is bool) {
+func attribute(attributes map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, driver, name string) (value string, ok bool) {
 	short := strings.TrimPrefix(name, driver+"/")
-	a, is := of[resourcev1.QualifiedName(short)]
-	if !is && !strings.Contains(short, "/") {
-		a = of[resourcev1.QualifiedName(driver+"/"+short)]
+	a, ok := attributes[resourcev1.QualifiedName(short)]
+	if !ok && !strings.Contains(short, "/") {
+		a = attributes[resourcev1.QualifiedName(driver+"/"+short)]
 	}
 	switch {
 	case a.StringValue != nil:

@@ -102,17 +102,17 @@ func TestOnlyWhatRulesUseOfASliceIsKept(t *testing.T) {
 		assert.Equal(t, &Slice{name: "a", uid: "u", version: "1"}, slim, name)
 		assert.Equal(t, "a", slim.GetObjectMeta().GetName())
 	}
-	before := DevicesOf([]*Slice{SliceOf(slice("a", 1, 1, "A"), used)})
-	same := func(s *resourcev1.ResourceSlice) bool { return before == DevicesOf([]*Slice{SliceOf(s, used)}) }
-	assert.True(t, same(slice("b", 7, 1, "A")), "published again")
-	assert.True(t, same(alter(slice("a", 1, 1, "A"), func(s *resourcev1.ResourceSliceSpec) { s.Devices[0].Attributes["uuid"] = resourcev1.DeviceAttribute{} })))
-	assert.False(t, same(slice("a", 1, 1, "B")))
-	assert.False(t, same(slice("a", 1, 1, "A", "A")))
-	assert.False(t, same(slice("a", 1, 2, "A")))
-	assert.NotEqual(t, before, DevicesOf(nil))
+	prev := DevicesOf([]*Slice{SliceOf(slice("a", 1, 1, "A"), used)})
+	matches := func(s *resourcev1.ResourceSlice) bool { return prev == DevicesOf([]*Slice{SliceOf(s, used)}) }
+	assert.True(t, matches(slice("b", 7, 1, "A")), "published again")
+	assert.True(t, matches(alter(slice("a", 1, 1, "A"), func(s *resourcev1.ResourceSliceSpec) { s.Devices[0].Attributes["uuid"] = resourcev1.DeviceAttribute{} })))
+	assert.False(t, matches(slice("a", 1, 1, "B")))
+	assert.False(t, matches(slice("a", 1, 1, "A", "A")))
+	assert.False(t, matches(slice("a", 1, 2, "A")))
+	assert.NotEqual(t, prev, DevicesOf(nil))
 
-	many := slice("a", 1, 1, make([]string, 1000)...)
-	assert.Len(t, DevicesOf([]*Slice{SliceOf(many, used)}).Join(classify.Facts{}).Devices, mostSliceDevices)
+	plural := slice("a", 1, 1, make([]string, 1000)...)
+	assert.Len(t, DevicesOf([]*Slice{SliceOf(plural, used)}).Join(classify.Facts{}).Devices, mostSliceDevices)
 }
 
 func TestAttributesOfDevicesAreText(t *testing.T) {

@@ -90,9 +90,9 @@ func (n *Node) ListsTaintsThatAreGone() bool {
 	})
 }
 
-// unproved returns the keys of a stamp that a kubelet may have forged. The kubelet may not set these keys itself, or the record does not know
+// unconfirmed returns the keys of a stamp that a kubelet may have forged. The kubelet may not set these keys itself, or the record does not know
 // them. Invented keys would fill the record with removals.
-func unproved(stamp record.Stamp, r record.Record) map[string]bool {
+func unconfirmed(stamp record.Stamp, r record.Record) map[string]bool {
 	keys := map[string]bool{}
 	for key := range sets.KeySet(stamp.Given).Union(sets.KeySet(stamp.Brought)) {
 		if _, known := r.Entry(key); !known || record.IsTaint(key) || !policy.AllowedForKubelet(key) {

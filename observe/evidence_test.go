@@ -29,8 +29,8 @@ func TestANodeIsReadWithoutWhatNobodyReads(t *testing.T) {
 		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}, ProviderID: "x"},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"big"}}}, NodeInfo: corev1.NodeSystemInfo{SystemUUID: "s", MachineID: strings.Repeat("m", 5000)}},
 	}
-	for how, n := range inMemory(full) {
-		t.Run(how, func(t *testing.T) {
+	for name, n := range inMemory(full) {
+		t.Run(name, func(t *testing.T) {
 			assert.Equal(t, labels{"k": "v", "mine": "x", "nodekeep.dev/restoring:NoSchedule": ""}, n.Items)
 			assert.Equal(t, map[string][]string{"k": {"kubectl-label", "kubelet"}, "mine": {"kubectl-label"}}, n.Owners, "what nodekeep set is nobody's until a client changes it")
 			assert.Equal(t, record.Machine{ProviderID: "x", SystemUUID: "s"}, n.Machine)
@@ -45,8 +45,8 @@ func TestANodeIsReadWithoutWhatNobodyReads(t *testing.T) {
 	}
 	for _, version := range []string{"", "x", "-1", "07"} {
 		full.ResourceVersion = version
-		for how, n := range inMemory(full) {
-			require.ErrorContains(t, n.Fault, `read resourceVersion of node "n1"`, "%s: %q", how, version)
+		for name, n := range inMemory(full) {
+			require.ErrorContains(t, n.Fault, `read resourceVersion of node "n1"`, "%s: %q", name, version)
 			assert.Zero(t, n.Version, "nothing may be concluded from it")
 		}
 	}
@@ -68,33 +68,33 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 		"a kubelet wrote the list of derived taints only": {[]metav1.ManagedFieldsEntry{wrote("kubelet", 1, "@"+policy.TaintsAnnotation)}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			of := stamped(object("a", 7, labels{"k": "v"}, c.fields...), given(labels{"k": "v", worker: "", "t:NoSchedule": ""}))
-			for how, n := range inMemory(of) {
+			item := stamped(object("a", 7, labels{"k": "v"}, c.fields...), given(labels{"k": "v", worker: "", "t:NoSchedule": ""}))
+			for form, n := range inMemory(item) {
 				stamp, ok := n.Stamp(true)
-				assert.True(t, ok, how)
-				assert.Len(t, stamp.Given, 3, how)
-				assert.True(t, n.Registered(true), how)
-				assert.Empty(t, n.Observation(record.Record{}, policy.Default(), true).Unproved, how)
+				assert.True(t, ok, form)
+				assert.Len(t, stamp.Given, 3, form)
+				assert.True(t, n.Registered(true), form)
+				assert.Empty(t, n.Observation(record.Record{}, policy.Default(), true).Unconfirmed, form)
 
 				stamp, ok = n.Stamp(false)
-				assert.Equal(t, c.counts, ok, how)
-				assert.Equal(t, c.counts, len(stamp.Given) == 3, how)
-				assert.Equal(t, c.registered, n.Registered(false), how)
+				assert.Equal(t, c.counts, ok, form)
+				assert.Equal(t, c.counts, len(stamp.Given) == 3, form)
+				assert.Equal(t, c.registered, n.Registered(false), form)
 				known := record.New("n1", record.Object{UID: "a", Version: 5}, labels{"k": "v"})
 				o := n.Observation(known, policy.Default(), false)
 				if c.counts {
-					assert.Len(t, n.Observation(record.Record{}, policy.Default(), false).Unproved, 3, "%s: of what the record does not know it proves nothing", how)
-					assert.Equal(t, map[string]bool{worker: true, "t:NoSchedule": true}, o.Unproved, "%s: of what a kubelet may not set itself it proves nothing", how)
+					assert.Len(t, n.Observation(record.Record{}, policy.Default(), false).Unconfirmed, 3, "%s: of what the record does not know it proves nothing", form)
+					assert.Equal(t, map[string]bool{worker: true, "t:NoSchedule": true}, o.Unconfirmed, "%s: of what a kubelet may not set itself it proves nothing", form)
 				} else {
-					assert.Zero(t, o.Stamp, how)
-					assert.Empty(t, o.Unproved, how)
+					assert.Zero(t, o.Stamp, form)
+					assert.Empty(t, o.Unconfirmed, form)
 				}
 			}
 		})
 	}
-	for how, n := range inMemory(object("a", 7, nil)) {
+	for name, n := range inMemory(object("a", 7, nil)) {
 		_, ok := n.Stamp(true)
-		assert.False(t, ok || n.Registered(true) || n.Registered(false), how)
+		assert.False(t, ok || n.Registered(true) || n.Registered(false), name)
 	}
 }
 
@@ -102,14 +102,14 @@ func TestTheStampIsEvidenceAsFarAsNoKubeletCanHaveWrittenIt(t *testing.T) {
 // the same annotation is nodekeep's.
 func TestAForgedStampRemovesNothingThatAKubeletMayNotSet(t *testing.T) {
 	r := remembering("a", 5, labels{"k": "v", worker: "", "t:NoSchedule": "1"})
-	forged := stamped(object("b", 9, nil), record.Stamp{Brought: labels{"t:NoSchedule": "1"}}.With(labels{"k": "v", worker: ""}, record.Record{}, 0))
+	forged := stamped(object("b", 9, nil), record.Stamp{Brought: labels{"t:NoSchedule": "1"}}.Merge(labels{"k": "v", worker: ""}, record.Record{}, 0))
 	p := policy.Default()
-	for how, n := range inMemory(forged) {
+	for name, n := range inMemory(forged) {
 		next := n.Merge(r, n.Observation(r, p, false), p, now)
-		assert.Equal(t, labels{worker: "", "t:NoSchedule": "1"}, next.Items(), how)
-		assert.Equal(t, labels{worker: "", "t:NoSchedule": "1"}, record.Missing(next, n.Observation(next, p, false)), "%s: it is restored", how)
+		assert.Equal(t, labels{worker: "", "t:NoSchedule": "1"}, next.Items(), name)
+		assert.Equal(t, labels{worker: "", "t:NoSchedule": "1"}, record.Missing(next, n.Observation(next, p, false)), "%s: it is restored", name)
 		next = n.Merge(r, n.Observation(r, p, true), p, now)
-		assert.Empty(t, next.Items(), "%s: with the guard policies it is evidence", how)
+		assert.Empty(t, next.Items(), "%s: with the guard policies it is evidence", name)
 	}
 }
 
@@ -117,29 +117,29 @@ func TestAForgedStampRemovesNothingThatAKubeletMayNotSet(t *testing.T) {
 func TestSinceWhenRulesHaveLeftItemsIsBelievedWhereNoKubeletGainsByForgingIt(t *testing.T) {
 	p := loaded(t, `labels: {rules: [{name: r, set: {tier: gold, `+worker+`: ""}}, {name: a, ensureAbsent: [joined, "old:NoSchedule"]}]}`)
 	listed := map[string]record.Derived{
-		"tier": {Value: "gold", Rule: "r", Since: 3}, worker: {Rule: "r"}, "joined": {Rule: "a", Absent: true, Since: 4}, "old:NoSchedule": {Rule: "a", Absent: true},
+		"tier": {Value: "gold", Rule: "r", Version: 3}, worker: {Rule: "r"}, "joined": {Rule: "a", Absent: true, Version: 4}, "old:NoSchedule": {Rule: "a", Absent: true},
 	}
 	r := remembering("a", 5, labels{worker: "mine", "old:NoSchedule": "mine", "tier": "iron"})
 	r.Derived = listed
-	of := object("a", 7, labels{"tier": "gold", worker: ""}, wrote("kubectl-label", 1, "tier"))
-	of.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: listed}.Annotations(0)[policy.LabelsAnnotation]
-	for how, n := range inMemory(of) {
+	item := object("a", 7, labels{"tier": "gold", worker: ""}, wrote("kubectl-label", 1, "tier"))
+	item.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: listed}.Annotations(0)[policy.LabelsAnnotation]
+	for name, n := range inMemory(item) {
 		o := n.Observation(r, p, true)
-		assert.Equal(t, map[string]record.Version{"tier": 3, worker: 0, "joined": 4, "old:NoSchedule": 0}, o.RuleSince, how)
-		assert.Equal(t, labels{"tier": "gold", worker: ""}, record.Merge(r, o).Items(), "%s: clients set them back", how)
+		assert.Equal(t, map[string]record.Version{"tier": 3, worker: 0, "joined": 4, "old:NoSchedule": 0}, o.RuleSince, name)
+		assert.Equal(t, labels{"tier": "gold", worker: ""}, record.Merge(r, o).Items(), "%s: clients set them back", name)
 
 		o = n.Observation(r, p, false)
-		assert.Equal(t, map[string]record.Version{"tier": 3, "joined": 4}, o.RuleSince, how)
-		assert.Equal(t, labels{"tier": "gold", worker: "mine", "old:NoSchedule": "mine"}, record.Merge(r, o).Items(), "%s: without guard policies, what no kubelet may set stays", how)
+		assert.Equal(t, map[string]record.Version{"tier": 3, "joined": 4}, o.RuleSince, name)
+		assert.Equal(t, labels{"tier": "gold", worker: "mine", "old:NoSchedule": "mine"}, record.Merge(r, o).Items(), "%s: without guard policies, what no kubelet may set stays", name)
 	}
 
-	of.ManagedFields = []metav1.ManagedFieldsEntry{wrote("kubelet", 1, "tier")}
-	assert.NotContains(t, Of(of).Observation(r, p, true).RuleSince, "tier", "the kubelet sets it, too")
+	item.ManagedFields = []metav1.ManagedFieldsEntry{wrote("kubelet", 1, "tier")}
+	assert.NotContains(t, FromNode(item).Observation(r, p, true).RuleSince, "tier", "the kubelet sets it, too")
 
 	adopted := listed["tier"]
 	adopted.Adopted = true
-	of.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: map[string]record.Derived{"tier": adopted}}.Annotations(0)[policy.LabelsAnnotation]
-	assert.Empty(t, Of(of).Observation(r, p, true).RuleSince, "an operator has handed it over")
+	item.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: map[string]record.Derived{"tier": adopted}}.Annotations(0)[policy.LabelsAnnotation]
+	assert.Empty(t, FromNode(item).Observation(r, p, true).RuleSince, "an operator has handed it over")
 }
 
 func TestAKubeletCannotHideAProtectedLabelFromBeingRecorded(t *testing.T) {
@@ -147,53 +147,53 @@ func TestAKubeletCannotHideAProtectedLabelFromBeingRecorded(t *testing.T) {
 	r := remembering("a", 5, labels{worker: "old", "k": "old"})
 	forged := object("a", 7, labels{worker: "new", "k": "new"}, wrote("kubelet", 1, worker, "k"))
 	forged.Annotations["cluster.x-k8s.io/labels-from-machine"] = worker + ",k"
-	for how, n := range inMemory(forged) {
+	for name, n := range inMemory(forged) {
 		for _, guarded := range []bool{true, false} {
 			o := n.Observation(r, p, guarded)
-			assert.Equal(t, record.Nobody, o.Items[worker].Owner, how)
-			assert.Equal(t, record.Other, o.Items["k"].Owner, "%s: a kubelet may set that one", how)
+			assert.Equal(t, record.NoOwner, o.Items[worker].Owner, name)
+			assert.Equal(t, record.OtherOwner, o.Items["k"].Owner, "%s: a kubelet may set that one", name)
 			next := n.Merge(r, o, p, now)
-			assert.Equal(t, labels{worker: "new", "k": "old"}, next.Items(), how)
-			assert.Equal(t, record.Other, n.Observation(record.Record{}, p, guarded).Items[worker].Owner, "%s: a label that was never recorded is its owner's", how)
+			assert.Equal(t, labels{worker: "new", "k": "old"}, next.Items(), name)
+			assert.Equal(t, record.OtherOwner, n.Observation(record.Record{}, p, guarded).Items[worker].Owner, "%s: a label that was never recorded is its owner's", name)
 		}
 	}
-	both := Of(object("a", 7, labels{worker: "new"}, wrote("kubelet", 1, worker), wrote("kubectl-label", 1, worker)))
-	assert.Equal(t, record.Client, both.Observation(r, p, true).Items[worker].Owner)
+	combined := FromNode(object("a", 7, labels{worker: "new"}, wrote("kubelet", 1, worker), wrote("kubectl-label", 1, worker)))
+	assert.Equal(t, record.Client, combined.Observation(r, p, true).Items[worker].Owner)
 	ignored := loaded(t, "labels: {ignore: ['"+worker+"']}")
-	assert.Equal(t, record.Other, both.Observation(r, ignored, true).Items[worker].Owner, "what the policy does not keep stays as it was recorded")
+	assert.Equal(t, record.OtherOwner, combined.Observation(r, ignored, true).Items[worker].Owner, "what the policy does not keep stays as it was recorded")
 }
 
 func TestWhoDecidesAnItem(t *testing.T) {
-	n := Of(object("a", 7, labels{"client": "1", "restored": "1", "kubelet": "1", "kubernetes.io/hostname": "n1", "claimed": "1", "t:NoSchedule": "", "node.kubernetes.io/not-ready:NoSchedule": "", "derived:NoExecute": "1"},
+	n := FromNode(object("a", 7, labels{"client": "1", "restored": "1", "kubelet": "1", "kubernetes.io/hostname": "n1", "claimed": "1", "t:NoSchedule": "", "node.kubernetes.io/not-ready:NoSchedule": "", "derived:NoExecute": "1"},
 		wrote("kubectl-label", 1, "client"), wrote(FieldManager, 1, "restored", "taints"), wrote("kubelet", 1, "kubelet")))
 	n.Claimed = []string{"claimed"}
 	n.annotations.derived = parsed("derived=1:NoExecute")
 	o := n.Observation(record.Record{}, policy.Default(), true)
 	assert.Equal(t, map[string]record.Item{
-		"client": {Value: "1", Owner: record.Client, Owners: "Update kubectl-label"}, "restored": {Value: "1"}, "kubelet": {Value: "1", Owner: record.Other},
-		"kubernetes.io/hostname": {Value: "n1", Owner: record.Other}, "claimed": {Value: "1", Owner: record.Other}, "t:NoSchedule": {},
-		"node.kubernetes.io/not-ready:NoSchedule": {Owner: record.Other}, "derived:NoExecute": {Value: "1", Owner: record.Rule},
+		"client": {Value: "1", Owner: record.Client, Owners: "Update kubectl-label"}, "restored": {Value: "1"}, "kubelet": {Value: "1", Owner: record.OtherOwner},
+		"kubernetes.io/hostname": {Value: "n1", Owner: record.OtherOwner}, "claimed": {Value: "1", Owner: record.OtherOwner}, "t:NoSchedule": {},
+		"node.kubernetes.io/not-ready:NoSchedule": {Owner: record.OtherOwner}, "derived:NoExecute": {Value: "1", Owner: record.Rule},
 	}, o.Items)
 	assert.Equal(t, record.Observation{UID: "a", Version: 7, Items: o.Items}, o)
 }
 
 func TestDerivedTaintsAreThoseThatTheAnnotationListsAndTheNodeHas(t *testing.T) {
 	p := loaded(t, `taints: {rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}`)
-	of := object("a", 7, labels{"dedicated:NoSchedule": "ci", "other:NoExecute": "", "mine:NoSchedule": "1"})
-	of.Spec.Taints[0].TimeAdded = &metav1.Time{Time: now}
-	of.Annotations[policy.TaintsAnnotation] = "other:NoExecute,dedicated=ci:NoSchedule,gone:NoSchedule,mine=2:NoSchedule"
-	for how, n := range inMemory(of) {
-		assert.Equal(t, parsed("dedicated=ci:NoSchedule", "other:NoExecute"), n.DerivedTaints(record.Record{}, p, true), how)
-		assert.Equal(t, parsed("dedicated=ci:NoSchedule"), n.DerivedTaints(record.Record{}, p, false), "%s: a kubelet may have listed what no rule makes", how)
+	item := object("a", 7, labels{"dedicated:NoSchedule": "ci", "other:NoExecute": "", "mine:NoSchedule": "1"})
+	item.Spec.Taints[0].TimeAdded = &metav1.Time{Time: now}
+	item.Annotations[policy.TaintsAnnotation] = "other:NoExecute,dedicated=ci:NoSchedule,gone:NoSchedule,mine=2:NoSchedule"
+	for name, n := range inMemory(item) {
+		assert.Equal(t, parsed("dedicated=ci:NoSchedule", "other:NoExecute"), n.DerivedTaints(record.Record{}, p, true), name)
+		assert.Equal(t, parsed("dedicated=ci:NoSchedule"), n.DerivedTaints(record.Record{}, p, false), "%s: a kubelet may have listed what no rule makes", name)
 		clients := remembering("a", 5, labels{"dedicated:NoSchedule": "ci"})
-		assert.Empty(t, n.DerivedTaints(clients, p, false), "%s: a client's taint does not become a derived one by the word of a kubelet", how)
-		assert.Len(t, n.DerivedTaints(clients, p, true), 2, how)
-		assert.Len(t, n.DerivedTaints(remembering("a", 5, labels{"dedicated:NoSchedule": "other"}), p, false), 1, how)
-		assert.Len(t, n.DerivedTaints(record.Forget(clients, []string{"dedicated:NoSchedule"}), p, false), 1, "%s: the client's was removed before", how)
+		assert.Empty(t, n.DerivedTaints(clients, p, false), "%s: a client's taint does not become a derived one by the word of a kubelet", name)
+		assert.Len(t, n.DerivedTaints(clients, p, true), 2, name)
+		assert.Len(t, n.DerivedTaints(remembering("a", 5, labels{"dedicated:NoSchedule": "other"}), p, false), 1, name)
+		assert.Len(t, n.DerivedTaints(record.Forget(clients, []string{"dedicated:NoSchedule"}), p, false), 1, "%s: the client's was removed before", name)
 	}
-	assert.NotNil(t, of.Spec.Taints[0].TimeAdded, "the Node itself is not changed")
-	delete(of.Annotations, policy.TaintsAnnotation)
-	assert.Empty(t, Of(of).DerivedTaints(record.Record{}, p, true))
+	assert.NotNil(t, item.Spec.Taints[0].TimeAdded, "the Node itself is not changed")
+	delete(item.Annotations, policy.TaintsAnnotation)
+	assert.Empty(t, FromNode(item).DerivedTaints(record.Record{}, p, true))
 }
 
 func TestTheOwnersAreReadFromAnyManagedFields(t *testing.T) {

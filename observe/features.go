@@ -67,14 +67,14 @@ func UnreadableNodeFeature(object *unstructured.Unstructured) *NodeFeature {
 func valuesOf(object *unstructured.Unstructured, name string) (values []string) {
 	set, element := classify.CutFeature(name)
 	add := func(value any) {
-		text, is := value.(string)
-		if is && len(text) <= longestFeatureValue && len(values) < mostFeatureValues && !slices.Contains(values, policy.Text(text)) {
+		text, ok := value.(string)
+		if ok && len(text) <= longestFeatureValue && len(values) < mostFeatureValues && !slices.Contains(values, policy.Text(text)) {
 			values = append(values, policy.Text(text))
 		}
 	}
 	features := member(object.Object, "spec", "features")
-	if flags, is := member(features, "flags", set, "elements").(map[string]any); is {
-		if _, is := flags[element]; is {
+	if flags, ok := member(features, "flags", set, "elements").(map[string]any); ok {
+		if _, ok := flags[element]; ok {
 			add(classify.FeaturePresent)
 		}
 	}
@@ -90,18 +90,18 @@ func valuesOf(object *unstructured.Unstructured, name string) (values []string) 
 func hasSetOf(object *unstructured.Unstructured, name string) bool {
 	set, _ := classify.CutFeature(name)
 	return slices.ContainsFunc([]string{"flags", "attributes", "instances"}, func(kind string) bool {
-		_, has := member(object.Object, "spec", "features", kind, set).(map[string]any)
-		return has
+		_, ok := member(object.Object, "spec", "features", kind, set).(map[string]any)
+		return ok
 	})
 }
 
 // member returns what objects within objects have under these names; nil: nothing.
-func member(of any, names ...string) any {
+func member(value any, names ...string) any {
 	for _, name := range names {
-		object, _ := of.(map[string]any)
-		of = object[name]
+		object, _ := value.(map[string]any)
+		value = object[name]
 	}
-	return of
+	return value
 }
 
 // PruneNodeFeature drops what rules do not use. What [NodeFeatureOf] makes of the object stays the same.

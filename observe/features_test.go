@@ -82,11 +82,11 @@ func TestFeaturesOfANodeAreThoseOfItsObjects(t *testing.T) {
 }
 
 func TestWhatRulesDoNotUseOfAFeatureChangesNothing(t *testing.T) {
-	of := func(features string) Features {
+	fn := func(features string) Features {
 		return FeaturesOf([]*NodeFeature{NodeFeatureOf(nodeFeature(t, "n1", features), usedFeatures)})
 	}
-	assert.Equal(t, of(ofWorker), of(strings.ReplaceAll(ofWorker, "6.12.1", "6.12.2")))
-	assert.NotEqual(t, of(ofWorker), of(strings.ReplaceAll(ofWorker, "8086", "1002")))
+	assert.Equal(t, fn(ofWorker), fn(strings.ReplaceAll(ofWorker, "6.12.1", "6.12.2")))
+	assert.NotEqual(t, fn(ofWorker), fn(strings.ReplaceAll(ofWorker, "8086", "1002")))
 	unlabelled := nodeFeature(t, "n1", ofWorker)
 	unlabelled.SetLabels(nil)
 	assert.Empty(t, NodeFeatureOf(unlabelled, usedFeatures).Node(), "the name of the object is not that of a Node")

@@ -33,7 +33,7 @@ func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFields
 		case "unschedulable":
 			fields["f:spec"] = map[string]any{"f:unschedulable": struct{}{}}
 		default:
-			if annotation, is := record.Annotation(item); is {
+			if annotation, ok := record.Annotation(item); ok {
 				annotated["f:"+annotation] = struct{}{}
 			} else {
 				owned["f:"+item] = struct{}{}
@@ -45,32 +45,32 @@ func wrote(manager string, minutesAgo int, items ...string) metav1.ManagedFields
 	if err != nil {
 		panic(err)
 	}
-	at := metav1.NewTime(now.Add(-time.Duration(minutesAgo) * time.Minute))
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsV1: metav1.NewFieldsV1(string(raw))}
+	stamp := metav1.NewTime(now.Add(-time.Duration(minutesAgo) * time.Minute))
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &stamp, FieldsV1: metav1.NewFieldsV1(string(raw))}
 }
 
 // object returns a Node as the API server has it, with labels and taints by their keys.
 func object(uid types.UID, version record.Version, items labels, entries ...metav1.ManagedFieldsEntry) *corev1.Node {
-	own, taints := record.Split(items)
+	annotations, taints := record.Split(items)
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version.String(), Labels: own, ManagedFields: entries, Annotations: labels{}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: uid, ResourceVersion: version.String(), Labels: annotations, ManagedFields: entries, Annotations: labels{}},
 		Spec:       corev1.NodeSpec{Taints: taints},
 	}
 }
 
-func cordoned(of *corev1.Node) *corev1.Node {
-	of.Spec.Unschedulable = true
-	return of
+func cordoned(item *corev1.Node) *corev1.Node {
+	item.Spec.Unschedulable = true
+	return item
 }
 
 // stamped returns the object with a stamp.
-func stamped(of *corev1.Node, stamp record.Stamp) *corev1.Node {
-	of.Annotations[policy.StampAnnotation] = stamp.String()
-	return of
+func stamped(item *corev1.Node, stamp record.Stamp) *corev1.Node {
+	item.Annotations[policy.StampAnnotation] = stamp.String()
+	return item
 }
 
 // given returns a stamp of values that nodekeep set in the CREATE.
-func given(items labels) record.Stamp { return record.Stamp{}.With(items, record.Record{}, 0) }
+func given(items labels) record.Stamp { return record.Stamp{}.Merge(items, record.Record{}, 0) }
 
 // loaded returns a policy with these sections.
 func loaded(t *testing.T, sections string) policy.Policy {
@@ -94,14 +94,14 @@ func parsed(texts ...string) (taints []corev1.Taint) {
 }
 
 // inMemory returns what each way of holding a Node has of it.
-func inMemory(of *corev1.Node) map[string]*Node {
-	return map[string]*Node{"as it was read": Of(of), "from memory": SlimOf(Of(of)).Node()}
+func inMemory(item *corev1.Node) map[string]*Node {
+	return map[string]*Node{"as it was read": FromNode(item), "from memory": SlimOf(FromNode(item)).Node()}
 }
 
 // merged returns the record after the Node was observed.
 func merged(t *testing.T, r record.Record, n *Node, p policy.Policy) record.Record {
 	t.Helper()
-	own, turn := n.Turn(r, p, now)
-	require.Equal(t, policy.Stays, turn)
-	return n.Merge(own, n.Observation(own, p, true), p, now)
+	current, transition := n.Transition(r, p, now)
+	require.Equal(t, policy.Stays, transition)
+	return n.Merge(current, n.Observation(current, p, true), p, now)
 }

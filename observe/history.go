@@ -18,7 +18,7 @@ const FieldManager = "nodekeep"
 // cause returns who changed an item, and when, as far as the Node shows it. It does not guess: managedFields do not show who removed a label.
 // Then the actor is empty, and the time is that of the observation.
 func (n *Node) cause(key string, values history.Values, p policy.Policy, now time.Time) history.Cause {
-	shown, is := n.Items[key]
+	shown, ok := n.Items[key]
 	unknown := causeAt("", now)
 	wrote := func(w Writer) bool { return slices.Contains(w.Labels, key) }
 	taint := record.IsTaint(key) && key != policy.Cordon
@@ -28,30 +28,30 @@ func (n *Node) cause(key string, values history.Values, p policy.Policy, now tim
 	case key == policy.Cordon:
 		wrote = func(w Writer) bool { return w.Cordon }
 	}
-	if label := n.annotations.labels[key]; label.Adopted && values.To == nil && is && shown == label.Value {
+	if label := n.annotations.labels[key]; label.Adopted && values.To == nil && ok && shown == label.Value {
 		return causeAt(history.RuleActor(label.Rule), now)
 	}
 	switch last, found := LastWriter(n.Writers, wrote); {
-	case values.To == nil && !taint, values.To != nil && (!is || shown != *values.To):
+	case values.To == nil && !taint, values.To != nil && (!ok || shown != *values.To):
 		return unknown
 	case !found || last.Manager == ancientChanges || taint && !tellsOfTaints(last.Manager, p):
 		return unknown
-	case last.At == 0:
+	case last.Time == 0:
 		return causeAt(last.Manager, now)
 	default:
-		return history.Cause{Actor: last.Manager, Time: metav1.Unix(last.At, 0)}
+		return history.Cause{Actor: last.Manager, Time: metav1.Unix(last.Time, 0)}
 	}
 }
 
 // causeAt returns an actor at a time, which records have in whole seconds.
-func causeAt(actor string, at time.Time) history.Cause {
-	return history.Cause{Actor: actor, Time: metav1.NewTime(at.UTC().Truncate(time.Second))}
+func causeAt(actor string, instant time.Time) history.Cause {
+	return history.Cause{Actor: actor, Time: metav1.NewTime(instant.UTC().Truncate(time.Second))}
 }
 
 // LastWriter returns who wrote last of those that own an item.
 func LastWriter(writers []Writer, wrote func(Writer) bool) (last Writer, found bool) {
 	for _, w := range writers {
-		if wrote(w) && (!found || w.At >= last.At) {
+		if wrote(w) && (!found || w.Time >= last.Time) {
 			last, found = w, true
 		}
 	}

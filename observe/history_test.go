@@ -16,8 +16,8 @@ import (
 	"nodekeep.dev/nodekeep/record/history"
 )
 
-// told returns a history in a few words: number, minutes before now, actor, and what changed.
-func told(changes []history.Change) []string {
+// lines returns a history in a few words: number, minutes before now, actor, and what changed.
+func lines(changes []history.Change) []string {
 	entries := []string{}
 	for _, change := range changes {
 		words := []string{fmt.Sprintf("%d: %s ago %q", change.Number, now.Truncate(time.Second).Sub(change.Time.Time), change.Actor)}
@@ -49,7 +49,7 @@ func TestAHistoryShowsWhoChangedWhatAsFarAsTheNodeDoes(t *testing.T) {
 	const anHourAgo = `1: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`
 	for name, c := range map[string]struct {
 		policy string
-		before record.Record
+		prev   record.Record
 		node   *corev1.Node
 		want   []string
 	}{
@@ -57,130 +57,130 @@ func TestAHistoryShowsWhoChangedWhatAsFarAsTheNodeDoes(t *testing.T) {
 			node: object("a", 5, labels{"k": "v", "t:NoSchedule": ""}, wrote("kubectl-label", 3, "k")),
 		},
 		"a label is changed: by its owner, when it says so": {
-			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
-			node:   object("a", 6, labels{"k": "w", "other": "x"}, wrote("kubectl-label", 3, "k"), wrote("kubectl-edit", 1, "other")),
-			want:   []string{`1: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
+			prev: remembering("a", 5, labels{"k": "v", "other": "x"}),
+			node: object("a", 6, labels{"k": "w", "other": "x"}, wrote("kubectl-label", 3, "k"), wrote("kubectl-edit", 1, "other")),
+			want: []string{`1: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
 		},
 		"a cordon: by its owner, not by that of the taints": {
-			policy: "cordon: keep", before: remembering("a", 5, labels{"k": "v"}),
+			policy: "cordon: keep", prev: remembering("a", 5, labels{"k": "v"}),
 			node: cordoned(object("a", 6, labels{"k": "v"}, wrote("kubectl-cordon", 3, "unschedulable"), wrote("kubectl-taint", 1, "taints"))),
 			want: []string{`1: 3m0s ago "kubectl-cordon" [{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule","to":""}]`},
 		},
 		"a Node is uncordoned: nobody knows by whom": {
-			policy: "cordon: keep", before: remembering("a", 5, labels{"k": "v", policy.Cordon: ""}),
+			policy: "cordon: keep", prev: remembering("a", 5, labels{"k": "v", policy.Cordon: ""}),
 			node: object("a", 6, labels{"k": "v"}, wrote("kubectl-taint", 1, "taints")),
 			want: []string{`1: 0s ago "" [{"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule","from":""}]`},
 		},
 		"a label is removed: nobody knows by whom, and the time is that of the observation": {
-			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
-			node:   object("a", 6, labels{"other": "x"}, wrote("kubectl-label", 3, "other")),
-			want:   []string{`1: 0s ago "" {"k":{"from":"v"}}`},
+			prev: remembering("a", 5, labels{"k": "v", "other": "x"}),
+			node: object("a", 6, labels{"other": "x"}, wrote("kubectl-label", 3, "other")),
+			want: []string{`1: 0s ago "" {"k":{"from":"v"}}`},
 		},
 		"labels of several hands are entries in the order of time": {
-			before: remembering("a", 5, labels{"k": "v", "gone": "x"}),
-			node:   object("a", 6, labels{"k": "w", "l": "1", "m": "2"}, wrote("ansible", 1, "k"), wrote("kubectl-label", 7, "l"), wrote("kubectl-edit", 1, "m")),
+			prev: remembering("a", 5, labels{"k": "v", "gone": "x"}),
+			node: object("a", 6, labels{"k": "w", "l": "1", "m": "2"}, wrote("ansible", 1, "k"), wrote("kubectl-label", 7, "l"), wrote("kubectl-edit", 1, "m")),
 			want: []string{
 				`1: 7m0s ago "kubectl-label" {"l":{"to":"1"}}`, `2: 1m0s ago "ansible" {"k":{"from":"v","to":"w"}}`,
 				`3: 1m0s ago "kubectl-edit" {"m":{"to":"2"}}`, `4: 0s ago "" {"gone":{"from":"x"}}`,
 			},
 		},
 		"of two owners the one that wrote last": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "w"}, wrote("a-first", 2, "k"), wrote("b-last", 1, "k"), wrote("c-first", 3, "k")),
-			want:   []string{`1: 1m0s ago "b-last" {"k":{"from":"v","to":"w"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("a", 6, labels{"k": "w"}, wrote("a-first", 2, "k"), wrote("b-last", 1, "k"), wrote("c-first", 3, "k")),
+			want: []string{`1: 1m0s ago "b-last" {"k":{"from":"v","to":"w"}}`},
 		},
 		"an owner without a time": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "w"}, func() metav1.ManagedFieldsEntry { e := wrote("kubectl-label", 3, "k"); e.Time = nil; return e }()),
-			want:   []string{`1: 0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("a", 6, labels{"k": "w"}, func() metav1.ManagedFieldsEntry { e := wrote("kubectl-label", 3, "k"); e.Time = nil; return e }()),
+			want: []string{`1: 0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
 		},
 		"the API server has put owners together: nobody knows": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "w"}, wrote(ancientChanges, 3, "k")),
-			want:   []string{`1: 0s ago "" {"k":{"from":"v","to":"w"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("a", 6, labels{"k": "w"}, wrote(ancientChanges, 3, "k")),
+			want: []string{`1: 0s ago "" {"k":{"from":"v","to":"w"}}`},
 		},
 		"a label without an owner: nobody knows": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "w"}),
-			want:   []string{`1: 0s ago "" {"k":{"from":"v","to":"w"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("a", 6, labels{"k": "w"}),
+			want: []string{`1: 0s ago "" {"k":{"from":"v","to":"w"}}`},
 		},
 		"the history goes on": {
-			before: withHistory(remembering("a", 5, labels{"k": "v"}), 41),
-			node:   object("a", 6, labels{"k": "w"}, wrote("kubectl-label", 3, "k")),
-			want:   []string{`41: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`, `42: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
+			prev: withHistory(remembering("a", 5, labels{"k": "v"}), 41),
+			node: object("a", 6, labels{"k": "w"}, wrote("kubectl-label", 3, "k")),
+			want: []string{`41: 1h0m0s ago "ansible" {"k":{"from":"u","to":"v"}}`, `42: 3m0s ago "kubectl-label" {"k":{"from":"v","to":"w"}}`},
 		},
 		"a Node registers again as it was": {
-			before: withHistory(remembering("a", 5, labels{"k": "v"}), 1),
-			node:   stamped(object("b", 9, labels{"k": "v"}), given(labels{"k": "v"})),
-			want:   []string{anHourAgo},
+			prev: withHistory(remembering("a", 5, labels{"k": "v"}), 1),
+			node: stamped(object("b", 9, labels{"k": "v"}), given(labels{"k": "v"})),
+			want: []string{anHourAgo},
 		},
 		"a Node registers again and brings another value": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("b", 9, labels{"k": "own"}, wrote("kubelet-with-labels", 2, "k")),
-			want:   []string{`1: 2m0s ago "kubelet-with-labels" {"k":{"from":"v","to":"own"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("b", 9, labels{"k": "own"}, wrote("kubelet-with-labels", 2, "k")),
+			want: []string{`1: 2m0s ago "kubelet-with-labels" {"k":{"from":"v","to":"own"}}`},
 		},
 		"a Node registers again without what the policy never restores": {
 			policy: `labels: {protected: never}`,
-			before: withHistory(remembering("a", 5, labels{worker: "", "k": "v"}), 1),
+			prev:   withHistory(remembering("a", 5, labels{worker: "", "k": "v"}), 1),
 			node:   stamped(object("b", 9, labels{"k": "v"}), given(labels{"k": "v"})),
 			want:   []string{anHourAgo},
 		},
 		"the policy no longer keeps a label: the record still has it": {
 			policy: `labels: {keep: [other]}`,
-			before: remembering("a", 5, labels{"k": "v", "other": "x"}),
+			prev:   remembering("a", 5, labels{"k": "v", "other": "x"}),
 			node:   object("a", 6, labels{"k": "w", "other": "x"}, wrote("kubectl-label", 3, "k", "other")),
 		},
 		"capture had set a label: a change of it counts as nodekeep's": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "w"}, wrote(FieldManager, 1, "k")),
-			want:   []string{`1: 1m0s ago "nodekeep" {"k":{"from":"v","to":"w"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("a", 6, labels{"k": "w"}, wrote(FieldManager, 1, "k")),
+			want: []string{`1: 1m0s ago "nodekeep" {"k":{"from":"v","to":"w"}}`},
 		},
 		"a client removed a label, and a capture that was behind set it again: nobody knows which client": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   stamped(object("a", 9, labels{"k": "v"}, wrote(FieldManager, 1, "k")), record.Stamp{}.With(labels{"k": "v"}, record.Record{}, 8)),
-			want:   []string{`1: 0s ago "" {"k":{"from":"v"}}`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: stamped(object("a", 9, labels{"k": "v"}, wrote(FieldManager, 1, "k")), record.Stamp{}.Merge(labels{"k": "v"}, record.Record{}, 8)),
+			want: []string{`1: 0s ago "" {"k":{"from":"v"}}`},
 		},
 		"a taint is added: by the last writer of the list": {
-			before: remembering("a", 5, labels{"k": "v"}),
-			node:   object("a", 6, labels{"k": "v", "maintenance:NoExecute": "disk"}, wrote("kubectl-taint", 4, "taints")),
-			want:   []string{`1: 4m0s ago "kubectl-taint" [{"key":"maintenance","effect":"NoExecute","to":"disk"}]`},
+			prev: remembering("a", 5, labels{"k": "v"}),
+			node: object("a", 6, labels{"k": "v", "maintenance:NoExecute": "disk"}, wrote("kubectl-taint", 4, "taints")),
+			want: []string{`1: 4m0s ago "kubectl-taint" [{"key":"maintenance","effect":"NoExecute","to":"disk"}]`},
 		},
 		"a taint is removed, another is left: by who wrote the list last": {
-			before: remembering("a", 5, labels{"x:NoSchedule": "", "y:NoSchedule": ""}),
-			node:   object("a", 6, labels{"y:NoSchedule": ""}, wrote("kubectl-taint", 4, "taints")),
-			want:   []string{`1: 4m0s ago "kubectl-taint" [{"key":"x","effect":"NoSchedule","from":""}]`},
+			prev: remembering("a", 5, labels{"x:NoSchedule": "", "y:NoSchedule": ""}),
+			node: object("a", 6, labels{"y:NoSchedule": ""}, wrote("kubectl-taint", 4, "taints")),
+			want: []string{`1: 4m0s ago "kubectl-taint" [{"key":"x","effect":"NoSchedule","from":""}]`},
 		},
 		"the last taint is removed: nobody owns the list": {
-			before: remembering("a", 5, labels{"x:NoSchedule": ""}),
-			node:   object("a", 6, nil),
-			want:   []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","from":""}]`},
+			prev: remembering("a", 5, labels{"x:NoSchedule": ""}),
+			node: object("a", 6, nil),
+			want: []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","from":""}]`},
 		},
 		"a controller wrote the list of taints last: it may have been for another taint": {
-			before: remembering("a", 5, nil),
-			node:   object("a", 6, labels{"x:NoSchedule": "", "node.kubernetes.io/not-ready:NoExecute": ""}, wrote("kube-controller-manager", 1, "taints")),
-			want:   []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","to":""}]`},
+			prev: remembering("a", 5, nil),
+			node: object("a", 6, labels{"x:NoSchedule": "", "node.kubernetes.io/not-ready:NoExecute": ""}, wrote("kube-controller-manager", 1, "taints")),
+			want: []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","to":""}]`},
 		},
 		"nodekeep wrote the list of taints last: it was for another taint": {
-			before: remembering("a", 5, nil),
-			node:   object("a", 6, labels{"x:NoSchedule": ""}, wrote(FieldManager, 1, "taints")),
-			want:   []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","to":""}]`},
+			prev: remembering("a", 5, nil),
+			node: object("a", 6, labels{"x:NoSchedule": ""}, wrote(FieldManager, 1, "taints")),
+			want: []string{`1: 0s ago "" [{"key":"x","effect":"NoSchedule","to":""}]`},
 		},
 		"a taint that a client had removed is added again as nodekeep had set it": {
-			before: record.Forget(remembering("a", 5, labels{"x:NoSchedule": "1"}), []string{"x:NoSchedule"}),
-			node:   stamped(object("a", 6, labels{"x:NoSchedule": "1"}, wrote("kubectl-taint", 1, "taints")), given(labels{"x:NoSchedule": "1"})),
-			want:   []string{`1: 1m0s ago "kubectl-taint" [{"key":"x","effect":"NoSchedule","to":"1"}]`},
+			prev: record.Forget(remembering("a", 5, labels{"x:NoSchedule": "1"}), []string{"x:NoSchedule"}),
+			node: stamped(object("a", 6, labels{"x:NoSchedule": "1"}, wrote("kubectl-taint", 1, "taints")), given(labels{"x:NoSchedule": "1"})),
+			want: []string{`1: 1m0s ago "kubectl-taint" [{"key":"x","effect":"NoSchedule","to":"1"}]`},
 		},
 		"an older object is observed late": {
-			before: remembering("b", 9, labels{"k": "v"}),
-			node:   object("a", 5, labels{"k": "w", "l": "1"}, wrote("ansible", 20, "k", "l")),
-			want:   []string{`1: 20m0s ago "ansible" {"l":{"to":"1"}}`},
+			prev: remembering("b", 9, labels{"k": "v"}),
+			node: object("a", 5, labels{"k": "w", "l": "1"}, wrote("ansible", 20, "k", "l")),
+			want: []string{`1: 20m0s ago "ansible" {"l":{"to":"1"}}`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for how, n := range inMemory(c.node) {
-				next := merged(t, c.before, n, loaded(t, c.policy))
-				assert.Equal(t, append([]string{}, c.want...), told(history.Of(next)), how)
-				assert.Equal(t, history.Of(next), history.Of(merged(t, next, n, loaded(t, c.policy))), "%s: observed twice, it has one entry", how)
+			for form, n := range inMemory(c.node) {
+				next := merged(t, c.prev, n, loaded(t, c.policy))
+				assert.Equal(t, append([]string{}, c.want...), lines(history.Changes(next)), form)
+				assert.Equal(t, history.Changes(next), history.Changes(merged(t, next, n, loaded(t, c.policy))), "%s: observed twice, it has one entry", form)
 			}
 		})
 	}
@@ -190,9 +190,9 @@ func TestARecordThatWasReadWithoutItsHistoryIsMergedTheSame(t *testing.T) {
 	whole := withHistory(remembering("a", 5, labels{"k": "v"}), 7)
 	omitted := whole
 	omitted.History, omitted.HistoryOmitted = nil, true
-	n := Of(object("a", 6, labels{"k": "w"}))
-	right, same := merged(t, whole, n, loaded(t, "")), merged(t, omitted, n, loaded(t, ""))
-	assert.True(t, same.HistoryOmitted)
-	same.HistoryOmitted, same.History = false, right.History
-	assert.Equal(t, right, same)
+	n := FromNode(object("a", 6, labels{"k": "w"}))
+	right, match := merged(t, whole, n, loaded(t, "")), merged(t, omitted, n, loaded(t, ""))
+	assert.True(t, match.HistoryOmitted)
+	match.HistoryOmitted, match.History = false, right.History
+	assert.Equal(t, right, match)
 }

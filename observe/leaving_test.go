@@ -47,9 +47,9 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 		t.Run(name, func(t *testing.T) {
 			p := loaded(t, "labels: {keep: ['*', named]}\ntaints: {keep: ['*', named]}")
 			first := object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))
-			before := merged(t, record.Record{}, Of(first), p)
+			prev := merged(t, record.Record{}, FromNode(first), p)
 			if c.unseen {
-				before = merged(t, record.Record{}, Of(object("other", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
+				prev = merged(t, record.Record{}, FromNode(object("other", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
 			}
 			items := labels{"old": "1"}
 			for item, value := range c.items {
@@ -61,7 +61,7 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 			}
 			for from, n := range inMemory(node) {
 				var by labels
-				for item, mark := range n.marks(before, p) {
+				for item, mark := range n.marks(prev, p) {
 					if by == nil {
 						by = labels{}
 					}
@@ -70,18 +70,18 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 				assert.Equal(t, c.want, by, from)
 			}
 
-			after := merged(t, before, Of(node), p)
+			next := merged(t, prev, FromNode(node), p)
 			for item := range c.want {
-				was, had := before.Items()[item]
-				is, has := after.Items()[item]
-				assert.Equal(t, had, has, "%s is not recorded", item)
-				assert.Equal(t, was, is, item)
+				old, ok := prev.Items()[item]
+				value, found := next.Items()[item]
+				assert.Equal(t, ok, found, "%s is not recorded", item)
+				assert.Equal(t, old, value, item)
 			}
 			node.ResourceVersion, node.Spec.Unschedulable, node.DeletionTimestamp = "30", false, nil
 			node.Spec.Taints = nil
 			for item, value := range c.items {
 				if c.end != nil && record.IsLabel(item) && name != "what the kubelet sets again by itself" {
-					assert.Equal(t, value, merged(t, after, Of(node), p).Items()[item], "a Node that stays after all keeps it")
+					assert.Equal(t, value, merged(t, next, FromNode(node), p).Items()[item], "a Node that stays after all keeps it")
 				}
 			}
 		})
@@ -90,59 +90,59 @@ func TestWhatNoOperatorSetsOnANodeThatIsBeingTakenAwayIsAMarkOfTheEnd(t *testing
 
 func TestAKubeletThatForgesManagersHidesNoEditOfARecordedLabelThatItMayNotSet(t *testing.T) {
 	for item, hidden := range map[string]bool{worker: false, "rack": true} { // a kubelet may set the second one itself
-		before := merged(t, record.Record{}, Of(object("u", 10, labels{item: "1"}, wrote("kubectl-label", 20, item))), policy.Default())
+		prev := merged(t, record.Record{}, FromNode(object("u", 10, labels{item: "1"}, wrote("kubectl-label", 20, item))), policy.Default())
 		forged := object("u", 20, labels{item: "2"}, wrote("drainer", 3, item))
 		forged.Spec.Unschedulable = true // a kubelet may cordon its Node, too
-		after := merged(t, before, Of(forged), policy.Default())
+		next := merged(t, prev, FromNode(forged), policy.Default())
 		want := "2"
 		if hidden {
 			want = "1"
 		}
-		assert.Equal(t, want, after.Items()[item], item)
+		assert.Equal(t, want, next.Items()[item], item)
 	}
 }
 
 func TestAMarkOfTheEndIsInTheHistoryOnce(t *testing.T) {
 	p := policy.Default()
-	r := merged(t, record.Record{}, Of(object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
+	r := merged(t, record.Record{}, FromNode(object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
 	node := object("u", 20, labels{"old": "2", "a": "1"}, wrote("kubectl-cordon", 5, "unschedulable"), wrote("drainer", 3, "old", "a"))
 	node.Spec.Unschedulable = true
-	once := merged(t, r, Of(node), p)
-	told := history.Of(once)
-	assert.Len(t, told, 1)
-	assert.Equal(t, "end:drainer", told[0].Actor)
-	assert.Zero(t, told[0].Number, "it cannot be rolled back")
-	assert.Equal(t, "1", *told[0].Items["old"].From)
-	assert.Equal(t, "2", *told[0].Items["old"].To)
-	assert.Nil(t, told[0].Items["a"].From)
+	first := merged(t, r, FromNode(node), p)
+	known := history.Changes(first)
+	assert.Len(t, known, 1)
+	assert.Equal(t, "end:drainer", known[0].Actor)
+	assert.Zero(t, known[0].Number, "it cannot be rolled back")
+	assert.Equal(t, "1", *known[0].Items["old"].From)
+	assert.Equal(t, "2", *known[0].Items["old"].To)
+	assert.Nil(t, known[0].Items["a"].From)
 
 	node.ResourceVersion = "21"
-	again := merged(t, once, Of(node), p)
-	assert.Equal(t, once.History, again.History, "no write for it at each heartbeat")
+	reread := merged(t, first, FromNode(node), p)
+	assert.Equal(t, first.History, reread.History, "no write for it at each heartbeat")
 
 	node.UID, node.ResourceVersion, node.Spec.Unschedulable = "v", "30", false
 	node.CreationTimestamp = metav1.Time{Time: now.Add(time.Minute)}
 	node.Labels, node.ManagedFields = labels{"old": "1"}, nil
-	next := merged(t, again, Of(node), p)
+	next := merged(t, reread, FromNode(node), p)
 	node.ResourceVersion, node.Spec.Unschedulable = "31", true
 	node.Labels, node.ManagedFields = labels{"old": "2"}, []metav1.ManagedFieldsEntry{wrote("drainer", -3, "old")}
-	assert.Len(t, history.Of(merged(t, next, Of(node), p)), 2, "the end of another machine, by a clock that is behind")
+	assert.Len(t, history.Changes(merged(t, next, FromNode(node), p)), 2, "the end of another machine, by a clock that is behind")
 	assert.Equal(t, labels{"old": "1"}, next.Items())
 }
 
 func TestATaintStaysAMarkWhenAnotherClientWritesTheListLater(t *testing.T) {
 	const ends, operators = "example.com/ends:NoSchedule", "example.com/repair:NoSchedule"
 	p := policy.Default()
-	r := merged(t, record.Record{}, Of(object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
+	r := merged(t, record.Record{}, FromNode(object("u", 10, labels{"old": "1"}, wrote("agent", 20, "old"))), p)
 	node := object("u", 20, labels{"old": "1", ends: ""}, wrote("agent", 20, "old"), wrote("kubectl-cordon", 5, "unschedulable"), wrote("drainer", 3, "taints"))
 	node.Spec.Unschedulable = true
-	r = merged(t, r, Of(node), p)
+	r = merged(t, r, FromNode(node), p)
 	for version, writer := range map[record.Version]string{21: "kube-controller-manager", 22: "kubectl-taint"} {
 		later := object("u", version, labels{"old": "1", ends: "", operators: ""}, wrote("agent", 20, "old"), wrote("kubectl-cordon", 5, "unschedulable"), wrote(writer, 2, "taints"))
 		later.Spec.Unschedulable = true
-		assert.Equal(t, labels{"old": "1", operators: ""}, merged(t, r, Of(later), p).Items(), writer)
+		assert.Equal(t, labels{"old": "1", operators: ""}, merged(t, r, FromNode(later), p).Items(), writer)
 	}
 	changed := object("u", 23, labels{"old": "1", ends: "mine"}, wrote("agent", 20, "old"), wrote("kubectl-cordon", 5, "unschedulable"), wrote("kubectl-taint", 2, "taints"))
 	changed.Spec.Unschedulable = true
-	assert.Equal(t, labels{"old": "1", ends: "mine"}, merged(t, r, Of(changed), p).Items(), "a value that an operator gives it")
+	assert.Equal(t, labels{"old": "1", ends: "mine"}, merged(t, r, FromNode(changed), p).Items(), "a value that an operator gives it")
 }

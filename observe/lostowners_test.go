@@ -16,10 +16,10 @@ func TestALabelWhoseManagerIsLostIsWhoseItWasBefore(t *testing.T) {
 	const pool = "example.com/pool"
 	p := policy.Default()
 	brings := record.Stamp{Brought: labels{pool: "k"}}
-	gives := record.Stamp{}.With(labels{pool: "k"}, record.Record{}, 0)
-	before := merged(t, record.Record{}, Of(object("z", 3, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
-	here := merged(t, record.Record{}, Of(object("a", 5, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
-	other := merged(t, record.Record{}, Of(object("a", 5, labels{pool: "c"}, wrote("kubectl-label", 1, pool))), p)
+	gives := record.Stamp{}.Merge(labels{pool: "k"}, record.Record{}, 0)
+	prev := merged(t, record.Record{}, FromNode(object("z", 3, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
+	current := merged(t, record.Record{}, FromNode(object("a", 5, labels{pool: "k"}, wrote("kubectl-label", 1, pool))), p)
+	o := merged(t, record.Record{}, FromNode(object("a", 5, labels{pool: "c"}, wrote("kubectl-label", 1, pool))), p)
 	for name, c := range map[string]struct {
 		r       record.Record
 		value   string
@@ -28,11 +28,11 @@ func TestALabelWhoseManagerIsLostIsWhoseItWasBefore(t *testing.T) {
 	}{
 		"the kubelet's own":                                     {record.Record{}, "k", &brings, 0},
 		"the kubelet's own, which a client changed":             {record.Record{}, "c", &brings, 9},
-		"the kubelet's own, which the record has from before":   {before, "k", &brings, 3},
-		"the kubelet's own, which a client had applied as well": {here, "k", &brings, 9},
-		"the kubelet's own, which it set again over a client's": {other, "k", &brings, 5},
-		"what nodekeep gave":                                    {before, "k", &gives, 3},
-		"what nodekeep gave, which a client changed":            {before, "c", &gives, 9},
+		"the kubelet's own, which the record has from before":   {prev, "k", &brings, 3},
+		"the kubelet's own, which a client had applied as well": {current, "k", &brings, 9},
+		"the kubelet's own, which it set again over a client's": {o, "k", &brings, 5},
+		"what nodekeep gave":                                    {prev, "k", &gives, 3},
+		"what nodekeep gave, which a client changed":            {prev, "c", &gives, 9},
 		"what the Node neither brought nor was given":           {record.Record{}, "k", &record.Stamp{}, 9},
 		"what no stamp says anything of":                        {record.Record{}, "k", nil, 9},
 	} {
@@ -42,37 +42,37 @@ func TestALabelWhoseManagerIsLostIsWhoseItWasBefore(t *testing.T) {
 				if c.stamp != nil {
 					n = stamped(n, *c.stamp)
 				}
-				for how, n := range inMemory(n) {
+				for form, n := range inMemory(n) {
 					e, _ := merged(t, c.r, n, p).Entry(pool)
-					assert.Equal(t, c.version, e.Version, how)
+					assert.Equal(t, c.version, e.Version, form)
 				}
 			}
 		})
 	}
-	both := stamped(object("a", 9, labels{pool: "k"}, wrote("ancient-changes", 1, pool), wrote("kubectl", 2, pool)), brings)
-	assert.Equal(t, labels{pool: "k"}, merged(t, record.Record{}, Of(both), p).Items(), "a client that is known has it too")
-	recorded := merged(t, record.Record{}, Of(object("z", 3, labels{worker: "a"}, wrote("kubectl-label", 1, worker))), p)
+	combined := stamped(object("a", 9, labels{pool: "k"}, wrote("ancient-changes", 1, pool), wrote("kubectl", 2, pool)), brings)
+	assert.Equal(t, labels{pool: "k"}, merged(t, record.Record{}, FromNode(combined), p).Items(), "a client that is known has it too")
+	recorded := merged(t, record.Record{}, FromNode(object("z", 3, labels{worker: "a"}, wrote("kubectl-label", 1, worker))), p)
 	forged := stamped(object("a", 9, labels{worker: "b"}, wrote("ancient-changes", 1, worker)), record.Stamp{Brought: labels{worker: "b"}})
-	assert.Equal(t, labels{worker: "b"}, merged(t, recorded, Of(forged), p).Items(), "no kubelet brings it, whatever a stamp says")
+	assert.Equal(t, labels{worker: "b"}, merged(t, recorded, FromNode(forged), p).Items(), "no kubelet brings it, whatever a stamp says")
 }
 
 func TestAKubeletsOwnLabelsAreThoseThatAClientMightHaveSet(t *testing.T) {
 	const pool, zone = "example.com/pool", "topology.kubernetes.io/zone"
-	n := Of(object("a", 5, labels{pool: "k", "both": "1", "client": "1", "known": "1", zone: "z", corev1.LabelHostname: "n"},
+	n := FromNode(object("a", 5, labels{pool: "k", "both": "1", "client": "1", "known": "1", zone: "z", corev1.LabelHostname: "n"},
 		wrote("kubelet", 1, pool, "both", "known", zone, corev1.LabelHostname), wrote("kubectl-label", 2, "both", "client")))
 	known := record.New("n", record.Object{UID: "z", Version: 3}, labels{"known": "2"})
-	assert.Equal(t, labels{pool: "k"}, n.Own(known, policy.Default()))
-	many := labels{}
+	assert.Equal(t, labels{pool: "k"}, n.KubeletLabels(known, policy.Default()))
+	plural := labels{}
 	var keys []string
 	for i := range policy.MaxOwn + 1 {
 		key := "l" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		many[key], keys = "v", append(keys, key)
+		plural[key], keys = "v", append(keys, key)
 	}
-	assert.Empty(t, Of(object("a", 5, many, wrote("kubelet", 1, keys...))).Own(known, policy.Default()), "a kubelet must not fill the stamp")
+	assert.Empty(t, FromNode(object("a", 5, plural, wrote("kubelet", 1, keys...))).KubeletLabels(known, policy.Default()), "a kubelet must not fill the stamp")
 }
 
 func TestAKubeletsOwnTaintsAreThoseThatWereRemovedBeforeWhileOnlyTheKubeletHasWrittenTheList(t *testing.T) {
-	const start, other = "example.com/starting:NoSchedule", "example.com/new:NoSchedule"
+	const start, o = "example.com/starting:NoSchedule", "example.com/new:NoSchedule"
 	removed := record.Forget(record.New("n", record.Object{UID: "z", Version: 3}, labels{start: ""}), []string{start})
 	for name, c := range map[string]struct {
 		writers []string
@@ -91,8 +91,8 @@ func TestAKubeletsOwnTaintsAreThoseThatWereRemovedBeforeWhileOnlyTheKubeletHasWr
 			for _, manager := range c.writers {
 				entries = append(entries, wrote(manager, 1, "taints"))
 			}
-			for from, n := range inMemory(object("a", 5, labels{start: "", other: ""}, entries...)) {
-				assert.Equal(t, c.want, n.Own(removed, policy.Default()), from)
+			for from, n := range inMemory(object("a", 5, labels{start: "", o: ""}, entries...)) {
+				assert.Equal(t, c.want, n.KubeletLabels(removed, policy.Default()), from)
 			}
 		})
 	}

@@ -42,8 +42,8 @@ type Node struct {
 	annotations annotations
 }
 
-// Of reads a Node object without its annotations.
-func Of(object *corev1.Node) *Node { return OfKeeping(object, policy.Annotations{}) }
+// FromNode reads a Node object without its annotations.
+func FromNode(object *corev1.Node) *Node { return OfKeeping(object, policy.Annotations{}) }
 
 // OfKeeping reads a Node object and the annotations that the policy keeps, each text as readers of JSON see it.
 func OfKeeping(object *corev1.Node, keep policy.Annotations) *Node {
@@ -65,7 +65,7 @@ func OfKeeping(object *corev1.Node, keep policy.Annotations) *Node {
 		Keep:            keep,
 		annotations:     annotationsOf(object.Annotations, owned.stamp),
 	}
-	kept, tooLarge := keep.Of(object.Annotations)
+	kept, tooLarge := keep.Select(object.Annotations)
 	record.JoinAnnotations(n.Items, kept)
 	for _, annotation := range tooLarge {
 		n.TooLarge = append(n.TooLarge, record.AnnotationKey(annotation))

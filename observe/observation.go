@@ -32,13 +32,13 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	for key, value := range n.Items {
 		if owner, taken := n.ownerOf(key, r, metadata, p); !taken { // what a component has taken over is no longer the operator's: as if it were removed
 			item := record.Item{Value: value, Owner: owner}
-			if owner == record.Nobody || owner == record.Client {
+			if owner == record.NoOwner || owner == record.Client {
 				item.Owners = owners[key]
 			}
 			o.Items[key] = item
 		}
 		if to, ok := n.renamedHere(key, r, metadata, p); ok {
-			o.Items[to] = record.Item{Owner: record.Other}
+			o.Items[to] = record.Item{Owner: record.OtherOwner}
 		}
 	}
 	for key, label := range metadata.RuleLabels {
@@ -48,12 +48,12 @@ func (n *Node) Observation(r record.Record, p policy.Policy, guarded bool) recor
 	}
 	o.RuleSince = n.ruleSince(r, metadata, p, guarded)
 	o.Stamp, _ = n.Stamp(guarded)
-	if opened := o.Stamp.Opened; opened != nil && p.Gate().On(n.Taints) { // no client adds the gate: one that wrote a list with it had read it before
+	if opened := o.Stamp.Opened; opened != nil && p.Gate().Present(n.Taints) { // no client adds the gate: one that wrote a list with it had read it before
 		o.Read = append(slices.Clone(opened), policy.Cordon) // which is no part of the list
 	}
 	n.limitAnnotations(r, o, p)
 	if !guarded {
-		o.Unproved = unproved(o.Stamp, r)
+		o.Unconfirmed = unconfirmed(o.Stamp, r)
 	}
 	return o
 }
@@ -79,9 +79,9 @@ func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.
 			continue
 		}
 		if keeps, _ := n.Keep.Keeps(annotation); !keeps {
-			o.Items[e.Key] = record.Item{Owner: record.Other}
+			o.Items[e.Key] = record.Item{Owner: record.OtherOwner}
 		}
-		if item, shown := o.Items[e.Key]; !e.Removed && (!shown || item.Owner == record.Other) {
+		if item, shown := o.Items[e.Key]; !e.Removed && (!shown || item.Owner == record.OtherOwner) {
 			room -= record.AnnotationSize(annotation, e.Value)
 		}
 	}
@@ -93,7 +93,7 @@ func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.
 		key := record.AnnotationKey(annotation)
 		size := record.AnnotationSize(annotation, kept[annotation])
 		switch item := o.Items[key]; {
-		case item.Owner == record.Other:
+		case item.Owner == record.OtherOwner:
 		case size > room:
 			o.Items[key] = record.Item{Owner: record.TooLarge}
 		default:
@@ -104,8 +104,8 @@ func (n *Node) limitAnnotations(r record.Record, o record.Observation, p policy.
 
 // ownerOfTooLarge leaves alone what other components set again by themselves.
 func (n *Node) ownerOfTooLarge(key string, p policy.Policy) record.Owner {
-	if p.Judge(policy.Metadata{Owners: n.Owners}, key).Owner == record.Other {
-		return record.Other
+	if p.Judge(policy.Metadata{Owners: n.Owners}, key).Owner == record.OtherOwner {
+		return record.OtherOwner
 	}
 	return record.TooLarge
 }
@@ -116,7 +116,7 @@ func (n *Node) ownerOfTooLarge(key string, p policy.Policy) record.Owner {
 func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p policy.Policy) (owner record.Owner, taken bool) {
 	verdict := p.Judge(metadata, key)
 	derived, ruled := metadata.RuleLabels[key]
-	if verdict.Owner != record.Other || record.IsTaint(key) || policy.AllowedForKubelet(key) || ruled && derived.ShownBy(n.Items, key) {
+	if verdict.Owner != record.OtherOwner || record.IsTaint(key) || policy.AllowedForKubelet(key) || ruled && derived.ShownBy(n.Items, key) {
 		return verdict.Owner, verdict.Taken
 	}
 	if e, known := r.Entry(key); !known || e.Removed || !p.Restores(key) {
@@ -125,36 +125,36 @@ func (n *Node) ownerOf(key string, r record.Record, metadata policy.Metadata, p 
 	if p.OwnedByPeople(n.Owners[key]) {
 		return record.Client, false
 	}
-	return record.Nobody, false
+	return record.NoOwner, false
 }
 
 // ruleSince returns the keys that rules have left as they want them; see [record.Observation]. Without the guard policies the kubelet may have
 // written since when that is. It could change a label that it may set itself anyway.
 func (n *Node) ruleSince(r record.Record, metadata policy.Metadata, p policy.Policy, guarded bool) map[string]record.Version {
-	var since map[string]record.Version
+	var base map[string]record.Version
 	listed := metadata.RuleLabels
 	metadata.RuleLabels = nil
 	for key, label := range listed {
 		if label.Adopted || !guarded && (!record.IsLabel(key) || !policy.AllowedForKubelet(key)) {
 			continue
 		}
-		if owner, taken := n.ownerOf(key, r, metadata, p); taken || owner == record.Other {
+		if owner, taken := n.ownerOf(key, r, metadata, p); taken || owner == record.OtherOwner {
 			continue
 		}
-		if since == nil {
-			since = make(map[string]record.Version, len(listed))
+		if base == nil {
+			base = make(map[string]record.Version, len(listed))
 		}
-		since[key] = label.Since
+		base[key] = label.Version
 	}
-	return since
+	return base
 }
 
-// Turn returns the record that this Node is merged into. A newer object may be on another machine, see [policy.Policy.Turn].
-func (n *Node) Turn(r record.Record, p policy.Policy, now time.Time) (record.Record, policy.Turn) {
+// Transition returns the record that this Node is merged into. A newer object may be on another machine, see [policy.Policy.Transition].
+func (n *Node) Transition(r record.Record, p policy.Policy, now time.Time) (record.Record, policy.Transition) {
 	if newest := r.Newest(); n.UID == newest.UID || n.Version <= newest.Version {
 		return r, policy.Stays
 	}
-	return p.Turn(n.Machine, r, n.Version, now)
+	return p.Transition(n.Machine, r, n.Version, now)
 }
 
 // Merge returns the record after the observation o of this Node. It adds to the result of [record.Merge] the machine, and the history of what
@@ -165,8 +165,8 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	if next.Newest() == (record.Object{UID: o.UID, Version: o.Version}) {
 		next = next.WithMarks(n.marks(r, p))
 		machine := n.machineAfter(next)
-		switch same := r.Newest().UID == o.UID; {
-		case !same:
+		switch equal := r.Newest().UID == o.UID; {
+		case !equal:
 			next.MachineSince = 0
 		case machine.Contradicts(next.Machine): // no machine changes while it is one Node object
 			next.MachineSince = o.Version
@@ -176,8 +176,8 @@ func (n *Node) Merge(r record.Record, o record.Observation, p policy.Policy, now
 	if len(r.Seen)+len(r.Entries) == 0 { // a first record: the state before is not known
 		return next
 	}
-	next = history.Following(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) })
-	return history.FollowingMarks(r, next, now)
+	next = history.Append(r, next, func(key string, values history.Values) history.Cause { return n.cause(key, values, p, now) })
+	return history.AppendMarks(r, next, now)
 }
 
 // machineAfter returns the machine of a record after this Node was merged into it. An isolation label is held back while the machine is not
@@ -191,5 +191,5 @@ func (n *Node) machineAfter(r record.Record) record.Machine {
 	if n.Machine.Compare(r.Machine) == record.OtherMachine {
 		return n.Machine
 	}
-	return n.Machine.Over(r.Machine)
+	return n.Machine.Merge(r.Machine)
 }

@@ -47,7 +47,7 @@ type Writer struct {
 	Taints bool
 	Cordon bool
 	// At is when it last changed anything that it owns, in seconds since 1970; 0: not known.
-	At int64
+	Time int64
 }
 
 // stampWriter is who wrote the stamp.
@@ -95,13 +95,13 @@ func ownedFieldsOf(entries []metav1.ManagedFieldsEntry, keep policy.Annotations)
 			continue
 		}
 		if entry.Time != nil && hasTime(*entry.Time) {
-			wrote.At = entry.Time.Unix()
+			wrote.Time = entry.Time.Unix()
 		}
 		slices.Sort(wrote.Labels)
 		found.writers = append(found.writers, wrote)
 	}
 	slices.SortFunc(found.writers, func(a, b Writer) int { // not as the API server sorts them, by the time
-		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Subresource, b.Subresource), slices.Compare(a.Labels, b.Labels), cmp.Compare(a.At, b.At))
+		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Subresource, b.Subresource), slices.Compare(a.Labels, b.Labels), cmp.Compare(a.Time, b.Time))
 	})
 	return found
 }
@@ -117,13 +117,13 @@ func ownersOf(writers []Writer) map[string][]string {
 		if managers == nil {
 			managers = make(map[string][]string, len(wrote.Labels))
 		}
-		alone := []string{wrote.Manager} // most labels have one manager: all of its labels share this list
+		single := []string{wrote.Manager} // most labels have one manager: all of its labels share this list
 		for _, key := range wrote.Labels {
-			switch others, owned := managers[key]; {
+			switch list, owned := managers[key]; {
 			case !owned:
-				managers[key] = alone
-			case !slices.Contains(others, wrote.Manager):
-				managers[key] = append(slices.Clip(others), wrote.Manager)
+				managers[key] = single
+			case !slices.Contains(list, wrote.Manager):
+				managers[key] = append(slices.Clip(list), wrote.Manager)
 			}
 		}
 	}
@@ -142,12 +142,12 @@ func lastingOwners(writers []Writer, p policy.Policy) map[string]record.Owners {
 			owners = make(map[string]record.Owners, len(wrote.Labels))
 		}
 		by := record.Manager{Name: wrote.Manager, Operation: wrote.Operation, Subresource: wrote.Subresource}
-		alone := record.OwnersOf(by)
+		single := record.OwnersOf(by)
 		for _, key := range wrote.Labels {
-			if others := owners[key]; others == "" {
-				owners[key] = alone
+			if managers := owners[key]; managers == "" {
+				owners[key] = single
 			} else {
-				owners[key] = record.OwnersOf(append(others.Managers(), by)...)
+				owners[key] = record.OwnersOf(append(managers.Managers(), by)...)
 			}
 		}
 	}
@@ -156,8 +156,8 @@ func lastingOwners(writers []Writer, p policy.Policy) map[string]record.Owners {
 
 // lasts reports whether an owner is restored with its value.
 func lasts(manager string, p policy.Policy) bool {
-	alone := []string{manager}
-	return manager != FieldManager && !policy.LostOwners(alone) && p.OwnedByPeople(alone)
+	single := []string{manager}
+	return manager != FieldManager && !policy.LostOwners(single) && p.OwnedByPeople(single)
 }
 
 // Lasting returns the owners without those that are not restored. The policy may have changed since they were recorded.
@@ -192,14 +192,14 @@ func (n *Node) knownOwners(r record.Record) map[string][]string {
 	return known
 }
 
-// Own returns the items of the kubelet's own, with their values. They are labels that only it has set and a client might have set. They are also
+// KubeletLabels returns the items of the kubelet's own, with their values. They are labels that only it has set and a client might have set. They are also
 // taints that a client has removed from its Node before. While the kubelet is the only one that wrote the list of taints, it brought them.
-func (n *Node) Own(r record.Record, p policy.Policy) (own map[string]string) {
+func (n *Node) KubeletLabels(r record.Record, p policy.Policy) (labels map[string]string) {
 	add := func(key string) {
-		if own == nil {
-			own = map[string]string{}
+		if labels == nil {
+			labels = map[string]string{}
 		}
-		own[key] = record.Listed(key, n.Items[key])
+		labels[key] = record.Listed(key, n.Items[key])
 	}
 	for key, managers := range n.Owners {
 		if _, known := r.Entry(key); !known && record.IsLabel(key) && p.Selects(key) && !p.OwnedByPeople(managers) {
@@ -213,21 +213,21 @@ func (n *Node) Own(r record.Record, p policy.Policy) (own map[string]string) {
 			}
 		}
 	}
-	if len(own) > policy.MaxOwn {
+	if len(labels) > policy.MaxOwn {
 		return nil
 	}
-	return own
+	return labels
 }
 
 // taintsBroughtBy reports whether only the kubelet has written the list of taints, as far as the Node shows.
-func (n *Node) taintsBroughtBy(p policy.Policy) (only bool) {
+func (n *Node) taintsBroughtBy(p policy.Policy) (ok bool) {
 	for _, w := range n.Writers {
 		if w.Taints && (p.OwnedByPeople([]string{w.Manager}) || strings.HasSuffix(w.Manager, "controller-manager")) {
 			return false
 		}
-		only = only || w.Taints
+		ok = ok || w.Taints
 	}
-	return only
+	return ok
 }
 
 func writerOf(manager string) stampWriter {

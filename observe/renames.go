@@ -16,7 +16,7 @@ const maxShownNode = 100
 func Follow(old record.Record, node string, machine record.Machine, now time.Time) record.Record {
 	r := record.Follow(old, node, machine, policy.FollowsOnlyAccepted)
 	cause := causeAt("followed "+policy.Shortened(old.Node, maxShownNode), now)
-	return history.Following(record.Record{Node: node}, r, func(string, history.Values) history.Cause { return cause })
+	return history.Append(record.Record{Node: node}, r, func(string, history.Values) history.Cause { return cause })
 }
 
 // Renamed returns the record after migrations of phase new have renamed labels that this Node shows under both keys. If any label was renamed,
@@ -41,7 +41,7 @@ func renamedBy(r record.Record, p policy.Policy, now time.Time, shown bool, rena
 			continue
 		}
 		cause := causeAt(history.RuleActor(classify.CopyRule), now)
-		r, changed = history.Following(r, next, func(string, history.Values) history.Cause { return cause }), true
+		r, changed = history.Append(r, next, func(string, history.Values) history.Cause { return cause }), true
 	}
 	return r, changed
 }

@@ -19,29 +19,29 @@ func TestTheFirstRecordOfANodeThatFollowsAnotherOneSaysWhatIsFromThere(t *testin
 		old     string
 		items   labels
 		waiting labels // in the old record already
-		has     labels
+		shown   labels
 		waits   labels
-		told    []string
+		lines   []string
 	}{
 		"labels that a kubelet may set, taints and annotations": {
-			old: "old", items: labels{"k": "v", "t:NoSchedule": "x", "@note": "n"}, has: labels{"k": "v", "t:NoSchedule": "x", "@note": "n"},
+			old: "old", items: labels{"k": "v", "t:NoSchedule": "x", "@note": "n"}, shown: labels{"k": "v", "t:NoSchedule": "x", "@note": "n"},
 		},
 		"labels that no kubelet may set wait": {
-			old: "old", items: labels{"k": "v", worker: "", "node-restriction.kubernetes.io/tier": "gold"}, has: labels{"k": "v"}, waits: labels{worker: "", "node-restriction.kubernetes.io/tier": "gold"},
-			told: []string{`1: 0s ago "followed old" {"k":{"to":"v"}}`},
+			old: "old", items: labels{"k": "v", worker: "", "node-restriction.kubernetes.io/tier": "gold"}, shown: labels{"k": "v"}, waits: labels{worker: "", "node-restriction.kubernetes.io/tier": "gold"},
+			lines: []string{`1: 0s ago "followed old" {"k":{"to":"v"}}`},
 		},
 		"only such labels": {
-			old: "old", items: labels{worker: ""}, has: labels{}, waits: labels{worker: ""},
+			old: "old", items: labels{worker: ""}, shown: labels{}, waits: labels{worker: ""},
 		},
 		"and those that waited there": {
-			old: "old", items: labels{"k": "v"}, waiting: labels{worker: ""}, has: labels{"k": "v"}, waits: labels{worker: ""},
-			told: []string{`1: 0s ago "followed old" {"k":{"to":"v"}}`},
+			old: "old", items: labels{"k": "v"}, waiting: labels{worker: ""}, shown: labels{"k": "v"}, waits: labels{worker: ""},
+			lines: []string{`1: 0s ago "followed old" {"k":{"to":"v"}}`},
 		},
 		"nothing": {
-			old: "old", items: labels{}, has: labels{},
+			old: "old", items: labels{}, shown: labels{},
 		},
 		"a name of the greatest length is shortened where it is an actor": {
-			old: strings.Repeat("x", 253), items: labels{"k": "v"}, has: labels{"k": "v"},
+			old: strings.Repeat("x", 253), items: labels{"k": "v"}, shown: labels{"k": "v"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTheFirstRecordOfANodeThatFollowsAnotherOneSaysWhatIsFromThere(t *testin
 			assert.Equal(t, "n1", r.Node)
 			assert.Equal(t, c.old, r.Followed)
 			assert.Equal(t, machine, r.Machine)
-			assert.Equal(t, c.has, r.Items())
+			assert.Equal(t, c.shown, r.Items())
 			assert.Empty(t, r.Seen, "nothing was seen of an object yet")
 			assert.Zero(t, r.DeletedAt)
 			if c.waits == nil {
@@ -72,10 +72,10 @@ func TestTheFirstRecordOfANodeThatFollowsAnotherOneSaysWhatIsFromThere(t *testin
 				assert.LessOrEqual(t, len(change.Actor), 128)
 				assert.True(t, strings.HasPrefix(change.Actor, "followed "+c.old[:3]))
 			}
-			if c.told != nil {
-				assert.Equal(t, c.told, told(changes))
+			if c.lines != nil {
+				assert.Equal(t, c.lines, lines(changes))
 			}
-			if len(c.has) == 0 {
+			if len(c.shown) == 0 {
 				assert.Empty(t, changes)
 			} else {
 				assert.Len(t, changes, 1, "the history of the old name stays there")

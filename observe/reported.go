@@ -136,6 +136,6 @@ func (n *Node) Facts(labels map[string]string, rules classify.Rules, now time.Ti
 
 // SameFacts reports whether two states of a Node are equal in the facts that rules use. The time since which the Node is ready is part of
 // that. A restarted kubelet may report as little as before, and then a fact is not known.
-func (r Reported) SameFacts(other Reported, rules classify.Rules) bool {
-	return r == other || rules.Empty() || r.Ready == other.Ready && rules.Same(r.facts(rules, time.Time{}), other.facts(rules, time.Time{}))
+func (r Reported) SameFacts(o Reported, rules classify.Rules) bool {
+	return r == o || rules.Empty() || r.Ready == o.Ready && rules.EqualFacts(r.facts(rules, time.Time{}), o.facts(rules, time.Time{}))
 }

@@ -41,21 +41,21 @@ func FuzzReported(f *testing.F) {
 		if object.Status.Unmarshal(data) != nil {
 			return
 		}
-		want, got := Of(&object), SlimOf(Of(&object)).Node()
+		want, got := FromNode(&object), SlimOf(FromNode(&object)).Node()
 		require.Equal(t, want.Reported, got.Reported)
 		facts := got.Facts(nil, lookingAt(t, &object), now)
-		for _, of := range []struct{ reported, known corev1.ResourceList }{{object.Status.Capacity, facts.Capacity}, {object.Status.Allocatable, facts.Allocatable}} {
-			require.LessOrEqual(t, len(of.known), mostResources)
-			for name, amount := range of.known {
-				reported, is := of.reported[name]
-				require.True(t, is, "%q was not reported", name)
+		for _, row := range []struct{ reported, known corev1.ResourceList }{{object.Status.Capacity, facts.Capacity}, {object.Status.Allocatable, facts.Allocatable}} {
+			require.LessOrEqual(t, len(row.known), mostResources)
+			for name, amount := range row.known {
+				reported, ok := row.reported[name]
+				require.True(t, ok, "%q was not reported", name)
 				require.Zero(t, amount.Cmp(reported), "%s: %s, reported %s", name, &amount, &reported)
 			}
-			if len(of.reported) <= mostResources {
-				for name, amount := range of.reported {
-					_, is := of.known[name]
+			if len(row.reported) <= mostResources {
+				for name, amount := range row.reported {
+					_, ok := row.known[name]
 					_, err := resource.ParseQuantity(amount.String())
-					require.Equal(t, quantity.WrongName(string(name)) == "" && err == nil, is, "%q", name)
+					require.Equal(t, quantity.WrongName(string(name)) == "" && err == nil, ok, "%q", name)
 				}
 			}
 		}
@@ -91,19 +91,19 @@ func declaring() *corev1.Node {
 
 func TestDeclaredFeaturesAreRead(t *testing.T) {
 	rules, errs := classify.Compile([]classify.Rule{{
-		Name: "a", When: classify.Condition{Clause: classify.Clause{Features: map[string]string{"GuaranteedQoSPodCPUResize": "*"}}}, Set: map[string]string{"a": "b"},
+		Name: "a", Condition: classify.Condition{Clause: classify.Clause{Features: map[string]string{"GuaranteedQoSPodCPUResize": "*"}}}, Set: map[string]string{"a": "b"},
 	}}, nil)
 	require.Empty(t, errs)
-	n := SlimOf(Of(declaring()))
+	n := SlimOf(FromNode(declaring()))
 	facts := n.Node().Facts(nil, rules, now)
 	assert.Len(t, facts.Declared, mostDeclared)
 	assert.Equal(t, []string{"GuaranteedQoSPodCPUResize", "Feature000"}, facts.Declared[:2])
-	other := declaring()
-	other.Status.DeclaredFeatures = other.Status.DeclaredFeatures[:3]
-	assert.True(t, n.SameFacts(SlimOf(Of(other)), rules), "rules use no other")
-	other.Status.DeclaredFeatures = nil
-	assert.False(t, n.SameFacts(SlimOf(Of(other)), rules))
-	assert.Empty(t, SlimOf(Of(other)).Node().Facts(nil, rules, now).Declared, "an older API server has no such field")
+	o := declaring()
+	o.Status.DeclaredFeatures = o.Status.DeclaredFeatures[:3]
+	assert.True(t, n.SameFacts(SlimOf(FromNode(o)), rules), "rules use no other")
+	o.Status.DeclaredFeatures = nil
+	assert.False(t, n.SameFacts(SlimOf(FromNode(o)), rules))
+	assert.Empty(t, SlimOf(FromNode(o)).Node().Facts(nil, rules, now).Declared, "an older API server has no such field")
 }
 
 // crowded reports more resources than are kept.
@@ -128,7 +128,7 @@ func lookingAt(t *testing.T, n *corev1.Node) classify.Rules {
 		return compared
 	}
 	rules, errs := classify.Compile([]classify.Rule{{
-		Name: "all", When: classify.Condition{Clause: classify.Clause{Capacity: all(n.Status.Capacity), Allocatable: all(n.Status.Allocatable)}}, Set: map[string]string{"a": "b"},
+		Name: "all", Condition: classify.Condition{Clause: classify.Clause{Capacity: all(n.Status.Capacity), Allocatable: all(n.Status.Allocatable)}}, Set: map[string]string{"a": "b"},
 	}}, nil)
 	require.Empty(t, errs)
 	return rules
@@ -145,18 +145,18 @@ func TestOnlyResourcesThatRulesLookAtAreFacts(t *testing.T) {
 
 func TestAKubeletThatHasReportedNoResourceIsNotOneWithoutThem(t *testing.T) {
 	p := loaded(t, "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: present}}\n")
-	nothing, other := reporting(time.Hour, nil), reporting(time.Hour, map[string]string{"cpu": "8"})
-	for kind, n := range inMemory(nothing) {
+	blank, o := reporting(time.Hour, nil), reporting(time.Hour, map[string]string{"cpu": "8"})
+	for kind, n := range inMemory(blank) {
 		assert.Nil(t, n.Facts(nil, p.LabelRules(), now).Capacity, kind)
 	}
-	for kind, n := range inMemory(other) {
+	for kind, n := range inMemory(o) {
 		assert.Equal(t, corev1.ResourceList{}, n.Facts(nil, p.LabelRules(), now).Capacity, kind)
 	}
-	assert.False(t, Of(nothing).Reported.SameFacts(Of(other).Reported, p.LabelRules()), "one has no GPU, of the other it is not known")
+	assert.False(t, FromNode(blank).Reported.SameFacts(FromNode(o).Reported, p.LabelRules()), "one has no GPU, of the other it is not known")
 }
 
 func TestAKubeletWithThousandsOfResourcesCostsLittleAndItsOwnAreKnown(t *testing.T) {
-	n := Of(crowded())
+	n := FromNode(crowded())
 	facts := n.Facts(nil, lookingAt(t, crowded()), now)
 	assert.Len(t, facts.Capacity, mostResources)
 	for _, name := range []corev1.ResourceName{"cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi"} {
@@ -188,10 +188,10 @@ func TestPluginsHadTimeOnceTheNodeWasReadyForFiveMinutes(t *testing.T) {
 
 func TestWhichReportsAreNews(t *testing.T) {
 	p := loaded(t, "labels:\n  rules:\n  - {name: gpu, when: {capacity: {nvidia.com/gpu: \">=1\"}}, set: {gpu: present}}\n")
-	before := Of(reporting(time.Hour, map[string]string{"cpu": "8", "nvidia.com/gpu": "2"})).Reported
+	prev := FromNode(reporting(time.Hour, map[string]string{"cpu": "8", "nvidia.com/gpu": "2"})).Reported
 	for name, c := range map[string]struct {
-		node *corev1.Node
-		same bool
+		node  *corev1.Node
+		equal bool
 	}{
 		"the same":                             {reporting(time.Hour, map[string]string{"cpu": "8", "nvidia.com/gpu": "2"}), true},
 		"the same amount, written differently": {reporting(time.Hour, map[string]string{"cpu": "8", "nvidia.com/gpu": "2000m"}), true},
@@ -203,9 +203,9 @@ func TestWhichReportsAreNews(t *testing.T) {
 		"not ready":                                                  {&corev1.Node{Status: corev1.NodeStatus{Capacity: reporting(0, map[string]string{"nvidia.com/gpu": "2"}).Status.Capacity}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := Of(c.node).Reported
-			assert.Equal(t, c.same, before.SameFacts(after, p.LabelRules()))
-			assert.Equal(t, c.same, after.SameFacts(before, p.LabelRules()))
+			next := FromNode(c.node).Reported
+			assert.Equal(t, c.equal, prev.SameFacts(next, p.LabelRules()))
+			assert.Equal(t, c.equal, next.SameFacts(prev, p.LabelRules()))
 		})
 	}
 }

@@ -15,23 +15,23 @@ import (
 // RestoreOwners returns a list of managedFields in which labels and annotations have their owners again. Nodekeep owns none of them then, and one
 // without owners has none. Added entries are of that time. The API server keeps such a list from an admission webhook. It also keeps it from
 // a PATCH that does not change these values; see k8s.io/apimachinery/pkg/util/managedfields.
-func RestoreOwners(entries []metav1.ManagedFieldsEntry, owners map[string]record.Owners, at metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
+func RestoreOwners(entries []metav1.ManagedFieldsEntry, owners map[string]record.Owners, stamp metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
 	owned := map[record.Manager]*fieldpath.Set{}
-	for key, its := range owners {
+	for key, managers := range owners {
 		field := fieldOf(key)
-		for _, m := range its.Managers() {
+		for _, m := range managers.Managers() {
 			if owned[m] == nil {
 				owned[m] = fieldpath.NewSet()
 			}
 			owned[m].Insert(field)
 		}
 	}
-	after := make([]metav1.ManagedFieldsEntry, 0, len(entries)+len(owned))
+	updated := make([]metav1.ManagedFieldsEntry, 0, len(entries)+len(owned))
 	for _, entry := range entries {
 		m := record.Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}
-		more, gains := owned[m]
+		gained, gains := owned[m]
 		if gains = gains && entry.APIVersion == coreVersion; !gains && m.Name != FieldManager {
-			after = append(after, entry)
+			updated = append(updated, entry)
 			continue
 		}
 		fields := fieldpath.NewSet()
@@ -42,7 +42,7 @@ func RestoreOwners(entries []metav1.ManagedFieldsEntry, owners map[string]record
 			fields = fields.Difference(fieldsOf(owners))
 		}
 		if gains {
-			fields = fields.Union(more)
+			fields = fields.Union(gained)
 			delete(owned, m)
 		}
 		if fields.Empty() {
@@ -51,19 +51,19 @@ func RestoreOwners(entries []metav1.ManagedFieldsEntry, owners map[string]record
 		if err := write(&entry, fields); err != nil {
 			return nil, err
 		}
-		after = append(after, entry)
+		updated = append(updated, entry)
 	}
 	for _, m := range slices.SortedFunc(maps.Keys(owned), func(a, b record.Manager) int { return bytes.Compare([]byte(a.String()), []byte(b.String())) }) {
 		entry := metav1.ManagedFieldsEntry{
 			Manager: m.Name, Operation: metav1.ManagedFieldsOperationType(m.Operation), Subresource: m.Subresource,
-			APIVersion: coreVersion, Time: &at, FieldsType: "FieldsV1",
+			APIVersion: coreVersion, Time: &stamp, FieldsType: "FieldsV1",
 		}
 		if err := write(&entry, owned[m]); err != nil {
 			return nil, err
 		}
-		after = append(after, entry)
+		updated = append(updated, entry)
 	}
-	return after, nil
+	return updated, nil
 }
 
 // coreVersion is the API version of a Node.
@@ -80,7 +80,7 @@ func fieldsOf(owners map[string]record.Owners) *fieldpath.Set {
 // fieldOf returns where a label or an annotation stands in a Node.
 func fieldOf(key string) fieldpath.Path {
 	in, name := "labels", key
-	if annotation, is := record.Annotation(key); is {
+	if annotation, ok := record.Annotation(key); ok {
 		in, name = "annotations", annotation
 	}
 	return fieldpath.Path{{FieldName: new("metadata")}, {FieldName: &in}, {FieldName: &name}}

@@ -15,9 +15,9 @@ import (
 
 // managed returns an entry of managedFields, as the API server writes it.
 func managed(manager, operation, fields string) metav1.ManagedFieldsEntry {
-	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	stamp := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+		Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), APIVersion: "v1", Time: &stamp, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 	}
 }
 
@@ -36,7 +36,7 @@ func TestOwnersAreRestored(t *testing.T) {
 	status := managed("argocd-controller", "Apply", `{"f:status":{}}`)
 	status.Subresource = "status"
 	for name, tt := range map[string]struct {
-		before entries
+		prev   entries
 		owners map[string]record.Owners
 		want   []string // manager, operation and fields
 	}{
@@ -51,26 +51,26 @@ func TestOwnersAreRestored(t *testing.T) {
 		"nothing to restore":         {entries{kubelet}, nil, []string{"kubelet Update " + kubeletOwns}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent, err := json.Marshal(tt.before)
+			sent, err := json.Marshal(tt.prev)
 			require.NoError(t, err)
-			at := metav1.NewTime(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
-			after, err := RestoreOwners(tt.before, tt.owners, at)
+			stamp := metav1.NewTime(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+			updated, err := RestoreOwners(tt.prev, tt.owners, stamp)
 			require.NoError(t, err)
 			var got []string
-			for _, entry := range after {
+			for _, entry := range updated {
 				got = append(got, fmt.Sprintf("%s %s %s", entry.Manager, entry.Operation, entry.FieldsV1.GetRawString()))
 				assert.Equal(t, "v1", entry.APIVersion)
 				assert.Equal(t, "FieldsV1", entry.FieldsType)
 			}
 			assert.Equal(t, tt.want, got)
-			unchanged, err := json.Marshal(tt.before)
+			unchanged, err := json.Marshal(tt.prev)
 			require.NoError(t, err)
 			assert.JSONEq(t, string(sent), string(unchanged), "the list itself is not changed")
 		})
 	}
 	_, err := RestoreOwners(entries{managed("nodekeep", "Update", "[")}, map[string]record.Owners{"rack": argo}, metav1.Time{})
 	require.ErrorContains(t, err, `manager "nodekeep"`)
-	after, err := RestoreOwners(entries{managed("other", "Update", "[")}, map[string]record.Owners{"rack": argo}, metav1.Time{})
+	updated, err := RestoreOwners(entries{managed("other", "Update", "[")}, map[string]record.Owners{"rack": argo}, metav1.Time{})
 	require.NoError(t, err)
-	assert.Len(t, after, 2, "what others wrote is not read")
+	assert.Len(t, updated, 2, "what others wrote is not read")
 }

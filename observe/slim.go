@@ -69,7 +69,7 @@ func SlimOf(n *Node) *Slim {
 		facts: n.Reported, created: n.CreationTimestamp, annotationBytes: n.AnnotationBytes,
 	}
 	for _, wrote := range n.Writers {
-		s.written = append(s.written, wrote.At)
+		s.written = append(s.written, wrote.Time)
 	}
 	if n.Deleting() {
 		s.deleted = *n.DeletionTimestamp
@@ -82,8 +82,8 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 	shape.Flag(a.stamped)
 	shape.Number(uint64(a.by))
 	value := func(key, value string) {
-		shown, is := items[key]
-		if shape.Flag(is && shown == value); !is || shown != value {
+		shown, ok := items[key]
+		if shape.Flag(ok && shown == value); !ok || shown != value {
 			text.Text(value)
 		}
 	}
@@ -92,8 +92,8 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 	for _, key := range keys {
 		given := a.stamp.Given[key]
 		value(key, given.Value)
-		if shape.Flag(given.Since != 0); given.Since != 0 {
-			text.Number(uint64(given.Since))
+		if shape.Flag(given.Version != 0); given.Version != 0 {
+			text.Number(uint64(given.Version))
 		}
 		if shape.Flag(given.From != 0); given.From != 0 {
 			text.Number(uint64(given.From))
@@ -124,11 +124,11 @@ func (a annotations) pack(shape, text *packing.Writer, items map[string]string) 
 		shape.Flag(label.Absent)
 		shape.Flag(label.Adopted)
 		shape.Flag(label.Brought)
-		if shape.Flag(label.Since != 0); label.Since != 0 {
-			text.Number(uint64(label.Since))
+		if shape.Flag(label.Version != 0); label.Version != 0 {
+			text.Number(uint64(label.Version))
 		}
-		if shape.Flag(!label.Until.IsZero()); !label.Until.IsZero() {
-			text.Text(label.Until.UTC().Format(time.RFC3339))
+		if shape.Flag(!label.End.IsZero()); !label.End.IsZero() {
+			text.Text(label.End.UTC().Format(time.RFC3339))
 		}
 	}
 }
@@ -146,7 +146,7 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 		for _, key := range keys {
 			given := record.Given{Value: value(key)}
 			if shape.Flag() {
-				given.Since = record.Version(text.Number())
+				given.Version = record.Version(text.Number())
 			}
 			if shape.Flag() {
 				given.From = record.Version(text.Number())
@@ -177,10 +177,10 @@ func unpackAnnotations(shape, text *packing.Reader, items map[string]string) (a 
 		for _, key := range keys {
 			label := record.Derived{Value: value(key), Rule: shape.Text(), Absent: shape.Flag(), Adopted: shape.Flag(), Brought: shape.Flag()}
 			if shape.Flag() {
-				label.Since = record.Version(text.Number())
+				label.Version = record.Version(text.Number())
 			}
 			if shape.Flag() {
-				label.Until, _ = time.Parse(time.RFC3339, text.Text()) // as it was written
+				label.End, _ = time.Parse(time.RFC3339, text.Text()) // as it was written
 			}
 			a.labels[key] = label
 		}
@@ -212,7 +212,7 @@ func (s *Slim) Node() *Node {
 		n.Writers = make([]Writer, count)
 	}
 	for i := range n.Writers {
-		n.Writers[i] = Writer{Manager: shape.Text(), Operation: shape.Text(), Subresource: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), Cordon: shape.Flag(), At: s.written[i]}
+		n.Writers[i] = Writer{Manager: shape.Text(), Operation: shape.Text(), Subresource: shape.Text(), Labels: shape.Texts(), Taints: shape.Flag(), Cordon: shape.Flag(), Time: s.written[i]}
 	}
 	n.Owners = ownersOf(n.Writers)
 	n.Claimed = shape.Texts()
@@ -267,21 +267,21 @@ func (s *Slim) Created() metav1.Time { return s.created }
 func (s *Slim) AnnotationBytes() int { return s.annotationBytes }
 
 // SameFacts reports whether two states of a Node are equal in what the rules use.
-func (s *Slim) SameFacts(other *Slim, rules classify.Rules) bool {
-	return s.facts.SameFacts(other.facts, rules)
+func (s *Slim) SameFacts(o *Slim, rules classify.Rules) bool {
+	return s.facts.SameFacts(o.facts, rules)
 }
 
 // SameReport reports whether the kubelet reports the same of the machine. A heartbeat does.
-func (s *Slim) SameReport(other *Slim) bool { return s.facts == other.facts }
+func (s *Slim) SameReport(o *Slim) bool { return s.facts == o.facts }
 
 // Differs reports whether anything that a decision uses is different, without the facts for rules. A heartbeat differs in nothing. The time
 // of a client's last change alone is no difference.
-func (s *Slim) Differs(other *Slim) bool {
-	if was, is := s.fault(), other.fault(); was != nil && is != nil { // their stacks differ each time
-		return s.UID() != other.UID() || was.Error() != is.Error()
+func (s *Slim) Differs(o *Slim) bool {
+	if fault, otherFault := s.fault(), o.fault(); fault != nil && otherFault != nil { // their stacks differ each time
+		return s.UID() != o.UID() || fault.Error() != otherFault.Error()
 	}
-	return s.text != other.text || s.shape != other.shape || s.deleted.IsZero() != other.deleted.IsZero() ||
-		!maps.Equal(record.Join(nil, s.taints), record.Join(nil, other.taints))
+	return s.text != o.text || s.shape != o.shape || s.deleted.IsZero() != o.deleted.IsZero() ||
+		!maps.Equal(record.Join(nil, s.taints), record.Join(nil, o.taints))
 }
 
 // GetObjectMeta is for the informer.

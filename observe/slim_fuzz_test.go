@@ -92,7 +92,7 @@ func decisive(n *Node) Node {
 		c.DeletionTimestamp = &metav1.Time{}
 	}
 	for _, wrote := range n.Writers {
-		wrote.At = 0
+		wrote.Time = 0
 		c.Writers = append(c.Writers, wrote)
 	}
 	return c
@@ -103,20 +103,20 @@ func FuzzSlimNode(f *testing.F) {
 	for _, node := range hostileNodes() {
 		data, err := node.Marshal()
 		require.NoError(f, err)
-		other, err := usualNode(7).Marshal()
+		o, err := usualNode(7).Marshal()
 		require.NoError(f, err)
-		f.Add(data, other)
+		f.Add(data, o)
 	}
 	larger := usualNode(7)
 	larger.Status.Capacity[corev1.ResourceCPU] = resource.MustParse("999")
 	data, err := larger.Marshal()
 	require.NoError(f, err)
-	other, err := usualNode(7).Marshal()
+	candidate, err := usualNode(7).Marshal()
 	require.NoError(f, err)
-	f.Add(data, other)
-	f.Fuzz(func(t *testing.T, data, other []byte) {
+	f.Add(data, candidate)
+	f.Fuzz(func(t *testing.T, data, o []byte) {
 		var object, second corev1.Node
-		if object.Unmarshal(data) != nil || second.Unmarshal(other) != nil {
+		if object.Unmarshal(data) != nil || second.Unmarshal(o) != nil {
 			return
 		}
 		want := OfKeeping(&object, policy.AnnotationsOf("*"))
@@ -130,8 +130,8 @@ func FuzzSlimNode(f *testing.F) {
 		require.False(t, small.Differs(SlimOf(got)))
 
 		further := SlimOf(OfKeeping(&second, policy.AnnotationsOf("*")))
-		same := reflect.DeepEqual(decisive(got), decisive(further.Node()))
-		require.Equal(t, !same, small.Differs(further), "two Nodes differ if and only if a decision could")
+		equal := reflect.DeepEqual(decisive(got), decisive(further.Node()))
+		require.Equal(t, !equal, small.Differs(further), "two Nodes differ if and only if a decision could")
 		require.Equal(t, want.Reported == OfKeeping(&second, policy.AnnotationsOf("*")).Reported, small.SameReport(further))
 
 		for _, text := range textsOf(want) {
@@ -161,8 +161,8 @@ func recordable(t *testing.T, n *Node) {
 	}
 	p, err := policy.Load([]byte("apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  annotations: {keep: ['*.a.io/*', a]}"), policy.DefaultGate)
 	require.NoError(t, err)
-	before := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}, "@a": {Value: "1"}, "@not.read": {Value: "1"}}})
-	for _, r := range []record.Record{{}, before} {
+	prev := record.Merge(record.Record{Node: n.Name}, record.Observation{UID: "other", Version: 1, Items: map[string]record.Item{"was": {Value: "1"}, "kept:NoSchedule": {}, "@a": {Value: "1"}, "@not.read": {Value: "1"}}})
+	for _, r := range []record.Record{{}, prev} {
 		for _, guarded := range []bool{true, false} {
 			o := n.Observation(r, p, guarded)
 			next := n.Merge(r, o, p, time.Unix(1_700_000_000, 0))
@@ -171,17 +171,17 @@ func recordable(t *testing.T, n *Node) {
 				continue
 			}
 			require.NoError(t, err)
-			back, err := record.Decode(data)
+			returned, err := record.Decode(data)
 			require.NoError(t, err)
-			again := n.Merge(back, n.Observation(back, p, guarded), p, time.Unix(1_800_000_000, 0))
+			reread := n.Merge(returned, n.Observation(returned, p, guarded), p, time.Unix(1_800_000_000, 0))
 			for _, e := range next.Entries {
 				if record.Valid(e.Key, e.Value) { // what no Node can have is dropped
-					kept, ok := again.Entry(e.Key)
+					kept, ok := reread.Entry(e.Key)
 					require.True(t, ok, "%s", data)
 					require.Equal(t, e, kept, "%s", data)
 				}
 			}
-			require.Equal(t, history.Of(next), history.Of(again))
+			require.Equal(t, history.Changes(next), history.Changes(reread))
 			record.Write(r, next, o, true)
 			record.Missing(next, o)
 			record.Stale(next, o)
@@ -194,7 +194,7 @@ func TestANulInAnIdentityMovesNoValueOfALabel(t *testing.T) {
 	object := usualNode(7)
 	object.Labels["tier"] = "bronze"
 	object.Spec.ProviderID = "p\x00s\x00m\x00gold\x00gold\x00gold\x00gold\x00gold\x00gold"
-	got := SlimOf(Of(object)).Node()
+	got := SlimOf(FromNode(object)).Node()
 	assert.Equal(t, object.Labels, got.Items)
 	assert.Equal(t, object.Spec.ProviderID, got.Machine.ProviderID)
 }

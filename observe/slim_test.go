@@ -38,7 +38,7 @@ func usualNode(i int) *corev1.Node {
 	n.ManagedFields = []metav1.ManagedFieldsEntry{
 		{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(kubelet)}, {Manager: "kubectl-label", FieldsV1: metav1.NewFieldsV1(string(owned))},
 	}
-	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(given, record.Record{}, 0).String()}
+	n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.Merge(given, record.Record{}, 0).String()}
 	n.Status.NodeInfo.SystemUUID = fmt.Sprintf("ec2%05x-9a3c-4b54-8f6d-0d7e5b3f2a11", i)
 	n.Status.NodeInfo.MachineID = n.Status.NodeInfo.SystemUUID
 	n.Status.NodeInfo.Architecture, n.Status.NodeInfo.OperatingSystem = "amd64", "linux"
@@ -68,17 +68,17 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 			n.Annotations[policy.StampAnnotation] = record.Stamp{Opened: []string{}}.String()
 		},
 		"with what rules set and removed": func(n *corev1.Node) {
-			n.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: map[string]record.Derived{
+			n.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: map[string]record.Derived{
 				"joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}, "example.com/label-1": {Value: n.Labels["example.com/label-1"], Rule: "r"},
-				"since": {Value: "v", Rule: "r", Since: 1 << 60, Until: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)},
+				"since": {Value: "v", Rule: "r", Version: 1 << 60, End: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)},
 			}}.Annotations(0)[policy.LabelsAnnotation]
 		},
 		"with a stamp of others": func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = "no JSON" },
 		"with a stamp that says everything": func(n *corev1.Node) {
 			stamp := record.Stamp{Brought: map[string]string{"brought": "1", "example.com/label-1": "other", "example.com/label-2": n.Labels["example.com/label-2"]}}
 			stamp.Followed, stamp.Opened = "old", []string{"c:NoSchedule"}
-			stamp = stamp.With(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, record.New("n", record.Object{UID: "z", Version: 1 << 59}, map[string]string{"c:NoSchedule": "1"}), 1<<60)
-			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"in-the-create": "x"}, record.Record{}, 0).String()
+			stamp = stamp.Merge(map[string]string{"c:NoSchedule": "1", "example.com/label-3": n.Labels["example.com/label-3"], "gone": ""}, record.New("n", record.Object{UID: "z", Version: 1 << 59}, map[string]string{"c:NoSchedule": "1"}), 1<<60)
+			n.Annotations[policy.StampAnnotation] = stamp.Merge(map[string]string{"in-the-create": "x"}, record.Record{}, 0).String()
 		},
 		"with derived taints": func(n *corev1.Node) {
 			n.Annotations[policy.TaintsAnnotation] = "a=1:NoSchedule,b:NoExecute"
@@ -103,7 +103,7 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := usualNode(7)
 			change(object)
-			want := Of(object)
+			want := FromNode(object)
 			slim := SlimOf(want)
 			got := slim.Node()
 			assert.Equal(t, want, got)
@@ -116,7 +116,7 @@ func TestASlimNodeIsTheNodeItWasMadeOf(t *testing.T) {
 }
 
 func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
-	before := SlimOf(Of(usualNode(7)))
+	prev := SlimOf(FromNode(usualNode(7)))
 	for name, tt := range map[string]struct {
 		change  func(n *corev1.Node)
 		differs bool
@@ -132,7 +132,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 		"another stamp":      {func(n *corev1.Node) { n.Annotations[policy.StampAnnotation] = record.Stamp{}.String() }, true},
 		"another version in the stamp": {func(n *corev1.Node) {
 			stamp, _ := record.ParseStamp(n.Annotations[policy.StampAnnotation])
-			n.Annotations[policy.StampAnnotation] = stamp.With(map[string]string{"example.com/label-1": n.Labels["example.com/label-1"]}, record.Record{}, 7).String()
+			n.Annotations[policy.StampAnnotation] = stamp.Merge(map[string]string{"example.com/label-1": n.Labels["example.com/label-1"]}, record.Record{}, 7).String()
 		}, true},
 		"something that it brought": {func(n *corev1.Node) {
 			stamp, _ := record.ParseStamp(n.Annotations[policy.StampAnnotation])
@@ -151,7 +151,7 @@ func TestAHeartbeatDiffersInNothingAndAllElseInSomething(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := usualNode(7)
 			tt.change(object)
-			assert.Equal(t, tt.differs, before.Differs(SlimOf(Of(object))))
+			assert.Equal(t, tt.differs, prev.Differs(SlimOf(FromNode(object))))
 		})
 	}
 }
@@ -161,17 +161,17 @@ func TestSlimNodesTakeLittleMemory(t *testing.T) {
 	const count = 1_000
 	held := func(hold func(*Node) any) float64 {
 		kept := make([]any, count)
-		before := liveBytes()
+		prev := liveBytes()
 		for i := range kept {
 			raw, err := json.Marshal(usualNode(i))
 			require.NoError(t, err)
 			var object corev1.Node
 			require.NoError(t, json.Unmarshal(raw, &object))
-			kept[i] = hold(Of(&object))
+			kept[i] = hold(FromNode(&object))
 		}
-		after := liveBytes()
+		next := liveBytes()
 		runtime.KeepAlive(kept)
-		return (float64(after) - float64(before)) / count
+		return (float64(next) - float64(prev)) / count
 	}
 	full, slim := held(func(n *Node) any { return n }), held(func(n *Node) any { return SlimOf(n) })
 	named := held(func(n *Node) any { // a rule copies a label that has another value on each Node
@@ -198,7 +198,7 @@ func liveBytes() uint64 {
 }
 
 func BenchmarkSlimNode(b *testing.B) {
-	n := Of(usualNode(7))
+	n := FromNode(usualNode(7))
 	b.Run("make", func(b *testing.B) {
 		for b.Loop() {
 			SlimOf(n)
@@ -213,7 +213,7 @@ func BenchmarkSlimNode(b *testing.B) {
 	b.Run("read", func(b *testing.B) { // what a heartbeat costs before
 		object := usualNode(7)
 		for b.Loop() {
-			Of(object)
+			FromNode(object)
 		}
 	})
 }

@@ -15,39 +15,39 @@ import (
 // AnnotationsOn returns the annotations that a plan writes on a live Node. They are those among the items, and nodekeep's own. These are the stamp, and
 // the lists of derived taints and of labels that rules set. A nil value removes the annotation.
 func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
-	annotations, others := map[string]*string{}, node.AnnotationBytes
+	annotations, used := map[string]*string{}, node.AnnotationBytes
 	for _, edit := range p.By(Record, Correction) {
-		annotation, is := record.Annotation(edit.Item)
+		annotation, ok := record.Annotation(edit.Item)
 		switch {
-		case !is:
+		case !ok:
 		case edit.Removed:
 			annotations[annotation] = nil
 		default:
 			annotations[annotation] = &edit.Value
-			others += len(annotation) + len(edit.Value)
+			used += len(annotation) + len(edit.Value)
 		}
 	}
 	if p.ByClient {
 		return annotations
 	}
-	after, changed := p.stampAfter(node)
+	next, changed := p.stampAfter(node)
 	for _, edit := range p.By(Gate) {
-		after.Opened, changed = taintKeys(edit.gate().Without(node.Taints)), true
+		next.Opened, changed = taintKeys(edit.gate().RemoveFrom(node.Taints)), true
 	}
-	own := policy.Own{Stamp: after, Taints: p.Derived, Labels: p.listedOn(node)}.Annotations(others)
-	for _, one := range []struct {
+	listed := policy.AnnotationContent{Stamp: next, Taints: p.Derived, Labels: p.listedOn(node)}.Annotations(used)
+	for _, row := range []struct {
 		key    string
 		writes bool
 	}{
-		{policy.StampAnnotation, own[policy.StampAnnotation] != "" && changed},
+		{policy.StampAnnotation, listed[policy.StampAnnotation] != "" && changed},
 		{policy.TaintsAnnotation, p.ListsTaints()}, {policy.LabelsAnnotation, p.WriteLabelList},
 	} {
-		if !one.writes {
+		if !row.writes {
 			continue
 		}
-		annotations[one.key] = nil // nothing to list, or no room
-		if value, is := own[one.key]; is {
-			annotations[one.key] = &value
+		annotations[row.key] = nil // nothing to list, or no room
+		if value, ok := listed[row.key]; ok {
+			annotations[row.key] = &value
 		}
 	}
 	return annotations
@@ -55,13 +55,13 @@ func (p Plan) AnnotationsOn(node *observe.Node) map[string]*string {
 
 // stampAfter returns the stamp after the change, and whether it has to be written. It does not list what a client decided on this very object, and is
 // restored as the client's. If it listed an item that is removed, its absence would count as a client's removal.
-func (p Plan) stampAfter(node *observe.Node) (after record.Stamp, changed bool) {
+func (p Plan) stampAfter(node *observe.Node) (next record.Stamp, changed bool) {
 	items := p.By(Record, Correction)
 	given := items.Values()
 	maps.DeleteFunc(given, func(item, _ string) bool { return p.decidedOn(node.UID, item) })
 	removed := slices.Concat(items, p.ByRules()).Removed()
-	changed = len(items) > 0 || p.Any(Registration) || slices.ContainsFunc(removed, p.Stamp.Lists)
-	return p.Stamp.With(given, p.From, node.Version).Without(removed), changed
+	changed = len(items) > 0 || p.HasCause(Registration) || slices.ContainsFunc(removed, p.Stamp.Lists)
+	return p.Stamp.Merge(given, p.From, node.Version).Remove(removed), changed
 }
 
 // decidedOn reports whether an item is restored that was decided on this object.

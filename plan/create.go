@@ -21,7 +21,7 @@ func ForCreate(node *observe.Node, r record.Record, in Circumstances, occasion p
 	if node.Machine.Compare(r.Machine) != record.SameMachine {
 		prev.Derived = nil
 	}
-	p.followRules(prev, r, node, in, occasion)
+	p.applyRules(prev, r, node, in, occasion)
 	for key, label := range p.Labels {
 		label.Brought = label.Absent && node.Shows(key)
 		p.Labels[key] = label
@@ -48,7 +48,7 @@ func (p Plan) RuledNow() map[string]record.Derived {
 func (p Plan) RuledLater() (later map[string]record.Derived) {
 	for _, edit := range p.Edits {
 		if edit.Later && edit.Cause == Rule {
-			later = with(later, edit.Item, p.Labels[edit.Item])
+			later = withEntry(later, edit.Item, p.Labels[edit.Item])
 		}
 	}
 	return later
@@ -72,7 +72,7 @@ func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
 			edit.Later = false
 			inline.Edits = append(inline.Edits, edit)
 			if edit.Cause == Rule {
-				inline.Labels = with(inline.Labels, edit.Item, p.Labels[edit.Item])
+				inline.Labels = withEntry(inline.Labels, edit.Item, p.Labels[edit.Item])
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (p Plan) Inline(by policy.Policy) (inline Plan, ok bool) {
 func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
 	brought := ownOf(node, r, by, occasion)
 	for _, e := range r.Entries {
-		if value, is := node.Items[e.Key]; is && !e.Removed && !by.Gate().Is(record.Taint(e.Key, "")) {
+		if value, ok := node.Items[e.Key]; ok && !e.Removed && !by.Gate().Matches(record.Taint(e.Key, "")) {
 			brought[e.Key] = record.Listed(e.Key, value)
 		}
 	}
@@ -109,21 +109,21 @@ func (p Plan) Brought(node *observe.Node, r record.Record, by policy.Policy, occ
 // removed from its Node before. Once the API server has lost the managers of a label, nothing else says that it is the kubelet's. Of a taint nothing ever does. But one
 // that the kubelet brings and that a controller removes each time belongs to the start.
 func ownOf(node *observe.Node, r record.Record, by policy.Policy, occasion policy.Occasion) map[string]string {
-	own := map[string]string{}
+	labels := map[string]string{}
 	if occasion != policy.CreateByKubelet || len(node.Items) > manyItems {
-		return own
+		return labels
 	}
 	for key, value := range node.Items {
 		e, known := r.Entry(key)
 		label, start := record.IsLabel(key) && (!known || e.Removed), record.IsTaint(key) && known && e.Removed
 		if (label || start) && by.Selects(key) {
-			own[key] = record.Listed(key, value)
+			labels[key] = record.Listed(key, value)
 		}
 	}
-	if len(own) > policy.MaxOwn {
-		clear(own)
+	if len(labels) > policy.MaxOwn {
+		clear(labels)
 	}
-	return own
+	return labels
 }
 
 // manyItems is more than a Node has. Of an object with more, not each is looked at.

@@ -55,10 +55,10 @@ func (e Edit) Taint() corev1.Taint { return record.Taint(e.Item, e.Value) }
 // ofItem reports whether the cause is about an item of the record or of a rule for labels.
 func (c Cause) ofItem() bool { return c < Derivation }
 
-// of reports whether an edit is about the key and effect of a taint.
-func (e Edit) of(taint corev1.Taint) bool {
-	own := e.Taint()
-	return record.IsTaint(e.Item) && own.Key == taint.Key && own.Effect == taint.Effect
+// concerns reports whether an edit is about the key and effect of a taint.
+func (e Edit) concerns(taint corev1.Taint) bool {
+	t := e.Taint()
+	return record.IsTaint(e.Item) && t.Key == taint.Key && t.Effect == taint.Effect
 }
 
 // gate returns the gate that an edit closes or lifts.
@@ -96,24 +96,24 @@ func Remove(cause Cause, items ...string) (edits Edits) {
 	return edits
 }
 
-// Any reports whether an edit has one of these causes.
-func (e Edits) Any(causes ...Cause) bool {
+// HasCause reports whether an edit has one of these causes.
+func (e Edits) HasCause(causes ...Cause) bool {
 	return slices.ContainsFunc(e, func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
 }
 
 // By returns the edits with one of these causes.
 func (e Edits) By(causes ...Cause) Edits {
-	return e.where(func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
+	return e.filter(func(edit Edit) bool { return slices.Contains(causes, edit.Cause) })
 }
 
 // Now returns the edits of this request; the others wait for capture.
-func (e Edits) Now() Edits { return e.where(func(edit Edit) bool { return !edit.Later }) }
+func (e Edits) Now() Edits { return e.filter(func(edit Edit) bool { return !edit.Later }) }
 
 // Later returns the edits that wait for capture.
-func (e Edits) Later() Edits { return e.where(func(edit Edit) bool { return edit.Later }) }
+func (e Edits) Later() Edits { return e.filter(func(edit Edit) bool { return edit.Later }) }
 
-// where returns the edits that fulfil a condition: the list itself if all do.
-func (e Edits) where(wanted func(Edit) bool) (found Edits) {
+// filter returns the edits that fulfil a condition: the list itself if all do.
+func (e Edits) filter(wanted func(Edit) bool) (found Edits) {
 	count := 0
 	for _, edit := range e {
 		if wanted(edit) {
@@ -179,8 +179,8 @@ func (e Edits) sort() {
 	slices.SortStableFunc(e, func(a, b Edit) int { return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Item, b.Item)) })
 }
 
-// with returns the map with one more value. As append does, it makes a map that is nil.
-func with[V any](items map[string]V, key string, value V) map[string]V {
+// withEntry returns the map with one more value. As append does, it makes a map that is nil.
+func withEntry[V any](items map[string]V, key string, value V) map[string]V {
 	if items == nil {
 		items = map[string]V{}
 	}

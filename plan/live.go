@@ -37,7 +37,7 @@ type Circumstances struct {
 	Refused map[string]bool // keys that the API server has refused on this very object, and that wait
 	Now     time.Time
 	// Why receives the result of each rule for labels, with the reasons; nil: not needed.
-	Why *[]classify.Step
+	Trace *[]classify.Step
 }
 
 // facts returns what rules for labels may ask about a Node with these labels.
@@ -63,13 +63,13 @@ func (in Circumstances) facts(node *observe.Node, labels map[string]string) (fac
 // ForLive returns the change that a Node needs, if this is its newest state. The parameter prev is the record before the observation was merged.
 func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in Circumstances) Plan {
 	gate := in.Policy.Gate()
-	gated := gate.On(node.Taints)
+	gated := gate.Present(node.Taints)
 	restore := in.Policy.Restorable(node.Kept(), policy.Kept{Items: record.Missing(r, o), Machine: r.Machine}, policy.Live)
 	correct, remove := record.Stale(r, o)
 	slices.Sort(remove)
 	p := Plan{From: r, Withheld: restore.Withheld, Edits: slices.Concat(Set(Record, restore.Add), Set(Correction, correct), Remove(Correction, remove...))}
-	p, refused := p.Without(func(set Setting) bool { return in.Refused[set.Item] })
-	refused = p.followRules(prev, r, node, in, policy.Live) || refused
+	p, refused := p.Drop(func(set Setting) bool { return in.Refused[set.Item] })
+	refused = p.applyRules(prev, r, node, in, policy.Live) || refused
 	p.add(Remove(Migration, renamedOn(node, r, in)...)...)
 	final := p.ItemsOn(node)
 	p.deriveTaints(node, final, node.DerivedTaints(r, in.Policy, in.Guarded), in)
@@ -79,15 +79,15 @@ func ForLive(prev, r record.Record, node *observe.Node, o record.Observation, in
 	if gated && !refused && len(p.NoRoom) == 0 && r.Quarantined == nil {
 		p.add(Lift(gate)...)
 	}
-	if gated && !node.Registered(in.Guarded) && (p.Any(Record) || p.LiftsGate()) { // what is removed while the Node waits is not fought over
+	if gated && !node.Registered(in.Guarded) && (p.HasCause(Record) || p.LiftsGate()) { // what is removed while the Node waits is not fought over
 		p.register(node, final, in.Policy)
 	}
 	var stamped bool
 	if p.Stamp, stamped = node.Stamp(in.Guarded); !stamped && gated { // no webhook has listed them
-		p.Stamp.Brought = node.Own(r, in.Policy)
+		p.Stamp.Brought = node.KubeletLabels(r, in.Policy)
 	}
 	p.handOver(r, node, in)
-	p.Again = settlesIn(p.Rules, node, in.Now)
+	p.Requeue = requeueAfter(p.Rules, node, in.Now)
 	return p
 }
 
@@ -116,14 +116,14 @@ func compareTaints(taints, derived, want []corev1.Taint) (add, remove, foreign [
 			remove = append(remove, taint)
 		}
 	}
-	others := slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool {
+	rest := slices.DeleteFunc(slices.Clone(taints), func(taint corev1.Taint) bool {
 		taint.TimeAdded = nil // which identifies nothing
 		return slices.Contains(derived, taint)
 	})
 	for _, taint := range want {
 		switch {
 		case slices.Contains(derived, taint):
-		case len(policy.FreeOf([]corev1.Taint{taint}, others)) == 0:
+		case len(policy.FreeOf([]corev1.Taint{taint}, rest)) == 0:
 			foreign = append(foreign, taint)
 		default:
 			add = append(add, taint)
@@ -159,9 +159,9 @@ func Violations(r record.Record, node *observe.Node, in Circumstances) []governa
 	if !slices.ContainsFunc(violations, func(v governance.Violation) bool { return v.Missing() != "" }) {
 		return violations // no rule needs to be evaluated
 	}
-	in.Why = nil
+	in.Trace = nil
 	var p Plan
-	p.followRules(r, r, node, in, policy.Live)
+	p.applyRules(r, r, node, in, policy.Live)
 	return governance.Known(violations, p.Rules.Blocked)
 }
 
@@ -194,8 +194,8 @@ func (p *Plan) handOver(r record.Record, node *observe.Node, in Circumstances) {
 		p.Owners = owners
 		return
 	}
-	if after, err := observe.RestoreOwners(node.ManagedFields, owners, metav1.NewTime(in.Now.UTC().Truncate(time.Second))); err == nil {
-		p.Owners, p.ManagedFields = owners, after
+	if updated, err := observe.RestoreOwners(node.ManagedFields, owners, metav1.NewTime(in.Now.UTC().Truncate(time.Second))); err == nil {
+		p.Owners, p.ManagedFields = owners, updated
 	}
 }
 
@@ -214,7 +214,7 @@ func (p *Plan) ownersOn(r record.Record, node *observe.Node, in Circumstances) (
 			if !shown || listed || ruled || !recorded || e.Removed || e.Value != value || slices.Contains(changes, key) {
 				continue
 			}
-			owners = with(owners, key, observe.Lasting(e.Owners, in.Policy))
+			owners = withEntry(owners, key, observe.Lasting(e.Owners, in.Policy))
 			known = known || owners[key] != ""
 		}
 	}

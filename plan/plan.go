@@ -49,20 +49,20 @@ type Plan struct {
 	// Rules is what the rules for labels say.
 	Rules classify.Result
 	// Again is when to plan again although nothing is observed; 0: never.
-	Again time.Duration
+	Requeue time.Duration
 }
 
 // Complete reports whether the Node has all that the record restores, and nothing stale.
-func (p Plan) Complete() bool { return !p.Any(Record, Correction) }
+func (p Plan) Complete() bool { return !p.HasCause(Record, Correction) }
 
 // ChangesLabels reports whether rules for labels change an item.
-func (p Plan) ChangesLabels() bool { return p.Any(Rule, EndedRule, Migration) }
+func (p Plan) ChangesLabels() bool { return p.HasCause(Rule, EndedRule, Migration) }
 
 // ByRules returns the edits because of rules for labels.
 func (p Plan) ByRules() Edits { return p.By(Rule, EndedRule, Migration) }
 
 // ListsTaints reports whether the annotation of derived taints has to be written.
-func (p Plan) ListsTaints() bool { return p.Any(Derivation) || p.WriteTaintList }
+func (p Plan) ListsTaints() bool { return p.HasCause(Derivation) || p.WriteTaintList }
 
 // LiftsGate reports whether the gate is removed.
 func (p Plan) LiftsGate() bool { return p.gate(true) }
@@ -102,7 +102,7 @@ func (p Plan) RuledBy(edit Edit) string {
 // First returns the part of a plan that is about the first of its keys only.
 func (p Plan) First() Plan {
 	if keys := p.Keys(); len(keys) > 0 {
-		p, _ = p.Without(func(set Setting) bool { return set.Item != keys[0] })
+		p, _ = p.Drop(func(set Setting) bool { return set.Item != keys[0] })
 	}
 	return p
 }
@@ -149,11 +149,11 @@ func (p Plan) RemovesTaint(taint corev1.Taint) bool {
 		case !edit.Removed || edit.Later:
 			return false
 		case edit.Cause == Gate:
-			return edit.gate().Is(taint)
+			return edit.gate().Matches(taint)
 		case edit.Cause == Derivation:
-			return edit.of(taint) && edit.Value == taint.Value
+			return edit.concerns(taint) && edit.Value == taint.Value
 		default:
-			return edit.of(taint) && edit.Item != policy.Cordon
+			return edit.concerns(taint) && edit.Item != policy.Cordon
 		}
 	})
 }
@@ -161,7 +161,7 @@ func (p Plan) RemovesTaint(taint corev1.Taint) bool {
 // Replaces returns the value that a taint of the Node gets.
 func (p Plan) Replaces(taint corev1.Taint) (value string, replaced bool) {
 	for _, edit := range p.Edits {
-		if (edit.Cause == Record || edit.Cause == Correction) && !edit.Removed && edit.of(taint) && edit.Item != policy.Cordon && edit.Value != taint.Value {
+		if (edit.Cause == Record || edit.Cause == Correction) && !edit.Removed && edit.concerns(taint) && edit.Item != policy.Cordon && edit.Value != taint.Value {
 			return edit.Value, true
 		}
 	}
@@ -169,12 +169,12 @@ func (p Plan) Replaces(taint corev1.Taint) (value string, replaced bool) {
 }
 
 // AddedTaints returns the taints that are added to others. No key and effect is added twice.
-func (p Plan) AddedTaints(others []corev1.Taint) (added []corev1.Taint) {
+func (p Plan) AddedTaints(rest []corev1.Taint) (added []corev1.Taint) {
 	for _, edit := range p.Edits {
-		if edit.Removed || edit.Later || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == Gate && edit.gate().Holds(others) {
+		if edit.Removed || edit.Later || !record.IsTaint(edit.Item) || edit.Item == policy.Cordon || edit.Cause == Gate && edit.gate().Holds(rest) {
 			continue
 		}
-		if !slices.ContainsFunc(others, edit.of) && !slices.ContainsFunc(added, edit.of) {
+		if !slices.ContainsFunc(rest, edit.concerns) && !slices.ContainsFunc(added, edit.concerns) {
 			added = append(added, edit.Taint())
 		}
 	}
@@ -205,7 +205,7 @@ func (p Plan) Settings() (all []Setting) {
 // replaced reports whether an edit removes a derived taint of which another value is added.
 func (p Plan) replaced(edit Edit) bool {
 	return edit.Cause == Derivation && edit.Removed &&
-		slices.ContainsFunc(p.Edits, func(other Edit) bool { return other.Cause == Derivation && !other.Removed && other.Item == edit.Item })
+		slices.ContainsFunc(p.Edits, func(e Edit) bool { return e.Cause == Derivation && !e.Removed && e.Item == edit.Item })
 }
 
 // taintListing is that the annotation lists the derived taints.
@@ -215,7 +215,7 @@ func (p Plan) taintListing() Setting {
 
 // labelListing is that the annotation lists the labels.
 func (p Plan) labelListing() Setting {
-	return Setting{Item: policy.LabelsAnnotation, Value: policy.Own{Labels: p.Labels}.Annotations(0)[policy.LabelsAnnotation]}
+	return Setting{Item: policy.LabelsAnnotation, Value: policy.AnnotationContent{Labels: p.Labels}.Annotations(0)[policy.LabelsAnnotation]}
 }
 
 // ownerSetting is that the Node shows the owners.
@@ -223,8 +223,8 @@ func (p Plan) ownerSetting() Setting {
 	return Setting{Item: ManagedFields, Value: strings.Join(slices.Sorted(maps.Keys(p.Owners)), ", ")}
 }
 
-// Without returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
-func (p Plan) Without(drop func(Setting) bool) (rest Plan, dropped bool) {
+// Drop returns the plan less the settings that are to be dropped. While any is, the gate stays, since the Node is not as it should be.
+func (p Plan) Drop(drop func(Setting) bool) (rest Plan, dropped bool) {
 	if len(p.Owners) > 0 && drop(p.ownerSetting()) { // no gate stays for them
 		p.Owners, p.ManagedFields = nil, nil
 	}
@@ -235,7 +235,7 @@ func (p Plan) Without(drop func(Setting) bool) (rest Plan, dropped bool) {
 	rest.Edits = slices.DeleteFunc(slices.Clone(p.Edits), func(edit Edit) bool {
 		return edit.Cause == Gate && edit.Removed || edit.Cause != Registration && drop(edit.Setting)
 	})
-	if !rest.Any(Record) { // registration taints come with the first item or when the gate is lifted
+	if !rest.HasCause(Record) { // registration taints come with the first item or when the gate is lifted
 		rest.drop(func(edit Edit) bool { return edit.Cause == Registration })
 	}
 	left := slices.DeleteFunc(slices.Clone(p.By(Derivation)), func(edit Edit) bool { return slices.Contains(rest.Edits, edit) })
@@ -247,7 +247,7 @@ func (p Plan) Without(drop func(Setting) bool) (rest Plan, dropped bool) {
 }
 
 // drop removes edits.
-func (p *Plan) drop(which func(Edit) bool) { p.Edits = slices.DeleteFunc(p.Edits, which) }
+func (p *Plan) drop(match func(Edit) bool) { p.Edits = slices.DeleteFunc(p.Edits, match) }
 
 // add adds edits, in order.
 func (p *Plan) add(edits ...Edit) {
@@ -263,8 +263,8 @@ func (p Plan) relisted(rest Plan) map[string]record.Derived {
 			continue
 		}
 		delete(labels, edit.Item)
-		if label, is := p.Listed[edit.Item]; is {
-			labels = with(labels, edit.Item, label)
+		if label, ok := p.Listed[edit.Item]; ok {
+			labels = withEntry(labels, edit.Item, label)
 		}
 	}
 	return labels

@@ -11,52 +11,52 @@ import (
 	"nodekeep.dev/nodekeep/record"
 )
 
-// followRules completes a plan by what rules for labels make of a Node after the change. The parameter prev is the record as it was read, and r is
+// applyRules completes a plan by what rules for labels make of a Node after the change. The parameter prev is the record as it was read, and r is
 // that record with this observation merged. If the API server has refused one of the labels on this object, refused is true.
-func (p *Plan) followRules(prev, r record.Record, node *observe.Node, in Circumstances, occasion policy.Occasion) (refused bool) {
+func (p *Plan) applyRules(prev, r record.Record, node *observe.Node, in Circumstances, occasion policy.Occasion) (refused bool) {
 	kept := len(node.ListedLabels()) > 0 || in.Policy.Held() && len(prev.Derived) > 0
 	if in.Policy.LabelRules().Empty() && !kept { // migrations are rules, too
 		return false
 	}
-	own := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
-	p.Rules = p.classify(prev, r, node, own, in)
+	listed := withoutMarks(node.DerivedLabels(r, in.Policy, in.Guarded))
+	p.Rules = p.classify(prev, r, node, listed, in)
 	maps.DeleteFunc(p.Rules.Labels, func(key string, label record.Derived) bool {
 		refused = refused || in.Refused[key] && !label.Absent
 		return in.Refused[key]
 	})
-	shown := shownOf(own, node.Items)
+	shown := shownOf(listed, node.Items)
 	for key, label := range shown {
 		if in.Refused[key] {
-			p.Rules.Labels = with(p.Rules.Labels, key, label)
+			p.Rules.Labels = withEntry(p.Rules.Labels, key, label)
 		}
 	}
 
-	p.Listed, p.Labels = own, p.Rules.Labels
+	p.Listed, p.Labels = listed, p.Rules.Labels
 	if !policy.RoomFor(p.Labels, node.AnnotationBytes+policy.AnnotationBytes(record.SplitAnnotations(p.By(Record).Values()))) {
 		p.NoRoom = notOn(p.Labels, node.Items) // what is not listed would count as an operator's
 		p.Labels = shown                       // a kubelet that fills the annotations removes nothing
 	}
 	p.setByRules(node, in.Policy, occasion)
 	p.undoEndedRules(r, node, in)
-	p.WriteLabelList = !record.SameDerived(p.Labels, node.ListedLabels()) || p.Any(Rule)
+	p.WriteLabelList = !record.SameDerived(p.Labels, node.ListedLabels()) || p.HasCause(Rule)
 	return refused
 }
 
 // classify returns what the rules say of a Node after the change. The labels in own are those that rules have set on it.
-func (p *Plan) classify(prev, r record.Record, node *observe.Node, own map[string]record.Derived, in Circumstances) (result classify.Result) {
-	facts := in.facts(node, p.labelsOfOthers(r, node, own, in.Policy))
-	last := lastDerived(prev, node, own)
-	if in.Why == nil {
+func (p *Plan) classify(prev, r record.Record, node *observe.Node, listed map[string]record.Derived, in Circumstances) (result classify.Result) {
+	facts := in.facts(node, p.labelsOfOthers(r, node, listed, in.Policy))
+	last := lastDerived(prev, node, listed)
+	if in.Trace == nil {
 		result = in.Policy.Classify(facts, last, in.Now)
 	} else {
-		result, *in.Why = in.Policy.LabelRules().Explain(facts, last, in.Now)
+		result, *in.Trace = in.Policy.LabelRules().Explain(facts, last, in.Now)
 	}
 	maps.DeleteFunc(result.Labels, func(key string, label record.Derived) bool { // whether it is to be removed is not known
 		_, blocked := result.Blocked[key]
 		return label.Absent && blocked && node.Shows(key)
 	})
 	if in.Policy.Held() {
-		result.Labels = result.OnlyAdd(keptWhileHeld(own, last, node.Items), last, func(item string) bool {
+		result.Labels = result.OnlyAdd(keptWhileHeld(listed, last, node.Items), last, func(item string) bool {
 			return node.Shows(item) || slices.ContainsFunc(p.Edits, func(edit Edit) bool { return edit.Cause == Record && edit.Item == item })
 		})
 	}
@@ -65,20 +65,20 @@ func (p *Plan) classify(prev, r record.Record, node *observe.Node, own map[strin
 
 // labelsOfOthers returns the labels that the Node will have. Labels that rules have set have the values that clients gave them, as on a
 // registering Node.
-func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, own map[string]record.Derived, by policy.Policy) map[string]string {
-	others := labelsOf(p.ItemsOn(node))
-	if len(own) > 0 {
-		others = classify.Without(others, own)
+func (p *Plan) labelsOfOthers(r record.Record, node *observe.Node, listed map[string]record.Derived, by policy.Policy) map[string]string {
+	foreign := labelsOf(p.ItemsOn(node))
+	if len(listed) > 0 {
+		foreign = classify.RemoveDerived(foreign, listed)
 	}
-	for key := range own {
-		if _, is := others[key]; is || !record.IsLabel(key) {
+	for key := range listed {
+		if _, ok := foreign[key]; ok || !record.IsLabel(key) {
 			continue
 		}
-		if value, is := clientsValue(r, node, key, by); is {
-			others[key] = value
+		if value, ok := clientsValue(r, node, key, by); ok {
+			foreign[key] = value
 		}
 	}
-	return others
+	return foreign
 }
 
 // setByRules makes what rules want. The rule's value comes before the record's, which keeps the other.
@@ -103,21 +103,21 @@ func (p *Plan) setByRules(node *observe.Node, by policy.Policy, occasion policy.
 // undoEndedRules undoes what rules have made of items that no rule decides any more. Each gets a client's value, or is removed.
 func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstances) {
 	for _, key := range slices.Sorted(maps.Keys(p.Listed)) {
-		was := p.Listed[key]
-		if !was.ShownBy(node.Items, key) {
+		prev := p.Listed[key]
+		if !prev.ShownBy(node.Items, key) {
 			continue // a client has changed it, and no other client's label is removed
 		}
 		if _, wanted := p.Labels[key]; wanted {
 			continue
 		}
-		value, is := clientsValue(r, node, key, in.Policy)
-		is = is && !in.Refused[key]
+		value, ok := clientsValue(r, node, key, in.Policy)
+		ok = ok && !in.Refused[key]
 		switch e, _ := r.Entry(key); {
-		case is && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
+		case ok && r.DecidedOn(e) != node.UID: // lost with an older object, as what else is restored
 			p.add(Edit{Setting{key, value, false}, Record, false})
-		case is:
+		case ok:
 			p.add(Edit{Setting{key, value, false}, EndedRule, false}) // not given: the stamp would show that the client had removed it
-		case !was.Absent:
+		case !prev.Absent:
 			p.add(Edit{Setting{Item: key, Removed: true}, EndedRule, false})
 		}
 	}
@@ -128,24 +128,24 @@ func (p *Plan) undoEndedRules(r record.Record, node *observe.Node, in Circumstan
 func withoutMarks(labels map[string]record.Derived) map[string]record.Derived {
 	labels = maps.Clone(labels)
 	for key, label := range labels {
-		label.Adopted, label.Brought, label.Since = false, false, 0
+		label.Adopted, label.Brought, label.Version = false, false, 0
 		labels[key] = label
 	}
 	return labels
 }
 
 // lastDerived returns what rules said of this machine last: the record has it before the Node shows it.
-func lastDerived(prev record.Record, node *observe.Node, own map[string]record.Derived) map[string]record.Derived {
-	same := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
-	if prev.Derived == nil || !same {
-		return own
+func lastDerived(prev record.Record, node *observe.Node, listed map[string]record.Derived) map[string]record.Derived {
+	equal := prev.Newest().UID == node.UID || node.Machine.Compare(prev.Machine) == record.SameMachine
+	if prev.Derived == nil || !equal {
+		return listed
 	}
 	return prev.Derived
 }
 
 // shownOf returns the labels of rules that a Node with these items shows as they were set.
-func shownOf(own map[string]record.Derived, items map[string]string) map[string]record.Derived {
-	shown := maps.Clone(own)
+func shownOf(listed map[string]record.Derived, items map[string]string) map[string]record.Derived {
+	shown := maps.Clone(listed)
 	maps.DeleteFunc(shown, func(key string, label record.Derived) bool { return !label.ShownBy(items, key) })
 	return shown
 }
@@ -153,13 +153,13 @@ func shownOf(own map[string]record.Derived, items map[string]string) map[string]
 // keptWhileHeld returns the labels of rules that stay as they are while new rules must only add labels. A new object of the same machine does
 // not list the labels that it lacks. Either no webhook answered, or no kubelet may carry them. The record shows what rules set and removed
 // last. If an object lists a label and lacks it, a client has removed it.
-func keptWhileHeld(own, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
-	kept := shownOf(own, items)
+func keptWhileHeld(labels, last map[string]record.Derived, items map[string]string) map[string]record.Derived {
+	kept := shownOf(labels, items)
 	for key, label := range last {
-		_, listed := own[key]
+		_, listed := labels[key]
 		_, shown := items[key]
 		if !listed && (!shown || label.Absent) {
-			kept = with(kept, key, label)
+			kept = withEntry(kept, key, label)
 		}
 	}
 	return kept
@@ -173,8 +173,8 @@ func (p Plan) LastRuled(prev record.Record, node *observe.Node, in Circumstances
 	}
 	kept := maps.Clone(p.Labels)
 	for key, label := range lastDerived(prev, node, nil) {
-		if _, is := kept[key]; !is && in.Refused[key] {
-			kept = with(kept, key, label)
+		if _, ok := kept[key]; !ok && in.Refused[key] {
+			kept = withEntry(kept, key, label)
 		}
 	}
 	return kept
@@ -191,27 +191,27 @@ func notOn(labels map[string]record.Derived, items map[string]string) (keys []st
 }
 
 // clientsValue returns the value that a client gave a label, if the policy restores it once no rule sets it.
-func clientsValue(r record.Record, node *observe.Node, key string, by policy.Policy) (value string, is bool) {
+func clientsValue(r record.Record, node *observe.Node, key string, by policy.Policy) (value string, ok bool) {
 	e, known := r.Entry(key)
 	if !known || e.Removed || r.Isolated() {
 		return "", false
 	}
 	restore := by.Restorable(policy.Kept{Machine: node.Machine}, policy.Kept{Items: map[string]string{key: e.Value}, Machine: r.Machine}, policy.Live)
-	value, is = restore.Add[key]
-	return value, is
+	value, ok = restore.Add[key]
+	return value, ok
 }
 
-// settlesIn returns when to evaluate the rules again although nothing is observed. A label is held for a time, or a device plugin may still
+// requeueAfter returns when to evaluate the rules again although nothing is observed. A label is held for a time, or a device plugin may still
 // register. 0 is never.
-func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
-	sooner := func(at time.Time) {
-		if wait := at.Sub(now); wait > 0 && (in == 0 || wait < in) {
+func requeueAfter(result classify.Result, node *observe.Node, now time.Time) (in time.Duration) {
+	sooner := func(due time.Time) {
+		if wait := due.Sub(now); wait > 0 && (in == 0 || wait < in) {
 			in = wait
 		}
 	}
 	for _, label := range result.Labels {
-		if !label.Until.IsZero() {
-			sooner(label.Until)
+		if !label.End.IsZero() {
+			sooner(label.End)
 		}
 	}
 	if result.Unknown && node.Reported.Ready != 0 {
@@ -222,16 +222,16 @@ func settlesIn(result classify.Result, node *observe.Node, now time.Time) (in ti
 
 // listedOn returns the labels of rules as the annotation lists them after the change. Each has the version since which it is as its rule wants.
 func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
-	before, after := node.ListedLabels(), maps.Clone(p.Labels)
-	for key, label := range after {
-		was, listed := before[key]
-		label.Since = node.Version
-		if listed && !p.ruled(key) && was.Value == label.Value && was.Absent == label.Absent && was.Adopted == label.Adopted {
-			label.Since = was.Since
+	prev, next := node.ListedLabels(), maps.Clone(p.Labels)
+	for key, label := range next {
+		old, listed := prev[key]
+		label.Version = node.Version
+		if listed && !p.ruled(key) && old.Value == label.Value && old.Absent == label.Absent && old.Adopted == label.Adopted {
+			label.Version = old.Version
 		}
-		after[key] = label
+		next[key] = label
 	}
-	return after
+	return next
 }
 
 // AltersLabels reports whether a label that the Node shows (items), or that rules have set, is removed or replaced. A change back to an
@@ -239,14 +239,14 @@ func (p Plan) listedOn(node *observe.Node) map[string]record.Derived {
 // does not count.
 func (p Plan) AltersLabels(items map[string]string) bool {
 	for key, label := range p.Labels {
-		if listed, is := p.Listed[key]; is && listed.Until.IsZero() && !label.Until.IsZero() {
+		if listed, ok := p.Listed[key]; ok && listed.End.IsZero() && !label.End.IsZero() {
 			return true
 		}
 	}
 	return slices.ContainsFunc(p.ByRules(), func(edit Edit) bool {
-		listed, is := p.Listed[edit.Item]
+		listed, ok := p.Listed[edit.Item]
 		_, shown := items[edit.Item]
-		return edit.Removed || is && (listed.Absent || listed.Value != edit.Value) || !is && shown
+		return edit.Removed || ok && (listed.Absent || listed.Value != edit.Value) || !ok && shown
 	})
 }
 
@@ -254,8 +254,8 @@ func (p Plan) AltersLabels(items map[string]string) bool {
 // again.
 func (p Plan) Drifted() (keys []string) {
 	for _, edit := range p.ByRules() {
-		listed, is := p.Listed[edit.Item]
-		if edit.Removed && listed.Absent || !edit.Removed && is && !listed.Absent && listed.Value == edit.Value {
+		listed, ok := p.Listed[edit.Item]
+		if edit.Removed && listed.Absent || !edit.Removed && ok && !listed.Absent && listed.Value == edit.Value {
 			keys = append(keys, edit.Item)
 		}
 	}
@@ -272,7 +272,7 @@ func RulesAlter(r record.Record, node *observe.Node, in Circumstances) bool {
 		return false
 	}
 	var p Plan
-	p.followRules(r, r, node, in, policy.Live)
+	p.applyRules(r, r, node, in, policy.Live)
 	return p.AltersLabels(node.Items)
 }
 

@@ -23,11 +23,11 @@ func AnnotationsOf(text string) Annotations { return Annotations{patterns: text}
 // String names the patterns.
 func (a Annotations) String() string { return a.patterns }
 
-// Any reports whether any annotation is kept.
-func (a Annotations) Any() bool { return a.patterns != "" }
+// Configured reports whether any annotation is kept.
+func (a Annotations) Configured() bool { return a.patterns != "" }
 
 // Keeps reports whether an annotation is recorded, and why, as [Policy.Keeps] does.
-func (a Annotations) Keeps(annotation string) (keeps bool, why string) {
+func (a Annotations) Keeps(annotation string) (keeps bool, reason string) {
 	pattern, kept := a.keep().match(annotation)
 	if !kept {
 		return false, "annotations.keep does not select it"
@@ -39,16 +39,16 @@ func (a Annotations) Keeps(annotation string) (keeps bool, why string) {
 }
 
 func (a Annotations) keep() patterns {
-	if !a.Any() {
+	if !a.Configured() {
 		return nil
 	}
 	return strings.Split(a.patterns, ",")
 }
 
-// Of selects the recorded annotations from those of a Node. The result tooLarge has the keys whose values have no room. A kubelet can write
+// Select selects the recorded annotations from those of a Node. The result tooLarge has the keys whose values have no room. A kubelet can write
 // any annotation on its own Node. Both are as readers of JSON see them.
-func (a Annotations) Of(all map[string]string) (kept map[string]string, tooLarge []string) {
-	if !a.Any() {
+func (a Annotations) Select(all map[string]string) (kept map[string]string, tooLarge []string) {
+	if !a.Configured() {
 		return nil, nil
 	}
 	kept = map[string]string{}
@@ -94,10 +94,10 @@ func (p *Policy) readAnnotations(keep patterns, path *field.Path) field.ErrorLis
 
 // annotationsFit drops from what a Node would be given the annotations that it has no room for. The smaller keys come first, so that it
 // is the same ones each time.
-func (r *Restore) annotationsFit(have Kept) {
-	total := totalAnnotationsLimit - ownReserve - have.AnnotationBytes
+func (r *Restore) annotationsFit(current Kept) {
+	total := totalAnnotationsLimit - ownReserve - current.AnnotationBytes
 	room := record.MaxAnnotationsBytes
-	for key, value := range have.Items {
+	for key, value := range current.Items {
 		if annotation, ok := record.Annotation(key); ok {
 			room -= record.AnnotationSize(annotation, value)
 		}

@@ -21,16 +21,16 @@ func loadAnnotations(t *testing.T, keep string) Policy {
 
 func TestAnnotationsThatAPolicyKeeps(t *testing.T) {
 	p := loadAnnotations(t, `metal3.io/BareMetalHost, "*.example.com/*", "karpenter.sh/do-not-disrupt", "*.kubernetes.io/*", owner`)
-	for annotation, why := range map[string]string{
+	for annotation, reason := range map[string]string{
 		"metal3.io/BareMetalHost":     "annotations.keep has metal3.io/BareMetalHost",
 		"a.example.com/x":             "annotations.keep has *.example.com/*",
 		"karpenter.sh/do-not-disrupt": "annotations.keep has karpenter.sh/do-not-disrupt",
 		"owner":                       "annotations.keep has owner",
 		"cluster-autoscaler.kubernetes.io/scale-down-disabled": "annotations.keep has *.kubernetes.io/*",
 	} {
-		keeps, is := p.Keeps("@" + annotation)
+		keeps, value := p.Keeps("@" + annotation)
 		assert.True(t, keeps, annotation)
-		assert.Equal(t, why, is)
+		assert.Equal(t, reason, value)
 	}
 	for _, annotation := range []string{
 		"metal3.io/other", "owners", "example.com/x", "volumes.kubernetes.io/controller-managed-attach-detach", "csi.volume.kubernetes.io/nodeid",
@@ -84,7 +84,7 @@ func TestAnnotationsOfANodeAreBounded(t *testing.T) {
 	for i := range 9 {
 		all[fmt.Sprintf("a.io/x%d", i)] = strings.Repeat("x", record.MaxAnnotationBytes)
 	}
-	kept, tooLarge := p.Annotations().Of(all)
+	kept, tooLarge := p.Annotations().Select(all)
 	assert.Equal(t, []string{"a.io/large", "a.io/x7", "a.io/x8"}, tooLarge)
 	assert.Len(t, kept, 8)
 	assert.Equal(t, "\ufffd", kept["a.io/bytes"])
@@ -98,8 +98,8 @@ func TestAnnotationsOfANodeAreBounded(t *testing.T) {
 func TestMissingAnnotations(t *testing.T) {
 	p := loadAnnotations(t, `"*.kubernetes.io/*", "a.io/*"`)
 	const key = "@cluster-autoscaler.kubernetes.io/scale-down-disabled"
-	missing := func(have Kept, remembered map[string]string) Restore {
-		return p.Restorable(have, Kept{Items: remembered}, CreateByKubelet)
+	missing := func(current Kept, remembered map[string]string) Restore {
+		return p.Restorable(current, Kept{Items: remembered}, CreateByKubelet)
 	}
 	t.Run("they are in the CREATE of a kubelet, which may carry any annotation", func(t *testing.T) {
 		r := missing(Kept{}, map[string]string{key: "true"})
@@ -122,11 +122,11 @@ func TestMissingAnnotations(t *testing.T) {
 		assert.Equal(t, map[string]Reason{"@a.io/2": NoRoom}, r.Withheld)
 	})
 	t.Run("a Node gets no more of them than a record may hold", func(t *testing.T) {
-		have, remembered := map[string]string{}, map[string]string{}
+		current, remembered := map[string]string{}, map[string]string{}
 		for i := range 5 {
-			have[fmt.Sprintf("@a.io/h%d", i)], remembered[fmt.Sprintf("@a.io/r%d", i)] = strings.Repeat("x", 8000), strings.Repeat("x", 8000)
+			current[fmt.Sprintf("@a.io/h%d", i)], remembered[fmt.Sprintf("@a.io/r%d", i)] = strings.Repeat("x", 8000), strings.Repeat("x", 8000)
 		}
-		r := missing(Kept{Items: have}, remembered)
+		r := missing(Kept{Items: current}, remembered)
 		assert.Len(t, r.Add, 3)
 		assert.Len(t, r.Withheld, 2)
 	})

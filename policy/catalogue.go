@@ -14,10 +14,10 @@ type owners []struct {
 	keys patterns
 }
 
-// of returns the component that owns a key.
-func (o owners) of(key string) (name string, owned bool) {
+// lookup returns the component that owns a key.
+func (o owners) lookup(key string) (name string, owned bool) {
 	for _, owner := range o {
-		if _, is := owner.keys.match(key); is {
+		if _, ok := owner.keys.match(key); ok {
 			return owner.name, owner.name != ""
 		}
 	}
@@ -26,8 +26,8 @@ func (o owners) of(key string) (name string, owned bool) {
 
 // catalogue says who owns which keys: the first entry whose pattern matches the key. Every label of every Node is looked up here.
 type catalogue struct {
-	byFirst map[byte][]entry // the entries that a key can match which begins with this character
-	others  []entry          // those that any other key can match
+	byFirst   map[byte][]entry // the entries that a key can match which begins with this character
+	wildcards []entry          // those that any other key can match
 }
 
 // entry is one pattern of a catalogue.
@@ -67,7 +67,7 @@ func newCatalogue(operators, states, marks, components owners) catalogue {
 	delete(c.byFirst, '*')
 	for _, e := range all {
 		if e.pattern[0] == '*' {
-			c.others = append(c.others, e)
+			c.wildcards = append(c.wildcards, e)
 		}
 		for first := range c.byFirst {
 			if e.pattern[0] == '*' || e.pattern[0] == first {
@@ -78,12 +78,12 @@ func newCatalogue(operators, states, marks, components owners) catalogue {
 	return c
 }
 
-// of returns the component that owns a key, and what the key is about.
-func (c catalogue) of(key string) (owner string, owned bool, kind kindOfKey) {
-	entries := c.others
+// owner returns the component that owns a key, and what the key is about.
+func (c catalogue) owner(key string) (owner string, owned bool, kind kindOfKey) {
+	entries := c.wildcards
 	if key != "" {
-		if some, ok := c.byFirst[key[0]]; ok {
-			entries = some
+		if candidates, ok := c.byFirst[key[0]]; ok {
+			entries = candidates
 		}
 	}
 	for i := range entries {
@@ -96,7 +96,7 @@ func (c catalogue) of(key string) (owner string, owned bool, kind kindOfKey) {
 
 // setsAgain returns the component that sets a key again by itself, or removes it again.
 func (c catalogue) setsAgain(key string) (owner string, owned bool) {
-	owner, owned, kind := c.of(key)
+	owner, owned, kind := c.owner(key)
 	return owner, owned && kind != mark
 }
 
@@ -207,7 +207,7 @@ func labelOwners() owners {
 // component that writes the state of one machine to a label does so in annotations, too.
 func annotationOwner(annotation string) (owner string, owned bool) {
 	operators := owners{{"", patterns{"karpenter.sh/do-not-disrupt", "projectcalico.org/ASNumber", "projectcalico.org/RouteReflectorClusterID"}}}
-	return slices.Concat(operators, annotationStates(), labelStates()).of(annotation)
+	return slices.Concat(operators, annotationStates(), labelStates()).lookup(annotation)
 }
 
 func annotationStates() owners {
@@ -269,8 +269,8 @@ func taintOwners() owners {
 
 // Ends reports whether a taint of that key says that its Node is being taken away.
 func (p Policy) Ends(taint string) bool {
-	_, is, _ := p.ends.of(taint)
-	return is
+	_, ok, _ := p.ends.owner(taint)
+	return ok
 }
 
 // taintEnds returns components that drain and repair Nodes. They add these taints right before a Node is deleted, and a record taken at the

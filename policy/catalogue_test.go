@@ -62,16 +62,16 @@ func TestTheCatalogueLeavesOutWhatOthersOwn(t *testing.T) {
 		"what CNI, CSI and controllers keep in annotations": {"volumes.kubernetes.io/keep-terminated-pod-volumes", "kubeadm.alpha.kubernetes.io/cri-socket", "projectcalico.org/IPv4Address", "flannel.alpha.coreos.com/public-ip", "csi.volume.kubernetes.io/nodeid", "alpha.kubernetes.io/provided-node-ip", "node.alpha.kubernetes.io/ttl"},
 		"whatever else ends in kubernetes.io or k8s.io":     {"kubernetes.io/x", "brand.new.kubernetes.io/x", "k8s.io/x", "brand.new.k8s.io/x", "app.kubernetes.io/name"},
 	}
-	everything := policyWith(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "*.k8s.io/*"]}`)
+	ok := policyWith(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "*.k8s.io/*"]}`)
 	for name, keys := range rows {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range keys {
-				keeps, why := Default().Keeps(key)
-				assert.False(t, keeps, "%s is kept because %s", key, why)
-				keeps, why = everything.Keeps(key)
-				assert.False(t, keeps, "%s is kept because %s, when the policy asks for everything", key, why)
-				keeps, why = policyWith(t, `{keep: [`+key+`]}`).Keeps(key)
-				assert.True(t, keeps, "%s is left out because %s, when the policy names it", key, why)
+				keeps, reason := Default().Keeps(key)
+				assert.False(t, keeps, "%s is kept because %s", key, reason)
+				keeps, reason = ok.Keeps(key)
+				assert.False(t, keeps, "%s is kept because %s, when the policy asks for everything", key, reason)
+				keeps, reason = policyWith(t, `{keep: [`+key+`]}`).Keeps(key)
+				assert.True(t, keeps, "%s is left out because %s, when the policy names it", key, reason)
 			}
 		})
 	}
@@ -89,8 +89,8 @@ func TestTheCatalogueLeavesTheLabelsOfOperatorsAlone(t *testing.T) {
 	for name, keys := range rows {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range keys {
-				keeps, why := Default().Keeps(key)
-				assert.True(t, keeps, "%s is left out because %s", key, why)
+				keeps, reason := Default().Keeps(key)
+				assert.True(t, keeps, "%s is left out because %s", key, reason)
 			}
 		})
 	}
@@ -115,19 +115,19 @@ func TestTheCatalogueLeavesOutTaintsOfOthers(t *testing.T) {
 		"NodeWright":                                 {"nodewright.nvidia.com", "nodewright.nvidia.com/x"},
 		"drain and repair tools, before a Node goes": {"aws-node-termination-handler/spot-itn", "medik8s.io/remediation", "remediation.medik8s.io/x", "kubevirt.io/drain", "UpdateInProgress", "AggregatedNodeHealth", "cloud.google.com/impending-node-termination", "remediator.example.com/reboot", "example.com/preempt", "autoscaling.cast.ai/draining", "ektopistis.io/drain"},
 	}
-	everything := policyOf(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "karpenter.sh/*"]}`)
+	ok := policyOf(t, `{keep: ["*", "*/*", "*.kubernetes.io/*", "karpenter.sh/*"]}`)
 	for name, keys := range rows {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range keys {
 				for _, effect := range effects() {
 					item := key + ":" + string(effect)
-					keeps, why := Default().Keeps(item)
-					assert.False(t, keeps, "%s is kept because %s", item, why)
-					assert.Contains(t, why, "it belongs to ")
-					keeps, why = everything.Keeps(item)
-					assert.False(t, keeps, "%s is kept because %s, when the policy asks for everything", item, why)
-					keeps, why = policyOf(t, `{keep: [`+key+`]}`).Keeps(item)
-					assert.True(t, keeps, "%s is left out because %s, when the policy names it", item, why)
+					keeps, reason := Default().Keeps(item)
+					assert.False(t, keeps, "%s is kept because %s", item, reason)
+					assert.Contains(t, reason, "it belongs to ")
+					keeps, reason = ok.Keeps(item)
+					assert.False(t, keeps, "%s is kept because %s, when the policy asks for everything", item, reason)
+					keeps, reason = policyOf(t, `{keep: [`+key+`]}`).Keeps(item)
+					assert.True(t, keeps, "%s is left out because %s, when the policy names it", item, reason)
 				}
 				_, err := Load([]byte(policytest.Manifest(`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`)), DefaultGate)
 				assert.ErrorContains(t, err, "a rule cannot make it: it belongs to ", "a rule would fight with the owner of %s", key)
@@ -149,8 +149,8 @@ func TestTheCatalogueLeavesPeoplesTaintsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range keys {
 				for _, effect := range effects() {
-					keeps, why := Default().Keeps(key + ":" + string(effect))
-					assert.True(t, keeps, "%s is left out because %s", key, why)
+					keeps, reason := Default().Keeps(key + ":" + string(effect))
+					assert.True(t, keeps, "%s is left out because %s", key, reason)
 				}
 				_, err := Load([]byte(policytest.Manifest(`taints: {rules: [{selector: a, taint: "`+key+`:NoSchedule"}]}`)), DefaultGate)
 				assert.NoError(t, err, "a rule may make what operators make")

@@ -35,7 +35,7 @@ func (p Policy) Content() []Line { return ptr.Deref(p.spec, Spec{}).Content() }
 // Content returns that of a policy with this spec.
 func (f Spec) Content() []Line {
 	var c contentWriter
-	c.fields(reflect.ValueOf(f), at{})
+	c.fields(reflect.ValueOf(f), position{})
 	return c.lines
 }
 
@@ -96,88 +96,88 @@ func durations() []string {
 // identities returns the names of fields that name an entry of a list, the best first.
 func identities() []string { return []string{"name", "key", "from", "type", "taint"} }
 
-// at is a place in a policy.
-type at struct {
+// position is a place in a policy.
+type position struct {
 	path    string // with the entries of lists
 	plain   string // without them
 	entries []string
 }
 
-func (a at) child(name string) at {
+func (a position) child(name string) position {
 	if a.path == "" {
-		return at{name, name, a.entries}
+		return position{name, name, a.entries}
 	}
-	return at{a.path + "." + name, a.plain + "." + name, a.entries}
+	return position{a.path + "." + name, a.plain + "." + name, a.entries}
 }
 
 // element returns an entry of a list.
-func (a at) element(name string) at {
+func (a position) element(name string) position {
 	path := a.path + "[" + name + "]"
-	return at{path, a.plain, append(slices.Clone(a.entries), path)}
+	return position{path, a.plain, append(slices.Clone(a.entries), path)}
 }
 
 // contentWriter collects lines.
 type contentWriter struct{ lines []Line }
 
-func (c *contentWriter) add(a at, value string, byDefault bool) {
+func (c *contentWriter) add(a position, value string, byDefault bool) {
 	c.lines = append(c.lines, Line{Field: a.path, Value: value, Entries: a.entries, Default: byDefault})
 }
 
 // fields adds those of a struct, but for the one that names it.
-func (c *contentWriter) fields(of reflect.Value, a at, without ...string) {
-	for i := range of.NumField() {
-		field := of.Type().Field(i)
+func (c *contentWriter) fields(value reflect.Value, a position, excluded ...string) {
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Anonymous:
-			c.fields(of.Field(i), a)
-		case !slices.Contains(without, name):
-			c.value(of.Field(i), a.child(name), name)
+			c.fields(value.Field(i), a)
+		case !slices.Contains(excluded, name):
+			c.value(value.Field(i), a.child(name), name)
 		}
 	}
 }
 
 // value adds what a field says, whatever its type.
-func (c *contentWriter) value(of reflect.Value, a at, name string) {
+func (c *contentWriter) value(v reflect.Value, a position, name string) {
 	given := true
-	if of.Kind() == reflect.Pointer {
-		if given = !of.IsNil(); given {
-			of = of.Elem()
+	if v.Kind() == reflect.Pointer {
+		if given = !v.IsNil(); given {
+			v = v.Elem()
 		}
 	}
 	switch {
-	case !given && scalar(of.Type().Elem()):
+	case !given && scalar(v.Type().Elem()):
 		c.scalar("", a)
 	case !given:
-	case scalar(of.Type()):
-		c.scalar(c.text(of, name), a)
-	case of.Kind() == reflect.Struct && of.NumField() == 0:
+	case scalar(v.Type()):
+		c.scalar(c.text(v, name), a)
+	case v.Kind() == reflect.Struct && v.NumField() == 0:
 		c.add(a, "{}", false)
-	case of.Kind() == reflect.Struct:
-		c.fields(of, a)
-	case of.Kind() == reflect.Map:
-		for _, key := range slices.SortedFunc(maps.Keys(keysOfMap(of)), strings.Compare) {
-			c.add(at{a.path + "[" + quoted(key) + "]", a.plain, a.entries}, quoted(of.MapIndex(keysOfMap(of)[key]).String()), false)
+	case v.Kind() == reflect.Struct:
+		c.fields(v, a)
+	case v.Kind() == reflect.Map:
+		for _, key := range slices.SortedFunc(maps.Keys(keysOfMap(v)), strings.Compare) {
+			c.add(position{a.path + "[" + quoted(key) + "]", a.plain, a.entries}, quoted(v.MapIndex(keysOfMap(v)[key]).String()), false)
 		}
 	default:
-		c.list(of, a)
+		c.list(v, a)
 	}
 }
 
-func keysOfMap(of reflect.Value) map[string]reflect.Value {
-	keys := make(map[string]reflect.Value, of.Len())
-	for _, key := range of.MapKeys() {
+func keysOfMap(value reflect.Value) map[string]reflect.Value {
+	keys := make(map[string]reflect.Value, value.Len())
+	for _, key := range value.MapKeys() {
 		keys[key.String()] = key
 	}
 	return keys
 }
 
 // scalar reports whether a type has single values.
-func scalar(of reflect.Type) bool {
-	return of == reflect.TypeFor[intstr.IntOrString]() || slices.Contains([]reflect.Kind{reflect.String, reflect.Bool, reflect.Int}, of.Kind())
+func scalar(typ reflect.Type) bool {
+	return typ == reflect.TypeFor[intstr.IntOrString]() || slices.Contains([]reflect.Kind{reflect.String, reflect.Bool, reflect.Int}, typ.Kind())
 }
 
-func (c *contentWriter) scalar(text string, a at) {
+func (c *contentWriter) scalar(text string, a position) {
 	if text == "" {
 		text = contentDefaults()[a.plain]
 	}
@@ -187,11 +187,11 @@ func (c *contentWriter) scalar(text string, a at) {
 }
 
 // text returns a single value as a policy has it.
-func (c *contentWriter) text(of reflect.Value, name string) string {
-	if share, is := of.Interface().(intstr.IntOrString); is {
+func (c *contentWriter) text(value reflect.Value, name string) string {
+	if share, ok := value.Interface().(intstr.IntOrString); ok {
 		return share.String()
 	}
-	text := fmt.Sprint(of.Interface())
+	text := fmt.Sprint(value.Interface())
 	if slices.Contains(durations(), name) {
 		if duration, err := time.ParseDuration(text); err == nil {
 			text = verify.WrittenDuration(duration)
@@ -201,11 +201,11 @@ func (c *contentWriter) text(of reflect.Value, name string) string {
 }
 
 // list adds the items of a list, and their order where it has a meaning.
-func (c *contentWriter) list(of reflect.Value, a at) {
-	names := make([]string, of.Len())
+func (c *contentWriter) list(value reflect.Value, a position) {
+	names := make([]string, value.Len())
 	times := map[string]int{}
 	for i := range names {
-		names[i] = nameOf(of.Index(i), i)
+		names[i] = nameOf(value.Index(i), i)
 		if times[names[i]]++; times[names[i]] > 1 {
 			names[i] += fmt.Sprintf(" (%d)", times[names[i]])
 		}
@@ -218,7 +218,7 @@ func (c *contentWriter) list(of reflect.Value, a at) {
 	if !ordered {
 		slices.SortFunc(places, func(i, j int) int { return strings.Compare(names[i], names[j]) })
 	}
-	texts := of.Type().Elem().Kind() == reflect.String
+	texts := value.Type().Elem().Kind() == reflect.String
 	if ordered && len(names) > 0 && (texts || len(names) > 1) {
 		order := Line{Field: a.path, Value: strings.Join(names, ", "), Entries: a.entries}
 		if !texts {
@@ -231,7 +231,7 @@ func (c *contentWriter) list(of reflect.Value, a at) {
 		case !texts:
 			in := a.element(names[i])
 			c.add(in, "{}", true)
-			c.fields(of.Index(i), in, identityOf(of.Type().Elem()))
+			c.fields(value.Index(i), in, identityOf(value.Type().Elem()))
 		case !ordered:
 			c.add(a, names[i], false)
 		}
@@ -239,10 +239,10 @@ func (c *contentWriter) list(of reflect.Value, a at) {
 }
 
 // identityOf returns the field that names an entry of this type; empty: it has a number.
-func identityOf(of reflect.Type) string {
+func identityOf(typ reflect.Type) string {
 	for _, name := range identities() {
-		for i := range of.NumField() {
-			if tag, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); tag == name {
+		for i := range typ.NumField() {
+			if tag, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ","); tag == name {
 				return name
 			}
 		}
@@ -251,14 +251,14 @@ func identityOf(of reflect.Type) string {
 }
 
 // nameOf names an item of a list.
-func nameOf(of reflect.Value, i int) string {
-	if of.Kind() == reflect.String {
-		return strconv.Quote(of.String())
+func nameOf(value reflect.Value, i int) string {
+	if value.Kind() == reflect.String {
+		return strconv.Quote(value.String())
 	}
-	identity := identityOf(of.Type())
-	for n := range of.NumField() {
-		if tag, _, _ := strings.Cut(of.Type().Field(n).Tag.Get("json"), ","); tag == identity && identity != "" {
-			return quoted(of.Field(n).String())
+	identity := identityOf(value.Type())
+	for n := range value.NumField() {
+		if tag, _, _ := strings.Cut(value.Type().Field(n).Tag.Get("json"), ","); tag == identity && identity != "" {
+			return quoted(value.Field(n).String())
 		}
 	}
 	return strconv.Itoa(i + 1)

@@ -15,10 +15,10 @@ import (
 )
 
 func TestEachFieldOfAPolicyIsPartOfItsContent(t *testing.T) {
-	before, paths := policytest.Filled[Spec]().Content(), 0
+	prev, paths := policytest.Filled[Spec]().Content(), 0
 	policytest.EachChange(func(path string, changed Spec) {
 		paths++
-		assert.NotEqual(t, before, changed.Content(), path)
+		assert.NotEqual(t, prev, changed.Content(), path)
 	})
 	assert.Greater(t, paths, 150)
 }
@@ -26,17 +26,17 @@ func TestEachFieldOfAPolicyIsPartOfItsContent(t *testing.T) {
 func TestNoTwoLinesOfAPolicyAreEqual(t *testing.T) {
 	seen := map[string]bool{}
 	for _, line := range policytest.Filled[Spec]().Content() {
-		said := line.Field + " " + line.Value
-		assert.False(t, seen[said], said)
-		seen[said] = true
+		text := line.Field + " " + line.Value
+		assert.False(t, seen[text], text)
+		seen[text] = true
 	}
 }
 
 func TestWhatIsContentAndWhatIsNot(t *testing.T) {
 	const check = "checks: [{name: c, api: {}}]"
 	for name, c := range map[string]struct {
-		one, other string
-		same       bool
+		first, second string
+		equal         bool
 	}{
 		"governance of another key":                     {"governance: {keys: [{key: a, mode: deny}]}", "governance: {keys: [{key: b, mode: deny}]}", false},
 		"a default that is written out":                 {"governance: {keys: [{key: a, mode: audit, required: false}], noncompliant: {taint: 't:NoSchedule', after: 0s}}", "governance: {keys: [{key: a}], noncompliant: {taint: 't:NoSchedule'}}", true},
@@ -61,11 +61,11 @@ func TestWhatIsContentAndWhatIsNot(t *testing.T) {
 		"an accepted hash":                              {"accept: 0123456789ab", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			one, other := loadPolicy(t, c.one).Content(), loadPolicy(t, c.other).Content()
-			if c.same {
-				assert.Equal(t, other, one)
+			item, o := loadPolicy(t, c.first).Content(), loadPolicy(t, c.second).Content()
+			if c.equal {
+				assert.Equal(t, o, item)
 			} else {
-				assert.NotEqual(t, other, one)
+				assert.NotEqual(t, o, item)
 			}
 		})
 	}
@@ -73,22 +73,22 @@ func TestWhatIsContentAndWhatIsNot(t *testing.T) {
 
 func TestTheContentNamesWhereAPolicySaysSomething(t *testing.T) {
 	p := loadPolicy(t, "governance: {keys: [{key: tier, values: [gold, silver], mode: deny}]}\nlabels: {rules: [{name: r, set: {a: ''}}, {name: s, set: {b: x}}]}\nretention: 0")
-	var said []string
+	var logged []string
 	for _, line := range p.Content() {
 		if line.Entries != nil && !line.Default || line.Order != nil || line.Field == "retention" {
-			said = append(said, line.Field+" "+line.Value)
+			logged = append(logged, line.Field+" "+line.Value)
 		}
 	}
 	assert.Equal(t, []string{
 		"labels.rules r, s", `labels.rules[r].set[a] ""`, "labels.rules[s].set[b] x",
 		`governance.keys[tier].values "gold"`, `governance.keys[tier].values "silver"`, "governance.keys[tier].mode deny", "retention 0s",
-	}, said)
+	}, logged)
 }
 
 // A default of the content is what the compiled policy has where the field is left out.
 func TestTheDefaultsOfTheContentAreThoseOfThePolicy(t *testing.T) {
 	const (
-		least = `
+		minimum = `
 labels: {rules: [{name: r, when: {devices: {driver: d}, any: [{devices: {driver: d}}]}, set: {a: x}}]}
 governance: {keys: [{key: a}], noncompliant: {taint: 't:NoSchedule'}}
 inventory: [{name: i, configMap: c, attributes: [x]}]
@@ -117,19 +117,19 @@ verify:
     checks: [{name: d, required: true, dns: {names: [a.example], servers: any}}, {name: h, http: {url: "https://a.example", status: 200}}]
   - {name: q, mode: report, every: 1h, checks: [{name: c, api: {}}]}`
 	)
-	one, other := loadPolicy(t, least), loadPolicy(t, full)
-	assert.Equal(t, one.Content(), other.Content())
-	for i, profile := range one.Verify().All() {
-		with := other.Verify().All()[i]
-		assert.Equal(t, profile.Hash, with.Hash)
-		assert.Equal(t, fmt.Sprint(profile.Taint, profile.Every, profile.Timeout, profile.StartTimeout, profile.MaxAttempts, profile.Backoff, profile.MaxBackoff, profile.Deadline, profile.OnTimeout, profile.Reverify, profile.OnFailure),
-			fmt.Sprint(with.Taint, with.Every, with.Timeout, with.StartTimeout, with.MaxAttempts, with.Backoff, with.MaxBackoff, with.Deadline, with.OnTimeout, with.Reverify, with.OnFailure))
+	item, o := loadPolicy(t, minimum), loadPolicy(t, full)
+	assert.Equal(t, item.Content(), o.Content())
+	for i, profile := range item.Verify().All() {
+		replacement := o.Verify().All()[i]
+		assert.Equal(t, profile.Hash, replacement.Hash)
+		assert.Equal(t, fmt.Sprint(profile.Taint, profile.Interval, profile.Timeout, profile.StartTimeout, profile.MaxAttempts, profile.Backoff, profile.MaxBackoff, profile.Deadline, profile.OnTimeout, profile.Reverify, profile.OnFailure),
+			fmt.Sprint(replacement.Taint, replacement.Interval, replacement.Timeout, replacement.StartTimeout, replacement.MaxAttempts, replacement.Backoff, replacement.MaxBackoff, replacement.Deadline, replacement.OnTimeout, replacement.Reverify, replacement.OnFailure))
 	}
-	assert.Equal(t, []any{one.Verify().Label, one.Verify().Start, one.Verify().Limits, one.Inventory()}, []any{other.Verify().Label, other.Verify().Start, other.Verify().Limits, other.Inventory()})
-	assert.Equal(t, one.labelRules, other.labelRules)
-	taint, after, ok := one.Governance().Noncompliant()
-	taintOther, afterOther, okOther := other.Governance().Noncompliant()
-	assert.Equal(t, []any{taint, after, ok, one.Governance().Settings().Keys}, []any{taintOther, afterOther, okOther, other.Governance().Settings().Keys})
+	assert.Equal(t, []any{item.Verify().Label, item.Verify().Start, item.Verify().Limits, item.Inventory()}, []any{o.Verify().Label, o.Verify().Start, o.Verify().Limits, o.Inventory()})
+	assert.Equal(t, item.labelRules, o.labelRules)
+	taint, delay, ok := item.Governance().Noncompliant()
+	taintOther, afterOther, okOther := o.Governance().Noncompliant()
+	assert.Equal(t, []any{taint, delay, ok, item.Governance().Settings().Keys}, []any{taintOther, afterOther, okOther, o.Governance().Settings().Keys})
 
 	var content map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte(full), &content))
@@ -163,17 +163,17 @@ func TestEachListWithoutAnOrderIsOne(t *testing.T) {
 }
 
 // listPaths returns the fields of a type that are lists.
-func listPaths(of reflect.Type, path string) (paths []string) {
-	for of.Kind() == reflect.Pointer {
-		of = of.Elem()
+func listPaths(typ reflect.Type, path string) (paths []string) {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
 	}
-	switch of.Kind() {
+	switch typ.Kind() {
 	case reflect.Slice:
-		return slices.Concat([]string{path}, listPaths(of.Elem(), path))
+		return slices.Concat([]string{path}, listPaths(typ.Elem(), path))
 	case reflect.Struct:
-		for i := range of.NumField() {
-			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			paths = append(paths, listPaths(of.Field(i).Type, strings.Trim(path+"."+name, "."))...)
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			paths = append(paths, listPaths(typ.Field(i).Type, strings.Trim(path+"."+name, "."))...)
 		}
 	}
 	return paths

@@ -21,17 +21,17 @@ var (
 
 // FileError is an error in a policy file.
 type FileError struct {
-	Line  int    `json:"line,omitempty"`  // from 1; 0 where there is none to point at
-	Field string `json:"field,omitempty"` // its path
-	What  string `json:"what"`
+	Line    int    `json:"line,omitempty"`  // from 1; 0 where there is none to point at
+	Field   string `json:"field,omitempty"` // its path
+	Message string `json:"what"`
 }
 
-// At returns the error as compilers write theirs, which editors can follow.
-func (e FileError) At(file string) string {
+// Location returns the error as compilers write theirs, which editors can follow.
+func (e FileError) Location(file string) string {
 	if e.Line > 0 {
 		file += ":" + strconv.Itoa(e.Line)
 	}
-	return file + ": " + e.What
+	return file + ": " + e.Message
 }
 
 // FileErrors are all errors in a policy file, in the order of its lines.
@@ -39,10 +39,10 @@ type FileErrors []FileError
 
 func (e FileErrors) Error() string {
 	texts := make([]string, len(e))
-	for i, one := range e {
-		texts[i] = one.What
-		if one.Line > 0 {
-			texts[i] = "line " + strconv.Itoa(one.Line) + ": " + one.What
+	for i, fileErr := range e {
+		texts[i] = fileErr.Message
+		if fileErr.Line > 0 {
+			texts[i] = "line " + strconv.Itoa(fileErr.Line) + ": " + fileErr.Message
 		}
 	}
 	return "read policy: " + strings.Join(texts, "\n")
@@ -51,7 +51,7 @@ func (e FileErrors) Error() string {
 // IsNewer reports whether a policy has unknown fields, and no other error: those that a newer version may know.
 func IsNewer(err error) bool {
 	var errs FileErrors
-	return errors.As(err, &errs) && !slices.ContainsFunc(errs, func(one FileError) bool { return !strings.HasPrefix(one.What, unknownField) })
+	return errors.As(err, &errs) && !slices.ContainsFunc(errs, func(fileErr FileError) bool { return !strings.HasPrefix(fileErr.Message, unknownField) })
 }
 
 // unknownField is how the decoder begins what it says of one.
@@ -77,13 +77,13 @@ func located(data []byte, errs ...error) (all FileErrors) {
 			if found := parserLine.FindAllStringSubmatch(err.Error(), -1); len(found) > 0 {
 				for _, match := range found {
 					line, _ := strconv.Atoi(match[1])
-					all = append(all, FileError{Line: line, What: match[2]})
+					all = append(all, FileError{Line: line, Message: match[2]})
 				}
 				continue
 			}
 		}
-		what := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
-		all = append(all, FileError{Line: lineOf(&document, path), Field: path, What: what})
+		message := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+		all = append(all, FileError{Line: lineOf(&document, path), Field: path, Message: message})
 	}
 	slices.SortStableFunc(all, func(a, b FileError) int { return cmp.Compare(a.Line, b.Line) })
 	return all

@@ -17,20 +17,20 @@ func (g Gate) Taint() corev1.Taint {
 	return corev1.Taint{Key: string(g), Effect: corev1.TaintEffectNoSchedule}
 }
 
-// Is reports whether a taint is the gate. Only the key decides, because a kubelet's configuration may have added it with a value.
-func (g Gate) Is(taint corev1.Taint) bool { return taint.Key == string(g) }
+// Matches reports whether a taint is the gate. Only the key decides, because a kubelet's configuration may have added it with a value.
+func (g Gate) Matches(taint corev1.Taint) bool { return taint.Key == string(g) }
 
-// On reports whether the gate is among the taints.
-func (g Gate) On(taints []corev1.Taint) bool { return slices.ContainsFunc(taints, g.Is) }
+// Present reports whether the gate is among the taints.
+func (g Gate) Present(taints []corev1.Taint) bool { return slices.ContainsFunc(taints, g.Matches) }
 
 // Holds reports whether the gate keeps workloads off: a copy of it that is a mere preference does not.
 func (g Gate) Holds(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(taint corev1.Taint) bool {
-		return g.Is(taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
+		return g.Matches(taint) && taint.Effect != corev1.TaintEffectPreferNoSchedule
 	})
 }
 
-// Without returns a copy of taints that lacks every copy of the gate.
-func (g Gate) Without(taints []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(taints), g.Is)
+// RemoveFrom returns a copy of taints that lacks every copy of the gate.
+func (g Gate) RemoveFrom(taints []corev1.Taint) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(taints), g.Matches)
 }

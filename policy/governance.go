@@ -20,10 +20,10 @@ func (p Policy) Governance() governance.Rules { return p.governance }
 
 // readGovernance checks the section governance: what [governance.Compile] checks, and that its keys and its taint are not another's. What it
 // demands is not what labels.rules, at the path at, break.
-func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, rules []classify.Rule, at *field.Path) field.ErrorList {
+func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, rules []classify.Rule, fieldPath *field.Path) field.ErrorList {
 	compiled, errs := governance.Compile(settings, path)
 	for i, rule := range rules {
-		errs = append(errs, breaks(compiled, rule, at.Index(i))...)
+		errs = append(errs, breaks(compiled, rule, fieldPath.Index(i))...)
 	}
 	for i, key := range settings.Keys {
 		if isOrUnder(domainOf(key.Key), "nodekeep.dev") {
@@ -49,37 +49,37 @@ func (p *Policy) readGovernance(settings governance.Settings, path *field.Path, 
 
 // breaks returns where a rule for labels is against governance of mode warn or deny. Each Node of the rule would break it. Values that facts make are
 // not known here, but for those that the rule's table lists.
-func breaks(governed governance.Rules, rule classify.Rule, at *field.Path) (errs field.ErrorList) {
+func breaks(governed governance.Rules, rule classify.Rule, path *field.Path) (errs field.ErrorList) {
 	for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
 		value := rule.Set[key]
-		errs = append(errs, against(governed, key, value, at.Child("set").Key(key))...)
+		errs = append(errs, against(governed, key, value, path.Child("set").Key(key))...)
 		listed := rule.Listed(key)
 		for _, text := range slices.Sorted(maps.Keys(listed)) {
-			errs = append(errs, against(governed, key, listed[text], at.Child("values").Key(text))...)
+			errs = append(errs, against(governed, key, listed[text], path.Child("values").Key(text))...)
 		}
 	}
 	for i, item := range rule.EnsureAbsent {
-		errs = append(errs, removesRequired(governed, item, at.Child("ensureAbsent").Index(i))...)
+		errs = append(errs, removesRequired(governed, item, path.Child("ensureAbsent").Index(i))...)
 	}
 	return errs
 }
 
 // against returns why a label must not have a value that is set there.
-func against(governed governance.Rules, key, value string, at *field.Path) (errs field.ErrorList) {
+func against(governed governance.Rules, key, value string, path *field.Path) (errs field.ErrorList) {
 	for _, v := range governed.Violations(map[string]string{key: value}) {
 		varies := v.Kind != governance.Reserved && strings.Contains(value, "{")
 		if v.Key == key && v.Kind != governance.Requires && v.Mode != governance.Audit && !varies {
-			errs = append(errs, field.Invalid(at, value, "is against governance: "+v.String()))
+			errs = append(errs, field.Invalid(path, value, "is against governance: "+v.String()))
 		}
 	}
 	return errs
 }
 
 // removesRequired returns why the policy must not remove a label there: governance of mode warn or deny requires it.
-func removesRequired(governed governance.Rules, key string, at *field.Path) (errs field.ErrorList) {
+func removesRequired(governed governance.Rules, key string, path *field.Path) (errs field.ErrorList) {
 	for _, v := range governed.Violations(nil) {
 		if v.Key == key && v.Mode != governance.Audit {
-			errs = append(errs, field.Invalid(at, key, "is against governance: "+v.String()))
+			errs = append(errs, field.Invalid(path, key, "is against governance: "+v.String()))
 		}
 	}
 	return errs
@@ -99,9 +99,9 @@ func (p Policy) forbidsNoncompliantTaint(taint corev1.Taint) (problem string) {
 		return ""
 	}
 	item := record.TaintKey(taint)
-	owner, owned := taintOwners().of(taint.Key)
+	owner, owned := taintOwners().lookup(taint.Key)
 	switch {
-	case p.gate.Is(taint):
+	case p.gate.Matches(taint):
 		return "it is the gate, which nodekeep adds and removes by itself"
 	case owned:
 		return "it belongs to " + owner

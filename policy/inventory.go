@@ -18,13 +18,13 @@ func (p *Policy) readInventory(sources []inventory.Entry, rules []classify.Rule,
 	p.inventory, errs = inventory.Compile(sources, path)
 	for i, rule := range rules {
 		for _, fact := range rule.InventoryFacts(rulesPath.Index(i)) {
-			at := slices.IndexFunc(sources, func(source inventory.Entry) bool { return source.Name == fact.Source })
+			i := slices.IndexFunc(sources, func(source inventory.Entry) bool { return source.Name == fact.Source })
 			switch {
 			case fact.Source == "" || fact.Attribute == "": // reported elsewhere
-			case at < 0:
-				errs = append(errs, field.Invalid(fact.At, fact.Source, "is no source: the section inventory has none of this name"))
-			case !slices.Contains(sources[at].Attributes, fact.Attribute):
-				errs = append(errs, field.Invalid(fact.At, fact.Attribute, fmt.Sprintf("is not kept: add it to attributes of source %s in the section inventory", fact.Source)))
+			case i < 0:
+				errs = append(errs, field.Invalid(fact.Path, fact.Source, "is no source: the section inventory has none of this name"))
+			case !slices.Contains(sources[i].Attributes, fact.Attribute):
+				errs = append(errs, field.Invalid(fact.Path, fact.Attribute, fmt.Sprintf("is not kept: add it to attributes of source %s in the section inventory", fact.Source)))
 			}
 		}
 	}

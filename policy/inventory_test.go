@@ -27,8 +27,8 @@ spec:
 	var errs FileErrors
 	require.ErrorAs(t, err, &errs)
 	var fields []string
-	for _, one := range errs {
-		fields = append(fields, one.Field)
+	for _, fileErr := range errs {
+		fields = append(fields, fileErr.Field)
 	}
 	for _, want := range []string{
 		"spec.labels.rules[0].when.inventory[other.rack]", "spec.labels.rules[1].set[rack]", "spec.labels.rules[2].set[node-restriction.kubernetes.io/rack]",

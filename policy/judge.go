@@ -18,17 +18,17 @@ type Verdict struct {
 	// component may drop the label.
 	Taken bool
 
-	why because
+	reason sentences
 	// managers are those of managedFields, where they are why. They are written out only for who asks.
 	managers []string
 }
 
-// Why completes "kept because ..." or "left out because ...".
-func (v Verdict) Why() string {
+// Reason completes "kept because ..." or "left out because ...".
+func (v Verdict) Reason() string {
 	if len(v.managers) > 0 {
-		return "managedFields show only " + strings.Join(v.managers, ", ") + ", " + v.why.String()
+		return "managedFields show only " + strings.Join(v.managers, ", ") + ", " + v.reason.String()
 	}
-	return v.why.String()
+	return v.reason.String()
 }
 
 // Judge says whether an item of a Node is recorded. The policy keeps it, no rule has set it, and live evidence shows no other component
@@ -36,40 +36,40 @@ func (v Verdict) Why() string {
 // by the kubelet.
 func (p Policy) Judge(node Metadata, item string) Verdict {
 	if slices.ContainsFunc(node.RuleTaints, func(taint corev1.Taint) bool { return record.TaintKey(taint) == item }) {
-		return Verdict{Owner: record.Rule, why: because{"a rule puts it on"}}
+		return Verdict{Owner: record.Rule, reason: sentences{"a rule puts it on"}}
 	}
-	ruling, why := p.rule(item)
+	ruling, reason := p.rule(item)
 	derived, listed := node.RuleLabels[item]
 	to, renamed := p.RenamedTo(node, item)
 	switch {
 	case listed && derived.Absent && derived.ShownBy(node.Items, item):
-		return Verdict{Owner: record.Absent, why: because{"rule ", derived.Rule, " removes it"}}
+		return Verdict{Owner: record.Absent, reason: sentences{"rule ", derived.Rule, " removes it"}}
 	case listed && derived.Adopted && derived.ShownBy(node.Items, item):
-		return Verdict{Owner: record.Rule, why: because{"an operator has handed it over to rule ", derived.Rule}}
+		return Verdict{Owner: record.Rule, reason: sentences{"an operator has handed it over to rule ", derived.Rule}}
 	case listed && derived.ShownBy(node.Items, item):
-		return Verdict{Owner: record.Other, why: because{"rule ", derived.Rule, " sets it"}}
+		return Verdict{Owner: record.OtherOwner, reason: sentences{"rule ", derived.Rule, " sets it"}}
 	case ruling == leftOut:
-		return Verdict{Owner: record.Other, why: why}
+		return Verdict{Owner: record.OtherOwner, reason: reason}
 	case setByVerification(node.Owners[item]):
-		return Verdict{Owner: record.Other, why: because{"verification has set it"}}
+		return Verdict{Owner: record.OtherOwner, reason: sentences{"verification has set it"}}
 	case node.Marks[item].By != "":
-		return Verdict{Owner: record.Other, why: because{node.Marks[item].By, " has set it while the Node was being taken away"}}
+		return Verdict{Owner: record.OtherOwner, reason: sentences{node.Marks[item].By, " has set it while the Node was being taken away"}}
 	case ruling == marked && namesDrainer(node.Items[item]):
-		return Verdict{Owner: record.Other, why: because{"its value names ", node.Items[item], ", which drains Nodes"}}
+		return Verdict{Owner: record.OtherOwner, reason: sentences{"its value names ", node.Items[item], ", which drains Nodes"}}
 	case record.IsTaint(item):
-		return Verdict{Keeps: true, why: why}
+		return Verdict{Keeps: true, reason: reason}
 	case p.ownedByOthers(node.Owners[item]):
-		return Verdict{Owner: record.Other, Taken: ruling == doubtful, managers: node.Owners[item], why: because{"which sets it again by itself"}}
+		return Verdict{Owner: record.OtherOwner, Taken: ruling == doubtful, managers: node.Owners[item], reason: sentences{"which sets it again by itself"}}
 	case slices.Contains(node.Claimed, item):
-		return Verdict{Owner: record.Other, why: because{"an annotation of the Node says that another component has set it"}}
+		return Verdict{Owner: record.OtherOwner, reason: sentences{"an annotation of the Node says that another component has set it"}}
 	case renamed:
-		return Verdict{Owner: record.Other, why: because{"a migration has renamed it to ", to}}
+		return Verdict{Owner: record.OtherOwner, reason: sentences{"a migration has renamed it to ", to}}
 	case ruling == doubtful, ruling == marked:
 		verdict := p.judgeDoubtful(node, item)
 		verdict.Taken = verdict.Taken && ruling == doubtful
 		return verdict
 	}
-	verdict := Verdict{Keeps: true, why: why}
+	verdict := Verdict{Keeps: true, reason: reason}
 	if len(node.Owners[item]) > 0 {
 		verdict.Owner = record.Client
 	}
@@ -77,8 +77,8 @@ func (p Policy) Judge(node Metadata, item string) Verdict {
 }
 
 func namesDrainer(value string) bool {
-	_, is := drainers().match(value)
-	return is
+	_, ok := drainers().match(value)
+	return ok
 }
 
 // Kubelet is the manager by which a kubelet changes its Node.
@@ -112,11 +112,11 @@ func (p Policy) judgeDoubtful(node Metadata, item string) Verdict {
 	recorded = recorded && !e.Removed && (!shown || value == e.Value)
 	switch {
 	case clients > 0 && clients == len(managers):
-		return Verdict{Keeps: true, Owner: record.Client, managers: managers, why: because{"a client of operators"}}
+		return Verdict{Keeps: true, Owner: record.Client, managers: managers, reason: sentences{"a client of operators"}}
 	case clients+lost < len(managers):
-		return Verdict{Owner: record.Other, Taken: true, managers: managers, why: because{"not a known client of operators; labels.keep can name the label"}}
+		return Verdict{Owner: record.OtherOwner, Taken: true, managers: managers, reason: sentences{"not a known client of operators; labels.keep can name the label"}}
 	case recorded:
-		return Verdict{Keeps: true, why: because{"the record has it as an operator's"}}
+		return Verdict{Keeps: true, reason: sentences{"the record has it as an operator's"}}
 	}
-	return Verdict{Owner: record.Other, why: because{"managedFields do not show that an operator set it; labels.keep can name it"}}
+	return Verdict{Owner: record.OtherOwner, reason: sentences{"managedFields do not show that an operator set it; labels.keep can name it"}}
 }

@@ -18,9 +18,9 @@ func TestJudgeSaysWhyAnItemIsKeptOrLeftOut(t *testing.T) {
 		RuleTaints: []corev1.Taint{{Key: "tenant", Value: "blue", Effect: corev1.TaintEffectNoSchedule}},
 	}
 	for name, c := range map[string]struct {
-		item  string
-		keeps bool
-		why   string
+		item   string
+		keeps  bool
+		reason string
 	}{
 		"a label that a pattern keeps":               {"a", true, "labels.keep has *"},
 		"a label that the policy ignores":            {"secret-1", false, "labels.ignore has secret*"},
@@ -37,7 +37,7 @@ func TestJudgeSaysWhyAnItemIsKeptOrLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			verdict := p.Judge(node, c.item)
 			assert.Equal(t, c.keeps, verdict.Keeps)
-			assert.Equal(t, c.why, verdict.Why())
+			assert.Equal(t, c.reason, verdict.Reason())
 
 			shown := node
 			shown.Items = map[string]string{c.item: "1"}
@@ -49,10 +49,10 @@ func TestJudgeSaysWhyAnItemIsKeptOrLeftOut(t *testing.T) {
 
 func TestEvidenceBeatsTheCatalogue(t *testing.T) {
 	const (
-		zone    = "topology.kubernetes.io/zone"
-		setsIt  = ", which sets it again by itself"
-		unknown = ", not a known client of operators; labels.keep can name the label"
-		nobody  = "managedFields do not show that an operator set it; labels.keep can name it"
+		zone       = "topology.kubernetes.io/zone"
+		setsIt     = ", which sets it again by itself"
+		unknown    = ", not a known client of operators; labels.keep can name the label"
+		noEvidence = "managedFields do not show that an operator set it; labels.keep can name it"
 	)
 	type managers = []string
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestEvidenceBeatsTheCatalogue(t *testing.T) {
 		recorded string // the value in the record
 		keeps    bool
 		taken    bool
-		why      string
+		reason   string
 	}{
 		"a zone that kubectl set":                              {"{}", zone, managers{"kubectl-label"}, "", true, false, "managedFields show only kubectl-label, a client of operators"},
 		"a label of a vendor that kubectl set":                 {"{}", "nvidia.com/gpu.product", managers{"kubectl-label"}, "", true, false, "managedFields show only kubectl-label, a client of operators"},
@@ -70,12 +70,12 @@ func TestEvidenceBeatsTheCatalogue(t *testing.T) {
 		"a zone that the cloud controller manager set":         {"{}", zone, managers{"aws-cloud-controller-manager"}, "", false, true, "managedFields show only aws-cloud-controller-manager" + setsIt},
 		"a zone that the kubelet and kubectl set":              {"{}", zone, managers{"kubectl", "kubelet"}, "", false, true, "managedFields show only kubectl, kubelet" + unknown},
 		"a zone that a controller with an unknown name set":    {"{}", zone, managers{"manager"}, "", false, true, "managedFields show only manager" + unknown},
-		"a zone that nobody is known to have set":              {"{}", zone, nil, "", false, false, nobody},
-		"a zone whose managers the API server has merged":      {"{}", zone, managers{"ancient-changes"}, "", false, false, nobody},
-		"a zone from before the first apply":                   {"{}", zone, managers{"before-first-apply", "kubectl"}, "", false, false, nobody},
+		"a zone that nobody is known to have set":              {"{}", zone, nil, "", false, false, noEvidence},
+		"a zone whose managers the API server has merged":      {"{}", zone, managers{"ancient-changes"}, "", false, false, noEvidence},
+		"a zone from before the first apply":                   {"{}", zone, managers{"before-first-apply", "kubectl"}, "", false, false, noEvidence},
 		"a recorded zone whose manager is lost":                {"{}", zone, managers{"ancient-changes"}, "a", true, false, "the record has it as an operator's"},
 		"a recorded zone that nodekeep has restored":           {"{}", zone, nil, "a", true, false, "the record has it as an operator's"},
-		"a recorded zone that has another value, by nobody":    {"{}", zone, nil, "b", false, false, nobody},
+		"a recorded zone that has another value, by nobody":    {"{}", zone, nil, "b", false, false, noEvidence},
 		"a recorded zone that a component has taken over":      {"{}", zone, managers{"cloud-controller-manager"}, "a", false, true, "managedFields show only cloud-controller-manager" + setsIt},
 		"a manager of operators that the policy ignores":       {"{ignoreManagers: ['kubectl*']}", zone, managers{"kubectl-label"}, "", false, true, "managedFields show only kubectl-label" + setsIt},
 		"a zone that the policy ignores":                       {"{ignore: ['topology.*']}", zone, managers{"kubectl-label"}, "a", false, false, "labels.ignore has topology.*"},
@@ -95,7 +95,7 @@ func TestEvidenceBeatsTheCatalogue(t *testing.T) {
 			verdict := policyWith(t, c.labels).Judge(node, c.item)
 			assert.Equal(t, c.keeps, verdict.Keeps)
 			assert.Equal(t, c.taken, verdict.Taken)
-			assert.Equal(t, c.why, verdict.Why())
+			assert.Equal(t, c.reason, verdict.Reason())
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestTheMarkOfADrainerIsNotKeptAndNoTakeover(t *testing.T) {
 		managers managers
 		labels   string
 		keeps    bool
-		why      string
+		reason   string
 	}{
 		"kubeadm":                               {"", managers{"kubeadm"}, "{}", true, "managedFields show only kubeadm, a client of operators"},
 		"an operator":                           {"", managers{"kubectl-label"}, "{}", true, "managedFields show only kubectl-label, a client of operators"},
@@ -123,7 +123,7 @@ func TestTheMarkOfADrainerIsNotKeptAndNoTakeover(t *testing.T) {
 			node := Metadata{Items: map[string]string{out: c.value}, Owners: map[string][]string{out: c.managers}}
 			verdict := policyWith(t, c.labels).Judge(node, out)
 			assert.Equal(t, c.keeps, verdict.Keeps)
-			assert.Equal(t, c.why, verdict.Why())
+			assert.Equal(t, c.reason, verdict.Reason())
 			assert.False(t, verdict.Taken, "what an operator set before stays in the record")
 		})
 	}
@@ -135,14 +135,14 @@ func TestAMarkOfTheEndIsNotKept(t *testing.T) {
 		Marks: map[string]record.Mark{"a": {Value: "1", By: "drainer"}, "c:NoSchedule": {By: "drainer"}, "d": {Value: "1", By: "drainer"}},
 	}
 	p := policyWith(t, "{ignore: [d]}")
-	for item, why := range map[string]string{
+	for item, reason := range map[string]string{
 		"a": "drainer has set it while the Node was being taken away", "b": "", "c:NoSchedule": "drainer has set it while the Node was being taken away", "d": "labels.ignore has d",
 	} {
 		verdict := p.Judge(node, item)
-		assert.Equal(t, why == "", verdict.Keeps, item)
-		if why != "" {
-			assert.Equal(t, why, verdict.Why())
-			assert.Equal(t, record.Other, verdict.Owner, item)
+		assert.Equal(t, reason == "", verdict.Keeps, item)
+		if reason != "" {
+			assert.Equal(t, reason, verdict.Reason())
+			assert.Equal(t, record.OtherOwner, verdict.Owner, item)
 			assert.False(t, verdict.Taken, item)
 		}
 	}

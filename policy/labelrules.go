@@ -27,7 +27,7 @@ func (p Policy) LabelRules() classify.Rules { return p.labelRules }
 
 // RuleWarnings are about rules for labels that can never act.
 func (p Policy) RuleWarnings() (warnings []string) {
-	for _, warning := range p.labelRules.Never() {
+	for _, warning := range p.labelRules.DeadRuleWarnings() {
 		warnings = append(warnings, "labels.rules: "+warning)
 	}
 	return warnings
@@ -76,7 +76,7 @@ func (p Policy) Holding(held bool) Policy {
 // Held reports whether the rules for labels must not remove or change labels until an operator has accepted them.
 func (p Policy) Held() bool { return p.held }
 
-// RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.After].
+// RulesSet reports whether a rule sets the label, or removes the label or taint, or did before; see [Policy.WithPredecessor].
 func (p Policy) RulesSet(key string) bool { return p.formerLabels.Has(key) || p.labelRules.Sets(key) }
 
 // setLabels returns all keys that rules set, and those that they did before while there is room.
@@ -85,9 +85,9 @@ func (p Policy) setLabels() sets.Set[string] {
 }
 
 // withFormer adds former keys to keys, while there are fewer than most.
-func withFormer(keys, former sets.Set[string], most int) sets.Set[string] {
+func withFormer(keys, former sets.Set[string], maximum int) sets.Set[string] {
 	for _, key := range sets.List(former) {
-		if len(keys) < most {
+		if len(keys) < maximum {
 			keys.Insert(key)
 		}
 	}
@@ -109,22 +109,22 @@ func (p *Policy) readLabelRules(rules []classify.Rule, path *field.Path) field.E
 	known := map[string]origin{} // of the keys that earlier rules decide
 	for i, rule := range rules {
 		from := origin{kubelet: rule.Reported(), inventory: len(rule.InventoryFacts(nil)) > 0, trust: rule.Trust}
-		for _, key := range slices.Concat(selectedKeys(rule.When), rule.LabelFacts()) {
+		for _, key := range slices.Concat(selectedKeys(rule.Condition), rule.LabelFacts()) {
 			earlier, derived := known[key]
 			from.kubelet = from.kubelet || earlier.kubelet || !derived && AllowedForKubelet(key)
 			from.inventory = from.inventory || earlier.inventory
 		}
-		decides := func(key string, at *field.Path, problem string) {
+		decides := func(key string, fieldPath *field.Path, problem string) {
 			known[key] = origin{kubelet: known[key].kubelet || from.kubelet, inventory: known[key].inventory || from.inventory}
 			if problem != "" {
-				errs = append(errs, field.Forbidden(at, problem))
+				errs = append(errs, field.Forbidden(fieldPath, problem))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(rule.Set)) {
 			decides(key, path.Index(i).Child("set").Key(key), p.forbids(key, from))
 		}
-		for at, item := range rule.EnsureAbsent {
-			decides(item, path.Index(i).Child("ensureAbsent").Index(at), p.forbidsRemoval(item, from))
+		for pos, item := range rule.EnsureAbsent {
+			decides(item, path.Index(i).Child("ensureAbsent").Index(pos), p.forbidsRemoval(item, from))
 		}
 	}
 	if len(errs) == 0 {
@@ -169,7 +169,7 @@ func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 		owner, owned = p.taints.catalogue.setsAgain(taint.Key)
 	}
 	switch {
-	case record.IsTaint(item) && p.gate.Is(taint):
+	case record.IsTaint(item) && p.gate.Matches(taint):
 		return "it is the gate, which nodekeep adds and removes by itself"
 	case owned:
 		return fmt.Sprintf("it belongs to %s, which would add it again", owner)
@@ -186,8 +186,8 @@ func (p Policy) forbidsRemoval(item string, from origin) (problem string) {
 }
 
 // selectedKeys returns the labels that a condition selects on. A selector that cannot be read is reported elsewhere.
-func selectedKeys(of classify.Condition) (keys []string) {
-	for _, clause := range slices.Concat([]classify.Clause{of.Clause}, of.Any) {
+func selectedKeys(condition classify.Condition) (keys []string) {
+	for _, clause := range slices.Concat([]classify.Clause{condition.Clause}, condition.Alternatives) {
 		if selector, err := labels.Parse(clause.Labels); err == nil {
 			selected, _ := keysOf(selector)
 			keys = append(keys, selected...)

@@ -12,8 +12,8 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-func loadRules(rules string, more string) (Policy, error) {
-	return Load([]byte(policytest.Manifest("labels:\n"+more+"  rules:\n"+rules)), DefaultGate)
+func loadRules(rules string, extra string) (Policy, error) {
+	return Load([]byte(policytest.Manifest("labels:\n"+extra+"  rules:\n"+rules)), DefaultGate)
 }
 
 func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
@@ -48,8 +48,8 @@ func TestAPolicyWithEveryKindOfRuleLoads(t *testing.T) {
 
 func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 	for name, c := range map[string]struct {
-		rule, more string
-		want       string
+		rule, extra string
+		want        string
 	}{
 		"alternatives of alternatives":                                                 {"  - {name: a, when: {any: [{any: [{names: [x]}]}]}, set: {k: v}}\n", "", `line 7: unknown field "spec.labels.rules[0].when.any[0].any"`},
 		"more alternatives than there may be":                                          {"  - {name: a, when: {any: [" + strings.Repeat("{},", 101) + "]}, set: {k: v}}\n", "", `line 7: spec.labels.rules[0].when.any: Too many: 101: must have at most 100 items`},
@@ -88,7 +88,7 @@ func TestARuleThatCannotBeIsNamedWithItsLine(t *testing.T) {
 		"an isolation label by a kubelet's word":                                       {"  - {name: a, trust: kubelet, when: {node: {arch: amd64}}, set: {node-restriction.kubernetes.io/x: \"\"}}\n", "", `it is an isolation boundary`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := loadRules(c.rule, c.more)
+			_, err := loadRules(c.rule, c.extra)
 			assert.ErrorContains(t, err, c.want)
 		})
 	}

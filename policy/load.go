@@ -91,7 +91,7 @@ func (f Spec) policy(gate Gate) (p Policy, errs field.ErrorList) {
 		p.labels.ignore.validate(labels.Child("ignore")),
 		p.deferred.validate(labels.Child("defer")),
 		oneOf(labels.Child("onConflict"), p.onConflict, KeepNode, RestoreStored),
-		oneOf(labels.Child("protected"), p.protected, Deferred, Inline, Never),
+		oneOf(labels.Child("protected"), p.protected, Deferred, Inline, NeverProtected),
 		oneOf(root.Child("cordon"), p.cordon, IgnoreCordon, KeepCordon),
 		oneOf(root.Child("machine", "onMismatch"), p.onMismatch, RestoreAnyway, Quarantine, Forget),
 		p.taints.keep.validate(taints.Child("keep")),

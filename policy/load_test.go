@@ -24,8 +24,8 @@ func documentedDefaults(t testing.TB) []byte {
 	t.Helper()
 	page, err := os.ReadFile("../docs/policy.md")
 	require.NoError(t, err)
-	_, after, _ := strings.Cut(string(page), "```yaml\n")
-	file, _, _ := strings.Cut(after, "\n```")
+	_, tail, _ := strings.Cut(string(page), "```yaml\n")
+	file, _, _ := strings.Cut(tail, "\n```")
 	return []byte(file)
 }
 
@@ -48,12 +48,12 @@ func TestLoad(t *testing.T) {
 		"a file that says nothing":            {policytest.Head, func(*Policy) {}},
 		"a labels section without anything":   {policytest.Manifest("labels:\n"), func(*Policy) {}},
 		"fields without anything":             {policytest.Manifest("labels: {keep: , ignore: null, defer: ~, ignoreManagers: ~, onConflict: , protected: }\n"), func(*Policy) {}},
-		"JSON is YAML":                        {`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default"}, "spec": {"labels": {"protected": "never"}}}`, func(p *Policy) { p.protected = Never }},
+		"JSON is YAML":                        {`{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": {"name": "default"}, "spec": {"labels": {"protected": "never"}}}`, func(p *Policy) { p.protected = NeverProtected }},
 		"a file between document marks":       {"# ours\n---\n" + policytest.Head + "...\n# the end\n---\n", func(*Policy) {}},
 		"a directive before the document":     {"%YAML 1.1\n---\n" + policytest.Head, func(*Policy) {}},
 		"line ends of Windows":                {"---\r\n" + strings.ReplaceAll(policytest.Head, "\n", "\r\n"), func(*Policy) {}},
 		"the stored value wins":               {policytest.Manifest("labels: {onConflict: restoreStored}"), func(p *Policy) { p.onConflict = RestoreStored }},
-		"protected labels are never restored": {policytest.Manifest("labels: {protected: never}"), func(p *Policy) { p.protected = Never }},
+		"protected labels are never restored": {policytest.Manifest("labels: {protected: never}"), func(p *Policy) { p.protected = NeverProtected }},
 		"no managers":                         {policytest.Manifest("labels: {ignoreManagers: []}"), func(p *Policy) { p.ignoreManagers = []string{} }},
 		"more keys are ignored":               {policytest.Manifest("labels: {ignore: [a, b/*]}"), func(p *Policy) { p.labels.ignore = []string{"a", "b/*"} }},
 		"keys are deferred":                   {policytest.Manifest("labels: {defer: [a, b/*]}"), func(p *Policy) { p.deferred = []string{"a", "b/*"} }},
@@ -161,16 +161,16 @@ func TestLoadNamesEveryErrorAtOnce(t *testing.T) {
 }
 
 // wrong returns what is wrong with a policy file, in the order of its lines.
-func wrong(t *testing.T, file string, gate Gate) (what []string) {
+func wrong(t *testing.T, file string, gate Gate) (key []string) {
 	t.Helper()
 	p, err := Load([]byte(file), gate)
 	var all FileErrors
 	require.ErrorAs(t, err, &all)
 	assert.Equal(t, Policy{}, p, "a policy that comes with an error is of no use")
-	for _, one := range all {
-		what = append(what, one.What)
+	for _, fileErr := range all {
+		key = append(key, fileErr.Message)
 	}
-	return what
+	return key
 }
 
 func TestErrorsNameTheirLines(t *testing.T) {
@@ -229,8 +229,8 @@ func TestErrorsNameTheirLines(t *testing.T) {
 			require.ErrorAs(t, err, &all)
 			require.Len(t, all, len(test.want), "%q", all)
 			for i, want := range test.want {
-				assert.Contains(t, all[i].At("p.yaml"), want)
-				assert.Contains(t, err.Error(), all[i].What)
+				assert.Contains(t, all[i].Location("p.yaml"), want)
+				assert.Contains(t, err.Error(), all[i].Message)
 			}
 		})
 	}
@@ -286,9 +286,9 @@ func FuzzLoad(f *testing.F) {
 			require.ErrorContains(t, err, "read policy: ")
 			var all FileErrors
 			require.ErrorAs(t, err, &all)
-			for _, one := range all {
-				assert.NotEmpty(t, one.What)
-				assert.LessOrEqual(t, one.Line, 1+len(data))
+			for _, fileErr := range all {
+				assert.NotEmpty(t, fileErr.Message)
+				assert.LessOrEqual(t, fileErr.Line, 1+len(data))
 			}
 			return
 		}
@@ -318,15 +318,15 @@ func makesGoodTaints(t *testing.T, p Policy) {
 				labels[key] = values[random.IntN(len(values))]
 			}
 		}
-		made, once := p.TaintsFor(labels), p.RegistrationTaints(labels)
+		made, first := p.TaintsFor(labels), p.RegistrationTaints(labels)
 		canBePutOn(t, made)
-		canBePutOn(t, once)
-		assert.Equal(t, made, FreeOf(made, once), "a registration taint is made by no rule")
+		canBePutOn(t, first)
+		assert.Equal(t, made, FreeOf(made, first), "a registration taint is made by no rule")
 		for _, taint := range made {
 			assert.True(t, p.RulesMake(taint), "%v", taint)
-			assert.False(t, p.Gate().Is(taint))
+			assert.False(t, p.Gate().Matches(taint))
 		}
-		for _, taint := range once {
+		for _, taint := range first {
 			keeps, _ := p.Keeps(record.TaintKey(taint))
 			assert.False(t, keeps, "%v is not remembered", taint)
 			assert.True(t, p.Registers(record.TaintKey(taint)))

@@ -14,7 +14,7 @@ import (
 // readTaints checks registration taints and taint rules.
 func (p *Policy) readTaints(f Taints, path *field.Path) field.ErrorList {
 	r := ruleReader{gate: p.gate}
-	p.register, p.rules = r.of(f, path)
+	p.register, p.rules = r.taintRules(f, path)
 	return r.errs
 }
 
@@ -28,25 +28,25 @@ func (r *ruleReader) invalid(path *field.Path, value, detail string) {
 	r.errs = append(r.errs, field.Invalid(path, value, detail))
 }
 
-// of reads both lists of the section.
-func (r *ruleReader) of(f Taints, path *field.Path) (register, rules []taintRule) {
+// taintRules reads both lists of the section.
+func (r *ruleReader) taintRules(f Taints, path *field.Path) (register, rules []taintRule) {
 	for i, entry := range f.Register {
-		at := path.Child("register").Index(i)
-		selector := r.selector(entry.NodeSelector, at.Child("nodeSelector"))
-		register = r.add(register, entry.Taint, selector, at.Child("taint"))
+		fieldPath := path.Child("register").Index(i)
+		selector := r.selector(entry.NodeSelector, fieldPath.Child("nodeSelector"))
+		register = r.add(register, entry.Taint, selector, fieldPath.Child("taint"))
 	}
 	for i, entry := range f.Rules {
-		at := path.Child("rules").Index(i)
-		selector := r.selector(entry.Selector, at.Child("selector"))
+		fieldPath := path.Child("rules").Index(i)
+		selector := r.selector(entry.Selector, fieldPath.Child("selector"))
 		if selector != nil && selector.Empty() {
-			r.errs = append(r.errs, field.Required(at.Child("selector"), "must select by a label; without one, the rule would taint every Node"))
+			r.errs = append(r.errs, field.Required(fieldPath.Child("selector"), "must select by a label; without one, the rule would taint every Node"))
 		}
-		if taint := parseTaint(entry.Taint); !r.gate.Is(taint) {
-			if owner, owned := taintOwners().of(taint.Key); owned {
-				r.invalid(at.Child("taint"), entry.Taint, "a rule cannot make it: it belongs to "+owner)
+		if taint := parseTaint(entry.Taint); !r.gate.Matches(taint) {
+			if owner, owned := taintOwners().lookup(taint.Key); owned {
+				r.invalid(fieldPath.Child("taint"), entry.Taint, "a rule cannot make it: it belongs to "+owner)
 			}
 		}
-		rules = r.add(rules, entry.Taint, selector, at.Child("taint"))
+		rules = r.add(rules, entry.Taint, selector, fieldPath.Child("taint"))
 	}
 	// Who removes a registration taint would see a rule add it again.
 	for _, registered := range register {
@@ -77,7 +77,7 @@ func (r *ruleReader) add(rules []taintRule, text string, selector labels.Selecto
 	}
 	rule := taintRule{selector: selector, taint: parseTaint(text)}
 	problems := rule.problems()
-	if r.gate.Is(rule.taint) {
+	if r.gate.Matches(rule.taint) {
 		problems = append(problems, "is the gate, which nodekeep adds and removes by itself")
 	}
 	for _, problem := range problems {

@@ -30,7 +30,7 @@ func TestASelectorSelectsWhatItSays(t *testing.T) {
 	tests := map[string]struct {
 		selector string // of the one rule
 		selected []labels
-		others   []labels
+		rest     []labels
 	}{
 		"a value":               {`dedicated=ci`, []labels{{"dedicated": "ci"}, {"dedicated": "ci", "a": "1"}}, []labels{nil, {"dedicated": "db"}, {"dedicated": ""}}},
 		"no key":                {`"!dedicated"`, []labels{nil, {"a": "1"}}, []labels{{"dedicated": ""}}},
@@ -49,7 +49,7 @@ func TestASelectorSelectsWhatItSays(t *testing.T) {
 				assert.Equal(t, "x:NoExecute", Shown(rule.TaintsFor(labels)), "%v", labels)
 				assert.Equal(t, "x:NoExecute", Shown(register.RegistrationTaints(labels)), "%v", labels)
 			}
-			for _, labels := range tt.others {
+			for _, labels := range tt.rest {
 				assert.Empty(t, rule.TaintsFor(labels), "%v", labels)
 				assert.Empty(t, register.RegistrationTaints(labels), "%v", labels)
 			}
@@ -137,7 +137,7 @@ func TestLoadNamesEveryErrorInTaints(t *testing.T) {
 }
 
 func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
-	const at, rule = "spec.taints.register[0].nodeSelector: ", "spec.taints.rules[0].taint: "
+	const pos, rule = "spec.taints.register[0].nodeSelector: ", "spec.taints.rules[0].taint: "
 	register := func(selector string) string {
 		return `{register: [{taint: "x:NoSchedule", nodeSelector: ` + selector + `}]}`
 	}
@@ -149,9 +149,9 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 		taints string
 		want   []string
 	}{
-		"a text without a value":       {register(`"a=!"`), []string{at + invalid("a=!", "unable to parse requirement: found '!', expected: identifier")}},
-		"a number":                     {register(`5`), []string{at + invalid("5", selectorForm+"; put it in quotes")}},
-		"a map, as other objects have": {register(`{matchLabels: {a: b}}`), []string{at + invalid(`{\"matchLabels\":{\"a\":\"b\"}}`, selectorForm)}},
+		"a text without a value":       {register(`"a=!"`), []string{pos + invalid("a=!", "unable to parse requirement: found '!', expected: identifier")}},
+		"a number":                     {register(`5`), []string{pos + invalid("5", selectorForm+"; put it in quotes")}},
+		"a map, as other objects have": {register(`{matchLabels: {a: b}}`), []string{pos + invalid(`{\"matchLabels\":{\"a\":\"b\"}}`, selectorForm)}},
 
 		"a rule without a selector":                           {`{rules: [{taint: "x:NoSchedule"}]}`, []string{"spec.taints.rules[0].selector: Required value: " + everyNode}},
 		"a rule with a blank text":                            {rules(`"  "`, "x:NoSchedule"), []string{"spec.taints.rules[0].selector: Required value: " + everyNode}},
@@ -177,7 +177,7 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 				`unknown field "spec.taints.more"`,
 				`unknown field "spec.taints.register[0].x"`,
 				`spec.taints.ignore: Invalid value: "x": must be a list`,
-				at + invalid("5", selectorForm+"; put it in quotes"),
+				pos + invalid("5", selectorForm+"; put it in quotes"),
 				"spec.taints.rules[1].taint: " + invalid("7", "must be a string; put it in quotes"),
 				`spec.taints.keep[0]: Invalid value: "a b": may hold only letters, digits, '.', '_', '-', '/' and the wildcard '*'`,
 				"spec.taints.register[0].taint: " + invalid("a", effectRule),
@@ -192,12 +192,12 @@ func TestLoadNamesEveryErrorInSelectors(t *testing.T) {
 }
 
 func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
-	earlier := func(i, taint, said string) string {
-		return "spec.taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + said + "; a Node can have one taint of a key and effect"
+	earlier := func(i, taint, text string) string {
+		return "spec.taints.rules[" + i + `].taint: Invalid value: "` + taint + `": an earlier entry with an equal selector says ` + text + "; a Node can have one taint of a key and effect"
 	}
 	const (
-		apart = `spec.taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be removed for good`
-		owned = `: a rule cannot make it: it belongs to `
+		conflict = `spec.taints.register: Invalid value: "x:NoSchedule": taints.rules make a taint of this key and effect too: it could not be removed for good`
+		owned    = `: a rule cannot make it: it belongs to `
 	)
 	tests := map[string]struct {
 		taints string
@@ -232,8 +232,8 @@ func TestLoadRefusesTaintsThatCannotBeHad(t *testing.T) {
 		"a rule that makes what Kubernetes makes":  {`{rules: [{selector: a, taint: "node.kubernetes.io/unreachable:NoExecute"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "node.kubernetes.io/unreachable:NoExecute"` + owned + "the node lifecycle controller"}},
 		"also where keep names it":                 {`{keep: [karpenter.sh/x], rules: [{selector: a, taint: "karpenter.sh/x:NoExecute"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "karpenter.sh/x:NoExecute"` + owned + "Karpenter"}},
 		"an owned taint that is wrong in addition": {`{rules: [{selector: a, taint: "karpenter.sh/x:Now"}]}`, []string{`spec.taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now"` + owned + "Karpenter", `spec.taints.rules[0].taint: Invalid value: "karpenter.sh/x:Now": ` + effectRule}},
-		"added once and made by a rule":            {`{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoSchedule"}]}`, []string{apart}},
-		"with different values and selectors too":  {`{register: [{taint: "x=1:NoSchedule", nodeSelector: b}], rules: [{selector: a, taint: "x={value}:NoSchedule"}]}`, []string{apart}},
+		"added once and made by a rule":            {`{register: [{taint: "x=1:NoSchedule"}], rules: [{selector: a, taint: "x=1:NoSchedule"}]}`, []string{conflict}},
+		"with different values and selectors too":  {`{register: [{taint: "x=1:NoSchedule", nodeSelector: b}], rules: [{selector: a, taint: "x={value}:NoSchedule"}]}`, []string{conflict}},
 	}
 	mistakesAre(t, DefaultGate, tests)
 }

@@ -37,32 +37,32 @@ const (
 	Forget        OnMismatch = "forget"     // it begins with nothing; the record of the machine before comes with that machine again
 )
 
-// Turn is what happens to a record because a machine registers under its name.
-type Turn int
+// Transition is what happens to a record because a machine registers under its name.
+type Transition int
 
 // The turns.
 const (
-	Stays    Turn = iota // it is the machine's own, or the name is what counts
-	Returns              // the machine had the name before, and gets the record that it had then
-	Begins               // the machine begins with nothing, and the record is set aside
-	Isolates             // the record is quarantined
+	Stays    Transition = iota // it is the machine's own, or the name is what counts
+	Returns                    // the machine had the name before, and gets the record that it had then
+	Begins                     // the machine begins with nothing, and the record is set aside
+	Isolates                   // the record is quarantined
 )
 
-// Turn returns the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
-func (p Policy) Turn(seen record.Machine, r record.Record, version record.Version, now time.Time) (record.Record, Turn) {
+// Transition returns the record of a name once this machine registers. The version is that of the Node's state; 0 where it has none yet.
+func (p Policy) Transition(seen record.Machine, r record.Record, version record.Version, now time.Time) (record.Record, Transition) {
 	if !p.TellsMachinesApart() || seen.Compare(r.Machine) != record.OtherMachine {
 		return r, Stays
 	}
 	floor := max(version, 1) - 1
 	quarantined := r.Isolated() && seen.Compare(r.Quarantined.Machine) == record.SameMachine
-	nothing := r.Blank() || p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r) // that is to be protected or kept
-	if p.onMismatch == Forget || quarantined || nothing {
-		if own, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
-			return own, Returns
+	unneeded := r.Blank() || p.onMismatch == Quarantine && r.Quarantined == nil && !p.restoresAny(r) // that is to be protected or kept
+	if p.onMismatch == Forget || quarantined || unneeded {
+		if returned, found := record.Returned(r, seen, floor, p.Keeping(now)); found {
+			return returned, Returns
 		}
 	}
 	switch {
-	case nothing:
+	case unneeded:
 		r.Floor = max(r.Floor, floor) // what is observed late of the machine before is not this one's
 		return r, Stays
 	case p.onMismatch == Forget:
@@ -87,7 +87,7 @@ func (p Policy) restoresAny(r record.Record) bool {
 }
 
 // Releases returns the record without a quarantine that the policy does not know any more. If it has none, is is false.
-func (p Policy) Releases(r record.Record, now time.Time) (released record.Record, is bool) {
+func (p Policy) Releases(r record.Record, now time.Time) (released record.Record, ok bool) {
 	switch {
 	case !r.Isolated():
 		return r, false

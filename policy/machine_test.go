@@ -33,7 +33,7 @@ func TestIsolationLabelsGoOnlyToTheMachineThatHadThem(t *testing.T) {
 			_, given := restore.Add[tier]
 			assert.Equal(t, c.given, given)
 			if !c.given {
-				assert.Equal(t, NotProved, restore.Withheld[tier])
+				assert.Equal(t, NotSameMachine, restore.Withheld[tier])
 			}
 		})
 	}
@@ -43,63 +43,63 @@ func TestWhatAMachineGetsOfARecordIsForThePolicyToSay(t *testing.T) {
 	const quarantine, forget = "machine: {onMismatch: quarantine}\n", "machine: {onMismatch: forget}\n"
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	p := loadPolicy(t, quarantine)
-	one, other := record.Machine{SystemUUID: "s"}, record.Machine{SystemUUID: "x"}
+	item, o := record.Machine{SystemUUID: "s"}, record.Machine{SystemUUID: "x"}
 	assert.True(t, p.WantsMachine())
-	of := func(machine record.Machine, items map[string]string) record.Record {
+	fn := func(machine record.Machine, items map[string]string) record.Record {
 		r := record.New("n", record.Object{UID: "u", Version: 5}, items)
 		r.Machine = machine
 		return r
 	}
 	label := map[string]string{"rack": "r1"}
-	ruled := of(other, nil)
+	ruled := fn(o, nil)
 	ruled.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "tiers"}}
-	waits := of(other, label)
+	waits := fn(o, label)
 	waits.Followed, waits.Quarantined = "before", &record.Record{}
 	for name, c := range map[string]struct {
 		sections string
 		r        record.Record
-		want     Turn
+		want     Transition
 	}{
-		"another machine's":                         {quarantine, of(other, label), Isolates},
-		"its own":                                   {quarantine, of(one, label), Stays},
-		"of no machine that is known":               {quarantine, of(record.Machine{}, label), Stays},
-		"the name counts":                           {"", of(other, label), Stays},
-		"nothing is to be protected":                {quarantine, of(other, nil), Stays},
-		"a removal is nothing either":               {quarantine, record.Forget(of(other, label), []string{"rack"}), Stays},
-		"nor what the policy does not restore":      {quarantine + "labels: {ignore: [rack]}\n", of(other, label), Stays},
+		"another machine's":                         {quarantine, fn(o, label), Isolates},
+		"its own":                                   {quarantine, fn(item, label), Stays},
+		"of no machine that is known":               {quarantine, fn(record.Machine{}, label), Stays},
+		"the name counts":                           {"", fn(o, label), Stays},
+		"nothing is to be protected":                {quarantine, fn(o, nil), Stays},
+		"a removal is nothing either":               {quarantine, record.Forget(fn(o, label), []string{"rack"}), Stays},
+		"nor what the policy does not restore":      {quarantine + "labels: {ignore: [rack]}\n", fn(o, label), Stays},
 		"what rules say, they say of any machine":   {quarantine, ruled, Stays},
 		"what waits for an operator is protected":   {quarantine, waits, Isolates},
-		"quarantined already":                       {quarantine, record.Isolate(of(other, label), record.Machine{SystemUUID: "third"}, 8, record.Keeping{}), Isolates},
-		"quarantined, and the machine is here":      {quarantine, record.Isolate(of(one, label), other, 8, record.Keeping{}), Returns},
-		"another machine's, to be forgotten":        {forget, of(other, label), Begins},
-		"its own, though others are to be":          {forget, of(one, label), Stays},
-		"nothing that could be forgotten":           {forget, of(other, nil), Stays},
-		"it had the name before":                    {forget, record.SetAside(of(one, label), other, 8, record.Keeping{Now: now}), Returns},
-		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(of(one, label), other, 8, record.Keeping{Now: now.Add(-2 * time.Hour)}), Stays},
-		"it had the name, which alone counts":       {"", record.SetAside(of(one, label), other, 8, record.Keeping{Now: now}), Stays},
+		"quarantined already":                       {quarantine, record.Isolate(fn(o, label), record.Machine{SystemUUID: "third"}, 8, record.Keeping{}), Isolates},
+		"quarantined, and the machine is here":      {quarantine, record.Isolate(fn(item, label), o, 8, record.Keeping{}), Returns},
+		"another machine's, to be forgotten":        {forget, fn(o, label), Begins},
+		"its own, though others are to be":          {forget, fn(item, label), Stays},
+		"nothing that could be forgotten":           {forget, fn(o, nil), Stays},
+		"it had the name before":                    {forget, record.SetAside(fn(item, label), o, 8, record.Keeping{Now: now}), Returns},
+		"it had the name longer ago than retention": {forget + "retention: 1h\n", record.SetAside(fn(item, label), o, 8, record.Keeping{Now: now.Add(-2 * time.Hour)}), Stays},
+		"it had the name, which alone counts":       {"", record.SetAside(fn(item, label), o, 8, record.Keeping{Now: now}), Stays},
 	} {
-		got, turn := loadPolicy(t, c.sections).Turn(one, c.r, 20, now)
-		assert.Equal(t, c.want, turn, name)
-		if turn == Stays {
+		got, transition := loadPolicy(t, c.sections).Transition(item, c.r, 20, now)
+		assert.Equal(t, c.want, transition, name)
+		if transition == Stays {
 			assert.Contains(t, []record.Version{c.r.Floor, 19}, got.Floor, name)
 			c.r.Floor = got.Floor
 			assert.Equal(t, c.r, got, name)
 		} else {
 			assert.Equal(t, record.Version(19), got.Floor, name)
-			assert.Equal(t, one, got.Machine, name)
+			assert.Equal(t, item, got.Machine, name)
 		}
 	}
 
-	isolated := record.Isolate(of(other, label), one, 8, record.Keeping{})
+	isolated := record.Isolate(fn(o, label), item, 8, record.Keeping{})
 	for sections, want := range map[string]map[string]string{"": label, forget: {}} {
-		released, is := loadPolicy(t, sections).Releases(isolated, now)
-		assert.True(t, is)
+		released, ok := loadPolicy(t, sections).Releases(isolated, now)
+		assert.True(t, ok)
 		assert.Equal(t, want, released.Items(), "under %q", sections)
 	}
-	_, is := p.Releases(isolated, now)
-	assert.False(t, is)
-	_, is = Default().Releases(of(other, label), now)
-	assert.False(t, is)
+	_, ok := p.Releases(isolated, now)
+	assert.False(t, ok)
+	_, ok = Default().Releases(fn(o, label), now)
+	assert.False(t, ok)
 	_, err := Load([]byte(policytest.Manifest("machine: {onMismatch: maybe, more: 1}\n")), DefaultGate)
 	require.ErrorContains(t, err, "machine.onMismatch")
 	require.ErrorContains(t, err, `unknown field "spec.machine.more"`)

@@ -111,9 +111,9 @@ func fits(value any, want reflect.Type, path *field.Path, mistyped *field.ErrorL
 			}
 		}
 	case want.Kind() == reflect.Int:
-		number, is := value.(float64)
+		number, found := value.(float64)
 		_, ok = value.(int64)
-		ok = ok || is && number == math.Trunc(number)
+		ok = ok || found && number == math.Trunc(number)
 		form = "a whole number"
 	case want.Kind() == reflect.Bool:
 		_, ok = value.(bool)

@@ -49,11 +49,11 @@ func (p Policy) Migrations() []Migration { return p.migrations }
 
 // MigrationOf returns the migration that renames a key.
 func (p Policy) MigrationOf(from string) (m Migration, ok bool) {
-	at := slices.IndexFunc(p.migrations, func(m Migration) bool { return m.From == from })
-	if at < 0 {
+	i := slices.IndexFunc(p.migrations, func(m Migration) bool { return m.From == from })
+	if i < 0 {
 		return Migration{}, false
 	}
-	return p.migrations[at], true
+	return p.migrations[i], true
 }
 
 // RenamedTo returns the key that has replaced the key of an item on a Node. The record has the value under the new key only.
@@ -80,9 +80,9 @@ func copies(migrations []Migration) map[string]string {
 // CheckMigration says why the policy could not have one more migration.
 func (p Policy) CheckMigration(m Migration) field.ErrorList {
 	all := append(slices.Clone(p.migrations), m)
-	at := field.NewPath("labels", "migrations")
-	prefix := at.Index(len(all) - 1).String()
-	return slices.DeleteFunc(p.readMigrations(all, at), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, prefix) })
+	path := field.NewPath("labels", "migrations")
+	prefix := path.Index(len(all) - 1).String()
+	return slices.DeleteFunc(p.readMigrations(all, path), func(err *field.Error) bool { return !strings.HasPrefix(err.Field, prefix) })
 }
 
 // readMigrations checks labels.migrations. All other sections must have been read.
@@ -90,49 +90,49 @@ func (p Policy) readMigrations(migrations []Migration, path *field.Path) (errs f
 	if len(migrations) > maxMigrations {
 		return field.ErrorList{field.TooMany(path, len(migrations), maxMigrations)}
 	}
-	names := func(key string, of func(Migration) string) int {
-		return slices.IndexFunc(migrations, func(m Migration) bool { return of(m) == key })
+	names := func(key string, side func(Migration) string) int {
+		return slices.IndexFunc(migrations, func(m Migration) bool { return side(m) == key })
 	}
 	from, to := func(m Migration) string { return m.From }, func(m Migration) string { return m.To }
 	for i, m := range migrations {
-		at := path.Index(i)
-		errs = append(errs, oneOf(at.Child("phase"), m.Phase, MigrateBoth, MigrateNew)...)
+		fieldPath := path.Index(i)
+		errs = append(errs, oneOf(fieldPath.Child("phase"), m.Phase, MigrateBoth, MigrateNew)...)
 		if m.Trust != "" {
-			errs = append(errs, oneOf(at.Child("trust"), m.Trust, classify.TrustKubelet)...)
+			errs = append(errs, oneOf(fieldPath.Child("trust"), m.Trust, classify.TrustKubelet)...)
 		}
-		for _, one := range []struct {
-			name, key string
-			of, other func(Migration) string
+		for _, row := range []struct {
+			name, key      string
+			side, opposite func(Migration) string
 		}{{"from", m.From, from, to}, {"to", m.To, to, from}} {
-			in := at.Child(one.name)
-			wrong := validation.IsQualifiedName(one.key)
+			in := fieldPath.Child(row.name)
+			wrong := validation.IsQualifiedName(row.key)
 			for _, problem := range wrong {
-				errs = append(errs, field.Invalid(in, one.key, problem))
+				errs = append(errs, field.Invalid(in, row.key, problem))
 			}
 			if len(wrong) > 0 {
 				continue
 			}
-			if names(one.key, one.of) < i {
-				errs = append(errs, field.Duplicate(in, one.key))
+			if names(row.key, row.side) < i {
+				errs = append(errs, field.Duplicate(in, row.key))
 			}
-			if other := names(one.key, one.other); other >= 0 {
-				errs = append(errs, field.Forbidden(in, fmt.Sprintf("labels.migrations[%d] has this key as its other side: finish one migration, remove its entry, then start the next", other)))
+			if opposite := names(row.key, row.opposite); opposite >= 0 {
+				errs = append(errs, field.Forbidden(in, fmt.Sprintf("labels.migrations[%d] has this key as its other side: finish one migration, remove its entry, then start the next", opposite)))
 			}
-			if rules := slices.DeleteFunc(p.labelRules.SetBy(one.key), func(rule string) bool { return rule == classify.CopyRule }); len(rules) > 0 {
+			if rules := slices.DeleteFunc(p.labelRules.SetBy(row.key), func(rule string) bool { return rule == classify.CopyRule }); len(rules) > 0 {
 				errs = append(errs, field.Forbidden(in, fmt.Sprintf("rule %s decides this label: let the rules set both keys, and later only the new one", strings.Join(rules, ", "))))
 			}
-			if keeps, why := p.Keeps(one.key); !keeps {
-				errs = append(errs, field.Forbidden(in, "nodekeep does not record this label: "+why))
+			if keeps, reason := p.Keeps(row.key); !keeps {
+				errs = append(errs, field.Forbidden(in, "nodekeep does not record this label: "+reason))
 			}
 		}
 		if len(validation.IsQualifiedName(m.From)) > 0 {
 			continue
 		}
 		if m.Phase == MigrateNew { // it removes the old key from all Nodes
-			errs = append(errs, removesRequired(p.governance, m.From, at.Child("from"))...)
+			errs = append(errs, removesRequired(p.governance, m.From, fieldPath.Child("from"))...)
 		}
 		if problem := p.forbids(m.To, origin{kubelet: AllowedForKubelet(m.From), trust: m.Trust}); problem != "" {
-			errs = append(errs, field.Forbidden(at.Child("to"), problem))
+			errs = append(errs, field.Forbidden(fieldPath.Child("to"), problem))
 		}
 	}
 	return errs
@@ -166,8 +166,8 @@ func MigrationStates() []MigrationState {
 
 // StateOn returns how far the migration is on a Node that exists.
 func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
-	was, old := node.Items[m.From]
-	is, renamed := node.Items[m.To]
+	value, old := node.Items[m.From]
+	current, renamed := node.Items[m.To]
 	recorded, known := node.Record.Entry(m.From)
 	switch {
 	case !old && known && !recorded.Removed: // it waits to be restored
@@ -176,7 +176,7 @@ func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
 		return MigrationDone
 	case !old:
 		return MigrationNone
-	case renamed && was != is:
+	case renamed && value != current:
 		return MigrationConflict
 	case p.setByOthers(node, m.From):
 		return MigrationForeign
@@ -190,10 +190,10 @@ func (m Migration) StateOn(p Policy, node Metadata) MigrationState {
 // StateAway returns how far the migration is in the record of a Node that does not exist.
 func (m Migration) StateAway(r record.Record) MigrationState {
 	old, hasOld := r.Entry(m.From)
-	is, hasNew := r.Entry(m.To)
-	hasOld, hasNew = hasOld && !old.Removed, hasNew && !is.Removed
+	current, hasNew := r.Entry(m.To)
+	hasOld, hasNew = hasOld && !old.Removed, hasNew && !current.Removed
 	switch {
-	case hasOld && hasNew && old.Value != is.Value:
+	case hasOld && hasNew && old.Value != current.Value:
 		return MigrationConflict
 	case hasOld:
 		return MigrationAway
@@ -210,9 +210,9 @@ func (m Migration) Renames(p Policy, node Metadata) bool {
 	old, known := node.Record.Entry(m.From)
 	e, recorded := node.Record.Entry(m.To)
 	value, shown := node.Items[m.To]
-	was, stays := node.Items[m.From]
+	oldValue, stays := node.Items[m.From]
 	return m.Phase == MigrateNew && known && !old.Removed && shown && value == old.Value &&
-		(!recorded || e.Removed || e.Value == old.Value) && (!stays || was == old.Value && !p.setByOthers(node, m.From))
+		(!recorded || e.Removed || e.Value == old.Value) && (!stays || oldValue == old.Value && !p.setByOthers(node, m.From))
 }
 
 // Removes reports whether the old key can be removed from a Node. The Node shows both keys with one value, and the record has that value

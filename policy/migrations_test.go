@@ -100,7 +100,7 @@ func TestMigrationsThatAPolicyCannotHave(t *testing.T) {
 }
 
 func TestThePhaseOfAMigrationChangesTheHashOfTheRules(t *testing.T) {
-	both, finishing := loadPolicy(t, "labels: {migrations: [{from: a, to: b, phase: both}]}"), loadPolicy(t, "labels: {migrations: [{from: a, to: b, phase: new}]}")
-	assert.NotEqual(t, both.RulesHash(), finishing.RulesHash())
+	combined, finishing := loadPolicy(t, "labels: {migrations: [{from: a, to: b, phase: both}]}"), loadPolicy(t, "labels: {migrations: [{from: a, to: b, phase: new}]}")
+	assert.NotEqual(t, combined.RulesHash(), finishing.RulesHash())
 	assert.Equal(t, NoRules, loadPolicy(t, "labels: {migrations: []}").RulesHash())
 }

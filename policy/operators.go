@@ -57,12 +57,12 @@ func (p Policy) managerWarnings() (warnings []string) {
 }
 
 // coveredBy finds the first pattern that matches nothing but what another one matches.
-func (p patterns) coveredBy(other string) (pattern string, covered bool) {
-	at := slices.IndexFunc(p, func(pattern string) bool { return classify.Match(other, pattern) })
-	if at < 0 {
+func (p patterns) coveredBy(second string) (pattern string, covered bool) {
+	i := slices.IndexFunc(p, func(pattern string) bool { return classify.Match(second, pattern) })
+	if i < 0 {
 		return "", false
 	}
-	return p[at], true
+	return p[i], true
 }
 
 // OfOperators reports whether each of some managers is a client that operators change Nodes with. No manager at all is none.

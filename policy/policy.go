@@ -65,9 +65,9 @@ type Protected string
 
 // The values of labels.protected.
 const (
-	Deferred Protected = "deferred" // the gate goes on and capture gives them back (default)
-	Inline   Protected = "inline"   // restored in the CREATE itself where that is proved to work, else deferred
-	Never    Protected = "never"    // remembered and reported, not restored
+	Deferred       Protected = "deferred" // the gate goes on and capture gives them back (default)
+	Inline         Protected = "inline"   // restored in the CREATE itself where that is proved to work, else deferred
+	NeverProtected Protected = "never"    // remembered and reported, not restored
 )
 
 // RestoresInline reports whether protected labels are to be restored in the CREATE itself.
@@ -147,68 +147,68 @@ const (
 	marked          // the same, but what a component sets there marks the end of one machine: an operator's value stays recorded
 )
 
-// because is why something is decided, in parts. They are joined only for who asks.
-type because [3]string
+// sentences is why something is decided, in parts. They are joined only for who asks.
+type sentences [3]string
 
-func (b because) String() string { return b[0] + b[1] + b[2] }
+func (b sentences) String() string { return b[0] + b[1] + b[2] }
 
 // rule decides on a key, and why. A key that keep names in full is kept whatever its owner.
-func (s section) rule(key string) (ruling ruling, why because) {
+func (s section) rule(key string) (ruling ruling, reason sentences) {
 	if pattern, ignored := s.ignore.match(key); ignored {
-		return leftOut, because{s.name, ".ignore has ", pattern}
+		return leftOut, sentences{s.name, ".ignore has ", pattern}
 	}
 	if slices.Contains(s.keep, key) {
-		return selected, because{s.name, ".keep names it"}
+		return selected, sentences{s.name, ".keep names it"}
 	}
-	owner, owned, kind := s.catalogue.of(key)
+	owner, owned, kind := s.catalogue.owner(key)
 	pattern, kept := s.keep.match(key)
 	switch {
 	case owned && kind == state:
-		return leftOut, because{"it belongs to ", owner}
+		return leftOut, sentences{"it belongs to ", owner}
 	case !kept:
-		return leftOut, because{s.name, ".keep does not select it"}
+		return leftOut, sentences{s.name, ".keep does not select it"}
 	case owned && kind == mark:
-		return marked, because{"it belongs to ", owner}
+		return marked, sentences{"it belongs to ", owner}
 	case owned:
-		return doubtful, because{"it belongs to ", owner}
+		return doubtful, sentences{"it belongs to ", owner}
 	}
-	return selected, because{s.name, ".keep has ", pattern}
+	return selected, sentences{s.name, ".keep has ", pattern}
 }
 
 // rule returns what the name of an item alone decides. A taint that a rule added looks like any other; who remembers must know and leave it out.
-func (p Policy) rule(item string) (ruling ruling, why because) {
+func (p Policy) rule(item string) (ruling ruling, reason sentences) {
 	if annotation, ok := record.Annotation(item); ok {
-		keeps, why := p.annotations.Keeps(annotation)
+		keeps, cause := p.annotations.Keeps(annotation)
 		if keeps {
-			return selected, because{why}
+			return selected, sentences{cause}
 		}
-		return leftOut, because{why}
+		return leftOut, sentences{cause}
 	}
 	taint := record.Taint(item, "")
 	switch {
 	case p.verifies(item):
-		return leftOut, because{"verification sets and removes it"}
+		return leftOut, sentences{"verification sets and removes it"}
 	case IsNodeRestriction(item):
 		return p.ruleIsolation(item)
 	case record.IsLabel(item):
 		return p.labels.rule(item)
 	case item == Cordon && p.cordon == KeepCordon:
-		return selected, because{"cordon says keep"}
-	case p.gate.Is(taint):
-		return leftOut, because{"it is the gate"}
+		return selected, sentences{"cordon says keep"}
+	case p.gate.Matches(taint):
+		return leftOut, sentences{"it is the gate"}
 	case p.Registers(item):
-		return leftOut, because{"taints.register puts it on once"}
+		return leftOut, sentences{"taints.register puts it on once"}
 	}
-	ruling, why = p.taints.rule(taint.Key)
+	ruling, reason = p.taints.rule(taint.Key)
 	if ruling == leftOut && item == Cordon {
-		why = because{"cordon says ", string(p.cordon)} // the component that owns the taint does not bring a cordon back
+		reason = sentences{"cordon says ", string(p.cordon)} // the component that owns the taint does not bring a cordon back
 	}
-	return ruling, why
+	return ruling, reason
 }
 
 // Keeps reports whether the policy remembers an item of which only the name is known, and why. The reason completes "kept because ..." or
 // "left out because ...".
-func (p Policy) Keeps(item string) (keeps bool, why string) {
+func (p Policy) Keeps(item string) (keeps bool, reason string) {
 	ruling, parts := p.rule(item)
 	return ruling == selected, parts.String()
 }
@@ -235,14 +235,14 @@ func (p Policy) Restores(item string) bool {
 }
 
 // ruleIsolation is [Policy.rule] for an isolation label.
-func (p Policy) ruleIsolation(key string) (ruling ruling, why because) {
+func (p Policy) ruleIsolation(key string) (ruling ruling, reason sentences) {
 	if pattern, ignored := p.labels.ignore.match(key); ignored {
-		return leftOut, because{"labels.ignore has ", pattern}
+		return leftOut, sentences{"labels.ignore has ", pattern}
 	}
 	if pattern, named := p.isolation().match(key); named {
-		return selected, because{"labels.keep names ", pattern}
+		return selected, sentences{"labels.keep names ", pattern}
 	}
-	return leftOut, because{"it is an isolation boundary, kept only if labels.keep names ", corev1.LabelNamespaceNodeRestriction}
+	return leftOut, sentences{"it is an isolation boundary, kept only if labels.keep names ", corev1.LabelNamespaceNodeRestriction}
 }
 
 // isolation returns the keep patterns that name node-restriction.kubernetes.io in full. A wildcard that merely covers it is not enough. An

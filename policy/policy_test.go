@@ -15,9 +15,9 @@ import (
 func TestACordonIsKeptOnlyIfThePolicySaysSo(t *testing.T) {
 	for sections, want := range map[string]bool{"": false, "cordon: ignore": false, "cordon: keep": true, "cordon: keep\ntaints: {keep: []}": true} {
 		p := loadPolicy(t, sections)
-		keeps, why := p.Keeps(Cordon)
-		assert.Equal(t, want, keeps, "%s: %s", sections, why)
-		assert.Equal(t, map[bool]string{true: "cordon says keep", false: "cordon says ignore"}[want], why, "cordon: keep would keep it, and nothing else")
+		keeps, reason := p.Keeps(Cordon)
+		assert.Equal(t, want, keeps, "%s: %s", sections, reason)
+		assert.Equal(t, map[bool]string{true: "cordon says keep", false: "cordon says ignore"}[want], reason, "cordon: keep would keep it, and nothing else")
 		assert.Equal(t, want, p.Restores(Cordon), sections)
 		keeps, _ = p.Keeps("node.kubernetes.io/unschedulable:NoExecute")
 		assert.False(t, keeps, "%s: that is a taint", sections)
@@ -44,7 +44,7 @@ func TestKeeps(t *testing.T) {
 		labels string // the labels section of the policy file
 		key    string
 		want   bool
-		why    string
+		reason string
 	}{
 		"everything is kept where the file says nothing":     {`{}`, "disktype", true, "labels.keep has *"},
 		"a list of keys keeps nothing else":                  {`{keep: [disktype]}`, "dedicated", false, "labels.keep does not select it"},
@@ -80,9 +80,9 @@ func TestKeeps(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			keeps, why := policyWith(t, tt.labels).Keeps(tt.key)
+			keeps, reason := policyWith(t, tt.labels).Keeps(tt.key)
 			assert.Equal(t, tt.want, keeps)
-			assert.Equal(t, tt.why, why)
+			assert.Equal(t, tt.reason, reason)
 		})
 	}
 }

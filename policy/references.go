@@ -17,8 +17,8 @@ type Reference struct {
 
 // References returns the label keys that the policy names, in the order of the file. Patterns with a wildcard name none.
 func (p Policy) References() (all []Reference) {
-	named := func(field string, of patterns) {
-		for i, pattern := range of {
+	named := func(field string, list patterns) {
+		for i, pattern := range list {
 			if !strings.Contains(pattern, "*") {
 				all = append(all, Reference{Field: fmt.Sprintf("%s[%d]", field, i), Key: pattern})
 			}

@@ -45,14 +45,14 @@ func profileWarnings(profile verify.CompiledProfile) (warnings []string) {
 		return warnings
 	}
 	_, keys := keysOf(profile.Selector)
-	under := func(domain string) bool {
+	inDomain := func(domain string) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return isOrUnder(domainOf(key), domain) })
 	}
 	_, startup := startupTaints().match(profile.Taint.Key)
 	switch {
-	case under("karpenter.sh"):
+	case inDomain("karpenter.sh"):
 		warnings = append(warnings, "selects Nodes of Karpenter, and onFailure is node; nodeClaim removes the machine, too")
-	case under("cluster.x-k8s.io"):
+	case inDomain("cluster.x-k8s.io"):
 		warnings = append(warnings, "selects Nodes of Cluster API, and onFailure is node; machine removes the machine, too")
 	case startup:
 		warnings = append(warnings, "has a taint of cluster-autoscaler, and onFailure is node: the machine stays until cluster-autoscaler removes it as one without a Node "+

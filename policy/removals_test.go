@@ -8,7 +8,7 @@ import (
 
 func TestAProfileThatRemovesNoNodeOrLeavesItsMachineIsAWarning(t *testing.T) {
 	const check = ", checks: [{name: a, api: {}}]}\n"
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		profile, limits string
 		want            []string
 	}{
@@ -28,8 +28,8 @@ func TestAProfileThatRemovesNoNodeOrLeavesItsMachineIsAWarning(t *testing.T) {
 		"limits that let few Nodes be removed, with pauses": {profile: "onFailure: nodeClaim", limits: "stopAbove: 1, cooldown: 1h"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := loadPolicy(t, "verify:\n  limits: {"+one.limits+"}\n  profiles:\n  - {name: gpu, "+one.profile+check)
-			assert.Equal(t, one.want, p.Warnings())
+			p := loadPolicy(t, "verify:\n  limits: {"+row.limits+"}\n  profiles:\n  - {name: gpu, "+row.profile+check)
+			assert.Equal(t, row.want, p.Warnings())
 		})
 	}
 }

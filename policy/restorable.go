@@ -20,12 +20,12 @@ type Reason string
 
 // The reasons.
 const (
-	NotKept       Reason = "not kept by the policy"
-	NeverRestored Reason = "protected, and the policy says never"
-	Conflict      Reason = "the Node brought another value"
-	Invalid       Reason = "not a valid label, taint or annotation"
-	NotProved     Reason = "an isolation label, and not known to be the same machine"
-	NoRoom        Reason = "no room for it among the annotations of the Node"
+	NotKept        Reason = "not kept by the policy"
+	NeverRestored  Reason = "protected, and the policy says never"
+	Conflict       Reason = "the Node brought another value"
+	Invalid        Reason = "not a valid label, taint or annotation"
+	NotSameMachine Reason = "an isolation label, and not known to be the same machine"
+	NoRoom         Reason = "no room for it among the annotations of the Node"
 )
 
 // Restore is what a Node lacks of its record, split by what can be done about it now.
@@ -37,16 +37,16 @@ type Restore struct {
 
 // Restorable returns what a Node that has `have` should get of its record by today's policy, on this occasion. Everything in Add and Protected
 // is valid. Only labels are deferred: the API server checks a kubelet's taints on UPDATE only.
-func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
+func (p Policy) Restorable(shown, remembered Kept, occasion Occasion) Restore {
 	restore := Restore{Add: map[string]string{}, Protected: map[string]string{}, Withheld: map[string]Reason{}}
 	for key, value := range remembered.Items {
-		current, present := have.Items[key]
+		current, present := shown.Items[key]
 		if present && current == value {
 			continue
 		}
 		reason := p.withholds(key, value, present, occasion)
-		if reason == "" && IsNodeRestriction(key) && have.Machine.Compare(remembered.Machine) != record.SameMachine {
-			reason = NotProved
+		if reason == "" && IsNodeRestriction(key) && shown.Machine.Compare(remembered.Machine) != record.SameMachine {
+			reason = NotSameMachine
 		}
 		switch _, deferred := p.Defers(key); {
 		case reason != "":
@@ -57,7 +57,7 @@ func (p Policy) Restorable(have, remembered Kept, occasion Occasion) Restore {
 			restore.Add[key] = value
 		}
 	}
-	restore.annotationsFit(have)
+	restore.annotationsFit(shown)
 	return restore
 }
 
@@ -70,7 +70,7 @@ func (p Policy) withholds(key, value string, present bool, occasion Occasion) Re
 		return NotKept
 	case present && (occasion == Live || p.keepsBrought(key, occasion)):
 		return Conflict
-	case p.protected == Never && isProtected(key):
+	case p.protected == NeverProtected && isProtected(key):
 		return NeverRestored
 	}
 	return ""

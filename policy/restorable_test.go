@@ -15,12 +15,12 @@ func TestMissing(t *testing.T) {
 	const role, isolated = "node-role.kubernetes.io/worker", "node-restriction.kubernetes.io/tier"
 	type values = map[string]string
 	type reasons = map[string]Reason
-	restoreStored, never := `labels: {onConflict: restoreStored}`, `labels: {protected: never}`
+	restoreStored, disabled := `labels: {onConflict: restoreStored}`, `labels: {protected: never}`
 	tests := map[string]struct {
-		sections         string // of the policy file
-		have, remembered values
-		occasion         Occasion
-		want             Restore // nil maps stand for empty ones
+		sections            string // of the policy file
+		current, remembered values
+		occasion            Occasion
+		want                Restore // nil maps stand for empty ones
 	}{
 		"a Node that lacks nothing":                {"", values{"a": "1"}, values{"a": "1"}, CreateByKubelet, Restore{}},
 		"no record":                                {"", values{"a": "1"}, nil, CreateByKubelet, Restore{}},
@@ -37,9 +37,9 @@ func TestMissing(t *testing.T) {
 		"a role goes on with anyone else's CREATE": {"", nil, values{role: ""}, CreateByOther, Restore{Add: values{role: ""}}},
 		"a role is given by capture":               {"", nil, values{role: ""}, Live, Restore{Add: values{role: ""}}},
 		"a role that the kubelet could not bring":  {"", values{role: ""}, values{role: ""}, CreateByKubelet, Restore{}},
-		"never means never on a kubelet's CREATE":  {never, nil, values{role: "", "a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
-		"never means never on anyone's CREATE":     {never, nil, values{role: ""}, CreateByOther, Restore{Withheld: reasons{role: NeverRestored}}},
-		"never means never for capture":            {never, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
+		"never means never on a kubelet's CREATE":  {disabled, nil, values{role: "", "a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}, Withheld: reasons{role: NeverRestored}}},
+		"never means never on anyone's CREATE":     {disabled, nil, values{role: ""}, CreateByOther, Restore{Withheld: reasons{role: NeverRestored}}},
+		"never means never for capture":            {disabled, nil, values{role: ""}, Live, Restore{Withheld: reasons{role: NeverRestored}}},
 		"a label that the policy defers":           {`labels: {defer: [a]}`, nil, values{"a": "1", "b": "1"}, CreateByKubelet, Restore{Add: values{"b": "1"}, Protected: values{"a": "1"}}},
 		"a glob defers":                            {`labels: {defer: ["*.example.com/*"]}`, nil, values{"a.example.com/x": "1", "example.com/x": "1"}, CreateByKubelet, Restore{Add: values{"example.com/x": "1"}, Protected: values{"a.example.com/x": "1"}}},
 		"not on anyone else's CREATE":              {`labels: {defer: [a]}`, nil, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
@@ -50,7 +50,7 @@ func TestMissing(t *testing.T) {
 		"the same on an operator's CREATE":         {`labels: {defer: [a], onConflict: restoreStored}`, values{"a": "2"}, values{"a": "1"}, CreateByOther, Restore{Add: values{"a": "1"}}},
 		"a role with another value":                {"", values{role: "x"}, values{role: ""}, Live, Restore{Withheld: reasons{role: Conflict}}},
 		"an isolation label that nobody named":     {"", nil, values{"node-restriction.kubernetes.io/tier": "gold"}, Live, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotKept}}},
-		"one that is named, on who knows what":     {`labels: {keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotProved}}},
+		"one that is named, on who knows what":     {`labels: {keep: [node-restriction.kubernetes.io/*]}`, nil, values{"node-restriction.kubernetes.io/tier": "gold"}, CreateByKubelet, Restore{Withheld: reasons{"node-restriction.kubernetes.io/tier": NotSameMachine}}},
 		"a key that is no longer kept":             {`labels: {ignore: [a]}`, nil, values{"a": "1"}, Live, Restore{Withheld: reasons{"a": NotKept}}},
 		"what says what the machine before was":    {"", nil, values{"node-ready/verified": "1", "kubernetes.io/os": "linux"}, CreateByKubelet, Restore{Withheld: reasons{"node-ready/verified": NotKept, "kubernetes.io/os": NotKept}}},
 		"what an operator set in a catalogued key": {"", nil, values{"topology.kubernetes.io/zone": "a", "app.kubernetes.io/name": "x"}, CreateByKubelet, Restore{Add: values{"topology.kubernetes.io/zone": "a"}, Protected: values{"app.kubernetes.io/name": "x"}}},
@@ -72,9 +72,9 @@ func TestMissing(t *testing.T) {
 		"a taint of the key is no label":             {"", values{"a:NoSchedule": "2"}, values{"a": "1"}, CreateByKubelet, Restore{Add: values{"a": "1"}}},
 		"a stored taint wins where so decided":       {restoreStored, values{"a:NoSchedule": "2"}, values{"a:NoSchedule": "1"}, CreateByKubelet, Restore{Add: values{"a:NoSchedule": "1"}}},
 		"a role's taint need not wait as its label":  {"", nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Protected: values{role: ""}}},
-		"never is for labels":                        {never, nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Withheld: reasons{role: NeverRestored}}},
+		"never is for labels":                        {disabled, nil, values{role + ":NoSchedule": "", role: ""}, CreateByKubelet, Restore{Add: values{role + ":NoSchedule": ""}, Withheld: reasons{role: NeverRestored}}},
 		"an isolation key is a plain taint":          {"", nil, values{isolated + ":NoSchedule": "gold"}, CreateByKubelet, Restore{Add: values{isolated + ":NoSchedule": "gold"}}},
-		"it needs no proof of the machine":           {"labels: {keep: [node-restriction.kubernetes.io/*]}", nil, values{isolated + ":NoSchedule": "gold", isolated: "gold"}, Live, Restore{Add: values{isolated + ":NoSchedule": "gold"}, Withheld: reasons{isolated: NotProved}}},
+		"it needs no proof of the machine":           {"labels: {keep: [node-restriction.kubernetes.io/*]}", nil, values{isolated + ":NoSchedule": "gold", isolated: "gold"}, Live, Restore{Add: values{isolated + ":NoSchedule": "gold"}, Withheld: reasons{isolated: NotSameMachine}}},
 		"a taint that is no longer kept":             {"taints: {ignore: [a]}", nil, values{"a:NoSchedule": "1"}, Live, Restore{Withheld: reasons{"a:NoSchedule": NotKept}}},
 		"a taint that others own by now":             {"", nil, values{"karpenter.sh/x:NoSchedule": "1"}, CreateByKubelet, Restore{Withheld: reasons{"karpenter.sh/x:NoSchedule": NotKept}}},
 		"a taint that is added once by now":          {`taints: {register: [{taint: "a=1:NoSchedule"}]}`, nil, values{"a:NoSchedule": "1", "a:NoExecute": "1"}, CreateByKubelet, Restore{Add: values{"a:NoExecute": "1"}, Withheld: reasons{"a:NoSchedule": NotKept}}},
@@ -88,7 +88,7 @@ func TestMissing(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := loadPolicy(t, tt.sections).Restorable(Kept{Items: tt.have}, Kept{Items: tt.remembered}, tt.occasion)
+			got := loadPolicy(t, tt.sections).Restorable(Kept{Items: tt.current}, Kept{Items: tt.remembered}, tt.occasion)
 			assert.NotNil(t, got.Add)
 			assert.NotNil(t, got.Protected)
 			assert.NotNil(t, got.Withheld)
@@ -100,8 +100,8 @@ func TestMissing(t *testing.T) {
 }
 
 func TestLabelsThatThePolicyDefersNeverGoInline(t *testing.T) {
-	const role, other = "node-role.kubernetes.io/worker", "node-role.kubernetes.io/judged"
-	deferred := map[string]string{role: "", other: "", "dedicated": "ci"}
+	const role, o = "node-role.kubernetes.io/worker", "node-role.kubernetes.io/judged"
+	deferred := map[string]string{role: "", o: "", "dedicated": "ci"}
 	for protected, want := range map[string]map[string]string{"inline": {role: ""}, "deferred": {}, "never": {}} {
 		inline, later := policyWith(t, `{defer: [dedicated, "*/judged"], protected: `+protected+`}`).InlineOf(deferred)
 		assert.Equal(t, want, inline, protected)
@@ -131,25 +131,25 @@ func TestMissingKeepsItsPromises(t *testing.T) {
 	}
 	for range 20_000 {
 		p, occasion := policies[random.IntN(len(policies))], Occasion(random.IntN(3))
-		have, remembered := labels(), labels()
-		haveBefore, rememberedBefore := maps.Clone(have), maps.Clone(remembered)
-		got := p.Restorable(Kept{Items: have}, Kept{Items: remembered}, occasion)
-		assert.Equal(t, haveBefore, have)
+		current, remembered := labels(), labels()
+		haveBefore, rememberedBefore := maps.Clone(current), maps.Clone(remembered)
+		got := p.Restorable(Kept{Items: current}, Kept{Items: remembered}, occasion)
+		assert.Equal(t, haveBefore, current)
 		assert.Equal(t, rememberedBefore, remembered)
-		keepsItsPromises(t, p, have, remembered, occasion, got)
+		keepsItsPromises(t, p, current, remembered, occasion, got)
 		if t.Failed() {
-			t.Fatalf("seed %d: have %q, remembered %q, occasion %d, got %q", seed, have, remembered, occasion, got)
+			t.Fatalf("seed %d: have %q, remembered %q, occasion %d, got %q", seed, current, remembered, occasion, got)
 		}
 	}
 }
 
-func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string, occasion Occasion, got Restore) {
+func keepsItsPromises(t *testing.T, p Policy, live, remembered map[string]string, occasion Occasion, got Restore) {
 	for key, value := range remembered {
 		places := 0
 		for _, m := range []map[string]string{got.Add, got.Protected} {
-			if given, there := m[key]; there {
+			if given, present := m[key]; present {
 				places++
-				current, present := have[key]
+				current, present := live[key]
 				assert.Equal(t, value, given)
 				assert.True(t, record.Valid(key, given))
 				assert.False(t, present && (p.onConflict != RestoreStored || occasion == Live || current == given), "%q is on the Node", key)
@@ -157,10 +157,10 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 				assert.False(t, present && deferred, "%q is on the Node and could not be replaced later", key)
 			}
 		}
-		if _, there := got.Withheld[key]; there {
+		if _, present := got.Withheld[key]; present {
 			places++
 		}
-		if current, present := have[key]; present && current == value {
+		if current, present := live[key]; present && current == value {
 			assert.Zero(t, places, "%q is there", key)
 		} else {
 			assert.Equal(t, 1, places, "%q is in %d places", key, places)
@@ -175,7 +175,7 @@ func keepsItsPromises(t *testing.T, p Policy, have, remembered map[string]string
 		assert.Contains(t, remembered, key)
 		_, named := p.deferred.match(key)
 		assert.True(t, occasion == CreateByKubelet && !record.IsTaint(key) && (named || !AllowedForKubelet(key)), "%q need not wait", key)
-		assert.True(t, AllowedForKubelet(key) || p.protected != Never)
+		assert.True(t, AllowedForKubelet(key) || p.protected != NeverProtected)
 	}
 	for key := range got.Withheld {
 		assert.Contains(t, remembered, key)

@@ -40,8 +40,8 @@ func AnnotationBytes(annotations map[string]string) (bytes int) {
 // ownReserve is left free of restored annotations for nodekeep's own. A stamp of some hundred items is below it.
 const ownReserve = 64 << 10
 
-// Own is what nodekeep says of a Node object in its annotations.
-type Own struct {
+// AnnotationContent is what nodekeep says of a Node object in its annotations.
+type AnnotationContent struct {
 	Stamp  record.Stamp
 	Taints []corev1.Taint            // derived ones
 	Labels map[string]record.Derived // that rules have set, and items that they have removed
@@ -55,25 +55,25 @@ const MaxOwn = 64
 //   - Without a stamp, a removal may be taken for a loss, and undone once.
 //   - A derived taint that is not listed stays when its label is removed.
 //   - A label that is not listed counts as an operator's, so no rule label is set then.
-func (o Own) Annotations(others int) map[string]string {
+func (o AnnotationContent) Annotations(used int) map[string]string {
 	annotations := map[string]string{}
-	for _, one := range []struct{ key, value string }{{LabelsAnnotation, listedLabels(o.Labels)}, {TaintsAnnotation, Shown(o.Taints)}, {StampAnnotation, o.Stamp.String()}} {
-		if size := len(one.key) + len(one.value); one.value != "" && others+size <= totalAnnotationsLimit {
-			annotations[one.key] = one.value
-			others += size
+	for _, row := range []struct{ key, value string }{{LabelsAnnotation, listedLabels(o.Labels)}, {TaintsAnnotation, Shown(o.Taints)}, {StampAnnotation, o.Stamp.String()}} {
+		if size := len(row.key) + len(row.value); row.value != "" && used+size <= totalAnnotationsLimit {
+			annotations[row.key] = row.value
+			used += size
 		}
 	}
 	return annotations
 }
 
 // RoomFor reports whether the list of labels fits on an object with so many bytes of other annotations. It estimates high.
-func RoomFor(labels map[string]record.Derived, others int) bool {
+func RoomFor(labels map[string]record.Derived, used int) bool {
 	const names = 110 // of JSON, and since when, in addition to a key, a value and a rule
-	others += len(LabelsAnnotation)
+	used += len(LabelsAnnotation)
 	for key, label := range labels {
-		others += names + len(key) + len(label.Value) + len(label.Rule)
+		used += names + len(key) + len(label.Value) + len(label.Rule)
 	}
-	return others <= totalAnnotationsLimit
+	return used <= totalAnnotationsLimit
 }
 
 // listedLabels returns the value of [LabelsAnnotation]. Equal maps have equal bytes.

@@ -27,12 +27,12 @@ func TestShown(t *testing.T) {
 }
 
 func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
-	stamp := record.Stamp{}.With(map[string]string{"dedicated": "ci"}, record.Record{}, 0)
+	stamp := record.Stamp{}.Merge(map[string]string{"dedicated": "ci"}, record.Record{}, 0)
 	derived := taints("dedicated=ci:NoSchedule")
 	const list = "dedicated=ci:NoSchedule"
 	stampBytes, listBytes := len(StampAnnotation)+len(stamp.String()), len(TaintsAnnotation)+len(list)
 	for name, c := range map[string]struct {
-		others         int
+		used           int
 		stamped, shown bool
 	}{
 		"nothing else is there":               {0, true, true},
@@ -43,7 +43,7 @@ func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
 		"others have more than there may be":  {limit + 1, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Own{Stamp: stamp, Taints: derived}.Annotations(c.others)
+			got := AnnotationContent{Stamp: stamp, Taints: derived}.Annotations(c.used)
 			want := map[string]string{}
 			if c.stamped {
 				want[StampAnnotation] = stamp.String()
@@ -52,19 +52,19 @@ func TestAnnotationsFindRoomOrAreLeftOut(t *testing.T) {
 				want[TaintsAnnotation] = list
 			}
 			assert.Equal(t, want, got)
-			total := c.others
+			total := c.used
 			for key, value := range got {
 				total += len(key) + len(value)
 			}
-			assert.LessOrEqual(t, total, max(limit, c.others), "beyond that the API server rejects the Node")
+			assert.LessOrEqual(t, total, max(limit, c.used), "beyond that the API server rejects the Node")
 		})
 	}
-	assert.Equal(t, map[string]string{StampAnnotation: stamp.String()}, Own{Stamp: stamp}.Annotations(limit-stampBytes), "a list that is not written needs no room")
-	long := record.Stamp{}.With(map[string]string{"a": strings.Repeat("x", limit)}, record.Record{}, 0)
-	assert.Equal(t, map[string]string{TaintsAnnotation: list}, Own{Stamp: long, Taints: derived}.Annotations(0))
+	assert.Equal(t, map[string]string{StampAnnotation: stamp.String()}, AnnotationContent{Stamp: stamp}.Annotations(limit-stampBytes), "a list that is not written needs no room")
+	long := record.Stamp{}.Merge(map[string]string{"a": strings.Repeat("x", limit)}, record.Record{}, 0)
+	assert.Equal(t, map[string]string{TaintsAnnotation: list}, AnnotationContent{Stamp: long, Taints: derived}.Annotations(0))
 	labels := map[string]record.Derived{"tier": {Value: strings.Repeat("x", 63), Rule: "r"}, "joined": {Rule: "r", Absent: true}, "a:NoSchedule": {Rule: "r", Absent: true}}
-	assert.NotContains(t, Own{Labels: labels}.Annotations(limit-50), LabelsAnnotation, "a list of labels that does not fit")
-	assert.Equal(t, labels, DerivedLabels(Own{Labels: labels}.Annotations(0)[LabelsAnnotation]), "it is read as it is written")
+	assert.NotContains(t, AnnotationContent{Labels: labels}.Annotations(limit-50), LabelsAnnotation, "a list of labels that does not fit")
+	assert.Equal(t, labels, DerivedLabels(AnnotationContent{Labels: labels}.Annotations(0)[LabelsAnnotation]), "it is read as it is written")
 }
 
 func TestWhatNodekeepCannotHaveListedIsNoLabelOfARule(t *testing.T) {

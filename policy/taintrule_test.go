@@ -46,9 +46,9 @@ func TestTaintsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			made := policyOf(t, `{rules: `+tt.rules+`}`).TaintsFor(tt.labels)
 			assert.Equal(t, tt.want, Shown(made))
-			once := policyOf(t, `{register: `+strings.ReplaceAll(tt.rules, "selector:", "nodeSelector:")+`}`)
-			assert.Equal(t, made, once.RegistrationTaints(tt.labels), "registration taints are made by the same rules")
-			assert.Empty(t, once.TaintsFor(tt.labels))
+			first := policyOf(t, `{register: `+strings.ReplaceAll(tt.rules, "selector:", "nodeSelector:")+`}`)
+			assert.Equal(t, made, first.RegistrationTaints(tt.labels), "registration taints are made by the same rules")
+			assert.Empty(t, first.TaintsFor(tt.labels))
 		})
 	}
 }
@@ -97,7 +97,7 @@ func TestRulesMake(t *testing.T) {
 func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
 	rules := func(taint string) Policy { return policyOf(t, `{rules: [{selector: dedicated, taint: "`+taint+`"}]}`) }
 	first, second, third := rules("a={value}:NoSchedule"), rules("b={value}:NoSchedule"), Default()
-	p := third.After(second.After(first))
+	p := third.WithPredecessor(second.WithPredecessor(first))
 	for _, key := range []string{"a", "b"} {
 		assert.True(t, p.RulesMake(corev1.Taint{Key: key, Value: "x", Effect: corev1.TaintEffectNoSchedule}), key)
 	}
@@ -105,7 +105,7 @@ func TestAPolicyThatTakesAnothersPlaceStillKnowsItsRules(t *testing.T) {
 	assert.Empty(t, p.TaintsFor(map[string]string{"dedicated": "x"}), "they are known, not in force")
 	assert.False(t, second.RulesMake(corev1.Taint{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}), "the policy before is as it was")
 	for range maxFormerRules + 10 {
-		p = rules("d={value}:NoSchedule").After(p)
+		p = rules("d={value}:NoSchedule").WithPredecessor(p)
 	}
 	assert.Len(t, p.former, maxFormerRules)
 	assert.Equal(t, sets.New("a", "b"), withFormer(sets.New("a"), sets.New("b", "c"), 2), "former keys are bounded, too")
@@ -131,14 +131,14 @@ func TestCanonical(t *testing.T) {
 		{"in"},
 		{"notin"},
 	}
-	of := map[string]int{}
+	item := map[string]int{}
 	for n, group := range groups {
 		for _, selector := range group {
 			text := canonical(parsed(t, selector))
-			other, known := of[text]
-			assert.True(t, !known || other == n, "%q is like %q", selector, groups[other])
+			o, known := item[text]
+			assert.True(t, !known || o == n, "%q is like %q", selector, groups[o])
 			assert.Equal(t, canonical(parsed(t, group[0])), text)
-			of[text] = n
+			item[text] = n
 		}
 	}
 }
@@ -150,17 +150,17 @@ func FuzzCanonical(f *testing.F) {
 		f.Add(pair[0], pair[1], "b", "")
 		f.Add(pair[0], pair[1], "a", "2")
 	}
-	f.Fuzz(func(t *testing.T, one, other, key, value string) {
-		a, err := labels.Parse(one)
+	f.Fuzz(func(t *testing.T, text, second, key, value string) {
+		a, err := labels.Parse(text)
 		if err != nil {
 			return
 		}
-		b, err := labels.Parse(other)
+		b, err := labels.Parse(second)
 		if err != nil || canonical(a) != canonical(b) {
 			return
 		}
 		for _, set := range []labels.Set{nil, {key: value}, {key: ""}} {
-			assert.Equal(t, a.Matches(set), b.Matches(set), "%q and %q of %v", one, other, set)
+			assert.Equal(t, a.Matches(set), b.Matches(set), "%q and %q of %v", text, second, set)
 		}
 	})
 }
@@ -216,8 +216,8 @@ func canBePutOn(t *testing.T, taints []corev1.Taint) {
 		assert.False(t, seen[record.TaintKey(taint)], "%v is there twice", taint)
 		seen[record.TaintKey(taint)] = true
 		if i > 0 {
-			before := taints[i-1]
-			assert.True(t, before.Key < taint.Key || before.Key == taint.Key && before.Effect < taint.Effect, "%v is before %v", before, taint)
+			prev := taints[i-1]
+			assert.True(t, prev.Key < taint.Key || prev.Key == taint.Key && prev.Effect < taint.Effect, "%v is before %v", prev, taint)
 		}
 	}
 }

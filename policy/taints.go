@@ -23,7 +23,7 @@ func (p Policy) RegistrationTaints(labels map[string]string) []corev1.Taint {
 		return nil
 	}
 	taints := taintsFor(p.register, labels)
-	if profile, ok := p.verify.For(labels); ok && !profile.Reports() {
+	if profile, ok := p.verify.Match(labels); ok && !profile.Reports() {
 		taints = append(taints, FreeOf([]corev1.Taint{profile.Taint}, taints)...)
 		record.SortTaints(taints)
 	}
@@ -45,26 +45,26 @@ func (p Policy) TaintsFor(labels map[string]string) []corev1.Taint {
 	return taintsFor(p.rules, labels)
 }
 
-// RulesMake reports whether a rule makes this very taint of some labels, or made it before; see [Policy.After].
+// RulesMake reports whether a rule makes this very taint of some labels, or made it before; see [Policy.WithPredecessor].
 func (p Policy) RulesMake(taint corev1.Taint) bool {
 	makes := func(r taintRule) bool { return r.makes(taint) }
 	return slices.ContainsFunc(p.rules, makes) || slices.ContainsFunc(p.former, makes) || slices.ContainsFunc(p.noncompliantRule(), makes)
 }
 
-// After returns the policy that replaces another one and still knows its rules, the newest first. Another process may add taints of these rules
+// WithPredecessor returns the policy that replaces another one and still knows its rules, the newest first. Another process may add taints of these rules
 // for a while. It also still knows the keys of verification: Nodes have that label and taint until verification removes them.
-func (p Policy) After(before Policy) Policy {
-	former := slices.Concat(before.rules, before.noncompliantRule(), before.former)
+func (p Policy) WithPredecessor(prev Policy) Policy {
+	former := slices.Concat(prev.rules, prev.noncompliantRule(), prev.former)
 	p.former = former[:min(len(former), maxFormerRules)]
-	p.formerLabels = before.setLabels()
-	p.formerVerify = before.verificationKeys()
+	p.formerLabels = prev.setLabels()
+	p.formerVerify = prev.verificationKeys()
 	return p
 }
 
 // FreeOf returns the taints whose key and effect no other one has.
-func FreeOf(taints, others []corev1.Taint) (free []corev1.Taint) {
+func FreeOf(taints, rest []corev1.Taint) (free []corev1.Taint) {
 	for _, taint := range taints {
-		if !slices.ContainsFunc(others, func(other corev1.Taint) bool { return record.TaintKey(other) == record.TaintKey(taint) }) {
+		if !slices.ContainsFunc(rest, func(candidate corev1.Taint) bool { return record.TaintKey(candidate) == record.TaintKey(taint) }) {
 			free = append(free, taint)
 		}
 	}

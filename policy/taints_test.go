@@ -13,12 +13,12 @@ import (
 )
 
 func TestKeepsTaints(t *testing.T) {
-	const once = `{keep: ["*", unverified], register: [{taint: "unverified=true:NoSchedule", nodeSelector: gpu}]}`
+	const first = `{keep: ["*", unverified], register: [{taint: "unverified=true:NoSchedule", nodeSelector: gpu}]}`
 	tests := map[string]struct {
 		taints string // the taints section of the policy file
 		item   string
 		want   bool
-		why    string
+		reason string
 	}{
 		"everything is kept where the file says nothing":    {`{}`, "maintenance:NoExecute", true, "taints.keep has *"},
 		"a domain keeps its keys":                           {`{keep: [example.com/*]}`, "example.com/x:NoSchedule", true, "taints.keep has example.com/*"},
@@ -30,8 +30,8 @@ func TestKeepsTaints(t *testing.T) {
 		"the gate that is named":                            {`{keep: [nodekeep.dev/restoring]}`, "nodekeep.dev/restoring:NoSchedule", false, "it is the gate"},
 		"the gate that is ignored":                          {`{ignore: ["*"]}`, "nodekeep.dev/restoring:NoSchedule", false, "it is the gate"},
 		"what looks like the gate is ours all the same":     {`{}`, "nodekeep.dev/restoring-x:NoSchedule", false, "it belongs to nodekeep itself"},
-		"what is added once":                                {once, "unverified:NoSchedule", false, "taints.register puts it on once"},
-		"its key with another effect is named":              {once, "unverified:NoExecute", true, "taints.keep names it"},
+		"what is added once":                                {first, "unverified:NoSchedule", false, "taints.register puts it on once"},
+		"its key with another effect is named":              {first, "unverified:NoExecute", true, "taints.keep names it"},
 		"what is added once and ignored":                    {`{ignore: [unverified], register: [{taint: "unverified:NoSchedule"}]}`, "unverified:NoSchedule", false, "taints.register puts it on once"},
 		"what a rule makes looks like any other":            {`{rules: [{selector: dedicated, taint: "dedicated={value}:NoSchedule"}]}`, "dedicated:NoSchedule", true, "taints.keep has *"},
 		"an owned key under a kept domain":                  {`{keep: [karpenter.sh/*]}`, "karpenter.sh/disrupted:NoSchedule", false, "it belongs to Karpenter"},
@@ -44,9 +44,9 @@ func TestKeepsTaints(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			keeps, why := policyOf(t, tt.taints).Keeps(tt.item)
+			keeps, reason := policyOf(t, tt.taints).Keeps(tt.item)
 			assert.Equal(t, tt.want, keeps)
-			assert.Equal(t, tt.why, why)
+			assert.Equal(t, tt.reason, reason)
 		})
 	}
 }
@@ -55,12 +55,12 @@ func TestKeepsKnowsTheGateThatIsConfigured(t *testing.T) {
 	loaded, err := Load([]byte(policytest.Head), "example.com/wait")
 	require.NoError(t, err)
 	for _, p := range []Policy{Default().WithGate("example.com/wait"), loaded} {
-		keeps, why := p.Keeps("example.com/wait:NoExecute")
+		keeps, reason := p.Keeps("example.com/wait:NoExecute")
 		assert.False(t, keeps)
-		assert.Equal(t, "it is the gate", why)
-		keeps, why = p.Keeps("nodekeep.dev/restoring:NoSchedule")
+		assert.Equal(t, "it is the gate", reason)
+		keeps, reason = p.Keeps("nodekeep.dev/restoring:NoSchedule")
 		assert.False(t, keeps)
-		assert.Equal(t, "it belongs to nodekeep itself", why)
+		assert.Equal(t, "it belongs to nodekeep itself", reason)
 	}
 	keeps, _ := Default().Keeps("example.com/wait:NoExecute")
 	assert.True(t, keeps)
@@ -152,7 +152,7 @@ func TestRegisters(t *testing.T) {
 
 func TestFreeOf(t *testing.T) {
 	tests := map[string]struct {
-		taints, others, want []corev1.Taint
+		taints, rest, want []corev1.Taint
 	}{
 		"no taints":                       {nil, taints("a:NoSchedule"), nil},
 		"another of the key and effect":   {taints("a=1:NoSchedule"), taints("a=2:NoSchedule"), nil},
@@ -161,10 +161,10 @@ func TestFreeOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			before, others := slices.Clone(tt.taints), slices.Clone(tt.others)
-			assert.Equal(t, tt.want, FreeOf(tt.taints, tt.others))
-			assert.Equal(t, before, tt.taints)
-			assert.Equal(t, others, tt.others)
+			prev, rest := slices.Clone(tt.taints), slices.Clone(tt.rest)
+			assert.Equal(t, tt.want, FreeOf(tt.taints, tt.rest))
+			assert.Equal(t, prev, tt.taints)
+			assert.Equal(t, rest, tt.rest)
 		})
 	}
 }

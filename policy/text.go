@@ -34,13 +34,13 @@ func TextMap(m map[string]string) map[string]string {
 }
 
 // Shortened returns the start of a string's [Text], in at most so many bytes.
-func Shortened(s string, most int) string {
+func Shortened(s string, maximum int) string {
 	s = Text(s)
-	if len(s) <= most {
+	if len(s) <= maximum {
 		return s
 	}
-	for !utf8.RuneStart(s[most]) {
-		most--
+	for !utf8.RuneStart(s[maximum]) {
+		maximum--
 	}
-	return s[:most]
+	return s[:maximum]
 }

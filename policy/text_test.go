@@ -51,7 +51,7 @@ func TestALabelThatLooksLikeATaintIsNoItem(t *testing.T) {
 }
 
 func TestAMachineThatIsTooLongIsUnknown(t *testing.T) {
-	most := strings.Repeat("m", maxMachineText)
-	assert.Equal(t, record.Machine{ProviderID: most, SystemUUID: "s"}, MachineOf(most, "s", most+"m"))
+	busiest := strings.Repeat("m", maxMachineText)
+	assert.Equal(t, record.Machine{ProviderID: busiest, SystemUUID: "s"}, MachineOf(busiest, "s", busiest+"m"))
 	assert.Equal(t, record.Machine{ProviderID: "a\ufffd", SystemUUID: "s\x00"}, MachineOf("a\xff", "s\x00", strings.Repeat("\xff", maxMachineText)))
 }

@@ -98,14 +98,14 @@ func (p Policy) forbidsVerifiedLabel(key string) (problem string) {
 
 // forbidsVerificationTaint returns why a taint must not be that of a profile; empty: it may.
 func (p Policy) forbidsVerificationTaint(taint corev1.Taint) (problem string) {
-	if taint.Key == "" || taint.Key == verify.Taint && !p.gate.Is(taint) {
+	if taint.Key == "" || taint.Key == verify.Taint && !p.gate.Matches(taint) {
 		return ""
 	}
 	sameKey := func(rule taintRule) bool { return rule.taint.Key == taint.Key }
 	_, temporary := slices.Concat(startupTaints(), readinessTaints()).match(taint.Key)
-	owner, owned := taintOwners().of(taint.Key)
+	owner, owned := taintOwners().lookup(taint.Key)
 	switch {
-	case p.gate.Is(taint):
+	case p.gate.Matches(taint):
 		return "it is the gate, which nodekeep adds and removes by itself"
 	case isOrUnder(domainOf(taint.Key), "nodekeep.dev"):
 		return "it belongs to nodekeep itself; the taint of verification is " + verify.Taint + " or one of your own"

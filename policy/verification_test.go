@@ -29,12 +29,12 @@ const gpuProfile = `verify:
 func TestAProfilesTaintIsARegistrationTaint(t *testing.T) {
 	p := loadPolicy(t, gpuProfile+"taints: {register: [{taint: 'warming:NoSchedule'}]}\n")
 	unverified := corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}
-	other := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
+	candidate := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
 	warming := corev1.Taint{Key: "warming", Effect: corev1.TaintEffectNoSchedule}
 	assert.Equal(t, []corev1.Taint{unverified, warming}, p.RegistrationTaints(map[string]string{"gpu": "yes"}), "that of the first profile only")
-	assert.Equal(t, []corev1.Taint{other, warming}, p.RegistrationTaints(nil))
+	assert.Equal(t, []corev1.Taint{candidate, warming}, p.RegistrationTaints(nil))
 	assert.Equal(t, []corev1.Taint{warming}, p.RegistrationTaints(map[string]string{"control": ""}))
-	assert.ElementsMatch(t, []corev1.Taint{warming, unverified, other}, p.AllRegistrationTaints())
+	assert.ElementsMatch(t, []corev1.Taint{warming, unverified, candidate}, p.AllRegistrationTaints())
 	for _, item := range []string{"nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute", "example.com/new:NoSchedule", "warming:NoSchedule"} {
 		assert.True(t, p.Registers(item), item)
 	}
@@ -44,33 +44,33 @@ func TestAProfilesTaintIsARegistrationTaint(t *testing.T) {
 func TestAProfileThatOnlyReportsAddsNoTaint(t *testing.T) {
 	p := loadPolicy(t, strings.Replace(gpuProfile, "    wait:", "    mode: report\n    wait:", 1))
 	assert.Empty(t, p.RegistrationTaints(map[string]string{"gpu": "yes"}), "nor that of a profile after it")
-	other := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
-	assert.Equal(t, []corev1.Taint{other}, p.RegistrationTaints(nil))
-	assert.Equal(t, []corev1.Taint{other}, p.AllRegistrationTaints())
+	candidate := corev1.Taint{Key: "example.com/new", Value: "yes", Effect: corev1.TaintEffectNoExecute}
+	assert.Equal(t, []corev1.Taint{candidate}, p.RegistrationTaints(nil))
+	assert.Equal(t, []corev1.Taint{candidate}, p.AllRegistrationTaints())
 	assert.False(t, p.Registers("nodekeep.dev/unverified:NoSchedule"))
 }
 
 func TestTheLabelAndTaintOfVerificationAreNeverRemembered(t *testing.T) {
 	custom := loadPolicy(t, strings.Replace(gpuProfile, "verify:\n", "verify:\n  label: example.com/ok\n", 1)+
 		"labels: {keep: ['*', example.com/ok, nodekeep.dev/verified]}\ntaints: {keep: ['*', example.com/new, nodekeep.dev/unverified]}\n")
-	former := loadPolicy(t, "").After(loadPolicy(t, "").After(custom))
-	own := []string{"nodekeep.dev/verified", "nodekeep.dev/unverified:NoSchedule", "nodekeep.dev/unverified:NoExecute"}
+	former := loadPolicy(t, "").WithPredecessor(loadPolicy(t, "").WithPredecessor(custom))
+	args := []string{"nodekeep.dev/verified", "nodekeep.dev/unverified:NoSchedule", "nodekeep.dev/unverified:NoExecute"}
 	customs := []string{"example.com/ok", "example.com/new:NoExecute", "example.com/new:NoSchedule"}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		policy Policy
 		items  []string
 	}{
-		"by default":                             {Default(), own},
-		"with keys of one's own, kept by name":   {custom, append(customs, own...)},
-		"after the policy went back to defaults": {former, append(customs, own...)},
+		"by default":                             {Default(), args},
+		"with keys of one's own, kept by name":   {custom, append(customs, args...)},
+		"after the policy went back to defaults": {former, append(customs, args...)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, item := range one.items {
-				keeps, why := one.policy.Keeps(item)
+			for _, item := range row.items {
+				keeps, reason := row.policy.Keeps(item)
 				assert.False(t, keeps, item)
-				assert.Equal(t, "verification sets and removes it", why, item)
-				assert.False(t, one.policy.Restores(item), item)
-				assert.Equal(t, record.Other, one.policy.Judge(Metadata{Items: map[string]string{item: ""}}, item).Owner, item)
+				assert.Equal(t, "verification sets and removes it", reason, item)
+				assert.False(t, row.policy.Restores(item), item)
+				assert.Equal(t, record.OtherOwner, row.policy.Judge(Metadata{Items: map[string]string{item: ""}}, item).Owner, item)
 			}
 		})
 	}
@@ -85,7 +85,7 @@ func TestALabelThatOnlyVerificationHasSetIsNotRemembered(t *testing.T) {
 	node := Metadata{Items: map[string]string{"example.com/ok": "true"}, Owners: map[string][]string{"example.com/ok": {verify.Manager}}}
 	verdict := Default().Judge(node, "example.com/ok")
 	assert.False(t, verdict.Keeps)
-	assert.Equal(t, "verification has set it", verdict.Why())
+	assert.Equal(t, "verification has set it", verdict.Reason())
 	node.Owners["example.com/ok"] = []string{"kubectl", verify.Manager}
 	assert.True(t, Default().Judge(node, "example.com/ok").Keeps, "an operator has set it, too")
 }
@@ -94,7 +94,7 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 	profile := func(taint string) string {
 		return "verify: {profiles: [{name: a, taint: '" + taint + "', checks: [{name: a, api: {}}]}]}\n"
 	}
-	for name, one := range map[string]struct{ sections, field, says string }{
+	for name, row := range map[string]struct{ sections, field, says string }{
 		"a label of nodekeep's":              {"verify: {label: nodekeep.dev/ok}", "spec.verify.label", "belongs to nodekeep itself"},
 		"a label of a component":             {"verify: {label: nvidia.com/gpu.present}", "spec.verify.label", "belongs to the NVIDIA GPU operator"},
 		"a label that a rule sets":           {"labels: {rules: [{name: a, set: {ok: 'true'}}]}\nverify: {label: ok}", "spec.verify.label", "labels.rules set or remove it"},
@@ -106,12 +106,12 @@ func TestVerificationTakesNobodyElsesKeys(t *testing.T) {
 		"a taint that a rule removes":        {profile("new:NoSchedule") + "labels: {rules: [{name: a, ensureAbsent: ['new:NoSchedule']}]}", "spec.verify.profiles[0].taint", "labels.rules remove it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load([]byte(policytest.Manifest(one.sections)), DefaultGate)
+			_, err := Load([]byte(policytest.Manifest(row.sections)), DefaultGate)
 			var errs FileErrors
 			require.ErrorAs(t, err, &errs)
 			require.Len(t, errs, 1, "%v", errs)
-			assert.Equal(t, one.field, errs[0].Field)
-			assert.Contains(t, errs[0].What, one.says)
+			assert.Equal(t, row.field, errs[0].Field)
+			assert.Contains(t, errs[0].Message, row.says)
 		})
 	}
 	for name, sections := range map[string]string{
@@ -153,8 +153,8 @@ func TestErrorsOfTheSectionVerifyHaveTheirLines(t *testing.T) {
 	var errs FileErrors
 	require.ErrorAs(t, err, &errs)
 	lines := map[string]int{}
-	for _, one := range errs {
-		lines[one.Field] = one.Line
+	for _, fileErr := range errs {
+		lines[fileErr.Field] = fileErr.Line
 	}
 	assert.Equal(t, map[string]int{
 		"spec.verify.limits.stopAbove": 6, "spec.verify.limits.cooldown": 6, "spec.verify.profiles[0].onFailure": 9, "spec.verify.profiles[0].reverify": 10,

@@ -47,30 +47,30 @@ func TestAZeroIsZeroOrAnErrorOfItsFieldAndNeverTheDefault(t *testing.T) {
 		}
 		require.NoError(t, err)
 		field := strings.NewReplacer("spec.", "", "profiles[0]", "profiles[a]", "checks[0]", "checks[c]").Replace(path)
-		at := slices.IndexFunc(p.Content(), func(line Line) bool { return line.Field == field })
-		if assert.GreaterOrEqual(t, at, 0, field) {
-			assert.Equal(t, "0", p.Content()[at].Value, field)
+		i := slices.IndexFunc(p.Content(), func(line Line) bool { return line.Field == field })
+		if assert.GreaterOrEqual(t, i, 0, field) {
+			assert.Equal(t, "0", p.Content()[i].Value, field)
 		}
 	}
 	assert.Len(t, walked, len(numbers))
 }
 
 // numberPaths returns the fields of a type that take a number. Each type is entered once.
-func numberPaths(path string, of reflect.Type, within []reflect.Type) (paths []string) {
-	for of.Kind() == reflect.Pointer {
-		of = of.Elem()
+func numberPaths(path string, typ reflect.Type, recent []reflect.Type) (paths []string) {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
 	}
 	switch {
-	case of.Kind() == reflect.Int || of == reflect.TypeFor[intstr.IntOrString]():
+	case typ.Kind() == reflect.Int || typ == reflect.TypeFor[intstr.IntOrString]():
 		return []string{path}
-	case of.Kind() == reflect.Slice:
-		return numberPaths(path+"[0]", of.Elem(), within)
-	case of.Kind() != reflect.Struct || slices.Contains(within, of):
+	case typ.Kind() == reflect.Slice:
+		return numberPaths(path+"[0]", typ.Elem(), recent)
+	case typ.Kind() != reflect.Struct || slices.Contains(recent, typ):
 		return nil
 	}
-	for _, f := range reflect.VisibleFields(of) {
+	for _, f := range reflect.VisibleFields(typ) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" && f.IsExported() {
-			paths = append(paths, numberPaths(path+"."+name, f.Type, append(slices.Clone(within), of))...)
+			paths = append(paths, numberPaths(path+"."+name, f.Type, append(slices.Clone(recent), typ))...)
 		}
 	}
 	return paths

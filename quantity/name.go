@@ -31,7 +31,7 @@ func IsOfNode(name string) bool {
 
 // WrongName returns why no Node can have a resource of this name; empty: one can. The names without a domain are those that a kubelet reports.
 // The quota of a namespace counts more (pkg/apis/core/helper of k8s.io/kubernetes), which is nothing of a Node.
-func WrongName(name string) (why string) {
+func WrongName(name string) (reason string) {
 	if wrong := validation.IsQualifiedName(name); len(wrong) > 0 {
 		return wrong[0]
 	}
@@ -41,7 +41,7 @@ func WrongName(name string) (why string) {
 	if size, pages := strings.CutPrefix(name, corev1.ResourceHugePagesPrefix); pages {
 		return wrongPages(name, size)
 	}
-	if volumes, are := strings.CutPrefix(name, corev1.ResourceAttachableVolumesPrefix); are && volumes != "" {
+	if volumes, ok := strings.CutPrefix(name, corev1.ResourceAttachableVolumesPrefix); ok && volumes != "" {
 		return ""
 	}
 	for _, known := range core() {
@@ -49,25 +49,25 @@ func WrongName(name string) (why string) {
 			return ""
 		}
 	}
-	return none(Nearest(name, append(core(), smallPages, largePages)))
+	return missing(Nearest(name, append(core(), smallPages, largePages)))
 }
 
 // wrongPages returns why no Node has huge pages of a size. A kubelet writes the size in one form only (HugePageResourceName in
 // pkg/apis/core/v1/helper).
-func wrongPages(name, size string) (why string) {
+func wrongPages(name, size string) (reason string) {
 	amount, err := Parse(size)
 	bytes := amount.Value()
 	if err != nil || bits.OnesCount64(uint64(max(0, bytes))) != 1 { // a page has a power of two
-		return none(Nearest(name, []string{smallPages, largePages}))
+		return missing(Nearest(name, []string{smallPages, largePages}))
 	}
 	if written := corev1.ResourceHugePagesPrefix + resource.NewQuantity(bytes, resource.BinarySI).String(); name != written {
-		return none(written)
+		return missing(written)
 	}
 	return ""
 }
 
-// none says that no Node has a resource, and which one may be meant.
-func none(meant string) string {
+// missing says that no Node has a resource, and which one may be meant.
+func missing(meant string) string {
 	if meant != "" {
 		meant = fmt.Sprintf(" (did you mean %s?)", meant)
 	}

@@ -19,16 +19,16 @@ func TestWhichNamesOfResourcesANodeCanHave(t *testing.T) {
 		"hugepages-0": "hugepages-2Mi", "hugepages-3Mi": "hugepages-2Mi", "gpu": "", "gpus": "", "requests.cpu": "", "services": "", "disk": "", "c": "", "x": "", strings.Repeat("x", 63): "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			why := WrongName(name)
+			reason := WrongName(name)
 			if meant == "-" {
-				assert.Empty(t, why)
+				assert.Empty(t, reason)
 				return
 			}
-			assert.Contains(t, why, "is no resource that Kubernetes has")
+			assert.Contains(t, reason, "is no resource that Kubernetes has")
 			if meant == "" {
-				assert.NotContains(t, why, "did you mean")
+				assert.NotContains(t, reason, "did you mean")
 			} else {
-				assert.Contains(t, why, "(did you mean "+meant+"?)")
+				assert.Contains(t, reason, "(did you mean "+meant+"?)")
 			}
 		})
 	}
@@ -42,12 +42,12 @@ func FuzzWrongName(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		why := WrongName(name)
-		if why == "" {
+		reason := WrongName(name)
+		if reason == "" {
 			require.Empty(t, validation.IsQualifiedName(name))
 		}
-		if _, after, found := strings.Cut(why, "did you mean "); found {
-			meant, _, _ := strings.Cut(after, "?")
+		if _, tail, found := strings.Cut(reason, "did you mean "); found {
+			meant, _, _ := strings.Cut(tail, "?")
 			require.Empty(t, WrongName(meant), "what is suggested is right")
 		}
 	})

@@ -45,16 +45,16 @@ func TestAnnotationsThatAreValid(t *testing.T) {
 func TestARecordKeepsAnnotations(t *testing.T) {
 	long := strings.Repeat("<x>", 1000)
 	r := record.New("n1", record.Object{UID: "a", Version: 5}, map[string]string{"k": "1", "@owner": "ops", "@b.io/long": long})
-	hidden, at := r.Entries, 1
-	require.Equal(t, "@owner", hidden[at].Key)
-	hidden[at].NotShown = true
+	hidden, i := r.Entries, 1
+	require.Equal(t, "@owner", hidden[i].Key)
+	hidden[i].NotShown = true
 	data, err := record.Encode(r)
 	require.NoError(t, err)
 	assert.Contains(t, string(data), "\"annotations\": {\n    \"b.io/long\": ")
 	assert.Contains(t, string(data), "\"notShown\": {\n    \"annotations\": {\n      \"owner\": \"ops\"")
-	back, err := record.Decode(data)
+	returned, err := record.Decode(data)
 	require.NoError(t, err)
-	assert.Equal(t, r.Entries, back.Entries)
+	assert.Equal(t, r.Entries, returned.Entries)
 
 	spoilt, err := record.Decode([]byte(`{"version":1,"node":"n","labels":{"@x":"1"},"annotations":{"not a key":"1","ok":"` + strings.Repeat("x", record.MaxAnnotationBytes+1) + `"}}`))
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestARecordKeepsAnnotations(t *testing.T) {
 
 func TestAStampDoesNotRepeatALongAnnotation(t *testing.T) {
 	long := strings.Repeat("x", 1000)
-	stamp := record.Stamp{}.With(map[string]string{"@long": long, "@short": "v", "label": "v"}, record.Record{}, 0)
+	stamp := record.Stamp{}.Merge(map[string]string{"@long": long, "@short": "v", "label": "v"}, record.Record{}, 0)
 	assert.Less(t, len(stamp.String()), 200)
 	assert.Equal(t, "v", stamp.Given["@short"].Value)
 
@@ -92,7 +92,7 @@ func TestAValueThatIsTooLargeEndsTheOneBefore(t *testing.T) {
 	e, _ := next.Entry("@a")
 	assert.Equal(t, record.Entry{Key: "@a", Removed: true, Version: 9}, e)
 	assert.Empty(t, record.Missing(r, large(9)), "it is on the Node")
-	again := record.Merge(next, record.Observation{UID: "b", Version: 12, Items: map[string]record.Item{"@a": {Value: "small again"}}})
-	assert.Equal(t, map[string]string{"@a": "small again"}, again.Items())
+	reread := record.Merge(next, record.Observation{UID: "b", Version: 12, Items: map[string]record.Item{"@a": {Value: "small again"}}})
+	assert.Equal(t, map[string]string{"@a": "small again"}, reread.Items())
 	assert.Empty(t, record.Merge(record.Record{}, large(9)).Entries)
 }

@@ -166,7 +166,7 @@ func Decode(data []byte) (Record, error) {
 	if d.Version < 1 || d.Version > Format+1 {
 		return Record{}, fmt.Errorf("its version is %d; this nodekeep reads 1 to %d", d.Version, Format+1)
 	}
-	if at := d.DeletedAt.UTC(); !d.DeletedAt.IsZero() && (at.Year() < 1 || at.Year() > 9999) {
+	if deleted := d.DeletedAt.UTC(); !d.DeletedAt.IsZero() && (deleted.Year() < 1 || deleted.Year() > 9999) {
 		return Record{}, errors.New("deletedAt: it is out of range") // it could not be written back
 	}
 	maps.DeleteFunc(d.Derived, func(key string, label Derived) bool { return !label.ValidFor(key) })
@@ -179,8 +179,8 @@ func Decode(data []byte) (Record, error) {
 		r.History = d.History
 	}
 	r.Seen, r.Floor = d.objects()
-	if since := number(d.MachineSince); since <= r.Newest().Version {
-		r.MachineSince = since
+	if version := number(d.MachineSince); version <= r.Newest().Version {
+		r.MachineSince = version
 	}
 	var hidden notShown
 	if len(d.NotShown) > 0 {
@@ -254,7 +254,7 @@ func (d document) entries(r Record, hidden notShown) (entries []Entry, dropped D
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
-	own(entries, d.Owners)
+	assignOwners(entries, d.Owners)
 	return entries, dropped
 }
 
@@ -276,12 +276,12 @@ func marshal(known any, unknown fields) ([]byte, error) {
 	if err != nil || len(unknown) == 0 {
 		return object, err
 	}
-	more, err := json.Marshal(unknown)
+	extra, err := json.Marshal(unknown)
 	if len(object) == len("{}") {
-		return more, err
+		return extra, err
 	}
 	object[len(object)-1] = ','
-	return append(object, more[1:]...), err
+	return append(object, extra[1:]...), err
 }
 
 // unmarshal reads the fields of a struct by their exact names and returns the others.
@@ -289,8 +289,8 @@ func unmarshal(data []byte, known any) (unknown fields, err error) {
 	if err := json.Unmarshal(data, &unknown); err != nil {
 		return nil, err
 	}
-	into := reflect.ValueOf(known).Elem()
-	for field, value := range into.Fields() {
+	dest := reflect.ValueOf(known).Elem()
+	for field, value := range dest.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if raw, present := unknown[name]; present {
 			if err := json.Unmarshal(raw, value.Addr().Interface()); err != nil {

@@ -15,13 +15,13 @@ type Derived struct {
 	// Absent says that the rule removes the label or taint. Then there is no value.
 	Absent bool `json:"absent,omitempty"`
 	// Until is when the label is removed: the rule has become false and holds it until then. Zero while the rule is true.
-	Until time.Time `json:"until,omitzero"`
+	End time.Time `json:"until,omitzero"`
 	// Adopted says in the annotation that an operator has handed the label over to the rule (nodekeep rules adopt). The record then has to
 	// forget that an operator set it, and capture removes this mark afterwards.
 	Adopted bool `json:"adopted,omitempty"`
 	// Since is set in the annotation. On this resourceVersion, nodekeep made the PATCH that applied the rule, or that made the item the
 	// rule's. For the CREATE it is 0. A value that a client changed after it and set back belongs to the client.
-	Since Version `json:"since,omitempty,string"`
+	Version Version `json:"since,omitempty,string"`
 	// Brought says in the annotation that admission removed the item from the CREATE of the Node, because of the rule. Only an Event uses
 	// it.
 	Brought bool `json:"brought,omitempty"`
@@ -35,7 +35,7 @@ func (d Derived) ShownBy(items map[string]string, key string) bool {
 
 // ValidFor reports whether a rule can have set the label, or removed the label or taint.
 func (d Derived) ValidFor(key string) bool {
-	year := d.Until.UTC().Year()
+	year := d.End.UTC().Year()
 	kind := IsLabel(key) || d.Absent && IsTaint(key) && d.Value == ""
 	return kind && Valid(key, d.Value) && (!d.Absent || d.Value == "") && len(validation.IsDNS1123Label(d.Rule)) == 0 && year >= 1 && year <= 9999
 }

@@ -59,8 +59,8 @@ func SetAside(r Record, machine Machine, floor Version, k Keeping) Record {
 	return Record{Node: r.Node, Cluster: r.Cluster, Machine: machine, Floor: floor, Earlier: r.asEarlier(k)}
 }
 
-// Over returns a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
-func (r Record) Over(begun Record) Record {
+// Replace returns a first record that follows another name's. It takes the place of one that begins with nothing, see [SetAside].
+func (r Record) Replace(begun Record) Record {
 	if r.Followed == "" && len(r.Entries) == 0 { // it follows none
 		return begun
 	}
@@ -71,21 +71,21 @@ func (r Record) Over(begun Record) Record {
 
 // Returned returns the record of a machine that has its name again, after another one had it. It is what that machine had then, and the other's is set aside.
 // If found is false, there is none.
-func Returned(r Record, machine Machine, floor Version, k Keeping) (own Record, found bool) {
+func Returned(r Record, machine Machine, floor Version, k Keeping) (returned Record, found bool) {
 	r = r.Trimmed(k)
 	if r.Isolated() && machine.Compare(r.Quarantined.Machine) == SameMachine {
-		own, r.Quarantined = *r.Quarantined, nil
+		returned, r.Quarantined = *r.Quarantined, nil
 	} else {
-		at := slices.IndexFunc(r.Earlier, func(e Record) bool { return machine.Compare(e.Machine) == SameMachine })
-		if at < 0 {
+		i := slices.IndexFunc(r.Earlier, func(e Record) bool { return machine.Compare(e.Machine) == SameMachine })
+		if i < 0 {
 			return Record{}, false
 		}
-		own = r.Earlier[at]
-		r.Earlier = slices.Delete(slices.Clone(r.Earlier), at, at+1)
+		returned = r.Earlier[i]
+		r.Earlier = slices.Delete(slices.Clone(r.Earlier), i, i+1)
 	}
-	own.Earlier, own.Cluster = r.asEarlier(k), r.Cluster
-	own.Seen, own.Floor, own.MachineSince, own.DeletedAt, own.Marks = nil, max(own.Floor, floor), 0, time.Time{}, nil
-	return own, true
+	returned.Earlier, returned.Cluster = r.asEarlier(k), r.Cluster
+	returned.Seen, returned.Floor, returned.MachineSince, returned.DeletedAt, returned.Marks = nil, max(returned.Floor, floor), 0, time.Time{}, nil
+	return returned, true
 }
 
 // EndQuarantine returns the record once the policy lets another machine begin with nothing. The machine that has the name keeps its own, as after
@@ -94,10 +94,10 @@ func EndQuarantine(r Record, k Keeping) Record {
 	if !r.Isolated() {
 		return r
 	}
-	before := *r.Quarantined
-	before.Earlier = r.Earlier
+	quarantined := *r.Quarantined
+	quarantined.Earlier = r.Earlier
 	r = AcceptNew(r)
-	r.Earlier = before.asEarlier(k)
+	r.Earlier = quarantined.asEarlier(k)
 	return r
 }
 
@@ -105,14 +105,14 @@ func EndQuarantine(r Record, k Keeping) Record {
 func (r Record) asEarlier(k Keeping) []Record {
 	earlier := slices.Clone(r.Trimmed(k).Earlier)
 	if r.Isolated() {
-		before := *r.Quarantined
+		quarantined := *r.Quarantined
 		r.Quarantined = nil
-		earlier = before.with(earlier, k)
+		earlier = quarantined.prepend(earlier, k)
 	}
-	return r.with(earlier, k)
+	return r.prepend(earlier, k)
 }
 
-func (r Record) with(earlier []Record, k Keeping) []Record {
+func (r Record) prepend(earlier []Record, k Keeping) []Record {
 	r.Earlier = nil
 	if r.Blank() {
 		return earlier
@@ -129,8 +129,8 @@ func (r Record) with(earlier []Record, k Keeping) []Record {
 
 // Superseded reports whether a record is one that another of these keeps of a machine before, see [SetAside]. No Node of its name is that machine's.
 func Superseded(r Record, records []Record) bool {
-	return slices.ContainsFunc(records, func(of Record) bool {
-		return of.Node == r.Node && slices.ContainsFunc(of.Earlier, func(e Record) bool { return e.Machine == r.Machine })
+	return slices.ContainsFunc(records, func(rec Record) bool {
+		return rec.Node == r.Node && slices.ContainsFunc(rec.Earlier, func(e Record) bool { return e.Machine == r.Machine })
 	})
 }
 
@@ -142,30 +142,30 @@ func (o Observation) ofMachineBefore(r Record) bool {
 // late returns the record after a late observation of an object that a machine before had. It counts for the record that knows the object, else for that of
 // the machine. If there is none, it begins one, which gives way first.
 func (r Record) late(o Observation) Record {
-	count := func(of Record) Record {
+	count := func(rec Record) Record {
 		o.Machine = Machine{} // it is decided for which
-		after := Merge(of, o)
-		if after.DeletedAt.IsZero() { // another machine has the name
-			after.DeletedAt = of.DeletedAt
+		next := Merge(rec, o)
+		if next.DeletedAt.IsZero() { // another machine has the name
+			next.DeletedAt = rec.DeletedAt
 		}
-		return after
+		return next
 	}
 	knows := func(e Record) bool { return e.Observed(o.UID) > 0 }
 	isOf := func(e Record) bool { return o.Machine.Compare(e.Machine) == SameMachine }
 	unknown := r.Observed(o.UID) == 0
 	if r.Isolated() && unknown && (knows(*r.Quarantined) || o.Machine.Compare(r.Quarantined.Machine) != OtherMachine) {
-		before := count(*r.Quarantined)
-		r.Quarantined = &before
+		quarantined := count(*r.Quarantined)
+		r.Quarantined = &quarantined
 		return r
 	}
-	at := slices.IndexFunc(r.Earlier, knows)
-	if at < 0 && unknown {
-		at = slices.IndexFunc(r.Earlier, isOf)
+	i := slices.IndexFunc(r.Earlier, knows)
+	if i < 0 && unknown {
+		i = slices.IndexFunc(r.Earlier, isOf)
 	}
 	switch {
-	case at >= 0:
+	case i >= 0:
 		r.Earlier = slices.Clone(r.Earlier)
-		r.Earlier[at] = count(r.Earlier[at])
+		r.Earlier[i] = count(r.Earlier[i])
 	case o.Version > r.Floor && len(r.Earlier) < MaxEarlier:
 		first := count(Record{Node: r.Node, Cluster: r.Cluster, Machine: o.Machine})
 		if o.Final || !first.Blank() { // what the last state lacks, an older one that is received later may show

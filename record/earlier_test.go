@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	first  = record.Machine{SystemUUID: "first"}
-	second = record.Machine{SystemUUID: "second"}
-	then   = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	hour   = record.Keeping{Retention: time.Hour, Now: then}
+	first        = record.Machine{SystemUUID: "first"}
+	second       = record.Machine{SystemUUID: "second"}
+	observedTime = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	hour         = record.Keeping{Retention: time.Hour, Now: observedTime}
 )
 
 func inHandsOf(machine record.Machine, items map[string]string) record.Record {
@@ -30,34 +30,34 @@ func TestAMachineThatReturnsGetsWhatItHadAndTheOtherOneKeepsItsOwn(t *testing.T)
 	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, hour), shows("U2", 9, "rack", "2"))
 	assert.Equal(t, map[string]string{"rack": "2"}, begun.Items())
 
-	back, found := record.Returned(begun, first, 19, hour)
+	returned, found := record.Returned(begun, first, 19, hour)
 	require.True(t, found)
-	back = record.Merge(back, shows("U3", 20))
-	assert.Equal(t, map[string]string{"rack": "1"}, back.Items(), "lost with an older object")
-	assert.Equal(t, map[string]string{"rack": "1"}, record.Missing(back, shows("U3", 20)), "to be restored")
-	again, found := record.Returned(back, second, 29, hour)
+	returned = record.Merge(returned, shows("U3", 20))
+	assert.Equal(t, map[string]string{"rack": "1"}, returned.Items(), "lost with an older object")
+	assert.Equal(t, map[string]string{"rack": "1"}, record.Missing(returned, shows("U3", 20)), "to be restored")
+	reread, found := record.Returned(returned, second, 29, hour)
 	require.True(t, found)
-	assert.Equal(t, map[string]string{"rack": "2"}, again.Items())
-	require.Len(t, again.Earlier, 1)
-	assert.Equal(t, first, again.Earlier[0].Machine)
+	assert.Equal(t, map[string]string{"rack": "2"}, reread.Items())
+	require.Len(t, reread.Earlier, 1)
+	assert.Equal(t, first, reread.Earlier[0].Machine)
 
-	_, found = record.Returned(begun, first, 19, record.Keeping{Retention: time.Hour, Now: then.Add(2 * time.Hour)})
+	_, found = record.Returned(begun, first, 19, record.Keeping{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)})
 	assert.False(t, found, "longer ago than retention")
-	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, record.Keeping{Now: then})
+	_, found = record.Returned(begun, record.Machine{SystemUUID: "third"}, 19, record.Keeping{Now: observedTime})
 	assert.False(t, found)
-	_, found = record.Returned(begun, record.Machine{}, 19, record.Keeping{Now: then})
+	_, found = record.Returned(begun, record.Machine{}, 19, record.Keeping{Now: observedTime})
 	assert.False(t, found, "a machine that is not known is no machine's")
 }
 
 func TestAnIsolatedMachineKeepsItsOwnWhenTheOtherReturns(t *testing.T) {
 	isolated := record.Merge(record.Isolate(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, record.Keeping{}), shows("U2", 9, "rack", "2"))
-	back, found := record.Returned(isolated, first, 19, record.Keeping{Retention: time.Hour, Now: then.Add(100 * time.Hour)})
+	returned, found := record.Returned(isolated, first, 19, record.Keeping{Retention: time.Hour, Now: observedTime.Add(100 * time.Hour)})
 	require.True(t, found, "what waits for an operator waits for ever")
-	assert.Nil(t, back.Quarantined)
-	assert.Equal(t, map[string]string{"rack": "1"}, back.Items())
-	require.Len(t, back.Earlier, 1)
-	assert.Equal(t, map[string]string{"rack": "2"}, back.Earlier[0].Items())
-	assert.Nil(t, back.Earlier[0].Quarantined)
+	assert.Nil(t, returned.Quarantined)
+	assert.Equal(t, map[string]string{"rack": "1"}, returned.Items())
+	require.Len(t, returned.Earlier, 1)
+	assert.Equal(t, map[string]string{"rack": "2"}, returned.Earlier[0].Items())
+	assert.Nil(t, returned.Earlier[0].Quarantined)
 
 	ended := record.EndQuarantine(isolated, hour)
 	assert.Equal(t, map[string]string{"rack": "2"}, ended.Items(), "the machine that has the name keeps its own")
@@ -79,17 +79,17 @@ func TestALateObservationCountsForTheMachineWhoseObjectItWas(t *testing.T) {
 func TestALateObservationOfAMachineThatNoRecordIsOfBeginsOneAndSaysNothingOfTheMachineThatHasTheName(t *testing.T) {
 	r := inHandsOf(second, map[string]string{"rack": "2"})
 	late := shows("U0", 3, "rack", "late")
-	nothing := shows("U0", 3)
-	nothing.Machine = first
-	assert.Equal(t, r, record.Merge(r, nothing))
+	blank := shows("U0", 3)
+	blank.Machine = first
+	assert.Equal(t, r, record.Merge(r, blank))
 	late.Machine = first
-	after := record.Merge(r, late)
-	assert.Equal(t, r.Items(), after.Items())
-	require.Len(t, after.Earlier, 1)
-	assert.Equal(t, first, after.Earlier[0].Machine)
-	assert.Equal(t, map[string]string{"rack": "late"}, after.Earlier[0].Items())
-	assert.True(t, record.Write(r, after, late, true))
-	assert.Len(t, after.Trimmed(record.Keeping{Retention: time.Hour, Now: then}).Earlier, 1, "nothing says since when it is deleted")
+	next := record.Merge(r, late)
+	assert.Equal(t, r.Items(), next.Items())
+	require.Len(t, next.Earlier, 1)
+	assert.Equal(t, first, next.Earlier[0].Machine)
+	assert.Equal(t, map[string]string{"rack": "late"}, next.Earlier[0].Items())
+	assert.True(t, record.Write(r, next, late, true))
+	assert.Len(t, next.Trimmed(record.Keeping{Retention: time.Hour, Now: observedTime}).Earlier, 1, "nothing says since when it is deleted")
 
 	full := r
 	for i := range record.MaxEarlier {
@@ -105,32 +105,32 @@ func TestWhatIsObservedLateLeavesAnEarlierRecordDeletedAndHoldsNoOtherOne(t *tes
 	r = record.Merge(record.SetAside(r, third, 28, hour), shows("U3", 29, "rack", "3"))
 	late := shows("U1", 7, "late", "x")
 	late.Machine = first
-	after := record.Merge(r, late)
-	require.Len(t, after.Earlier, 1)
-	assert.Equal(t, map[string]string{"rack": "2", "late": "x"}, after.Earlier[0].Items(), "it counts for the record that knows the object")
-	assert.Empty(t, after.Earlier[0].Earlier)
-	assert.Equal(t, then, after.Earlier[0].DeletedAt)
+	next := record.Merge(r, late)
+	require.Len(t, next.Earlier, 1)
+	assert.Equal(t, map[string]string{"rack": "2", "late": "x"}, next.Earlier[0].Items(), "it counts for the record that knows the object")
+	assert.Empty(t, next.Earlier[0].Earlier)
+	assert.Equal(t, observedTime, next.Earlier[0].DeletedAt)
 }
 
 func TestAThirdMachineOfAQuarantinedNameHasWhatItHadItselfAndTheQuarantineStays(t *testing.T) {
 	third := record.Machine{SystemUUID: "third"}
-	before := inHandsOf(first, map[string]string{"rack": "1"})
-	before.Cluster = "here"
-	isolated := record.Merge(record.Isolate(before, second, 8, hour), shows("U2", 9, "rack", "2"))
+	prev := inHandsOf(first, map[string]string{"rack": "1"})
+	prev.Cluster = "here"
+	isolated := record.Merge(record.Isolate(prev, second, 8, hour), shows("U2", 9, "rack", "2"))
 	next := record.Merge(record.Isolate(isolated, third, 18, hour), shows("U3", 19, "rack", "3"))
 	assert.Equal(t, map[string]string{"rack": "3"}, next.Items())
 	assert.Equal(t, map[string]string{"rack": "1"}, next.Quarantined.Items())
-	back := record.Isolate(next, second, 28, hour)
-	require.True(t, back.Isolated(), "what waits for an operator waits still")
-	assert.Equal(t, map[string]string{"rack": "2"}, back.Items())
-	assert.Equal(t, map[string]string{"rack": "1"}, back.Quarantined.Items())
-	assert.Equal(t, "here", back.Cluster)
-	require.Len(t, back.Earlier, 1)
-	assert.Equal(t, third, back.Earlier[0].Machine)
-	own, found := record.Returned(back, first, 38, hour)
+	returned := record.Isolate(next, second, 28, hour)
+	require.True(t, returned.Isolated(), "what waits for an operator waits still")
+	assert.Equal(t, map[string]string{"rack": "2"}, returned.Items())
+	assert.Equal(t, map[string]string{"rack": "1"}, returned.Quarantined.Items())
+	assert.Equal(t, "here", returned.Cluster)
+	require.Len(t, returned.Earlier, 1)
+	assert.Equal(t, third, returned.Earlier[0].Machine)
+	current, found := record.Returned(returned, first, 38, hour)
 	require.True(t, found)
-	assert.Nil(t, own.Quarantined)
-	assert.Len(t, own.Earlier, 2)
+	assert.Nil(t, current.Quarantined)
+	assert.Len(t, current.Earlier, 2)
 
 	follower := inHandsOf(first, nil)
 	follower.Followed, follower.Quarantined = "other", &record.Record{Node: "n"}
@@ -156,7 +156,7 @@ func TestARecordKeepsTheLastMachinesAndNoneThatHadNothing(t *testing.T) {
 }
 
 func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *testing.T) {
-	keeping := record.Keeping{Now: then, Protected: func(item string) bool { return strings.HasPrefix(item, "node-restriction.kubernetes.io/") }}
+	keeping := record.Keeping{Now: observedTime, Protected: func(item string) bool { return strings.HasPrefix(item, "node-restriction.kubernetes.io/") }}
 	r := inHandsOf(first, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"})
 	for i := range record.Version(3 * record.MaxEarlier) {
 		version := 10 * (i + 1)
@@ -165,9 +165,9 @@ func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *
 	require.Len(t, r.Earlier, record.MaxEarlier)
 	assert.Equal(t, "forged-22", r.Earlier[record.MaxEarlier-2].Machine.SystemUUID, "of the others, the last ones are kept")
 	assert.Equal(t, first, r.Earlier[record.MaxEarlier-1].Machine, "the last one gives way last")
-	back, found := record.Returned(r, first, 999, keeping)
+	returned, found := record.Returned(r, first, 999, keeping)
 	require.True(t, found)
-	assert.Equal(t, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"}, back.Items())
+	assert.Equal(t, map[string]string{"node-restriction.kubernetes.io/tier": "gold", "rack": "1"}, returned.Items())
 
 	for i := range record.Version(record.MaxEarlier) { // if all have one, the first of them goes
 		version := 1000 + 10*i
@@ -181,9 +181,9 @@ func TestNoMachineThatAKubeletForgesTakesThePlaceOfOneThatHadAProtectedLabel(t *
 
 func TestWhatARecordKeepsOfMachinesBeforeEndsWithRetention(t *testing.T) {
 	begun := record.Merge(record.SetAside(inHandsOf(first, map[string]string{"rack": "1"}), second, 8, hour), shows("U2", 9, "rack", "2"))
-	later := record.Keeping{Retention: time.Hour, Now: then.Add(2 * time.Hour)}
+	later := record.Keeping{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)}
 	assert.Empty(t, begun.Trimmed(later).Earlier)
-	assert.Len(t, begun.Trimmed(record.Keeping{Now: then.Add(9999 * time.Hour)}).Earlier, 1, "no retention is for ever")
+	assert.Len(t, begun.Trimmed(record.Keeping{Now: observedTime.Add(9999 * time.Hour)}).Earlier, 1, "no retention is for ever")
 	third := record.SetAside(begun, record.Machine{SystemUUID: "third"}, 29, later)
 	require.Len(t, third.Earlier, 1)
 	assert.Equal(t, second, third.Earlier[0].Machine)
@@ -199,18 +199,18 @@ func TestAMachineIsFollowedFromAnEarlierRecordOfAName(t *testing.T) {
 	assert.True(t, record.Superseded(old, records))
 	assert.False(t, record.Superseded(begun, records))
 
-	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, record.Keeping{Retention: time.Hour, Now: then.Add(2 * time.Hour)}.WithEarlier([]record.Record{begun}))
+	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, record.Keeping{Retention: time.Hour, Now: observedTime.Add(2 * time.Hour)}.WithEarlier([]record.Record{begun}))
 	assert.False(t, found, "longer ago than retention")
 
-	moved := record.Record{Node: "k", Machine: begun.Machine, Followed: "n", Seen: []record.Object{{UID: "K", Version: 30}}, DeletedAt: then}
+	moved := record.Record{Node: "k", Machine: begun.Machine, Followed: "n", Seen: []record.Object{{UID: "K", Version: 30}}, DeletedAt: observedTime}
 	_, found, _ = record.Predecessor("m", record.Machine{SystemUUID: "4c4c4544-0001"}, append(records, moved))
 	assert.True(t, found, "another machine of the name has moved on, not this one")
 
-	other := record.SetAside(inHandsOf(second, map[string]string{"rack": "3"}), old.Machine, 49, hour)
-	assert.Equal(t, other, record.Record{}.Over(other), "it follows none")
-	follows := record.Follow(old, "m", old.Machine, func(string) bool { return false }).Over(other)
+	o := record.SetAside(inHandsOf(second, map[string]string{"rack": "3"}), old.Machine, 49, hour)
+	assert.Equal(t, o, record.Record{}.Replace(o), "it follows none")
+	follows := record.Follow(old, "m", old.Machine, func(string) bool { return false }).Replace(o)
 	assert.Equal(t, map[string]string{"rack": "1"}, follows.Items())
 	assert.Equal(t, "n", follows.Followed)
-	assert.Equal(t, other.Earlier, follows.Earlier)
+	assert.Equal(t, o.Earlier, follows.Earlier)
 	assert.Equal(t, record.Version(49), follows.Floor)
 }

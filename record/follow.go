@@ -39,9 +39,9 @@ func (m Machine) Identifiers() (ids []string) {
 
 // Agrees reports whether two Nodes of different names are on one machine. They have an identifier in common, and no identifier that both
 // know differs.
-func (m Machine) Agrees(other Machine) bool {
+func (m Machine) Agrees(o Machine) bool {
 	common := false
-	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
+	for _, id := range [][2]string{{m.ProviderID, o.ProviderID}, {m.SystemUUID, o.SystemUUID}, {m.MachineID, o.MachineID}} {
 		if !identifies(id[0]) || !identifies(id[1]) {
 			continue
 		}
@@ -55,8 +55,8 @@ func (m Machine) Agrees(other Machine) bool {
 
 // ClaimsAfter reports whether a Node that exists began to claim its machine after another Node was last seen. The same object has
 // claimed another machine before, and no machine changes while it is one Node object. So the claim says nothing about the other Node.
-func (r Record) ClaimsAfter(other Record) bool {
-	return r.DeletedAt.IsZero() && r.Cluster == other.Cluster && r.Followed != other.Node && r.MachineSince > other.Newest().Version
+func (r Record) ClaimsAfter(o Record) bool {
+	return r.DeletedAt.IsZero() && r.Cluster == o.Cluster && r.Followed != o.Node && r.MachineSince > o.Newest().Version
 }
 
 // Predecessor finds the record that a Node without a record follows. It is the only record of the machine, and its Node is deleted. If no
@@ -65,7 +65,7 @@ func (r Record) ClaimsAfter(other Record) bool {
 // two clusters have no order, so a record followed in another cluster counts as followed. Of Nodes that exist, one that claims the machine only
 // since then does not count either.
 func Predecessor(node string, machine Machine, records []Record) (old Record, found bool, several []string) {
-	var same []Record
+	var matching []Record
 	for _, r := range records {
 		followed := slices.ContainsFunc(records, func(later Record) bool {
 			return later.Followed == r.Node && (!Superseded(r, records) || later.Machine.Agrees(r.Machine)) && (later.Cluster != r.Cluster || later.Newest().Version > r.Newest().Version)
@@ -74,16 +74,16 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 			continue // no process has observed that its machine had the name
 		}
 		if r.Node != node && machine.Agrees(r.Machine) && (!followed || r.DeletedAt.IsZero()) {
-			same = append(same, r)
+			matching = append(matching, r)
 		}
 	}
-	for _, old := range same {
-		others := slices.DeleteFunc(slices.Clone(same), func(r Record) bool { return r.Node == old.Node || r.ClaimsAfter(old) })
-		if len(others) == 0 && !old.DeletedAt.IsZero() && !old.Isolated() {
+	for _, old := range matching {
+		rest := slices.DeleteFunc(slices.Clone(matching), func(r Record) bool { return r.Node == old.Node || r.ClaimsAfter(old) })
+		if len(rest) == 0 && !old.DeletedAt.IsZero() && !old.Isolated() {
 			return old, true, nil
 		}
 	}
-	for _, r := range same {
+	for _, r := range matching {
 		several = append(several, r.Node)
 	}
 	slices.Sort(several)
@@ -93,11 +93,11 @@ func Predecessor(node string, machine Machine, records []Record) (old Record, fo
 // Tainted returns the first record of a Node that may be one of several machines. Another Node may also have followed its record. Nothing says which labels
 // it had. But what kept workloads away from one of them keeps them away from it. So it has the taints of all records of this machine whose Nodes are
 // deleted. The newest one decides about a value. The names are of the Nodes whose taints they are.
-func Tainted(node string, machine Machine, records []Record) (r Record, of []string) {
+func Tainted(node string, machine Machine, records []Record) (r Record, names []string) {
 	var candidates []Record
-	for _, one := range records {
-		if one.Node != node && machine.Agrees(one.Machine) && !one.DeletedAt.IsZero() && !one.Isolated() && !one.Preloaded() {
-			candidates = append(candidates, one)
+	for _, candidate := range records {
+		if candidate.Node != node && machine.Agrees(candidate.Machine) && !candidate.DeletedAt.IsZero() && !candidate.Isolated() && !candidate.Preloaded() {
+			candidates = append(candidates, candidate)
 		}
 	}
 	slices.SortFunc(candidates, func(a, b Record) int {
@@ -105,18 +105,18 @@ func Tainted(node string, machine Machine, records []Record) (r Record, of []str
 	})
 	r = Record{Node: node, Machine: machine}
 	taints := map[string]Entry{}
-	for _, one := range candidates {
-		if slices.ContainsFunc(candidates, func(later Record) bool { return later.Followed == one.Node }) {
+	for _, candidate := range candidates {
+		if slices.ContainsFunc(candidates, func(later Record) bool { return later.Followed == candidate.Node }) {
 			continue // what it had was decided on since
 		}
-		for _, e := range one.Entries {
+		for _, e := range candidate.Entries {
 			if IsTaint(e.Key) && !e.Removed {
 				e.NotShown = true
 				taints[e.Key] = e
-				of = append(of, one.Node)
+				names = append(names, candidate.Node)
 			}
 		}
-		r.Cluster, r.Floor = one.Cluster, max(r.Floor, one.Newest().Version)
+		r.Cluster, r.Floor = candidate.Cluster, max(r.Floor, candidate.Newest().Version)
 	}
 	if len(taints) == 0 {
 		return Record{}, nil
@@ -124,8 +124,8 @@ func Tainted(node string, machine Machine, records []Record) (r Record, of []str
 	for _, key := range slices.Sorted(maps.Keys(taints)) {
 		r.Entries = append(r.Entries, taints[key])
 	}
-	slices.Sort(of)
-	return r, slices.Compact(of)
+	slices.Sort(names)
+	return r, slices.Compact(names)
 }
 
 // Follow returns the first record of a Node whose machine had another name before. It has all entries of the old record, as lost with an older
@@ -135,16 +135,16 @@ func Follow(old Record, node string, machine Machine, waits func(key string) boo
 		old = AcceptOld(old, Object{})
 	}
 	r := Record{Node: node, Cluster: old.Cluster, Machine: machine, Followed: old.Node, Floor: old.Newest().Version}
-	held := Record{Node: node, Machine: old.Machine}
+	quarantined := Record{Node: node, Machine: old.Machine}
 	for _, e := range old.Entries {
-		into := &r
+		dest := &r
 		if e.NotShown = !e.Removed; e.NotShown && waits(e.Key) {
-			into = &held
+			dest = &quarantined
 		}
-		into.Entries = append(into.Entries, e)
+		dest.Entries = append(dest.Entries, e)
 	}
-	if len(held.Entries) > 0 {
-		r.Quarantined = &held
+	if len(quarantined.Entries) > 0 {
+		r.Quarantined = &quarantined
 	}
 	return r
 }
@@ -154,7 +154,7 @@ func Follow(old Record, node string, machine Machine, waits func(key string) boo
 func Unfollow(r Record, o Observation) Record {
 	for key := range o.Stamp.Given {
 		given, listed := o.listed(key)
-		if _, known := r.Entry(key); known || !listed || !o.untouched(key) || o.Unproved[key] {
+		if _, known := r.Entry(key); known || !listed || !o.untouched(key) || o.Unconfirmed[key] {
 			continue
 		}
 		refused := Entry{Key: key, Removed: true, Version: max(given.From, 1)}
@@ -169,11 +169,11 @@ func Unfollow(r Record, o Observation) Record {
 // something quarantined too: only that waits then.
 func (r Record) Isolated() bool { return r.Quarantined != nil && r.Followed == "" }
 
-// withHeld returns a record that followed another one, once an operator accepts the waiting entries. Entries that are known since come first.
-func (r Record) withHeld() Record {
-	held := r.Quarantined.Entries
+// withQuarantined returns a record that followed another one, once an operator accepts the waiting entries. Entries that are known since come first.
+func (r Record) withQuarantined() Record {
+	waiting := r.Quarantined.Entries
 	r.Quarantined, r.Entries = nil, slices.Clone(r.Entries)
-	for _, e := range held {
+	for _, e := range waiting {
 		if _, known := r.Entry(e.Key); !known {
 			e.Version, e.NotShown = 0, true
 			r.Entries = append(r.Entries, e)

@@ -67,16 +67,16 @@ func TestTheTaintsOfAMachineThatMayBeOneOfSeveral(t *testing.T) {
 		}
 		return r
 	}
-	other := tainted("other", 3, true, "", map[string]string{tenant: "blue"})
-	other.Machine.SystemUUID = uuidB
+	o := tainted("other", 3, true, "", map[string]string{tenant: "blue"})
+	o.Machine.SystemUUID = uuidB
 	isolated := tainted("isolated", 3, true, "", map[string]string{tenant: "blue"})
-	isolated.Quarantined = &other
+	isolated.Quarantined = &o
 	removed := tainted("removed", 3, true, "", nil)
 	removed.Entries = []record.Entry{{Key: tenant, Removed: true, Version: 3}}
 	for name, c := range map[string]struct {
 		records []record.Record
 		want    map[string]string
-		of      []string
+		names   []string
 	}{
 		"are those of each that is deleted": {
 			[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue", "disk": "fast"}), tainted("b", 2, true, "", map[string]string{busy: ""})},
@@ -86,11 +86,11 @@ func TestTheTaintsOfAMachineThatMayBeOneOfSeveral(t *testing.T) {
 		"are not those of one that lives":                               {[]record.Record{tainted("a", 3, false, "", map[string]string{tenant: "blue"})}, nil, nil},
 		"are those of one that another Node which lives has followed":   {[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue"}), tainted("b", 5, false, "a", nil)}, map[string]string{tenant: "blue"}, []string{"a"}},
 		"are not those from before the last of the names":               {[]record.Record{tainted("a", 3, true, "", map[string]string{tenant: "blue"}), tainted("b", 5, true, "a", map[string]string{busy: ""})}, map[string]string{busy: ""}, []string{"b"}},
-		"are not those of another machine, of a quarantine, or removed": {[]record.Record{other, isolated, removed}, nil, nil},
+		"are not those of another machine, of a quarantine, or removed": {[]record.Record{o, isolated, removed}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, of := record.Tainted("new", record.Machine{SystemUUID: uuidA}, c.records)
-			assert.Equal(t, c.of, of)
+			r, names := record.Tainted("new", record.Machine{SystemUUID: uuidA}, c.records)
+			assert.Equal(t, c.names, names)
 			if len(c.want) == 0 {
 				assert.Empty(t, r.Entries)
 				return
@@ -107,17 +107,17 @@ func TestTheTaintsOfAMachineThatMayBeOneOfSeveral(t *testing.T) {
 }
 
 func TestTheRecordThatAMachineFollows(t *testing.T) {
-	other := recordOf("other", 3, true, "")
-	other.Machine.SystemUUID = uuidB
+	o := recordOf("other", 3, true, "")
+	o.Machine.SystemUUID = uuidB
 	isolated := recordOf("old", 3, true, "")
-	isolated.Quarantined = &other
+	isolated.Quarantined = &o
 	for name, c := range map[string]struct {
 		records []record.Record
 		follows string
 		several []string
 	}{
-		"is the only one of a Node that is deleted":                                {[]record.Record{other, recordOf("old", 3, true, "")}, "old", nil},
-		"is none where no machine agrees":                                          {[]record.Record{other}, "", nil},
+		"is the only one of a Node that is deleted":                                {[]record.Record{o, recordOf("old", 3, true, "")}, "old", nil},
+		"is none where no machine agrees":                                          {[]record.Record{o}, "", nil},
 		"is none where the Node exists":                                            {[]record.Record{recordOf("old", 3, false, "")}, "", []string{"old"}},
 		"is none of two":                                                           {[]record.Record{recordOf("old", 3, true, ""), recordOf("older", 2, true, "")}, "", []string{"old", "older"}},
 		"is none of one that is deleted and one that exists":                       {[]record.Record{recordOf("old", 3, true, ""), recordOf("live", 2, false, "")}, "", []string{"live", "old"}},
@@ -173,13 +173,13 @@ func TestARecordThatFollowsAnotherOneKeepsBackWhatWaits(t *testing.T) {
 	merged = record.Merge(merged, record.Observation{UID: "V", Version: 21, Items: map[string]record.Item{"held": {Value: "own", Owner: record.Client}}})
 	assert.Equal(t, "own", record.AcceptOld(merged, record.Object{}).Items()["held"], "what was set since comes first")
 
-	again := record.Follow(record.Follow(old, "new", record.Machine{}, func(key string) bool { return key == "held" }), "newer", record.Machine{}, func(key string) bool { return key == "held" })
-	assert.Equal(t, map[string]string{"held": "2"}, again.Quarantined.Items(), "what waits goes on to the next name")
+	reread := record.Follow(record.Follow(old, "new", record.Machine{}, func(key string) bool { return key == "held" }), "newer", record.Machine{}, func(key string) bool { return key == "held" })
+	assert.Equal(t, map[string]string{"held": "2"}, reread.Quarantined.Items(), "what waits goes on to the next name")
 }
 
 // A webhook that did not know the record of the name took the machine for another Node's, whose values were recorded later.
 func TestANodesOwnRecordCorrectsWhatIsFromAnotherNodes(t *testing.T) {
-	own := record.Forget(record.New("n", record.Object{UID: "U1", Version: 5}, map[string]string{label: "own", taint: "own"}), []string{taint})
+	current := record.Forget(record.New("n", record.Object{UID: "U1", Version: 5}, map[string]string{label: "own", taint: "own"}), []string{taint})
 	o := from(given(given(shows("U2", 20), label, "other", 0), taint, "other", 0), 9)
 	for name, tt := range map[string]struct {
 		from, follows string
@@ -191,7 +191,7 @@ func TestANodesOwnRecordCorrectsWhatIsFromAnotherNodes(t *testing.T) {
 		"from itself":                                 {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, r := o, own
+			o, r := o, current
 			o.Stamp.Followed, r.Followed = tt.from, tt.follows
 			correct, remove := record.Stale(record.Merge(r, o), o)
 			assert.Equal(t, tt.corrects, correct[label] == "own" && slices.Contains(remove, taint))

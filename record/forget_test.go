@@ -10,12 +10,12 @@ import (
 )
 
 func TestWhatAnOperatorForgetsIsNotBroughtBackByWhatWasBefore(t *testing.T) {
-	before := merged(shows("U1", 9, label, "r1", "tier", "gold", taint, "blue"))
-	after := record.Forget(before, []string{label, taint, "unknown"})
-	assert.Equal(t, map[string]string{"tier": "gold"}, after.Items())
-	assert.Len(t, before.Items(), 3, "the record before is as it was")
+	prev := merged(shows("U1", 9, label, "r1", "tier", "gold", taint, "blue"))
+	next := record.Forget(prev, []string{label, taint, "unknown"})
+	assert.Equal(t, map[string]string{"tier": "gold"}, next.Items())
+	assert.Len(t, prev.Items(), 3, "the record before is as it was")
 
-	late := record.Merge(after, shows("U1", 7, label, "r0", "tier", "gold", taint, "blue"))
+	late := record.Merge(next, shows("U1", 7, label, "r0", "tier", "gold", taint, "blue"))
 	assert.Equal(t, map[string]string{"tier": "gold"}, late.Items(), "an older state that a process was slow to merge")
 	registered := shows("U2", 20, "tier", "gold")
 	assert.Empty(t, record.Missing(record.Merge(late, registered), registered), "a new object of the name")

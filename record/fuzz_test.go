@@ -44,14 +44,14 @@ func FuzzDecode(f *testing.F) {
 			assert.ErrorContains(t, err, "bytes are more than")
 			return
 		}
-		back, err := record.Decode(written)
+		returned, err := record.Decode(written)
 		require.NoError(t, err, "what is written can be read")
-		assert.Equal(t, r.Entries, back.Entries)
-		assert.Equal(t, r.Seen, back.Seen)
-		assert.Equal(t, r.Floor, back.Floor)
-		again, err := record.Encode(back)
+		assert.Equal(t, r.Entries, returned.Entries)
+		assert.Equal(t, r.Seen, returned.Seen)
+		assert.Equal(t, r.Floor, returned.Floor)
+		reread, err := record.Encode(returned)
 		require.NoError(t, err)
-		assert.Equal(t, string(written), string(again))
+		assert.Equal(t, string(written), string(reread))
 
 		next := record.Version(1)
 		if newest := r.Newest().Version; newest < 1<<63 {
@@ -70,11 +70,11 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte{1, 5, 0, 1, 1, 0, 0, 0, 1, 6, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{1, 5, 0, 1, 1, 0, 0, 0, 2, 19, 1, 1, 1, 1, 1, 0, 1, 7, 2, 2, 0, 0, 0, 0, 2, 20, 0, 0, 2, 1, 1, 19})
 	f.Add([]byte{255, 5, 0, 1, 1, 0, 0, 0, 2, 19, 1, 1, 1, 1, 1, 0, 255, 27, 4, 0, 0, 5, 6, 0})
-	var many []byte
+	var plural []byte
 	for object := range byte(12) {
-		many = append(many, 1, object*16+3, 0, object%3, 1, 0, 0, 0)
+		plural = append(plural, 1, object*16+3, 0, object%3, 1, 0, 0, 0)
 	}
-	f.Add(append(many, 1, 3, 0, 2, 2, 0, 0, 0))
+	f.Add(append(plural, 1, 3, 0, 2, 2, 0, 0, 0))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r record.Record
 		possible := true
@@ -82,9 +82,9 @@ func FuzzMerge(f *testing.F) {
 			possible = possible && data[0] != hostile
 			o := observationFrom(data[:8])
 			data = data[8:]
-			before := r
-			r = record.Merge(before, o)
-			record.Write(before, r, o, true)
+			prev := r
+			r = record.Merge(prev, o)
+			record.Write(prev, r, o, true)
 			record.Missing(r, o)
 			record.Stale(r, o)
 			if possible {
@@ -101,11 +101,11 @@ func FuzzMerge(f *testing.F) {
 		}
 		written, err := record.Encode(r)
 		require.NoError(t, err)
-		back, err := record.Decode(written)
+		returned, err := record.Decode(written)
 		require.NoError(t, err)
-		assert.Equal(t, r.Items(), back.Items(), "what Merge makes can be written and read")
-		assert.Equal(t, r.Seen, back.Seen)
-		assert.Equal(t, r.Floor, back.Floor)
+		assert.Equal(t, r.Items(), returned.Items(), "what Merge makes can be written and read")
+		assert.Equal(t, r.Seen, returned.Seen)
+		assert.Equal(t, r.Floor, returned.Floor)
 	})
 }
 

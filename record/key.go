@@ -24,7 +24,7 @@ func Taint(key, value string) corev1.Taint {
 	return corev1.Taint{Key: name, Value: value, Effect: corev1.TaintEffect(effect)}
 }
 
-func cutLast(key string) (before, after string, found bool) {
+func cutLast(key string) (head, tail string, found bool) {
 	if colon := strings.LastIndex(key, ":"); colon >= 0 {
 		return key[:colon], key[colon+1:], true
 	}

@@ -146,7 +146,7 @@ func TestVersionsAreThoseOfKubernetes(t *testing.T) {
 
 func TestTheStampIsWrittenAndRead(t *testing.T) {
 	stamp := record.Stamp{
-		Given:   map[string]record.Given{"rack": {Value: "r1"}, "tenant:NoSchedule": {Value: "blue", Since: 1 << 60}},
+		Given:   map[string]record.Given{"rack": {Value: "r1"}, "tenant:NoSchedule": {Value: "blue", Version: 1 << 60}},
 		Brought: map[string]string{"zone": "z1"},
 	}
 	const text = `{"given":{"rack":{"value":"r1"},"tenant:NoSchedule":{"value":"blue","since":"1152921504606846976"}},"brought":{"zone":"z1"}}`
@@ -164,21 +164,21 @@ func TestTheStampIsWrittenAndRead(t *testing.T) {
 }
 
 func TestAStampGrowsAndShrinksByCopies(t *testing.T) {
-	before := record.Stamp{Given: map[string]record.Given{"a": {Value: "1"}}, Brought: map[string]string{"b": "2"}}
-	text := before.String()
-	after := before.With(map[string]string{"a": "2", "c:NoSchedule": ""}, record.New("n", record.Object{UID: "z", Version: 5}, map[string]string{"a": "2"}), 7)
+	prev := record.Stamp{Given: map[string]record.Given{"a": {Value: "1"}}, Brought: map[string]string{"b": "2"}}
+	text := prev.String()
+	next := prev.Merge(map[string]string{"a": "2", "c:NoSchedule": ""}, record.New("n", record.Object{UID: "z", Version: 5}, map[string]string{"a": "2"}), 7)
 	assert.Equal(t, record.Stamp{
-		Given: map[string]record.Given{"a": {Value: "2", From: 5, Since: 7}, "c:NoSchedule": {Since: 7}}, Brought: map[string]string{"b": "2"},
-	}, after)
-	less := after.Without([]string{"a", "b", "unknown"})
-	assert.Equal(t, map[string]record.Given{"c:NoSchedule": {Since: 7}}, less.Given)
-	assert.Empty(t, less.Brought, "the Node does not have it any more, and that is nodekeep's doing")
-	assert.Len(t, after.Given, 2)
-	assert.Equal(t, []bool{true, true, false}, []bool{before.Lists("a"), before.Lists("b"), before.Lists("c:NoSchedule")})
-	assert.Equal(t, text, before.String())
-	assert.Equal(t, before, before.With(nil, record.Record{}, 9), "nothing was set")
-	assert.Equal(t, record.Stamp{}, record.Stamp{}.With(nil, record.Record{}, 0).Without([]string{"a"}))
-	assert.JSONEq(t, `{"given":{"a":{"value":"1"}}}`, record.Stamp{}.With(map[string]string{"a": "1"}, record.Record{}, 0).String(), "the CREATE has no version")
+		Given: map[string]record.Given{"a": {Value: "2", From: 5, Version: 7}, "c:NoSchedule": {Version: 7}}, Brought: map[string]string{"b": "2"},
+	}, next)
+	shorter := next.Remove([]string{"a", "b", "unknown"})
+	assert.Equal(t, map[string]record.Given{"c:NoSchedule": {Version: 7}}, shorter.Given)
+	assert.Empty(t, shorter.Brought, "the Node does not have it any more, and that is nodekeep's doing")
+	assert.Len(t, next.Given, 2)
+	assert.Equal(t, []bool{true, true, false}, []bool{prev.Lists("a"), prev.Lists("b"), prev.Lists("c:NoSchedule")})
+	assert.Equal(t, text, prev.String())
+	assert.Equal(t, prev, prev.Merge(nil, record.Record{}, 9), "nothing was set")
+	assert.Equal(t, record.Stamp{}, record.Stamp{}.Merge(nil, record.Record{}, 0).Remove([]string{"a"}))
+	assert.JSONEq(t, `{"given":{"a":{"value":"1"}}}`, record.Stamp{}.Merge(map[string]string{"a": "1"}, record.Record{}, 0).String(), "the CREATE has no version")
 }
 
 func FuzzStamp(f *testing.F) {
@@ -197,10 +197,10 @@ func FuzzStamp(f *testing.F) {
 		}
 		written := stamp.String()
 		assert.True(t, utf8.ValidString(written), "an annotation is text")
-		back, ok := record.ParseStamp(written)
+		returned, ok := record.ParseStamp(written)
 		require.True(t, ok)
-		assert.Equal(t, written, back.String())
-		assert.Len(t, back.Given, len(stamp.Given))
-		assert.Len(t, back.Brought, len(stamp.Brought))
+		assert.Equal(t, written, returned.String())
+		assert.Len(t, returned.Given, len(stamp.Given))
+		assert.Len(t, returned.Brought, len(stamp.Brought))
 	})
 }

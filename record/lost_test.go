@@ -37,17 +37,17 @@ func TestWhatARecordHasLostIsLearntFromTheNode(t *testing.T) {
 			assert.Empty(t, record.Missing(next, live()))
 			data, err := record.Encode(next)
 			require.NoError(t, err)
-			back, err := record.Decode(data)
+			returned, err := record.Decode(data)
 			require.NoError(t, err)
-			assert.Equal(t, next.Seen, back.Seen)
-			assert.Equal(t, next.Entries, back.Entries)
+			assert.Equal(t, next.Seen, returned.Seen)
+			assert.Equal(t, next.Entries, returned.Entries)
 		})
 	}
 }
 
 func TestWhatTheNodeBroughtOrAKubeletMayHaveDeclaredIsNotLearnt(t *testing.T) {
-	own := brought(owned(shows("U2", 9), taint, "a", record.Nobody), taint, "a")
-	assert.Empty(t, record.Merge(record.Record{}, own).Entries)
+	current := brought(owned(shows("U2", 9), taint, "a", record.NoOwner), taint, "a")
+	assert.Empty(t, record.Merge(record.Record{}, current).Entries)
 	e, _ := record.Merge(record.Record{}, unproved(from(given(shows("U2", 9), label, "a", 0), 5), label)).Entry(label)
 	assert.Equal(t, record.Version(9), e.Version, "its version is the kubelet's word")
 }
@@ -56,8 +56,8 @@ func TestWhatTheNodeBroughtOrAKubeletMayHaveDeclaredIsNotLearnt(t *testing.T) {
 // before nodekeep gave it the value would count as removed.
 func TestWhatIsLearntFromALaterObjectIsNotDecidedOnIt(t *testing.T) {
 	patched := from(given(shows("U2", 9), label, "a", 8), 5)
-	before := shows("U2", 7)
-	first, late := record.Merge(record.Merge(record.Record{}, before), patched), record.Merge(record.Merge(record.Record{}, patched), before)
+	prev := shows("U2", 7)
+	first, late := record.Merge(record.Merge(record.Record{}, prev), patched), record.Merge(record.Merge(record.Record{}, patched), prev)
 	assert.Equal(t, first, late, "whatever the order")
 	assert.Equal(t, map[string]string{label: "a"}, late.Items())
 	e, _ := late.Entry(label)
@@ -74,12 +74,12 @@ func TestWhatIsLearntFromALaterObjectIsNotDecidedOnIt(t *testing.T) {
 }
 
 func TestWhetherARecordLacksWhatAnotherOneHadObserved(t *testing.T) {
-	before := record.Record{Seen: []record.Object{{UID: "U1", Version: 5}, {UID: "U2", Version: 9}}}
+	prev := record.Record{Seen: []record.Object{{UID: "U1", Version: 5}, {UID: "U2", Version: 9}}}
 	for name, c := range map[string]struct {
 		r    record.Record
 		lost bool
 	}{
-		"the same":                                {before, false},
+		"the same":                                {prev, false},
 		"a newer one":                             {record.Record{Seen: []record.Object{{UID: "U2", Version: 12}}}, false},
 		"an older state of the newest object":     {record.Record{Seen: []record.Object{{UID: "U1", Version: 5}, {UID: "U2", Version: 8}}}, true},
 		"an object before":                        {record.Record{Seen: []record.Object{{UID: "U1", Version: 5}}}, true},
@@ -87,7 +87,7 @@ func TestWhetherARecordLacksWhatAnotherOneHadObserved(t *testing.T) {
 		"one that was reset: no version is known": {record.Record{Seen: []record.Object{{UID: "U3", Version: 3}}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.lost, c.r.Lost(before))
+			assert.Equal(t, c.lost, c.r.Lost(prev))
 			assert.False(t, c.r.Lost(record.Record{}), "nothing was observed before")
 		})
 	}

@@ -21,8 +21,8 @@ const (
 
 // Compare reports whether two machines are one. The first of providerID, systemUUID and machineID that both sides know decides. So cloned
 // images (same machineID) and reinstalled systems (other machineID) raise no false alarm.
-func (m Machine) Compare(other Machine) Identity {
-	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
+func (m Machine) Compare(o Machine) Identity {
+	for _, id := range [][2]string{{m.ProviderID, o.ProviderID}, {m.SystemUUID, o.SystemUUID}, {m.MachineID, o.MachineID}} {
 		switch {
 		case id[0] == "" || id[1] == "":
 			continue
@@ -36,8 +36,8 @@ func (m Machine) Compare(other Machine) Identity {
 }
 
 // Contradicts reports whether an identifier that both sides know differs.
-func (m Machine) Contradicts(other Machine) bool {
-	for _, id := range [][2]string{{m.ProviderID, other.ProviderID}, {m.SystemUUID, other.SystemUUID}, {m.MachineID, other.MachineID}} {
+func (m Machine) Contradicts(o Machine) bool {
+	for _, id := range [][2]string{{m.ProviderID, o.ProviderID}, {m.SystemUUID, o.SystemUUID}, {m.MachineID, o.MachineID}} {
 		if id[0] != "" && id[1] != "" && id[0] != id[1] {
 			return true
 		}
@@ -45,11 +45,11 @@ func (m Machine) Contradicts(other Machine) bool {
 	return false
 }
 
-// Over returns what is known of a machine when both sides are one: m, and where m says nothing, other.
-func (m Machine) Over(other Machine) Machine {
+// Merge returns what is known of a machine when both sides are one: m, and where m says nothing, other.
+func (m Machine) Merge(o Machine) Machine {
 	return Machine{
-		ProviderID: cmp.Or(m.ProviderID, other.ProviderID),
-		SystemUUID: cmp.Or(m.SystemUUID, other.SystemUUID),
-		MachineID:  cmp.Or(m.MachineID, other.MachineID),
+		ProviderID: cmp.Or(m.ProviderID, o.ProviderID),
+		SystemUUID: cmp.Or(m.SystemUUID, o.SystemUUID),
+		MachineID:  cmp.Or(m.MachineID, o.MachineID),
 	}
 }

@@ -32,5 +32,5 @@ func TestTheFirstIdentityThatIsKnownOfBothDecides(t *testing.T) {
 }
 
 func TestWhatIsKnownOfAMachineIsCompleted(t *testing.T) {
-	assert.Equal(t, record.Machine{ProviderID: "p", SystemUUID: "s", MachineID: "m"}, record.Machine{SystemUUID: "s"}.Over(record.Machine{ProviderID: "p", SystemUUID: "other", MachineID: "m"}))
+	assert.Equal(t, record.Machine{ProviderID: "p", SystemUUID: "s", MachineID: "m"}, record.Machine{SystemUUID: "s"}.Merge(record.Machine{ProviderID: "p", SystemUUID: "other", MachineID: "m"}))
 }

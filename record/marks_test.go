@@ -28,13 +28,13 @@ func TestMarksAreStoredWithTheRecordAndOnlyThoseThatAClientCanHaveMade(t *testin
 }
 
 func TestMarksAreOfTheNewestObjectAndFew(t *testing.T) {
-	many := map[string]Mark{}
+	plural := map[string]Mark{}
 	for i := range 10 * MaxMarks {
-		many[fmt.Sprintf("k%d", i)] = Mark{Value: "1", By: "d"}
+		plural[fmt.Sprintf("k%d", i)] = Mark{Value: "1", By: "d"}
 	}
-	r := New("n1", Object{UID: "u", Version: 5}, nil).WithMarks(many)
+	r := New("n1", Object{UID: "u", Version: 5}, nil).WithMarks(plural)
 	assert.Len(t, r.Marks, MaxMarks)
-	assert.Equal(t, r.Marks, New("n1", Object{UID: "u", Version: 5}, nil).WithMarks(many).Marks, "the same ones each time")
+	assert.Equal(t, r.Marks, New("n1", Object{UID: "u", Version: 5}, nil).WithMarks(plural).Marks, "the same ones each time")
 	assert.Equal(t, r.Marks, r.MarksOf(Object{UID: "u"}))
 	assert.Nil(t, r.MarksOf(Object{UID: "v"}))
 	assert.Nil(t, Record{Marks: r.Marks}.MarksOf(Object{}))

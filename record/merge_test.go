@@ -23,7 +23,7 @@ func shows(uid types.UID, version record.Version, pairs ...string) record.Observ
 	for i := 0; i < len(pairs); i += 2 {
 		item := record.Item{Value: pairs[i+1], Owner: record.Client}
 		if record.IsTaint(pairs[i]) {
-			item.Owner = record.Nobody
+			item.Owner = record.NoOwner
 		}
 		o.Items[pairs[i]] = item
 	}
@@ -31,19 +31,19 @@ func shows(uid types.UID, version record.Version, pairs ...string) record.Observ
 }
 
 // given returns the observation with a value that nodekeep set, as the stamp lists it. The Node shows it unless a client changed it.
-func given(o record.Observation, key, value string, since record.Version) record.Observation {
+func given(o record.Observation, key, value string, version record.Version) record.Observation {
 	if _, present := o.Items[key]; !present {
 		o.Items[key] = record.Item{Value: value}
 	}
-	return listed(o, key, value, since)
+	return listed(o, key, value, version)
 }
 
 // listed returns the observation with a value that the stamp lists.
-func listed(o record.Observation, key, value string, since record.Version) record.Observation {
+func listed(o record.Observation, key, value string, version record.Version) record.Observation {
 	if o.Stamp.Given == nil {
 		o.Stamp.Given = map[string]record.Given{}
 	}
-	o.Stamp.Given[key] = record.Given{Value: value, Since: since}
+	o.Stamp.Given[key] = record.Given{Value: value, Version: version}
 	return o
 }
 
@@ -69,21 +69,21 @@ func owned(o record.Observation, key, value string, by record.Owner) record.Obse
 }
 
 // ruled returns the observation with a label as a rule has set it, to "r". The Node shows it unless a client changed it.
-func ruled(o record.Observation, since record.Version) record.Observation {
+func ruled(o record.Observation, version record.Version) record.Observation {
 	if _, present := o.Items[label]; !present {
-		o = owned(o, label, "r", record.Other)
+		o = owned(o, label, "r", record.OtherOwner)
 	}
-	return ruledSince(o, label, since)
+	return ruledSince(o, label, version)
 }
 
 // ruledSince returns the observation with a key that rules have left as they want it since a version, unless a client changed it.
-func ruledSince(o record.Observation, key string, since record.Version) record.Observation {
-	o.RuleSince = map[string]record.Version{key: since}
+func ruledSince(o record.Observation, key string, version record.Version) record.Observation {
+	o.RuleSince = map[string]record.Version{key: version}
 	return o
 }
 
 func unproved(o record.Observation, key string) record.Observation {
-	o.Unproved = map[string]bool{key: true}
+	o.Unconfirmed = map[string]bool{key: true}
 	return o
 }
 
@@ -96,7 +96,7 @@ func merged(observations ...record.Observation) (r record.Record) {
 
 func TestMerge(t *testing.T) {
 	type items = map[string]string
-	nothing := items{}
+	blank := items{}
 	u1 := shows("U1", 5, label, "a", taint, "a")
 	tests := map[string]struct {
 		observations []record.Observation
@@ -107,7 +107,7 @@ func TestMerge(t *testing.T) {
 		"what a client sets to another value is recorded": {
 			[]record.Observation{u1, shows("U1", 6, label, "b", taint, "b")}, items{label: "b", taint: "b"}},
 		"what a client removes from the object on which it was recorded is removed": {
-			[]record.Observation{u1, shows("U1", 6)}, nothing},
+			[]record.Observation{u1, shows("U1", 6)}, blank},
 		"what is lost with an older object stays recorded": {
 			[]record.Observation{u1, shows("U2", 9)}, items{label: "a", taint: "a"}},
 		"an older state of the object changes nothing": {
@@ -118,22 +118,22 @@ func TestMerge(t *testing.T) {
 			[]record.Observation{shows("U2", 9, label, "b"), shows("U1", 5, taint, "a")}, items{label: "b", taint: "a"}},
 
 		"what an older state of the object showed and a newer one lacks was removed": {
-			[]record.Observation{shows("U0", 3, label, "z", taint, "z"), shows("U1", 6), shows("U1", 5, label, "a", taint, "a")}, nothing},
+			[]record.Observation{shows("U0", 3, label, "z", taint, "z"), shows("U1", 6), shows("U1", 5, label, "a", taint, "a")}, blank},
 		"a taint that an older state changed was set back to the listed value, if a newer one says nothing": {
 			[]record.Observation{given(shows("U1", 6), taint, "a", 0), listed(shows("U1", 5, taint, "b"), taint, "a", 0)}, items{taint: "a"}},
 		"a taint that an older state lacks was set back to the listed value, if a newer one says nothing": {
 			[]record.Observation{given(shows("U1", 6), taint, "a", 0), listed(shows("U1", 5), taint, "a", 0)}, items{taint: "a"}},
 		"a label that an older state changed is hidden by the kubelet's, if a newer one says nothing and the stamp lists it": {
-			[]record.Observation{brought(owned(shows("U1", 6), label, "k", record.Other), label, "k"), brought(shows("U1", 5, label, "a"), label, "k")}, items{label: "a"}},
+			[]record.Observation{brought(owned(shows("U1", 6), label, "k", record.OtherOwner), label, "k"), brought(shows("U1", 5, label, "a"), label, "k")}, items{label: "a"}},
 
 		"what nodekeep set and a client removed is removed": {
-			[]record.Observation{u1, listed(listed(shows("U2", 9), label, "a", 0), taint, "a", 0)}, nothing},
+			[]record.Observation{u1, listed(listed(shows("U2", 9), label, "a", 0), taint, "a", 0)}, blank},
 		"what nodekeep set says nothing, so that an older object's removal still counts": {
-			[]record.Observation{u1, given(given(shows("U2", 9), label, "a", 0), taint, "a", 0), shows("U1", 7)}, nothing},
+			[]record.Observation{u1, given(given(shows("U2", 9), label, "a", 0), taint, "a", 0), shows("U1", 7)}, blank},
 		"what nodekeep set and a client applies as it is counts": {
 			[]record.Observation{u1, listed(ownedBy(shows("U2", 9, label, "a"), argo), label, "a", 0), shows("U1", 7)}, items{label: "a"}},
 		"a label that nobody owns and the stamp does not list was set by another admission policy": {
-			[]record.Observation{u1, brought(owned(shows("U2", 9), label, "b", record.Nobody), label, "b")}, items{label: "b", taint: "a"}},
+			[]record.Observation{u1, brought(owned(shows("U2", 9), label, "b", record.NoOwner), label, "b")}, items{label: "b", taint: "a"}},
 		"a label that the Node brought and a client removed is removed": {
 			[]record.Observation{u1, brought(shows("U2", 9), label, "k")}, items{taint: "a"}},
 		"a taint that the Node brought says nothing while it has the same value": {
@@ -143,20 +143,20 @@ func TestMerge(t *testing.T) {
 				shows("U1", 5, taint, "c"), listed(shows("U2", 9, taint, "b"), taint, "a", 0), given(shows("U2", 10), taint, "a", 0),
 			}, items{taint: "a"}},
 		"what a client removed and a capture that was behind set again is removed": {
-			[]record.Observation{u1, given(given(shows("U1", 8), label, "z", 7), taint, "z", 7)}, nothing},
+			[]record.Observation{u1, given(given(shows("U1", 8), label, "z", 7), taint, "z", 7)}, blank},
 		"a label that a client sets back to the listed value is recorded, also if no field manager owns it any more": {
 			[]record.Observation{listed(shows("U1", 9, label, "a"), label, "z", 7), given(shows("U1", 10), label, "z", 7)}, items{label: "z"}},
 		"a taint that an older state shows as it is recorded was not removed, if the policy does not select it in the newer one": {
-			[]record.Observation{shows("U1", 5, taint, "a"), owned(shows("U1", 7), taint, "a", record.Other), shows("U1", 6, taint, "a")}, items{taint: "a"}},
+			[]record.Observation{shows("U1", 5, taint, "a"), owned(shows("U1", 7), taint, "a", record.OtherOwner), shows("U1", 6, taint, "a")}, items{taint: "a"}},
 		"a label that an older state of the object changed counts if the kubelet's own value hides it in the newer one": {
-			[]record.Observation{shows("U1", 5, label, "a"), owned(shows("U1", 7), label, "k", record.Other), shows("U1", 6, label, "b")}, items{label: "b"}},
+			[]record.Observation{shows("U1", 5, label, "a"), owned(shows("U1", 7), label, "k", record.OtherOwner), shows("U1", 6, label, "b")}, items{label: "b"}},
 
 		"a kubelet's own label is not recorded": {
-			[]record.Observation{owned(shows("U1", 5), label, "k", record.Other)}, nothing},
+			[]record.Observation{owned(shows("U1", 5), label, "k", record.OtherOwner)}, blank},
 		"a kubelet's own label leaves the record as it is": {
-			[]record.Observation{u1, owned(shows("U1", 6, taint, "a"), label, "k", record.Other)}, items{label: "a", taint: "a"}},
+			[]record.Observation{u1, owned(shows("U1", 6, taint, "a"), label, "k", record.OtherOwner)}, items{label: "a", taint: "a"}},
 		"a label that is removed while the policy does not select it is removed": {
-			[]record.Observation{u1, owned(shows("U1", 6, taint, "a"), label, "a", record.Other), shows("U1", 7, taint, "a")}, items{taint: "a"}},
+			[]record.Observation{u1, owned(shows("U1", 6, taint, "a"), label, "a", record.OtherOwner), shows("U1", 7, taint, "a")}, items{taint: "a"}},
 		"a label that a rule set and a client set to another value and back is the client's": {
 			[]record.Observation{ruled(shows("U1", 5), 0), ruled(shows("U1", 6, label, "b"), 0), ruled(shows("U1", 7), 0)}, items{label: "r"}},
 		"the same, repeated": {
@@ -164,7 +164,7 @@ func TestMerge(t *testing.T) {
 				ruled(shows("U1", 6, label, "b"), 0), ruled(shows("U1", 7), 0), ruled(shows("U1", 6, label, "b"), 0), ruled(shows("U1", 8), 0),
 			}, items{label: "r"}},
 		"the same, while another component sets it, too": {
-			[]record.Observation{ruled(shows("U1", 6, label, "b"), 0), owned(shows("U1", 7), label, "r", record.Other)}, items{label: "b"}},
+			[]record.Observation{ruled(shows("U1", 6, label, "b"), 0), owned(shows("U1", 7), label, "r", record.OtherOwner)}, items{label: "b"}},
 		"a client's label that a rule replaced stays recorded": {
 			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U1", 6), 5), ruled(shows("U1", 7), 5)}, items{label: "b"}},
 		"a client's label that a rule replaced on a newer object stays recorded": {
@@ -172,15 +172,15 @@ func TestMerge(t *testing.T) {
 		"a client's label that a rule replaced again stays recorded": {
 			[]record.Observation{shows("U1", 5, label, "b"), ruled(shows("U1", 7, label, "c"), 5), ruled(shows("U1", 8), 7)}, items{label: "c"}},
 		"a label that a rule set in place of a client's, and that a client removed, is removed": {
-			[]record.Observation{shows("U1", 5, label, "b"), ruledSince(shows("U2", 9), label, 0)}, nothing},
+			[]record.Observation{shows("U1", 5, label, "b"), ruledSince(shows("U2", 9), label, 0)}, blank},
 		"since when a rule set a label is not believed where it is later than the observation": {
 			[]record.Observation{shows("U1", 5, label, "b"), ruledSince(shows("U2", 9), label, 9)}, items{label: "b"}},
 		"what a rule removed, and a client added and removed again, is removed": {
-			[]record.Observation{ruledSince(shows("U1", 6, taint, "b"), taint, 5), ruledSince(owned(shows("U1", 7), taint, "", record.Absent), taint, 5)}, nothing},
+			[]record.Observation{ruledSince(shows("U1", 6, taint, "b"), taint, 5), ruledSince(owned(shows("U1", 7), taint, "", record.Absent), taint, 5)}, blank},
 		"what a client added and a rule removed stays recorded": {
 			[]record.Observation{ruledSince(shows("U1", 6, taint, "b"), taint, 5), ruledSince(owned(shows("U1", 7), taint, "", record.Absent), taint, 6)}, items{taint: "b"}},
 		"a taint that nodekeep derives from labels is not recorded": {
-			[]record.Observation{owned(shows("U1", 5), taint, "r", record.Rule)}, nothing},
+			[]record.Observation{owned(shows("U1", 5), taint, "r", record.Rule)}, blank},
 		"where nodekeep derives a taint, a client's taint was removed": {
 			[]record.Observation{u1, owned(shows("U1", 6, label, "a"), taint, "r", record.Rule)}, items{label: "a"}},
 
@@ -202,7 +202,7 @@ func TestMerge(t *testing.T) {
 			[]record.Observation{shows("U1", 5, taint, "x"), unproved(given(shows("U1", 9), taint, "y", 7), taint)}, items{taint: "y"}},
 		"such a stamp in an older state of the object says nothing either": {
 			[]record.Observation{
-				shows("U1", 5, taint, "x"), owned(shows("U1", 12), taint, "x", record.Other), unproved(given(shows("U1", 9), taint, "x", 7), taint),
+				shows("U1", 5, taint, "x"), owned(shows("U1", 12), taint, "x", record.OtherOwner), unproved(given(shows("U1", 9), taint, "x", 7), taint),
 			}, items{taint: "x"}},
 		"with such a stamp, a removal counts if the key was observed on the object": {
 			[]record.Observation{
@@ -226,19 +226,19 @@ func TestWhatARuleRemovesStaysInTheRecordAsItWas(t *testing.T) {
 	for name, key := range map[string]string{"a label": label, "a taint": taint} {
 		for value, shown := range map[string]string{"with a value": "v", "without a value": ""} {
 			t.Run(name+" "+value, func(t *testing.T) {
-				before := record.Merge(record.Record{}, shows("a", 10, key, shown))
+				prev := record.Merge(record.Record{}, shows("a", 10, key, shown))
 				absent := owned(listed(shows("a", 20), key, shown, 15), key, "", record.Absent)
 				for _, o := range []record.Observation{absent, owned(shows("b", 20), key, "", record.Absent)} {
-					after := record.Merge(before, o)
-					assert.Equal(t, map[string]string{key: shown}, after.Items(), "no client has removed it")
-					e, _ := after.Entry(key)
+					next := record.Merge(prev, o)
+					assert.Equal(t, map[string]string{key: shown}, next.Items(), "no client has removed it")
+					e, _ := next.Entry(key)
 					assert.True(t, e.NotShown, "the Node does not show it")
-					assert.Empty(t, record.Missing(after, o), "and does not lack it")
+					assert.Empty(t, record.Missing(next, o), "and does not lack it")
 				}
-				removed := record.Merge(before, owned(shows("a", 20), key, "", record.Absent))
+				removed := record.Merge(prev, owned(shows("a", 20), key, "", record.Absent))
 				assert.Empty(t, record.Merge(removed, shows("a", 30)).Items(), "without the rule, what is missing was removed")
-				none := record.Merge(record.Record{}, owned(shows("a", 20), key, "", record.Absent))
-				assert.Empty(t, none.Entries, "what was never there is not recorded")
+				empty := record.Merge(record.Record{}, owned(shows("a", 20), key, "", record.Absent))
+				assert.Empty(t, empty.Entries, "what was never there is not recorded")
 			})
 		}
 	}
@@ -268,25 +268,25 @@ func TestMergeForgetsTheOldestOfNineObjects(t *testing.T) {
 
 func TestMergeChangesNoRecordThatItIsGiven(t *testing.T) {
 	r := merged(shows("U1", 5, "a", "1", "c", "1"))
-	before, err := record.Encode(r)
+	head, err := record.Encode(r)
 	require.NoError(t, err)
 	record.Merge(r, shows("U1", 6, "b", "2", "c", "2"))
 	record.Merge(r, shows("U2", 7))
-	after, err := record.Encode(r)
+	tail, err := record.Encode(r)
 	require.NoError(t, err)
-	assert.Equal(t, string(before), string(after))
+	assert.Equal(t, string(head), string(tail))
 }
 
 func TestMergeNotesWhenTheNewestObjectIsDeleted(t *testing.T) {
-	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	instant := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	ends := func(uid types.UID, version record.Version) record.Observation {
 		o := shows(uid, version)
-		o.DeletedAt = at
+		o.DeletedAt = instant
 		return o
 	}
 	r := merged(shows("U1", 5), ends("U1", 6))
-	assert.Equal(t, at, r.DeletedAt)
-	assert.Equal(t, at, record.Merge(r, shows("U1", 5)).DeletedAt, "a state from before says nothing")
+	assert.Equal(t, instant, r.DeletedAt)
+	assert.Equal(t, instant, record.Merge(r, shows("U1", 5)).DeletedAt, "a state from before says nothing")
 	assert.Zero(t, record.Merge(r, shows("U2", 9)).DeletedAt, "it registered again")
 	assert.Zero(t, record.Merge(record.Merge(r, shows("U2", 9)), ends("U1", 6)).DeletedAt, "that was the object before")
 	assert.Zero(t, merged(shows("U2", 9), ends("U1", 6)).DeletedAt)

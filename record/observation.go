@@ -31,7 +31,7 @@ type Observation struct {
 	RuleSince map[string]Version
 	// Unproved are the keys whose stamp the kubelet may have written, while the guard policies are not in force. These are protected
 	// labels, taints, and keys that the record does not know.
-	Unproved map[string]bool
+	Unconfirmed map[string]bool
 }
 
 // Item is a label, a taint or an annotation on a Node.
@@ -47,14 +47,14 @@ type Owner int
 
 // The owners.
 const (
-	// Nobody: no field manager or only nodekeep owns the label or annotation. A taint is Nobody's, too: its owner is never known. Unless
+	// NoOwner: no field manager or only nodekeep owns the label or annotation. A taint is Nobody's, too: its owner is never known. Unless
 	// the stamp lists this value as set by nodekeep, a client or another admission policy set it.
-	Nobody Owner = iota
+	NoOwner Owner = iota
 	// Client: a client owns the label or annotation.
 	Client
-	// Other: another component, such as the kubelet, sets it again by itself, or a rule has set it. A label that the policy does not select
+	// OtherOwner: another component, such as the kubelet, sets it again by itself, or a rule has set it. A label that the policy does not select
 	// is Other, too. Its presence on the Node counts; its value does not.
-	Other
+	OtherOwner
 	// Rule: a taint that nodekeep derives from labels, or a label that an operator has handed over to a rule. It is never remembered. It
 	// counts as if the client's item were absent.
 	Rule
@@ -81,7 +81,7 @@ func (o Observation) listed(key string) (listed Given, ok bool) {
 		if listed.From >= o.Version {
 			listed.From = 0
 		}
-		return listed, listed.Since < o.Version
+		return listed, listed.Version < o.Version
 	}
 	listed.Value, ok = o.Stamp.Brought[key]
 	return listed, ok
@@ -100,9 +100,9 @@ func (o Observation) unread(e Entry) bool {
 }
 
 // byRule is since when a key is as rules want it, unless a client has changed it after that.
-func (o Observation) byRule(key string) (since Version, ok bool) {
-	since, ok = o.RuleSince[key]
-	return since, ok && since < o.Version
+func (o Observation) byRule(key string) (version Version, ok bool) {
+	version, ok = o.RuleSince[key]
+	return version, ok && version < o.Version
 }
 
 // outlives reports whether an item that nodekeep gave the Node is from an entry that the record has lost. The record has none, or an older
@@ -127,6 +127,6 @@ func (o Observation) untouched(key string) bool {
 	if _, set := o.Stamp.Given[key]; !set && !IsTaint(key) {
 		return false
 	}
-	restored := (item.Owner == Nobody || item.Owner == Client) && item.Owners.within(listed.Owners)
+	restored := (item.Owner == NoOwner || item.Owner == Client) && item.Owners.subsetOf(listed.Owners)
 	return present && ok && restored && item.Value == listed.Value
 }

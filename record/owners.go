@@ -67,19 +67,19 @@ func (o Owners) Managers() (managers []Manager) {
 	return managers
 }
 
-// within reports whether each of the owners is among the others.
-func (o Owners) within(others Owners) bool {
-	return o == "" || o == others || !slices.ContainsFunc(o.Managers(), func(m Manager) bool { return !slices.Contains(others.Managers(), m) })
+// subsetOf reports whether each of the owners is among the others.
+func (o Owners) subsetOf(set Owners) bool {
+	return o == "" || o == set || !slices.ContainsFunc(o.Managers(), func(m Manager) bool { return !slices.Contains(set.Managers(), m) })
 }
 
 // noteOwners returns an entry with the owners that an observation shows of its value. Where it shows none, those that are known stay: nodekeep
 // set the value, or the API server has lost them. What nodekeep gave says nothing new.
-func (o Observation) noteOwners(was, e Entry, newest bool) Entry {
+func (o Observation) noteOwners(prev, e Entry, newest bool) Entry {
 	if e.Removed {
 		return e
 	}
-	if !was.Removed && was.Value == e.Value {
-		e.Owners = was.Owners
+	if !prev.Removed && prev.Value == e.Value {
+		e.Owners = prev.Owners
 	}
 	item := o.Items[e.Key]
 	if item.Owners == "" || item.Owners == e.Owners {
@@ -134,13 +134,13 @@ func ownings(entries []Entry) (table []owning) {
 	rows := map[Manager]int{}
 	for _, e := range entries {
 		for _, m := range e.Owners.Managers() {
-			at, is := rows[m]
-			if !is {
-				at = len(table)
-				rows[m] = at
+			i, ok := rows[m]
+			if !ok {
+				i = len(table)
+				rows[m] = i
 				table = append(table, owning{Manager: m.Name, Operation: m.Operation, Subresource: m.Subresource})
 			}
-			table[at].Keys = append(table[at].Keys, e.Key)
+			table[i].Keys = append(table[i].Keys, e.Key)
 		}
 	}
 	slices.SortFunc(table, func(a, b owning) int { return strings.Compare(a.manager().String(), b.manager().String()) })
@@ -151,8 +151,8 @@ func (o owning) manager() Manager {
 	return Manager{Name: o.Manager, Operation: o.Operation, Subresource: o.Subresource}
 }
 
-// own gives entries the owners of a table. What nodekeep cannot have written is left out.
-func own(entries []Entry, table []owning) {
+// assignOwners gives entries the owners of a table. What nodekeep cannot have written is left out.
+func assignOwners(entries []Entry, table []owning) {
 	owners := map[string][]Manager{}
 	for _, row := range table {
 		for _, key := range row.Keys {
@@ -160,7 +160,7 @@ func own(entries []Entry, table []owning) {
 		}
 	}
 	for i, e := range entries {
-		if managers, is := owners[e.Key]; is && !e.Removed && !IsTaint(e.Key) {
+		if managers, ok := owners[e.Key]; ok && !e.Removed && !IsTaint(e.Key) {
 			entries[i].Owners = OwnersOf(managers...)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	argo record.Owners = "Apply argocd-controller"
-	flux record.Owners = "Apply kustomize-controller"
-	both record.Owners = argo + "\n" + flux
+	argo      record.Owners = "Apply argocd-controller"
+	flux      record.Owners = "Apply kustomize-controller"
+	twoOwners record.Owners = argo + "\n" + flux
 )
 
 // ownedBy returns the observation in which these managers own all labels.
@@ -53,11 +53,11 @@ func TestOwnersAreTheManagersThatTheAPIServerTakes(t *testing.T) {
 	} {
 		assert.Empty(t, record.OwnersOf(m), "%q", m)
 	}
-	many := make([]record.Manager, 20)
-	for i := range many {
-		many[i] = record.Manager{Name: fmt.Sprint(i), Operation: "Update"}
+	plural := make([]record.Manager, 20)
+	for i := range plural {
+		plural[i] = record.Manager{Name: fmt.Sprint(i), Operation: "Update"}
 	}
-	assert.Len(t, record.OwnersOf(many...).Managers(), 10)
+	assert.Len(t, record.OwnersOf(plural...).Managers(), 10)
 }
 
 func TestWhoOwnsAValueIsRecordedWithIt(t *testing.T) {
@@ -71,15 +71,15 @@ func TestWhoOwnsAValueIsRecordedWithIt(t *testing.T) {
 		"who set it":                  {[]record.Observation{first}, "a", 5, argo},
 		"who set it to another value": {[]record.Observation{first, ownedBy(shows("U1", 6, label, "b"), flux)}, "b", 6, flux},
 		"who set it to another value, which nobody shows":           {[]record.Observation{first, shows("U1", 6, label, "b")}, "b", 6, ""},
-		"who has applied the same":                                  {[]record.Observation{first, ownedBy(shows("U1", 6, label, "a"), both)}, "a", 6, both},
-		"who is left of two":                                        {[]record.Observation{ownedBy(shows("U1", 5, label, "a"), both), ownedBy(shows("U1", 6, label, "a"), flux)}, "a", 6, flux},
+		"who has applied the same":                                  {[]record.Observation{first, ownedBy(shows("U1", 6, label, "a"), twoOwners)}, "a", 6, twoOwners},
+		"who is left of two":                                        {[]record.Observation{ownedBy(shows("U1", 5, label, "a"), twoOwners), ownedBy(shows("U1", 6, label, "a"), flux)}, "a", 6, flux},
 		"an older state says nothing":                               {[]record.Observation{first, ownedBy(shows("U1", 4, label, "a"), flux)}, "a", 5, argo},
 		"nor does it of what nobody showed":                         {[]record.Observation{shows("U1", 5, label, "a"), ownedBy(shows("U1", 4, label, "a"), flux)}, "a", 5, ""},
 		"owners that the API server has lost stay known":            {[]record.Observation{first, shows("U1", 6, label, "a")}, "a", 6, argo},
 		"a removal has none":                                        {[]record.Observation{first, shows("U1", 6)}, "", 6, ""},
 		"what is restored with them is nodekeep's":                  {[]record.Observation{first, restored(shows("U2", 9))}, "a", 5, argo},
 		"and without them":                                          {[]record.Observation{first, given(shows("U2", 9), label, "a", 0)}, "a", 5, argo},
-		"what another client applies as well is that client's":      {[]record.Observation{first, restored(ownedBy(shows("U2", 9, label, "a"), both))}, "a", 9, both},
+		"what another client applies as well is that client's":      {[]record.Observation{first, restored(ownedBy(shows("U2", 9, label, "a"), twoOwners))}, "a", 9, twoOwners},
 		"what is restored from a stale record is not recorded":      {[]record.Observation{first, ownedBy(shows("U1", 6, label, "b"), flux), restored(shows("U2", 9))}, "b", 6, flux},
 		"what is restored is learnt with its owners":                {[]record.Observation{restored(shows("U2", 9))}, "a", 5, argo},
 		"the owner changes what is restored":                        {[]record.Observation{first, restored(ownedBy(shows("U2", 9, label, "b"), argo))}, "b", 9, argo},
@@ -93,15 +93,15 @@ func TestWhoOwnsAValueIsRecordedWithIt(t *testing.T) {
 			assert.Equal(t, record.Entry{Key: label, Value: tt.value, Removed: tt.value == "", Version: tt.version, Owners: tt.owners, NotShown: e.NotShown}, e)
 			data, err := record.Encode(r)
 			require.NoError(t, err)
-			back, err := record.Decode(data)
+			returned, err := record.Decode(data)
 			require.NoError(t, err)
-			assert.Equal(t, r.Entries, back.Entries)
+			assert.Equal(t, r.Entries, returned.Entries)
 		})
 	}
 	correct, _ := record.Stale(merged(first, ownedBy(shows("U1", 6, label, "b"), flux)), restored(shows("U2", 9)))
 	assert.Equal(t, map[string]string{label: "b"}, correct, "the owner on the Node is no client's decision")
 	r := merged(first)
-	assert.True(t, record.Write(r, merged(first, ownedBy(shows("U1", 6, label, "a"), both)), ownedBy(shows("U1", 6, label, "a"), both), true), "worth a write")
+	assert.True(t, record.Write(r, merged(first, ownedBy(shows("U1", 6, label, "a"), twoOwners)), ownedBy(shows("U1", 6, label, "a"), twoOwners), true), "worth a write")
 	assert.False(t, record.Write(r, merged(first, ownedBy(shows("U1", 6, label, "a"), argo)), ownedBy(shows("U1", 6, label, "a"), argo), true))
 }
 
@@ -127,9 +127,9 @@ func TestARecordHoldsFewOwners(t *testing.T) {
 	assert.Greater(t, known, 200, "the first keys keep theirs")
 	data, err := record.Encode(r)
 	require.NoError(t, err)
-	back, err := record.Decode(data)
+	returned, err := record.Decode(data)
 	require.NoError(t, err)
-	assert.Equal(t, r.Entries, back.Entries)
+	assert.Equal(t, r.Entries, returned.Entries)
 	for _, e := range r.WithoutOwners().Entries {
 		assert.Empty(t, e.Owners)
 	}

@@ -12,15 +12,15 @@ func Isolate(r Record, machine Machine, floor Version, k Keeping) Record {
 	if r.Quarantined != nil && !r.Isolated() { // what waits since the machine before was followed is of that machine
 		r = AcceptOld(r, Object{})
 	}
-	held, own := r, Record{Node: r.Node, Cluster: r.Cluster, Earlier: r.Earlier}
+	held, fresh := r, Record{Node: r.Node, Cluster: r.Cluster, Earlier: r.Earlier}
 	if r.Isolated() {
-		held, own = *r.Quarantined, r
-		own.Quarantined = nil
+		held, fresh = *r.Quarantined, r
+		fresh.Quarantined = nil
 	}
 	held.Earlier = nil
-	next, found := Returned(own, machine, floor, k)
+	next, found := Returned(fresh, machine, floor, k)
 	if !found || next.Quarantined != nil || next.Followed != "" {
-		next = SetAside(own, machine, floor, k)
+		next = SetAside(fresh, machine, floor, k)
 	}
 	next.Quarantined = &held
 	return next
@@ -33,14 +33,14 @@ func AcceptNew(r Record) Record {
 		r.Quarantined = nil
 		return r
 	}
-	own := slices.Clone(r.Entries)
+	entries := slices.Clone(r.Entries)
 	for _, e := range r.Quarantined.Entries {
 		if _, known := r.Entry(e.Key); !known && e.Version > 0 {
-			own = append(own, Entry{Key: e.Key, Removed: true, Version: e.Version})
+			entries = append(entries, Entry{Key: e.Key, Removed: true, Version: e.Version})
 		}
 	}
-	slices.SortFunc(own, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
-	r.Entries, r.Quarantined = own, nil
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	r.Entries, r.Quarantined = entries, nil
 	return r
 }
 
@@ -52,7 +52,7 @@ func AcceptOld(r Record, live Object) Record {
 		return r
 	}
 	if !r.Isolated() {
-		return r.withHeld()
+		return r.withQuarantined()
 	}
 	if live.Version < r.Newest().Version {
 		live = r.Newest()

@@ -113,14 +113,14 @@ func New(node string, object Object, items map[string]string) Record {
 
 // Entry returns the entry of a key.
 func (r Record) Entry(key string) (entry Entry, ok bool) {
-	at, ok := r.find(key)
+	i, ok := r.find(key)
 	if !ok {
 		return Entry{}, false
 	}
-	return r.Entries[at], true
+	return r.Entries[i], true
 }
 
-func (r Record) find(key string) (at int, ok bool) {
+func (r Record) find(key string) (i int, ok bool) {
 	return slices.BinarySearchFunc(r.Entries, key, func(e Entry, key string) int { return cmp.Compare(e.Key, key) })
 }
 
@@ -176,9 +176,9 @@ func (r Record) Observed(uid types.UID) Version {
 
 // Lost reports whether the record lacks observations that another one of the same name had. An older one was put in its place, or a client
 // wrote it.
-func (r Record) Lost(before Record) bool {
+func (r Record) Lost(prev Record) bool {
 	newest := r.Newest()
-	return len(before.Seen) > 0 && newest.Version < before.Newest().Version && (len(r.Seen) == 0 || before.Observed(newest.UID) > 0)
+	return len(prev.Seen) > 0 && newest.Version < prev.Newest().Version && (len(r.Seen) == 0 || prev.Observed(newest.UID) > 0)
 }
 
 // DecidedOn returns the object on which an entry was decided; empty if it is no longer known. The lives of objects do not overlap. So it is the
@@ -219,25 +219,25 @@ func (r Record) presumes(version Version) bool {
 // identify returns the record once it is known which object was there at versions that it presumes. The object is observed at this version, or it
 // was observed before them and is there still.
 func (r Record) identify(uid types.UID, version Version) Record {
-	known, until := r.Observed(uid), Version(0)
+	known, end := r.Observed(uid), Version(0)
 	seen := slices.DeleteFunc(slices.Clone(r.Seen), func(object Object) bool {
 		p := object.Version
-		is := object.UID == "" && (p == version || 0 < known && known < p && p < version)
-		if is {
-			until = p
+		matches := object.UID == "" && (p == version || 0 < known && known < p && p < version)
+		if matches {
+			end = p
 		}
-		return is
+		return matches
 	})
 	if len(seen) < len(r.Seen) {
 		r.Seen = seen
-		r.see(uid, until)
+		r.see(uid, end)
 	}
 	return r
 }
 
 // note puts an object in the place of others. Beyond MaxObjects the oldest is forgotten, with the removals up to it.
-func (r *Record) note(object Object, instead func(Object) bool) {
-	seen := append(slices.DeleteFunc(slices.Clone(r.Seen), instead), object)
+func (r *Record) note(object Object, replaces func(Object) bool) {
+	seen := append(slices.DeleteFunc(slices.Clone(r.Seen), replaces), object)
 	slices.SortFunc(seen, func(a, b Object) int { return cmp.Compare(a.Version, b.Version) })
 	r.Seen = seen
 	if len(seen) > MaxObjects {
@@ -278,13 +278,13 @@ func (r Record) withoutVersions() Record {
 	}
 	r.Entries, r.Seen, r.Floor, r.MachineSince, r.Marks = entries, nil, 0, 0, nil
 	if r.Quarantined != nil {
-		before := r.Quarantined.withoutVersions()
-		before.Cluster = ""
-		r.Quarantined = &before
+		earlier := r.Quarantined.withoutVersions()
+		earlier.Cluster = ""
+		r.Quarantined = &earlier
 	}
 	r.Earlier = slices.Clone(r.Earlier)
-	for i, before := range r.Earlier {
-		r.Earlier[i] = before.withoutVersions()
+	for i, earlier := range r.Earlier {
+		r.Earlier[i] = earlier.withoutVersions()
 		r.Earlier[i].Cluster = ""
 	}
 	return r

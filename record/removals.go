@@ -21,16 +21,16 @@ func (r Record) bounded() Record {
 		return r
 	}
 	newest := r.Newest()
-	floor, until := r.Floor, newest.Version
+	floor, last := r.Floor, newest.Version
 	for _, e := range r.Entries {
 		if !e.Removed && r.DecidedOn(e) == newest.UID {
-			until = min(until, e.Version)
+			last = min(last, e.Version)
 		}
 	}
 	dropped := map[string]bool{}
 	for _, e := range drop {
 		dropped[e.Key] = true
-		if e.Version < until {
+		if e.Version < last {
 			floor = max(floor, e.Version)
 		}
 	}
@@ -55,9 +55,9 @@ func (r Record) removalsBeyond(count, bytes int) (oldest []Entry) {
 	slices.SortFunc(removals, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Key, b.Key))
 	})
-	for at := 0; left > count || size > bytes; at++ {
-		left, size = left-1, size-len(removals[at].Key)
-		oldest = removals[:at+1]
+	for i := 0; left > count || size > bytes; i++ {
+		left, size = left-1, size-len(removals[i].Key)
+		oldest = removals[:i+1]
 	}
 	return oldest
 }

@@ -84,8 +84,8 @@ func TestWhatIsRemovedInOneEditIsBoundedToo(t *testing.T) {
 	assert.Equal(t, map[string]string{"kept": "1"}, record.Merge(r, shows("U1", 150, kept("k-0000", "late")...)).Items(), "an older state of this object brings nothing back")
 	assert.Empty(t, record.Merge(r, shows("U1", 300)).Items(), "what is removed later is removed")
 
-	after := record.Merge(r, shows("U2", 400))
-	assert.Equal(t, map[string]string{"kept": "1"}, record.Missing(after, shows("U2", 400)), "the next object gets what was not removed")
+	next := record.Merge(r, shows("U2", 400))
+	assert.Equal(t, map[string]string{"kept": "1"}, record.Missing(next, shows("U2", 400)), "the next object gets what was not removed")
 }
 
 func TestRemovalsThatTheStampProvesAgainAndAgainLeadToNoWrite(t *testing.T) {
@@ -116,9 +116,9 @@ func TestALabelThatAnotherComponentHidSinceIsStillRecordedAsRemoved(t *testing.T
 	r := record.Merge(record.Record{}, shows("U1", 10, "hidden", "client"))
 	version := record.Version(100)
 	for i := range 2 * record.MaxRemovals {
-		o := owned(shows("U1", version, fmt.Sprintf("k-%04d", i), "v"), "hidden", "other", record.Other)
+		o := owned(shows("U1", version, fmt.Sprintf("k-%04d", i), "v"), "hidden", "other", record.OtherOwner)
 		r = record.Merge(r, o)
-		r = record.Merge(r, owned(shows("U1", version+1), "hidden", "other", record.Other))
+		r = record.Merge(r, owned(shows("U1", version+1), "hidden", "other", record.OtherOwner))
 		version += 2
 	}
 	require.LessOrEqual(t, len(removals(r)), record.MaxRemovals)
@@ -138,8 +138,8 @@ func TestTheBoundLosesNothingThatWasObserved(t *testing.T) {
 			o := record.Observation{UID: types.UID(fmt.Sprint(object)), Version: version, Items: map[string]record.Item{}, Stamp: stamp}
 			for key, value := range now {
 				owner := record.Client
-				if given, is := stamp.Given[key]; is && given.Value == value {
-					owner = record.Nobody
+				if given, ok := stamp.Given[key]; ok && given.Value == value {
+					owner = record.NoOwner
 				}
 				o.Items[key] = record.Item{Value: value, Owner: owner}
 			}
@@ -152,7 +152,7 @@ func TestTheBoundLosesNothingThatWasObserved(t *testing.T) {
 			case rng.IntN(100) == 0: // it registers again, and the webhook restores what is recorded
 				object++
 				now = r.Items()
-				stamp = record.Stamp{}.With(now, r, 0)
+				stamp = record.Stamp{}.Merge(now, r, 0)
 			case len(shown) > 0 && rng.IntN(len(shown)+5) > 4:
 				delete(now, shown[rng.IntN(len(shown))])
 			default:
@@ -161,8 +161,8 @@ func TestTheBoundLosesNothingThatWasObserved(t *testing.T) {
 			o := observe()
 			all = append(all, o)
 			r = record.Merge(r, o)
-			if again := all[rng.IntN(len(all))]; rng.IntN(3) == 0 {
-				r = record.Merge(r, again)
+			if reread := all[rng.IntN(len(all))]; rng.IntN(3) == 0 {
+				r = record.Merge(r, reread)
 			}
 			require.Equal(t, now, r.Items(), "seed %d, at version %d", seed, version-1)
 			require.LessOrEqual(t, len(removals(r)), record.MaxRemovals)

@@ -26,7 +26,7 @@ type Given struct {
 	// From is the version of the entry that the value is from; 0 if that entry had none. Only a newer entry says more than the Node.
 	From Version `json:"from,omitempty,string"`
 	// Since is the resourceVersion that the PATCH was made on; 0 in the CREATE.
-	Since Version `json:"since,omitempty,string"`
+	Version Version `json:"since,omitempty,string"`
 	// Owners are the managers that nodekeep restores with the value.
 	Owners Owners `json:"owners,omitempty"`
 }
@@ -48,8 +48,8 @@ func (s Stamp) String() string {
 	return string(value)
 }
 
-// With returns the stamp once nodekeep has set these values of a record. The PATCH is made on the version since.
-func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
+// Merge returns the stamp once nodekeep has set these values of a record. The PATCH is made on the version since.
+func (s Stamp) Merge(items map[string]string, from Record, version Version) Stamp {
 	if len(items) == 0 {
 		return s
 	}
@@ -57,14 +57,14 @@ func (s Stamp) With(items map[string]string, from Record, since Version) Stamp {
 	maps.Copy(given, s.Given)
 	for key, value := range items {
 		e, _ := from.Entry(key)
-		given[key] = Given{Value: Listed(key, value), From: e.Version, Since: since, Owners: e.Owners}
+		given[key] = Given{Value: Listed(key, value), From: e.Version, Version: version, Owners: e.Owners}
 	}
 	s.Given = given
 	return s
 }
 
-// Without returns the stamp once nodekeep has removed these items. It should not have set them, or rules do not want them.
-func (s Stamp) Without(keys []string) Stamp {
+// Remove returns the stamp once nodekeep has removed these items. It should not have set them, or rules do not want them.
+func (s Stamp) Remove(keys []string) Stamp {
 	s.Given, s.Brought = maps.Clone(s.Given), maps.Clone(s.Brought)
 	for _, key := range keys {
 		delete(s.Given, key)

@@ -7,53 +7,53 @@ import (
 
 // Write reports whether it is worth a write that an observation turned one record into another. Heartbeats never are. complete says
 // that the Node lacks nothing which the record would restore, and shows nothing stale.
-func Write(before, after Record, o Observation, complete bool) bool {
+func Write(prev, next Record, o Observation, complete bool) bool {
 	final := o.Final || !o.DeletedAt.IsZero()
 	switch {
-	case final && before.Observed(o.UID) < after.Observed(o.UID): // what comes after this state cannot be observed on this object
+	case final && prev.Observed(o.UID) < next.Observed(o.UID): // what comes after this state cannot be observed on this object
 		return true
-	case (before.Quarantined == nil) != (after.Quarantined == nil), changes(before, after, o):
+	case (prev.Quarantined == nil) != (next.Quarantined == nil), changes(prev, next, o):
 		return true
-	case !before.DeletedAt.Equal(after.DeletedAt) && (before.Newest().UID == after.Newest().UID || !after.DeletedAt.IsZero()):
+	case !prev.DeletedAt.Equal(next.DeletedAt) && (prev.Newest().UID == next.Newest().UID || !next.DeletedAt.IsZero()):
 		return true
-	case !SameDerived(before.Derived, after.Derived), len(after.Marks) > 0 && !maps.Equal(before.Marks, after.Marks):
+	case !SameDerived(prev.Derived, next.Derived), len(next.Marks) > 0 && !maps.Equal(prev.Marks, next.Marks):
 		return true
-	case len(before.Marks) > 0 && len(after.Marks) == 0 && before.Newest().UID == after.Newest().UID: // the object stays
+	case len(prev.Marks) > 0 && len(next.Marks) == 0 && prev.Newest().UID == next.Newest().UID: // the object stays
 		return true
-	case after.Quarantined != nil && before.Quarantined != nil && Write(*before.Quarantined, *after.Quarantined, o, complete):
+	case next.Quarantined != nil && prev.Quarantined != nil && Write(*prev.Quarantined, *next.Quarantined, o, complete):
 		return true
-	case !slices.EqualFunc(before.Earlier, after.Earlier, func(was, is Record) bool { return !Write(was, is, o, complete) }):
+	case !slices.EqualFunc(prev.Earlier, next.Earlier, func(old, current Record) bool { return !Write(old, current, o, complete) }):
 		return true
-	case len(after.Entries) == 0 && len(before.Seen) == 0: // a first record that remembers nothing
+	case len(next.Entries) == 0 && len(prev.Seen) == 0: // a first record that remembers nothing
 		return false
 	default:
-		return complete && (before.Newest().UID != after.Newest().UID || before.Machine != after.Machine)
+		return complete && (prev.Newest().UID != next.Newest().UID || prev.Machine != next.Machine)
 	}
 }
 
 // SameDerived reports whether rules say the same. It does not compare Brought and Since.
-func SameDerived(before, after map[string]Derived) bool {
-	return maps.EqualFunc(before, after, func(a, b Derived) bool {
-		return a.Value == b.Value && a.Rule == b.Rule && a.Absent == b.Absent && a.Adopted == b.Adopted && a.Until.Equal(b.Until)
+func SameDerived(prev, next map[string]Derived) bool {
+	return maps.EqualFunc(prev, next, func(a, b Derived) bool {
+		return a.Value == b.Value && a.Rule == b.Rule && a.Absent == b.Absent && a.Adopted == b.Adopted && a.End.Equal(b.End)
 	})
 }
 
 // changes reports whether two records differ in more than the versions of their observations. They differ in a value, or in the object on
 // which a value was decided. They also differ if a client changed a taint, or what a rule had left, after nodekeep set it. Without that
 // difference, an item set back to the same value would not count as the client's.
-func changes(before, after Record, o Observation) bool {
-	if len(before.Entries) != len(after.Entries) {
+func changes(prev, next Record, o Observation) bool {
+	if len(prev.Entries) != len(next.Entries) {
 		return true
 	}
-	for i, e := range after.Entries {
-		was := before.Entries[i]
-		if was.Key != e.Key || was.Value != e.Value || was.Removed != e.Removed || was.Owners != e.Owners || before.DecidedOn(was) != after.DecidedOn(e) {
+	for i, e := range next.Entries {
+		old := prev.Entries[i]
+		if old.Key != e.Key || old.Value != e.Value || old.Removed != e.Removed || old.Owners != e.Owners || prev.DecidedOn(old) != next.DecidedOn(e) {
 			return true
 		}
-		if given, listed := o.listed(e.Key); listed && IsTaint(e.Key) && was.Version <= given.Since && given.Since < e.Version {
+		if given, listed := o.listed(e.Key); listed && IsTaint(e.Key) && old.Version <= given.Version && given.Version < e.Version {
 			return true
 		}
-		if since, ruled := o.byRule(e.Key); ruled && was.Version <= since && since < e.Version {
+		if version, ruled := o.byRule(e.Key); ruled && old.Version <= version && version < e.Version {
 			return true
 		}
 	}
@@ -68,7 +68,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 	for _, e := range r.Entries {
 		_, present := o.Items[e.Key]
 		_, listed := o.listed(e.Key)
-		listed = listed && !o.Unproved[e.Key]
+		listed = listed && !o.Unconfirmed[e.Key]
 		lost := !listed && r.DecidedOn(e) != o.UID
 		if !e.Removed && !present && (lost || o.unread(e)) {
 			if missing == nil {
@@ -85,7 +85,7 @@ func Missing(r Record, o Observation) (missing map[string]string) {
 // nothing. Records are lost, and older ones are put back. A value that the Node brought itself is never among them.
 func Stale(r Record, o Observation) (correct map[string]string, remove []string) {
 	for key := range o.Stamp.Given {
-		if r.Isolated() || !o.untouched(key) || o.Unproved[key] {
+		if r.Isolated() || !o.untouched(key) || o.Unconfirmed[key] {
 			continue
 		}
 		given, _ := o.listed(key)

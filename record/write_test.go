@@ -20,7 +20,7 @@ func TestWrite(t *testing.T) {
 	}
 	u1 := shows("U1", 5, label, "a")
 	tests := map[string]struct {
-		before     []record.Observation
+		earlier    []record.Observation
 		o          record.Observation
 		incomplete bool
 		want       bool
@@ -52,14 +52,14 @@ func TestWrite(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			before := merged(tt.before...)
-			assert.Equal(t, tt.want, record.Write(before, record.Merge(before, tt.o), tt.o, !tt.incomplete))
+			prev := merged(tt.earlier...)
+			assert.Equal(t, tt.want, record.Write(prev, record.Merge(prev, tt.o), tt.o, !tt.incomplete))
 		})
 	}
-	before := merged(u1)
-	after := before
-	after.Machine.SystemUUID = "other"
-	assert.True(t, record.Write(before, after, u1, true), "another machine has the name")
+	old := merged(u1)
+	next := old
+	next.Machine.SystemUUID = "other"
+	assert.True(t, record.Write(old, next, u1, true), "another machine has the name")
 }
 
 func TestMissing(t *testing.T) {
@@ -71,7 +71,7 @@ func TestMissing(t *testing.T) {
 		"all, of a new object":                       {shows("U2", 9), map[string]string{label: "a", taint: "a"}},
 		"not what it has":                            {shows("U2", 9, taint, "a"), map[string]string{label: "a"}},
 		"not where it has another value":             {shows("U2", 9, taint, "b"), map[string]string{label: "a"}},
-		"not where the kubelet has an own value":     {owned(shows("U2", 9, taint, "a"), label, "k", record.Other), nil},
+		"not where the kubelet has an own value":     {owned(shows("U2", 9, taint, "a"), label, "k", record.OtherOwner), nil},
 		"not where a rule has derived a taint":       {owned(shows("U2", 9, label, "a"), taint, "r", record.Rule), nil},
 		"not what a client removed since it was set": {listed(shows("U2", 9, taint, "a"), label, "a", 0), nil},
 		"but if the kubelet may have said so":        {unproved(listed(shows("U2", 9, taint, "a"), label, "a", 0), label), map[string]string{label: "a"}},
@@ -101,8 +101,8 @@ func TestStale(t *testing.T) {
 		"not what differs at the version of the entry": {from(given(shows("U2", 9), taint, "z", 0), 6), nil, nil},
 		"what is from an entry of another cluster":     {from(given(shows("U2", 9), taint, "z", 0), 9), map[string]string{taint: "a"}, nil},
 		"not what a client changed":                    {listed(listed(ownedBy(shows("U2", 9, taint, "y", label, "z"), argo), label, "z", 0), taint, "z", 0), nil, nil},
-		"not what the Node brought":                    {brought(owned(shows("U2", 9, taint, "z"), label, "z", record.Nobody), taint, "z"), nil, nil},
-		"not what the policy does not select":          {listed(owned(shows("U2", 9), "gone", "x", record.Other), "gone", "x", 0), nil, nil},
+		"not what the Node brought":                    {brought(owned(shows("U2", 9, taint, "z"), label, "z", record.NoOwner), taint, "z"), nil, nil},
+		"not what the policy does not select":          {listed(owned(shows("U2", 9), "gone", "x", record.OtherOwner), "gone", "x", 0), nil, nil},
 		"not what only the kubelet may have declared":  {unproved(given(shows("U2", 9), "gone", "x", 0), "gone"), nil, nil},
 	}
 	for name, tt := range tests {

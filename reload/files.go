@@ -49,8 +49,8 @@ func (f *Files[T]) Err() error {
 }
 
 // Run reads the files, at once and again, until ctx is done.
-func (f *Files[T]) Run(ctx context.Context, every time.Duration) {
-	wait.UntilWithContext(ctx, func(context.Context) { f.Read() }, every)
+func (f *Files[T]) Run(ctx context.Context, interval time.Duration) {
+	wait.UntilWithContext(ctx, func(context.Context) { f.Read() }, interval)
 }
 
 // Read reads the files once.
@@ -60,7 +60,7 @@ func (f *Files[T]) Read() {
 		f.err.Store(nil)
 		return
 	}
-	if before := f.err.Swap(&err); before == nil || (*before).Error() != err.Error() {
+	if prev := f.err.Swap(&err); prev == nil || (*prev).Error() != err.Error() {
 		f.trouble(err)
 	}
 }

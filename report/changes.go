@@ -12,7 +12,7 @@ import (
 
 // Changes is what changed lately, by the histories of the records. A history holds the newest changes only, so there may have been more.
 type Changes struct {
-	Since  time.Time `json:"since"`
+	Start  time.Time `json:"since"`
 	Days   []Day     `json:"days"` // oldest first, days without a change included
 	Items  []Changed `json:"items"`
 	Latest []Change  `json:"latest"` // newest first
@@ -58,27 +58,27 @@ func NewHistories(now time.Time) *Histories {
 
 const dayFormat = "2006-01-02"
 
-func (h *Histories) since() time.Time {
+func (h *Histories) start() time.Time {
 	return h.now.Truncate(24*time.Hour).AddDate(0, 0, -(daysOfChange - 1))
 }
 
 // See counts a record.
 func (h *Histories) See(r record.Record) {
-	for _, change := range history.Of(r) {
-		at := change.Time.UTC()
-		if at.Before(h.since()) || at.After(h.now.Add(24*time.Hour)) { // a record that a client edited can name any time
+	for _, change := range history.Changes(r) {
+		t := change.Time.UTC()
+		if t.Before(h.start()) || t.After(h.now.Add(24*time.Hour)) { // a record that a client edited can name any time
 			continue
 		}
 		if change.Omitted > 0 {
 			h.omitted++
-			h.days[at.Format(dayFormat)] += change.Omitted
+			h.days[t.Format(dayFormat)] += change.Omitted
 		}
 		for item, values := range change.Items {
-			h.days[at.Format(dayFormat)]++
+			h.days[t.Format(dayFormat)]++
 			if _, known := h.items[item]; known || len(h.items) < maxGroups {
 				h.items[item]++
 			}
-			h.latest = append(h.latest, Change{Time: at, Node: r.Node, Item: item, From: short(values.From), To: short(values.To), By: change.Actor})
+			h.latest = append(h.latest, Change{Time: t, Node: r.Node, Item: item, From: short(values.From), To: short(values.To), By: change.Actor})
 		}
 		if len(h.latest) > 4*maxLatest {
 			h.keepLatest()
@@ -104,8 +104,8 @@ func (h *Histories) keepLatest() {
 // Changes returns what was counted.
 func (h *Histories) Changes() Changes {
 	h.keepLatest()
-	c := Changes{Since: h.since(), Days: []Day{}, Items: []Changed{}, Latest: append([]Change{}, h.latest...), Omitted: h.omitted}
-	for day := h.since(); !day.After(h.now); day = day.AddDate(0, 0, 1) {
+	c := Changes{Start: h.start(), Days: []Day{}, Items: []Changed{}, Latest: append([]Change{}, h.latest...), Omitted: h.omitted}
+	for day := h.start(); !day.After(h.now); day = day.AddDate(0, 0, 1) {
 		c.Days = append(c.Days, Day{day.Format(dayFormat), h.days[day.Format(dayFormat)]})
 	}
 	for _, item := range slices.Sorted(maps.Keys(h.items)) {

@@ -54,8 +54,8 @@ func (c chart) largest() (largest float64) {
 }
 
 func (p page) svg(title string, width, height int, children ...*html.Node) *html.Node {
-	with := attributes{"role": "img", "aria-label": title, "viewBox": fmt.Sprintf("0 0 %d %d", width, height), "preserveAspectRatio": "xMidYMid meet"}
-	return p.element("svg", with, children...)
+	attrs := attributes{"role": "img", "aria-label": title, "viewBox": fmt.Sprintf("0 0 %d %d", width, height), "preserveAspectRatio": "xMidYMid meet"}
+	return p.element("svg", attrs, children...)
 }
 
 func (p page) bars(c chart) *html.Node {
@@ -63,12 +63,12 @@ func (p page) bars(c chart) *html.Node {
 	if len(c.bars) == 0 {
 		svg.AppendChild(p.element("text", attributes{"x": "0", "y": "15"}, textNode("nothing to show")))
 	}
-	most := float64(chartWidth - nameWidth - shownWidth)
+	full := float64(chartWidth - nameWidth - shownWidth)
 	for i, bar := range c.bars {
 		top := i * barHeight
 		width := 0.0
 		if largest := c.largest(); largest > 0 && bar.value > 0 {
-			width = max(1, most*bar.value/largest)
+			width = max(1, full*bar.value/largest)
 		}
 		name := p.element("text", attributes{"class": "name", "x": itoa(nameWidth - 6), "y": itoa(top + 15), "text-anchor": "end"}, textNode(ending(bar.name, nameLetters)))
 		if name.FirstChild.Data != visible(bar.name) {
@@ -107,12 +107,12 @@ func (p page) columns(c chart) *html.Node {
 }
 
 // ending returns the end of a name, which distinguishes keys of one domain, if the name is longer.
-func ending(name string, most int) string {
+func ending(name string, limit int) string {
 	runes := []rune(visible(name))
-	if len(runes) <= most {
+	if len(runes) <= limit {
 		return string(runes)
 	}
-	return "…" + string(runes[len(runes)-most+1:])
+	return "…" + string(runes[len(runes)-limit+1:])
 }
 
 // visible returns a text without control and format characters: these could reverse the text next to it.

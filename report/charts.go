@@ -17,7 +17,7 @@ func counted(name string, n int, class string) bar {
 func byValue(a, b bar) int { return cmp.Compare(b.value, a.value) }
 
 func (s Summary) charts() []chart {
-	of := func(title string, text func(float64) string, value func(Tier) float64) chart {
+	draw := func(title string, text func(float64) string, value func(Tier) float64) chart {
 		c := chart{title: title}
 		for _, tier := range s.Tiers {
 			c.bars = append(c.bars, bar{name: Text(tier.Value), value: value(tier), shown: text(value(tier))})
@@ -26,14 +26,14 @@ func (s Summary) charts() []chart {
 		c.bars = firstBars(c.bars, text)
 		return c
 	}
-	charts := []chart{of("Nodes by "+s.TierKey, plainNumber, func(t Tier) float64 { return float64(t.Nodes) })}
+	charts := []chart{draw("Nodes by "+s.TierKey, plainNumber, func(t Tier) float64 { return float64(t.Nodes) })}
 	for _, name := range s.Resources {
 		text := plainNumber
 		if isBytes(name) {
 			text = bytesNumber
 		}
 		if len(charts) < 6 && name != string(corev1.ResourceEphemeralStorage) && !isHugePages(name) {
-			charts = append(charts, of(capacityTitle(name)+" by "+s.TierKey, text, func(t Tier) float64 { return amountOf(t.Capacity, name) }))
+			charts = append(charts, draw(capacityTitle(name)+" by "+s.TierKey, text, func(t Tier) float64 { return amountOf(t.Capacity, name) }))
 		}
 	}
 	cardinality := chart{title: "Different values of a label"}
@@ -96,15 +96,15 @@ func (u Usage) charts() []chart {
 			pods.bars = append(pods.bars, bar{name: key.Key, value: float64(n), shown: plainNumber(float64(n))})
 		}
 	}
-	others := chart{title: "Other objects that select on a label"}
+	rest := chart{title: "Other objects that select on a label"}
 	for _, key := range u.Keys {
 		if n := key.workloads(); n > 0 {
-			others.bars = append(others.bars, counted(key.Key, n, ""))
+			rest.bars = append(rest.bars, counted(key.Key, n, ""))
 		}
 	}
-	slices.SortStableFunc(others.bars, byValue)
-	others.bars = others.bars[:min(len(others.bars), mostBars)]
-	return []chart{pods, others}
+	slices.SortStableFunc(rest.bars, byValue)
+	rest.bars = rest.bars[:min(len(rest.bars), mostBars)]
+	return []chart{pods, rest}
 }
 
 func (c Cost) charts() []chart {

@@ -67,21 +67,21 @@ func (j *Judged) See(node string, violations []Violation) {
 		} else {
 			j.compliance.LeftOut++
 		}
-		of := violation
-		of.Key, of.Value = "", nil
-		if counted[of] {
+		key := violation
+		key.Key, key.Value = "", nil
+		if counted[key] {
 			continue
 		}
-		counted[of] = true
-		j.rules.count(of, node)
+		counted[key] = true
+		j.rules.count(key, node)
 	}
 }
 
 // Compliance returns what was counted.
 func (j *Judged) Compliance() *Compliance {
 	c := j.compliance
-	for of, counted := range j.rules {
-		c.Rules = append(c.Rules, BrokenRule{Rule: of.Rule, Kind: of.Kind, Mode: of.Mode, Nodes: counted.nodes, First: counted.first})
+	for violation, counted := range j.rules {
+		c.Rules = append(c.Rules, BrokenRule{Rule: violation.Rule, Kind: violation.Kind, Mode: violation.Mode, Nodes: counted.nodes, First: counted.first})
 	}
 	slices.SortFunc(c.Rules, func(a, b BrokenRule) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Mode, b.Mode))

@@ -29,9 +29,9 @@ func CSV(tables []Table) (string, error) {
 		return "", fmt.Errorf("write CSV: %w", err)
 	}
 	for _, table := range tables {
-		at := make([]int, len(table.Columns))
+		indices := make([]int, len(table.Columns))
 		for i, column := range table.Columns {
-			at[i] = slices.Index(columns, column.Name)
+			indices[i] = slices.Index(columns, column.Name)
 		}
 		line := make([]string, len(columns))
 		for _, row := range table.Rows {
@@ -40,7 +40,7 @@ func CSV(tables []Table) (string, error) {
 			}
 			line[0], line[1] = table.Section, table.Name
 			for i, cell := range row {
-				line[at[i]] = csvCell(cell)
+				line[indices[i]] = csvCell(cell)
 			}
 			if err := w.Write(line); err != nil {
 				return "", fmt.Errorf("write CSV: %w", err)
@@ -52,7 +52,7 @@ func CSV(tables []Table) (string, error) {
 }
 
 func csvCell(cell any) string {
-	if _, is := cell.(string); is {
+	if _, ok := cell.(string); ok {
 		return harmless(Text(cell))
 	}
 	return Text(cell)

@@ -35,9 +35,9 @@ type DriftedLabel struct {
 	Key  string    `json:"key"`
 	Kind DriftKind `json:"kind"`
 	// From says what the label is compared with: record, or rule:NAME.
-	From string  `json:"from"`
-	On   *string `json:"onNode,omitempty"`   // nil: the Node does not have it
-	Want *string `json:"expected,omitempty"` // nil: it is not to be there
+	From   string  `json:"from"`
+	Actual *string `json:"onNode,omitempty"`   // nil: the Node does not have it
+	Want   *string `json:"expected,omitempty"` // nil: it is not to be there
 }
 
 // DriftGroup is the same drift on several Nodes.
@@ -78,7 +78,7 @@ func (d *Drifted) See(node string, labels []DriftedLabel) {
 	}
 	for _, label := range labels {
 		label.Node = node
-		label.On, label.Want = short(label.On), short(label.Want)
+		label.Actual, label.Want = short(label.Actual), short(label.Want)
 		if len(d.drift.Details) < maxDetails {
 			d.drift.Details = append(d.drift.Details, label)
 		} else {
@@ -91,8 +91,8 @@ func (d *Drifted) See(node string, labels []DriftedLabel) {
 // Drift returns what was counted.
 func (d *Drifted) Drift() *Drift {
 	drift := d.drift
-	for of, counted := range d.groups {
-		drift.Groups = append(drift.Groups, DriftGroup{Key: of.Key, Kind: of.Kind, From: of.From, Nodes: counted.nodes, First: counted.first})
+	for group, counted := range d.groups {
+		drift.Groups = append(drift.Groups, DriftGroup{Key: group.Key, Kind: group.Kind, From: group.From, Nodes: counted.nodes, First: counted.first})
 	}
 	slices.SortFunc(drift.Groups, func(a, b DriftGroup) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.From, b.From))
@@ -126,7 +126,7 @@ func (d Drift) tables() []Table {
 	}
 	details := Table{Name: "labels", Title: "Drift by Node", Columns: []Column{text("Node"), text("Key"), text("Difference"), text("On the Node"), text("Expected"), text("Compared with")}}
 	for _, l := range d.Details {
-		details.add(l.Node, l.Key, l.Kind.words(), valueIn(l.On), valueIn(l.Want), l.From)
+		details.add(l.Node, l.Key, l.Kind.words(), valueIn(l.Actual), valueIn(l.Want), l.From)
 	}
 	if d.LeftOut > 0 {
 		details.Note = "There are more differences, which are left out."

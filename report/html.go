@@ -49,10 +49,10 @@ func (page) order() []string {
 	return []string{"charset", "http-equiv", "name", "content", "lang", "rel", "href", "id", "class", "role", "scope", "aria-label", "viewBox", "preserveAspectRatio", "width", "height", "x", "y", "rx", "text-anchor"}
 }
 
-func (p page) element(name string, with attributes, children ...*html.Node) *html.Node {
+func (p page) element(name string, attrs attributes, children ...*html.Node) *html.Node {
 	node := &html.Node{Type: html.ElementNode, Data: name, DataAtom: atom.Lookup([]byte(name))}
 	for _, key := range p.order() {
-		if value := with[key]; value != "" {
+		if value := attrs[key]; value != "" {
 			node.Attr = append(node.Attr, html.Attribute{Key: key, Val: visible(value)})
 		}
 	}
@@ -73,13 +73,13 @@ func (p page) text(name, class, text string) *html.Node {
 
 // header says of which cluster and when.
 func (p page) header(r Report) *html.Node {
-	of := "Cluster " + r.Cluster + ", "
+	heading := "Cluster " + r.Cluster + ", "
 	if r.Cluster == "" {
-		of = ""
+		heading = ""
 	}
 	header := p.element("header", nil,
 		p.text("h1", "", "Node labels"),
-		p.text("p", "", of+r.GeneratedAt.UTC().Format(time.RFC3339)))
+		p.text("p", "", heading+r.GeneratedAt.UTC().Format(time.RFC3339)))
 	tiles := p.element("dl", attributes{"class": "tiles"})
 	for _, tile := range tilesOf(r) {
 		tiles.AppendChild(p.element("div", nil, p.text("dt", "", tile.name), p.text("dd", "", tile.value)))
@@ -124,16 +124,16 @@ func percent(part, all int) string {
 
 // sections returns those of the report, each with its charts and tables.
 func (p page) sections(r Report) (all []*html.Node) {
-	for _, of := range r.sections() {
-		section := p.element("section", attributes{"id": of.name}, p.text("h2", "", of.title))
+	for _, sec := range r.sections() {
+		section := p.element("section", attributes{"id": sec.name}, p.text("h2", "", sec.title))
 		figures := p.element("div", attributes{"class": "charts"})
-		for _, chart := range of.charts() {
+		for _, chart := range sec.charts() {
 			figures.AppendChild(p.figure(chart))
 		}
 		if figures.FirstChild != nil {
 			section.AppendChild(figures)
 		}
-		for _, table := range of.tables() {
+		for _, table := range sec.tables() {
 			p.addTable(section, table)
 		}
 		all = append(all, section)
@@ -149,7 +149,7 @@ func (p page) addTable(to *html.Node, table Table) {
 	if table.Note != "" {
 		to.AppendChild(p.text("p", "note", table.Note))
 	}
-	shown, more := table.First(p.rows)
+	shown, omitted := table.First(p.rows)
 	if len(shown.Rows) == 0 {
 		return
 	}
@@ -171,7 +171,7 @@ func (p page) addTable(to *html.Node, table Table) {
 		body.AppendChild(line)
 	}
 	to.AppendChild(p.element("div", attributes{"class": "table"}, p.element("table", nil, p.element("thead", nil, head), body)))
-	if more > 0 {
+	if omitted > 0 {
 		to.AppendChild(p.text("p", "note", fmt.Sprintf("%d of %d rows. -o json and -o csv have all.", len(shown.Rows), len(table.Rows))))
 	}
 }

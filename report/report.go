@@ -58,9 +58,9 @@ type contents interface {
 
 // sections returns those that were asked for, in their order.
 func (r Report) sections() (all []section) {
-	add := func(asked bool, name, title string, of contents) {
+	add := func(asked bool, name, title string, body contents) {
 		if asked {
-			all = append(all, section{name, title, of})
+			all = append(all, section{name, title, body})
 		}
 	}
 	add(r.Summary != nil, SummarySection, "Summary", r.Summary)
@@ -104,12 +104,12 @@ func byNodes(a, b Count) int {
 
 // shortened returns a text of at most maxText characters.
 func shortened(text string) string {
-	at := 0
+	pos := 0
 	for i := range text {
-		if at == maxText {
+		if pos == maxText {
 			return text[:i] + "..."
 		}
-		at++
+		pos++
 	}
 	return text
 }

@@ -43,14 +43,14 @@ func hostileReport() Report {
 	for _, text := range hostile() {
 		nodes.See(map[string]string{text: text, `<b>"tier"`: text}, corev1.ResourceList{corev1.ResourceName(text): resource.MustParse("1")})
 		judged.See(text, []Violation{{Rule: text, Kind: text, Mode: text, Key: text, Value: &text}})
-		drifted.See(text, []DriftedLabel{{Key: text, Kind: DriftKind(text), From: text, On: &text, Want: &text}})
-		uses.See([]selection.Use{{Object: selection.Object{Kind: text, Namespace: text, Name: text}, Key: text, How: selection.How(text)}})
+		drifted.See(text, []DriftedLabel{{Key: text, Kind: DriftKind(text), From: text, Actual: &text, Want: &text}})
+		uses.See([]selection.Use{{Object: selection.Object{Kind: text, Namespace: text, Name: text}, Key: text, Field: selection.Field(text)}})
 		uses.SeePolicy(text, text, true)
 		uses.NotRead(text, text)
 		ages.See(map[string]string{"<i>": text}, capacity("1", "1"), now.Add(-time.Hour))
 		r := record.New(text, record.Object{UID: "1", Version: 1}, map[string]string{"a": "b"})
 		next := record.New(text, record.Object{UID: "1", Version: 2}, map[string]string{"a": "c"})
-		histories.See(history.Following(r, next, func(string, history.Values) history.Cause {
+		histories.See(history.Append(r, next, func(string, history.Values) history.Cause {
 			return history.Cause{Actor: text, Time: metav1.NewTime(now)}
 		}))
 	}
@@ -181,9 +181,9 @@ func TestAbsentCellsAreADashAndEmptyValuesAreQuotesInEachFormat(t *testing.T) {
 	judged.See("missing", []Violation{{Rule: "tier", Kind: "required", Mode: "deny", Key: "tier"}})
 	judged.See("empty", []Violation{{Rule: "tier", Kind: "value", Mode: "deny", Key: "tier", Value: &empty}})
 	drifted.See("n", []DriftedLabel{{Key: "k", Kind: NotRestored, From: "record", Want: &empty}})
-	before := record.New("n", record.Object{UID: "1", Version: 1}, map[string]string{"k": ""})
-	after := record.New("n", record.Object{UID: "1", Version: 2}, map[string]string{})
-	histories.See(history.Following(before, after, func(string, history.Values) history.Cause {
+	prev := record.New("n", record.Object{UID: "1", Version: 1}, map[string]string{"k": ""})
+	next := record.New("n", record.Object{UID: "1", Version: 2}, map[string]string{})
+	histories.See(history.Append(prev, next, func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "kubectl", Time: metav1.NewTime(now)}
 	}))
 	r := Report{
@@ -327,14 +327,14 @@ func TestWithoutGovernanceTheReportSaysSo(t *testing.T) {
 
 func TestAKeyThatNothingSelectsOnWasNotSeenInUse(t *testing.T) {
 	uses := NewUses()
-	pod := selection.Use{Object: selection.Object{Kind: "Pod", Namespace: "n", Name: "p", Controller: "DaemonSet/d"}, Key: "used", How: selection.NodeSelector}
-	uses.See([]selection.Use{pod, {Object: pod.Object, Key: "used", How: selection.TopologySpread}})
-	uses.See([]selection.Use{{Object: selection.Object{Kind: "DaemonSet", Namespace: "n", Name: "d"}, Key: "used", How: selection.NodeSelector}})
+	pod := selection.Use{Object: selection.Object{Kind: "Pod", Namespace: "n", Name: "p", Controller: "DaemonSet/d"}, Key: "used", Field: selection.NodeSelector}
+	uses.See([]selection.Use{pod, {Object: pod.Object, Key: "used", Field: selection.TopologySpread}})
+	uses.See([]selection.Use{{Object: selection.Object{Kind: "DaemonSet", Namespace: "n", Name: "d"}, Key: "used", Field: selection.NodeSelector}})
 	uses.SeePolicy("named", "labels.keep[0]", false)
 	uses.SeePolicy("decides", "taints.rules[0].selector", true)
 	u := uses.Usage(map[string]int{"used": 3, "idle": 2})
 	assert.Equal(t, []UsedKey{
-		{Key: "used", Nodes: 3, Seen: true, Objects: map[string]int{"Pod": 1, "DaemonSet": 1}, How: []string{"nodeSelector", "topologySpreadConstraint"}, First: []string{"DaemonSet/n/d"}},
+		{Key: "used", Nodes: 3, Seen: true, Objects: map[string]int{"Pod": 1, "DaemonSet": 1}, Fields: []string{"nodeSelector", "topologySpreadConstraint"}, First: []string{"DaemonSet/n/d"}},
 		{Key: "decides", Seen: true, Policy: []string{"taints.rules[0].selector"}},
 		{Key: "idle", Nodes: 2},
 		{Key: "named", Named: []string{"labels.keep[0]"}},
@@ -346,7 +346,7 @@ func TestAKeyThatNothingSelectsOnWasNotSeenInUse(t *testing.T) {
 }
 
 func TestCostCountsHoursOfNodesThatExist(t *testing.T) {
-	at := func(hours int) time.Time { return now.Add(-time.Duration(hours) * time.Hour) }
+	pos := func(hours int) time.Time { return now.Add(-time.Duration(hours) * time.Hour) }
 	for name, test := range map[string]struct {
 		last time.Duration
 		want []CostRow
@@ -356,8 +356,8 @@ func TestCostCountsHoursOfNodesThatExist(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ages := NewAges("team", test.last, now)
-			ages.See(map[string]string{"team": "a"}, capacity("10", "1"), at(100))
-			ages.See(map[string]string{"team": "a"}, capacity("1", "1"), at(10))
+			ages.See(map[string]string{"team": "a"}, capacity("10", "1"), pos(100))
+			ages.See(map[string]string{"team": "a"}, capacity("1", "1"), pos(10))
 			ages.See(nil, nil, now.Add(time.Hour)) // by a clock that is ahead
 			assert.Equal(t, test.want, ages.Cost().Rows)
 		})
@@ -366,10 +366,12 @@ func TestCostCountsHoursOfNodesThatExist(t *testing.T) {
 
 func TestChangesAreThoseOfTheLastDays(t *testing.T) {
 	histories := NewHistories(now)
-	changed := func(node string, at time.Time, by string) {
-		before := record.New(node, record.Object{UID: "1", Version: 1}, map[string]string{"a": "1", "b": "1"})
-		after := record.New(node, record.Object{UID: "1", Version: 2}, map[string]string{"a": "2"})
-		histories.See(history.Following(before, after, func(string, history.Values) history.Cause { return history.Cause{Actor: by, Time: metav1.NewTime(at)} }))
+	changed := func(node string, instant time.Time, by string) {
+		prev := record.New(node, record.Object{UID: "1", Version: 1}, map[string]string{"a": "1", "b": "1"})
+		next := record.New(node, record.Object{UID: "1", Version: 2}, map[string]string{"a": "2"})
+		histories.See(history.Append(prev, next, func(string, history.Values) history.Cause {
+			return history.Cause{Actor: by, Time: metav1.NewTime(instant)}
+		}))
 	}
 	changed("new", now, "kubectl-label")
 	changed("old", now.AddDate(0, 0, -29), "")

@@ -74,7 +74,7 @@ func (n *Nodes) See(labels map[string]string, capacity corev1.ResourceList) {
 }
 
 func valueOf(labels map[string]string, key string) string {
-	if value, is := labels[key]; is {
+	if value, ok := labels[key]; ok {
 		return value
 	}
 	return NoLabel
@@ -104,8 +104,8 @@ func (n *Nodes) addCapacity(value string, capacity corev1.ResourceList) {
 func compareResources(a, b corev1.ResourceName) int {
 	first := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods}
 	order := func(name corev1.ResourceName) int {
-		if at := slices.Index(first, name); at >= 0 {
-			return at
+		if i := slices.Index(first, name); i >= 0 {
+			return i
 		}
 		return len(first)
 	}

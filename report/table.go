@@ -66,8 +66,8 @@ func listIn(list []string) any {
 func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, cells) }
 
 // First returns the table with so many rows at most, and how many are left out.
-func (t Table) First(rows int) (first Table, more int) {
-	more = max(0, len(t.Rows)-rows)
-	t.Rows = t.Rows[:len(t.Rows)-more]
-	return t, more
+func (t Table) First(rows int) (first Table, omitted int) {
+	omitted = max(0, len(t.Rows)-rows)
+	t.Rows = t.Rows[:len(t.Rows)-omitted]
+	return t, omitted
 }

@@ -9,14 +9,14 @@ type group struct {
 	first []string
 }
 
-func (t tally[T]) count(of T, node string) {
-	all, known := t[of]
+func (t tally[T]) count(key T, node string) {
+	all, known := t[key]
 	if !known {
 		if len(t) == maxGroups {
 			return
 		}
 		all = &group{}
-		t[of] = all
+		t[key] = all
 	}
 	all.nodes++
 	addFirst(&all.first, node)

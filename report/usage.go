@@ -24,7 +24,7 @@ type UsedKey struct {
 	// Seen says that something selects on it. Otherwise it was not seen in use, which does not say that nothing uses it.
 	Seen    bool           `json:"seenInUse"`
 	Objects map[string]int `json:"objects,omitempty"` // how many of each kind select on it
-	How     []string       `json:"how,omitempty"`     // the fields that do
+	Fields  []string       `json:"how,omitempty"`     // the fields that do
 	First   []string       `json:"first,omitempty"`   // the first of the objects; a Pod that something made is not among them
 	Policy  []string       `json:"policy,omitempty"`  // fields of the policy that decide by it
 	Named   []string       `json:"named,omitempty"`   // fields of the policy that only name it
@@ -32,8 +32,8 @@ type UsedKey struct {
 
 // NotRead is a kind that could not be read.
 type NotRead struct {
-	Kind string `json:"kind"`
-	Why  string `json:"why"`
+	Kind   string `json:"kind"`
+	Reason string `json:"why"`
 }
 
 // UnreadKinds returns the kinds that could not be read.
@@ -54,8 +54,8 @@ type Uses struct {
 // NewUses counts nothing yet.
 func NewUses() *Uses { return &Uses{keys: map[string]*UsedKey{}} }
 
-// of returns a key; nil where there are too many. Of a key that no Node has, an object can have any number.
-func (u *Uses) of(key string) *UsedKey {
+// entry returns a key; nil where there are too many. Of a key that no Node has, an object can have any number.
+func (u *Uses) entry(key string) *UsedKey {
 	used, known := u.keys[key]
 	if !known {
 		if len(u.keys) >= 5*maxGroups {
@@ -72,12 +72,12 @@ func (u *Uses) of(key string) *UsedKey {
 func (u *Uses) See(uses []selection.Use) {
 	counted := "" // uses are sorted by key: an object counts once
 	for _, use := range uses {
-		used := u.of(use.Key)
+		used := u.entry(use.Key)
 		if used == nil {
 			continue
 		}
-		if !slices.Contains(used.How, string(use.How)) {
-			used.How = append(used.How, string(use.How))
+		if !slices.Contains(used.Fields, string(use.Field)) {
+			used.Fields = append(used.Fields, string(use.Field))
 		}
 		if counted == use.Key {
 			continue
@@ -96,7 +96,7 @@ func (u *Uses) See(uses []selection.Use) {
 
 // SeePolicy counts a place in the policy.
 func (u *Uses) SeePolicy(key, field string, selects bool) {
-	used := u.of(key)
+	used := u.entry(key)
 	switch {
 	case used == nil:
 	case selects:
@@ -108,18 +108,18 @@ func (u *Uses) SeePolicy(key, field string, selects bool) {
 }
 
 // NotRead notes a kind that could not be read.
-func (u *Uses) NotRead(kind, why string) { u.notRead = append(u.notRead, NotRead{kind, why}) }
+func (u *Uses) NotRead(kind, reason string) { u.notRead = append(u.notRead, NotRead{kind, reason}) }
 
 // Usage returns what was counted, with all labels that Nodes have, by key.
 func (u *Uses) Usage(onNodes map[string]int) *Usage {
 	for _, key := range slices.Sorted(maps.Keys(onNodes)) {
-		if used := u.of(key); used != nil {
+		if used := u.entry(key); used != nil {
 			used.Nodes = onNodes[key]
 		}
 	}
 	usage := &Usage{Keys: []UsedKey{}, NotRead: u.notRead, LeftOut: u.leftOut}
 	for _, used := range u.keys {
-		slices.Sort(used.How)
+		slices.Sort(used.Fields)
 		usage.Keys = append(usage.Keys, *used)
 	}
 	seen := func(k UsedKey) int {
@@ -179,8 +179,8 @@ func (u Usage) tables() []Table {
 	}
 	notRead := Table{Name: "notRead", Title: "Not read", Note: "What these select on is not known.", Columns: []Column{text("Kind"), text("Why")}}
 	for _, kind := range u.NotRead {
-		why, _, _ := strings.Cut(kind.Why, "\n")
-		notRead.add(kind.Kind, why)
+		reason, _, _ := strings.Cut(kind.Reason, "\n")
+		notRead.add(kind.Kind, reason)
 	}
 	return []Table{keys, notRead}
 }

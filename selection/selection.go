@@ -16,8 +16,8 @@ import (
 // Use is one way in which an object selects on one key.
 type Use struct {
 	Object
-	Key string
-	How How
+	Key   string
+	Field Field
 }
 
 // Object is what selects.
@@ -37,34 +37,34 @@ func (o Object) String() string {
 	return o.Kind + "/" + o.Namespace + "/" + o.Name
 }
 
-// How says by which field an object selects.
-type How string
+// Field says by which field an object selects.
+type Field string
 
 // The fields.
 const (
-	NodeSelector     How = "nodeSelector"
-	RequiredAffinity How = "requiredNodeAffinity"
-	PreferredNode    How = "preferredNodeAffinity"
-	PodTopology      How = "podAffinityTopologyKey" // of podAffinity or podAntiAffinity
-	TopologySpread   How = "topologySpreadConstraint"
-	VolumeAffinity   How = "volumeNodeAffinity"
-	AllowedTopology  How = "allowedTopologies"
-	RuntimeSelector  How = "runtimeClassNodeSelector"
+	NodeSelector     Field = "nodeSelector"
+	RequiredAffinity Field = "requiredNodeAffinity"
+	PreferredNode    Field = "preferredNodeAffinity"
+	PodTopology      Field = "podAffinityTopologyKey" // of podAffinity or podAntiAffinity
+	TopologySpread   Field = "topologySpreadConstraint"
+	VolumeAffinity   Field = "volumeNodeAffinity"
+	AllowedTopology  Field = "allowedTopologies"
+	RuntimeSelector  Field = "runtimeClassNodeSelector"
 )
 
-// Kinds returns the kinds that [Of] looks into.
+// Kinds returns the kinds that [Uses] looks into.
 func Kinds() []string {
 	return []string{"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "PersistentVolume", "StorageClass", "RuntimeClass"}
 }
 
-// Of returns what an object selects on, sorted, each key and field once. A ReplicaSet of a Deployment selects on nothing: its Deployment does.
-func Of(object runtime.Object) []Use {
+// Uses returns what an object selects on, sorted, each key and field once. A ReplicaSet of a Deployment selects on nothing: its Deployment does.
+func Uses(object runtime.Object) []Use {
 	var found keys
-	var of Object
+	var result Object
 	describe := func(kind string, meta metav1.ObjectMeta) {
-		of = Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}
+		result = Object{Kind: kind, Namespace: meta.Namespace, Name: meta.Name}
 		if controller := metav1.GetControllerOfNoCopy(&meta); controller != nil {
-			of.Controller = controller.Kind + "/" + controller.Name
+			result.Controller = controller.Kind + "/" + controller.Name
 		}
 	}
 	switch o := object.(type) {
@@ -120,10 +120,10 @@ func Of(object runtime.Object) []Use {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.How, b.How)) })
+	slices.SortFunc(found, func(a, b Use) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
 	found = slices.Compact(found)
 	for i := range found {
-		found[i].Object = of
+		found[i].Object = result
 	}
 	return found
 }
@@ -138,9 +138,9 @@ func ended(job *batchv1.Job) bool {
 // keys are uses of which the object is not filled in.
 type keys []Use
 
-func (k *keys) add(key string, how How) {
+func (k *keys) add(key string, field Field) {
 	if key != "" {
-		*k = append(*k, Use{Key: key, How: how})
+		*k = append(*k, Use{Key: key, Field: field})
 	}
 }
 
@@ -174,18 +174,18 @@ func (k *keys) ofPod(spec corev1.PodSpec) {
 	}
 }
 
-func (k *keys) ofSelector(selector *corev1.NodeSelector, how How) {
+func (k *keys) ofSelector(selector *corev1.NodeSelector, field Field) {
 	if selector == nil {
 		return
 	}
 	for _, term := range selector.NodeSelectorTerms {
-		k.ofTerm(term, how)
+		k.ofTerm(term, field)
 	}
 }
 
 // ofTerm leaves out matchFields: these are the Node's name.
-func (k *keys) ofTerm(term corev1.NodeSelectorTerm, how How) {
+func (k *keys) ofTerm(term corev1.NodeSelectorTerm, field Field) {
 	for _, requirement := range term.MatchExpressions {
-		k.add(requirement.Key, how)
+		k.add(requirement.Key, field)
 	}
 }

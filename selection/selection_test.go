@@ -57,47 +57,47 @@ func TestEveryFieldThatSelectsNodesIsFound(t *testing.T) {
 			},
 		},
 	}
-	whole := map[string]How{
+	whole := map[string]Field{
 		"a": NodeSelector, "b": NodeSelector, "spread": TopologySpread, "needed": RequiredAffinity, "liked": PreferredNode,
 		"near": PodTopology, "nearish": PodTopology, "far": PodTopology, "farish": PodTopology,
 	}
-	one := map[string]How{"k": NodeSelector}
+	item := map[string]Field{"k": NodeSelector}
 	for name, test := range map[string]struct {
 		object runtime.Object
 		kind   string
-		want   map[string]How
+		want   map[string]Field
 	}{
 		"a Pod with all of them": {&corev1.Pod{ObjectMeta: named("p"), Spec: pod}, "Pod", whole},
 		"a Pod that has no affinity to other Pods": {&corev1.Pod{ObjectMeta: named("p"), Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: required("k")}}}}, "Pod", map[string]How{"k": RequiredAffinity}},
+			RequiredDuringSchedulingIgnoredDuringExecution: required("k")}}}}, "Pod", map[string]Field{"k": RequiredAffinity}},
 		"a Pod without any":                            {&corev1.Pod{ObjectMeta: named("p")}, "", nil},
 		"a Pod that has succeeded":                     {&corev1.Pod{ObjectMeta: named("p"), Spec: selecting(), Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, "", nil},
 		"a Pod that has failed":                        {&corev1.Pod{ObjectMeta: named("p"), Spec: selecting(), Status: corev1.PodStatus{Phase: corev1.PodFailed}}, "", nil},
 		"a Deployment":                                 {&appsv1.Deployment{ObjectMeta: named("d"), Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: pod}}}, "Deployment", whole},
-		"a StatefulSet":                                {&appsv1.StatefulSet{ObjectMeta: named("s"), Spec: appsv1.StatefulSetSpec{Template: template()}}, "StatefulSet", one},
-		"a DaemonSet":                                  {&appsv1.DaemonSet{ObjectMeta: named("d"), Spec: appsv1.DaemonSetSpec{Template: template()}}, "DaemonSet", one},
-		"a ReplicaSet by itself":                       {&appsv1.ReplicaSet{ObjectMeta: named("r"), Spec: appsv1.ReplicaSetSpec{Template: template()}}, "ReplicaSet", one},
+		"a StatefulSet":                                {&appsv1.StatefulSet{ObjectMeta: named("s"), Spec: appsv1.StatefulSetSpec{Template: template()}}, "StatefulSet", item},
+		"a DaemonSet":                                  {&appsv1.DaemonSet{ObjectMeta: named("d"), Spec: appsv1.DaemonSetSpec{Template: template()}}, "DaemonSet", item},
+		"a ReplicaSet by itself":                       {&appsv1.ReplicaSet{ObjectMeta: named("r"), Spec: appsv1.ReplicaSetSpec{Template: template()}}, "ReplicaSet", item},
 		"a ReplicaSet of a Deployment, which shows it": {&appsv1.ReplicaSet{ObjectMeta: by("Deployment"), Spec: appsv1.ReplicaSetSpec{Template: template()}}, "", nil},
-		"a ReplicaSet of a custom resource, which nobody reads": {&appsv1.ReplicaSet{ObjectMeta: by("Rollout"), Spec: appsv1.ReplicaSetSpec{Template: template()}}, "ReplicaSet", one},
-		"a ReplicationController":                               {&corev1.ReplicationController{ObjectMeta: named("r"), Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{Spec: selecting()}}}, "ReplicationController", one},
+		"a ReplicaSet of a custom resource, which nobody reads": {&appsv1.ReplicaSet{ObjectMeta: by("Rollout"), Spec: appsv1.ReplicaSetSpec{Template: template()}}, "ReplicaSet", item},
+		"a ReplicationController":                               {&corev1.ReplicationController{ObjectMeta: named("r"), Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{Spec: selecting()}}}, "ReplicationController", item},
 		"a ReplicationController without a template":            {&corev1.ReplicationController{ObjectMeta: named("r")}, "", nil},
-		"a Job that runs":                                       {&batchv1.Job{ObjectMeta: by("CronJob"), Spec: batchv1.JobSpec{Template: template()}}, "Job", one},
+		"a Job that runs":                                       {&batchv1.Job{ObjectMeta: by("CronJob"), Spec: batchv1.JobSpec{Template: template()}}, "Job", item},
 		"a Job that has ended":                                  {&batchv1.Job{ObjectMeta: named("j"), Spec: batchv1.JobSpec{Template: template()}, Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}}}, "", nil},
-		"a CronJob":                                             {&batchv1.CronJob{ObjectMeta: named("c"), Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template()}}}}, "CronJob", one},
-		"a PersistentVolume":                                    {&corev1.PersistentVolume{ObjectMeta: named("v"), Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: required("k")}}}, "PersistentVolume", map[string]How{"k": VolumeAffinity}},
+		"a CronJob":                                             {&batchv1.CronJob{ObjectMeta: named("c"), Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template()}}}}, "CronJob", item},
+		"a PersistentVolume":                                    {&corev1.PersistentVolume{ObjectMeta: named("v"), Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: required("k")}}}, "PersistentVolume", map[string]Field{"k": VolumeAffinity}},
 		"a StorageClass": {&storagev1.StorageClass{ObjectMeta: named("s"), AllowedTopologies: []corev1.TopologySelectorTerm{{
-			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "k", Values: []string{"a"}}}}}}, "StorageClass", map[string]How{"k": AllowedTopology}},
-		"a RuntimeClass":        {&nodev1.RuntimeClass{ObjectMeta: named("r"), Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{"k": "x"}}}, "RuntimeClass", map[string]How{"k": RuntimeSelector}},
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "k", Values: []string{"a"}}}}}}, "StorageClass", map[string]Field{"k": AllowedTopology}},
+		"a RuntimeClass":        {&nodev1.RuntimeClass{ObjectMeta: named("r"), Scheduling: &nodev1.Scheduling{NodeSelector: map[string]string{"k": "x"}}}, "RuntimeClass", map[string]Field{"k": RuntimeSelector}},
 		"what it does not know": {&corev1.Node{ObjectMeta: named("n")}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got map[string]How
-			for _, use := range Of(test.object) {
+			var got map[string]Field
+			for _, use := range Uses(test.object) {
 				if got == nil {
-					got = map[string]How{}
+					got = map[string]Field{}
 				}
 				assert.NotContains(t, got, use.Key, "each once")
-				got[use.Key] = use.How
+				got[use.Key] = use.Field
 				assert.Equal(t, test.kind, use.Kind)
 				assert.Contains(t, Kinds(), use.Kind)
 				assert.Equal(t, "team", use.Namespace)
@@ -108,8 +108,8 @@ func TestEveryFieldThatSelectsNodesIsFound(t *testing.T) {
 }
 
 func TestAUseNamesItsObjectAndWhatMadeIt(t *testing.T) {
-	uses := Of(&corev1.Pod{ObjectMeta: by("DaemonSet"), Spec: selecting()})
-	assert.Equal(t, []Use{{Object: Object{Kind: "Pod", Namespace: "team", Name: "of-DaemonSet", Controller: "DaemonSet/owner"}, Key: "k", How: NodeSelector}}, uses)
+	uses := Uses(&corev1.Pod{ObjectMeta: by("DaemonSet"), Spec: selecting()})
+	assert.Equal(t, []Use{{Object: Object{Kind: "Pod", Namespace: "team", Name: "of-DaemonSet", Controller: "DaemonSet/owner"}, Key: "k", Field: NodeSelector}}, uses)
 	assert.Equal(t, "Pod/team/of-DaemonSet", uses[0].String())
 	assert.Equal(t, "PersistentVolume/v", Object{Kind: "PersistentVolume", Name: "v"}.String())
 }

@@ -59,19 +59,19 @@ func (c *connections) add(n *connection) (victim *connection) {
 	if len(c.open) <= c.limit {
 		return nil
 	}
-	most := n.address
+	busiest := n.address
 	for address, count := range c.count {
-		if count > c.count[most] {
-			most = address
+		if count > c.count[busiest] {
+			busiest = address
 		}
 	}
-	of := func(busy bool) int {
-		return slices.IndexFunc(c.open, func(o *connection) bool { return o.address == most && o.busy == busy })
+	fn := func(busy bool) int {
+		return slices.IndexFunc(c.open, func(o *connection) bool { return o.address == busiest && o.busy == busy })
 	}
-	if idle := of(false); idle >= 0 {
+	if idle := fn(false); idle >= 0 {
 		return c.open[idle]
 	}
-	return c.open[of(true)]
+	return c.open[fn(true)]
 }
 
 // Close closes the connection and counts it no longer.
@@ -83,18 +83,18 @@ func (n *connection) Close() error {
 func (c *connections) remove(n *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := slices.Index(c.open, n)
-	if at < 0 {
+	i := slices.Index(c.open, n)
+	if i < 0 {
 		return // it is closed already
 	}
-	c.open = slices.Delete(c.open, at, at+1)
+	c.open = slices.Delete(c.open, i, i+1)
 	if c.count[n.address]--; c.count[n.address] == 0 {
 		delete(c.count, n.address)
 	}
 }
 
-// follow is for [http.Server.ConnState]: it knows which connections have a request.
-func (c *connections) follow(conn net.Conn, state http.ConnState) {
+// track is for [http.Server.ConnState]: it knows which connections have a request.
+func (c *connections) track(conn net.Conn, state http.ConnState) {
 	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = wrapped.NetConn()
 	}

@@ -28,7 +28,7 @@ func TestBeyondTheLimitTheAddressWithTheMostConnectionsLosesItsOldestOneWithoutA
 		assert.Nil(t, victim, "there is room")
 		crowd = append(crowd, n)
 	}
-	c.follow(crowd[0], http.StateActive)
+	c.track(crowd[0], http.StateActive)
 
 	_, victim = c.opened("attacker")
 	assert.Same(t, crowd[1], victim, "crowd[0] has a request")
@@ -45,7 +45,7 @@ func TestACrowdOfBusyConnectionsLosesItsNewcomerAndMakesRoomForOthers(t *testing
 	var crowd []*connection
 	for range 3 {
 		n, _ := c.opened("attacker")
-		c.follow(n, http.StateActive)
+		c.track(n, http.StateActive)
 		crowd = append(crowd, n)
 	}
 	newcomer, victim := c.opened("attacker")

@@ -28,7 +28,7 @@ func New(listener net.Listener, handler http.Handler, logger *slog.Logger) (*htt
 	bounded := newConnections(listener, maxConnections)
 	return &http.Server{
 		Handler:           handler,
-		ConnState:         bounded.follow,
+		ConnState:         bounded.track,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		IdleTimeout:       idleTimeout,
 		ReadHeaderTimeout: readTimeout,

@@ -15,12 +15,12 @@ import (
 
 // held is a handler whose requests run until they are let go, and that knows how many run.
 type held struct {
-	running, most atomic.Int64
-	finish        chan struct{}
+	running, highest atomic.Int64
+	finish           chan struct{}
 }
 
 func (h *held) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	h.most.Store(max(h.most.Load(), h.running.Add(1)))
+	h.highest.Store(max(h.highest.Load(), h.running.Add(1)))
 	<-h.finish
 	h.running.Add(-1)
 	w.WriteHeader(http.StatusOK)
@@ -37,7 +37,7 @@ func call(ctx context.Context, handler http.Handler, address string) *httptest.R
 func TestACrowdOfOneAddressKeepsNoOtherAddressWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &held{finish: make(chan struct{})}
-		turns := NewTurns()
+		turns := NewSlots()
 		handler := turns.Handler(h)
 		var all sync.WaitGroup
 		for range 100 {
@@ -52,7 +52,7 @@ func TestACrowdOfOneAddressKeepsNoOtherAddressWaiting(t *testing.T) {
 		assert.EqualValues(t, 3, h.running.Load(), "both scrapes run at once")
 		close(h.finish)
 		all.Wait()
-		assert.EqualValues(t, turnsOfAll, h.most.Load())
+		assert.EqualValues(t, slotsInAll, h.highest.Load())
 		assert.Empty(t, turns.callers, "no address is held in memory")
 	})
 }
@@ -60,7 +60,7 @@ func TestACrowdOfOneAddressKeepsNoOtherAddressWaiting(t *testing.T) {
 func TestACallerWhoLeavesWaitsNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &held{finish: make(chan struct{})}
-		turns := NewTurns()
+		turns := NewSlots()
 		handler := turns.Handler(h)
 		var all sync.WaitGroup
 		for _, address := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"} {

@@ -107,7 +107,7 @@ func (a *api) Delete(gvr schema.GroupVersionResource, ns, name string, options .
 		return err
 	}
 	for _, option := range options {
-		if only := option.Preconditions; only != nil && only.ResourceVersion != nil && *only.ResourceVersion != stored.GetResourceVersion() {
+		if single := option.Preconditions; single != nil && single.ResourceVersion != nil && *single.ResourceVersion != stored.GetResourceVersion() {
 			return apierrors.NewConflict(gvr.GroupResource(), name, nil)
 		}
 	}

@@ -28,13 +28,13 @@ type recordCache struct {
 	// stale.
 	link Link
 
-	mu   sync.RWMutex
-	own  map[string]*cached
-	last *cached // the newest that the watch has brought, also if it was a removal
+	mu      sync.RWMutex
+	written map[string]*cached
+	last    *cached // the newest that the watch has brought, also if it was a removal
 }
 
 func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.Logger) (*recordCache, error) {
-	c := &recordCache{namespace: namespace, logger: logger, totals: totals{sizes: map[int]int{}}, own: map[string]*cached{}}
+	c := &recordCache{namespace: namespace, logger: logger, totals: totals{sizes: map[int]int{}}, written: map[string]*cached{}}
 	records := ListWatch(client, client.CoreV1().ConfigMaps(namespace), labels.Set{RecordLabel: "true"}.String(), &c.link)
 	c.informer = cache.NewSharedIndexInformer(records, &corev1.ConfigMap{}, 0, cache.Indexers{})
 	if err := c.informer.SetTransform(compact); err != nil {
@@ -43,7 +43,7 @@ func newRecordCache(client kubernetes.Interface, namespace string, logger *slog.
 	var err error
 	c.registration, err = c.handle(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(first any) { c.totals.replaced(nil, first); c.judge(first) },
-		UpdateFunc: func(before, current any) { c.totals.replaced(before, current); c.judge(current) },
+		UpdateFunc: func(oldObject, current any) { c.totals.replaced(oldObject, current); c.judge(current) },
 		DeleteFunc: func(last any) { c.totals.replaced(last, nil); c.forget(last) },
 	})
 	return c, err
@@ -63,26 +63,26 @@ func (c *recordCache) handle(handler cache.ResourceEventHandlerFuncs) (cache.Res
 
 func (c *recordCache) get(name string) (*cached, bool) {
 	c.mu.RLock()
-	own, written := c.own[name]
+	cached, written := c.written[name]
 	c.mu.RUnlock()
 	entry, found := c.fromWatch(name) // second: what it has is never older than what was dropped from own
 	switch {
 	case !written:
 		return entry, found
-	case found && own.supersededBy(entry): // the handler of that event is yet to run
-		c.drop(own)
+	case found && cached.supersededBy(entry): // the handler of that event is yet to run
+		c.drop(cached)
 		return entry, true
 	default:
-		return own, !own.removed
+		return cached, !cached.removed
 	}
 }
 
 // drop forgets a write or removal of our own that the watch has superseded. What was read once as newer must not give way to it again.
-func (c *recordCache) drop(own *cached) {
+func (c *recordCache) drop(entry *cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.own[own.name] == own {
-		delete(c.own, own.name)
+	if c.written[entry.name] == entry {
+		delete(c.written, entry.name)
 	}
 }
 
@@ -102,8 +102,8 @@ func (c *recordCache) seen(object any) (entry *cached, ok bool) {
 	if c.last == nil || newer(entry, c.last) {
 		c.last = entry
 	}
-	if own, written := c.own[entry.name]; written && own.supersededBy(entry) {
-		delete(c.own, entry.name)
+	if cached, written := c.written[entry.name]; written && cached.supersededBy(entry) {
+		delete(c.written, entry.name)
 	}
 	return entry, true
 }
@@ -117,8 +117,8 @@ func (c *recordCache) forget(last any) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if own, written := c.own[entry.name]; written && own.removed {
-		delete(c.own, entry.name)
+	if cached, written := c.written[entry.name]; written && cached.removed {
+		delete(c.written, entry.name)
 	}
 }
 
@@ -142,13 +142,13 @@ func (c *ConfigMaps) OnChange(changed, lost func(node string)) error {
 	}
 	_, err := c.cache.handle(cache.ResourceEventHandlerFuncs{
 		AddFunc: notify,
-		UpdateFunc: func(before, current any) {
+		UpdateFunc: func(oldObject, current any) {
 			// The content that replaced a readable record may not name its Node; a hashed name does not either.
-			if was, ok := entryOf(before); ok {
-				if is, ok := entryOf(current); ok && was.node() != is.node() {
-					changed(was.node())
-				} else if ok && was.unreadable() == nil && is.unreadable() == nil && is.record.record().Lost(was.record.record()) {
-					lost(is.node())
+			if oldEntry, ok := entryOf(oldObject); ok {
+				if newEntry, ok := entryOf(current); ok && oldEntry.node() != newEntry.node() {
+					changed(oldEntry.node())
+				} else if ok && oldEntry.unreadable() == nil && newEntry.unreadable() == nil && newEntry.record.record().Lost(oldEntry.record.record()) {
+					lost(newEntry.node())
 				}
 			}
 			notify(current)
@@ -181,13 +181,13 @@ func (c *recordCache) wrote(cm *corev1.ConfigMap) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	inStore, found := c.fromWatch(entry.name)
-	own, written := c.own[entry.name]
+	cached, written := c.written[entry.name]
 	switch {
 	case found && !newer(entry, inStore):
-	case written && newer(own, entry): // the answers came in another order
+	case written && newer(cached, entry): // the answers came in another order
 	case !found && c.last != nil && (c.last.version == entry.version || newer(c.last, entry)): // the watch has brought it and its end
 	default:
-		c.own[entry.name] = entry
+		c.written[entry.name] = entry
 	}
 }
 
@@ -196,8 +196,8 @@ func (c *recordCache) wrote(cm *corev1.ConfigMap) {
 func (c *recordCache) gone(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if own, written := c.own[name]; written && !own.removed {
-		delete(c.own, name)
+	if cached, written := c.written[name]; written && !cached.removed {
+		delete(c.written, name)
 	}
 }
 
@@ -207,11 +207,11 @@ func (c *recordCache) removed(name, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	inStore, found := c.fromWatch(name)
-	own, written := c.own[name]
+	cached, written := c.written[name]
 	switch {
-	case found && removal.supersededBy(inStore), written && removal.supersededBy(own): // it was made again meanwhile
+	case found && removal.supersededBy(inStore), written && removal.supersededBy(cached): // it was made again meanwhile
 	case !found && !written: // the watch was faster
 	default:
-		c.own[name] = removal
+		c.written[name] = removal
 	}
 }

@@ -38,34 +38,34 @@ func TestAHistoryGivesWayBeforeARecordIsTooLarge(t *testing.T) {
 		for i := range 20 {
 			next.Entries[i].Value = value
 		}
-		r = history.Following(r, next, func(string, history.Values) history.Cause {
+		r = history.Append(r, next, func(string, history.Values) history.Cause {
 			return history.Cause{Actor: "x", Time: metav1.Unix(1_700_000_000, 0)}
 		})
 	}
-	require.NotEqual(t, -1, slices.IndexFunc(history.Of(r), func(c history.Change) bool { return c.Number == 1 }), "all three are there")
+	require.NotEqual(t, -1, slices.IndexFunc(history.Changes(r), func(c history.Change) bool { return c.Number == 1 }), "all three are there")
 	bare := r
 	bare.History, bare.Machine = nil, record.Machine{MachineID: "x"}
 	small, err := record.Encode(bare)
 	require.NoError(t, err)
-	with := func(room int) record.Record { // whose history has so many bytes at most
+	replacement := func(room int) record.Record { // whose history has so many bytes at most
 		large := r
 		large.Machine = record.Machine{MachineID: strings.Repeat("x", 1+record.MaxBytes-len(small)-room)}
 		return large
 	}
 	for room, want := range map[int][]int{0: {}, 200: {3}, 500: {3}, 12_000: {3}, 20_000: {2, 3}, 40_000: {1, 2, 3}} {
-		data, err := store.Encode(with(room))
+		data, err := store.Encode(replacement(room))
 		require.NoError(t, err, room)
 		read, err := store.Decode(data, "worker-1")
 		require.NoError(t, err, "what is written can be read")
 		assert.True(t, maps.Equal(r.Items(), read.Items()))
-		left := history.Of(read)
+		left := history.Changes(read)
 		numbers := []int{}
 		for _, change := range left {
 			numbers = append(numbers, change.Number)
 		}
 		assert.Equal(t, want, numbers, "room for %d", room)
 	}
-	_, err = store.Encode(with(-1))
+	_, err = store.Encode(replacement(-1))
 	require.ErrorIs(t, err, record.ErrTooLarge)
 }
 
@@ -120,15 +120,15 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(written))
-		back, err := store.Decode(written, node)
+		returned, err := store.Decode(written, node)
 		require.NoError(t, err, "what is written can be read")
-		assert.Equal(t, r.Items(), back.Items())
+		assert.Equal(t, r.Items(), returned.Items())
 		if len(written) < record.MaxBytes/2 { // else it may have given way
-			assert.Equal(t, history.Of(r), history.Of(back))
+			assert.Equal(t, history.Changes(r), history.Changes(returned))
 		}
-		again, err := store.Encode(back)
+		reread, err := store.Encode(returned)
 		require.NoError(t, err)
-		assert.Equal(t, string(written), string(again))
+		assert.Equal(t, string(written), string(reread))
 		for ok := true; ok; r, ok = history.Shortened(r) {
 			_, err := history.RollBack(r, 0)
 			_ = err // panics at nothing

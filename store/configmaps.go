@@ -78,7 +78,7 @@ func (c *ConfigMaps) Get(node string) (Entry, error) {
 	if !found {
 		return Entry{}, fmt.Errorf("read record of node %q: %w", node, ErrNotFound)
 	}
-	r, err := of(node, cached.record.record(), cached.err)
+	r, err := verifyNode(node, cached.record.record(), cached.err)
 	return Entry{Record: r, Version: cached.version, Accepted: cached.accepted}, err
 }
 
@@ -164,11 +164,11 @@ func (c *ConfigMaps) Accept(ctx context.Context, node string, side Side, version
 }
 
 // failed says what could not be done; with [ErrConflict] where another client was faster.
-func failed(what, node string, err error, faster bool) error {
+func failed(operation, node string, err error, faster bool) error {
 	if faster || apierrors.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
-	return fmt.Errorf("%s of node %q: %w", what, node, err)
+	return fmt.Errorf("%s of node %q: %w", operation, node, err)
 }
 
 // Listed is a ConfigMap that is found as a record, readable or not.
@@ -208,7 +208,7 @@ func ListedOf(cm *corev1.ConfigMap) Listed {
 func entryFrom(cm *corev1.ConfigMap, node string) (Entry, error) {
 	stored := documentOf(cm)
 	r, err := stored.decode()
-	r, err = of(node, r, err)
+	r, err = verifyNode(node, r, err)
 	return Entry{Record: r, Version: cm.ResourceVersion, Accepted: stored.side(r)}, err
 }
 

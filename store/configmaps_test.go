@@ -112,15 +112,15 @@ func TestARecordThatLostItsLabelIsListedAgain(t *testing.T) {
 }
 
 func TestAnotherNamespaceIsNotOurs(t *testing.T) {
-	other := configMapOf("node.worker-1", "worker-1")
-	other.Namespace = "default"
-	c := newCluster(t, other)
+	o := configMapOf("node.worker-1", "worker-1")
+	o.Namespace = "default"
+	c := newCluster(t, o)
 	_, err := c.Get("worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
 	_, err = c.GetLive(t.Context(), "worker-1")
 	require.ErrorIs(t, err, store.ErrNotFound)
 	c.put("worker-1", "gpu", "")
-	assert.Equal(t, other.Data, c.api.configMap(t, "default", "node.worker-1").Data)
+	assert.Equal(t, o.Data, c.api.configMap(t, "default", "node.worker-1").Data)
 }
 
 func TestCount(t *testing.T) {
@@ -192,8 +192,8 @@ func TestWhatTheAPIServerRefusesIsHandedOn(t *testing.T) {
 	for _, err := range []error{err, errCreate, errReplace, errDelete} {
 		assert.True(t, apierrors.IsForbidden(err), "%v", err)
 		require.ErrorContains(t, err, `record of node "worker-1": `)
-		for _, other := range []error{store.ErrNotFound, store.ErrUnreadable, store.ErrConflict} {
-			require.NotErrorIs(t, err, other)
+		for _, o := range []error{store.ErrNotFound, store.ErrUnreadable, store.ErrConflict} {
+			require.NotErrorIs(t, err, o)
 		}
 	}
 	c.shows("worker-1", "ci")

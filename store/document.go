@@ -159,11 +159,11 @@ func Encode(r record.Record) ([]byte, error) {
 // Node. The error says which.
 func Decode(data []byte, node string) (record.Record, error) {
 	r, err := record.Decode(data)
-	return of(node, r, err)
+	return verifyNode(node, r, err)
 }
 
-// of returns the record if it could be read and is the Node's.
-func of(node string, r record.Record, err error) (record.Record, error) {
+// verifyNode returns the record if it could be read and is the Node's.
+func verifyNode(node string, r record.Record, err error) (record.Record, error) {
 	if err == nil && r.Node != node {
 		err = fmt.Errorf("it is the record of node %q", r.Node)
 	}

@@ -29,8 +29,8 @@ func encodeEarlier(records []record.Record) (text string, err error) {
 		}
 	}
 	first := slices.IndexFunc(records, func(r record.Record) bool {
-		one, err := earlierText([]record.Record{r}, false)
-		return err != nil || len(one) > maxEarlier
+		name, err := earlierText([]record.Record{r}, false)
+		return err != nil || len(name) > maxEarlier
 	})
 	first = max(first, 0)
 	return encodeEarlier(slices.Delete(slices.Clone(records), first, first+1))
@@ -63,7 +63,7 @@ func withoutChanges(r record.Record) record.Record {
 	for shorter, ok := history.Shortened(r); ok; shorter, ok = history.Shortened(r) {
 		r = shorter
 	}
-	if len(history.Of(r)) == 0 { // nothing of it can be read
+	if len(history.Changes(r)) == 0 { // nothing of it can be read
 		r.History = nil
 	}
 	return r
@@ -81,13 +81,13 @@ func decodeEarlier(text, node string) (records []record.Record, err error) {
 	if len(written) > record.MaxEarlier {
 		return nil, fmt.Errorf("%d records are more than the %d that are kept", len(written), record.MaxEarlier)
 	}
-	for _, one := range written {
-		r, err := decodeOther(one.Record, node)
+	for _, entry := range written {
+		r, err := decodeOther(entry.Record, node)
 		if err != nil {
 			return nil, err
 		}
-		if len(one.Waits) > 0 {
-			waits, err := decodeOther(one.Waits, node)
+		if len(entry.Waits) > 0 {
+			waits, err := decodeOther(entry.Waits, node)
 			if err != nil {
 				return nil, err
 			}

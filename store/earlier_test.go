@@ -14,7 +14,7 @@ import (
 )
 
 func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testing.T) {
-	of := func(machine string, bytes int) record.Record {
+	fn := func(machine string, bytes int) record.Record {
 		items := map[string]string{}
 		for i := range bytes / 100 {
 			items[fmt.Sprintf("key-%05d", i)] = strings.Repeat("v", 63)
@@ -29,16 +29,16 @@ func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testin
 		text, err := encodeEarlier(records)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, len(text), maxEarlier)
-		back, err := decodeEarlier(text, "n")
+		returned, err := decodeEarlier(text, "n")
 		require.NoError(t, err)
-		for _, r := range back {
+		for _, r := range returned {
 			machines = append(machines, r.Machine.SystemUUID)
-			for _, one := range []*record.Record{&r, r.Quarantined} {
-				if one == nil {
+			for _, item := range []*record.Record{&r, r.Quarantined} {
+				if item == nil {
 					continue
 				}
-				changes := history.Of(*one)
-				if listed += len(changes); one.Machine.SystemUUID == "b" {
+				changes := history.Changes(*item)
+				if listed += len(changes); item.Machine.SystemUUID == "b" {
 					require.NotEmpty(t, changes)
 					assert.Equal(t, last, changes[len(changes)-1].Number)
 				}
@@ -46,7 +46,7 @@ func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testin
 		}
 		return machines, listed
 	}
-	long, small := of("a", 240_500), of("b", 100)
+	long, small := fn("a", 240_500), fn("b", 100)
 	small.History = manyChanges()
 	machines, listed := written(small, small)
 	assert.Equal(t, []string{"b", "b"}, machines)
@@ -59,14 +59,14 @@ func TestHistoriesGiveWayBeforeRecordsThenOneThatIsTooLongThenTheFirst(t *testin
 	machines, listed = written(long, waits, waits, waits)
 	assert.Equal(t, []string{"a", "b", "b", "b"}, machines)
 	assert.Equal(t, 6, listed, "also of what waits for an operator")
-	unread := of("c", 100)
+	unread := fn("c", 100)
 	unread.History = json.RawMessage(`"` + strings.Repeat("x", maxEarlier) + `"`)
 	machines, listed = written(unread)
 	assert.Equal(t, []string{"c"}, machines)
 	assert.Zero(t, listed)
-	machines, _ = written(small, long, of("c", 100_000))
+	machines, _ = written(small, long, fn("c", 100_000))
 	assert.Equal(t, []string{"c"}, machines)
-	machines, _ = written(small, of("huge", 1_000_000), small)
+	machines, _ = written(small, fn("huge", 1_000_000), small)
 	assert.Equal(t, []string{"b", "b"}, machines, "one that no record can have is left out")
 }
 

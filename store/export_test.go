@@ -10,11 +10,11 @@ import (
 )
 
 // LoadedForTest returns a store that has many records in memory, and no API server.
-func LoadedForTest(t testing.TB, many int, configMap func(int) *corev1.ConfigMap) *ConfigMaps {
+func LoadedForTest(t testing.TB, plural int, configMap func(int) *corev1.ConfigMap) *ConfigMaps {
 	t.Helper()
 	c, err := NewConfigMaps(fake.NewClientset(), "nodekeep-system", slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	for i := range many {
+	for i := range plural {
 		object, err := compact(configMap(i))
 		require.NoError(t, err)
 		require.NoError(t, c.cache.informer.GetIndexer().Add(object))

@@ -14,7 +14,7 @@ import (
 func TestWhatThisProcessWroteIsReadAtOnceWhileTheHandlersOfTheWatchLag(t *testing.T) {
 	const name = "node.worker-1"
 	// The label's value in each version of the record is the version.
-	at := func(version string) *corev1.ConfigMap {
+	pos := func(version string) *corev1.ConfigMap {
 		cm := configMapOf(name, "worker-1")
 		cm.ResourceVersion = version
 		cm.Data[store.DataKey] = `{"version": 1, "node": "worker-1", "labels": {"dedicated": "` + version + `"}}`
@@ -26,46 +26,46 @@ func TestWhatThisProcessWroteIsReadAtOnceWhileTheHandlersOfTheWatchLag(t *testin
 		want string // empty: no record
 	}{
 		{"the watch brings the last write before its answer", func(s store.LaggingForTest) {
-			s.Wrote(at("10"))
-			s.Brings(at("11"))
-			s.Wrote(at("11"))
+			s.Wrote(pos("10"))
+			s.Brings(pos("11"))
+			s.Wrote(pos("11"))
 		}, "11"},
 		{"the watch brings the first write after the answer to the last", func(s store.LaggingForTest) {
-			s.Wrote(at("10"))
-			s.Wrote(at("11"))
-			s.Brings(at("10"))
+			s.Wrote(pos("10"))
+			s.Wrote(pos("11"))
+			s.Brings(pos("10"))
 		}, "11"},
 		{"the answers come in another order than the writes", func(s store.LaggingForTest) {
-			s.Wrote(at("11"))
-			s.Wrote(at("10"))
+			s.Wrote(pos("11"))
+			s.Wrote(pos("10"))
 		}, "11"},
 		{"the watch brings a write of another client", func(s store.LaggingForTest) {
-			s.Wrote(at("10"))
-			s.Brings(at("12"))
+			s.Wrote(pos("10"))
+			s.Brings(pos("12"))
 		}, "12"},
 		{"the watch has not brought its removal", func(s store.LaggingForTest) {
-			s.Wrote(at("10"))
-			s.Brings(at("10"))
+			s.Wrote(pos("10"))
+			s.Brings(pos("10"))
 			s.Removed(name, "10")
 		}, ""},
 		{"the watch brings the record that it made again before the answer", func(s store.LaggingForTest) {
-			s.Wrote(at("10"))
-			s.Brings(at("10"))
+			s.Wrote(pos("10"))
+			s.Brings(pos("10"))
 			s.Removed(name, "10")
-			s.Brings(at("12"))
-			s.Wrote(at("12"))
+			s.Brings(pos("12"))
+			s.Wrote(pos("12"))
 		}, "12"},
 		{"the record that it made again is not brought yet", func(s store.LaggingForTest) {
-			s.Brings(at("10"))
+			s.Brings(pos("10"))
 			s.Removed(name, "10")
-			s.Wrote(at("12"))
+			s.Wrote(pos("12"))
 		}, "12"},
 		{"its own write does not follow a newer one that was read and removed", func(s store.LaggingForTest) {
-			s.Wrote(at("10"))
-			s.Brings(at("12"))
+			s.Wrote(pos("10"))
+			s.Brings(pos("12"))
 			_, err := s.Get("worker-1")
 			require.NoError(t, err)
-			s.BringsRemoval(at("12"))
+			s.BringsRemoval(pos("12"))
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

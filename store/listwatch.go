@@ -40,7 +40,7 @@ type Resource[List runtime.Object] interface {
 //
 // If an API server refuses connections, a watch that resumes retries every second. The backoff of client-go itself grows to a minute, and
 // other clients' writes are unknown until then. The link receives all events; nil is allowed.
-func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector string, link *Link) cache.ListerWatcher {
+func ListWatch[List runtime.Object](client any, resource Resource[List], labelSelector string, link *Link) cache.ListerWatcher {
 	if link == nil {
 		link = &Link{}
 	}
@@ -49,7 +49,7 @@ func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector
 			ctx, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
 			options.LabelSelector = labelSelector
-			list, err := of.List(ctx, options)
+			list, err := resource.List(ctx, options)
 			if err != nil {
 				return nil, err
 			}
@@ -61,7 +61,7 @@ func ListWatch[List runtime.Object](client any, of Resource[List], labelSelector
 			if !ptr.Deref(options.SendInitialEvents, false) {
 				options.TimeoutSeconds = ptr.To(int64(watchTimeout.Seconds()))
 			}
-			return watchUntilSilent(ctx, options, of.Watch, link)
+			return watchUntilSilent(ctx, options, resource.Watch, link)
 		},
 	}, client)
 }
@@ -142,8 +142,8 @@ func (w *liveWatch) forward(ctx context.Context) {
 	defer w.silence.Stop()
 	for {
 		select {
-		case event, more := <-w.from.ResultChan():
-			if !more {
+		case event, ok := <-w.from.ResultChan():
+			if !ok {
 				return
 			}
 			if event.Type == watch.Error && ctx.Err() != nil {

@@ -113,8 +113,8 @@ func TestTheTimeThatAReaderTakesIsNoSilence(t *testing.T) {
 		}()
 		for range 3 {
 			time.Sleep(10 * time.Minute)
-			event, more := <-w.ResultChan()
-			require.True(t, more)
+			event, ok := <-w.ResultChan()
+			require.True(t, ok)
 			assert.Equal(t, watch.Added, event.Type)
 		}
 		w.Stop()
@@ -130,8 +130,8 @@ func TestAWatchThatTheAPIServerDoesNotEvenAcceptHasEndedAndIsNoError(t *testing.
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}, metav1.ListOptions{}, &link)
-		_, more := <-w.ResultChan()
-		assert.False(t, more)
+		_, ok := <-w.ResultChan()
+		assert.False(t, ok)
 		assert.Zero(t, link.Progress())
 		assert.Equal(t, 70*time.Second, time.Since(started))
 	})
@@ -194,14 +194,14 @@ func TestTheEndOfAWatchIsNotTakenForTheEndOfTheNext(t *testing.T) {
 		first, second := watch.NewFake(), watch.NewFake()
 		next := first
 		lw := cache.ToListerWatcherWithContext(store.ListWatch(nil, nodesOf{watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return next, nil }}, "", &link))
-		one, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
+		item, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		next = second
 		two, err := lw.WatchWithContext(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		second.Modify(&corev1.Node{})
 		<-two.ResultChan()
-		one.Stop()
+		item.Stop()
 		synctest.Wait()
 		assert.NotZero(t, link.Progress())
 		two.Stop()

@@ -26,7 +26,7 @@ func TestARecordThatCannotBeReadIsLoggedOnce(t *testing.T) {
 	require.Eventually(t, records.Synced, patience, time.Millisecond)
 
 	awaits := func(text string) {
-		require.Eventually(t, func() bool { return len(log.With(text)) > 0 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return len(log.Lines(text)) > 0 }, patience, time.Millisecond)
 	}
 	good := configMapOf("node.worker-1", "worker-1")
 	require.NoError(t, server.Create(configMaps, good, namespace))

@@ -27,9 +27,9 @@ type machines struct {
 }
 
 // replaced is called for every record that was added, changed or removed; nil is no record.
-func (m *machines) replaced(before, after any) {
-	old, oldName := indexedAs(before)
-	now, name := indexedAs(after)
+func (m *machines) replaced(oldObject, newObject any) {
+	old, oldName := indexedAs(oldObject)
+	now, name := indexedAs(newObject)
 	if slices.Equal(old, now) {
 		return
 	}
@@ -37,8 +37,8 @@ func (m *machines) replaced(before, after any) {
 	defer m.mu.Unlock()
 	for _, value := range old {
 		names := m.by[value]
-		if at := slices.Index(names, oldName); at >= 0 {
-			names = slices.Delete(names, at, at+1)
+		if i := slices.Index(names, oldName); i >= 0 {
+			names = slices.Delete(names, i, i+1)
 		}
 		if m.by[value] = names; len(names) == 0 {
 			delete(m.by, value)
@@ -49,8 +49,8 @@ func (m *machines) replaced(before, after any) {
 	}
 }
 
-// of names the ConfigMaps under a value, some of them where they are more than are looked at.
-func (m *machines) of(value string) []string {
+// names names the ConfigMaps under a value, some of them where they are more than are looked at.
+func (m *machines) names(value string) []string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	names := m.by[value]
@@ -120,7 +120,7 @@ func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 	known := map[string]bool{}
 	values := m.Identifiers()
 	for i := 0; i < len(values) && i < maxOfOneIdentifier; i++ {
-		names := append(c.cache.machines.of(values[i]), c.cache.writtenAs(values[i])...)
+		names := append(c.cache.machines.names(values[i]), c.cache.writtenAs(values[i])...)
 		for _, name := range names[:min(len(names), 2*maxOfOneIdentifier)] {
 			entry, found := c.cache.get(name)
 			if !found || known[name] || entry.unreadable() != nil {
@@ -139,8 +139,8 @@ func (c *ConfigMaps) OfMachine(m record.Machine) ([]record.Record, error) {
 func (c *recordCache) writtenAs(value string) (names []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for name, own := range c.own {
-		if values, _ := indexedAs(own); slices.Contains(values, value) {
+	for name, cached := range c.written {
+		if values, _ := indexedAs(cached); slices.Contains(values, value) {
 			names = append(names, name)
 		}
 	}

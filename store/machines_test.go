@@ -94,16 +94,16 @@ func TestTheRecordsOfAMachineAreFoundAsSoonAsTheyAreWritten(t *testing.T) {
 // BenchmarkOfMachine is a look for the records of a machine among 100,000, compared with reading one by its name. No machine has a record; one
 // has; all share an identifier, as where an image was cloned.
 func BenchmarkOfMachine(b *testing.B) {
-	const many = 100_000
+	const plural = 100_000
 	for name, number := range map[string]func(int) int{"each its own": func(i int) int { return i }, "one for all": func(int) int { return 1 }} {
 		b.Run(name, func(b *testing.B) {
-			records := store.LoadedForTest(b, many, func(i int) *corev1.ConfigMap { return ofMachine(fmt.Sprintf("node-%d", i), machineOf(number(i)), "") })
-			before := heap()
+			records := store.LoadedForTest(b, plural, func(i int) *corev1.ConfigMap { return ofMachine(fmt.Sprintf("node-%d", i), machineOf(number(i)), "") })
+			prev := heap()
 			started := time.Now()
 			require.NoError(b, records.IndexMachines())
 			records.IndexForTest()
 			indexing := time.Since(started)
-			perRecord := float64(heap()-before) / many
+			perRecord := float64(heap()-prev) / plural
 			b.Run("by name", func(b *testing.B) {
 				for b.Loop() {
 					_, err := records.Get("node-7")

@@ -16,13 +16,13 @@ import (
 )
 
 func TestOnChange(t *testing.T) {
-	long, other := strings.Repeat("a", 253), strings.Repeat("b", 253)
-	garbage, another := []byte("{"), []byte(`{"version": 1, "node": "another"}`)
+	long, second := strings.Repeat("a", 253), strings.Repeat("b", 253)
+	garbage, extra := []byte("{"), []byte(`{"version": 1, "node": "another"}`)
 	recordOf := func(node string) []byte {
 		return []byte(`{"version": 1, "node": "` + node + `"}`)
 	}
 	tests := map[string]struct {
-		before map[string][]byte // what there is when the handler comes
+		prev   map[string][]byte // what there is when the handler comes
 		change func(c *cluster)
 		want   []string
 	}{
@@ -35,12 +35,12 @@ func TestOnChange(t *testing.T) {
 		"a record is changed":                       {nil, func(c *cluster) { c.put("worker-1", "gpu", c.put("worker-1", "ci", "").Version) }, []string{"worker-1", "worker-1"}},
 		"a record is removed":                       {nil, func(c *cluster) { c.put("worker-1", "ci", ""); c.Remove("worker-1") }, []string{"worker-1", "worker-1"}},
 		"a record becomes garbage":                  {nil, func(c *cluster) { c.put("worker-1", "ci", ""); c.Tamper("worker-1", garbage) }, []string{"worker-1", "worker-1"}},
-		"a record comes to name another Node":       {nil, func(c *cluster) { c.put("worker-1", "ci", ""); c.Tamper("worker-1", another) }, []string{"worker-1", "worker-1"}},
+		"a record comes to name another Node":       {nil, func(c *cluster) { c.put("worker-1", "ci", ""); c.Tamper("worker-1", extra) }, []string{"worker-1", "worker-1"}},
 		"garbage is mended":                         {nil, func(c *cluster) { c.Tamper("worker-1", garbage); c.Tamper("worker-1", recordOf("worker-1")) }, []string{"worker-1", "worker-1"}},
 		"garbage is removed":                        {nil, func(c *cluster) { c.Tamper("worker-1", garbage); c.Remove("worker-1") }, []string{"worker-1", "worker-1"}},
 		"the record of a long name is removed":      {nil, func(c *cluster) { c.put(long, "ci", ""); c.Remove(long) }, []string{long, long}},
 		"the record of a long name becomes garbage": {nil, func(c *cluster) { c.put(long, "ci", ""); c.Tamper(long, garbage) }, []string{long, long}},
-		"that of a long name comes to name another": {nil, func(c *cluster) { c.put(long, "ci", ""); c.Tamper(long, recordOf(other)) }, []string{long, long}},
+		"that of a long name comes to name another": {nil, func(c *cluster) { c.put(long, "ci", ""); c.Tamper(long, recordOf(second)) }, []string{long, long}},
 		"the garbage of a long name is mended":      {map[string][]byte{long: recordOf(long)}, func(c *cluster) { c.Tamper(long, garbage); c.Tamper(long, recordOf(long)) }, []string{long, long, long}},
 		"the record lost the label it is listed by": {nil, func(c *cluster) { c.put("worker-1", "ci", ""); c.edit("worker-1", unlist) }, []string{"worker-1", "worker-1"}},
 		"a ConfigMap without our label is not ours": {nil, func(c *cluster) { foreign(c, "node.worker-1"); c.put("worker-2", "ci", "") }, []string{"worker-2"}},
@@ -48,7 +48,7 @@ func TestOnChange(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			for node, data := range tt.before {
+			for node, data := range tt.prev {
 				c.Tamper(node, data)
 			}
 			var changed nodes
@@ -62,12 +62,12 @@ func TestOnChange(t *testing.T) {
 // A process has its own writes in memory until the watch brings them.
 func TestARecordThatIsReportedGoneIsNotFoundInMemory(t *testing.T) {
 	c := newCluster(t)
-	var told nodes
+	var reported nodes
 	var found sync.Map
 	require.NoError(t, c.OnChange(func(node string) {
 		_, err := c.Get(node)
 		found.Store(node, err == nil)
-		told.add(node)
+		reported.add(node)
 	}, func(string) {}))
 	for round := range 25 {
 		var want []string
@@ -77,9 +77,9 @@ func TestARecordThatIsReportedGoneIsNotFoundInMemory(t *testing.T) {
 			c.edit(name, unlist)
 			want = append(want, name, name)
 		}
-		told.awaits(t, want...)
+		reported.awaits(t, want...)
 	}
-	found.Range(func(node, is any) bool { return assert.False(t, is.(bool), node) })
+	found.Range(func(node, current any) bool { return assert.False(t, current.(bool), node) })
 }
 
 func unlist(cm *corev1.ConfigMap) { cm.Labels = nil }
@@ -121,7 +121,7 @@ func (n *nodes) awaits(t *testing.T, want ...string) {
 }
 
 func TestARecordThatIsRemovedOrReplacedByAnOlderOneIsSaidToBeLost(t *testing.T) {
-	at := func(version int, value string) []byte {
+	pos := func(version int, value string) []byte {
 		return fmt.Appendf(nil, `{"version": 1, "node": "worker-1", "uid": "U1", "nodeResourceVersion": "%d", "labels": {"rack": %q}}`, version, value)
 	}
 	for name, tt := range map[string]struct {
@@ -130,13 +130,13 @@ func TestARecordThatIsRemovedOrReplacedByAnOlderOneIsSaidToBeLost(t *testing.T) 
 	}{
 		"removed":                  {func(c *cluster) { c.Remove("worker-1") }, []string{"worker-1"}},
 		"no longer listed":         {func(c *cluster) { c.edit("worker-1", unlist) }, []string{"worker-1"}},
-		"replaced by an older one": {func(c *cluster) { c.Tamper("worker-1", at(8, "r0")) }, []string{"worker-1"}},
+		"replaced by an older one": {func(c *cluster) { c.Tamper("worker-1", pos(8, "r0")) }, []string{"worker-1"}},
 		"written manually":         {func(c *cluster) { c.Tamper("worker-1", []byte(`{"version": 1, "node": "worker-1"}`)) }, []string{"worker-1"}},
-		"written anew":             {func(c *cluster) { c.Tamper("worker-1", at(10, "r2")) }, nil},
+		"written anew":             {func(c *cluster) { c.Tamper("worker-1", pos(10, "r2")) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
-			c.Tamper("worker-1", at(9, "r1"))
+			c.Tamper("worker-1", pos(9, "r1"))
 			var changed, lost nodes
 			require.NoError(t, c.OnChange(changed.add, lost.add))
 			changed.awaits(t, "worker-1")

@@ -55,24 +55,24 @@ func pack(r record.Record) packed {
 	text.Number(uint64(r.DeletedAt.Unix() - noTime))
 	text.Number(uint64(r.DeletedAt.Nanosecond()))
 	for _, e := range r.Entries {
-		how := uint64(0)
+		mode := uint64(0)
 		if e.Removed {
-			how |= isRemoved
+			mode |= isRemoved
 		} else {
 			text.Text(e.Value)
 		}
 		if e.NotShown {
-			how |= isNotShown
+			mode |= isNotShown
 		}
 		if e.Version != newest.Version {
-			how |= isInherited
+			mode |= isInherited
 			text.Number(uint64(e.Version))
 		}
 		if e.Owners != "" {
-			how |= isOwned
+			mode |= isOwned
 		}
 		shape.Text(e.Key)
-		shape.Number(how)
+		shape.Number(mode)
 		if e.Owners != "" {
 			shape.Text(string(e.Owners))
 		}
@@ -112,15 +112,15 @@ func (p packed) record() record.Record {
 	}
 	for i := range r.Entries {
 		e := record.Entry{Key: shape.Text(), Version: newest}
-		how := shape.Number()
-		if e.Removed = how&isRemoved != 0; !e.Removed {
+		mode := shape.Number()
+		if e.Removed = mode&isRemoved != 0; !e.Removed {
 			e.Value = text.Text()
 		}
-		e.NotShown = how&isNotShown != 0
-		if how&isInherited != 0 {
+		e.NotShown = mode&isNotShown != 0
+		if mode&isInherited != 0 {
 			e.Version = record.Version(text.Number())
 		}
-		if how&isOwned != 0 {
+		if mode&isOwned != 0 {
 			e.Owners = record.Owners(shape.Text())
 		}
 		r.Entries[i] = e
@@ -150,8 +150,8 @@ func withoutHistory(r record.Record) record.Record {
 		r.Quarantined = &old
 	}
 	r.Earlier = slices.Clone(r.Earlier)
-	for i, before := range r.Earlier {
-		r.Earlier[i] = withoutHistory(before)
+	for i, prev := range r.Earlier {
+		r.Earlier[i] = withoutHistory(prev)
 	}
 	r.Entries = slices.Clone(r.Entries)
 	return r

@@ -99,8 +99,8 @@ func requirePacks(t *testing.T, r record.Record) {
 	}
 	want := lessHistory(r)
 	want.Earlier = nil
-	for _, before := range r.Earlier {
-		want.Earlier = append(want.Earlier, lessHistory(before))
+	for _, prev := range r.Earlier {
+		want.Earlier = append(want.Earlier, lessHistory(prev))
 	}
 	if len(want.Entries) == 0 {
 		want.Entries = nil
@@ -110,13 +110,13 @@ func requirePacks(t *testing.T, r record.Record) {
 	require.Equal(t, want, got)
 	require.Equal(t, r.Node, p.node())
 	if !want.Omitted() {
-		before, err := encode(r)
+		prev, err := encode(r)
 		if err != nil {
 			return // of a time that is none, or too large: it came from no ConfigMap
 		}
-		after, err := encode(got)
+		next, err := encode(got)
 		require.NoError(t, err)
-		require.Equal(t, before, after, "it is written back as it was read")
+		require.Equal(t, prev, next, "it is written back as it was read")
 	}
 }
 
@@ -145,7 +145,7 @@ func randomRecord(random *rand.Rand, quarantine bool) record.Record {
 					o.Items[key] = record.Item{Value: text(), Owner: record.Owner(random.IntN(4))}
 				}
 				if random.IntN(4) == 0 {
-					o.Stamp = o.Stamp.With(map[string]string{key: text()}, record.Record{}, version-1)
+					o.Stamp = o.Stamp.Merge(map[string]string{key: text()}, record.Record{}, version-1)
 				}
 			}
 			if random.IntN(4) == 0 {
@@ -194,14 +194,14 @@ func TestWhoGetsAPackedRecordMayChangeItsEntries(t *testing.T) {
 // What a webhook holds of 100,000 Nodes: a record of 10 labels takes no more than it took when a record was a map of labels (284
 // bytes), and far less than decoded. That of a Node which registered again takes little more.
 func TestPackedRecordsTakeLittleMemory(t *testing.T) {
-	const count, before = 1_000, 284
+	const count, prev = 1_000, 284
 	decoded := perRecord(count, usualRecord, func(r record.Record) any { return &r })
 	small := perRecord(count, usualRecord, func(r record.Record) any { p := pack(r); return &p })
-	again := perRecord(count, registeredAgain, func(r record.Record) any { p := pack(r); return &p })
-	t.Logf("a record of 10 labels takes %.0f bytes packed, %.0f decoded; packed, of a Node that registered again, %.0f", small, decoded, again)
+	reread := perRecord(count, registeredAgain, func(r record.Record) any { p := pack(r); return &p })
+	t.Logf("a record of 10 labels takes %.0f bytes packed, %.0f decoded; packed, of a Node that registered again, %.0f", small, decoded, reread)
 	assert.Less(t, small, decoded/3)
-	assert.LessOrEqual(t, small, float64(before))
-	assert.Less(t, again, small+200)
+	assert.LessOrEqual(t, small, float64(prev))
+	assert.Less(t, reread, small+200)
 }
 
 // What the caches of webhook and capture hold of a record does not grow with its history.
@@ -222,17 +222,17 @@ func TestAHistoryTakesNoMemoryInACache(t *testing.T) {
 		})
 		return bytes, stored
 	}
-	without, plain := held(nil)
-	with, full := held(manyChanges())
-	t.Logf("in a cache a record takes %.0f bytes, with a full history %.0f; it is stored in %d and %d", without, with, plain, full)
-	assert.InDelta(t, without, with, 16)
+	rest, plain := held(nil)
+	replacement, full := held(manyChanges())
+	t.Logf("in a cache a record takes %.0f bytes, with a full history %.0f; it is stored in %d and %d", rest, replacement, plain, full)
+	assert.InDelta(t, rest, replacement, 16)
 }
 
 func manyChanges() json.RawMessage {
 	r := record.Record{Node: "n", Entries: []record.Entry{{Key: "example.com/label-1", Value: "value-0"}}}
 	for i := range history.Max {
 		next := record.Record{Node: "n", Entries: []record.Entry{{Key: "example.com/label-1", Value: fmt.Sprint("value-", i+1)}}}
-		r = history.Following(r, next, func(string, history.Values) history.Cause {
+		r = history.Append(r, next, func(string, history.Values) history.Cause {
 			return history.Cause{Actor: "kubectl-label", Time: metav1.Unix(int64(1_700_000_000+i), 0)}
 		})
 	}
@@ -278,7 +278,7 @@ func registeredAgain(i int) record.Record {
 	}
 	delete(given, "example.com/label-3")
 	o.Items["example.com/label-3"] = record.Item{Value: "edited", Owner: record.Client}
-	o.Stamp = o.Stamp.With(given, record.Record{}, 0)
+	o.Stamp = o.Stamp.Merge(given, record.Record{}, 0)
 	return record.Merge(usualRecord(i), o)
 }
 
@@ -290,10 +290,10 @@ func labelled(i int, uid types.UID, version, labels int) record.Observation {
 	return o
 }
 
-func perRecord(count int, of func(i int) record.Record, keep func(record.Record) any) float64 {
+func perRecord(count int, fn func(i int) record.Record, keep func(record.Record) any) float64 {
 	return perItem(count, func(i int) any {
 		// As they come: decoded, each with strings of its own.
-		data, _ := Encode(of(i))
+		data, _ := Encode(fn(i))
 		r, _ := record.Decode(data)
 		return keep(r)
 	})
@@ -301,13 +301,13 @@ func perRecord(count int, of func(i int) record.Record, keep func(record.Record)
 
 func perItem(count int, keep func(i int) any) float64 {
 	kept := make([]any, count)
-	before := liveBytes()
+	prev := liveBytes()
 	for i := range kept {
 		kept[i] = keep(i)
 	}
-	after := liveBytes()
+	next := liveBytes()
 	runtime.KeepAlive(kept)
-	return math.Max(0, float64(after)-float64(before)) / float64(count)
+	return math.Max(0, float64(next)-float64(prev)) / float64(count)
 }
 
 func liveBytes() uint64 {

@@ -25,39 +25,39 @@ func TestProgressMovesWithWhatTheWatchBrings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
 			c := watching(t)
-			before := c.Progress()
-			assert.WithinRange(t, before, start, time.Now())
+			prev := c.Progress()
+			assert.WithinRange(t, prev, start, time.Now())
 			release := c.api.holdWatches(t)
 			happen(c)
-			assert.Never(t, func() bool { return c.Progress() != before }, 50*time.Millisecond, time.Millisecond, "nobody has received it yet")
+			assert.Never(t, func() bool { return c.Progress() != prev }, 50*time.Millisecond, time.Millisecond, "nobody has received it yet")
 			release()
-			assert.Eventually(t, func() bool { return c.Progress().After(before) }, patience, time.Millisecond)
+			assert.Eventually(t, func() bool { return c.Progress().After(prev) }, patience, time.Millisecond)
 		})
 	}
 }
 
 func TestAWatchThatIsAcceptedIsNoProgressAndABookmarkOnItIs(t *testing.T) {
 	c := watching(t)
-	before := c.Progress()
+	prev := c.Progress()
 	c.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("a list is not needed")
 	})
 	c.api.endWatches()
 	require.Eventually(t, c.api.watched, patience, time.Millisecond)
 	// The client may not know yet that its watch is open: until then there is no progress at all.
-	require.Eventually(t, func() bool { return c.Progress().Equal(before) }, patience, time.Millisecond, "it may bring nothing, for ever")
+	require.Eventually(t, func() bool { return c.Progress().Equal(prev) }, patience, time.Millisecond, "it may bring nothing, for ever")
 	c.api.bookmark()
-	assert.Eventually(t, func() bool { return c.Progress().After(before) }, patience, time.Millisecond)
+	assert.Eventually(t, func() bool { return c.Progress().After(prev) }, patience, time.Millisecond)
 }
 
 func TestReadingAndWritingIsNoProgress(t *testing.T) {
 	c := watching(t)
-	before := c.Progress()
+	prev := c.Progress()
 	c.api.loseEventsAfter(0)
 	c.put("worker-2", "ci", "")
 	_, err := c.GetLive(t.Context(), "worker-1")
 	require.NoError(t, err)
-	assert.Never(t, func() bool { return c.Progress() != before }, 50*time.Millisecond, time.Millisecond, "the watch may be dead all the same")
+	assert.Never(t, func() bool { return c.Progress() != prev }, 50*time.Millisecond, time.Millisecond, "the watch may be dead all the same")
 }
 
 func TestAnAPIServerThatRefusesIsNoProgress(t *testing.T) {

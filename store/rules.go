@@ -32,16 +32,16 @@ const (
 
 // Rules knows which rules for labels are in force.
 type Rules struct {
-	client    kubernetes.Interface
-	namespace string
-	none      string
-	logger    *slog.Logger
-	inForce   atomic.Pointer[string]
+	client     kubernetes.Interface
+	namespace  string
+	emptyRules string
+	logger     *slog.Logger
+	inForce    atomic.Pointer[string]
 }
 
 // NewRules reads nothing yet. The parameter none is what is in force while the ConfigMap, or its key, was never there.
-func NewRules(client kubernetes.Interface, namespace, none string, logger *slog.Logger) *Rules {
-	return &Rules{client: client, namespace: namespace, none: none, logger: logger}
+func NewRules(client kubernetes.Interface, namespace, emptyText string, logger *slog.Logger) *Rules {
+	return &Rules{client: client, namespace: namespace, emptyRules: emptyText, logger: logger}
 }
 
 // How often the ConfigMap is read, and how long that may take.
@@ -82,13 +82,13 @@ func (r *Rules) Read(ctx context.Context) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	inForce, said := r.none, false
+	inForce, present := r.emptyRules, false
 	if err == nil {
 		if value, ok := found.Data[RulesInForce]; ok {
-			inForce, said = value, true
+			inForce, present = value, true
 		}
 	}
-	if said || r.inForce.Load() == nil { // that a client has deleted it changes no rules
+	if present || r.inForce.Load() == nil { // that a client has deleted it changes no rules
 		r.inForce.Store(&inForce)
 	}
 	return nil

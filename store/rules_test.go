@@ -73,16 +73,16 @@ func TestAClientThatDeletesTheConfigMapOfTheRulesHoldsNoRules(t *testing.T) {
 func TestWhileTheRulesInForceCannotBeReadThoseThatWereReadLastCountAndOneWarningSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: store.AcceptedName, Namespace: namespace}, Data: map[string]string{store.RulesInForce: "old"}})
-		var down atomic.Bool
+		var failing atomic.Bool
 		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return down.Load(), nil, apierrors.NewServiceUnavailable("down")
+			return failing.Load(), nil, apierrors.NewServiceUnavailable("down")
 		})
 		var log bytes.Buffer
 		rules := store.NewRules(client, namespace, "none", slog.New(slog.NewTextHandler(&log, nil)))
 		go rules.Run(t.Context())
 		synctest.Wait()
 		assert.False(t, rules.Hold("old"))
-		down.Store(true)
+		failing.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.False(t, rules.Hold("old"))

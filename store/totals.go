@@ -17,11 +17,11 @@ type totals struct {
 }
 
 // replaced notes that one state of a record has replaced another; nil stands for none.
-func (t *totals) replaced(before, after any) {
+func (t *totals) replaced(oldObject, newObject any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.add(before, -1)
-	t.add(after, 1)
+	t.add(oldObject, -1)
+	t.add(newObject, 1)
 }
 
 func (t *totals) add(object any, n int) {

@@ -54,9 +54,9 @@ func (a *api) Watch(gvr schema.GroupVersionResource, ns string, options ...metav
 			return event, true
 		}
 		cm := event.Object.(*corev1.ConfigMap)
-		was, is := selected[cm.Name], selector.Matches(labels.Set(cm.Labels)) && event.Type != watch.Deleted
-		selected[cm.Name] = is
-		if was && !is {
+		ok, found := selected[cm.Name], selector.Matches(labels.Set(cm.Labels)) && event.Type != watch.Deleted
+		selected[cm.Name] = found
+		if ok && !found {
 			event.Type = watch.Deleted
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -64,7 +64,7 @@ func (a *api) Watch(gvr schema.GroupVersionResource, ns string, options ...metav
 				cm.ResourceVersion = version
 			}
 		}
-		return event, (was || is) && w.left.Add(-1) >= 0
+		return event, (ok || found) && w.left.Add(-1) >= 0
 	}), nil
 }
 
@@ -84,11 +84,11 @@ func (a *api) holdWatches(t *testing.T) (release func()) {
 }
 
 // loseEventsAfter keeps all but the next few events from reaching the watchers.
-func (a *api) loseEventsAfter(few int64) {
+func (a *api) loseEventsAfter(sample int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.watches {
-		w.left.Store(few)
+		w.left.Store(sample)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // that is open holds, and one that is closed does not.
 type Brake struct {
 	Reason BrakeReason `json:"reason"`
-	Until  time.Time   `json:"until,omitzero"` // zero: until something is observed
+	End    time.Time   `json:"until,omitzero"` // zero: until something is observed
 	// Message shows operators the Pod, the object or the error that holds the removal. It is empty if the reason is enough.
 	Message string `json:"message,omitempty"`
 }
@@ -70,12 +70,12 @@ func (r BrakeReason) Means() string {
 
 // String says in a sentence why a Node is not removed.
 func (b Brake) String() string {
-	why := b.Reason.Means()
+	reason := b.Reason.Means()
 	if b.Message != "" {
-		why += ": " + b.Message
+		reason += ": " + b.Message
 	}
-	if !b.Until.IsZero() {
-		why += fmt.Sprintf(", until %s", b.Until.UTC().Format(time.RFC3339))
+	if !b.End.IsZero() {
+		reason += fmt.Sprintf(", until %s", b.End.UTC().Format(time.RFC3339))
 	}
-	return why
+	return reason
 }

@@ -90,7 +90,7 @@ func Causes() []Explained {
 	tried := rows(corev1.ConditionFalse, false, StateRetrying, StateStuck, StateFailing)
 	open := rows(corev1.ConditionUnknown, false, StateOpen)
 	passed, released := rows(corev1.ConditionTrue, false, StateOpen), rows(corev1.ConditionFalse, false, StateOpen)
-	const again, checkIt = "nodekeep tries again by itself", "`nodekeep verify run NODE` checks it"
+	const retryHint, checkIt = "nodekeep tries again by itself", "`nodekeep verify run NODE` checks it"
 	return []Explained{
 		waits(CauseOtherTaint, "the taint %s is on the Node", "the component that added it must remove it first"),
 		waits(CauseNotReady, "the Node is not Ready", "`kubectl describe node NODE` shows what its kubelet reports"),
@@ -112,16 +112,16 @@ func Causes() []Explained {
 		checks(CauseWorkerRuns, "the worker Pod runs the checks", "they end within the profile's `timeout`"),
 		checks(CauseAsksKubelet, "the kubelet is asked for the worker's log: %s", "the check fails after the profile's `timeout`"),
 		checks(CauseAsksVerified, "a check failed, and verified Nodes are asked the same", "the attempt counts if they pass"),
-		tried(CauseChecksFailed, "a required check failed: %s", again+"; `nodekeep verify show NODE` has the report"),
+		tried(CauseChecksFailed, "a required check failed: %s", retryHint+"; `nodekeep verify show NODE` has the report"),
 		{CauseUnconfirmed, []State{StateFailing}, corev1.ConditionUnknown, "a required check failed, and it is not known yet whether the fault is of this Node: %s",
-			again + "; the condition is False once it fails again and other Nodes pass", false},
+			retryHint + "; the condition is False once it fails again and other Nodes pass", false},
 		tried(CauseShared, "a check fails on verified Nodes, too: %s", "correct what the check asks for; such attempts do not count"),
 		tried(CauseImage, "an image cannot be pulled: %s", "look at the image's name, the registry, and the pull Secret in the namespace of worker Pods"),
-		tried(CauseNotStarted, "the worker Pod did not start: %s", "`kubectl describe` the next worker Pod; "+again),
-		tried(CauseHung, "the worker did not end in time: %s", "look at the load of the Node, and at its kubelet; "+again),
-		tried(CauseNoReport, "the worker ended without a report: %s", "look for memory pressure or a shutdown of the Node; "+again),
-		tried(CauseBadReport, "the worker's report cannot be used: %s", "worker and controller must be of one version; "+again),
-		tried(CauseWorkerFailed, "the checks did not run to their end: %s", "`nodekeep verify show NODE` has the report; "+again),
+		tried(CauseNotStarted, "the worker Pod did not start: %s", "`kubectl describe` the next worker Pod; "+retryHint),
+		tried(CauseHung, "the worker did not end in time: %s", "look at the load of the Node, and at its kubelet; "+retryHint),
+		tried(CauseNoReport, "the worker ended without a report: %s", "look for memory pressure or a shutdown of the Node; "+retryHint),
+		tried(CauseBadReport, "the worker's report cannot be used: %s", "worker and controller must be of one version; "+retryHint),
+		tried(CauseWorkerFailed, "the checks did not run to their end: %s", "`nodekeep verify show NODE` has the report; "+retryHint),
 		passed(CauseChecksPassed, "the Node was verified", ""),
 		released(CauseReleased, "the Node was opened without passed checks: %s", checkIt),
 		open(CauseRebooted, "the Node has rebooted, and was not checked again: %s", checkIt),
@@ -136,21 +136,21 @@ func Causes() []Explained {
 // Explain returns the row of a cause; ok is false of a word that is none.
 func (c Cause) Explain() (row Explained, ok bool) {
 	rows := Causes()
-	at := slices.IndexFunc(rows, func(row Explained) bool { return row.Cause == c })
-	if at < 0 {
+	i := slices.IndexFunc(rows, func(row Explained) bool { return row.Cause == c })
+	if i < 0 {
 		return Explained{}, false
 	}
-	return rows[at], true
+	return rows[i], true
 }
 
-// Why is a cause with what is particular to the Node.
-type Why struct {
+// Diagnosis is a cause with what is particular to the Node.
+type Diagnosis struct {
 	Cause  Cause
 	Detail string
 }
 
 // Sentence returns that of the table about one Node: the cause, and what follows.
-func (w Why) Sentence(node string) string {
+func (w Diagnosis) Sentence(node string) string {
 	row, _ := w.Cause.Explain()
 	next := ""
 	if row.Next != "" {
@@ -160,14 +160,14 @@ func (w Why) Sentence(node string) string {
 }
 
 // String returns the cause.
-func (w Why) String() string {
+func (w Diagnosis) String() string {
 	row, _ := w.Cause.Explain()
 	return strings.Replace(row.Means, "%s", cmp.Or(Shorten(w.Detail), "nothing more is known"), 1)
 }
 
 // Shown returns what the condition of a Node says about a cause, and whether it says something else now. On a Node on which an attempt has failed, it is
 // False whatever comes next.
-func (w Why) Shown(node *Node, tried bool) (show Projection, differs bool) {
+func (w Diagnosis) Shown(node *Node, tried bool) (show Projection, differs bool) {
 	row, _ := w.Cause.Explain()
 	show = Projection{Status: row.Status, Reason: string(w.Cause), Message: w.Sentence(node.Name)}
 	if tried {
@@ -176,40 +176,40 @@ func (w Why) Shown(node *Node, tried bool) (show Projection, differs bool) {
 	return show, show != node.Verified
 }
 
-// Told returns what the condition of a Node says of what only the controller can know. That is why it does not take the next step. A kubelet can write the condition.
-func (n *Node) Told() (cause Cause, sentence string, ok bool) {
+// Reported returns what the condition of a Node says of what only the controller can know. That is why it does not take the next step. A kubelet can write the condition.
+func (n *Node) Reported() (cause Cause, sentence string, ok bool) {
 	cause = Cause(n.Verified.Reason)
 	return cause, cut(Clean(n.Verified.Message), MaxReport), cause == CauseRefused || cause == CauseDaemonSet
 }
 
-// Why returns the cause of a Node whose last attempt or round ended so.
-func (l Last) Why() Why {
+// Diagnosis returns the cause of a Node whose last attempt or round ended so.
+func (l Last) Diagnosis() Diagnosis {
 	detail := l.Message
 	if l.Check != "" {
 		detail = l.Check + ": " + cmp.Or(l.Message, l.Reason)
 	}
 	switch l.Result {
 	case VerdictPassed:
-		return Why{Cause: CauseChecksPassed}
+		return Diagnosis{Cause: CauseChecksPassed}
 	case VerdictFailed:
 		cause := CauseChecksFailed
 		if l.Unconfirmed {
 			cause = CauseUnconfirmed
 		}
-		return Why{cause, strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", l.Check, cmp.Or(l.Reason, string(ReasonError)), l.Message), ": ")}
+		return Diagnosis{cause, strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", l.Check, cmp.Or(l.Reason, string(ReasonError)), l.Message), ": ")}
 	case VerdictShared:
-		return Why{CauseShared, detail}
+		return Diagnosis{CauseShared, detail}
 	case VerdictReleased:
-		return Why{CauseReleased, detail}
+		return Diagnosis{CauseReleased, detail}
 	case VerdictRebooted:
-		return Why{CauseRebooted, detail}
+		return Diagnosis{CauseRebooted, detail}
 	case VerdictRemoved:
-		return Why{Cause: CauseTaintRemoved}
+		return Diagnosis{Cause: CauseTaintRemoved}
 	case VerdictInconclusive:
 		if row, ok := Cause(l.Reason).Explain(); ok && slices.Contains(row.States, StateRetrying) && row.Status == corev1.ConditionFalse {
-			return Why{row.Cause, detail}
+			return Diagnosis{row.Cause, detail}
 		}
-		return Why{CauseWorkerFailed, detail}
+		return Diagnosis{CauseWorkerFailed, detail}
 	}
-	return Why{Cause: CauseNotVerified}
+	return Diagnosis{Cause: CauseNotVerified}
 }

@@ -138,8 +138,8 @@ func (s slotFor[T, P]) question() question {
 
 func (s slotFor[T, P]) detach() {
 	if *s.field != nil {
-		own := **s.field
-		*s.field = &own
+		value := **s.field
+		*s.field = &value
 	}
 }
 

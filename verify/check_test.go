@@ -61,29 +61,29 @@ func TestEachKindOfCheckHasAllItsParts(t *testing.T) {
 	var fields []string
 	check := reflect.TypeFor[verify.Check]()
 	for i := range check.NumField() {
-		if of := check.Field(i).Type; of.Kind() != reflect.Pointer || of.Elem().Kind() != reflect.Struct {
+		if typ := check.Field(i).Type; typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
 			continue
 		}
 		name, _, _ := strings.Cut(check.Field(i).Tag.Get("json"), ",")
 		fields = append(fields, name)
 		t.Run(name, func(t *testing.T) {
-			one := verify.Check{Name: "a"}
+			single := verify.Check{Name: "a"}
 			asked := reflect.New(check.Field(i).Type.Elem())
-			reflect.ValueOf(&one).Elem().Field(i).Set(asked)
-			assert.Equal(t, name, one.Kind(), "the method slots has the field")
+			reflect.ValueOf(&single).Elem().Field(i).Set(asked)
+			assert.Equal(t, name, single.Kind(), "the method slots has the field")
 			assert.FileExists(t, name+".go")
-			if !one.ByWorker() {
-				profile := verify.CompiledProfile{Profile: verify.Profile{Checks: []verify.Check{one}}, Timeout: time.Minute}
+			if !single.ByWorker() {
+				profile := verify.CompiledProfile{Profile: verify.Profile{Checks: []verify.Check{single}}, Timeout: time.Minute}
 				judged := verify.Judge(verify.Pod{
 					Created: born, Phase: corev1.PodSucceeded, Log: verify.Log{Asked: true},
-					Containers: []verify.ContainerState{{Name: verify.Worker, Ended: true, Message: `{"results":[]}`}, {Name: one.Name, Ended: true}},
+					Containers: []verify.ContainerState{{Name: verify.Worker, Ended: true, Message: `{"results":[]}`}, {Name: single.Name, Ended: true}},
 				}, profile, born)
 				require.Len(t, judged.Results, 1, "%+v", judged)
-				assert.Equal(t, one.Name, judged.Results[0].Check)
+				assert.Equal(t, single.Name, judged.Results[0].Check)
 				return
 			}
 			worker := recorder{}
-			require.NoError(t, one.Ask(worker))
+			require.NoError(t, single.Ask(worker))
 			assert.Equal(t, recorder{name: asked.Interface()}, worker, "its own method is called, and no other")
 			assert.FileExists(t, "../check/"+name+".go")
 		})

@@ -31,7 +31,7 @@ const (
 type CompiledProfile struct {
 	Profile
 	Taint        corev1.Taint  // none with mode report
-	Every        time.Duration // 0 but with mode report
+	Interval     time.Duration // 0 but with mode report
 	Selector     labels.Selector
 	Timeout      time.Duration
 	StartTimeout time.Duration
@@ -59,8 +59,8 @@ type Profiles struct {
 	generation int64 // of the policy; 0: it is not known
 }
 
-// Of returns the profiles as those of this generation of the policy. A Node that passes says so.
-func (p Profiles) Of(generation int64) Profiles {
+// WithGeneration returns the profiles as those of this generation of the policy. A Node that passes says so.
+func (p Profiles) WithGeneration(generation int64) Profiles {
 	p.generation = generation
 	return p
 }
@@ -71,9 +71,9 @@ func (p Profiles) All() []CompiledProfile { return slices.Clone(p.all) }
 // Empty reports whether no Node is verified.
 func (p Profiles) Empty() bool { return len(p.all) == 0 }
 
-// For returns the first profile that selects a Node with these labels; ok is false where none does. During an emergency, a profile that closes Nodes selects
+// Match returns the first profile that selects a Node with these labels; ok is false where none does. During an emergency, a profile that closes Nodes selects
 // none, and leaves none to the profiles after it.
-func (p Profiles) For(nodeLabels map[string]string) (profile CompiledProfile, ok bool) {
+func (p Profiles) Match(nodeLabels map[string]string) (profile CompiledProfile, ok bool) {
 	for i := range p.all {
 		if p.all[i].Selector.Matches(labels.Set(nodeLabels)) {
 			if p.Suspended && !p.all[i].Reports() {
@@ -120,19 +120,19 @@ func Compile(settings Settings, path *field.Path) (Profiles, field.ErrorList) {
 	names := sets.New[string]()
 	all := "" // the profile that selects every Node
 	for i, profile := range settings.Profiles {
-		at := path.Child("profiles").Index(i)
-		c.name(profile.Name, names, at.Child("name"))
+		fieldPath := path.Child("profiles").Index(i)
+		c.name(profile.Name, names, fieldPath.Child("name"))
 		if all != "" {
-			c.invalid(at, profile.Name, "can never select a Node: profile "+all+" before it selects every Node")
+			c.invalid(fieldPath, profile.Name, "can never select a Node: profile "+all+" before it selects every Node")
 		}
-		one := c.profile(profile, at)
-		if one.Selector.Empty() && !c.wrongSelector && all == "" {
+		result := c.profile(profile, fieldPath)
+		if result.Selector.Empty() && !c.wrongSelector && all == "" {
 			all = profile.Name
 		}
-		if keys, _ := one.Selector.Requirements(); slices.ContainsFunc(keys, func(r labels.Requirement) bool { return r.Key() == compiled.Label }) {
-			c.invalid(at.Child("nodeSelector"), profile.NodeSelector, "selects by "+compiled.Label+", which verification itself sets")
+		if keys, _ := result.Selector.Requirements(); slices.ContainsFunc(keys, func(r labels.Requirement) bool { return r.Key() == compiled.Label }) {
+			c.invalid(fieldPath.Child("nodeSelector"), profile.NodeSelector, "selects by "+compiled.Label+", which verification itself sets")
 		}
-		compiled.all = append(compiled.all, one)
+		compiled.all = append(compiled.all, result)
 	}
 	if len(c.errs) > 0 {
 		return Profiles{}, c.errs
@@ -147,77 +147,77 @@ type compiler struct {
 }
 
 // invalid says what is wrong with a value; nothing may be.
-func (c *compiler) invalid(at *field.Path, value any, details ...string) {
+func (c *compiler) invalid(path *field.Path, value any, details ...string) {
 	for _, detail := range details {
-		c.errs = append(c.errs, field.Invalid(at, value, detail))
+		c.errs = append(c.errs, field.Invalid(path, value, detail))
 	}
 }
 
 // invalidPart is invalid for a part of a value, which the messages name.
-func (c *compiler) invalidPart(at *field.Path, value any, part string, details []string) {
+func (c *compiler) invalidPart(path *field.Path, value any, part string, details []string) {
 	for _, detail := range details {
-		c.invalid(at, value, part+" "+detail)
+		c.invalid(path, value, part+" "+detail)
 	}
 }
 
-func (c *compiler) required(at *field.Path, detail string) {
-	c.errs = append(c.errs, field.Required(at, detail))
+func (c *compiler) required(path *field.Path, detail string) {
+	c.errs = append(c.errs, field.Required(path, detail))
 }
 
 // name checks a name of a profile or check.
-func (c *compiler) name(name string, before sets.Set[string], at *field.Path) {
-	c.unique(name, before, at, "Events, metrics and nodekeep verify show it", validation.IsDNS1123Label)
+func (c *compiler) name(name string, seen sets.Set[string], path *field.Path) {
+	c.unique(name, seen, path, "Events, metrics and nodekeep verify show it", validation.IsDNS1123Label)
 }
 
 // unique checks a name that is required, and that no entry before has.
-func (c *compiler) unique(name string, before sets.Set[string], at *field.Path, why string, valid func(string) []string) {
+func (c *compiler) unique(name string, seen sets.Set[string], path *field.Path, reason string, valid func(string) []string) {
 	switch {
 	case name == "":
-		c.required(at, why)
-	case before.Has(name):
-		c.errs = append(c.errs, field.Duplicate(at, name))
+		c.required(path, reason)
+	case seen.Has(name):
+		c.errs = append(c.errs, field.Duplicate(path, name))
 	default:
-		c.invalid(at, name, valid(name)...)
+		c.invalid(path, name, valid(name)...)
 	}
-	before.Insert(name)
+	seen.Insert(name)
 }
 
 // number checks a number, or is its default where there is none.
-func (c *compiler) number(value *int, otherwise, least, most int, at *field.Path) int {
+func (c *compiler) number(value *int, otherwise, minimum, maximum int, path *field.Path) int {
 	if value == nil {
 		return otherwise
 	}
-	if *value < least || *value > most {
-		c.invalid(at, *value, fmt.Sprintf("must be from %d to %d", least, most))
+	if *value < minimum || *value > maximum {
+		c.invalid(path, *value, fmt.Sprintf("must be from %d to %d", minimum, maximum))
 	}
 	return *value
 }
 
 // tooMany checks the length of a list.
-func (c *compiler) tooMany(length int, at *field.Path) bool {
+func (c *compiler) tooMany(length int, path *field.Path) bool {
 	if length > maxList {
-		c.errs = append(c.errs, field.TooMany(at, length, maxList))
+		c.errs = append(c.errs, field.TooMany(path, length, maxList))
 	}
 	return length > maxList
 }
 
 // oneOf checks a value, and returns it.
-func oneOf[T ~string](c *compiler, at *field.Path, value T, allowed ...T) T {
+func oneOf[T ~string](c *compiler, path *field.Path, value T, allowed ...T) T {
 	if !slices.Contains(allowed, value) {
-		c.errs = append(c.errs, field.NotSupported(at, value, allowed))
+		c.errs = append(c.errs, field.NotSupported(path, value, allowed))
 	}
 	return value
 }
 
 // duration reads a duration and writes its default into the text.
-func (c *compiler) duration(text *string, otherwise string, least, most time.Duration, at *field.Path) time.Duration {
+func (c *compiler) duration(text *string, otherwise string, minimum, maximum time.Duration, path *field.Path) time.Duration {
 	*text = cmp.Or(*text, otherwise)
 	duration, err := time.ParseDuration(*text)
 	switch {
 	case err != nil:
-		c.invalid(at, *text, "must be a duration in h, m and s, such as "+otherwise)
-	case duration < least || duration > most:
-		c.invalid(at, *text, fmt.Sprintf("must be from %s to %s", WrittenDuration(least), WrittenDuration(most)))
+		c.invalid(path, *text, "must be a duration in h, m and s, such as "+otherwise)
+	case duration < minimum || duration > maximum:
+		c.invalid(path, *text, fmt.Sprintf("must be from %s to %s", WrittenDuration(minimum), WrittenDuration(maximum)))
 	}
 	return duration
 }
@@ -234,76 +234,76 @@ func WrittenDuration(duration time.Duration) string {
 	return text
 }
 
-func (c *compiler) start(start Start, at *field.Path) CompiledStart {
+func (c *compiler) start(start Start, path *field.Path) CompiledStart {
 	return CompiledStart{
-		PerSecond: c.number(start.PerSecond, 10, 1, maxPerSecond, at.Child("perSecond")),
-		InFlight:  c.number(start.InFlight, 200, 1, maxInFlight, at.Child("inFlight")),
+		PerSecond: c.number(start.PerSecond, 10, 1, maxPerSecond, path.Child("perSecond")),
+		InFlight:  c.number(start.InFlight, 200, 1, maxInFlight, path.Child("inFlight")),
 	}
 }
 
-func (c *compiler) profile(profile Profile, at *field.Path) CompiledProfile {
-	one := CompiledProfile{Profile: profile}
+func (c *compiler) profile(profile Profile, path *field.Path) CompiledProfile {
+	compiled := CompiledProfile{Profile: profile}
 	selector, err := labels.Parse(profile.NodeSelector)
 	if c.wrongSelector = err != nil; err != nil {
-		c.invalid(at.Child("nodeSelector"), profile.NodeSelector, err.Error())
+		c.invalid(path.Child("nodeSelector"), profile.NodeSelector, err.Error())
 		selector = labels.Nothing()
 	}
-	one.Selector = selector
-	one.Mode = oneOf(c, at.Child("mode"), cmp.Or(profile.Mode, ModeEnforce), ModeEnforce, ModeReport)
-	if one.Reports() {
-		one.Every = c.reports(&one.Profile, at)
+	compiled.Selector = selector
+	compiled.Mode = oneOf(c, path.Child("mode"), cmp.Or(profile.Mode, ModeEnforce), ModeEnforce, ModeReport)
+	if compiled.Reports() {
+		compiled.Interval = c.reports(&compiled.Profile, path)
 	} else {
-		c.enforces(profile, at)
-		one.Profile.Taint = cmp.Or(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
-		one.Taint = c.taint(one.Profile.Taint, at.Child("taint"))
+		c.enforces(profile, path)
+		compiled.Profile.Taint = cmp.Or(profile.Taint, Taint+":"+string(corev1.TaintEffectNoSchedule))
+		compiled.Taint = c.taint(compiled.Profile.Taint, path.Child("taint"))
 	}
-	one.Wait, one.Allocatable = c.wait(profile.Wait, at.Child("wait"))
-	one.Timeout = c.duration(&one.Profile.Timeout, "30s", time.Second, maxTimeout, at.Child("timeout"))
-	one.StartTimeout = c.duration(&one.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, at.Child("startTimeout"))
-	attempts := at.Child("attempts")
-	one.MaxAttempts = c.number(profile.Attempts.Max, 5, 1, maxAttempts, attempts.Child("max"))
-	one.Backoff = c.duration(&one.Attempts.Backoff, "10s", time.Second, time.Hour, attempts.Child("backoff"))
-	one.MaxBackoff = c.duration(&one.Attempts.MaxBackoff, orLonger("5m", one.Backoff), time.Second, 24*time.Hour, attempts.Child("maxBackoff"))
-	if one.MaxBackoff < one.Backoff {
-		c.invalid(attempts.Child("maxBackoff"), one.Attempts.MaxBackoff, "must not be shorter than backoff, "+one.Attempts.Backoff)
+	compiled.Wait, compiled.Allocatable = c.wait(profile.Wait, path.Child("wait"))
+	compiled.Timeout = c.duration(&compiled.Profile.Timeout, "30s", time.Second, maxTimeout, path.Child("timeout"))
+	compiled.StartTimeout = c.duration(&compiled.Profile.StartTimeout, "2m", 10*time.Second, time.Hour, path.Child("startTimeout"))
+	attempts := path.Child("attempts")
+	compiled.MaxAttempts = c.number(profile.Attempts.Max, 5, 1, maxAttempts, attempts.Child("max"))
+	compiled.Backoff = c.duration(&compiled.Attempts.Backoff, "10s", time.Second, time.Hour, attempts.Child("backoff"))
+	compiled.MaxBackoff = c.duration(&compiled.Attempts.MaxBackoff, orLonger("5m", compiled.Backoff), time.Second, 24*time.Hour, attempts.Child("maxBackoff"))
+	if compiled.MaxBackoff < compiled.Backoff {
+		c.invalid(attempts.Child("maxBackoff"), compiled.Attempts.MaxBackoff, "must not be shorter than backoff, "+compiled.Attempts.Backoff)
 	}
-	one.Deadline = c.duration(&one.Profile.Deadline, "14m", time.Minute, 7*24*time.Hour, at.Child("deadline"))
-	one.OnTimeout = oneOf(c, at.Child("onTimeout"), cmp.Or(profile.OnTimeout, Keep), Keep, Release)
-	one.Reverify = oneOf(c, at.Child("reverify"), cmp.Or(profile.Reverify, Never), Never, OnReboot)
-	if one.Reverify == OnReboot && one.Taint.Effect == corev1.TaintEffectNoExecute {
-		c.errs = append(c.errs, field.Forbidden(at.Child("reverify"), "onReboot needs a taint with the effect NoSchedule: the taint is added whenever a Node is not Ready, and NoExecute would evict its Pods"))
+	compiled.Deadline = c.duration(&compiled.Profile.Deadline, "14m", time.Minute, 7*24*time.Hour, path.Child("deadline"))
+	compiled.OnTimeout = oneOf(c, path.Child("onTimeout"), cmp.Or(profile.OnTimeout, Keep), Keep, Release)
+	compiled.Reverify = oneOf(c, path.Child("reverify"), cmp.Or(profile.Reverify, NeverReverify), NeverReverify, OnReboot)
+	if compiled.Reverify == OnReboot && compiled.Taint.Effect == corev1.TaintEffectNoExecute {
+		c.errs = append(c.errs, field.Forbidden(path.Child("reverify"), "onReboot needs a taint with the effect NoSchedule: the taint is added whenever a Node is not Ready, and NoExecute would evict its Pods"))
 	}
-	one.OnFailure = oneOf(c, at.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
-	one.Checks = c.checks(profile.Checks, one.Timeout, at.Child("checks"))
+	compiled.OnFailure = oneOf(c, path.Child("onFailure"), cmp.Or(profile.OnFailure, KeepNode), append([]RemovalKind{KeepNode}, RemovalKinds()...)...)
+	compiled.Checks = c.checks(profile.Checks, compiled.Timeout, path.Child("checks"))
 	if profile.OnlyWaits() && !profile.Reports() {
-		c.onlyWaits(one.Profile, at)
+		c.onlyWaits(compiled.Profile, path)
 	}
-	one.Hash = hash(6, "%s", Task{Timeout: one.Profile.Timeout, Checks: one.Checks})
-	return one
+	compiled.Hash = hash(6, "%s", Task{Timeout: compiled.Profile.Timeout, Checks: compiled.Checks})
+	return compiled
 }
 
 // orLonger returns a default that is never shorter than another duration.
-func orLonger(text string, other time.Duration) string {
-	if duration, err := time.ParseDuration(text); err == nil && duration < other {
-		return WrittenDuration(other)
+func orLonger(text string, fallback time.Duration) string {
+	if duration, err := time.ParseDuration(text); err == nil && duration < fallback {
+		return WrittenDuration(fallback)
 	}
 	return text
 }
 
 // taint reads KEY:EFFECT or KEY=VALUE:EFFECT.
-func (c *compiler) taint(text string, at *field.Path) corev1.Taint {
+func (c *compiler) taint(text string, path *field.Path) corev1.Taint {
 	name, effect, _ := cutLast(text, ":")
 	key, value, _ := strings.Cut(name, "=")
 	taint := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
-	c.invalidPart(at, text, "key", validation.IsQualifiedName(key))
-	c.invalidPart(at, text, "value", validation.IsValidLabelValue(value))
+	c.invalidPart(path, text, "key", validation.IsQualifiedName(key))
+	c.invalidPart(path, text, "value", validation.IsValidLabelValue(value))
 	if taint.Effect != corev1.TaintEffectNoSchedule && taint.Effect != corev1.TaintEffectNoExecute {
-		c.invalid(at, text, "must end in :NoSchedule or :NoExecute, or it would not keep workloads away")
+		c.invalid(path, text, "must end in :NoSchedule or :NoExecute, or it would not keep workloads away")
 	}
 	return taint
 }
 
-func cutLast(text, mark string) (before, after string, found bool) {
+func cutLast(text, mark string) (head, tail string, found bool) {
 	if i := strings.LastIndex(text, mark); i >= 0 {
 		return text[:i], text[i+len(mark):], true
 	}

@@ -68,7 +68,7 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	assert.Equal(t, verify.CompiledStart{PerSecond: 5, InFlight: 50}, profiles.Start)
 	require.Len(t, profiles.All(), 2)
 
-	gpu, ok := profiles.For(map[string]string{"gpu": "yes", "kubernetes.io/os": "linux"})
+	gpu, ok := profiles.Match(map[string]string{"gpu": "yes", "kubernetes.io/os": "linux"})
 	require.True(t, ok)
 	assert.Equal(t, "gpu", gpu.Name)
 	assert.Equal(t, corev1.Taint{Key: "example.com/unchecked", Value: "yes", Effect: corev1.TaintEffectNoExecute}, gpu.Taint)
@@ -93,16 +93,16 @@ func TestAWholeSectionIsCompiledWithItsDefaults(t *testing.T) {
 	}
 	assert.Equal(t, []string{"dns", "dns", "api", "service", "tcp", "tcp", "http", "container"}, kinds)
 
-	others, ok := profiles.For(nil)
+	rest, ok := profiles.Match(nil)
 	require.True(t, ok)
-	assert.Equal(t, "others", others.Name)
-	assert.Equal(t, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}, others.Taint)
-	assert.Equal(t, verify.Taint+":NoSchedule", others.Profile.Taint)
-	assert.Equal(t, []time.Duration{30 * time.Second, 10 * time.Minute, 10 * time.Minute, 14 * time.Minute}, []time.Duration{others.Timeout, others.Backoff, others.MaxBackoff, others.Deadline})
-	assert.Equal(t, 5, others.MaxAttempts)
-	assert.Equal(t, verify.Keep, others.OnTimeout)
+	assert.Equal(t, "others", rest.Name)
+	assert.Equal(t, corev1.Taint{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}, rest.Taint)
+	assert.Equal(t, verify.Taint+":NoSchedule", rest.Profile.Taint)
+	assert.Equal(t, []time.Duration{30 * time.Second, 10 * time.Minute, 10 * time.Minute, 14 * time.Minute}, []time.Duration{rest.Timeout, rest.Backoff, rest.MaxBackoff, rest.Deadline})
+	assert.Equal(t, 5, rest.MaxAttempts)
+	assert.Equal(t, verify.Keep, rest.OnTimeout)
 
-	assert.Equal(t, []corev1.Taint{gpu.Taint, others.Taint}, profiles.Taints())
+	assert.Equal(t, []corev1.Taint{gpu.Taint, rest.Taint}, profiles.Taints())
 	assert.True(t, profiles.IsTaint(corev1.Taint{Key: "example.com/unchecked", Effect: corev1.TaintEffectNoSchedule}), "the key alone decides")
 	assert.False(t, profiles.IsTaint(corev1.Taint{Key: "example.com/ready"}))
 }
@@ -111,7 +111,7 @@ func TestNoProfilesSelectNoNode(t *testing.T) {
 	profiles, errs := compile(verify.Settings{})
 	require.Empty(t, errs)
 	for _, profiles := range []verify.Profiles{profiles, {}} {
-		_, ok := profiles.For(map[string]string{"a": "b"})
+		_, ok := profiles.Match(map[string]string{"a": "b"})
 		assert.False(t, ok)
 		assert.True(t, profiles.Empty())
 		assert.Empty(t, profiles.Taints())
@@ -127,21 +127,21 @@ func TestTheHashNamesWhatIsAskedAndNotThePace(t *testing.T) {
 		return profiles.All()[0].Hash
 	}
 	usual := hash("{name: a, checks: [{name: api, api: {}}]}")
-	for same, text := range map[string]string{
+	for match, text := range map[string]string{
 		"a default written out": "{name: a, checks: [{name: api, api: {}, required: true}], timeout: 30s}",
 		"another pace":          "{name: a, checks: [{name: api, api: {}}], attempts: {max: 9}, deadline: 1h}",
 		"another name":          "{name: b, checks: [{name: api, api: {}}]}",
 		"the same timeout":      "{name: a, checks: [{name: api, api: {}, timeout: 30s}]}",
 	} {
-		assert.Equal(t, usual, hash(text), same)
+		assert.Equal(t, usual, hash(text), match)
 	}
-	for other, text := range map[string]string{
+	for second, text := range map[string]string{
 		"another timeout": "{name: a, checks: [{name: api, api: {}}], timeout: 31s}",
 		"a check's own":   "{name: a, checks: [{name: api, api: {}, timeout: 5s}]}",
 		"one more check":  "{name: a, checks: [{name: api, api: {}}, {name: t, tcp: {address: 'a:1'}}]}",
 		"not required":    "{name: a, checks: [{name: api, api: {}}, {name: t, tcp: {address: 'a:1'}, required: false}]}",
 	} {
-		assert.NotEqual(t, usual, hash(text), other)
+		assert.NotEqual(t, usual, hash(text), second)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestACertificateIsRead(t *testing.T) {
 	settings.Profiles[0].Checks[0].HTTP.CA = certificate(t) + certificate(t)
 	_, errs := compile(settings)
 	assert.Empty(t, errs)
-	for what, bundle := range map[string]string{
+	for subject, bundle := range map[string]string{
 		"a private key":           "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
 		"no PEM":                  "hello",
 		"a broken certificate":    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
@@ -184,7 +184,7 @@ func TestACertificateIsRead(t *testing.T) {
 	} {
 		settings.Profiles[0].Checks[0].HTTP.CA = bundle
 		_, errs := compile(settings)
-		require.Len(t, errs, 1, what)
+		require.Len(t, errs, 1, subject)
 		assert.Equal(t, "verify.profiles[0].checks[0].http.ca", errs[0].Field)
 	}
 	settings.Profiles[0].Checks[0].HTTP = &verify.HTTP{URL: "http://example.com/", CA: certificate(t)}
@@ -193,7 +193,7 @@ func TestACertificateIsRead(t *testing.T) {
 }
 
 func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
-	many := func(n int, entry string) string {
+	plural := func(n int, entry string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + "]"
 	}
 	var checks, containers []string
@@ -201,7 +201,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		checks = append(checks, fmt.Sprintf("{name: c%d, api: {}}", i))
 		containers = append(containers, fmt.Sprintf("{name: c%d, container: {image: a}}", i))
 	}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		profile string // what stands in the only profile in addition to its name and a check
 		check   string // the check, instead of the usual one
 		section string // what stands in the section instead of a profile
@@ -211,7 +211,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a label that is no key":             {section: "label: a/b/c", field: "verify.label", says: "a valid label key"},
 		"too many starts a second":           {section: "start: {perSecond: 101}", field: "verify.start.perSecond", says: "must be from 1 to 100"},
 		"a negative number in flight":        {section: "start: {inFlight: -1}", field: "verify.start.inFlight", says: "must be from 1 to 2000"},
-		"too many profiles":                  {section: "profiles: " + many(verify.MaxProfiles+1, "{}"), field: "verify.profiles", says: "must have at most 50"},
+		"too many profiles":                  {section: "profiles: " + plural(verify.MaxProfiles+1, "{}"), field: "verify.profiles", says: "must have at most 50"},
 		"a profile without a name":           {section: "profiles: [{checks: [{name: a, api: {}}]}]", field: "verify.profiles[0].name", says: "Required"},
 		"a profile's name that is none":      {section: "profiles: [{name: A_, checks: [{name: a, api: {}}]}]", field: "verify.profiles[0].name", says: "RFC 1123"},
 		"two profiles of one name":           {section: "profiles: [{name: a, nodeSelector: b, checks: [{name: a, api: {}}]}, {name: a, checks: [{name: a, api: {}}]}]", field: "verify.profiles[1].name", says: "Duplicate"},
@@ -236,7 +236,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a condition twice":                  {profile: "wait: {conditions: [{type: A, status: 'True'}, {type: A, status: 'False'}]}", field: "verify.profiles[0].wait.conditions[1].type", says: "Duplicate"},
 		"a status that is none":              {profile: "wait: {conditions: [{type: A, status: 'true'}]}", field: "verify.profiles[0].wait.conditions[0].status", says: `supported values: "True", "False", "Unknown"`},
 		"an ifMissing that is none":          {profile: "wait: {conditions: [{type: A, status: 'True', ifMissing: fail}]}", field: "verify.profiles[0].wait.conditions[0].ifMissing", says: "supported values"},
-		"too many conditions":                {profile: "wait: {conditions: " + many(21, "{}") + "}", field: "verify.profiles[0].wait.conditions", says: "at most 20"},
+		"too many conditions":                {profile: "wait: {conditions: " + plural(21, "{}") + "}", field: "verify.profiles[0].wait.conditions", says: "at most 20"},
 		"a DaemonSet without a namespace":    {profile: "wait: {daemonSets: [cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "NAMESPACE/NAME"},
 		"a DaemonSet's name that is none":    {profile: "wait: {daemonSets: [kube-system/Cilium]}", field: "verify.profiles[0].wait.daemonSets[0]", says: "name a lowercase RFC 1123"},
 		"DaemonSets of every namespace":      {profile: "wait: {daemonSets: ['*/*']}", field: "verify.profiles[0].wait.daemonSets[0]", says: "namespace a lowercase RFC 1123"},
@@ -307,7 +307,7 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a variable without a name":          {check: "{name: a, container: {image: a, env: [{value: b}]}}", field: "verify.profiles[0].checks[0].container.env[0].name", says: "Required"},
 		"a variable's name that is none":     {check: "{name: a, container: {image: a, env: [{name: 'a=b'}]}}", field: "verify.profiles[0].checks[0].container.env[0].name", says: "variable name"},
 		"two variables of one name":          {check: "{name: a, container: {image: a, env: [{name: A}, {name: A}]}}", field: "verify.profiles[0].checks[0].container.env[1].name", says: "Duplicate"},
-		"too many variables":                 {check: "{name: a, container: {image: a, env: " + many(21, "{}") + "}}", field: "verify.profiles[0].checks[0].container.env", says: "at most 20"},
+		"too many variables":                 {check: "{name: a, container: {image: a, env: " + plural(21, "{}") + "}}", field: "verify.profiles[0].checks[0].container.env", says: "at most 20"},
 		"a value with NUL":                   {check: `{name: a, container: {image: a, env: [{name: A, value: "\0"}]}}`, field: "verify.profiles[0].checks[0].container.env[0].value", says: "character NUL"},
 		"a RuntimeClass that is none":        {check: "{name: a, container: {image: a, runtimeClassName: A_}}", field: "verify.profiles[0].checks[0].container.runtimeClassName", says: "RFC 1123"},
 		"two RuntimeClasses": {section: "profiles: [{name: a, checks: [{name: api, api: {}}, {name: one, container: {image: a, runtimeClassName: kata}}, {name: two, container: {image: a, runtimeClassName: nvidia}}]}]",
@@ -317,21 +317,21 @@ func TestWhatIsWrongIsNamedByItsField(t *testing.T) {
 		"a task that has no room": {check: "{name: a, container: {image: a, args: ['" + strings.Repeat("x", verify.MaxCheckBytes) + "']}}", field: "verify.profiles[0].checks", says: "65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			section := one.section
+			section := row.section
 			if section == "" {
-				check := one.check
+				check := row.check
 				if check == "" {
 					check = "{name: api, api: {}}"
 				}
 				section = "profiles:\n- name: a\n  checks:\n  - " + check
-				if one.profile != "" {
-					section += "\n  " + one.profile
+				if row.profile != "" {
+					section += "\n  " + row.profile
 				}
 			}
 			profiles, errs := compile(read(t, section))
 			require.Len(t, errs, 1, "%v", errs)
-			assert.Equal(t, one.field, errs[0].Field)
-			assert.Contains(t, errs[0].Error(), one.says)
+			assert.Equal(t, row.field, errs[0].Field)
+			assert.Contains(t, errs[0].Error(), row.says)
 			assert.Empty(t, profiles)
 		})
 	}
@@ -379,22 +379,22 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		require.Len(t, profiles.All(), len(settings.Profiles))
-		again := settings // with all defaults written out
-		again.Profiles = nil
-		for _, one := range profiles.All() {
-			require.NotEmpty(t, one.Hash)
-			require.True(t, profiles.IsTaint(one.Taint))
-			require.True(t, len(one.Checks) > 0 || one.OnFailure == verify.KeepNode && one.Reverify == verify.Never)
-			require.LessOrEqual(t, one.Backoff, one.MaxBackoff)
-			for _, check := range one.Checks {
+		reread := settings // with all defaults written out
+		reread.Profiles = nil
+		for _, profile := range profiles.All() {
+			require.NotEmpty(t, profile.Hash)
+			require.True(t, profiles.IsTaint(profile.Taint))
+			require.True(t, len(profile.Checks) > 0 || profile.OnFailure == verify.KeepNode && profile.Reverify == verify.NeverReverify)
+			require.LessOrEqual(t, profile.Backoff, profile.MaxBackoff)
+			for _, check := range profile.Checks {
 				require.NotEmpty(t, check.Kind())
 			}
-			again.Profiles = append(again.Profiles, one.Profile)
+			reread.Profiles = append(reread.Profiles, profile.Profile)
 		}
-		second, errs := compile(again)
+		second, errs := compile(reread)
 		require.Empty(t, errs)
-		for i, one := range second.All() {
-			require.Equal(t, profiles.All()[i].Hash, one.Hash)
+		for i, profile := range second.All() {
+			require.Equal(t, profiles.All()[i].Hash, profile.Hash)
 		}
 	})
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // checks checks the checks of a profile, and returns them with their defaults.
-func (c *compiler) checks(of []Check, timeout time.Duration, at *field.Path) []Check {
-	if len(of) > MaxChecks {
-		c.errs = append(c.errs, field.TooMany(at, len(of), MaxChecks))
+func (c *compiler) checks(list []Check, timeout time.Duration, path *field.Path) []Check {
+	if len(list) > MaxChecks {
+		c.errs = append(c.errs, field.TooMany(path, len(list), MaxChecks))
 		return nil
 	}
 	names, containers, requires := sets.New[string](), 0, false
-	checks := make([]Check, 0, len(of))
-	for i, check := range of {
-		in := at.Index(i)
+	checks := make([]Check, 0, len(list))
+	for i, check := range list {
+		in := path.Index(i)
 		c.name(check.Name, names, in.Child("name"))
 		if check.Name == Worker {
 			c.invalid(in.Child("name"), check.Name, "is the name of the worker's own container")
@@ -35,40 +35,40 @@ func (c *compiler) checks(of []Check, timeout time.Duration, at *field.Path) []C
 		requires = requires || check.IsRequired()
 		checks = append(checks, c.check(check, timeout, in))
 	}
-	if len(of) > 0 && !requires {
-		c.invalid(at, "required: false", "at least one check must be required: without one, every Node would pass")
+	if len(list) > 0 && !requires {
+		c.invalid(path, "required: false", "at least one check must be required: without one, every Node would pass")
 	}
 	if containers > MaxContainers {
-		c.errs = append(c.errs, field.Forbidden(at, fmt.Sprintf("has %d container checks; a profile has %d at most", containers, MaxContainers)))
+		c.errs = append(c.errs, field.Forbidden(path, fmt.Sprintf("has %d container checks; a profile has %d at most", containers, MaxContainers)))
 	}
-	c.runtimeClasses(of, at)
+	c.runtimeClasses(list, path)
 	if text, err := json.Marshal(checks); err != nil || len(text) > MaxCheckBytes {
-		c.errs = append(c.errs, field.TooLong(at, "", MaxCheckBytes))
+		c.errs = append(c.errs, field.TooLong(path, "", MaxCheckBytes))
 	}
 	return checks
 }
 
 // check checks one check, and returns it with its defaults.
-func (c *compiler) check(check Check, timeout time.Duration, at *field.Path) Check {
+func (c *compiler) check(check Check, timeout time.Duration, path *field.Path) Check {
 	check.Required = new(check.IsRequired())
-	check.Timeout = c.checkTimeout(check.Timeout, timeout, at.Child("timeout"))
+	check.Timeout = c.checkTimeout(check.Timeout, timeout, path.Child("timeout"))
 	for _, slot := range check.slots() {
 		slot.detach()
 		if question := slot.question(); question != nil {
-			question.compile(c, at.Child(slot.kind().Name))
+			question.compile(c, path.Child(slot.kind().Name))
 		}
 	}
 	return check
 }
 
 // checkTimeout checks the timeout of a check. One that is the profile's is written as none, so that the hash of the checks is the same.
-func (c *compiler) checkTimeout(text string, ofProfile time.Duration, at *field.Path) string {
+func (c *compiler) checkTimeout(text string, ofProfile time.Duration, path *field.Path) string {
 	if text == "" {
 		return ""
 	}
-	switch timeout := c.duration(&text, "5s", time.Second, maxTimeout, at); {
+	switch timeout := c.duration(&text, "5s", time.Second, maxTimeout, path); {
 	case timeout > ofProfile && timeout <= maxTimeout && ofProfile >= time.Second:
-		c.invalid(at, text, "must not be longer than the timeout of the profile, "+WrittenDuration(ofProfile))
+		c.invalid(path, text, "must not be longer than the timeout of the profile, "+WrittenDuration(ofProfile))
 	case timeout == ofProfile:
 		return ""
 	}

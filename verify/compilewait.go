@@ -14,15 +14,15 @@ import (
 	"nodekeep.dev/nodekeep/quantity"
 )
 
-func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
+func (c *compiler) wait(wait Wait, path *field.Path) (Wait, corev1.ResourceList) {
 	wait.Conditions = slices.Clone(wait.Conditions)
-	if !c.tooMany(len(wait.Conditions), at.Child("conditions")) {
+	if !c.tooMany(len(wait.Conditions), path.Child("conditions")) {
 		types := sets.New[string]()
 		for i := range wait.Conditions {
-			c.condition(&wait.Conditions[i], types, at.Child("conditions").Index(i))
+			c.condition(&wait.Conditions[i], types, path.Child("conditions").Index(i))
 		}
 	}
-	if !c.tooMany(len(wait.DaemonSets), at.Child("daemonSets")) {
+	if !c.tooMany(len(wait.DaemonSets), path.Child("daemonSets")) {
 		for i, name := range wait.DaemonSets {
 			if name == AutoDaemonSets {
 				continue
@@ -32,22 +32,22 @@ func (c *compiler) wait(wait Wait, at *field.Path) (Wait, corev1.ResourceList) {
 					return nil
 				}
 				return validation.IsDNS1123Subdomain(name)
-			}, at.Child("daemonSets").Index(i))
+			}, path.Child("daemonSets").Index(i))
 		}
 	}
-	return wait, c.resources(wait.Allocatable, at.Child("allocatable"))
+	return wait, c.resources(wait.Allocatable, path.Child("allocatable"))
 }
 
 // onlyWaits checks a profile without checks.
-func (c *compiler) onlyWaits(profile Profile, at *field.Path) {
+func (c *compiler) onlyWaits(profile Profile, path *field.Path) {
 	if !profile.Wait.holdsBack() {
-		c.required(at.Child("checks"), "a profile asks at least one check, or has an item in wait that must hold; a condition with ifMissing: pass is none")
+		c.required(path.Child("checks"), "a profile asks at least one check, or has an item in wait that must hold; a condition with ifMissing: pass is none")
 	}
 	if profile.OnFailure != KeepNode {
-		c.errs = append(c.errs, field.Forbidden(at.Child("onFailure"), "needs checks: a profile that only waits fails no Node"))
+		c.errs = append(c.errs, field.Forbidden(path.Child("onFailure"), "needs checks: a profile that only waits fails no Node"))
 	}
-	if profile.Reverify != Never {
-		c.errs = append(c.errs, field.Forbidden(at.Child("reverify"), "needs checks: conditions from before a reboot stay on the Node until their component writes them again"))
+	if profile.Reverify != NeverReverify {
+		c.errs = append(c.errs, field.Forbidden(path.Child("reverify"), "needs checks: conditions from before a reboot stay on the Node until their component writes them again"))
 	}
 }
 
@@ -57,44 +57,44 @@ func (w Wait) holdsBack() bool {
 		slices.ContainsFunc(w.Conditions, func(condition WaitCondition) bool { return condition.IfMissing != PassIfMissing })
 }
 
-func (c *compiler) condition(condition *WaitCondition, before sets.Set[string], at *field.Path) {
-	c.unique(condition.Type, before, at.Child("type"), "as in the status of the Node: kubectl describe node", validation.IsQualifiedName)
+func (c *compiler) condition(condition *WaitCondition, seen sets.Set[string], path *field.Path) {
+	c.unique(condition.Type, seen, path.Child("type"), "as in the status of the Node: kubectl describe node", validation.IsQualifiedName)
 	if condition.Type == Condition {
-		c.invalid(at.Child("type"), condition.Type, "is what verification itself sets: the Node would wait for ever")
+		c.invalid(path.Child("type"), condition.Type, "is what verification itself sets: the Node would wait for ever")
 	}
-	oneOf(c, at.Child("status"), condition.Status, string(corev1.ConditionTrue), string(corev1.ConditionFalse), string(corev1.ConditionUnknown))
-	condition.IfMissing = oneOf(c, at.Child("ifMissing"), cmp.Or(condition.IfMissing, WaitIfMissing), WaitIfMissing, PassIfMissing)
+	oneOf(c, path.Child("status"), condition.Status, string(corev1.ConditionTrue), string(corev1.ConditionFalse), string(corev1.ConditionUnknown))
+	condition.IfMissing = oneOf(c, path.Child("ifMissing"), cmp.Or(condition.IfMissing, WaitIfMissing), WaitIfMissing, PassIfMissing)
 }
 
 // namespaced checks NAMESPACE/NAME.
-func (c *compiler) namespaced(text string, valid func(string) []string, at *field.Path) {
+func (c *compiler) namespaced(text string, valid func(string) []string, path *field.Path) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok {
-		c.invalid(at, text, "must be NAMESPACE/NAME")
+		c.invalid(path, text, "must be NAMESPACE/NAME")
 		return
 	}
-	c.invalidPart(at, text, "namespace", validation.IsDNS1123Label(namespace))
-	c.invalidPart(at, text, "name", valid(name))
+	c.invalidPart(path, text, "namespace", validation.IsDNS1123Label(namespace))
+	c.invalidPart(path, text, "name", valid(name))
 }
 
 // resources reads quantities of resources.
-func (c *compiler) resources(of map[string]Quantity, at *field.Path) corev1.ResourceList {
-	if c.tooMany(len(of), at) {
+func (c *compiler) resources(quantities map[string]Quantity, path *field.Path) corev1.ResourceList {
+	if c.tooMany(len(quantities), path) {
 		return nil
 	}
 	list := corev1.ResourceList{}
-	for _, name := range slices.Sorted(maps.Keys(of)) {
+	for _, name := range slices.Sorted(maps.Keys(quantities)) {
 		if wrong := quantity.WrongName(name); wrong != "" {
-			c.invalid(at.Key(name), name, wrong)
+			c.invalid(path.Key(name), name, wrong)
 		}
-		amount, err := quantity.Parse(string(of[name]))
+		amount, err := quantity.Parse(string(quantities[name]))
 		switch {
 		case err != nil:
-			c.invalid(at.Key(name), string(of[name]), `must be a quantity, such as 1, 500m or 64Gi`)
+			c.invalid(path.Key(name), string(quantities[name]), `must be a quantity, such as 1, 500m or 64Gi`)
 		case amount.Sign() <= 0:
-			c.invalid(at.Key(name), string(of[name]), "must be more than 0")
+			c.invalid(path.Key(name), string(quantities[name]), "must be more than 0")
 		case quantity.IsExtended(name) && !quantity.IsWhole(amount):
-			c.invalid(at.Key(name), string(of[name]), "must be a whole number: the resource is not one that Kubernetes divides")
+			c.invalid(path.Key(name), string(quantities[name]), "must be a whole number: the resource is not one that Kubernetes divides")
 		default:
 			list[corev1.ResourceName(name)] = amount
 		}

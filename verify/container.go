@@ -83,21 +83,21 @@ func (*Container) needs() Needs { return Needs{} }
 
 func (*Container) answered() answer { return byPod(judgeContainer) }
 
-func (c *compiler) env(env []EnvVar, at *field.Path) {
-	if c.tooMany(len(env), at) {
+func (c *compiler) env(env []EnvVar, path *field.Path) {
+	if c.tooMany(len(env), path) {
 		return
 	}
 	names := sets.New[string]()
-	for i, one := range env {
-		c.unique(one.Name, names, at.Index(i).Child("name"), "of the variable", validation.IsEnvVarName)
-		if strings.ContainsRune(one.Value, 0) {
-			c.invalid(at.Index(i).Child("value"), one.Value, "must not hold the character NUL")
+	for i, variable := range env {
+		c.unique(variable.Name, names, path.Index(i).Child("name"), "of the variable", validation.IsEnvVarName)
+		if strings.ContainsRune(variable.Value, 0) {
+			c.invalid(path.Index(i).Child("value"), variable.Value, "must not hold the character NUL")
 		}
 	}
 }
 
 // runtimeClasses checks that the containers of a Pod name one class: Kubernetes runs all of them with it, and the worker, too.
-func (c *compiler) runtimeClasses(checks []Check, at *field.Path) {
+func (c *compiler) runtimeClasses(checks []Check, path *field.Path) {
 	first := ""
 	for i, check := range checks {
 		if check.Container == nil {
@@ -107,7 +107,7 @@ func (c *compiler) runtimeClasses(checks []Check, at *field.Path) {
 			first = check.Name
 		}
 		if class, common := check.Container.RuntimeClassName, RuntimeClass(checks); class != common {
-			c.errs = append(c.errs, field.Forbidden(at.Index(i).Child("container", "runtimeClassName"), fmt.Sprintf(
+			c.errs = append(c.errs, field.Forbidden(path.Index(i).Child("container", "runtimeClassName"), fmt.Sprintf(
 				"check %s has %s and check %s has %s, and all containers of the worker Pod have the same", first, orDefault(common), check.Name, orDefault(class))))
 		}
 	}
@@ -144,7 +144,7 @@ func judgeContainer(check Check, pod Pod, timeout time.Duration) Result {
 	result := Result{Check: check.Name, Required: check.IsRequired(), Outcome: Passed, Millis: int(took.Milliseconds())}
 	switch {
 	case container.Ended && container.ExitCode == 0 && !late:
-	case pod.Reason != "", pod.Over() && !container.Ended: // evicted, or the Node shut down
+	case pod.Reason != "", pod.Ended() && !container.Ended: // evicted, or the Node shut down
 		result.Outcome, result.Reason, result.Message = Skipped, "CutOff", "the container did not run to its end"
 	case !container.Ended:
 		result.Outcome, result.Reason, result.Message = Failed, ReasonTimeout, "the container did not end in time"

@@ -38,7 +38,7 @@ func (c Control) Witnesses() int { return max(1, min(controlsWanted, c.Able)) }
 // ControlPod is a control Pod and its Node.
 type ControlPod struct {
 	Pod
-	On string
+	Node string
 }
 
 // Network returns the profile with the checks that another Node can answer as well. A container asks about the machine, and kubelet about the kubelet.
@@ -57,22 +57,22 @@ func (p CompiledProfile) isNetwork(name string) bool {
 func (p Profiles) Controls(node *Node) bool {
 	last := ParseProgress(node.Annotation).Last
 	_, notReady := node.notReady()
-	return !node.Deleting && len(p.HeldBy(node.Taints)) == 0 && last != nil && last.Result == VerdictPassed && !notReady
+	return !node.Deleting && len(p.ClosingTaints(node.Taints)) == 0 && last != nil && last.Result == VerdictPassed && !notReady
 }
 
 // ControlKey names the profile and what it asks.
 func (p CompiledProfile) ControlKey() string { return p.Name + "/" + p.Hash }
 
 // Due reports whether another control Pod is to be started: fewer are asked than are wanted.
-func (c Control) Due(profile CompiledProfile, since, now time.Time) bool {
-	return len(c.Asked(profile, since, now)) < min(controlsWanted, c.Able)
+func (c Control) Due(profile CompiledProfile, start, now time.Time) bool {
+	return len(c.Asked(profile, start, now)) < min(controlsWanted, c.Able)
 }
 
 // Asked returns the control Pods that run, and those whose results count and that were not created before since. One that runs takes a place also if it was
 // created before. So there are never more of them at once than are wanted.
-func (c Control) Asked(profile CompiledProfile, since, now time.Time) []ControlPod {
+func (c Control) Asked(profile CompiledProfile, start, now time.Time) []ControlPod {
 	return slices.DeleteFunc(c.Current(profile, now), func(pod ControlPod) bool {
-		return pod.Created.Before(since) && c.judged(pod, profile, now).Verdict != VerdictRunning
+		return pod.Created.Before(start) && c.judged(pod, profile, now).Verdict != VerdictRunning
 	})
 }
 
@@ -118,26 +118,26 @@ func (c Control) about(action Action, now time.Time) (next Action, waits bool) {
 	if slices.ContainsFunc(failed, func(name string) bool { return !action.Profile.isNetwork(name) }) {
 		return action, false
 	}
-	var again time.Time // when a control Pod that runs will have taken too long
+	var requeue time.Time // when a control Pod that runs will have taken too long
 	for _, pod := range c.Current(action.Profile, now) {
 		judged := c.judged(pod, action.Profile, now)
 		if judged.Verdict == VerdictRunning {
-			again = earliest(again, judged.Again)
+			requeue = earliest(requeue, judged.Deadline)
 			continue
 		}
 		shared := slices.DeleteFunc(failedChecks(judged), func(name string) bool { return !slices.Contains(failed, name) })
 		if judged.Verdict == VerdictFailed && len(shared) > 0 {
-			action.Judged, action.ControlOn = action.Judged.shared(shared[0], pod.On), pod.On
+			action.Judged, action.ControlOn = action.Judged.shared(shared[0], pod.Node), pod.Node
 			return action, false
 		}
 	}
-	switch until := action.controlledUntil(); {
-	case !now.Before(until):
+	switch deadline := action.controlledUntil(); {
+	case !now.Before(deadline):
 		return action, false
 	case c.Due(action.Profile, time.Time{}, now):
 		return action.control(time.Time{}, now), true
-	case !again.IsZero():
-		return action.next(DoWait, Why{Cause: CauseAsksVerified}, earliest(again, until)), true
+	case !requeue.IsZero():
+		return action.next(DoWait, Diagnosis{Cause: CauseAsksVerified}, earliest(requeue, deadline)), true
 	}
 	return action, false
 }
@@ -150,9 +150,9 @@ func (a Action) controlledUntil() time.Time { return a.Pod.Created.Add(a.Profile
 func (p CompiledProfile) decided() time.Duration { return 3 * p.longest() }
 
 // control returns the action that has control Pods started, of which none counts that was created before since.
-func (a Action) control(since, now time.Time) Action {
-	a.ControlSince = since
-	return a.next(DoControl, Why{Cause: CauseAsksVerified}, now.Add(controlRetry))
+func (a Action) control(start, now time.Time) Action {
+	a.ControlSince = start
+	return a.next(DoControl, Diagnosis{Cause: CauseAsksVerified}, now.Add(controlRetry))
 }
 
 // controlRetry is when to look again for a control Pod that was to be started.
@@ -169,7 +169,7 @@ func failedChecks(judged Judged) (names []string) {
 }
 
 // shared returns what came of an attempt that failed as a verified Node does.
-func (j Judged) shared(check, on string) Judged {
+func (j Judged) shared(check, node string) Judged {
 	message := ""
 	for _, result := range j.Results {
 		if result.Check == check {
@@ -177,6 +177,6 @@ func (j Judged) shared(check, on string) Judged {
 		}
 	}
 	j.Verdict, j.Check, j.Reason = VerdictShared, check, ReasonShared
-	j.Message = strings.TrimSuffix(fmt.Sprintf("verified Node %s fails it, too: %s", on, message), ": ")
+	j.Message = strings.TrimSuffix(fmt.Sprintf("verified Node %s fails it, too: %s", node, message), ": ")
 	return j
 }

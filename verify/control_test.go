@@ -21,7 +21,7 @@ func withTwo(profile *verify.Profile) {
 func asked(able int, pods ...*verify.Pod) verify.Control {
 	known := verify.Control{Able: able}
 	for i, pod := range pods {
-		known.Pods = append(known.Pods, verify.ControlPod{Pod: *pod, On: fmt.Sprint("verified-", i+1)})
+		known.Pods = append(known.Pods, verify.ControlPod{Pod: *pod, Node: fmt.Sprint("verified-", i+1)})
 	}
 	return known
 }
@@ -33,10 +33,10 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 		change(pod)
 		return pod
 	}
-	endedAt := func(at time.Time, code int, message string) func(*verify.Pod) {
+	endedAt := func(instant time.Time, code int, message string) func(*verify.Pod) {
 		return func(pod *verify.Pod) {
 			ended(corev1.PodFailed, code, message)(pod)
-			pod.Containers[0].Finished = at
+			pod.Containers[0].Finished = instant
 		}
 	}
 	for name, test := range map[string]struct {
@@ -44,23 +44,23 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 		pod     func(*verify.Pod) // nil: its check failed
 		node    func(*verify.Node)
 		control verify.Control
-		want    verify.Do
+		want    verify.Operation
 		verdict verify.Verdict
-		again   time.Time
+		requeue time.Time
 	}{
 		"no verified Node": {want: verify.DoRecord, verdict: verify.VerdictFailed},
-		"no control yet":   {control: verify.Control{Able: 1}, want: verify.DoControl, again: now.Add(time.Second)},
-		"control runs":     {control: asked(1, control(func(*verify.Pod) {})), want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
-		"control runs, and its Node is verified no more": {control: asked(0, control(func(*verify.Pod) {})), want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"no control yet":   {control: verify.Control{Able: 1}, want: verify.DoControl, requeue: now.Add(time.Second)},
+		"control runs":     {control: asked(1, control(func(*verify.Pod) {})), want: verify.DoWait, requeue: now.Add(-5*time.Second + 2*time.Minute)},
+		"control runs, and its Node is verified no more": {control: asked(0, control(func(*verify.Pod) {})), want: verify.DoWait, requeue: now.Add(-5*time.Second + 2*time.Minute)},
 		"control fails": {control: asked(1, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
 		"control fails, and its Node is verified no more": {control: asked(0, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
 		"control passes":                              {control: asked(1, control(endedAt(now, 0, passes))), want: verify.DoRecord, verdict: verify.VerdictFailed},
 		"control is cut off":                          {control: asked(1, control(endedAt(now, 137, ""))), want: verify.DoRecord, verdict: verify.VerdictFailed},
 		"control is garbage":                          {control: asked(1, control(endedAt(now, 0, "x"))), want: verify.DoRecord, verdict: verify.VerdictFailed},
-		"one of two is asked, and passes":             {control: asked(2, control(endedAt(now, 0, passes))), want: verify.DoControl, again: now.Add(time.Second)},
-		"one of two is asked, and runs":               {control: asked(2, control(func(*verify.Pod) {})), want: verify.DoControl, again: now.Add(time.Second)},
+		"one of two is asked, and passes":             {control: asked(2, control(endedAt(now, 0, passes))), want: verify.DoControl, requeue: now.Add(time.Second)},
+		"one of two is asked, and runs":               {control: asked(2, control(func(*verify.Pod) {})), want: verify.DoControl, requeue: now.Add(time.Second)},
 		"one of two is asked, and fails":              {control: asked(2, control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
-		"of two one passes, and one runs":             {control: asked(9, control(endedAt(now, 0, passes)), control(func(*verify.Pod) {})), want: verify.DoWait, again: now.Add(-5*time.Second + 2*time.Minute)},
+		"of two one passes, and one runs":             {control: asked(9, control(endedAt(now, 0, passes)), control(func(*verify.Pod) {})), want: verify.DoWait, requeue: now.Add(-5*time.Second + 2*time.Minute)},
 		"of two one runs, and one fails":              {control: asked(9, control(func(*verify.Pod) {}), control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
 		"of two one passes, and one fails":            {control: asked(9, control(endedAt(now, 0, passes)), control(endedAt(now, 1, refuses))), want: verify.DoRecord, verdict: verify.VerdictShared},
 		"two pass":                                    {control: asked(9, control(endedAt(now, 0, passes)), control(endedAt(now, 0, passes))), want: verify.DoRecord, verdict: verify.VerdictFailed},
@@ -68,12 +68,12 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 		"a result of before": {control: asked(1, control(func(pod *verify.Pod) {
 			pod.Created = now.Add(-2 * time.Minute)
 			endedAt(now.Add(-time.Minute), 1, refuses)(pod)
-		})), want: verify.DoControl, again: now.Add(time.Second)},
+		})), want: verify.DoControl, requeue: now.Add(time.Second)},
 		"a result of the last minute": {control: asked(1, control(func(pod *verify.Pod) {
 			pod.Created = now.Add(-2 * time.Minute)
 			endedAt(now.Add(-59*time.Second), 1, refuses)(pod)
 		})), want: verify.DoRecord, verdict: verify.VerdictShared},
-		"a result of a time to come": {control: asked(1, control(func(pod *verify.Pod) { pod.Created = now.Add(-time.Hour); endedAt(now.Add(time.Hour), 1, refuses)(pod) })), want: verify.DoControl, again: now.Add(time.Second)},
+		"a result of a time to come": {control: asked(1, control(func(pod *verify.Pod) { pod.Created = now.Add(-time.Hour); endedAt(now.Add(time.Hour), 1, refuses)(pod) })), want: verify.DoControl, requeue: now.Add(time.Second)},
 		"a check of the machine fails, too": {
 			profile: withTwo, control: verify.Control{Able: 1}, want: verify.DoRecord, verdict: verify.VerdictFailed,
 			pod: func(pod *verify.Pod) {
@@ -126,10 +126,10 @@ func TestAFailureIsSharedWhereAVerifiedNodeFailsTheSameCheck(t *testing.T) {
 				test.pod = ended(corev1.PodFailed, 1, refuses)
 			}
 			pod := workerPod(node, profiles, test.pod)
-			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod), Control: test.control}, profiles, verify.Cluster{}, now)
-			require.Equal(t, test.want, action.Do, action.Why.String())
-			if !test.again.IsZero() {
-				assert.Equal(t, test.again, action.Again)
+			action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod), Control: test.control}, profiles, verify.Cluster{}, now)
+			require.Equal(t, test.want, action.Operation, action.Diagnosis.String())
+			if !test.requeue.IsZero() {
+				assert.Equal(t, test.requeue, action.Requeue)
 				assert.Equal(t, verify.StateChecking, action.State)
 			}
 			if test.want != verify.DoRecord {
@@ -159,11 +159,11 @@ func TestASharedFailureIsTriedAgainAfterAMinuteAndShown(t *testing.T) {
 			Attempts: 1, Shared: 7, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictShared, Reason: verify.ReasonShared, Check: "dns", Message: "no answer", Time: born},
 		}.String()
 		action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
-		assert.Equal(t, verify.DoShow, action.Do)
+		assert.Equal(t, verify.DoShow, action.Operation)
 		assert.Equal(t, verify.Projection{Status: corev1.ConditionFalse, Reason: verify.ReasonShared, Message: "a check fails on verified Nodes, too: dns: no answer; correct what the check asks for; such attempts do not count"}, action.Show)
 		assert.Equal(t, verify.StateRetrying, action.State)
-		assert.Equal(t, want, action.Again.Sub(born))
-		assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born.Add(want)).Do)
+		assert.Equal(t, want, action.Requeue.Sub(born))
+		assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born.Add(want)).Operation)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestAControlPodTakesATurnFromWorkerPodsAndNeverWaits(t *testing.T) {
 	node, _ := starts.Next(born)
 	assert.Empty(t, node, "the control Pod is in flight")
 	starts.Gone("c1")
-	node, again := starts.Next(born)
+	node, delay := starts.Next(born)
 	assert.Empty(t, node, "the control Pod has used the second")
-	assert.Positive(t, again)
+	assert.Positive(t, delay)
 }

@@ -23,7 +23,7 @@ const AutoDaemonSets = "auto"
 
 // DaemonSetsOf returns the namespace where the DaemonSets of an entry of wait.daemonSets are. It is empty for all namespaces. The result every
 // reports whether the entry means each DaemonSet there that runs on the Node. Otherwise it names one.
-func DaemonSetsOf(entry string) (namespace string, every bool) {
+func DaemonSetsOf(entry string) (namespace string, all bool) {
 	if entry == AutoDaemonSets {
 		return metav1.NamespaceAll, true
 	}
@@ -40,8 +40,8 @@ func (d DaemonSet) RunsOn(node *Node) bool {
 	if pod.NodeName != "" && pod.NodeName != node.Name {
 		return false
 	}
-	as := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels}}
-	if fits, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *pod}).Match(as); err != nil || !fits {
+	candidate := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: node.Labels}}
+	if fits, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: *pod}).Match(candidate); err != nil || !fits {
 		return false
 	}
 	_, untolerated := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Taints, slices.Concat(pod.Tolerations, daemonTolerations(pod.HostNetwork)),
@@ -71,8 +71,8 @@ func (o Observed) lacks(entry string) (daemonSet string) {
 	if !o.DaemonSets[entry] {
 		return entry
 	}
-	namespace, every := DaemonSetsOf(entry)
-	if !every {
+	namespace, all := DaemonSetsOf(entry)
+	if !all {
 		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.DaemonSets)) {

@@ -13,17 +13,17 @@ func TestADaemonSetRunsOnANodeThatItSelectsAndWhoseTaintsItTolerates(t *testing.
 	all := []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	unverified := []corev1.Toleration{{Key: verify.Taint, Operator: corev1.TolerationOpExists}}
 	affinity := func(key, value string, field bool) *corev1.Affinity {
-		one := corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
-		term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{one}}
+		item := corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
+		term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{item}}
 		if field {
-			term = corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{one}}
+			term = corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{item}}
 		}
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}}
 	}
 	preferred := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
 		{Weight: 1, Preference: affinity("gpu", "no", false).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]},
 	}}}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		pod   corev1.PodSpec
 		taint *corev1.Taint // besides that of verification
 		runs  bool
@@ -52,10 +52,10 @@ func TestADaemonSetRunsOnANodeThatItSelectsAndWhoseTaintsItTolerates(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := readyNode()
-			if one.taint != nil {
-				node.Taints = append(node.Taints, *one.taint)
+			if row.taint != nil {
+				node.Taints = append(node.Taints, *row.taint)
 			}
-			assert.Equal(t, one.runs, verify.DaemonSet{Name: "a/b", Pod: one.pod}.RunsOn(node))
+			assert.Equal(t, row.runs, verify.DaemonSet{Name: "a/b", Pod: row.pod}.RunsOn(node))
 		})
 	}
 }

@@ -17,7 +17,7 @@ func TestACheckTookNoLongerThanItsTimeoutWhateverItsKubeletSays(t *testing.T) {
 			verify.Check{Name: "smi", Timeout: "20s", Container: &verify.Container{Image: "smi"}},
 			verify.Check{Name: "kubelet", Kubelet: &verify.Kubelet{}})
 	}).All()[0]
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		result verify.Result
 		took   time.Duration
 		known  bool
@@ -34,9 +34,9 @@ func TestACheckTookNoLongerThanItsTimeoutWhateverItsKubeletSays(t *testing.T) {
 		"one that the profile does not ask": {verify.Result{Check: "other", Outcome: verify.Passed, Millis: 1}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			took, known := profile.Took(one.result)
-			assert.Equal(t, one.took, took)
-			assert.Equal(t, one.known, known)
+			took, known := profile.Took(row.result)
+			assert.Equal(t, row.took, took)
+			assert.Equal(t, row.known, known)
 		})
 	}
 }

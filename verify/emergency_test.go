@@ -11,8 +11,8 @@ import (
 	"nodekeep.dev/nodekeep/verify"
 )
 
-// both returns a profile that closes the Nodes of a pool, and one after it that only reports on all Nodes.
-func both(t *testing.T) verify.Profiles {
+// twoProfiles returns a profile that closes the Nodes of a pool, and one after it that only reports on all Nodes.
+func twoProfiles(t *testing.T) verify.Profiles {
 	t.Helper()
 	checks := []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}
 	profiles, errs := verify.Compile(verify.Settings{Profiles: []verify.Profile{
@@ -23,29 +23,29 @@ func both(t *testing.T) verify.Profiles {
 }
 
 func TestInAnEmergencyOnlyProfilesThatReportSelectNodes(t *testing.T) {
-	profiles := both(t)
-	profile, ok := profiles.For(map[string]string{"gpu": "yes"})
+	profiles := twoProfiles(t)
+	profile, ok := profiles.Match(map[string]string{"gpu": "yes"})
 	assert.True(t, ok)
 	assert.Equal(t, "gpu", profile.Name)
 	profiles.Suspended = true
-	profile, ok = profiles.For(map[string]string{"gpu": "yes"})
+	profile, ok = profiles.Match(map[string]string{"gpu": "yes"})
 	assert.False(t, ok, "nor does the next profile, which was not written for the Node")
 	assert.Empty(t, profile.Name)
-	profile, ok = profiles.For(nil)
+	profile, ok = profiles.Match(nil)
 	assert.True(t, ok)
 	assert.Equal(t, "others", profile.Name)
 }
 
 // Whatever a Node stands at, it is opened, and no Node is closed or removed.
 func TestInAnEmergencyEachNodeIsOpenedAndNoneIsClosed(t *testing.T) {
-	profiles := both(t)
+	profiles := twoProfiles(t)
 	failed := verify.Progress{
 		Attempts: 9, Failed: 9, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Time: born},
 	}.String()
 	passed := verify.Progress{Round: 1, BootID: "b1", OnReboot: true, Label: verify.Label, Last: &verify.Last{Result: verify.VerdictPassed, Time: born}}.String()
 	for name, c := range map[string]struct {
-		node      func(*verify.Node)
-		do, usual verify.Do
+		node             func(*verify.Node)
+		operation, usual verify.Operation
 	}{
 		"it is new":                                  {func(*verify.Node) {}, verify.DoFree, verify.DoStart},
 		"it is not Ready":                            {func(n *verify.Node) { n.Ready = false }, verify.DoFree, verify.DoShow},
@@ -60,15 +60,15 @@ func TestInAnEmergencyEachNodeIsOpenedAndNoneIsClosed(t *testing.T) {
 			node := readyNode()
 			node.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
 			c.node(node)
-			seen := verify.Observed{Node: node, Room: &verify.Room{Selected: 100, Takers: 100}, Waits: verify.Waits{Cause: verify.CauseNotReady, Since: born}}
-			at := born.Add(time.Hour)
-			assert.Equal(t, c.usual, verify.Plan(seen, profiles, modelCluster, at).Do, "without an emergency")
+			seen := verify.Observed{Node: node, Room: &verify.Room{Selected: 100, Takers: 100}, Waits: verify.Waits{Cause: verify.CauseNotReady, Start: born}}
+			instant := born.Add(time.Hour)
+			assert.Equal(t, c.usual, verify.Plan(seen, profiles, modelCluster, instant).Operation, "without an emergency")
 			stopped := profiles
 			stopped.Suspended = true
-			action := verify.Plan(seen, stopped, modelCluster, at)
-			assert.Equal(t, c.do, action.Do)
-			if c.do == verify.DoFree {
-				assert.Equal(t, verify.CauseEmergency, action.Why.Cause)
+			action := verify.Plan(seen, stopped, modelCluster, instant)
+			assert.Equal(t, c.operation, action.Operation)
+			if c.operation == verify.DoFree {
+				assert.Equal(t, verify.CauseEmergency, action.Diagnosis.Cause)
 				assert.Equal(t, verify.VerdictNotSelected, action.Progress.Last.Result)
 			}
 		})
@@ -77,10 +77,10 @@ func TestInAnEmergencyEachNodeIsOpenedAndNoneIsClosed(t *testing.T) {
 
 // A worker Pod on a machine that does not answer, the gate and pauses of before keep no Node closed.
 func TestInAnEmergencyANodeIsFreedFirst(t *testing.T) {
-	profiles := both(t)
+	profiles := twoProfiles(t)
 	profiles.Suspended = true
-	at := born.Add(time.Hour)
-	passed := verify.Progress{Round: 9, Returns: 9, Last: &verify.Last{Result: verify.VerdictPassed, Time: at}}
+	instant := born.Add(time.Hour)
+	passed := verify.Progress{Round: 9, Returns: 9, Last: &verify.Last{Result: verify.VerdictPassed, Time: instant}}
 	cluster := modelCluster
 	cluster.Gate = "nodekeep.dev/restoring"
 	seen := func(change func(*verify.Observed)) verify.Observed {
@@ -92,38 +92,38 @@ func TestInAnEmergencyANodeIsFreedFirst(t *testing.T) {
 	}
 	for name, change := range map[string]func(*verify.Observed){
 		"its worker Pod runs":            func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1"}} },
-		"its worker Pod is not deleted":  func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1", Deleted: at}} },
+		"its worker Pod is not deleted":  func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1", Deleted: instant}} },
 		"its taint kept returning":       func(o *verify.Observed) { o.Node.Annotation = passed.String() },
 		"the gate is on":                 func(o *verify.Observed) { o.Node.Taints = append(o.Node.Taints, corev1.Taint{Key: cluster.Gate}) },
-		"a process of before made a Pod": func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1", Created: at}} },
+		"a process of before made a Pod": func(o *verify.Observed) { o.Pods = []verify.Pod{{Name: "check-1", Created: instant}} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			action := verify.Plan(seen(change), profiles, cluster, at)
-			assert.Equal(t, verify.DoFree, action.Do)
-			assert.Equal(t, verify.CauseEmergency, action.Why.Cause)
+			action := verify.Plan(seen(change), profiles, cluster, instant)
+			assert.Equal(t, verify.DoFree, action.Operation)
+			assert.Equal(t, verify.CauseEmergency, action.Diagnosis.Cause)
 		})
 	}
 
 	leftover := seen(func(o *verify.Observed) { o.Node.Taints, o.Pods = nil, []verify.Pod{{Name: "check-1"}} })
-	assert.Equal(t, verify.DoDelete, verify.Plan(leftover, profiles, cluster, at).Do, "its worker Pod is deleted after that")
+	assert.Equal(t, verify.DoDelete, verify.Plan(leftover, profiles, cluster, instant).Operation, "its worker Pod is deleted after that")
 
 	node := seen(func(*verify.Observed) {})
 	for range 2 * verify.FreeReturns { // a client adds the taint again at once
-		action := verify.Plan(node, profiles, cluster, at)
-		if action.Do != verify.DoFree {
+		action := verify.Plan(node, profiles, cluster, instant)
+		if action.Operation != verify.DoFree {
 			break
 		}
 		node.Node.Annotation = action.Progress.String()
 	}
-	action := verify.Plan(node, profiles, cluster, at)
+	action := verify.Plan(node, profiles, cluster, instant)
 	assert.False(t, action.Acts(), "with pauses")
-	assert.Equal(t, verify.DoFree, verify.Plan(node, profiles, cluster, at.Add(time.Minute)).Do)
+	assert.Equal(t, verify.DoFree, verify.Plan(node, profiles, cluster, instant.Add(time.Minute)).Operation)
 }
 
 func TestInAnEmergencyModeReportGoesOn(t *testing.T) {
-	profiles, node := both(t), readyNode()
+	profiles, node := twoProfiles(t), readyNode()
 	profiles.Suspended, node.Taints, node.Labels = true, nil, nil
 	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born.Add(time.Hour))
-	assert.Equal(t, verify.DoStart, action.Do)
+	assert.Equal(t, verify.DoStart, action.Operation)
 	assert.Equal(t, "others", action.Profile.Name)
 }

@@ -25,7 +25,7 @@ func (r Report) Encode(limit int) string {
 	}
 	shortest := 0
 	for _, shortest = range messageLengths() {
-		if text, ok := (Report{withMessages(ordered, shortest, shortest), r.Omitted}).within(limit); ok {
+		if text, ok := (Report{withMessages(ordered, shortest, shortest), r.Omitted}).encode(limit); ok {
 			return text
 		}
 	}
@@ -54,14 +54,14 @@ func withMessages(results []Result, ofFailures, ofOthers int) []Result {
 }
 
 // longestWithin omits results from the end until the report fits; at least the first ones stay.
-func longestWithin(limit int, results []Result, least, omitted int) (text string, ok bool) {
-	for end := len(results); end >= least && !ok; end-- {
-		text, ok = Report{results[:end], omitted + len(results) - end}.within(limit)
+func longestWithin(limit int, results []Result, minimum, omitted int) (text string, ok bool) {
+	for end := len(results); end >= minimum && !ok; end-- {
+		text, ok = Report{results[:end], omitted + len(results) - end}.encode(limit)
 	}
 	return text, ok
 }
 
-func (r Report) within(limit int) (string, bool) {
+func (r Report) encode(limit int) (string, bool) {
 	if r.Results == nil {
 		r.Results = []Result{}
 	}

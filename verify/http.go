@@ -56,34 +56,34 @@ func (h *HTTP) answered() answer {
 	return byWorker(func(worker Asker) error { return worker.HTTP(h) })
 }
 
-func (c *compiler) url(text string, at *field.Path) {
+func (c *compiler) url(text string, path *field.Path) {
 	if text == "" {
-		c.required(at, "as https://HOST/PATH or http://HOST/PATH")
+		c.required(path, "as https://HOST/PATH or http://HOST/PATH")
 		return
 	}
 	parsed, err := url.Parse(text)
 	shown := withoutUser(text)
 	if err != nil {
-		c.invalid(at, shown, "must be a URL, https://HOST/PATH or http://HOST/PATH")
+		c.invalid(path, shown, "must be a URL, https://HOST/PATH or http://HOST/PATH")
 		return
 	}
 	if parsed.Scheme != "http" && parsed.Scheme != "https" {
-		c.invalid(at, shown, "must begin with https:// or http://")
+		c.invalid(path, shown, "must begin with https:// or http://")
 		return
 	}
 	if parsed.User != nil {
-		c.invalid(at, shown, "must have no user or password: the policy is no place for secrets")
+		c.invalid(path, shown, "must have no user or password: the policy is no place for secrets")
 	}
 	if parsed.Fragment != "" {
-		c.invalid(at, shown, "must have no fragment: it is not sent")
+		c.invalid(path, shown, "must have no fragment: it is not sent")
 	}
 	if host := parsed.Hostname(); host == "" {
-		c.invalid(at, shown, "must name a host")
+		c.invalid(path, shown, "must name a host")
 	} else {
-		c.host(host, strings.Contains(host, ":"), shown, at)
+		c.host(host, strings.Contains(host, ":"), shown, path)
 	}
 	if port := parsed.Port(); port != "" {
-		c.port(port, shown, at)
+		c.port(port, shown, path)
 	}
 }
 

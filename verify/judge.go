@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Over reports whether all containers of a Pod have ended for good.
-func (p Pod) Over() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
+// Ended reports whether all containers of a Pod have ended for good.
+func (p Pod) Ended() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
 // container returns the last state of a container that the Pod's status has.
 func (p Pod) container(name string) (state ContainerState) {
@@ -29,16 +29,16 @@ const grace = 10 * time.Second
 
 // Judged is what came of a worker Pod so far.
 type Judged struct {
-	Verdict Verdict
-	Results []Result  // of all checks that are known, failures first
-	Garbage error     // why the worker's report is of no use, where that decided
-	Again   time.Time // of a Pod that is not done: when it will have taken too long
+	Verdict  Verdict
+	Results  []Result  // of all checks that are known, failures first
+	Garbage  error     // why the worker's report is of no use, where that decided
+	Deadline time.Time // of a Pod that is not done: when it will have taken too long
 	// NeedsLog is true of a Pod that is not done, but for its log, which is to be read.
-	NeedsLog bool
-	Why      Why    // of a Pod that is not done
-	Check    string // the check that decided; empty where none did
-	Reason   string // a word for machines
-	Message  string
+	NeedsLog  bool
+	Diagnosis Diagnosis // of a Pod that is not done
+	Check     string    // the check that decided; empty where none did
+	Reason    string    // a word for machines
+	Message   string
 }
 
 // Judge reports what came of a worker Pod of this profile. Everything in the Pod's status is untrusted: it can make this Node pass or fail, nothing
@@ -57,10 +57,10 @@ func Judge(pod Pod, profile CompiledProfile, now time.Time) Judged {
 		return judged
 	}
 	if !pod.Log.Asked {
-		return Judged{Again: now, NeedsLog: true, Why: Why{CauseAsksKubelet, "it was not asked yet"}}
+		return Judged{Deadline: now, NeedsLog: true, Diagnosis: Diagnosis{CauseAsksKubelet, "it was not asked yet"}}
 	}
-	if until := askUntil(pod, containers[Worker], kubeletTimeout(expected, profile), now); pod.Log.Reason != "" && now.Before(until) {
-		return Judged{Again: earliest(now.Add(askEvery), until), NeedsLog: true, Why: Why{CauseAsksKubelet, Clean(pod.Log.Message)}}
+	if deadline := askUntil(pod, containers[Worker], kubeletTimeout(expected, profile), now); pod.Log.Reason != "" && now.Before(deadline) {
+		return Judged{Deadline: earliest(now.Add(askEvery), deadline), NeedsLog: true, Diagnosis: Diagnosis{CauseAsksKubelet, Clean(pod.Log.Message)}}
 	}
 	return judged
 }
@@ -78,16 +78,16 @@ func judgeRunning(pod Pod, containers map[string]ContainerState, expected []Chec
 	timeouts := containerTimeouts(expected, profile)
 	names := slices.Sorted(maps.Keys(timeouts))
 	ended := !slices.ContainsFunc(names, func(name string) bool { return !containers[name].Ended })
-	if ended || pod.Over() {
+	if ended || pod.Ended() {
 		return Judged{}, false
 	}
-	started, until := pod.Created, time.Time{} // when the last container that runs must have ended
+	started, deadline := pod.Created, time.Time{} // when the last container that runs must have ended
 	for _, name := range names {
 		container := containers[name]
 		if container.Started.IsZero() && !container.Ended {
 			cause, detail := container.notStarted(name)
-			if until := pod.Created.Add(profile.StartTimeout); now.Before(until) {
-				return Judged{Again: until, Why: Why{CauseWorkerStarts, detail}}, true
+			if end := pod.Created.Add(profile.StartTimeout); now.Before(end) {
+				return Judged{Deadline: end, Diagnosis: Diagnosis{CauseWorkerStarts, detail}}, true
 			}
 			if class := RuntimeClass(expected); class != "" {
 				detail += "; RuntimeClass " + class
@@ -102,12 +102,12 @@ func judgeRunning(pod Pod, containers map[string]ContainerState, expected []Chec
 		switch container := containers[name]; {
 		case container.Ended:
 		case timeouts[name] == profile.Timeout || container.Started.After(now):
-			until = latest(until, started.Add(timeouts[name]+grace))
+			deadline = latest(deadline, started.Add(timeouts[name]+grace))
 		default:
-			until = latest(until, container.Started.Add(timeouts[name]+grace))
+			deadline = latest(deadline, container.Started.Add(timeouts[name]+grace))
 		}
 	}
-	return Judged{Again: until, Why: Why{Cause: CauseWorkerRuns}}, now.Before(until)
+	return Judged{Deadline: deadline, Diagnosis: Diagnosis{Cause: CauseWorkerRuns}}, now.Before(deadline)
 }
 
 // notStarted says why a container has not started: its kubelet's word and message. The first reasons are those of images.
@@ -122,7 +122,7 @@ func (c ContainerState) notStarted(name string) (cause Cause, detail string) {
 // judgeEnded judges a Pod that will report no more.
 func judgeEnded(pod Pod, containers map[string]ContainerState, expected []Check, profile CompiledProfile) Judged {
 	worker := containers[Worker]
-	if !worker.Ended && !pod.Over() {
+	if !worker.Ended && !pod.Ended() {
 		return inconclusive(CauseHung, "it has run longer than the profile's timeout")
 	}
 	if !worker.Ended || worker.Message == "" { // evicted, out of memory, its kubelet shut down

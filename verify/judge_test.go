@@ -19,42 +19,42 @@ func TestACheckMayHaveATimeoutOfItsOwn(t *testing.T) {
 	})
 	profile := profiles.All()[0]
 	const done = -1
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		smi, burn int // seconds that they ran; done: they run
 		exit      int // of smi
 		evicted   string
-		after     time.Duration // the start of the containers
+		delay     time.Duration // the start of the containers
 		verdict   verify.Verdict
 		check     string
 		message   string
 	}{
-		"all pass in time":                           {smi: 20, burn: 50, after: 50 * time.Second, verdict: verify.VerdictPassed},
-		"one without a timeout has the profile's":    {smi: 20, burn: done, after: 69 * time.Second},
-		"it does not end by that":                    {smi: 20, burn: done, after: 70 * time.Second, verdict: verify.VerdictFailed, check: "burn", message: "did not end in time"},
-		"one with a timeout is late, and ends well":  {smi: 22, burn: 30, after: 30 * time.Second, verdict: verify.VerdictFailed, check: "smi", message: "ran for 22s, longer than 20s"},
-		"it does not end, and the others have ended": {smi: done, burn: 10, after: 30 * time.Second, verdict: verify.VerdictFailed, check: "smi", message: "did not end in time"},
-		"it may still be reported":                   {smi: done, burn: 10, after: 29 * time.Second},
-		"it does not end, and another runs":          {smi: done, burn: done, after: 31 * time.Second},
-		"it was cut off late":                        {smi: 25, exit: 137, burn: 25, evicted: "Evicted", after: 30 * time.Second, verdict: verify.VerdictInconclusive, check: "smi", message: "did not run to its end"},
+		"all pass in time":                           {smi: 20, burn: 50, delay: 50 * time.Second, verdict: verify.VerdictPassed},
+		"one without a timeout has the profile's":    {smi: 20, burn: done, delay: 69 * time.Second},
+		"it does not end by that":                    {smi: 20, burn: done, delay: 70 * time.Second, verdict: verify.VerdictFailed, check: "burn", message: "did not end in time"},
+		"one with a timeout is late, and ends well":  {smi: 22, burn: 30, delay: 30 * time.Second, verdict: verify.VerdictFailed, check: "smi", message: "ran for 22s, longer than 20s"},
+		"it does not end, and the others have ended": {smi: done, burn: 10, delay: 30 * time.Second, verdict: verify.VerdictFailed, check: "smi", message: "did not end in time"},
+		"it may still be reported":                   {smi: done, burn: 10, delay: 29 * time.Second},
+		"it does not end, and another runs":          {smi: done, burn: done, delay: 31 * time.Second},
+		"it was cut off late":                        {smi: 25, exit: 137, burn: 25, evicted: "Evicted", delay: 30 * time.Second, verdict: verify.VerdictInconclusive, check: "smi", message: "did not run to its end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := born.Add(2 * time.Second)
 			pod := workerPod(readyNode(), profiles, ended(corev1.PodRunning, 0, passes))
-			pod.Reason = one.evicted
-			for name, ran := range map[string]int{"smi": one.smi, "burn": one.burn} {
+			pod.Reason = row.evicted
+			for name, ran := range map[string]int{"smi": row.smi, "burn": row.burn} {
 				state := verify.ContainerState{Name: name, Started: start}
 				if ran != done {
 					state.Ended, state.Finished = true, start.Add(time.Duration(ran)*time.Second)
 				}
 				if name == "smi" {
-					state.ExitCode = one.exit
+					state.ExitCode = row.exit
 				}
 				pod.Containers = append(pod.Containers, state)
 			}
-			judged := verify.Judge(pod, profile, start.Add(one.after))
-			assert.Equal(t, one.verdict, judged.Verdict, judged.Message)
-			assert.Equal(t, one.check, judged.Check)
-			assert.Contains(t, judged.Message, one.message)
+			judged := verify.Judge(pod, profile, start.Add(row.delay))
+			assert.Equal(t, row.verdict, judged.Verdict, judged.Message)
+			assert.Equal(t, row.check, judged.Check)
+			assert.Contains(t, judged.Message, row.message)
 		})
 	}
 }
@@ -91,27 +91,27 @@ func TestACheckOfTheKubeletNeedsTheLogOfAWorkerThatIsDone(t *testing.T) {
 	for name, test := range map[string]struct {
 		pod     func(*verify.Pod)
 		log     verify.Log
-		after   time.Duration // the creation of the Pod
+		delay   time.Duration // the creation of the Pod
 		verdict verify.Verdict
 		needs   bool
 	}{
-		"the worker runs":                        {pod: func(*verify.Pod) {}, after: 3 * time.Second},
-		"the worker is done":                     {pod: ended(corev1.PodSucceeded, 0, passes), after: 3 * time.Second, needs: true},
-		"the kubelet answered":                   {pod: ended(corev1.PodSucceeded, 0, passes), log: verify.Log{Asked: true}, after: 3 * time.Second, verdict: verify.VerdictPassed},
-		"it did not answer, and may still":       {pod: ended(corev1.PodSucceeded, 0, passes), log: failed, after: 3 * time.Second, needs: true},
-		"it did not answer in time":              {pod: ended(corev1.PodSucceeded, 0, passes), log: failed, after: 30 * time.Second, verdict: verify.VerdictFailed},
-		"it answered, and a check failed":        {pod: ended(corev1.PodFailed, 1, refuses), log: verify.Log{Asked: true}, after: 3 * time.Second, verdict: verify.VerdictFailed},
-		"a worker without a report needs no log": {pod: ended(corev1.PodFailed, 137, ""), after: 3 * time.Second, verdict: verify.VerdictInconclusive},
-		"a worker cannot report for the kubelet": {pod: ended(corev1.PodSucceeded, 0, `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1},{"check":"kubelet","outcome":"passed","required":true,"millis":1}]}`), log: failed, after: 30 * time.Second, verdict: verify.VerdictInconclusive},
+		"the worker runs":                        {pod: func(*verify.Pod) {}, delay: 3 * time.Second},
+		"the worker is done":                     {pod: ended(corev1.PodSucceeded, 0, passes), delay: 3 * time.Second, needs: true},
+		"the kubelet answered":                   {pod: ended(corev1.PodSucceeded, 0, passes), log: verify.Log{Asked: true}, delay: 3 * time.Second, verdict: verify.VerdictPassed},
+		"it did not answer, and may still":       {pod: ended(corev1.PodSucceeded, 0, passes), log: failed, delay: 3 * time.Second, needs: true},
+		"it did not answer in time":              {pod: ended(corev1.PodSucceeded, 0, passes), log: failed, delay: 30 * time.Second, verdict: verify.VerdictFailed},
+		"it answered, and a check failed":        {pod: ended(corev1.PodFailed, 1, refuses), log: verify.Log{Asked: true}, delay: 3 * time.Second, verdict: verify.VerdictFailed},
+		"a worker without a report needs no log": {pod: ended(corev1.PodFailed, 137, ""), delay: 3 * time.Second, verdict: verify.VerdictInconclusive},
+		"a worker cannot report for the kubelet": {pod: ended(corev1.PodSucceeded, 0, `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1},{"check":"kubelet","outcome":"passed","required":true,"millis":1}]}`), log: failed, delay: 30 * time.Second, verdict: verify.VerdictInconclusive},
 		"a clock in the future shortens no check": {pod: func(pod *verify.Pod) {
 			ended(corev1.PodSucceeded, 0, passes)(pod)
 			pod.Containers[0].Started = born.Add(time.Hour)
-		}, log: failed, after: 30 * time.Second, verdict: verify.VerdictFailed},
+		}, log: failed, delay: 30 * time.Second, verdict: verify.VerdictFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := workerPod(readyNode(), profiles, test.pod)
 			pod.Log = test.log
-			judged := verify.Judge(pod, profile, pod.Created.Add(test.after))
+			judged := verify.Judge(pod, profile, pod.Created.Add(test.delay))
 			assert.Equal(t, test.verdict, judged.Verdict, judged.Message)
 			assert.Equal(t, test.needs, judged.NeedsLog)
 			assert.NotContains(t, judged.Message, "\x1b")

@@ -64,20 +64,20 @@ func ParseLedger(text string) (Ledger, error) {
 	if len(ledger.Brakes) > maxBrakes {
 		return Ledger{}, fmt.Errorf("read removals: %d brakes, more than %d", len(ledger.Brakes), maxBrakes)
 	}
-	for i, one := range ledger.Brakes {
-		if len(validation.IsDNS1123Label(one.Profile)) > 0 || !one.Reason.Kept() || one.Seen.IsZero() {
+	for i, brake := range ledger.Brakes {
+		if len(validation.IsDNS1123Label(brake.Profile)) > 0 || !brake.Reason.Kept() || brake.Seen.IsZero() {
 			return Ledger{}, fmt.Errorf("read removals: brake %d is none", i+1)
 		}
 	}
 	uids := map[string]bool{}
-	for i, one := range ledger.Removals {
-		if wrong := one.wrong(); wrong != "" {
+	for i, removal := range ledger.Removals {
+		if wrong := removal.wrong(); wrong != "" {
 			return Ledger{}, fmt.Errorf("read removals: entry %d: %s", i+1, wrong)
 		}
-		if uids[one.UID] {
+		if uids[removal.UID] {
 			return Ledger{}, fmt.Errorf("read removals: entry %d: its uid is there twice", i+1)
 		}
-		uids[one.UID] = true
+		uids[removal.UID] = true
 	}
 	return ledger, nil
 }
@@ -106,9 +106,9 @@ func (l Ledger) String() string {
 	return toJSON(l)
 }
 
-// Of returns the removal of a Node object.
-func (l Ledger) Of(uid string) (removal Removal, ok bool) {
-	i := slices.IndexFunc(l.Removals, func(one Removal) bool { return one.UID == uid })
+// Find returns the removal of a Node object.
+func (l Ledger) Find(uid string) (removal Removal, ok bool) {
+	i := slices.IndexFunc(l.Removals, func(entry Removal) bool { return entry.UID == uid })
 	if i < 0 {
 		return Removal{}, false
 	}
@@ -120,31 +120,31 @@ func (l Ledger) Of(uid string) (removal Removal, ok bool) {
 func (l Ledger) Holds(removal Removal, limits CompiledLimits, nodes int, now time.Time) *Brake {
 	var sameName, newest time.Time
 	var inHour []time.Time
-	for _, one := range l.Removals {
-		if one.UID == removal.UID && !one.Done {
+	for _, entry := range l.Removals {
+		if entry.UID == removal.UID && !entry.Done {
 			continue
 		}
-		if one.Node == removal.Node || one.UID == removal.UID {
-			sameName = latest(sameName, one.Time.Add(ledgerKeeps))
+		if entry.Node == removal.Node || entry.UID == removal.UID {
+			sameName = latest(sameName, entry.Time.Add(ledgerKeeps))
 		}
-		newest = latest(newest, one.Time)
-		if one.Time.Add(budgetWindow).After(now) {
-			inHour = append(inHour, one.Time)
+		newest = latest(newest, entry.Time)
+		if entry.Time.Add(budgetWindow).After(now) {
+			inHour = append(inHour, entry.Time)
 		}
 	}
 	slices.SortFunc(inHour, time.Time.Compare)
 	budget := limits.budget(nodes)
 	switch {
 	case sameName.After(now):
-		return &Brake{Reason: BrakeSameNode, Until: sameName}
+		return &Brake{Reason: BrakeSameNode, End: sameName}
 	case budget < 1: // nor do limits that were never compiled
 		return BrakeOf(BrakeBudget, "they allow none")
 	case len(inHour) >= budget:
-		return &Brake{Reason: BrakeBudget, Until: inHour[len(inHour)-budget].Add(budgetWindow)}
+		return &Brake{Reason: BrakeBudget, End: inHour[len(inHour)-budget].Add(budgetWindow)}
 	case newest.Add(limits.Cooldown).After(now) && !newest.IsZero():
-		return &Brake{Reason: BrakeCooldown, Until: newest.Add(limits.Cooldown)}
+		return &Brake{Reason: BrakeCooldown, End: newest.Add(limits.Cooldown)}
 	case len(l.kept(now)) >= maxRemovals:
-		return &Brake{Reason: BrakeLedger, Until: now.Add(budgetWindow)}
+		return &Brake{Reason: BrakeLedger, End: now.Add(budgetWindow)}
 	}
 	return nil
 }
@@ -158,9 +158,9 @@ func (l Ledger) TooMany(profile string, existing map[string]bool, limits Compile
 			failing++
 		}
 	}
-	for _, one := range l.kept(now) {
-		fails, exists := existing[one.UID]
-		if one.Profile != profile || fails {
+	for _, removal := range l.kept(now) {
+		fails, exists := existing[removal.UID]
+		if removal.Profile != profile || fails {
 			continue
 		}
 		if failing++; !exists {
@@ -170,11 +170,11 @@ func (l Ledger) TooMany(profile string, existing map[string]bool, limits Compile
 	return failing > limits.allows(nodes)
 }
 
-// With returns the ledger with one more removal, and without entries older than 24 hours. An entry of the same uid that is not done counts from now on. An
+// Add returns the ledger with one more removal, and without entries older than 24 hours. An entry of the same uid that is not done counts from now on. An
 // entry that is done stays as it is.
-func (l Ledger) With(removal Removal, now time.Time) Ledger {
+func (l Ledger) Add(removal Removal, now time.Time) Ledger {
 	kept := l.kept(now)
-	if i := slices.IndexFunc(kept, func(one Removal) bool { return one.UID == removal.UID }); i < 0 {
+	if i := slices.IndexFunc(kept, func(entry Removal) bool { return entry.UID == removal.UID }); i < 0 {
 		kept = append(kept, removal)
 	} else if !kept[i].Done {
 		kept[i] = removal
@@ -184,35 +184,35 @@ func (l Ledger) With(removal Removal, now time.Time) Ledger {
 
 // Seeing returns the ledger with a brake that is open now. news is false where the ledger says so already.
 func (l Ledger) Seeing(profile string, reason BrakeReason, now time.Time) (seeing Ledger, news bool) {
-	one := SeenBrake{Profile: profile, Reason: reason, Seen: now}
+	brake := SeenBrake{Profile: profile, Reason: reason, Seen: now}
 	brakes := l.keptBrakes(now)
-	i := slices.IndexFunc(brakes, func(other SeenBrake) bool { return other.Profile == profile && other.Reason == reason })
+	i := slices.IndexFunc(brakes, func(b SeenBrake) bool { return b.Profile == profile && b.Reason == reason })
 	switch {
 	case !reason.Kept() || i >= 0 && brakes[i].Seen.Add(brakeLasts/2).After(now):
 		return l, false
 	case i >= 0:
-		brakes[i] = one
+		brakes[i] = brake
 	default:
-		brakes = append(brakes, one)
+		brakes = append(brakes, brake)
 	}
 	return Ledger{Removals: l.kept(now), Brakes: brakes}, true
 }
 
-// openAt returns the brake of a profile that was open at some time, and for longest; nil: none was.
-func (l Ledger) openAt(profile string, at time.Time) (open *Brake) {
-	for _, one := range l.Brakes {
-		if seen := one.Brake(); one.Profile == profile && seen.Until.After(at) && (open == nil || seen.Until.After(open.Until)) {
-			open = &seen
+// activeBrake returns the brake of a profile that was open at some time, and for longest; nil: none was.
+func (l Ledger) activeBrake(profile string, now time.Time) (active *Brake) {
+	for _, brake := range l.Brakes {
+		if seen := brake.Brake(); brake.Profile == profile && seen.End.After(now) && (active == nil || seen.End.After(active.End)) {
+			active = &seen
 		}
 	}
-	return open
+	return active
 }
 
 // Brake returns the brake, open until it is not seen for a while.
-func (b SeenBrake) Brake() Brake { return Brake{Reason: b.Reason, Until: b.Seen.Add(brakeLasts)} }
+func (b SeenBrake) Brake() Brake { return Brake{Reason: b.Reason, End: b.Seen.Add(brakeLasts)} }
 
 func (l Ledger) keptBrakes(now time.Time) []SeenBrake {
-	return slices.DeleteFunc(slices.Clone(l.Brakes), func(one SeenBrake) bool { return !one.Seen.Add(ledgerKeeps).After(now) })
+	return slices.DeleteFunc(slices.Clone(l.Brakes), func(brake SeenBrake) bool { return !brake.Seen.Add(ledgerKeeps).After(now) })
 }
 
 // Finished returns the ledger with the removal of a Node object marked as done.
@@ -226,5 +226,5 @@ func (l Ledger) Finished(uid string) Ledger {
 
 // kept returns the removals that still count.
 func (l Ledger) kept(now time.Time) []Removal {
-	return slices.DeleteFunc(slices.Clone(l.Removals), func(one Removal) bool { return !one.Time.Add(ledgerKeeps).After(now) })
+	return slices.DeleteFunc(slices.Clone(l.Removals), func(removal Removal) bool { return !removal.Time.Add(ledgerKeeps).After(now) })
 }

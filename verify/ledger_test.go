@@ -14,13 +14,13 @@ import (
 
 var ledgerStart = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-func removal(name string, at time.Duration) verify.Removal {
-	return verify.Removal{Node: name, UID: "uid-" + name, Kind: verify.RemoveNode, Profile: "gpu", Time: ledgerStart.Add(at)}
+func removal(name string, pos time.Duration) verify.Removal {
+	return verify.Removal{Node: name, UID: "uid-" + name, Kind: verify.RemoveNode, Profile: "gpu", Time: ledgerStart.Add(pos)}
 }
 
-func done(one verify.Removal) verify.Removal {
-	one.Done = true
-	return one
+func done(entry verify.Removal) verify.Removal {
+	entry.Done = true
+	return entry
 }
 
 func limitsOf(t *testing.T, text string) verify.CompiledLimits {
@@ -32,9 +32,9 @@ func limitsOf(t *testing.T, text string) verify.CompiledLimits {
 
 func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 	hour := limitsOf(t, "{deletionsPerHour: 3, orPercent: 10, cooldown: 1m}")
-	none := verify.BrakeOf(verify.BrakeBudget, "they allow none")
+	empty := verify.BrakeOf(verify.BrakeBudget, "they allow none")
 	three := []verify.Removal{done(removal("a", 0)), done(removal("b", 10*time.Minute)), done(removal("c", 20*time.Minute))}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		ledger []verify.Removal
 		next   verify.Removal
 		limits verify.CompiledLimits
@@ -42,25 +42,25 @@ func TestARemovalFitsOrABrakeSaysUntilWhen(t *testing.T) {
 		brake  *verify.Brake
 	}{
 		"the first one":                               {next: removal("a", 0), limits: hour, nodes: 1},
-		"the fourth one of an hour":                   {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the fourth one of an hour":                   {ledger: three, next: removal("d", 30*time.Minute), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
 		"the fourth one after an hour":                {ledger: three, next: removal("d", time.Hour), limits: hour, nodes: 100},
-		"the third one of 20 Nodes":                   {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"the third one of 20 Nodes":                   {ledger: three[:2], next: removal("d", 30*time.Minute), limits: hour, nodes: 20, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
 		"the second one of 20 Nodes":                  {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 20},
-		"the second one of 3 Nodes":                   {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
-		"too soon after another":                      {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeCooldown, Until: ledgerStart.Add(15 * time.Minute)}},
+		"the second one of 3 Nodes":                   {ledger: three[:1], next: removal("d", 30*time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
+		"too soon after another":                      {ledger: three[:1], next: removal("d", 14*time.Minute), limits: limitsOf(t, "{}"), nodes: 100, brake: &verify.Brake{Reason: verify.BrakeCooldown, End: ledgerStart.Add(15 * time.Minute)}},
 		"after the cooldown":                          {ledger: three[:1], next: removal("d", 15*time.Minute), limits: limitsOf(t, "{}"), nodes: 100},
-		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
+		"the same name within 24 h":                   {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(23 * time.Hour)}, limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, End: ledgerStart.Add(24 * time.Hour)}},
 		"the same name after 24 h":                    {ledger: three[:1], next: verify.Removal{Node: "a", UID: "other", Time: ledgerStart.Add(24 * time.Hour)}, limits: hour, nodes: 100},
-		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, Until: ledgerStart.Add(24 * time.Hour)}},
-		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: none},
-		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: none},
-		"no removals an hour":                         {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 0}"), nodes: 100, brake: none},
-		"of no percent of Nodes":                      {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{orPercent: 0}"), nodes: 100, brake: none},
+		"the same object once it is done":             {ledger: three[:1], next: removal("a", time.Hour), limits: hour, nodes: 100, brake: &verify.Brake{Reason: verify.BrakeSameNode, End: ledgerStart.Add(24 * time.Hour)}},
+		"limits that were never compiled":             {next: removal("a", 30*time.Minute), nodes: 100, brake: empty},
+		"the same after another":                      {ledger: three[:1], next: removal("b", 30*time.Minute), nodes: 100, brake: empty},
+		"no removals an hour":                         {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{deletionsPerHour: 0}"), nodes: 100, brake: empty},
+		"of no percent of Nodes":                      {next: removal("a", 30*time.Minute), limits: limitsOf(t, "{orPercent: 0}"), nodes: 100, brake: empty},
 		"one that was not finished":                   {ledger: []verify.Removal{removal("a", 0)}, next: removal("a", time.Second), limits: hour, nodes: 3},
-		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, Until: ledgerStart.Add(time.Hour)}},
+		"one that was not finished, and others since": {ledger: []verify.Removal{removal("a", 0), removal("b", 0)}, next: removal("a", time.Minute), limits: hour, nodes: 3, brake: &verify.Brake{Reason: verify.BrakeBudget, End: ledgerStart.Add(time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, one.brake, verify.Ledger{Removals: one.ledger}.Holds(one.next, one.limits, one.nodes, one.next.Time))
+			assert.Equal(t, row.brake, verify.Ledger{Removals: row.ledger}.Holds(row.next, row.limits, row.nodes, row.next.Time))
 		})
 	}
 }
@@ -73,14 +73,14 @@ func TestRemovedNodesCountAsFailing(t *testing.T) {
 		}
 		return all
 	}
-	of := func(name, profile string) verify.Removal {
+	fn := func(name, profile string) verify.Removal {
 		return verify.Removal{Node: name, UID: "uid-" + name, Kind: verify.RemoveNode, Profile: profile, Time: ledgerStart}
 	}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		ledger   []verify.Removal
 		existing map[string]bool
 		limits   string
-		after    time.Duration
+		delay    time.Duration
 		tooMany  bool
 	}{
 		"one of five":                          {existing: nodes(5, 1), limits: "{}"},
@@ -89,31 +89,31 @@ func TestRemovedNodesCountAsFailing(t *testing.T) {
 		"a number of Nodes":                    {existing: nodes(4, 2), limits: "{stopAbove: 2}"},
 		"more than a number of Nodes":          {existing: nodes(40, 3), limits: "{stopAbove: 2}", tooMany: true},
 		"none may fail":                        {existing: nodes(40, 1), limits: "{stopAbove: 0}", tooMany: true},
-		"one failing, one removed, of nine":    {ledger: []verify.Removal{of("gone", "gpu")}, existing: nodes(8, 1), limits: "{}", tooMany: true},
-		"one failing, one removed, of ten":     {ledger: []verify.Removal{of("gone", "gpu")}, existing: nodes(9, 1), limits: "{}"},
-		"removed from another profile":         {ledger: []verify.Removal{of("gone", "other")}, existing: nodes(8, 1), limits: "{}"},
-		"removed more than a day ago":          {ledger: []verify.Removal{of("gone", "gpu")}, existing: nodes(8, 1), limits: "{}", after: 24 * time.Hour},
-		"being removed, and failing":           {ledger: []verify.Removal{of("0", "gpu")}, existing: nodes(5, 1), limits: "{}"},
-		"being removed, and no longer failing": {ledger: []verify.Removal{of("4", "gpu")}, existing: nodes(5, 1), limits: "{}", tooMany: true},
+		"one failing, one removed, of nine":    {ledger: []verify.Removal{fn("gone", "gpu")}, existing: nodes(8, 1), limits: "{}", tooMany: true},
+		"one failing, one removed, of ten":     {ledger: []verify.Removal{fn("gone", "gpu")}, existing: nodes(9, 1), limits: "{}"},
+		"removed from another profile":         {ledger: []verify.Removal{fn("gone", "other")}, existing: nodes(8, 1), limits: "{}"},
+		"removed more than a day ago":          {ledger: []verify.Removal{fn("gone", "gpu")}, existing: nodes(8, 1), limits: "{}", delay: 24 * time.Hour},
+		"being removed, and failing":           {ledger: []verify.Removal{fn("0", "gpu")}, existing: nodes(5, 1), limits: "{}"},
+		"being removed, and no longer failing": {ledger: []verify.Removal{fn("4", "gpu")}, existing: nodes(5, 1), limits: "{}", tooMany: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ledger := verify.Ledger{Removals: one.ledger}
-			assert.Equal(t, one.tooMany, ledger.TooMany("gpu", one.existing, limitsOf(t, one.limits), ledgerStart.Add(one.after)))
+			ledger := verify.Ledger{Removals: row.ledger}
+			assert.Equal(t, row.tooMany, ledger.TooMany("gpu", row.existing, limitsOf(t, row.limits), ledgerStart.Add(row.delay)))
 		})
 	}
 }
 
 func TestALedgerKeepsTheRemovalsOfADay(t *testing.T) {
-	ledger := verify.Ledger{}.With(removal("a", 0), ledgerStart).With(removal("b", time.Hour), ledgerStart.Add(time.Hour))
-	again := removal("a", 2*time.Hour)
-	ledger = ledger.With(again, again.Time).Finished("uid-b")
-	assert.Equal(t, []verify.Removal{again, done(removal("b", time.Hour))}, ledger.Removals, "one that is not done counts from now on")
-	assert.Equal(t, ledger, ledger.With(removal("b", 3*time.Hour), again.Time), "one that is done counts from when it was made")
+	ledger := verify.Ledger{}.Add(removal("a", 0), ledgerStart).Add(removal("b", time.Hour), ledgerStart.Add(time.Hour))
+	reread := removal("a", 2*time.Hour)
+	ledger = ledger.Add(reread, reread.Time).Finished("uid-b")
+	assert.Equal(t, []verify.Removal{reread, done(removal("b", time.Hour))}, ledger.Removals, "one that is not done counts from now on")
+	assert.Equal(t, ledger, ledger.Add(removal("b", 3*time.Hour), reread.Time), "one that is done counts from when it was made")
 	read, err := verify.ParseLedger(ledger.String())
 	require.NoError(t, err)
 	assert.Equal(t, ledger, read)
-	ledger = ledger.With(removal("c", 25*time.Hour), ledgerStart.Add(25*time.Hour))
-	assert.Equal(t, []verify.Removal{again, removal("c", 25*time.Hour)}, ledger.Removals)
+	ledger = ledger.Add(removal("c", 25*time.Hour), ledgerStart.Add(25*time.Hour))
+	assert.Equal(t, []verify.Removal{reread, removal("c", 25*time.Hour)}, ledger.Removals)
 }
 
 func TestALedgerThatIsNoneIsRefused(t *testing.T) {
@@ -123,9 +123,9 @@ func TestALedgerThatIsNoneIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = verify.ParseLedger("")
 	require.NoError(t, err)
-	var many []string
+	var plural []string
 	for i := range 1300 {
-		many = append(many, strings.Replace(whole, `"u"`, fmt.Sprintf(`"u%d"`, i), 1))
+		plural = append(plural, strings.Replace(whole, `"u"`, fmt.Sprintf(`"u%d"`, i), 1))
 	}
 	for says, text := range map[string]string{
 		"not a list of removals": "{",
@@ -137,7 +137,7 @@ func TestALedgerThatIsNoneIsRefused(t *testing.T) {
 		"time is missing":        list(strings.Replace(whole, `,"time":"2026-11-24T12:00:00Z"`, "", 1)),
 		"there twice":            list(whole, whole),
 		"bytes, more than":       strings.Repeat(" ", 1<<20),
-		"entries, more than":     list(many...),
+		"entries, more than":     list(plural...),
 		"not UTF-8":              "\xff",
 	} {
 		_, err := verify.ParseLedger(text)
@@ -153,9 +153,9 @@ func FuzzParseLedger(f *testing.F) {
 			require.Empty(t, ledger.Removals)
 			return
 		}
-		again, err := verify.ParseLedger(ledger.String())
+		reread, err := verify.ParseLedger(ledger.String())
 		require.NoError(t, err)
-		require.Equal(t, ledger.String(), again.String())
+		require.Equal(t, ledger.String(), reread.String())
 		ledger.Holds(removal("a", 0), verify.CompiledLimits{}, 0, ledgerStart)
 	})
 }

@@ -58,30 +58,30 @@ func RemovalKinds() []RemovalKind {
 const maxDeletions = 50
 
 // limits checks limits; those that are not given are the defaults.
-func (c *compiler) limits(limits Limits, at *field.Path) CompiledLimits {
+func (c *compiler) limits(limits Limits, path *field.Path) CompiledLimits {
 	return CompiledLimits{
-		StopAbove:        c.share(limits.StopAbove, at.Child("stopAbove")),
-		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, at.Child("deletionsPerHour")),
-		OrPercent:        c.number(limits.OrPercent, 10, 0, 100, at.Child("orPercent")),
-		Cooldown:         c.duration(&limits.Cooldown, "15m", time.Minute, 24*time.Hour, at.Child("cooldown")),
+		StopAbove:        c.share(limits.StopAbove, path.Child("stopAbove")),
+		DeletionsPerHour: c.number(limits.DeletionsPerHour, 3, 0, maxDeletions, path.Child("deletionsPerHour")),
+		OrPercent:        c.number(limits.OrPercent, 10, 0, 100, path.Child("orPercent")),
+		Cooldown:         c.duration(&limits.Cooldown, "15m", time.Minute, 24*time.Hour, path.Child("cooldown")),
 	}
 }
 
 var percentage = regexp.MustCompile(`^([1-9]?[0-9]|100)%$`)
 
 // share reads a number of Nodes or a percentage; 0 and 0% stop every removal.
-func (c *compiler) share(share *intstr.IntOrString, at *field.Path) intstr.IntOrString {
+func (c *compiler) share(share *intstr.IntOrString, path *field.Path) intstr.IntOrString {
 	if share == nil {
 		return intstr.FromString("20%")
 	}
 	if share.Type == intstr.Int {
 		if share.IntVal < 0 {
-			c.invalid(at, share.IntVal, "must not be negative")
+			c.invalid(path, share.IntVal, "must not be negative")
 		}
 		return *share
 	}
 	if !percentage.MatchString(share.StrVal) {
-		c.invalid(at, share.StrVal, "must be a number of Nodes, or a percentage from 0% to 100%")
+		c.invalid(path, share.StrVal, "must be a number of Nodes, or a percentage from 0% to 100%")
 		return intstr.FromInt32(0)
 	}
 	return *share

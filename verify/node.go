@@ -107,7 +107,7 @@ type Observed struct {
 	Room *Room
 	// Own is the worker Pod that this process created last for the Node, since it observed the taint. No other Pod counts. Its name, account and owner
 	// prove nothing: any client that may create Pods in the namespace can set them. It is empty after a restart.
-	Own OwnPod
+	Worker OwnPod
 	// Opened is true after this process observed this Node object without the taint, and then with it.
 	Opened bool
 	// Held is when this process first observed the taint on this Node object without a break. Started is when it last started a worker Pod for the
@@ -131,7 +131,7 @@ type Observed struct {
 // Waits is what a Node waits for, without a break, as one process observed it.
 type Waits struct {
 	Cause Cause
-	Since time.Time
+	Start time.Time
 }
 
 // Cluster is what the plan has to know of the cluster.
@@ -151,14 +151,14 @@ const (
 	agentNotReady      = "/agent-not-ready" // of CNI plugins and CSI drivers, below a prefix of their own
 )
 
-// HeldBy returns the taints on a Node that require verification: the taint of any profile, or [Taint]. The key alone decides.
-func (p Profiles) HeldBy(taints []corev1.Taint) (held []corev1.Taint) {
+// ClosingTaints returns the taints on a Node that require verification: the taint of any profile, or [Taint]. The key alone decides.
+func (p Profiles) ClosingTaints(taints []corev1.Taint) (closing []corev1.Taint) {
 	for _, taint := range taints {
 		if taint.Key == Taint || p.IsTaint(taint) {
-			held = append(held, taint)
+			closing = append(closing, taint)
 		}
 	}
-	return held
+	return closing
 }
 
 // Opened returns the taints of a Node once verification has removed its own.
@@ -184,21 +184,21 @@ func Incomplete(taints []corev1.Taint, gate string) (by string) {
 
 // NeedsLookups reports whether the plan would look at DaemonSets and Services: no other component still works on the Node.
 func (n *Node) NeedsLookups(gate string) bool {
-	_, not := n.notReady()
-	return Incomplete(n.Taints, gate) == "" && !not
+	_, ok := n.notReady()
+	return Incomplete(n.Taints, gate) == "" && !ok
 }
 
 // notReady reports why no Pod of the cluster network can be expected to run on the Node yet.
-func (n *Node) notReady() (why Why, not bool) {
+func (n *Node) notReady() (diagnosis Diagnosis, ok bool) {
 	if !n.Ready {
-		return Why{Cause: CauseNotReady}, true
+		return Diagnosis{Cause: CauseNotReady}, true
 	}
 	for _, taint := range n.Taints {
 		if key := taint.Key; key == taintNotReady || key == taintUnreachable || strings.HasSuffix(key, agentNotReady) {
-			return Why{CauseOtherTaint, key}, true
+			return Diagnosis{CauseOtherTaint, key}, true
 		}
 	}
-	return Why{}, false
+	return Diagnosis{}, false
 }
 
 // known returns a status as text. Its kubelet may write anything there.
@@ -210,30 +210,30 @@ func known(status corev1.ConditionStatus) string {
 }
 
 // waits reports what the section wait of a profile still waits for.
-func (o Observed) waits(profile CompiledProfile) (why Why, yes bool) {
+func (o Observed) waits(profile CompiledProfile) (diagnosis Diagnosis, yes bool) {
 	for _, wanted := range profile.Wait.Conditions {
 		status, ok := o.Node.Conditions[wanted.Type]
 		if !ok && wanted.IfMissing != PassIfMissing {
-			return Why{CauseCondition, "the Node has no condition " + wanted.Type}, true
+			return Diagnosis{CauseCondition, "the Node has no condition " + wanted.Type}, true
 		}
 		if ok && string(status) != wanted.Status {
-			return Why{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", wanted.Type, known(status), wanted.Status)}, true
+			return Diagnosis{CauseCondition, fmt.Sprintf("%s is %s, and must be %s", wanted.Type, known(status), wanted.Status)}, true
 		}
 	}
 	for _, name := range profile.Wait.DaemonSets {
 		if daemonSet := o.lacks(name); daemonSet != "" {
-			return Why{CauseDaemonSet, daemonSet}, true
+			return Diagnosis{CauseDaemonSet, daemonSet}, true
 		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(profile.Allocatable)) {
-		least := profile.Allocatable[resource]
-		has, reported := o.Node.Allocatable[resource]
+		minimum := profile.Allocatable[resource]
+		quantity, reported := o.Node.Allocatable[resource]
 		if !reported {
-			return Why{CauseResource, fmt.Sprintf("the Node does not report %s, and must have %s", resource, least.String())}, true
+			return Diagnosis{CauseResource, fmt.Sprintf("the Node does not report %s, and must have %s", resource, minimum.String())}, true
 		}
-		if has.Cmp(least) < 0 {
-			return Why{CauseResource, fmt.Sprintf("the Node has %s of %s, and must have %s", has.String(), resource, least.String())}, true
+		if quantity.Cmp(minimum) < 0 {
+			return Diagnosis{CauseResource, fmt.Sprintf("the Node has %s of %s, and must have %s", quantity.String(), resource, minimum.String())}, true
 		}
 	}
-	return Why{}, false
+	return Diagnosis{}, false
 }

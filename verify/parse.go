@@ -94,17 +94,17 @@ func (r Reason) isWord() bool { return word.MatchString(string(r)) }
 var word = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,39}$`)
 
 // readJSON reads JSON that is untrusted: not too long, in UTF-8, and with known fields only. An error quotes nothing from it.
-func readJSON(text string, most int, what string, into any) error {
+func readJSON(text string, limit int, name string, target any) error {
 	switch {
-	case len(text) > most:
-		return fmt.Errorf("%d bytes, more than %d", len(text), most)
+	case len(text) > limit:
+		return fmt.Errorf("%d bytes, more than %d", len(text), limit)
 	case !utf8.ValidString(text):
 		return errors.New("not UTF-8")
 	}
-	strict, err := kjson.UnmarshalStrict([]byte(text), into)
+	strict, err := kjson.UnmarshalStrict([]byte(text), target)
 	switch {
 	case err != nil:
-		return fmt.Errorf("not %s in JSON", what)
+		return fmt.Errorf("not %s in JSON", name)
 	case len(strict) > 0:
 		return errors.New("unknown or repeated fields")
 	}

@@ -8,28 +8,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Do is what is to be done next about a Node.
-type Do string
+// Operation is what is to be done next about a Node.
+type Operation string
 
 // What can be done.
 const (
-	DoNothing Do = "nothing" // until something is observed
-	DoWait    Do = "wait"    // until something is observed, or until [Action.Again]
-	DoStart   Do = "start"   // create a worker Pod for [Action.Attempt]
-	DoDelete  Do = "delete"  // delete [Action.Pod]
-	DoOpen    Do = "open"    // one PATCH: remove the taints, add the label, write the annotation
-	DoControl Do = "control" // start the control Pod of the profile, and wait for it
-	DoRecord  Do = "record"  // keep the report of an attempt that did not pass, write the annotation
-	DoRemove  Do = "remove"  // remove the Node, unless [Action.Decide] says otherwise; then as DoRecord
-	DoFree    Do = "free"    // one PATCH: remove the taints, write the annotation; the Node is not verified
-	DoClose   Do = "close"   // write the annotation: another client removed the taint
-	DoHold    Do = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
-	DoUnhold  Do = "unhold"  // one PATCH: remove what DoHold added, write the annotation; nothing else changes
-	DoNote    Do = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed; or a request
-	DoRecheck Do = "recheck" // one PATCH: add the taint [Action.Hold], remove the label, write the annotation; the Node is checked again
-	DoShow    Do = "show"    // write the condition
-	DoReport  Do = "report"  // write the annotation: the checks passed on a Node whose profile only reports
-	DoForget  Do = "forget"  // write the annotation: the profile that only reported selects the Node no more
+	DoNothing Operation = "nothing" // until something is observed
+	DoWait    Operation = "wait"    // until something is observed, or until [Action.Requeue]
+	DoStart   Operation = "start"   // create a worker Pod for [Action.Attempt]
+	DoDelete  Operation = "delete"  // delete [Action.Pod]
+	DoOpen    Operation = "open"    // one PATCH: remove the taints, add the label, write the annotation
+	DoControl Operation = "control" // start the control Pod of the profile, and wait for it
+	DoRecord  Operation = "record"  // keep the report of an attempt that did not pass, write the annotation
+	DoRemove  Operation = "remove"  // remove the Node, unless [Action.Decide] says otherwise; then as DoRecord
+	DoFree    Operation = "free"    // one PATCH: remove the taints, write the annotation; the Node is not verified
+	DoClose   Operation = "close"   // write the annotation: another client removed the taint
+	DoHold    Operation = "hold"    // one PATCH: add the taint [Action.Hold], since the Node may be rebooting
+	DoUnhold  Operation = "unhold"  // one PATCH: remove what DoHold added, write the annotation; nothing else changes
+	DoNote    Operation = "note"    // write the annotation: the Node was open before its taint was added, so it is never removed; or a request
+	DoRecheck Operation = "recheck" // one PATCH: add the taint [Action.Hold], remove the label, write the annotation; the Node is checked again
+	DoShow    Operation = "show"    // write the condition
+	DoReport  Operation = "report"  // write the annotation: the checks passed on a Node whose profile only reports
+	DoForget  Operation = "forget"  // write the annotation: the profile that only reported selects the Node no more
 )
 
 // State is where a Node stands, for metrics and for display.
@@ -52,11 +52,11 @@ func States() []State {
 
 // Action is the next thing to do about a Node.
 type Action struct {
-	Do    Do
-	Why   Why
-	State State
-	Again time.Time // when to look again though nothing was observed; zero: not
-	Due   time.Time // when the deadline of the profile is; zero for a Node without the taint
+	Operation Operation
+	Diagnosis Diagnosis
+	State     State
+	Requeue   time.Time // when to look again though nothing was observed; zero: not
+	Due       time.Time // when the deadline of the profile is; zero for a Node without the taint
 	// Profile is what selects the Node; its zero value where none does.
 	Profile CompiledProfile
 
@@ -77,9 +77,9 @@ type Action struct {
 	Recheck      string       // why an open Node is to be checked again; empty: it is not
 	Braked       bool         // DoWait with Recheck: see [Room]
 
-	reports    bool   // of an open Node whose profile only reports
-	asked      bool   // it is to be checked now, on request
-	heldBefore *Brake // DoRemove: what held the removal after the attempt before
+	reports   bool   // of an open Node whose profile only reports
+	asked     bool   // it is to be checked now, on request
+	prevBrake *Brake // DoRemove: what held the removal after the attempt before
 }
 
 // forceAfter is how long after its grace period a worker Pod that is being deleted may stay. After that its kubelet is taken not to answer.
@@ -95,19 +95,19 @@ func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 	if action.reports {
 		return seen.shown(action, now)
 	}
-	if seen.Refused != "" && action.Why.Cause == CauseAsksKubelet {
-		action.Why = Why{CauseRefused, seen.Refused}
+	if seen.Refused != "" && action.Diagnosis.Cause == CauseAsksKubelet {
+		action.Diagnosis = Diagnosis{CauseRefused, seen.Refused}
 	}
-	if action.Do == DoNothing || action.Do == DoWait {
-		lasts, at := seen.lasts(action.Why, now)
+	if action.Operation == DoNothing || action.Operation == DoWait {
+		lasts, due := seen.lasts(action.Diagnosis, now)
 		show, differs := seen.projection(action, lasts)
 		if differs && show.Reason == seen.Node.Verified.Reason && show.Status == seen.Node.Verified.Status {
-			differs, at = !now.Before(seen.Shown.Add(lasting)), seen.Shown.Add(lasting) // a detail that changes all the time is not a write each time
+			differs, due = !now.Before(seen.Shown.Add(lasting)), seen.Shown.Add(lasting) // a detail that changes all the time is not a write each time
 		}
 		if differs { // it never delays anything else
-			action.Do, action.Show = DoShow, show
-		} else if at.After(now) {
-			action.Again = earliest(action.Again, at)
+			action.Operation, action.Show = DoShow, show
+		} else if due.After(now) {
+			action.Requeue = earliest(action.Requeue, due)
 		}
 	}
 	return action
@@ -117,63 +117,63 @@ func Plan(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 const lasting = time.Minute
 
 // lasts reports whether a Node has waited for the same long enough to say so. If not, at is when that will be; zero: such a wait is not shown.
-func (seen Observed) lasts(why Why, now time.Time) (yes bool, at time.Time) {
-	row, _ := why.Cause.Explain()
-	if !row.Lasts || why.Cause == CauseRefused {
+func (seen Observed) lasts(diagnosis Diagnosis, now time.Time) (yes bool, due time.Time) {
+	row, _ := diagnosis.Cause.Explain()
+	if !row.Lasts || diagnosis.Cause == CauseRefused {
 		return row.Lasts, time.Time{}
 	}
-	since := now
-	if seen.Waits.Cause == why.Cause {
-		since = seen.Waits.Since
+	start := now
+	if seen.Waits.Cause == diagnosis.Cause {
+		start = seen.Waits.Start
 	}
-	at = since.Add(lasting)
-	return !now.Before(at), at
+	due = start.Add(lasting)
+	return !now.Before(due), due
 }
 
 func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node := seen.Node
 	if node == nil || node.Deleting {
-		return deleteAll(seen.Pods, "the Node is deleted", Action{Do: DoNothing, Why: Why{Cause: CauseNotVerified}}, now)
+		return deleteAll(seen.Pods, "the Node is deleted", Action{Operation: DoNothing, Diagnosis: Diagnosis{Cause: CauseNotVerified}}, now)
 	}
-	profile, selected := profiles.For(node.Labels)
+	profile, selected := profiles.Match(node.Labels)
 	progress := ParseProgress(node.Annotation)
-	held := profiles.HeldBy(node.Taints)
+	held := profiles.ClosingTaints(node.Taints)
 	if len(held) == 0 && profile.Reports() {
 		return seen.reported(profile, progress, profiles, cluster, now)
 	}
 	if len(held) == 0 {
 		action := opened(node, profile, progress, now)
-		if action.Do == DoNothing {
+		if action.Operation == DoNothing {
 			action = watchReboot(node, cluster, action, now)
 		}
-		if action.Do == DoNothing {
+		if action.Operation == DoNothing {
 			action = recheck(seen, profiles, cluster, action, now)
 		}
 		return deleteAll(seen.Pods, "the Node has no taint of verification", action, now)
 	}
 
-	action := Action{Do: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
+	action := Action{Operation: DoWait, State: StateWaiting, Profile: profile, Progress: progress}
 	if profiles.Suspended { // first of all: its worker Pods may be on a machine that does not answer
 		freed := action.freed(profiles, now)
-		if again := progress.resumes(now).After(now) && progress.Last.Message == freed.Progress.Last.Message; !again {
+		if repeats := progress.resumes(now).After(now) && progress.Last.Message == freed.Progress.Last.Message; !repeats {
 			return freed
 		} // else a client adds the taint again and again
 	}
 	// The taint is there. Labels decide about the profile, so others complete them first.
 	if key := Incomplete(node.Taints, cluster.Gate); key != "" {
-		return action.next(DoWait, Why{CauseOtherTaint, key}, time.Time{})
+		return action.next(DoWait, Diagnosis{CauseOtherTaint, key}, time.Time{})
 	}
 	if !selected && len(seen.Pods) > 0 {
 		return deleteAll(seen.Pods, "no profile selects the Node", action, now)
 	}
-	stranger, until, over := seen.strangers(profile, now)
-	if over {
+	stranger, deadline, ended := seen.strangers(profile, now)
+	if ended {
 		return deletePod(stranger, "this process did not create the worker Pod", action, now)
 	}
-	seen.Pods = seen.own()
+	seen.Pods = seen.workers()
 	action = seen.verify(action, held, profiles, cluster, now)
-	if action.Do == DoWait && !until.IsZero() {
-		action.Again = earliest(action.Again, until)
+	if action.Operation == DoWait && !deadline.IsZero() {
+		action.Requeue = earliest(action.Requeue, deadline)
 	}
 	return action
 }
@@ -181,22 +181,22 @@ func next(seen Observed, profiles Profiles, cluster Cluster, now time.Time) Acti
 // verify returns the next step for a Node that has the taint, and is complete. Pods are those that this process created.
 func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node, profile, progress := seen.Node, action.Profile, action.Progress
-	if at := progress.resumes(now); at.After(now) && len(seen.Pods) == 0 {
-		return action.next(DoWait, Why{CauseTaintReturns, strconv.Itoa(progress.Returns)}, at)
+	if due := progress.resumes(now); due.After(now) && len(seen.Pods) == 0 {
+		return action.next(DoWait, Diagnosis{CauseTaintReturns, strconv.Itoa(progress.Returns)}, due)
 	}
 	if profile.Name == "" || profile.Reports() {
 		return action.freed(profiles, now)
 	}
-	if after, ok := afterHold(node, held, cluster, action, now); ok {
-		return after
+	if updated, ok := afterHold(node, held, cluster, action, now); ok {
+		return updated
 	}
-	progress = progress.of(profile, node.BootID)
+	progress = progress.forProfile(profile, node.BootID)
 	if progress.Round == 0 && (seen.Opened || node.Labels[profiles.Label] == "true") { // what shows it does not last
-		action.Do, action.Why, action.Progress = DoNote, Why{Cause: CauseOpenBefore}, progress.Opened()
+		action.Operation, action.Diagnosis, action.Progress = DoNote, Diagnosis{Cause: CauseOpenBefore}, progress.Opened()
 		return action
 	}
 	if asked := progress.requested(node.Request); asked.Request != progress.Request && asked.Request != seen.Served {
-		action.Do, action.Why, action.Progress = DoNote, Why{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it, so attempts begin anew"}, asked
+		action.Operation, action.Diagnosis, action.Progress = DoNote, Diagnosis{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it, so attempts begin anew"}, asked
 		return action
 	}
 	action.Progress, action.Due = progress, deadlineOf(seen, profile)
@@ -209,7 +209,7 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 
 	action.Attempt = AttemptOf(node.UID, progress)
 	for _, pod := range seen.Pods {
-		if seen.Own.Attempt != action.Attempt || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
+		if seen.Worker.Attempt != action.Attempt || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
 			return deletePod(pod, "the worker Pod is not of this attempt", action, now)
 		}
 	}
@@ -221,11 +221,11 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 	}
 	if profile.OnTimeout == Release { // the deadline counts whether or not a worker Pod runs
 		if !action.Due.After(now) {
-			action.Do, action.Why = DoFree, Why{CauseDeadline, profile.Deadline.String()}
-			action.Progress = progress.closed(Last{Result: VerdictReleased, Reason: "Deadline", Message: action.Why.String(), Time: now})
+			action.Operation, action.Diagnosis = DoFree, Diagnosis{CauseDeadline, profile.Deadline.String()}
+			action.Progress = progress.closed(Last{Result: VerdictReleased, Reason: "Deadline", Message: action.Diagnosis.String(), Time: now})
 			return action
 		}
-		action.Again = earliest(action.Again, action.Due)
+		action.Requeue = earliest(action.Requeue, action.Due)
 	}
 	if len(seen.Pods) > 0 {
 		return action
@@ -235,14 +235,14 @@ func (seen Observed) verify(action Action, held []corev1.Taint, profiles Profile
 
 // freed opens a Node that no profile keeps closed.
 func (a Action) freed(profiles Profiles, now time.Time) Action {
-	a.Do, a.Why = DoFree, Why{Cause: CauseNotSelected}
+	a.Operation, a.Diagnosis = DoFree, Diagnosis{Cause: CauseNotSelected}
 	switch {
 	case a.Profile.Reports():
-		a.Why.Cause = CauseReportsOnly
+		a.Diagnosis.Cause = CauseReportsOnly
 	case profiles.Suspended:
-		a.Why.Cause = CauseEmergency
+		a.Diagnosis.Cause = CauseEmergency
 	}
-	a.Progress = a.Progress.closed(Last{Result: VerdictNotSelected, Message: a.Why.String(), Time: now})
+	a.Progress = a.Progress.closed(Last{Result: VerdictNotSelected, Message: a.Diagnosis.String(), Time: now})
 	return a
 }
 
@@ -250,7 +250,7 @@ func (a Action) freed(profiles Profiles, now time.Time) Action {
 func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (next Action, ok bool) {
 	pod, profile, progress := seen.Pods[0], action.Profile, action.Progress
 	judged := Judge(pod, profile, now)
-	action.Pod, action.Judged, action.Again = pod, judged, judged.Again
+	action.Pod, action.Judged, action.Requeue = pod, judged, judged.Deadline
 	_, notReady := seen.Node.notReady()
 	if judged.Verdict == VerdictFailed && !notReady {
 		var waits bool
@@ -263,23 +263,23 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 	last := Last{Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Time: now, Skipped: pod.Skipped}
 	switch {
 	case judged.Verdict == VerdictPassed:
-		action.Do, action.Why, action.Progress = DoOpen, Why{Cause: CauseAllPassed}, progress.closed(last)
+		action.Operation, action.Diagnosis, action.Progress = DoOpen, Diagnosis{Cause: CauseAllPassed}, progress.closed(last)
 		action.Progress.Label, action.Progress.Generation = profiles.Label, profiles.generation
 		return action, true
 	case judged.Verdict == VerdictRunning:
-		action.State, action.Why = StateChecking, judged.Why
+		action.State, action.Diagnosis = StateChecking, judged.Diagnosis
 		return action, false
 	case notReady:
 		return deletePod(pod, "the Node is not ready for Pods; this attempt does not count", action, now), true
 	}
-	action.Do, action.Why, action.Progress = DoRecord, last.Why(), progress.after(last)
+	action.Operation, action.Diagnosis, action.Progress = DoRecord, last.Diagnosis(), progress.advance(last)
 	switch {
 	case judged.Verdict == VerdictFailed:
 		action = seen.removal(action, progress, profiles, now)
 	case judged.Verdict == VerdictShared && profile.Removes() && progress.Failed+1 >= profile.MaxAttempts:
-		action = action.held(&Brake{Reason: BrakeSharedFailure})
+		action = action.blocked(&Brake{Reason: BrakeSharedFailure})
 	}
-	if action.Do == DoRecord || action.Do == DoRemove {
+	if action.Operation == DoRecord || action.Operation == DoRemove {
 		return action, true
 	}
 	action.State, action.Progress = StateChecking, progress
@@ -289,31 +289,31 @@ func (seen Observed) ended(action Action, profiles Profiles, now time.Time) (nex
 // attempt starts the next worker Pod, once the Node is ready for it.
 func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
 	profile, progress := action.Profile, action.Progress
-	if why, not := seen.Node.notReady(); not {
-		action.Why = why
+	if diagnosis, ok := seen.Node.notReady(); ok {
+		action.Diagnosis = diagnosis
 		return action
 	}
-	if why, yes := seen.waits(profile); yes {
-		action.Why = why
+	if diagnosis, yes := seen.waits(profile); yes {
+		action.Diagnosis = diagnosis
 		if len(profile.Wait.DaemonSets) > 0 { // nothing watches their Pods: there may be a million in the cluster
-			action.Again = earliest(action.Again, now.Add(daemonSetInterval))
+			action.Requeue = earliest(action.Requeue, now.Add(daemonSetInterval))
 		}
 		return action
 	}
 	if profile.OnlyWaits() {
-		action.Do, action.Why, action.Judged = DoOpen, Why{Cause: CauseAllPassed}, Judged{Verdict: VerdictPassed}
+		action.Operation, action.Diagnosis, action.Judged = DoOpen, Diagnosis{Cause: CauseAllPassed}, Judged{Verdict: VerdictPassed}
 		action.Progress = progress.closed(Last{Result: VerdictPassed, Time: now})
 		action.Progress.Generation = profiles.generation
 		return action
 	}
-	if at := latest(progress.Next(profile, now), seen.pauses(profile, progress)); at.After(now) {
-		action.Why, action.Again = Why{CauseDue, strconv.Itoa(progress.Attempts + 1)}, earliest(action.Again, at)
+	if due := latest(progress.Next(profile, now), seen.pauses(profile, progress)); due.After(now) {
+		action.Diagnosis, action.Requeue = Diagnosis{CauseDue, strconv.Itoa(progress.Attempts + 1)}, earliest(action.Requeue, due)
 		if progress.Tried() {
-			action.Why = progress.Last.Why()
+			action.Diagnosis = progress.Last.Diagnosis()
 		}
 		return action
 	}
-	action.Do, action.Why = DoStart, Why{CauseDue, strconv.Itoa(progress.Attempts + 1)}
+	action.Operation, action.Diagnosis = DoStart, Diagnosis{CauseDue, strconv.Itoa(progress.Attempts + 1)}
 	action.First = progress.tried() == 0 && seen.Started.IsZero() && seen.Refused == ""
 	action.Skip = skipped(seen, profiles, profile, cluster)
 	return action
@@ -321,17 +321,17 @@ func (seen Observed) attempt(action Action, profiles Profiles, cluster Cluster, 
 
 // opened returns what is left to do about a Node without the taint.
 func opened(node *Node, profile CompiledProfile, progress Progress, now time.Time) Action {
-	action := Action{Do: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Why: Why{Cause: CauseNotVerified}}
+	action := Action{Operation: DoNothing, State: StateOpen, Profile: profile, Progress: progress, Diagnosis: Diagnosis{Cause: CauseNotVerified}}
 	switch {
 	case progress.Reports:
-		action.Do, action.Progress = DoForget, progress.forgotten(now)
+		action.Operation, action.Progress = DoForget, progress.forgotten(now)
 	case progress.tried() > 0 && hasTaint(node, progress.Taint):
-		action.Why = Why{CauseKeyChanged, progress.Taint} // else it would have been held
+		action.Diagnosis = Diagnosis{CauseKeyChanged, progress.Taint} // else it would have been held
 	case progress.tried() > 0:
-		action.Do, action.Why = DoClose, Why{Cause: CauseTaintRemoved}
-		action.Progress = progress.closed(Last{Result: VerdictRemoved, Message: action.Why.String(), Time: now})
+		action.Operation, action.Diagnosis = DoClose, Diagnosis{Cause: CauseTaintRemoved}
+		action.Progress = progress.closed(Last{Result: VerdictRemoved, Message: action.Diagnosis.String(), Time: now})
 	case progress.Last != nil:
-		action.Why = progress.Last.Why()
+		action.Diagnosis = progress.Last.Diagnosis()
 	}
 	return action
 }
@@ -342,23 +342,23 @@ func hasTaint(node *Node, key string) bool {
 }
 
 // deleteAll deletes worker Pods one after another, then continues with the action.
-func deleteAll(pods []Pod, reason string, then Action, now time.Time) Action {
+func deleteAll(pods []Pod, reason string, next Action, now time.Time) Action {
 	for _, pod := range pods {
-		if action := deletePod(pod, reason, then, now); action.Do == DoDelete {
+		if action := deletePod(pod, reason, next, now); action.Operation == DoDelete {
 			return action
 		}
 	}
 	if len(pods) > 0 {
-		return deletePod(pods[0], reason, then, now)
+		return deletePod(pods[0], reason, next, now)
 	}
-	return then
+	return next
 }
 
 // deletePod deletes a worker Pod and waits until it is deleted. If the kubelet does not answer, it forces the deletion.
 func deletePod(pod Pod, reason string, action Action, now time.Time) Action {
-	action.Pod, action.Why, action.Do, action.Again = pod, Why{CauseOldWorker, reason}, DoDelete, time.Time{}
-	if until := pod.Deleted.Add(forceAfter); !pod.Deleted.IsZero() && now.Before(until) {
-		action.Do, action.Again = DoWait, until
+	action.Pod, action.Diagnosis, action.Operation, action.Requeue = pod, Diagnosis{CauseOldWorker, reason}, DoDelete, time.Time{}
+	if deadline := pod.Deleted.Add(forceAfter); !pod.Deleted.IsZero() && now.Before(deadline) {
+		action.Operation, action.Requeue = DoWait, deadline
 	} else if !pod.Deleted.IsZero() {
 		action.Force = true
 	}
@@ -400,15 +400,15 @@ func (seen Observed) projection(action Action, lasts bool) (show Projection, dif
 	if node == nil || node.Deleting {
 		return Projection{}, false
 	}
-	why, held := action.Why, action.State != StateOpen
-	tried := held && action.Progress.Tried()
+	diagnosis, closed := action.Diagnosis, action.State != StateOpen
+	tried := closed && action.Progress.Tried()
 	switch {
-	case tried && !lasts, why.Cause == CauseRecheck && action.Progress.Last != nil:
-		why = action.Progress.Last.Why()
-	case held && !lasts:
-		why = Why{CauseDue, "1"}
+	case tried && !lasts, diagnosis.Cause == CauseRecheck && action.Progress.Last != nil:
+		diagnosis = action.Progress.Last.Diagnosis()
+	case closed && !lasts:
+		diagnosis = Diagnosis{CauseDue, "1"}
 	}
-	show, differs = why.Shown(node, tried)
+	show, differs = diagnosis.Shown(node, tried)
 	if node.Verified.Status == "" && show.Status == corev1.ConditionUnknown && !lasts {
 		return Projection{}, false // no condition says the same, without a write
 	}
@@ -416,11 +416,13 @@ func (seen Observed) projection(action Action, lasts bool) (show Projection, dif
 }
 
 // Acts reports whether the step is one that changes more than the condition.
-func (a Action) Acts() bool { return !slices.Contains([]Do{DoNothing, DoWait, DoShow}, a.Do) }
+func (a Action) Acts() bool {
+	return !slices.Contains([]Operation{DoNothing, DoWait, DoShow}, a.Operation)
+}
 
 // next returns the action with another step.
-func (a Action) next(do Do, why Why, again time.Time) Action {
-	a.Do, a.Why, a.Again = do, why, again
+func (a Action) next(operation Operation, diagnosis Diagnosis, requeue time.Time) Action {
+	a.Operation, a.Diagnosis, a.Requeue = operation, diagnosis, requeue
 	return a
 }
 

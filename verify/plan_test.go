@@ -40,7 +40,7 @@ func readyNode() *verify.Node {
 
 // workerPod returns the Pod of the Node's current attempt.
 func workerPod(node *verify.Node, profiles verify.Profiles, change func(*verify.Pod)) verify.Pod {
-	profile, _ := profiles.For(node.Labels)
+	profile, _ := profiles.Match(node.Labels)
 	progress := verify.ParseProgress(node.Annotation)
 	progress.Hash, progress.BootID = profile.Hash, node.BootID
 	pod := verify.Pod{Name: verify.PodPrefix + verify.AttemptOf(node.UID, progress), UID: "p1", NodeUID: node.UID, Created: born.Add(time.Second), Phase: corev1.PodPending}
@@ -63,9 +63,9 @@ func ended(phase corev1.PodPhase, code int, message string) func(*verify.Pod) {
 }
 
 // progressed returns the annotation after so many attempts that did not pass, the last one now.
-func progressed(profiles verify.Profiles, attempts int, at time.Time) string {
+func progressed(profiles verify.Profiles, attempts int, t time.Time) string {
 	return verify.Progress{
-		Attempts: attempts, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Message: "no answer", Time: at},
+		Attempts: attempts, BootID: "b1", Hash: profiles.All()[0].Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "dns", Message: "no answer", Time: t},
 	}.String()
 }
 
@@ -94,11 +94,11 @@ func TestPlan(t *testing.T) {
 		node    func(*verify.Node)
 		pod     func(*verify.Pod) // nil: there is none
 		seen    func(*verify.Observed)
-		after   time.Duration // since the Node was created; 5 s where it is 0
-		want    verify.Do
+		delay   time.Duration // since the Node was created; 5 s where it is 0
+		want    verify.Operation
 		reason  string // a part of it
 		state   verify.State
-		again   time.Duration // since the Node was created
+		requeue time.Duration // since the Node was created
 	}{
 		"a Ready Node with the taint gets a worker Pod":            {want: verify.DoStart, reason: "attempt 1", state: verify.StateWaiting},
 		"a Node that is not Ready waits":                           {node: func(n *verify.Node) { n.Ready = false }, want: verify.DoWait, reason: "not Ready"},
@@ -163,15 +163,15 @@ func TestPlan(t *testing.T) {
 		"without checks, the Node waits for what does not hold":        {profile: onlyWarm, want: verify.DoWait, reason: "no condition Warm", state: verify.StateWaiting},
 		"without checks, the Node must be Ready":                       {profile: onlyWarm, node: func(n *verify.Node) { warmed(n); n.Ready = false }, want: verify.DoWait, reason: "not Ready"},
 		"without checks, the Node is not opened behind the gate":       {profile: onlyWarm, node: func(n *verify.Node) { warmed(n); withTaint(gate)(n) }, want: verify.DoWait, reason: gate},
-		"without checks, a Node is released at the deadline": {profile: func(p *verify.Profile) { onlyWarm(p); p.OnTimeout, p.Deadline = verify.Release, "1m" }, after: time.Minute,
+		"without checks, a Node is released at the deadline": {profile: func(p *verify.Profile) { onlyWarm(p); p.OnTimeout, p.Deadline = verify.Release, "1m" }, delay: time.Minute,
 			want: verify.DoFree, reason: "was not verified within 1m"},
 		"without checks, a worker Pod from before is deleted": {profile: onlyWarm, node: warmed, pod: func(p *verify.Pod) { p.Name = "check-other" }, want: verify.DoDelete},
 		"without checks, a taint that another client adds each time is removed after pauses": {profile: onlyWarm, node: func(n *verify.Node) {
 			warmed(n)
 			n.Annotation = verify.Progress{Round: 4, Returns: 4, Last: &verify.Last{Result: verify.VerdictPassed, Time: born.Add(4 * time.Second)}}.String()
-		}, want: verify.DoWait, reason: "adds the taint again", again: 14 * time.Second},
+		}, want: verify.DoWait, reason: "adds the taint again", requeue: 14 * time.Second},
 
-		"a worker Pod that has not started is waited for":       {pod: func(*verify.Pod) {}, want: verify.DoWait, state: verify.StateChecking, again: 121 * time.Second},
+		"a worker Pod that has not started is waited for":       {pod: func(*verify.Pod) {}, want: verify.DoWait, state: verify.StateChecking, requeue: 121 * time.Second},
 		"a Pod that passed opens the Node":                      {pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoOpen},
 		"a Pod that passed opens a Node that is not Ready":      {pod: ended(corev1.PodSucceeded, 0, passes), node: func(n *verify.Node) { n.Ready = false }, want: verify.DoOpen},
 		"a check that said no is recorded":                      {pod: ended(corev1.PodFailed, 1, refuses), want: verify.DoRecord},
@@ -180,28 +180,28 @@ func TestPlan(t *testing.T) {
 		"a passing report with an exit code is recorded":        {pod: ended(corev1.PodFailed, 2, passes), want: verify.DoRecord, reason: "exit code 2"},
 		"a report about other checks is recorded":               {pod: ended(corev1.PodSucceeded, 0, `{"results":[]}`), want: verify.DoRecord, reason: "missing"},
 		"a worker that skipped a check is recorded":             {pod: ended(corev1.PodSucceeded, 0, strings.Replace(passes, `"passed"`, `"skipped","reason":"ColdStart"`, 1)), want: verify.DoRecord},
-		"a Pod that does not start in time is recorded":         {pod: func(*verify.Pod) {}, after: 122 * time.Second, want: verify.DoRecord, reason: "did not start: container nodekeep-check"},
+		"a Pod that does not start in time is recorded":         {pod: func(*verify.Pod) {}, delay: 122 * time.Second, want: verify.DoRecord, reason: "did not start: container nodekeep-check"},
 		"a Pod of another Node object is deleted":               {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.NodeUID = "u0" }, want: verify.DoDelete},
 		"a Pod of another attempt is deleted":                   {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Name = "check-other" }, want: verify.DoDelete},
-		"a Pod that passed and is being deleted does not count": {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Deleted = now }, want: verify.DoWait, again: 15 * time.Second},
+		"a Pod that passed and is being deleted does not count": {pod: func(p *verify.Pod) { ended(corev1.PodSucceeded, 0, passes)(p); p.Deleted = now }, want: verify.DoWait, requeue: 15 * time.Second},
 		"a Pod that stays although it was deleted is removed":   {pod: func(p *verify.Pod) { p.Deleted = now.Add(-10 * time.Second) }, want: verify.DoDelete},
-		"a Pod that another client created is deleted":          {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Own.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
-		"a Pod of the process before is deleted":                {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Own = verify.OwnPod{} }, want: verify.DoDelete, reason: "did not create"},
-		"a failure that another client forges is not recorded":  {pod: ended(corev1.PodFailed, 1, refuses), seen: func(o *verify.Observed) { o.Own.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
+		"a Pod that another client created is deleted":          {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Worker.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
+		"a Pod of the process before is deleted":                {pod: ended(corev1.PodSucceeded, 0, passes), seen: func(o *verify.Observed) { o.Worker = verify.OwnPod{} }, want: verify.DoDelete, reason: "did not create"},
+		"a failure that another client forges is not recorded":  {pod: ended(corev1.PodFailed, 1, refuses), seen: func(o *verify.Observed) { o.Worker.UID = "p0" }, want: verify.DoDelete, reason: "did not create"},
 		"a Pod of a Node that is deleted is deleted":            {node: func(n *verify.Node) { n.Deleting = true }, pod: ended(corev1.PodSucceeded, 0, passes), want: verify.DoDelete},
 
-		"at the deadline the Node stays tainted":      {after: time.Hour, want: verify.DoStart},
-		"with onTimeout release it is released":       {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, after: time.Hour, want: verify.DoFree, reason: "14m0s"},
-		"it is released also while a worker Pod runs": {profile: func(p *verify.Profile) { p.OnTimeout, p.StartTimeout = verify.Release, "1h" }, pod: func(*verify.Pod) {}, after: 15 * time.Minute, want: verify.DoFree},
-		"a Pod that passed goes before the release":   {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, pod: ended(corev1.PodSucceeded, 0, passes), after: time.Hour, want: verify.DoOpen},
+		"at the deadline the Node stays tainted":      {delay: time.Hour, want: verify.DoStart},
+		"with onTimeout release it is released":       {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, delay: time.Hour, want: verify.DoFree, reason: "14m0s"},
+		"it is released also while a worker Pod runs": {profile: func(p *verify.Profile) { p.OnTimeout, p.StartTimeout = verify.Release, "1h" }, pod: func(*verify.Pod) {}, delay: 15 * time.Minute, want: verify.DoFree},
+		"a Pod that passed goes before the release":   {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, pod: ended(corev1.PodSucceeded, 0, passes), delay: time.Hour, want: verify.DoOpen},
 		"a Node that waits is looked at at its deadline": {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release }, node: func(n *verify.Node) {
 			n.Ready = false
-			n.Verified, _ = verify.Why{Cause: verify.CauseNotReady}.Shown(n, false)
+			n.Verified, _ = verify.Diagnosis{Cause: verify.CauseNotReady}.Shown(n, false)
 		}, seen: func(o *verify.Observed) {
-			o.Waits = verify.Waits{Cause: verify.CauseNotReady, Since: born.Add(-time.Hour)}
-		}, want: verify.DoWait, again: 14 * time.Minute},
+			o.Waits = verify.Waits{Cause: verify.CauseNotReady, Start: born.Add(-time.Hour)}
+		}, want: verify.DoWait, requeue: 14 * time.Minute},
 		"a taint that was added again long after the creation has a deadline of its own": {profile: func(p *verify.Profile) { p.OnTimeout = verify.Release },
-			seen: func(o *verify.Observed) { o.Held = born.Add(59 * time.Minute) }, after: time.Hour, want: verify.DoStart},
+			seen: func(o *verify.Observed) { o.Held = born.Add(59 * time.Minute) }, delay: time.Hour, want: verify.DoStart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			profiles, node := planProfile(t, test.profile), readyNode()
@@ -211,25 +211,25 @@ func TestPlan(t *testing.T) {
 			}
 			observed := verify.Observed{Node: node}
 			if test.pod != nil {
-				observed.Pods, observed.Own = []verify.Pod{pod}, ownOf(pod)
+				observed.Pods, observed.Worker = []verify.Pod{pod}, ownOf(pod)
 			}
 			if test.seen != nil {
 				test.seen(&observed)
 			}
-			at := now
-			if test.after != 0 {
-				at = born.Add(test.after)
+			instant := now
+			if test.delay != 0 {
+				instant = born.Add(test.delay)
 			}
-			action := verify.Plan(observed, profiles, modelCluster, at)
-			assert.Equal(t, test.want, action.Do, action.Why.String())
-			assert.Contains(t, action.Why.Sentence("NODE"), test.reason)
+			action := verify.Plan(observed, profiles, modelCluster, instant)
+			assert.Equal(t, test.want, action.Operation, action.Diagnosis.String())
+			assert.Contains(t, action.Diagnosis.Sentence("NODE"), test.reason)
 			if test.state != "" {
 				assert.Equal(t, test.state, action.State)
 			}
-			if test.again != 0 {
-				assert.Equal(t, test.again, action.Again.Sub(born))
+			if test.requeue != 0 {
+				assert.Equal(t, test.requeue, action.Requeue.Sub(born))
 			}
-			assert.Equal(t, action, verify.Plan(observed, profiles, modelCluster, at), "the plan is a function of what it is given")
+			assert.Equal(t, action, verify.Plan(observed, profiles, modelCluster, instant), "the plan is a function of what it is given")
 		})
 	}
 }
@@ -240,25 +240,25 @@ func TestAttemptsPace(t *testing.T) {
 	for attempts, want := range map[int]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 3: time.Minute, 4: time.Minute, 1_000_000: time.Minute} {
 		assert.Equal(t, want, verify.Backoff(profile, attempts), "after %d attempts", attempts)
 	}
-	at := born.Add(time.Minute)
+	instant := born.Add(time.Minute)
 	for attempts, state := range map[int]verify.State{0: verify.StateWaiting, 2: verify.StateRetrying, 3: verify.StateStuck, 1000: verify.StateStuck} {
 		node := readyNode()
-		node.Annotation = progressed(profiles, attempts, at)
+		node.Annotation = progressed(profiles, attempts, instant)
 		node.Verified = shownOf(node)
 		if attempts == 0 {
 			node.Verified = verify.Projection{}
 		}
 		seen := verify.Observed{Node: node}
-		action := verify.Plan(seen, profiles, modelCluster, at)
+		action := verify.Plan(seen, profiles, modelCluster, instant)
 		assert.Equal(t, state, action.State)
 		if attempts == 0 {
-			assert.Equal(t, verify.DoStart, action.Do)
+			assert.Equal(t, verify.DoStart, action.Operation)
 			continue
 		}
-		assert.Equal(t, verify.DoWait, action.Do)
-		assert.Equal(t, verify.Backoff(profile, attempts), action.Again.Sub(at))
-		action = verify.Plan(seen, profiles, modelCluster, action.Again)
-		assert.Equal(t, verify.DoStart, action.Do, "a stuck Node is tried on")
+		assert.Equal(t, verify.DoWait, action.Operation)
+		assert.Equal(t, verify.Backoff(profile, attempts), action.Requeue.Sub(instant))
+		action = verify.Plan(seen, profiles, modelCluster, action.Requeue)
+		assert.Equal(t, verify.DoStart, action.Operation, "a stuck Node is tried on")
 		assert.False(t, action.First, "it comes after those that were not tried yet")
 	}
 }
@@ -281,9 +281,9 @@ func TestAnAnnotationOfAKubeletOnlyPacesItsNode(t *testing.T) {
 			node := readyNode()
 			node.Annotation = annotation
 			action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born.Add(time.Minute))
-			assert.Contains(t, []verify.Do{verify.DoStart, verify.DoWait, verify.DoShow}, action.Do)
-			if action.Do == verify.DoWait {
-				assert.LessOrEqual(t, action.Again.Sub(born.Add(time.Minute)), longest)
+			assert.Contains(t, []verify.Operation{verify.DoStart, verify.DoWait, verify.DoShow}, action.Operation)
+			if action.Operation == verify.DoWait {
+				assert.LessOrEqual(t, action.Requeue.Sub(born.Add(time.Minute)), longest)
 			}
 			assert.NotContains(t, action.Progress.String(), "\\u001b")
 			assert.Less(t, len(action.Progress.String()), 2048)
@@ -294,10 +294,10 @@ func TestAnAnnotationOfAKubeletOnlyPacesItsNode(t *testing.T) {
 func TestAnAnnotationThatIsRemovedDoesNotLetANodeStartAtOnceAgain(t *testing.T) {
 	profiles, started := planProfile(t, nil), born.Add(time.Minute)
 	action := verify.Plan(verify.Observed{Node: readyNode(), Started: started}, profiles, modelCluster, started.Add(time.Second))
-	assert.Equal(t, verify.DoWait, action.Do)
-	assert.Equal(t, 10*time.Second, action.Again.Sub(started))
-	action = verify.Plan(verify.Observed{Node: readyNode(), Started: started}, profiles, modelCluster, action.Again)
-	assert.Equal(t, verify.DoStart, action.Do)
+	assert.Equal(t, verify.DoWait, action.Operation)
+	assert.Equal(t, 10*time.Second, action.Requeue.Sub(started))
+	action = verify.Plan(verify.Observed{Node: readyNode(), Started: started}, profiles, modelCluster, action.Requeue)
+	assert.Equal(t, verify.DoStart, action.Operation)
 	assert.False(t, action.First, "nor before Nodes that were not tried yet")
 }
 
@@ -307,7 +307,7 @@ func TestATaintThatIsPutBackAgainAndAgainIsRemovedAfterGrowingPauses(t *testing.
 	for name, row := range map[string]struct {
 		change func(*verify.Profile)
 		labels map[string]string
-		then   verify.Do // what comes after a pause
+		next   verify.Operation // what comes after a pause
 	}{
 		"checks that pass":  {nil, map[string]string{"gpu": "yes"}, verify.DoStart},
 		"no profile":        {nil, nil, verify.DoFree},
@@ -320,29 +320,29 @@ func TestATaintThatIsPutBackAgainAndAgainIsRemovedAfterGrowingPauses(t *testing.
 			remove := func() {
 				t.Helper()
 				seen := verify.Observed{Node: node}
-				if row.then == verify.DoStart {
+				if row.next == verify.DoStart {
 					pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-					seen.Pods, seen.Own = []verify.Pod{pod}, ownOf(pod)
+					seen.Pods, seen.Worker = []verify.Pod{pod}, ownOf(pod)
 				}
 				action := verify.Plan(seen, profiles, verify.Cluster{}, now)
-				require.Contains(t, []verify.Do{verify.DoOpen, verify.DoFree}, action.Do)
+				require.Contains(t, []verify.Operation{verify.DoOpen, verify.DoFree}, action.Operation)
 				node.Annotation = action.Progress.String() // and the taint stays, as another client wants it
 			}
 			remove()
 			for returns, pause := range pauses {
 				if pause > 0 {
 					action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, now.Add(pause-time.Second))
-					require.Equal(t, verify.DoWait, action.Do, "after %d returns", returns)
-					assert.Contains(t, action.Why.Sentence("NODE"), "another client adds the taint again each time")
-					assert.True(t, action.Again.Equal(now.Add(pause)), "again in %s, want %s", action.Again.Sub(now), pause)
+					require.Equal(t, verify.DoWait, action.Operation, "after %d returns", returns)
+					assert.Contains(t, action.Diagnosis.Sentence("NODE"), "another client adds the taint again each time")
+					assert.True(t, action.Requeue.Equal(now.Add(pause)), "again in %s, want %s", action.Requeue.Sub(now), pause)
 				}
 				now = now.Add(pause)
-				require.Equal(t, row.then, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, now).Do, "after %d returns", returns)
+				require.Equal(t, row.next, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, now).Operation, "after %d returns", returns)
 				remove()
 				require.Equal(t, returns+1, verify.ParseProgress(node.Annotation).Returns)
 			}
 			now = now.Add(11 * time.Minute) // the taint was gone all the time, then an operator adds it
-			require.Equal(t, row.then, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, now).Do)
+			require.Equal(t, row.next, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, now).Operation)
 			remove()
 			assert.Zero(t, verify.ParseProgress(node.Annotation).Returns, "the fight is over")
 		})
@@ -351,15 +351,15 @@ func TestATaintThatIsPutBackAgainAndAgainIsRemovedAfterGrowingPauses(t *testing.
 
 func TestOtherChecksAndAnotherBootStartTheAttemptsAnew(t *testing.T) {
 	profiles := planProfile(t, nil)
-	others := planProfile(t, func(p *verify.Profile) { p.Timeout = "31s" })
+	rest := planProfile(t, func(p *verify.Profile) { p.Timeout = "31s" })
 	node := readyNode()
 	node.Annotation = progressed(profiles, 3, born)
 	assert.Equal(t, verify.StateStuck, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).State)
-	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, others, modelCluster, born).Do)
+	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, rest, modelCluster, born).Operation)
 	passed := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-	assert.Equal(t, verify.DoDelete, verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{passed}, Own: ownOf(passed)}, others, modelCluster, born).Do, "a Pod of the earlier checks does not count")
+	assert.Equal(t, verify.DoDelete, verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{passed}, Worker: ownOf(passed)}, rest, modelCluster, born).Operation, "a Pod of the earlier checks does not count")
 	node.BootID = "b2"
-	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do)
+	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Operation)
 }
 
 func TestAtAColdStartChecksOfWhatCannotBeThereYetAreSkipped(t *testing.T) {
@@ -383,8 +383,8 @@ func TestAtAColdStartChecksOfWhatCannotBeThereYetAreSkipped(t *testing.T) {
 	node := readyNode()
 	pod := workerPod(node, short, ended(corev1.PodSucceeded, 0, `{"results":[]}`))
 	pod.Skipped = []string{"dns"}
-	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, short, modelCluster, born)
-	require.Equal(t, verify.DoOpen, action.Do)
+	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, short, modelCluster, born)
+	require.Equal(t, verify.DoOpen, action.Operation)
 	assert.Equal(t, []string{"dns"}, action.Progress.Last.Skipped, "what was skipped stays visible")
 }
 
@@ -404,7 +404,7 @@ func TestJudgeContainerChecks(t *testing.T) {
 		phase      corev1.PodPhase
 		reason     string
 		containers []verify.ContainerState
-		after      time.Duration
+		delay      time.Duration
 		want       verify.Verdict
 		check      string
 	}{
@@ -412,8 +412,8 @@ func TestJudgeContainerChecks(t *testing.T) {
 		"a required one does not":                      {phase: corev1.PodFailed, containers: []verify.ContainerState{worker, container("smi", 9), container("extra", 0)}, want: verify.VerdictFailed, check: "smi"},
 		"an optional one does not":                     {phase: corev1.PodFailed, containers: []verify.ContainerState{worker, container("smi", 0), container("extra", 1)}, want: verify.VerdictPassed},
 		"one still runs":                               {phase: corev1.PodRunning, containers: []verify.ContainerState{worker, {Name: "smi", Started: started}, container("extra", 0)}, want: verify.VerdictRunning},
-		"one runs on beyond the timeout":               {phase: corev1.PodRunning, containers: []verify.ContainerState{worker, {Name: "smi", Started: started}, container("extra", 0)}, after: time.Minute, want: verify.VerdictFailed, check: "smi"},
-		"one does not start":                           {phase: corev1.PodPending, containers: []verify.ContainerState{worker, {Name: "smi", Reason: "ErrImagePull"}, container("extra", 0)}, after: 3 * time.Minute, want: verify.VerdictInconclusive},
+		"one runs on beyond the timeout":               {phase: corev1.PodRunning, containers: []verify.ContainerState{worker, {Name: "smi", Started: started}, container("extra", 0)}, delay: time.Minute, want: verify.VerdictFailed, check: "smi"},
+		"one does not start":                           {phase: corev1.PodPending, containers: []verify.ContainerState{worker, {Name: "smi", Reason: "ErrImagePull"}, container("extra", 0)}, delay: 3 * time.Minute, want: verify.VerdictInconclusive},
 		"a sidecar of others never ends":               {phase: corev1.PodRunning, containers: []verify.ContainerState{worker, container("smi", 0), container("extra", 0), {Name: "proxy", Started: started}}, want: verify.VerdictPassed},
 		"evicted while one runs":                       {phase: corev1.PodFailed, reason: "Evicted", containers: []verify.ContainerState{worker, {Name: "smi", Started: started}, container("extra", 0)}, want: verify.VerdictInconclusive, check: "smi"},
 		"evicted, and one was killed":                  {phase: corev1.PodFailed, reason: "Evicted", containers: []verify.ContainerState{worker, container("smi", 137), container("extra", 0)}, want: verify.VerdictInconclusive, check: "smi"},
@@ -422,7 +422,7 @@ func TestJudgeContainerChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := verify.Pod{Created: born, Phase: test.phase, Reason: test.reason, Containers: test.containers}
-			judged := verify.Judge(pod, profiles.All()[0], started.Add(test.after))
+			judged := verify.Judge(pod, profiles.All()[0], started.Add(test.delay))
 			assert.Equal(t, test.want, judged.Verdict, judged.Message)
 			assert.Equal(t, test.check, judged.Check)
 		})
@@ -435,7 +435,7 @@ func shownOf(node *verify.Node) verify.Projection {
 	if last == nil {
 		return verify.Projection{}
 	}
-	show, _ := last.Why().Shown(node, true)
+	show, _ := last.Diagnosis().Shown(node, true)
 	return show
 }
 
@@ -443,11 +443,11 @@ func TestProjection(t *testing.T) {
 	profiles := planProfile(t, nil)
 	show := func(node *verify.Node) verify.Projection {
 		action := verify.Plan(verify.Observed{Node: node, Started: born}, profiles, modelCluster, born)
-		if action.Do != verify.DoShow {
+		if action.Operation != verify.DoShow {
 			return verify.Projection{}
 		}
 		node.Verified = action.Show
-		assert.NotEqual(t, verify.DoShow, verify.Plan(verify.Observed{Node: node, Started: born}, profiles, modelCluster, born).Do, "shown once")
+		assert.NotEqual(t, verify.DoShow, verify.Plan(verify.Observed{Node: node, Started: born}, profiles, modelCluster, born).Operation, "shown once")
 		return action.Show
 	}
 	node := readyNode()
@@ -470,9 +470,9 @@ func TestFirstAttemptsGoBeforeRetries(t *testing.T) {
 	now := born
 	node, _ := starts.Next(now)
 	assert.Equal(t, "first", node)
-	node, again := starts.Next(now)
+	node, delay := starts.Next(now)
 	assert.Empty(t, node)
-	assert.Equal(t, time.Second, again)
+	assert.Equal(t, time.Second, delay)
 	assert.True(t, starts.Take("first", "pod-1"))
 	assert.False(t, starts.Take("first", "pod-1"), "a turn is used once")
 	starts.Created("pod-1", "uid-1", now)

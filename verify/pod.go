@@ -31,9 +31,9 @@ func PodOf(object *corev1.Pod) Pod {
 	return pod
 }
 
-// Over reports whether a worker Pod of a Node is of an attempt that counts no more. The API server writes times of Pods in whole seconds. Between two
+// Outdated reports whether a worker Pod of a Node is of an attempt that counts no more. The API server writes times of Pods in whole seconds. Between two
 // attempts of a round is a pause of a second or more.
-func (p Progress) Over(worker Pod, node *Node, now time.Time) bool {
+func (p Progress) Outdated(worker Pod, node *Node, now time.Time) bool {
 	if worker.NodeUID != node.UID || !worker.Deleted.IsZero() || worker.Created.Before(p.Asked.Truncate(time.Second)) {
 		return true
 	}

@@ -60,7 +60,7 @@ type Profile struct {
 	Mode Mode `json:"mode"`
 	// How long after a passed check the Node is checked again, with mode report; 1h by default.
 	// +kubebuilder:validation:Pattern=`^(0|([0-9]+(\.[0-9]+)?(h|m|s|ms))+)$`
-	Every string `json:"every"`
+	Interval string `json:"every"`
 	// What keeps workloads away until the Node is verified, as KEY:EFFECT or KEY=VALUE:EFFECT with NoSchedule or NoExecute. A new Node
 	// registers with it. nodekeep.dev/unverified:NoSchedule by default.
 	// +kubebuilder:validation:Pattern=`^(([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(=[^:]*)?:(NoSchedule|NoExecute))?$`
@@ -176,6 +176,6 @@ type Reverify string
 
 // The values of reverify.
 const (
-	Never    Reverify = "never"    // not by itself (default)
-	OnReboot Reverify = "onReboot" // when its bootID has changed
+	NeverReverify Reverify = "never"    // not by itself (default)
+	OnReboot      Reverify = "onReboot" // when its bootID has changed
 )

@@ -77,8 +77,8 @@ func ParseProgress(annotation string) Progress {
 	if len(annotation) > maxAnnotation || json.Unmarshal([]byte(annotation), &p) != nil {
 		return Progress{}
 	}
-	least, most := min(p.Round, p.Attempts, p.Returns, p.Shared, p.Failed), max(p.Round, p.Attempts, p.Returns, p.Shared)
-	if least < 0 || most > maxCount || p.Failed > p.Attempts {
+	minimum, maximum := min(p.Round, p.Attempts, p.Returns, p.Shared, p.Failed), max(p.Round, p.Attempts, p.Returns, p.Shared)
+	if minimum < 0 || maximum > maxCount || p.Failed > p.Attempts {
 		return Progress{}
 	}
 	if p.Last != nil {
@@ -100,8 +100,8 @@ func ParseProgress(annotation string) Progress {
 // String returns the annotation.
 func (p Progress) String() string { return toJSON(p) }
 
-// of returns the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
-func (p Progress) of(profile CompiledProfile, bootID string) Progress {
+// forProfile returns the progress with the checks of a profile. Other checks and another boot begin the attempts anew.
+func (p Progress) forProfile(profile CompiledProfile, bootID string) Progress {
 	if p.Hash != profile.Hash || p.BootID != bootID {
 		p = p.untried()
 		p.Last = nil
@@ -117,9 +117,9 @@ func (p Progress) untried() Progress {
 	return p
 }
 
-// after returns the progress once an attempt did not pass. A failure that a verified Node has, too, is no attempt of this Node. An attempt
+// advance returns the progress once an attempt did not pass. A failure that a verified Node has, too, is no attempt of this Node. An attempt
 // that was inconclusive says nothing about brakes.
-func (p Progress) after(last Last) Progress {
+func (p Progress) advance(last Last) Progress {
 	last.Message = cut(last.Message, maxMessage)
 	p.Last = &last
 	if last.Result == VerdictShared {
@@ -146,9 +146,9 @@ func (p Progress) tried() int { return p.Attempts + p.Shared }
 // closed returns the progress once a round has ended: worker Pods of that round no longer count.
 func (p Progress) closed(last Last) Progress {
 	last.Message = cut(last.Message, maxMessage)
-	switch removed, at := p.removed(); {
+	switch removed, due := p.removed(); {
 	case !removed: // attempts that did not pass, or another client, came between
-	case last.Time.Sub(at) < soon+p.pause():
+	case last.Time.Sub(due) < recheckDelay+p.pause():
 		p.Returns++
 	default:
 		p.Returns = 0
@@ -184,8 +184,8 @@ func (p Progress) Stuck(profile CompiledProfile) bool { return p.Attempts >= pro
 // times after a repair. Another mutating admission policy can add the taint again in the very PATCH that removes it, without end.
 const FreeReturns = 3
 
-// soon is how long after the end of a round the next one ends, if the taint returned at once. It is the time of a check, and some more.
-const soon = 5 * time.Minute
+// recheckDelay is how long after the end of a round the next one ends, if the taint returned at once. It is the time of a check, and some more.
+const recheckDelay = 5 * time.Minute
 
 // The first and the longest pause before nodekeep again removes a taint that keeps returning. Each pause is twice as long as the one before.
 const (
@@ -203,7 +203,7 @@ func (p Progress) pause() time.Duration {
 }
 
 // removed reports whether the last thing that was done was to remove the taint, and when.
-func (p Progress) removed() (yes bool, at time.Time) {
+func (p Progress) removed() (yes bool, due time.Time) {
 	if p.tried() > 0 || p.Last == nil {
 		return false, time.Time{}
 	}
@@ -213,8 +213,8 @@ func (p Progress) removed() (yes bool, at time.Time) {
 // resumes returns when nodekeep continues with a Node whose taint keeps returning; a time that is past: now. A time in the future, which only a kubelet
 // writes, does not count.
 func (p Progress) resumes(now time.Time) time.Time {
-	if removed, at := p.removed(); removed && !at.After(now) {
-		return at.Add(p.pause())
+	if removed, due := p.removed(); removed && !due.After(now) {
+		return due.Add(p.pause())
 	}
 	return time.Time{}
 }
@@ -270,7 +270,7 @@ func (p CompiledProfile) NextAttempt(node *Node) string {
 
 // ProgressOf returns what was tried on a Node of the checks that the profile has now.
 func (p CompiledProfile) ProgressOf(node *Node) Progress {
-	return ParseProgress(node.Annotation).of(p, node.BootID)
+	return ParseProgress(node.Annotation).forProfile(p, node.BootID)
 }
 
 // AttemptOf identifies an attempt. It encodes everything that the attempt is about: the Node object, its boot, the round, the checks, the requests.

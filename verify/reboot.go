@@ -14,39 +14,39 @@ const outageLasts = 10 * time.Minute
 // Outage reports whether more Nodes are away at once than single reboots explain. During an outage no Node is checked again because of a reboot.
 // Thousands of Nodes that return after a power cut take workloads at once.
 type Outage struct {
-	counted, away int
-	until         time.Time
+	counted, absent int
+	end             time.Time
 }
 
-// Change adds to the number of Nodes that count, and to the number of them that are away; see [Profiles.Away]. If an outage begins, began is true.
-func (o *Outage) Change(counted, away int, now time.Time) (began bool) {
-	before := now.Before(o.until)
-	o.counted, o.away = o.counted+counted, o.away+away
-	return now.Before(o.Until(now)) && !before
+// Change adds to the number of Nodes that count, and to the number of them that are away; see [Profiles.Absent]. If an outage begins, began is true.
+func (o *Outage) Change(counted, absent int, now time.Time) (began bool) {
+	prev := now.Before(o.end)
+	o.counted, o.absent = o.counted+counted, o.absent+absent
+	return now.Before(o.End(now)) && !prev
 }
 
-// Until returns when the outage ends, if no more Nodes are away by then. If the time is not in the future, there is no outage. One Node may always be
+// End returns when the outage ends, if no more Nodes are away by then. If the time is not in the future, there is no outage. One Node may always be
 // away, and one of ten.
-func (o *Outage) Until(now time.Time) time.Time {
-	if o.away > max(1, o.counted/10) {
-		o.until = now.Add(outageLasts)
+func (o *Outage) End(now time.Time) time.Time {
+	if o.absent > max(1, o.counted/10) {
+		o.end = now.Add(outageLasts)
 	}
-	return o.until
+	return o.end
 }
 
-// Away reports whether a Node counts for [Outage], and whether it is away. A Node is away if it is not Ready, or not yet checked again since. A new
+// Absent reports whether a Node counts for [Outage], and whether it is away. A Node is away if it is not Ready, or not yet checked again since. A new
 // Node does not count, whether it waits to be verified or has never been Ready.
-func (p Profiles) Away(node *Node) (counts, away bool) {
-	held := p.HeldBy(node.Taints)
-	if node.Deleting || len(held) > 0 && !node.rebootMarks(held) {
+func (p Profiles) Absent(node *Node) (counts, absent bool) {
+	closing := p.ClosingTaints(node.Taints)
+	if node.Deleting || len(closing) > 0 && !node.rebootMarks(closing) {
 		return false, false
 	}
-	profile, _ := p.For(node.Labels)
+	profile, _ := p.Match(node.Labels)
 	progress := ParseProgress(node.Annotation)
-	if len(held) == 0 && node.isNew(progress) {
+	if len(closing) == 0 && node.isNew(progress) {
 		return false, false
 	}
-	return true, !node.Ready || len(held) > 0 || node.rebooted(profile, progress)
+	return true, !node.Ready || len(closing) > 0 || node.rebooted(profile, progress)
 }
 
 // registers is how far a kubelet's clock may be ahead of the API server's for [Node.isNew].
@@ -88,12 +88,12 @@ func watchReboot(node *Node, cluster Cluster, action Action, now time.Time) Acti
 	if outage := cluster.OutageUntil.After(now); outage && rebooted {
 		return unhold(node, action, rebooted, now)
 	} else if outage {
-		return action.next(DoWait, action.Why, cluster.OutageUntil)
+		return action.next(DoWait, action.Diagnosis, cluster.OutageUntil)
 	}
 	bootID := node.BootID
-	action.Do, action.Why = DoHold, Why{CauseMayReboot, "it is not Ready"}
+	action.Operation, action.Diagnosis = DoHold, Diagnosis{CauseMayReboot, "it is not Ready"}
 	if rebooted {
-		bootID, action.Why.Detail = progress.BootID, "it runs another boot"
+		bootID, action.Diagnosis.Detail = progress.BootID, "it runs another boot"
 	}
 	action.Hold = corev1.Taint{Key: profile.Taint.Key, Value: node.rebootMark(bootID), Effect: profile.Taint.Effect}
 	return action
@@ -104,16 +104,16 @@ func afterHold(node *Node, held []corev1.Taint, cluster Cluster, action Action, 
 	if !node.rebootMarks(held) {
 		return action, false
 	}
-	same := !slices.ContainsFunc(held, func(taint corev1.Taint) bool { return taint.Value != node.rebootMark(node.BootID) })
+	equal := !slices.ContainsFunc(held, func(taint corev1.Taint) bool { return taint.Value != node.rebootMark(node.BootID) })
 	switch {
 	case action.Profile.Reverify != OnReboot, cluster.OutageUntil.After(now):
-		return unhold(node, action, !same, now), true
-	case same && node.Ready:
+		return unhold(node, action, !equal, now), true
+	case equal && node.Ready:
 		action = unhold(node, action, false, now)
-		action.Why.Detail = "it is Ready again, and did not reboot"
+		action.Diagnosis.Detail = "it is Ready again, and did not reboot"
 		return action, true
-	case same:
-		action.Why = Why{CauseMayReboot, "it is not Ready"}
+	case equal:
+		action.Diagnosis = Diagnosis{CauseMayReboot, "it is not Ready"}
 		return action, true
 	}
 	return action, false
@@ -122,12 +122,12 @@ func afterHold(node *Node, held []corev1.Taint, cluster Cluster, action Action, 
 // unhold lets a Node be open as it was before.
 func unhold(node *Node, action Action, rebooted bool, now time.Time) Action {
 	onReboot := action.Profile.Reverify == OnReboot
-	action.Do, action.Why = DoUnhold, Why{CauseMayReboot, "too many Nodes are not Ready at once: none is checked again because of it"}
+	action.Operation, action.Diagnosis = DoUnhold, Diagnosis{CauseMayReboot, "too many Nodes are not Ready at once: none is checked again because of it"}
 	if !onReboot {
-		action.Why.Detail = "the profile does not check Nodes again after a reboot"
+		action.Diagnosis.Detail = "the profile does not check Nodes again after a reboot"
 	}
 	if rebooted {
-		action.Progress = action.Progress.closed(Last{Result: VerdictRebooted, Message: action.Why.Detail, Time: now})
+		action.Progress = action.Progress.closed(Last{Result: VerdictRebooted, Message: action.Diagnosis.Detail, Time: now})
 	}
 	action.Progress.BootID, action.Progress.OnReboot = node.BootID, onReboot
 	return action

@@ -20,7 +20,7 @@ func heldForReboot(t *testing.T, profiles verify.Profiles) *verify.Node {
 	node := readyNode()
 	node.Taints, node.Ready, node.ReadySince = nil, false, born.Add(time.Minute)
 	action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
-	require.Equal(t, verify.DoHold, action.Do)
+	require.Equal(t, verify.DoHold, action.Operation)
 	require.Empty(t, validation.IsValidLabelValue(action.Hold.Value), "the value of a taint")
 	node.Taints = []corev1.Taint{action.Hold}
 	return node
@@ -31,7 +31,7 @@ func TestANodeThatIsNotReadyIsCheckedAgainOnlyIfItReboots(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*verify.Node)
 		outage bool
-		want   verify.Do
+		want   verify.Operation
 	}{
 		"it is still not Ready":                     {change: func(*verify.Node) {}, want: verify.DoWait},
 		"its kubelet was restarted":                 {change: func(node *verify.Node) { node.Ready = true }, want: verify.DoUnhold},
@@ -51,7 +51,7 @@ func TestANodeThatIsNotReadyIsCheckedAgainOnlyIfItReboots(t *testing.T) {
 				cluster.OutageUntil = born.Add(time.Hour)
 			}
 			action := verify.Plan(verify.Observed{Node: node}, profiles, cluster, born.Add(time.Minute))
-			assert.Equal(t, test.want, action.Do, action.Why.String())
+			assert.Equal(t, test.want, action.Operation, action.Diagnosis.String())
 		})
 	}
 }
@@ -62,12 +62,12 @@ func TestARebootThatIsOverAtOnceIsSeenByTheBootThatWasChecked(t *testing.T) {
 	node.Taints = nil
 	node.Annotation = verify.Progress{Round: 1, BootID: "b0", OnReboot: true}.String()
 	action := verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born)
-	require.Equal(t, verify.DoHold, action.Do)
+	require.Equal(t, verify.DoHold, action.Operation)
 	node.Taints = []corev1.Taint{action.Hold}
-	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born).Do, "the mark is of the boot before")
+	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born).Operation, "the mark is of the boot before")
 
 	node.Taints, node.Annotation = nil, verify.Progress{Round: 1, BootID: "b0"}.String()
-	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born).Do, "verified before the profile asked for it: nothing is known of reboots")
+	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, verify.Cluster{}, born).Operation, "verified before the profile asked for it: nothing is known of reboots")
 }
 
 func TestWhoIsNotWatchedForReboots(t *testing.T) {
@@ -82,11 +82,11 @@ func TestWhoIsNotWatchedForReboots(t *testing.T) {
 		node := readyNode()
 		node.Taints, node.Ready, node.ReadySince = nil, false, born.Add(time.Minute)
 		change(node)
-		assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Do, name)
+		assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, born).Operation, name)
 	}
 	node := readyNode()
 	node.Taints, node.Ready, node.ReadySince = nil, false, born.Add(time.Minute)
-	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, planProfile(t, nil), modelCluster, born).Do, "a profile without reverify")
+	assert.Equal(t, verify.DoNothing, verify.Plan(verify.Observed{Node: node}, planProfile(t, nil), modelCluster, born).Operation, "a profile without reverify")
 }
 
 // Else many new Nodes that no profile closes would be taken for a power cut, and no Node would be checked again.
@@ -94,23 +94,23 @@ func TestANodeThatHasNeverBeenReadyIsNoOutage(t *testing.T) {
 	profiles := planProfile(t, onReboot)
 	later := born.Add(time.Minute)
 	for name, test := range map[string]struct {
-		change       func(*verify.Node)
-		counts, away bool
+		change         func(*verify.Node)
+		counts, absent bool
 	}{
 		"it registers":                            {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, born }},
 		"it registers by a clock that is ahead":   {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, born.Add(5*time.Second) }},
 		"it has no condition yet":                 {change: func(n *verify.Node) { n.Ready = false }},
 		"it waits to be verified":                 {change: func(n *verify.Node) { n.Taints = readyNode().Taints }},
 		"it is Ready":                             {change: func(n *verify.Node) { n.ReadySince = later }, counts: true},
-		"it is no longer Ready":                   {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, later }, counts: true, away: true},
-		"it is no longer Ready soon after it was": {change: func(n *verify.Node) { n.Ready, n.ReadySince, n.Annotation = false, born, `{"round":1}` }, counts: true, away: true},
+		"it is no longer Ready":                   {change: func(n *verify.Node) { n.Ready, n.ReadySince = false, later }, counts: true, absent: true},
+		"it is no longer Ready soon after it was": {change: func(n *verify.Node) { n.Ready, n.ReadySince, n.Annotation = false, born, `{"round":1}` }, counts: true, absent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := readyNode()
 			node.Taints = nil
 			test.change(node)
-			counts, away := profiles.Away(node)
-			assert.Equal(t, [2]bool{test.counts, test.away}, [2]bool{counts, away})
+			counts, absent := profiles.Absent(node)
+			assert.Equal(t, [2]bool{test.counts, test.absent}, [2]bool{counts, absent})
 		})
 	}
 }
@@ -118,16 +118,16 @@ func TestANodeThatHasNeverBeenReadyIsNoOutage(t *testing.T) {
 func TestAnOutageIsMoreThanATenthOfTheNodesAndLastsBeyondIt(t *testing.T) {
 	var o verify.Outage
 	assert.False(t, o.Change(50, 5, born))
-	assert.False(t, o.Until(born).After(born), "five of 50")
+	assert.False(t, o.End(born).After(born), "five of 50")
 	assert.True(t, o.Change(0, 1, born), "six of 50")
 	assert.False(t, o.Change(0, 9, born), "it began before")
 	o.Change(0, -15, born)
-	assert.True(t, o.Until(born.Add(time.Minute)).After(born.Add(time.Minute)), "those that return later are of the same outage")
-	assert.False(t, o.Until(born.Add(time.Hour)).After(born.Add(time.Hour)))
+	assert.True(t, o.End(born.Add(time.Minute)).After(born.Add(time.Minute)), "those that return later are of the same outage")
+	assert.False(t, o.End(born.Add(time.Hour)).After(born.Add(time.Hour)))
 
 	var small verify.Outage
 	small.Change(3, 1, born)
-	assert.False(t, small.Until(born).After(born), "one Node of three may reboot")
+	assert.False(t, small.End(born).After(born), "one Node of three may reboot")
 	small.Change(0, 1, born)
-	assert.True(t, small.Until(born).After(born), "two of three are an outage")
+	assert.True(t, small.End(born).After(born), "two of three are an outage")
 }

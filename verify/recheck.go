@@ -39,7 +39,7 @@ func (r Room) Refuses() (reason string) {
 
 // Rechecked reports whether a Node was closed to check it again.
 func (p Profiles) Rechecked(taints []corev1.Taint) bool {
-	return slices.ContainsFunc(p.HeldBy(taints), func(taint corev1.Taint) bool { return taint.Value == recheckValue })
+	return slices.ContainsFunc(p.ClosingTaints(taints), func(taint corev1.Taint) bool { return taint.Value == recheckValue })
 }
 
 // wantsCheck says why an open Node is to be checked again; empty: it is not. The label counts as removed only if the Node got the very label that the
@@ -63,14 +63,14 @@ func recheck(seen Observed, profiles Profiles, cluster Cluster, action Action, n
 		return action
 	}
 	action.Recheck = cause
-	waits := func(reason string, again time.Time) Action {
-		return action.next(DoWait, Why{CauseRecheck, reason}, again)
+	waits := func(reason string, requeue time.Time) Action {
+		return action.next(DoWait, Diagnosis{CauseRecheck, reason}, requeue)
 	}
-	if at := progress.resumes(now); at.After(now) {
-		return waits(fmt.Sprintf("%s, %d times in a row soon after a check; nodekeep pauses", cause, progress.Returns), at)
+	if due := progress.resumes(now); due.After(now) {
+		return waits(fmt.Sprintf("%s, %d times in a row soon after a check; nodekeep pauses", cause, progress.Returns), due)
 	}
-	if why, not := node.notReady(); not {
-		return waits(cause+", and "+why.String(), time.Time{})
+	if diagnosis, ok := node.notReady(); ok {
+		return waits(cause+", and "+diagnosis.String(), time.Time{})
 	}
 	if cluster.OutageUntil.After(now) {
 		return waits(cause+", and too many Nodes are not Ready at once", cluster.OutageUntil)
@@ -82,7 +82,7 @@ func recheck(seen Observed, profiles Profiles, cluster Cluster, action Action, n
 		action.Braked = true
 		return waits(cause+"; "+reason, now.Add(recheckInterval))
 	}
-	action.Do, action.Why, action.Progress = DoRecheck, Why{CauseRecheck, cause}, progress.Opened().requested(node.Request)
+	action.Operation, action.Diagnosis, action.Progress = DoRecheck, Diagnosis{CauseRecheck, cause}, progress.Opened().requested(node.Request)
 	action.Hold = corev1.Taint{Key: profile.Taint.Key, Value: recheckValue, Effect: profile.Taint.Effect}
 	return action
 }

@@ -14,12 +14,12 @@ import (
 )
 
 // opened returns an open Node that has passed, with the label, as the plan has it opened.
-func opened(t *testing.T, profiles verify.Profiles, at time.Time) *verify.Node {
+func opened(t *testing.T, profiles verify.Profiles, instant time.Time) *verify.Node {
 	t.Helper()
 	node := readyNode()
 	pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles, modelCluster, at)
-	require.Equal(t, verify.DoOpen, action.Do)
+	action := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, profiles, modelCluster, instant)
+	require.Equal(t, verify.DoOpen, action.Operation)
 	opens(node, action)
 	node.Labels[profiles.Label] = "true"
 	return node
@@ -28,7 +28,7 @@ func opened(t *testing.T, profiles verify.Profiles, at time.Time) *verify.Node {
 // opens does what an action writes that removes the taint.
 func opens(node *verify.Node, action verify.Action) {
 	node.Taints, node.Annotation = nil, action.Progress.String()
-	node.Verified, _ = verify.Why{Cause: verify.CauseChecksPassed}.Shown(node, false)
+	node.Verified, _ = verify.Diagnosis{Cause: verify.CauseChecksPassed}.Shown(node, false)
 }
 
 // closes does what [verify.DoRecheck] writes.
@@ -38,8 +38,8 @@ func closes(node *verify.Node, profiles verify.Profiles, action verify.Action) {
 }
 
 // planOpen plans for an open Node; without room, as a process that knows of no other Node.
-func planOpen(node *verify.Node, profiles verify.Profiles, room *verify.Room, at time.Time) verify.Action {
-	return verify.Plan(verify.Observed{Node: node, Room: room}, profiles, modelCluster, at)
+func planOpen(node *verify.Node, profiles verify.Profiles, room *verify.Room, t time.Time) verify.Action {
+	return verify.Plan(verify.Observed{Node: node, Room: room}, profiles, modelCluster, t)
 }
 
 // requestOf returns what is noted of an annotation with this value.
@@ -63,7 +63,7 @@ func TestAnOpenNodeIsCheckedAgainIfItsLabelWasRemovedOrAnAnnotationAsks(t *testi
 		change func(*verify.Node, verify.Profiles)
 		room   *verify.Room
 		outage bool
-		want   verify.Do
+		want   verify.Operation
 		reason string
 		braked bool
 	}{
@@ -102,21 +102,21 @@ func TestAnOpenNodeIsCheckedAgainIfItsLabelWasRemovedOrAnAnnotationAsks(t *testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			profiles := planProfile(t, nil)
-			at := born.Add(5 * time.Second)
-			node := opened(t, profiles, at)
+			instant := born.Add(5 * time.Second)
+			node := opened(t, profiles, instant)
 			test.change(node, profiles)
-			why := verify.Why{Cause: verify.CauseNotVerified}
+			diagnosis := verify.Diagnosis{Cause: verify.CauseNotVerified}
 			if last := verify.ParseProgress(node.Annotation).Last; last != nil {
-				why = last.Why()
+				diagnosis = last.Diagnosis()
 			}
-			node.Verified, _ = why.Shown(node, false)
+			node.Verified, _ = diagnosis.Shown(node, false)
 			cluster := modelCluster
 			if test.outage {
-				cluster.OutageUntil = at.Add(time.Hour)
+				cluster.OutageUntil = instant.Add(time.Hour)
 			}
-			action := verify.Plan(verify.Observed{Node: node, Room: test.room}, profiles, cluster, at.Add(time.Second))
-			assert.Equal(t, test.want, action.Do, action.Why.String())
-			assert.Contains(t, action.Why.String(), test.reason)
+			action := verify.Plan(verify.Observed{Node: node, Room: test.room}, profiles, cluster, instant.Add(time.Second))
+			assert.Equal(t, test.want, action.Operation, action.Diagnosis.String())
+			assert.Contains(t, action.Diagnosis.String(), test.reason)
 			assert.Equal(t, test.braked, action.Braked)
 			assert.Equal(t, verify.StateOpen, action.State)
 			if test.want != verify.DoRecheck {
@@ -127,54 +127,54 @@ func TestAnOpenNodeIsCheckedAgainIfItsLabelWasRemovedOrAnAnnotationAsks(t *testi
 			closes(node, profiles, action)
 			assert.True(t, profiles.Rechecked(node.Taints))
 			assert.False(t, profiles.MayRemove(node))
-			again := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, at.Add(2*time.Second)) // by another process
-			assert.Equal(t, verify.DoStart, again.Do, again.Why.String())
-			assert.Equal(t, node.Request, again.Progress.Request, "the request is noted")
+			reread := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, instant.Add(2*time.Second)) // by another process
+			assert.Equal(t, verify.DoStart, reread.Operation, reread.Diagnosis.String())
+			assert.Equal(t, node.Request, reread.Progress.Request, "the request is noted")
 
 			node.Taints = nil // another client removes the taint: nothing closes the Node again
-			assert.NotEqual(t, verify.DoRecheck, planOpen(node, profiles, roomy, at.Add(3*time.Second)).Do)
+			assert.NotEqual(t, verify.DoRecheck, planOpen(node, profiles, roomy, instant.Add(3*time.Second)).Operation)
 		})
 	}
 }
 
 func TestAChangeOfTheLabelsKeyAndBackClosesNoNode(t *testing.T) {
-	was := planProfile(t, nil)
-	now, errs := verify.Compile(verify.Settings{Label: "example.com/checked", Profiles: []verify.Profile{was.All()[0].Profile}}, nil)
+	prev := planProfile(t, nil)
+	now, errs := verify.Compile(verify.Settings{Label: "example.com/checked", Profiles: []verify.Profile{prev.All()[0].Profile}}, nil)
 	require.Empty(t, errs)
 	room := &verify.Room{Selected: 100, Takers: 100, Takes: true}
-	node := opened(t, was, born.Add(5*time.Second))
-	assert.Equal(t, verify.DoNothing, planOpen(node, now, room, born.Add(time.Minute)).Do)
-	assert.Equal(t, verify.DoNothing, planOpen(node, was, room, born.Add(time.Minute)).Do, "the policy is changed back")
+	node := opened(t, prev, born.Add(5*time.Second))
+	assert.Equal(t, verify.DoNothing, planOpen(node, now, room, born.Add(time.Minute)).Operation)
+	assert.Equal(t, verify.DoNothing, planOpen(node, prev, room, born.Add(time.Minute)).Operation, "the policy is changed back")
 	node = opened(t, now, born.Add(5*time.Second))
-	assert.Equal(t, verify.DoNothing, planOpen(node, was, room, born.Add(time.Minute)).Do)
+	assert.Equal(t, verify.DoNothing, planOpen(node, prev, room, born.Add(time.Minute)).Operation)
 	delete(node.Labels, "example.com/checked")
-	assert.Equal(t, verify.DoNothing, planOpen(node, was, room, born.Add(time.Minute)).Do)
-	assert.Equal(t, verify.DoRecheck, planOpen(node, now, room, born.Add(time.Minute)).Do)
+	assert.Equal(t, verify.DoNothing, planOpen(node, prev, room, born.Add(time.Minute)).Operation)
+	assert.Equal(t, verify.DoRecheck, planOpen(node, now, room, born.Add(time.Minute)).Operation)
 }
 
 func TestAControllerThatStripsTheLabelEachTimeIsMetWithPausesInWhichTheNodeIsOpen(t *testing.T) {
-	profiles, at := planProfile(t, nil), born.Add(5*time.Second)
+	profiles, instant := planProfile(t, nil), born.Add(5*time.Second)
 	room := &verify.Room{Selected: 3, Takers: 3, Takes: true}
-	node := opened(t, profiles, at)
+	node := opened(t, profiles, instant)
 	var open []time.Duration
 	for range 12 {
 		delete(node.Labels, profiles.Label)
-		since := at
-		action := planOpen(node, profiles, room, at)
-		if action.Do == verify.DoWait {
-			assert.Contains(t, action.Why.String(), "times in a row soon after a check; nodekeep pauses")
-			at = action.Again
-			action = planOpen(node, profiles, room, at)
+		begin := instant
+		action := planOpen(node, profiles, room, instant)
+		if action.Operation == verify.DoWait {
+			assert.Contains(t, action.Diagnosis.String(), "times in a row soon after a check; nodekeep pauses")
+			instant = action.Requeue
+			action = planOpen(node, profiles, room, instant)
 		}
-		require.Equal(t, verify.DoRecheck, action.Do, action.Why.String())
-		open = append(open, at.Sub(since))
+		require.Equal(t, verify.DoRecheck, action.Operation, action.Diagnosis.String())
+		open = append(open, instant.Sub(begin))
 		closes(node, profiles, action)
-		start := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, at)
-		require.Equal(t, verify.DoStart, start.Do, start.Why.String())
-		at = at.Add(3 * time.Second)
+		start := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, instant)
+		require.Equal(t, verify.DoStart, start.Operation, start.Diagnosis.String())
+		instant = instant.Add(3 * time.Second)
 		pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-		done := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles, modelCluster, at)
-		require.Equal(t, verify.DoOpen, done.Do, done.Why.String())
+		done := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, profiles, modelCluster, instant)
+		require.Equal(t, verify.DoOpen, done.Operation, done.Diagnosis.String())
 		opens(node, done)
 	}
 	assert.Equal(t, []time.Duration{0, 0, 0, 0}, open[:verify.FreeReturns+1])
@@ -183,70 +183,70 @@ func TestAControllerThatStripsTheLabelEachTimeIsMetWithPausesInWhichTheNodeIsOpe
 }
 
 func TestARequestOnAClosedNodeBeginsItsAttemptsAnew(t *testing.T) {
-	profiles, at := planProfile(t, nil), born.Add(time.Minute)
+	profiles, instant := planProfile(t, nil), born.Add(time.Minute)
 	node := readyNode()
-	node.Annotation = progressed(profiles, 2, at)
+	node.Annotation = progressed(profiles, 2, instant)
 	node.Request = requestOf("now")
-	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, at)
-	require.Equal(t, verify.DoNote, action.Do, action.Why.String())
+	action := verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, instant)
+	require.Equal(t, verify.DoNote, action.Operation, action.Diagnosis.String())
 	assert.Zero(t, action.Progress.Attempts)
 	assert.Zero(t, action.Progress.Round, "a Node that was never open may still be removed")
 	node.Annotation = action.Progress.String()
-	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, at).Do, "without a pause")
-	pauses := verify.Plan(verify.Observed{Node: node, Started: at}, profiles, modelCluster, at)
-	assert.Equal(t, verify.DoWait, pauses.Do, "many requests start no Pods one after the other")
-	assert.Equal(t, at.Add(10*time.Second), pauses.Again)
+	assert.Equal(t, verify.DoStart, verify.Plan(verify.Observed{Node: node}, profiles, modelCluster, instant).Operation, "without a pause")
+	pauses := verify.Plan(verify.Observed{Node: node, Started: instant}, profiles, modelCluster, instant)
+	assert.Equal(t, verify.DoWait, pauses.Operation, "many requests start no Pods one after the other")
+	assert.Equal(t, instant.Add(10*time.Second), pauses.Requeue)
 
 	node = readyNode()
 	pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
 	node.Request = requestOf("now")
-	seen := verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}
-	action = verify.Plan(seen, profiles, modelCluster, at)
-	require.Equal(t, verify.DoNote, action.Do, action.Why.String())
+	seen := verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}
+	action = verify.Plan(seen, profiles, modelCluster, instant)
+	require.Equal(t, verify.DoNote, action.Operation, action.Diagnosis.String())
 	node.Annotation = action.Progress.String()
-	action = verify.Plan(seen, profiles, modelCluster, at)
-	assert.Equal(t, verify.DoDelete, action.Do, "an attempt that was begun before does not answer the request")
+	action = verify.Plan(seen, profiles, modelCluster, instant)
+	assert.Equal(t, verify.DoDelete, action.Operation, "an attempt that was begun before does not answer the request")
 }
 
 func TestAnOperatorHasAnAttemptStartedAtOnceWhateverTheStateOfAClosedNode(t *testing.T) {
-	profiles, at := planProfile(t, func(p *verify.Profile) { p.OnFailure = verify.RemoveNode }), born.Add(time.Minute)
+	profiles, instant := planProfile(t, func(p *verify.Profile) { p.OnFailure = verify.RemoveNode }), born.Add(time.Minute)
 	for name, test := range map[string]struct {
 		annotation func() verify.Progress
 		started    time.Duration // before the request
 		state      verify.State  // before the request
-		want       verify.Do
-		again      time.Duration // after the request
+		want       verify.Operation
+		requeue    time.Duration // after the request
 	}{
-		"it is stuck":                          {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 3, at)) }, started: 5 * time.Second, state: verify.StateStuck, want: verify.DoStart},
-		"it waits for its next attempt":        {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 1, at)) }, started: 5 * time.Second, state: verify.StateRetrying, want: verify.DoStart},
+		"it is stuck":                          {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 3, instant)) }, started: 5 * time.Second, state: verify.StateStuck, want: verify.DoStart},
+		"it waits for its next attempt":        {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 1, instant)) }, started: 5 * time.Second, state: verify.StateRetrying, want: verify.DoStart},
 		"it was not tried yet":                 {annotation: func() verify.Progress { return verify.Progress{} }, started: time.Hour, state: verify.StateWaiting, want: verify.DoStart},
-		"a worker Pod was started just before": {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 3, at)) }, started: time.Second, state: verify.StateStuck, want: verify.DoWait, again: time.Second},
+		"a worker Pod was started just before": {annotation: func() verify.Progress { return verify.ParseProgress(progressed(profiles, 3, instant)) }, started: time.Second, state: verify.StateStuck, want: verify.DoWait, requeue: time.Second},
 		"another client adds the taint again each time": {annotation: func() verify.Progress {
-			return verify.Progress{Round: 9, Returns: 9, Last: &verify.Last{Result: verify.VerdictPassed, Time: at}}
+			return verify.Progress{Round: 9, Returns: 9, Last: &verify.Last{Result: verify.VerdictPassed, Time: instant}}
 		}, started: time.Hour, state: verify.StateWaiting, want: verify.DoStart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := readyNode()
 			node.Annotation = test.annotation().String()
-			seen := verify.Observed{Node: node, Started: at.Add(-test.started)}
-			before := verify.Plan(seen, profiles, modelCluster, at)
-			assert.Equal(t, test.state, before.State)
+			seen := verify.Observed{Node: node, Started: instant.Add(-test.started)}
+			prev := verify.Plan(seen, profiles, modelCluster, instant)
+			assert.Equal(t, test.state, prev.State)
 
-			node.Annotation = test.annotation().BeginAnew(at).String()
-			action := verify.Plan(seen, profiles, modelCluster, at)
-			require.Equal(t, test.want, action.Do, action.Why.String())
+			node.Annotation = test.annotation().BeginAnew(instant).String()
+			action := verify.Plan(seen, profiles, modelCluster, instant)
+			require.Equal(t, test.want, action.Operation, action.Diagnosis.String())
 			assert.Equal(t, verify.StateWaiting, action.State)
 			assert.Zero(t, action.Progress.Attempts)
 			assert.Equal(t, test.annotation().Round, action.Progress.Round, "a Node that was never open may still be removed")
 			assert.Equal(t, test.annotation().Round == 0, profiles.MayRemove(node))
 			if test.want == verify.DoWait {
-				assert.Equal(t, at.Add(test.again), action.Again)
+				assert.Equal(t, instant.Add(test.requeue), action.Requeue)
 				return
 			}
-			seen.Started, seen.Answers = at, action.Progress.Asked
-			again := verify.Plan(seen, profiles, modelCluster, at)
-			assert.Equal(t, verify.DoWait, again.Do, "the request is answered once")
-			assert.Equal(t, at.Add(10*time.Second), again.Again)
+			seen.Started, seen.Answers = instant, action.Progress.Asked
+			reread := verify.Plan(seen, profiles, modelCluster, instant)
+			assert.Equal(t, verify.DoWait, reread.Operation, "the request is answered once")
+			assert.Equal(t, instant.Add(10*time.Second), reread.Requeue)
 		})
 	}
 }
@@ -257,53 +257,53 @@ func TestEverNewRequestsStartOneWorkerPodInABackoff(t *testing.T) {
 	node := readyNode()
 	seen := verify.Observed{Node: node, Started: from}
 	var starts []time.Duration
-	for at := from; at.Before(from.Add(35 * time.Second)); at = at.Add(time.Second) {
-		node.Annotation = verify.Progress{}.BeginAnew(at).String()
-		action := verify.Plan(seen, profiles, modelCluster, at)
-		if action.Do == verify.DoStart {
-			starts = append(starts, at.Sub(from))
+	for instant := from; instant.Before(from.Add(35 * time.Second)); instant = instant.Add(time.Second) {
+		node.Annotation = verify.Progress{}.BeginAnew(instant).String()
+		action := verify.Plan(seen, profiles, modelCluster, instant)
+		if action.Operation == verify.DoStart {
+			starts = append(starts, instant.Sub(from))
 			require.True(t, action.Progress.Unanswered(seen.Answers))
-			seen.Started, seen.Hurried, seen.Answers = at, at, action.Progress.Asked
+			seen.Started, seen.Hurried, seen.Answers = instant, instant, action.Progress.Asked
 		}
 	}
 	assert.Equal(t, []time.Duration{2 * time.Second, 12 * time.Second, 22 * time.Second, 32 * time.Second}, starts)
 }
 
 func TestARequestOfAnOperatorReplacesTheWorkerPodOfAnEarlierAttempt(t *testing.T) {
-	profiles, at := planProfile(t, nil), born.Add(5*time.Second)
+	profiles, instant := planProfile(t, nil), born.Add(5*time.Second)
 	node := readyNode()
 	node.Annotation = progressed(profiles, 1, born)
 	pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-	seen := verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}
-	require.Equal(t, verify.DoOpen, verify.Plan(seen, profiles, modelCluster, at).Do)
-	node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(at).String()
-	assert.Equal(t, verify.DoDelete, verify.Plan(seen, profiles, modelCluster, at).Do)
+	seen := verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}
+	require.Equal(t, verify.DoOpen, verify.Plan(seen, profiles, modelCluster, instant).Operation)
+	node.Annotation = verify.ParseProgress(node.Annotation).BeginAnew(instant).String()
+	assert.Equal(t, verify.DoDelete, verify.Plan(seen, profiles, modelCluster, instant).Operation)
 	pod = workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-	opens := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles.Of(4), modelCluster, at)
-	require.Equal(t, verify.DoOpen, opens.Do)
+	opens := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, profiles.WithGeneration(4), modelCluster, instant)
+	require.Equal(t, verify.DoOpen, opens.Operation)
 	assert.Zero(t, opens.Progress.Asked, "the request ends with its round")
 	assert.EqualValues(t, 4, opens.Progress.Generation, "the Node says by which policy it passed")
-	assert.Zero(t, opens.Progress.ReleasedBy("by me", at).Generation)
+	assert.Zero(t, opens.Progress.ReleasedBy("by me", instant).Generation)
 }
 
 func TestARequestIsServedOnceAlsoIfItIsRemovedOrWrittenAgain(t *testing.T) {
-	profiles, at := planProfile(t, nil), born.Add(5*time.Second)
+	profiles, instant := planProfile(t, nil), born.Add(5*time.Second)
 	room := &verify.Room{Selected: 3, Takers: 3, Takes: true}
-	node := opened(t, profiles, at)
+	node := opened(t, profiles, instant)
 	for i, value := range []string{"a", "b"} {
 		node.Request = requestOf(value)
-		action := planOpen(node, profiles, room, at)
-		require.Equal(t, verify.DoRecheck, action.Do, "%s: %s", value, action.Why.String())
+		action := planOpen(node, profiles, room, instant)
+		require.Equal(t, verify.DoRecheck, action.Operation, "%s: %s", value, action.Diagnosis.String())
 		closes(node, profiles, action)
 		pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-		done := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles, modelCluster, at)
-		require.Equal(t, verify.DoOpen, done.Do, done.Why.String())
+		done := verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, profiles, modelCluster, instant)
+		require.Equal(t, verify.DoOpen, done.Operation, done.Diagnosis.String())
 		opens(node, done)
 		node.Labels[profiles.Label] = "true"
 		assert.Equal(t, i+2, done.Progress.Round)
 		for _, kept := range []string{requestOf(value), "", requestOf(value)} {
 			node.Request = kept
-			assert.Equal(t, verify.DoNothing, planOpen(node, profiles, room, at).Do)
+			assert.Equal(t, verify.DoNothing, planOpen(node, profiles, room, instant).Operation)
 		}
 	}
 }
@@ -312,10 +312,10 @@ func TestARequestIsServedOnceAlsoIfItIsRemovedOrWrittenAgain(t *testing.T) {
 func TestAMassRemovalOfLabelsClosesOneInTenAtATime(t *testing.T) {
 	for _, count := range []int{1, 2, 3, 10, 25, 60} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			profiles, at := planProfile(t, nil), born.Add(5*time.Second)
+			profiles, instant := planProfile(t, nil), born.Add(5*time.Second)
 			var nodes []*verify.Node
 			for i := range count {
-				node := opened(t, profiles, at)
+				node := opened(t, profiles, instant)
 				node.Name, node.UID = fmt.Sprint("n", i), fmt.Sprint("u", i)
 				delete(node.Labels, profiles.Label)
 				nodes = append(nodes, node)
@@ -323,8 +323,8 @@ func TestAMassRemovalOfLabelsClosesOneInTenAtATime(t *testing.T) {
 			for range 3 * count {
 				for _, node := range nodes {
 					room := &verify.Room{Selected: count, Takes: len(node.Taints) == 0}
-					for _, other := range nodes {
-						if len(other.Taints) == 0 {
+					for _, o := range nodes {
+						if len(o.Taints) == 0 {
 							room.Takers++
 						} else {
 							room.Closed++
@@ -332,14 +332,14 @@ func TestAMassRemovalOfLabelsClosesOneInTenAtATime(t *testing.T) {
 					}
 					require.LessOrEqual(t, room.Closed, max(1, count/10))
 					require.Positive(t, room.Takers, "a Node must take Pods")
-					if action := verify.Plan(verify.Observed{Node: node, Room: room}, profiles, modelCluster, at); action.Do == verify.DoRecheck {
+					if action := verify.Plan(verify.Observed{Node: node, Room: room}, profiles, modelCluster, instant); action.Operation == verify.DoRecheck {
 						closes(node, profiles, action)
 					}
 				}
 				for _, node := range nodes { // one that is closed passes
 					if len(node.Taints) > 0 {
 						pod := workerPod(node, profiles, ended(corev1.PodSucceeded, 0, passes))
-						opens(node, verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Own: ownOf(pod)}, profiles, modelCluster, at))
+						opens(node, verify.Plan(verify.Observed{Node: node, Pods: []verify.Pod{pod}, Worker: ownOf(pod)}, profiles, modelCluster, instant))
 						node.Labels[profiles.Label] = "true"
 						break
 					}

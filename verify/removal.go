@@ -29,13 +29,13 @@ func (p CompiledProfile) Removes() bool { return slices.Contains(RemovalKinds(),
 
 // Fails reports whether a Node waits to be verified and an attempt of these checks did not pass on it.
 func (p Profiles) Fails(node *Node) bool {
-	profile, selected := p.For(node.Labels)
-	return selected && len(p.HeldBy(node.Taints)) > 0 && ParseProgress(node.Annotation).of(profile, node.BootID).tried() > 0
+	profile, selected := p.Match(node.Labels)
+	return selected && len(p.ClosingTaints(node.Taints)) > 0 && ParseProgress(node.Annotation).forProfile(profile, node.BootID).tried() > 0
 }
 
 // PassedAt returns when a Node passed the present checks of its profile, if the Node counts for [Control]. Otherwise it is zero.
 func (p Profiles) PassedAt(node *Node) time.Time {
-	profile, _ := p.For(node.Labels)
+	profile, _ := p.Match(node.Labels)
 	progress := ParseProgress(node.Annotation)
 	if !p.Controls(node) || progress.Hash != profile.Hash || progress.Last == nil || progress.Last.Result != VerdictPassed {
 		return time.Time{}
@@ -47,8 +47,8 @@ func (p Profiles) PassedAt(node *Node) time.Time {
 // workloads. It has taken some if a round has ended (see also [DoNote]). The same holds if its taint is not that of its registration. A kubelet can
 // forge this only for its own Node: the Node is removed, or not.
 func (p Profiles) MayRemove(node *Node) bool {
-	profile, _ := p.For(node.Labels)
-	return profile.Removes() && ParseProgress(node.Annotation).Round == 0 && !slices.ContainsFunc(p.HeldBy(node.Taints), func(taint corev1.Taint) bool {
+	profile, _ := p.Match(node.Labels)
+	return profile.Removes() && ParseProgress(node.Annotation).Round == 0 && !slices.ContainsFunc(p.ClosingTaints(node.Taints), func(taint corev1.Taint) bool {
 		return taint.Key != profile.Taint.Key || taint.Value != profile.Taint.Value
 	})
 }
@@ -57,7 +57,7 @@ func (p Profiles) MayRemove(node *Node) bool {
 //
 // The action is [DoRemove] if the profile removes Nodes and this one was never open. At least attempts.max attempts of this round must have failed,
 // and verified Nodes must pass what fails here.
-func (o Observed) removal(record Action, before Progress, profiles Profiles, now time.Time) Action {
+func (o Observed) removal(record Action, prev Progress, profiles Profiles, now time.Time) Action {
 	profile, progress := record.Profile, record.Progress
 	if profile.Reports() {
 		return o.Control.confirms(record, now)
@@ -67,12 +67,12 @@ func (o Observed) removal(record Action, before Progress, profiles Profiles, now
 	}
 	cleared, held := o.Control.clears(record, now)
 	if held != nil {
-		return record.held(held)
+		return record.blocked(held)
 	}
-	if cleared.Do != DoRecord { // a verified Node is asked
+	if cleared.Operation != DoRecord { // a verified Node is asked
 		return cleared
 	}
-	record.Do, record.heldBefore = DoRemove, before.RemovalHeld
+	record.Operation, record.prevBrake = DoRemove, prev.RemovalHeld
 	record.Removal = Removal{Node: o.Node.Name, UID: o.Node.UID, Kind: profile.OnFailure, Profile: profile.Name, Time: now}
 	return record
 }
@@ -97,42 +97,42 @@ func (c Control) clears(record Action, now time.Time) (next Action, held *Brake)
 	if !asked {
 		return record, nil
 	}
-	passed, runs, until := 0, false, record.controlledUntil()
-	again := until // when the first control Pod will have taken too long
+	passed, runs, deadline := 0, false, record.controlledUntil()
+	requeue := deadline // when the first control Pod will have taken too long
 	for _, pod := range c.Pods {
 		judged := c.judged(pod, profile, now)
 		switch fresh := !pod.Created.Before(record.Pod.Created); {
 		case judged.Verdict == VerdictRunning:
-			runs, again = true, earliest(judged.Again, again)
+			runs, requeue = true, earliest(judged.Deadline, requeue)
 		case !fresh:
 		case judged.Verdict == VerdictPassed:
 			passed++
 		case judged.Verdict == VerdictFailed:
-			return record, BrakeOf(BrakeSharedFailure, fmt.Sprintf("verified Node %s fails check %s", pod.On, judged.Check))
+			return record, BrakeOf(BrakeSharedFailure, fmt.Sprintf("verified Node %s fails check %s", pod.Node, judged.Check))
 		default:
-			return record, noControl("verified Node %s was asked the same, and gave no result", pod.On)
+			return record, noControl("verified Node %s was asked the same, and gave no result", pod.Node)
 		}
 	}
 	switch {
 	case passed > 0 && passed >= min(controlsWanted, c.Able):
 		return record, nil
-	case !now.Before(until):
+	case !now.Before(deadline):
 		return record, noControl("too few verified Nodes answered the same in time")
 	case c.Due(profile, record.Pod.Created, now):
 		return record.control(record.Pod.Created, now), nil
 	case c.Able == 0 && !runs:
 		return record, noControl("no Node of the profile is verified and Ready")
 	}
-	return record.next(DoWait, Why{Cause: CauseAsksVerified}, again), nil
+	return record.next(DoWait, Diagnosis{Cause: CauseAsksVerified}, requeue), nil
 }
 
 func noControl(format string, values ...any) *Brake {
 	return BrakeOf(BrakeNoControl, fmt.Sprintf(format, values...))
 }
 
-// held returns the action that records the attempt and the brake; the Node stays, and is tried on.
-func (a Action) held(brake *Brake) Action {
-	a.Do, a.Progress.RemovalHeld = DoRecord, brake
+// blocked returns the action that records the attempt and the brake; the Node stays, and is tried on.
+func (a Action) blocked(brake *Brake) Action {
+	a.Operation, a.Progress.RemovalHeld = DoRecord, brake
 	return a
 }
 
@@ -140,19 +140,19 @@ func (a Action) held(brake *Brake) Action {
 // After a brake has closed, a later failure is needed. The brake must already be closed when the worker Pod is created. A removal that was begun and
 // has happened only needs to be marked as done: no brake holds that.
 func (a Action) Decide(seen Removals, limits CompiledLimits, now time.Time) Action {
-	switch before, known := seen.Ledger.Of(a.Removal.UID); {
-	case known && before.Done:
-		a.Do, a.Progress.Removing = DoRecord, before.Kind
+	switch prev, known := seen.Ledger.Find(a.Removal.UID); {
+	case known && prev.Done:
+		a.Operation, a.Progress.Removing = DoRecord, prev.Kind
 		return a
 	case known && seen.Removed:
-		a.Removal, a.Progress.Removing = before, before.Kind
+		a.Removal, a.Progress.Removing = prev, prev.Kind
 		return a
 	}
 	if brake := a.brake(seen, limits, now); brake != nil {
-		return a.held(brake)
+		return a.blocked(brake)
 	}
-	if held := a.heldBefore; held != nil && (held.Until.IsZero() || held.Until.After(a.Pod.Created)) {
-		a.Do = DoRecord // it closed at some time since then, maybe after this Pod failed
+	if held := a.prevBrake; held != nil && (held.End.IsZero() || held.End.After(a.Pod.Created)) {
+		a.Operation = DoRecord // it closed at some time since then, maybe after this Pod failed
 		return a
 	}
 	a.Progress.Removing = a.Removal.Kind
@@ -167,7 +167,7 @@ func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brak
 	if seen.Blocked == nil && seen.Ledger.TooMany(a.Profile.Name, nodes, limits, now) {
 		return &Brake{Reason: BrakeTooMany}
 	}
-	return cmp.Or(seen.Blocked, seen.Ledger.openAt(a.Profile.Name, a.Pod.Created), seen.Ledger.Holds(a.Removal, limits, seen.Selected, a.Pod.Created))
+	return cmp.Or(seen.Blocked, seen.Ledger.activeBrake(a.Profile.Name, a.Pod.Created), seen.Ledger.Holds(a.Removal, limits, seen.Selected, a.Pod.Created))
 }
 
 // Saw returns the brake that this attempt itself observed, of those that the ledger keeps; empty: none. A brake that was read from the ledger has an end.
@@ -175,7 +175,7 @@ func (a Action) brake(seen Removals, limits CompiledLimits, now time.Time) *Brak
 func (a Action) Saw() BrakeReason {
 	held := a.Progress.RemovalHeld
 	switch {
-	case held != nil && held.Reason.Kept() && held.Until.IsZero():
+	case held != nil && held.Reason.Kept() && held.End.IsZero():
 		return held.Reason
 	case a.Judged.Verdict == VerdictShared:
 		return BrakeSharedFailure
@@ -183,8 +183,8 @@ func (a Action) Saw() BrakeReason {
 	return ""
 }
 
-// HeldBy returns the action with a brake that was met while the removal was carried out.
-func (a Action) HeldBy(brake *Brake) Action {
+// BlockedBy returns the action with a brake that was met while the removal was carried out.
+func (a Action) BlockedBy(brake *Brake) Action {
 	a.Progress.Removing = ""
-	return a.held(brake)
+	return a.blocked(brake)
 }

@@ -196,10 +196,10 @@ func FuzzParseReport(f *testing.F) {
 			assert.Equal(t, verify.Clean(result.Message), result.Message)
 			assert.Contains(t, []string{"a", "b"}, result.Check)
 		}
-		again, err := verify.ParseReport(report.Encode(verify.ReportLimit(checks)), checks)
+		reread, err := verify.ParseReport(report.Encode(verify.ReportLimit(checks)), checks)
 		if report.Omitted == 0 {
 			require.NoError(t, err)
-			assert.Equal(t, report.Failed(), again.Failed())
+			assert.Equal(t, report.Failed(), reread.Failed())
 		}
 	})
 }

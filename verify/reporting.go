@@ -10,25 +10,25 @@ import (
 // reported returns the next step for an open Node of a profile that only reports. The Node is checked when that is due, and stays open.
 func (seen Observed) reported(profile CompiledProfile, progress Progress, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node := seen.Node
-	action := Action{Do: DoWait, State: StateOpen, Profile: profile, Progress: progress.of(profile, node.BootID), reports: true}
+	action := Action{Operation: DoWait, State: StateOpen, Profile: profile, Progress: progress.forProfile(profile, node.BootID), reports: true}
 	action.asked = progress.Last == nil && progress.Hash == profile.Hash && progress.BootID == node.BootID
 	if action.Progress.tried() > 0 {
 		action.State = StateFailing
 	}
-	if before := ParseProgress(node.Annotation); before.tried() > 0 && hasTaint(node, before.Taint) { // no profile has this key any more
-		return action.next(DoWait, Why{CauseKeyChanged, before.Taint}, time.Time{})
+	if prev := ParseProgress(node.Annotation); prev.tried() > 0 && hasTaint(node, prev.Taint) { // no profile has this key any more
+		return action.next(DoWait, Diagnosis{CauseKeyChanged, prev.Taint}, time.Time{})
 	}
 	if key := Incomplete(node.Taints, cluster.Gate); key != "" { // its labels may change, and so its profile
-		return action.due(Why{CauseOtherTaint, key})
+		return action.due(Diagnosis{CauseOtherTaint, key})
 	}
-	stranger, until, over := seen.strangers(profile, now)
-	if over {
+	stranger, deadline, ended := seen.strangers(profile, now)
+	if ended {
 		return deletePod(stranger, "this process did not create the worker Pod", action, now)
 	}
-	seen.Pods = seen.own()
+	seen.Pods = seen.workers()
 	action = seen.check(action, profiles, cluster, now)
-	if action.Do == DoWait && !until.IsZero() {
-		action.Again = earliest(action.Again, until)
+	if action.Operation == DoWait && !deadline.IsZero() {
+		action.Requeue = earliest(action.Requeue, deadline)
 	}
 	return action
 }
@@ -37,13 +37,13 @@ func (seen Observed) reported(profile CompiledProfile, progress Progress, profil
 func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, now time.Time) Action {
 	node, profile, progress, state := seen.Node, action.Profile, action.Progress, action.State
 	if node.Request != "" && node.Request != progress.Request && node.Request != seen.Served {
-		action.Do, action.Why = DoNote, Why{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it"}
+		action.Operation, action.Diagnosis = DoNote, Diagnosis{CauseRecheck, "the annotation " + RequestAnnotation + " asks for it"}
 		action.Progress = progress.Anew().requested(node.Request)
 		return action
 	}
 	action.Attempt = AttemptOf(node.UID, progress)
 	for _, pod := range seen.Pods {
-		if seen.Own.Attempt != action.Attempt || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
+		if seen.Worker.Attempt != action.Attempt || pod.NodeUID != node.UID || !pod.Deleted.IsZero() {
 			return deletePod(pod, "the worker Pod is not of this attempt", action, now)
 		}
 	}
@@ -51,30 +51,30 @@ func (seen Observed) check(action Action, profiles Profiles, cluster Cluster, no
 		action, ok := seen.ended(action, profiles, now)
 		action.State = state
 		switch {
-		case action.Do == DoOpen:
-			action.Do, action.Progress = DoReport, progress.passed(*action.Progress.Last)
+		case action.Operation == DoOpen:
+			action.Operation, action.Progress = DoReport, progress.passed(*action.Progress.Last)
 			action.Progress.Generation = profiles.generation
 		case !ok:
-			return action.due(action.Why)
+			return action.due(action.Diagnosis)
 		}
 		return action
 	}
-	if at := latest(progress.due(profile, now), seen.pauses(profile, progress)); at.After(now) {
-		action.Again = at
-		return action.due(Why{Cause: CauseDue})
+	if due := latest(progress.due(profile, now), seen.pauses(profile, progress)); due.After(now) {
+		action.Requeue = due
+		return action.due(Diagnosis{Cause: CauseDue})
 	}
 	action = seen.attempt(action, profiles, cluster, now)
-	if action.Do == DoWait && !action.Again.IsZero() {
-		action.Again = now.Add(profile.MaxBackoff) // the Node takes workloads: nothing waits for this
+	if action.Operation == DoWait && !action.Requeue.IsZero() {
+		action.Requeue = now.Add(profile.MaxBackoff) // the Node takes workloads: nothing waits for this
 	}
-	return action.due(action.Why)
+	return action.due(action.Diagnosis)
 }
 
 // due returns the action with the reason that is shown. That is how the last attempt ended, or what the first one waits for.
-func (a Action) due(why Why) Action {
-	a.Why = Why{CauseCheckDue, why.String()}
+func (a Action) due(diagnosis Diagnosis) Action {
+	a.Diagnosis = Diagnosis{CauseCheckDue, diagnosis.String()}
 	if last := a.Progress.Last; last.ofChecks() {
-		a.Why = last.Why()
+		a.Diagnosis = last.Diagnosis()
 	}
 	return a
 }
@@ -90,7 +90,7 @@ func (p Progress) due(profile CompiledProfile, now time.Time) time.Time {
 	if !p.Last.ofChecks() {
 		return now
 	}
-	pause := profile.Every
+	pause := profile.Interval
 	if p.tried() > 0 {
 		pause = p.Pause(profile)
 	}
@@ -143,62 +143,62 @@ func (c Control) confirms(record Action, now time.Time) Action {
 func (seen Observed) shown(action Action, now time.Time) Action {
 	node := seen.Node
 	progress := ParseProgress(node.Annotation)
-	last := progress.of(action.Profile, node.BootID).Last
+	last := progress.forProfile(action.Profile, node.BootID).Last
 	switch {
-	case action.Acts() && action.Do != DoStart:
+	case action.Acts() && action.Operation != DoStart:
 		return action
 	case !progress.Reports || !last.ofChecks():
 		if node.Verified.Status == corev1.ConditionFalse { // of another profile, other checks, or another boot
-			why := Why{Cause: CauseNotVerified}
-			action.Do, action.Show = DoShow, Projection{Status: corev1.ConditionUnknown, Reason: string(why.Cause), Message: why.Sentence(node.Name)}
+			diagnosis := Diagnosis{Cause: CauseNotVerified}
+			action.Operation, action.Show = DoShow, Projection{Status: corev1.ConditionUnknown, Reason: string(diagnosis.Cause), Message: diagnosis.Sentence(node.Name)}
 		}
 		return action
 	}
-	why := last.Why()
-	show := Projection{Status: last.status(node.Verified.Status), Reason: string(why.Cause), Message: why.Sentence(node.Name)}
+	diagnosis := last.Diagnosis()
+	show := Projection{Status: last.status(node.Verified.Status), Reason: string(diagnosis.Cause), Message: diagnosis.Sentence(node.Name)}
 	later := !last.Time.After(now) && node.ShownAt.Before(last.Time.Truncate(time.Second))
 	if show != node.Verified || later {
-		action.Do, action.Show = DoShow, show
+		action.Operation, action.Show = DoShow, show
 	}
 	return action
 }
 
 // status returns that of the condition after an attempt under a profile that only reports. Only a fault of this Node makes it False, and ends True. So no
 // other tool acts on all Nodes at once for a fault that they share.
-func (l *Last) status(before corev1.ConditionStatus) corev1.ConditionStatus {
+func (l *Last) status(prev corev1.ConditionStatus) corev1.ConditionStatus {
 	switch {
 	case l.Result == VerdictFailed && !l.Unconfirmed:
 		return corev1.ConditionFalse
-	case l.Result == VerdictPassed, before == corev1.ConditionTrue:
+	case l.Result == VerdictPassed, prev == corev1.ConditionTrue:
 		return corev1.ConditionTrue
 	}
 	return corev1.ConditionUnknown
 }
 
-// own returns the worker Pods that this process created.
-func (seen Observed) own() (own []Pod) {
-	return slices.DeleteFunc(slices.Clone(seen.Pods), func(pod Pod) bool { return pod.UID != seen.Own.UID })
+// workers returns the worker Pods that this process created.
+func (seen Observed) workers() (workers []Pod) {
+	return slices.DeleteFunc(slices.Clone(seen.Pods), func(pod Pod) bool { return pod.UID != seen.Worker.UID })
 }
 
 // strangers looks at worker Pods that this process did not create. If one of them is over, it is returned. Another process may lead, too, and wait for
 // the others. Then until is when the first of them has taken too long.
-func (seen Observed) strangers(profile CompiledProfile, now time.Time) (pod Pod, until time.Time, over bool) {
+func (seen Observed) strangers(profile CompiledProfile, now time.Time) (pod Pod, deadline time.Time, ended bool) {
 	for _, pod := range seen.Pods {
-		if pod.UID == seen.Own.UID {
+		if pod.UID == seen.Worker.UID {
 			continue
 		}
 		ends := pod.Created.Add(profile.longest())
-		if pod.Over() || !pod.Deleted.IsZero() || !now.Before(ends) {
+		if pod.Ended() || !pod.Deleted.IsZero() || !now.Before(ends) {
 			return pod, time.Time{}, true
 		}
-		until = earliest(until, ends)
+		deadline = earliest(deadline, ends)
 	}
-	return Pod{}, until, false
+	return Pod{}, deadline, false
 }
 
 // Look is when a Node is to be looked at again that is open, and whose profile only reports.
 type Look struct {
-	At    time.Time // zero: when the Node changes
+	Time  time.Time // zero: when the Node changes
 	Waits bool      // it can only be to start a worker Pod, so the Node waits in the line Turn first
 	Turn  Turn
 	Fails bool // its last attempt did not pass
@@ -206,16 +206,16 @@ type Look struct {
 
 // LookAt returns when an open Node is to be looked at. DaemonSets are taken to be ready: they are looked up when the Node's turn comes.
 func (p Profiles) LookAt(node *Node, gate string, now time.Time) Look {
-	profile, _ := p.For(node.Labels)
+	profile, _ := p.Match(node.Labels)
 	seen := Observed{Node: node, DaemonSets: map[string]bool{}}
 	for _, name := range profile.Wait.DaemonSets {
 		seen.DaemonSets[name] = true
 	}
 	action := Plan(seen, p, Cluster{Gate: gate}, now)
-	look := Look{At: now, Turn: action.Turn(), Fails: action.State == StateFailing}
-	switch action.Do {
+	look := Look{Time: now, Turn: action.Turn(), Fails: action.State == StateFailing}
+	switch action.Operation {
 	case DoNothing, DoWait:
-		look.At, look.Waits = action.Again, true
+		look.Time, look.Waits = action.Requeue, true
 	case DoStart:
 		look.Waits = true
 	}

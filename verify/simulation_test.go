@@ -47,8 +47,8 @@ func TestSimulationOfThePlan(t *testing.T) {
 		if len(m.wrong) > 0 {
 			t.Fatalf("seed %d: %v\n%s=%d %s=1 repeats it", seed, m.wrong[0], firstVariable, seed, scenariosVariable)
 		}
-		for what, times := range m.totals {
-			totals[what] += times
+		for subject, times := range m.totals {
+			totals[subject] += times
 		}
 		mostPods = max(mostPods, m.mostPods)
 	}
@@ -56,11 +56,11 @@ func TestSimulationOfThePlan(t *testing.T) {
 	if scenarios < usualScenarios {
 		return
 	}
-	for _, what := range []string{
+	for _, subject := range []string{
 		"Holds", "Unholds", "Outages", "Opened", "Freed", "Conflicts", "Crashes", "Recorded", "Fakes", "Retaints", "Shared", "Controls", "Removed", "HeldRemovals", "Noted", "Forged", "Waited",
 		"Rechecks", "Stripped", "Requests", "Asked", "Braked",
 	} {
-		assert.Positive(t, totals[what], "the scenarios must reach everything, also %s", what)
+		assert.Positive(t, totals[subject], "the scenarios must reach everything, also %s", subject)
 	}
 }
 
@@ -114,27 +114,27 @@ type model struct {
 
 // logged is an object after a change; both are nil after a deletion.
 type logged struct {
-	name string
-	on   string // the Node of a Pod
-	node *modelNode
-	pod  *modelPod
-	pods bool
+	name     string
+	nodeName string // the Node of a Pod
+	node     *modelNode
+	pod      *modelPod
+	pods     bool
 }
 
 // modelController is one process: what it has observed, and its memory.
 type modelController struct {
 	*model
-	policy  int
-	read    int // entries of the log
-	nodes   map[string]modelNode
-	pods    map[string]modelPod
-	memory  map[string]*verify.Observed // by uid: Held, Started, Own, Opened
-	own     map[string]modelPod         // control Pods that the process created, as they were created
-	starts  *verify.Starts
-	outage  verify.Outage
-	brakes  map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
-	nested  bool                                        // this work came between two writes of another process
-	closing map[string]bool                             // uids of Nodes that it closed to check them again, until it observes that
+	policy   int
+	read     int // entries of the log
+	nodes    map[string]modelNode
+	pods     map[string]modelPod
+	memory   map[string]*verify.Observed // by uid: Held, Started, Own, Opened
+	controls map[string]modelPod         // control Pods that the process created, as they were created
+	starts   *verify.Starts
+	outage   verify.Outage
+	brakes   map[string]map[verify.BrakeReason]time.Time // by profile, as verify/controller keeps them
+	nested   bool                                        // this work came between two writes of another process
+	closing  map[string]bool                             // uids of Nodes that it closed to check them again, until it observes that
 }
 
 func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
@@ -142,7 +142,7 @@ func modelProfiles(rng *rand.Rand, timeout string) verify.Profiles {
 	if rng.IntN(3) == 0 {
 		onTimeout = verify.Release
 	}
-	reverify := verify.Never
+	reverify := verify.NeverReverify
 	if rng.IntN(2) == 0 {
 		reverify = verify.OnReboot
 	}
@@ -229,7 +229,7 @@ var modelCluster = verify.Cluster{Gate: gate, DNS: "kube-system/kube-dns"}
 func (m *model) wrote(name string) {
 	node, ok := m.nodes[name]
 	if !ok {
-		m.log = append(m.log, logged{name: name, on: name})
+		m.log = append(m.log, logged{name: name, nodeName: name})
 		return
 	}
 	m.serial++
@@ -237,25 +237,25 @@ func (m *model) wrote(name string) {
 	node.wasOpen = node.wasOpen || !slices.ContainsFunc(node.Taints, isOurs)
 	observed := *node
 	observed.Taints = slices.Clone(node.Taints)
-	m.log = append(m.log, logged{name: name, on: name, node: &observed})
+	m.log = append(m.log, logged{name: name, nodeName: name, node: &observed})
 }
 
 func (m *model) wrotePod(name string) {
 	if pod, ok := m.pods[name]; ok {
 		observed := *pod
 		observed.Containers = slices.Clone(pod.Containers)
-		m.log = append(m.log, logged{name: name, on: pod.node, pod: &observed, pods: true})
+		m.log = append(m.log, logged{name: name, nodeName: pod.node, pod: &observed, pods: true})
 	} else {
-		m.log = append(m.log, logged{name: name, on: m.hosts[name], pods: true})
+		m.log = append(m.log, logged{name: name, nodeName: m.hosts[name], pods: true})
 	}
 	m.mostPods = max(m.mostPods, len(m.pods))
 	// Each process that leads keeps the limit by itself. Of two at once, which the Lease allows for a moment only, each may not see the other's.
 	workers, controls := m.count()
-	if most := m.inFlight * m.leaders; workers > most {
-		m.fail("%d worker Pods, more than %d", workers, most)
+	if limit := m.inFlight * m.leaders; workers > limit {
+		m.fail("%d worker Pods, more than %d", workers, limit)
 	}
-	if most := 2 * 2 * m.leaders; controls > most && !m.lags { // two of the profile of each policy
-		m.fail("%d control Pods run, more than %d", controls, most)
+	if limit := 2 * 2 * m.leaders; controls > limit && !m.lags { // two of the profile of each policy
+		m.fail("%d control Pods run, more than %d", controls, limit)
 	}
 }
 
@@ -266,7 +266,7 @@ func (m *model) count() (workers, controls int) {
 		case pod.forged:
 		case pod.control == "":
 			workers++
-		case !pod.Over():
+		case !pod.Ended():
 			controls++
 		}
 	}
@@ -278,9 +278,9 @@ func (m *model) fail(format string, values ...any) {
 }
 
 // chance is true in one of so many cases.
-func (m *model) chance(of int) bool { return m.rng.IntN(of) == 0 }
+func (m *model) chance(total int) bool { return m.rng.IntN(total) == 0 }
 
-func (m *model) any() string {
+func (m *model) anyNode() string {
 	names := m.nodesByName()
 	if len(names) == 0 {
 		return ""
@@ -304,7 +304,7 @@ func (m *model) run() {
 		default:
 			c := m.controllers[m.rng.IntN(m.leaders)]
 			c.observe(!m.lags)
-			if name := m.any(); name != "" {
+			if name := m.anyNode(); name != "" {
 				c.work(name)
 			}
 			c.grant()
@@ -318,7 +318,7 @@ func (m *model) run() {
 
 // disturb lets something happen to a Node that nodekeep does not do.
 func (m *model) disturb() {
-	name := m.any()
+	name := m.anyNode()
 	if name == "" {
 		m.register("n0")
 		return
@@ -338,12 +338,12 @@ func (m *model) disturb() {
 		m.totals["Requests"]++
 	case 20, 21: // another client removes the labels of all Nodes, or of one
 		all := m.chance(4)
-		for _, other := range m.nodesByName() {
-			if one := m.nodes[other]; (all || other == name) && one.Labels[verify.Label] != "" {
-				one.Labels = maps.Clone(one.Labels)
-				delete(one.Labels, verify.Label)
+		for _, second := range m.nodesByName() {
+			if item := m.nodes[second]; (all || second == name) && item.Labels[verify.Label] != "" {
+				item.Labels = maps.Clone(item.Labels)
+				delete(item.Labels, verify.Label)
 				m.totals["Stripped"]++
-				m.wrote(other)
+				m.wrote(second)
 			}
 		}
 		return
@@ -412,11 +412,11 @@ func (m *model) disturb() {
 	case 13: // power is cut, and returns
 		if m.chance(8) {
 			for _, name := range m.nodesByName() {
-				one := m.nodes[name]
-				if one.Ready {
-					one.BootID += "!"
+				item := m.nodes[name]
+				if item.Ready {
+					item.BootID += "!"
 				}
-				one.turns(!one.Ready, m.now)
+				item.turns(!item.Ready, m.now)
 				m.wrote(name)
 			}
 		}
@@ -430,15 +430,15 @@ func (m *model) disturb() {
 }
 
 // forge is another client that creates a Pod like a worker Pod on a Node, or like a control Pod, and has it pass or fail.
-func (m *model) forge(on string) {
-	node := m.nodes[on]
+func (m *model) forge(place string) {
+	node := m.nodes[place]
 	m.serial++
-	pod := &modelPod{node: on, forged: true, epoch: node.epoch}
+	pod := &modelPod{node: place, forged: true, epoch: node.epoch}
 	pod.Pod = verify.Pod{Name: fmt.Sprint(verify.PodPrefix, m.serial), UID: fmt.Sprint("pod-", m.serial), NodeUID: node.UID, Created: m.now}
 	if m.chance(3) {
 		pod.Name, pod.control = fmt.Sprint(verify.ControlPrefix, m.serial), m.profiles[0].All()[0].ControlKey()
 	}
-	if m.pods[pod.Name], m.hosts[pod.Name] = pod, on; m.chance(4) {
+	if m.pods[pod.Name], m.hosts[pod.Name] = pod, place; m.chance(4) {
 		m.end(pod, corev1.PodFailed, 1, refuses)
 	} else {
 		m.end(pod, corev1.PodSucceeded, 0, passes)
@@ -486,7 +486,7 @@ func (m *model) goOn(name string) {
 	end := func(phase corev1.PodPhase, code int, message string) { m.end(pod, phase, code, message) }
 	pod.age++
 	switch {
-	case pod.Over():
+	case pod.Ended():
 		return
 	case node.hostile && m.chance(2):
 		switch m.rng.IntN(4) {
@@ -516,7 +516,7 @@ func (m *model) goOn(name string) {
 // restart is a process that was killed and starts again: it knows what the API server has, and nothing else.
 func (c *modelController) restart() {
 	c.nodes, c.pods, c.memory = map[string]modelNode{}, map[string]modelPod{}, map[string]*verify.Observed{}
-	c.starts, c.own = verify.NewStarts(c.profiles[0].Start), map[string]modelPod{}
+	c.starts, c.controls = verify.NewStarts(c.profiles[0].Start), map[string]modelPod{}
 	c.outage, c.brakes, c.closing = verify.Outage{}, map[string]map[verify.BrakeReason]time.Time{}, map[string]bool{}
 	c.read = len(c.log)
 	for name := range c.model.nodes {
@@ -538,8 +538,8 @@ func (c *modelController) observe(all bool) {
 	}
 }
 
-// of returns what the process itself has observed of a Node object.
-func (c *modelController) of(uid string) *verify.Observed {
+// observed returns what the process itself has observed of a Node object.
+func (c *modelController) observed(uid string) *verify.Observed {
 	if c.memory[uid] == nil {
 		c.memory[uid] = &verify.Observed{}
 	}
@@ -550,15 +550,15 @@ func (c *modelController) take(event logged) {
 	switch {
 	case event.pod != nil:
 		c.pods[event.name] = *event.pod
-		if event.pod.control != "" && event.pod.Over() {
+		if event.pod.control != "" && event.pod.Ended() {
 			c.starts.Gone(event.pod.UID)
 		} else {
 			c.starts.Exists(event.pod.UID)
 		}
 	case event.pods:
 		c.starts.Gone(c.pods[event.name].UID)
-		if c.own[event.name].UID == c.pods[event.name].UID {
-			delete(c.own, event.name)
+		if c.controls[event.name].UID == c.pods[event.name].UID {
+			delete(c.controls, event.name)
 		}
 		delete(c.pods, event.name)
 	case event.node == nil:
@@ -569,40 +569,40 @@ func (c *modelController) take(event logged) {
 		node := *event.node
 		node.Taints = slices.Clone(node.Taints)
 		c.count(event.name, &node.Node)
-		held := c.profiles[c.policy].HeldBy
-		if before, ok := c.nodes[event.name]; ok && before.UID == node.UID && len(held(before.Taints)) == 0 && len(held(node.Taints)) > 0 {
-			c.of(node.UID).Opened = true
+		held := c.profiles[c.policy].ClosingTaints
+		if prev, ok := c.nodes[event.name]; ok && prev.UID == node.UID && len(held(prev.Taints)) == 0 && len(held(node.Taints)) > 0 {
+			c.observed(node.UID).Opened = true
 		}
 		c.nodes[event.name] = node
 		if c.closing[node.UID] && len(held(node.Taints)) > 0 {
 			delete(c.closing, node.UID)
 		}
-		if own := c.of(node.UID); len(held(node.Taints)) == 0 {
-			own.Held, own.Own = time.Time{}, verify.OwnPod{}
-		} else if own.Held.IsZero() {
-			own.Held = c.now
+		if current := c.observed(node.UID); len(held(node.Taints)) == 0 {
+			current.Held, current.Worker = time.Time{}, verify.OwnPod{}
+		} else if current.Held.IsZero() {
+			current.Held = c.now
 		}
 	}
 }
 
 // count counts who is away, as verify/controller does.
-func (c *modelController) count(name string, after *verify.Node) {
-	counted, away := 0, 0
-	of := func(node *verify.Node, by int) {
-		if counts, isAway := c.profiles[0].Away(node); counts {
+func (c *modelController) count(name string, next *verify.Node) {
+	counted, absent := 0, 0
+	fn := func(node *verify.Node, by int) {
+		if counts, isAway := c.profiles[0].Absent(node); counts {
 			counted += by
 			if isAway {
-				away += by
+				absent += by
 			}
 		}
 	}
-	if before, ok := c.nodes[name]; ok {
-		of(&before.Node, -1)
+	if prev, ok := c.nodes[name]; ok {
+		fn(&prev.Node, -1)
 	}
-	if after != nil {
-		of(after, 1)
+	if next != nil {
+		fn(next, 1)
 	}
-	if c.outage.Change(counted, away, c.now) {
+	if c.outage.Change(counted, absent, c.now) {
 		c.totals["Outages"]++
 	}
 }
@@ -623,7 +623,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 	var observed verify.Observed
 	node, ok := c.nodes[name]
 	if ok {
-		observed = *c.of(node.UID)
+		observed = *c.observed(node.UID)
 		observed.Node = &node.Node
 	}
 	for _, pod := range c.pods {
@@ -634,25 +634,25 @@ func (c *modelController) work(name string) (action verify.Action) {
 	slices.SortFunc(observed.Pods, func(a, b verify.Pod) int { return a.Created.Compare(b.Created) })
 	profiles := c.profiles[c.policy]
 	if ok {
-		if profile, selected := profiles.For(node.Labels); selected {
+		if profile, selected := profiles.Match(node.Labels); selected {
 			observed.Control, observed.Room = c.control(profile), c.room(&node.Node, profiles)
 		}
 	}
 	cluster := modelCluster
-	cluster.OutageUntil = c.outage.Until(c.now)
+	cluster.OutageUntil = c.outage.End(c.now)
 	action = verify.Plan(observed, profiles, cluster, c.now)
 	if action.Braked {
 		c.totals["Braked"]++
 	}
-	if action.Do != verify.DoStart {
+	if action.Operation != verify.DoStart {
 		c.starts.Leave(name)
 	}
-	if action.Do != verify.DoNothing && action.Do != verify.DoWait && c.crashes && c.chance(40) {
+	if action.Operation != verify.DoNothing && action.Operation != verify.DoWait && c.crashes && c.chance(40) {
 		c.totals["Crashes"]++
 		c.restart()
 		return action
 	}
-	switch action.Do {
+	switch action.Operation {
 	case verify.DoStart:
 		c.serial++
 		pod := fmt.Sprint(verify.PodPrefix, c.serial)
@@ -660,11 +660,11 @@ func (c *modelController) work(name string) (action verify.Action) {
 			c.starts.Want(name, action.Turn())
 			return action
 		}
-		if action.Progress.Unanswered(c.of(node.UID).Answers) {
-			c.of(node.UID).Hurried = c.now
+		if action.Progress.Unanswered(c.observed(node.UID).Answers) {
+			c.observed(node.UID).Hurried = c.now
 		}
-		c.of(node.UID).Started, c.of(node.UID).Answers = c.now, action.Progress.Asked
-		c.of(node.UID).Own = verify.OwnPod{UID: c.create(pod, name, ""), Attempt: action.Attempt}
+		c.observed(node.UID).Started, c.observed(node.UID).Answers = c.now, action.Progress.Asked
+		c.observed(node.UID).Worker = verify.OwnPod{UID: c.create(pod, name, ""), Attempt: action.Attempt}
 	case verify.DoControl:
 		c.startControl(action.Profile, action.ControlSince)
 	case verify.DoDelete:
@@ -672,7 +672,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 		switch {
 		case !ok || pod.UID != action.Pod.UID:
 			return action
-		case action.Force || pod.Over():
+		case action.Force || pod.Ended():
 			delete(c.model.pods, action.Pod.Name)
 		case pod.Deleted.IsZero():
 			pod.Deleted = c.now.Add(time.Second)
@@ -686,7 +686,7 @@ func (c *modelController) work(name string) (action verify.Action) {
 			c.totals["Conflicts"]++
 			return action
 		}
-		if action.Do == verify.DoRecord {
+		if action.Operation == verify.DoRecord {
 			c.noteBrakes(action)
 			c.checkCounted(action, observed.Control)
 		}
@@ -698,13 +698,13 @@ func (c *modelController) work(name string) (action verify.Action) {
 // control returns what the process knows of the control of a profile.
 func (c *modelController) control(profile verify.CompiledProfile) verify.Control {
 	control := verify.Control{Able: len(c.able(profile))}
-	for _, name := range slices.Sorted(maps.Keys(c.own)) {
-		pod := c.own[name]
+	for _, name := range slices.Sorted(maps.Keys(c.controls)) {
+		pod := c.controls[name]
 		if seen, ok := c.pods[name]; ok && seen.UID == pod.UID {
 			pod = seen
 		}
 		if pod.control == profile.ControlKey() && pod.Deleted.IsZero() {
-			control.Pods = append(control.Pods, verify.ControlPod{Pod: pod.Pod, On: pod.node})
+			control.Pods = append(control.Pods, verify.ControlPod{Pod: pod.Pod, Node: pod.node})
 		}
 	}
 	return control
@@ -713,7 +713,7 @@ func (c *modelController) control(profile verify.CompiledProfile) verify.Control
 // able returns the Nodes on which a control Pod of a profile can run.
 func (c *modelController) able(profile verify.CompiledProfile) (names []string) {
 	for name, node := range c.nodes {
-		if of, ok := c.profiles[c.policy].For(node.Labels); ok && of.Name == profile.Name && c.profiles[c.policy].Controls(&node.Node) {
+		if item, ok := c.profiles[c.policy].Match(node.Labels); ok && item.Name == profile.Name && c.profiles[c.policy].Controls(&node.Node) {
 			names = append(names, name)
 		}
 	}
@@ -721,32 +721,32 @@ func (c *modelController) able(profile verify.CompiledProfile) (names []string) 
 	return names
 }
 
-func (c *modelController) startControl(profile verify.CompiledProfile, since time.Time) {
+func (c *modelController) startControl(profile verify.CompiledProfile, start time.Time) {
 	known := c.control(profile)
 	able := slices.DeleteFunc(c.able(profile), func(name string) bool {
-		return slices.ContainsFunc(known.Asked(profile, since, c.now), func(pod verify.ControlPod) bool { return pod.On == name })
+		return slices.ContainsFunc(known.Asked(profile, start, c.now), func(pod verify.ControlPod) bool { return pod.Node == name })
 	})
-	if len(able) == 0 || !known.Due(profile, since, c.now) {
+	if len(able) == 0 || !known.Due(profile, start, c.now) {
 		return
 	}
 	name := fmt.Sprint(verify.ControlPrefix, c.serial)
 	c.starts.Control(name, c.now)
 	c.totals["Controls"]++
 	c.create(name, able[c.rng.IntN(len(able))], profile.ControlKey())
-	c.own[name] = *c.model.pods[name]
+	c.controls[name] = *c.model.pods[name]
 }
 
 // create creates a Pod on a Node that the process has observed; control is what a control Pod is for.
-func (c *modelController) create(name, on, control string) (uid string) {
+func (c *modelController) create(name, node, control string) (uid string) {
 	c.serial++
-	pod := &modelPod{node: on, control: control, Pod: verify.Pod{
-		Name: name, UID: fmt.Sprint("pod-", c.serial), NodeUID: c.nodes[on].UID, Created: c.now, Phase: corev1.PodPending,
+	pod := &modelPod{node: node, control: control, Pod: verify.Pod{
+		Name: name, UID: fmt.Sprint("pod-", c.serial), NodeUID: c.nodes[node].UID, Created: c.now, Phase: corev1.PodPending,
 	}}
-	if live, ok := c.model.nodes[on]; ok {
+	if live, ok := c.model.nodes[node]; ok {
 		pod.epoch = live.epoch
 	}
 	c.starts.Created(name, pod.UID, c.now)
-	c.model.pods[name], c.hosts[name] = pod, on
+	c.model.pods[name], c.hosts[name] = pod, node
 	c.wrotePod(name)
 	return pod.UID
 }
@@ -762,17 +762,17 @@ func (c *modelController) sweep() {
 		if pod.control == "" {
 			continue
 		}
-		own, profile, ends := c.own[name].UID == pod.UID, pod.control, time.Time{}
-		for key, one := range known {
-			if at := verify.ControlEnds(pod.Pod, one, c.now); (key == profile || !own) && at.After(ends) {
-				ends = at
+		ok, profile, ends := c.controls[name].UID == pod.UID, pod.control, time.Time{}
+		for key, compiled := range known {
+			if t := verify.ControlEnds(pod.Pod, compiled, c.now); (key == profile || !ok) && t.After(ends) {
+				ends = t
 			}
 		}
 		if ends.After(c.now) {
 			continue
 		}
-		if own {
-			delete(c.own, name)
+		if ok {
+			delete(c.controls, name)
 		}
 		if live, ok := c.model.pods[name]; ok && live.UID == pod.UID {
 			delete(c.model.pods, name)
@@ -784,7 +784,7 @@ func (c *modelController) sweep() {
 // checkCounted: an attempt that failed counts unless a verified Node was asked the same within a minute, and failed, too. A control Pod that took longer
 // than a Pod may take counts as one that ended then, whatever its kubelet says.
 func (c *modelController) checkCounted(action verify.Action, control verify.Control) {
-	before, after := c.pods[action.Pod.Name], action.Progress
+	prev, next := c.pods[action.Pod.Name], action.Progress
 	asked, failed := 0, false // how many verified Nodes gave a result that counts; one failed
 	for _, pod := range control.Pods {
 		const grace = 10 * time.Second
@@ -793,37 +793,37 @@ func (c *modelController) checkCounted(action verify.Action, control verify.Cont
 			ended = pod.Containers[0].Finished
 		}
 		late := !c.now.Before(pod.Created.Add(action.Profile.StartTimeout)) // one that did not start by then gave no result
-		if !pod.Over() && !late || !c.now.Before(ended.Add(time.Minute)) {
+		if !pod.Ended() && !late || !c.now.Before(ended.Add(time.Minute)) {
 			continue
 		}
 		asked++
 		failed = failed || pod.Phase == corev1.PodFailed && pod.Containers[0].Message == refuses
 	}
-	deadline := before.Created.Add(3 * (action.Profile.StartTimeout + action.Profile.Timeout + 10*time.Second))
+	deadline := prev.Created.Add(3 * (action.Profile.StartTimeout + action.Profile.Timeout + 10*time.Second))
 	switch {
-	case len(before.Containers) == 0 || before.Containers[0].Message != refuses:
-	case after.Last.Result == verify.VerdictShared && !failed:
+	case len(prev.Containers) == 0 || prev.Containers[0].Message != refuses:
+	case next.Last.Result == verify.VerdictShared && !failed:
 		c.fail("pod %s: the failure is taken for shared, and no control Pod failed", action.Pod.Name)
-	case after.Last.Result == verify.VerdictShared && verify.AttemptOf(before.NodeUID, after) == action.Attempt:
+	case next.Last.Result == verify.VerdictShared && verify.AttemptOf(prev.NodeUID, next) == action.Attempt:
 		c.fail("pod %s: it would be judged for ever", action.Pod.Name)
-	case after.Last.Result != verify.VerdictShared && failed:
+	case next.Last.Result != verify.VerdictShared && failed:
 		c.fail("pod %s: an attempt was counted although a verified Node fails, too", action.Pod.Name)
-	case after.Last.Result == verify.VerdictFailed && asked < min(2, control.Able) && c.now.Before(deadline):
+	case next.Last.Result == verify.VerdictFailed && asked < min(2, control.Able) && c.now.Before(deadline):
 		c.fail("pod %s: an attempt was counted after %d verified Nodes of %d were asked", action.Pod.Name, asked, control.Able)
 	}
-	if after.Last.Result == verify.VerdictShared {
+	if next.Last.Result == verify.VerdictShared {
 		c.totals["Shared"]++
 	}
 }
 
 // change is a PATCH of a Node that its uid and resourceVersion allow.
 func (c *modelController) change(live *modelNode, action verify.Action, profiles verify.Profiles) {
-	if action.Do == verify.DoShow {
+	if action.Operation == verify.DoShow {
 		live.Verified = action.Show
 		c.wrote(live.Name)
 		return
 	}
-	if action.Do == verify.DoHold {
+	if action.Operation == verify.DoHold {
 		c.checkHeld(live, profiles)
 		live.Taints = append(slices.Clone(live.Taints), action.Hold)
 		live.epoch++
@@ -831,17 +831,17 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		c.wrote(live.Name)
 		return
 	}
-	if action.Do == verify.DoRecheck {
+	if action.Operation == verify.DoRecheck {
 		c.checkRecheck(live, profiles)
 	}
 	live.Annotation = action.Progress.String()
 	live.Labels = maps.Clone(live.Labels)
-	if action.Do == verify.DoOpen {
+	if action.Operation == verify.DoOpen {
 		live.Labels[verify.Label] = "true"
-	} else if action.Do != verify.DoUnhold {
+	} else if action.Operation != verify.DoUnhold {
 		delete(live.Labels, verify.Label)
 	}
-	switch action.Do {
+	switch action.Operation {
 	case verify.DoRecheck:
 		live.Taints = append(slices.Clone(live.Taints), action.Hold)
 		live.epoch++
@@ -849,7 +849,7 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		c.totals["Rechecks"]++
 	case verify.DoNote:
 		c.totals["Noted"]++
-		c.of(live.UID).Opened = false
+		c.observed(live.UID).Opened = false
 	case verify.DoUnhold:
 		c.totals["Unholds"]++
 		c.checkUnheld(live, profiles)
@@ -865,7 +865,7 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		if slices.ContainsFunc(live.Taints, isGate) {
 			c.fail("node %s was opened behind the gate", live.Name)
 		}
-		if profile, _ := profiles.For(live.Labels); profile.OnlyWaits() {
+		if profile, _ := profiles.Match(live.Labels); profile.OnlyWaits() {
 			c.totals["Waited"]++
 			c.checkWaited(live, action)
 			break
@@ -873,7 +873,7 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 		c.checkOpened(live, action.Pod)
 	case verify.DoFree:
 		c.totals["Freed"]++
-		_, selected := profiles.For(live.Labels)
+		_, selected := profiles.Match(live.Labels)
 		if age := c.now.Sub(live.Created); selected && (action.Profile.OnTimeout != verify.Release || age < action.Profile.Deadline) {
 			c.fail("node %s was released %s after its creation", live.Name, age)
 		}
@@ -883,18 +883,18 @@ func (c *modelController) change(live *modelNode, action verify.Action, profiles
 }
 
 // room returns how many Nodes may be closed to check them again, as the process sees it.
-func (c *modelController) room(of *verify.Node, profiles verify.Profiles) *verify.Room {
+func (c *modelController) room(item *verify.Node, profiles verify.Profiles) *verify.Room {
 	takes := func(node *verify.Node) bool {
-		return verify.TakesWorkloads(node.Ready, false, node.Taints) && (node.UID == of.UID || !c.closing[node.UID])
+		return verify.TakesWorkloads(node.Ready, false, node.Taints) && (node.UID == item.UID || !c.closing[node.UID])
 	}
-	room := &verify.Room{Takes: takes(of)}
+	room := &verify.Room{Takes: takes(item)}
 	for _, node := range c.nodes {
 		if takes(&node.Node) {
 			room.Takers++
 		}
-		if _, selected := profiles.For(node.Labels); selected {
+		if _, selected := profiles.Match(node.Labels); selected {
 			room.Selected++
-			if node.UID != of.UID && c.closing[node.UID] || profiles.Rechecked(node.Taints) {
+			if node.UID != item.UID && c.closing[node.UID] || profiles.Rechecked(node.Taints) {
 				room.Closed++
 			}
 		}
@@ -906,7 +906,7 @@ func (c *modelController) room(of *verify.Node, profiles verify.Profiles) *verif
 func (c *modelController) checkRecheck(live *modelNode, profiles verify.Profiles) {
 	closed, takers := 0, 0
 	for _, node := range c.model.nodes {
-		if _, selected := profiles.For(node.Labels); selected && profiles.Rechecked(node.Taints) {
+		if _, selected := profiles.Match(node.Labels); selected && profiles.Rechecked(node.Taints) {
 			closed++
 		}
 		if node != live && verify.TakesWorkloads(node.Ready, false, node.Taints) {
@@ -925,19 +925,19 @@ func (c *modelController) checkRecheck(live *modelNode, profiles verify.Profiles
 
 // checkHeld: the taint is added to a Node that may be rebooting, and not to many at once.
 func (c *modelController) checkHeld(live *modelNode, profiles verify.Profiles) {
-	profile, selected := profiles.For(live.Labels)
+	profile, selected := profiles.Match(live.Labels)
 	progress := verify.ParseProgress(live.Annotation)
 	live.checked = live.BootID
 	rebooted := progress.OnReboot && progress.BootID != live.BootID
 	if rebooted {
 		live.checked = progress.BootID
 	}
-	others := 0
+	used := 0
 	for _, node := range c.model.nodes {
 		if node != live && slices.ContainsFunc(node.Taints, func(taint corev1.Taint) bool {
 			return taint.Key == verify.Taint && node.wasOpen && strings.HasPrefix(taint.Value, "reboot-")
 		}) {
-			others++
+			used++
 		}
 	}
 	switch {
@@ -946,16 +946,16 @@ func (c *modelController) checkHeld(live *modelNode, profiles verify.Profiles) {
 	case live.Ready && !rebooted:
 		c.fail("node %s was held while it was Ready on the boot that was checked", live.Name)
 	// After a change of the policy the count of Nodes that are away is right only once the watch has brought each of them again.
-	case others > 0 && !c.lags && c.leaders == 1 && c.policy == 0:
-		c.fail("node %s was held together with %d others of %d", live.Name, others, len(c.model.nodes))
+	case used > 0 && !c.lags && c.leaders == 1 && c.policy == 0:
+		c.fail("node %s was held together with %d others of %d", live.Name, used, len(c.model.nodes))
 	}
 }
 
 // checkUnheld: only a Node that was open, and does not run another boot, or is one of many, becomes open again without a check.
 func (c *modelController) checkUnheld(live *modelNode, profiles verify.Profiles) {
-	profile, _ := profiles.For(live.Labels)
-	held := profiles.HeldBy(live.Taints)
-	switch outage := c.outage.Until(c.now).After(c.now); {
+	profile, _ := profiles.Match(live.Labels)
+	held := profiles.ClosingTaints(live.Taints)
+	switch outage := c.outage.End(c.now).After(c.now); {
 	case len(held) > 0 && !live.wasOpen:
 		c.fail("node %s was never verified, and was opened: taint %v", live.Name, held)
 	case len(held) > 0 && slices.ContainsFunc(held, func(taint corev1.Taint) bool { return taint.Value == "" }):
@@ -1011,7 +1011,7 @@ func (m *model) settle() {
 		node.turns(true, m.now)
 		node.Conditions = map[string]corev1.ConditionStatus{"Warm": corev1.ConditionTrue}
 		node.Taints = slices.DeleteFunc(node.Taints, isGate)
-		if node.broken = m.chance(4); node.broken && len(m.profiles[0].HeldBy(node.Taints)) > 0 {
+		if node.broken = m.chance(4); node.broken && len(m.profiles[0].ClosingTaints(node.Taints)) > 0 {
 			node.faked = true
 		}
 		m.wrote(name)
@@ -1032,7 +1032,7 @@ func (m *model) settle() {
 				for range 4 {
 					action := c.work(name)
 					c.observe(true)
-					if action.Do == verify.DoNothing || action.Do == verify.DoWait || action.Do == verify.DoStart {
+					if action.Operation == verify.DoNothing || action.Operation == verify.DoWait || action.Operation == verify.DoStart {
 						break
 					}
 				}
@@ -1065,8 +1065,8 @@ func (m *model) settle() {
 // decided reports whether a Node is open, or tainted with a failed check that is shown.
 func (m *model) decided(node *modelNode) bool {
 	progress := verify.ParseProgress(node.Annotation)
-	profile, selected := m.profiles[0].For(node.Labels)
-	if len(m.profiles[0].HeldBy(node.Taints)) == 0 {
+	profile, selected := m.profiles[0].Match(node.Labels)
+	if len(m.profiles[0].ClosingTaints(node.Taints)) == 0 {
 		return node.faked || !selected || profile.Reverify != verify.OnReboot || !progress.OnReboot || progress.BootID == node.BootID
 	}
 	return node.broken && progress.Attempts+progress.Shared > 0 && node.Verified.Status == corev1.ConditionFalse
@@ -1105,14 +1105,14 @@ func TestAThousandNodesAtOnceTakeLittleMoreThanTheirPacedMinimum(t *testing.T) {
 	for open() < 900 {
 		require.Less(t, m.now.Sub(began), 10*time.Minute)
 		for read := c.read; read < len(m.log); read++ {
-			due[m.log[read].on] = m.now
+			due[m.log[read].nodeName] = m.now
 		}
 		c.observe(true)
 		for _, name := range slices.Sorted(maps.Keys(due)) {
 			if due[name].After(m.now) {
 				continue
 			}
-			if due[name] = c.work(name).Again; due[name].IsZero() {
+			if due[name] = c.work(name).Requeue; due[name].IsZero() {
 				delete(due, name)
 			}
 		}

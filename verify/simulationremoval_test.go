@@ -14,54 +14,54 @@ import (
 func (c *modelController) remove(name string, node modelNode, action verify.Action, control verify.Control, profiles verify.Profiles) {
 	seen, version := verify.Removals{Ledger: c.ledger, Nodes: map[string]bool{}}, c.written
 	for _, profile := range slices.Sorted(maps.Keys(c.brakes)) {
-		for reason, at := range c.brakes[profile] {
-			seen.Ledger, _ = seen.Ledger.Seeing(profile, reason, at)
+		for reason, t := range c.brakes[profile] {
+			seen.Ledger, _ = seen.Ledger.Seeing(profile, reason, t)
 		}
 	}
-	for _, one := range c.nodes {
-		profile, selected := profiles.For(one.Labels)
+	for _, item := range c.nodes {
+		profile, selected := profiles.Match(item.Labels)
 		if selected {
 			seen.Selected++
 		}
 		if selected && profile.Name == action.Profile.Name {
-			seen.Nodes[one.UID] = profiles.Fails(&one.Node)
+			seen.Nodes[item.UID] = profiles.Fails(&item.Node)
 		}
 	}
 	live := func() (*modelNode, bool) {
-		one, ok := c.model.nodes[name]
-		ok = ok && one.UID == node.UID && one.version == node.version
+		item, ok := c.model.nodes[name]
+		ok = ok && item.UID == node.UID && item.version == node.version
 		if !ok {
 			c.totals["Conflicts"]++
 		}
-		return one, ok
+		return item, ok
 	}
-	one, ok := live()
+	entry, ok := live()
 	if !ok {
 		return
 	}
-	if one.occupied {
+	if entry.occupied {
 		seen.Blocked = &verify.Brake{Reason: verify.BrakePods}
 	}
 	decided := action.Decide(seen, profiles.Limits, c.now)
-	if decided.Do != verify.DoRemove {
+	if decided.Operation != verify.DoRemove {
 		c.totals["HeldRemovals"]++
 		c.noteBrakes(decided)
 		c.checkCounted(decided, control)
-		c.change(one, decided, profiles)
+		c.change(entry, decided, profiles)
 		return
 	}
 	if c.mayEnd() || c.written != version {
 		return // another process wrote the ledger
 	}
-	c.ledger, c.written = seen.Ledger.With(decided.Removal, c.now), c.written+1
+	c.ledger, c.written = seen.Ledger.Add(decided.Removal, c.now), c.written+1
 	written := c.written
 	if c.mayEnd() {
 		return
 	}
-	if one, ok = live(); !ok {
+	if entry, ok = live(); !ok {
 		return
 	}
-	c.checkRemoved(one, decided, control, seen, profiles)
+	c.checkRemoved(entry, decided, control, seen, profiles)
 	delete(c.model.nodes, name)
 	c.wrote(name)
 	c.totals["Removed"]++
@@ -75,16 +75,16 @@ func (c *modelController) remove(name string, node modelNode, action verify.Acti
 // mayEnd lets the other process work, and reports whether this one is killed.
 func (c *modelController) mayEnd() bool {
 	if c.leaders == 2 && !c.nested && c.chance(3) {
-		other := c.controllers[0]
-		if other == c {
-			other = c.controllers[1]
+		o := c.controllers[0]
+		if o == c {
+			o = c.controllers[1]
 		}
-		other.nested = true
-		other.observe(!c.lags)
-		if name := c.any(); name != "" {
-			other.work(name)
+		o.nested = true
+		o.observe(!c.lags)
+		if name := c.anyNode(); name != "" {
+			o.work(name)
 		}
-		other.nested = false
+		o.nested = false
 	}
 	if c.crashes && c.chance(8) {
 		c.totals["Crashes"]++
@@ -113,18 +113,18 @@ func (c *modelController) noteBrakes(action verify.Action) {
 func (c *modelController) checkRemoved(live *modelNode, action verify.Action, control verify.Control, seen verify.Removals, profiles verify.Profiles) {
 	limits, name := profiles.Limits, action.Profile.Name
 	inHour, ofProfile, nodes := 0, 0, maps.Clone(seen.Nodes)
-	for _, before := range c.removed {
-		if before.Time.Add(time.Hour).After(c.now) {
+	for _, prev := range c.removed {
+		if prev.Time.Add(time.Hour).After(c.now) {
 			inHour++
 		}
-		if before.Profile == name {
+		if prev.Profile == name {
 			ofProfile++
-			delete(nodes, before.UID)
+			delete(nodes, prev.UID)
 		}
 		switch {
-		case before.Node == live.Name:
-			c.fail("node %s was removed twice, %s apart", live.Name, c.now.Sub(before.Time))
-		case before.Time.Add(limits.Cooldown).After(action.Pod.Created):
+		case prev.Node == live.Name:
+			c.fail("node %s was removed twice, %s apart", live.Name, c.now.Sub(prev.Time))
+		case prev.Time.Add(limits.Cooldown).After(action.Pod.Created):
 			c.fail("node %s was removed for a failure within the cooldown", live.Name)
 		}
 	}
@@ -137,7 +137,7 @@ func (c *modelController) checkRemoved(live *modelNode, action verify.Action, co
 	passed := sets.New[string]()
 	for _, pod := range control.Pods {
 		if len(pod.Containers) > 0 && pod.Containers[0].Message == passes && !pod.Created.Before(action.Pod.Created) {
-			passed.Insert(pod.On)
+			passed.Insert(pod.Node)
 		}
 	}
 	share := map[string]int{"30%": 30, "50%": 50, "100%": 100}[limits.StopAbove.StrVal]

@@ -20,7 +20,7 @@ type reportedNode struct {
 	broken      bool          // its checks fail, and those of other Nodes do not
 	brokenSince time.Time     // or since when all fail
 	workers     []*verify.Pod // also those of processes before
-	own         verify.OwnPod
+	worker      verify.OwnPod
 	started     time.Time
 	starts      int
 }
@@ -38,7 +38,7 @@ type reportModel struct {
 	totals   map[string]int
 }
 
-func (m *reportModel) chance(one int) bool { return m.rng.IntN(one) == 0 }
+func (m *reportModel) chance(item int) bool { return m.rng.IntN(item) == 0 }
 
 // fails reports what the checks of a Node say now.
 func (m *reportModel) fails(node *reportedNode) bool { return node.broken || m.fault }
@@ -60,11 +60,11 @@ func (m *reportModel) able() []*reportedNode {
 
 func (m *reportModel) control() verify.Control {
 	control := verify.Control{Able: len(m.able()), Pods: slices.DeleteFunc(slices.Clone(m.controls), func(pod verify.ControlPod) bool {
-		return slices.ContainsFunc(m.nodes, func(node *reportedNode) bool { return node.Name == pod.On && len(node.workers) > 0 })
+		return slices.ContainsFunc(m.nodes, func(node *reportedNode) bool { return node.Name == pod.Node && len(node.workers) > 0 })
 	})}
 	for _, node := range m.nodes {
-		if at := m.profiles.PassedAt(&node.Node); at.After(control.Passed) && !at.After(m.now) {
-			control.Passed = at
+		if t := m.profiles.PassedAt(&node.Node); t.After(control.Passed) && !t.After(m.now) {
+			control.Passed = t
 		}
 	}
 	return control
@@ -77,28 +77,28 @@ func (m *reportModel) pod() verify.Pod {
 
 // work plans for one Node, and does what the plan says. Nothing of it may close the Node, or take it for open before.
 func (m *reportModel) work(node *reportedNode) {
-	seen := verify.Observed{Node: &node.Node, Own: node.own, Started: node.started, Control: m.control()}
+	seen := verify.Observed{Node: &node.Node, Worker: node.worker, Started: node.started, Control: m.control()}
 	for _, worker := range node.workers {
 		seen.Pods = append(seen.Pods, *worker)
 	}
 	action := verify.Plan(seen, m.profiles, modelCluster, m.now)
-	m.totals[string(action.Do)]++
-	switch action.Do {
+	m.totals[string(action.Operation)]++
+	switch action.Operation {
 	case verify.DoWait:
 	case verify.DoStart:
 		require.True(m.t, node.Ready, "only a Node that is Ready is checked")
-		require.Empty(m.t, slices.DeleteFunc(slices.Clone(node.workers), func(pod *verify.Pod) bool { return pod.UID != node.own.UID }), "of this process")
+		require.Empty(m.t, slices.DeleteFunc(slices.Clone(node.workers), func(pod *verify.Pod) bool { return pod.UID != node.worker.UID }), "of this process")
 		pod := m.pod()
 		pod.NodeUID = node.UID
-		node.workers, node.own, node.started = append(node.workers, &pod), verify.OwnPod{UID: pod.UID, Attempt: action.Attempt}, m.now
+		node.workers, node.worker, node.started = append(node.workers, &pod), verify.OwnPod{UID: pod.UID, Attempt: action.Attempt}, m.now
 		node.starts++
 	case verify.DoDelete:
 		node.workers = slices.DeleteFunc(node.workers, func(pod *verify.Pod) bool { return pod.UID == action.Pod.UID })
 	case verify.DoControl:
 		if able := m.able(); len(able) > 0 {
-			on, pod := able[m.rng.IntN(len(able))], m.pod()
-			m.ends(&pod, m.fails(on))
-			m.controls = append(m.controls, verify.ControlPod{Pod: pod, On: on.Name})
+			target, pod := able[m.rng.IntN(len(able))], m.pod()
+			m.ends(&pod, m.fails(target))
+			m.controls = append(m.controls, verify.ControlPod{Pod: pod, Node: target.Name})
 		}
 	case verify.DoRecord, verify.DoReport:
 		node.Annotation = action.Progress.String()
@@ -109,7 +109,7 @@ func (m *reportModel) work(node *reportedNode) {
 		}
 		node.Verified, node.ShownAt = action.Show, m.now
 	default:
-		require.Fail(m.t, "an open Node of a profile that reports must stay as it is", action.Do)
+		require.Fail(m.t, "an open Node of a profile that reports must stay as it is", action.Operation)
 	}
 }
 
@@ -127,8 +127,8 @@ func (m *reportModel) happens() {
 		node.BootID = fmt.Sprint("b", m.rng.IntN(3))
 	case 4: // the process is restarted
 		m.controls = nil
-		for _, one := range m.nodes {
-			one.own, one.started = verify.OwnPod{}, time.Time{}
+		for _, item := range m.nodes {
+			item.worker, item.started = verify.OwnPod{}, time.Time{}
 		}
 	case 5: // a kubelet writes a time
 		progress := verify.ParseProgress(node.Annotation)
@@ -155,7 +155,7 @@ func (m *reportModel) step() {
 			node.brokenSince = time.Time{}
 		}
 		for _, worker := range node.workers {
-			if !worker.Over() && m.chance(2) {
+			if !worker.Ended() && m.chance(2) {
 				m.ends(worker, m.fails(node))
 			}
 		}
@@ -170,7 +170,7 @@ func (m *reportModel) step() {
 func TestSimulationOfNodesThatAreOnlyReported(t *testing.T) {
 	totals := map[string]int{}
 	for seed := range uint64(8) {
-		m := &reportModel{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: born, totals: totals, profiles: planProfile(t, func(p *verify.Profile) { p.Mode, p.Every = verify.ModeReport, "10m" })}
+		m := &reportModel{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: born, totals: totals, profiles: planProfile(t, func(p *verify.Profile) { p.Mode, p.Interval = verify.ModeReport, "10m" })}
 		for i := range 6 {
 			m.nodes = append(m.nodes, &reportedNode{Node: *openNode()})
 			m.nodes[i].Name, m.nodes[i].UID = fmt.Sprint("n", i), fmt.Sprint("u", i)
@@ -203,8 +203,8 @@ func TestSimulationOfNodesThatAreOnlyReported(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	for _, what := range []string{"start", "delete", "control", "record", "report", "show", "False"} {
-		assert.Positive(t, totals[what], what)
+	for _, subject := range []string{"start", "delete", "control", "record", "report", "show", "False"} {
+		assert.Positive(t, totals[subject], subject)
 	}
 	t.Log(totals)
 }

@@ -17,19 +17,19 @@ import (
 func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 23))
-		one := func(from time.Duration) string {
+		add := func(from time.Duration) string {
 			times := slices.DeleteFunc([]time.Duration{
 				time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
 			}, func(d time.Duration) bool { return d < from })
 			return times[min(rng.IntN(len(times)), rng.IntN(len(times)))].String() // short ones more often
 		}
 		all := intstr.FromString("100%")
-		backoff := one(time.Second)
-		least, err := time.ParseDuration(backoff)
+		backoff := add(time.Second)
+		minimum, err := time.ParseDuration(backoff)
 		require.NoError(t, err)
 		profile := verify.Profile{
 			Name: "all", Checks: []verify.Check{{Name: "dns", DNS: &verify.DNS{Names: []string{"kubernetes.default.svc"}}}}, OnFailure: verify.RemoveNode,
-			Timeout: one(time.Second), StartTimeout: one(10 * time.Second), Attempts: verify.Attempts{Max: new(1 + rng.IntN(5)), Backoff: backoff, MaxBackoff: one(least)},
+			Timeout: add(time.Second), StartTimeout: add(10 * time.Second), Attempts: verify.Attempts{Max: new(1 + rng.IntN(5)), Backoff: backoff, MaxBackoff: add(minimum)},
 		}
 		profiles, errs := verify.Compile(verify.Settings{Limits: verify.Limits{StopAbove: &all, DeletionsPerHour: new(50), OrPercent: new(100), Cooldown: "1m"}, Profiles: []verify.Profile{profile}}, nil)
 		require.Empty(t, errs)
@@ -63,7 +63,7 @@ func TestABrokenNodeAmongHealthyOnesIsRemovedWhateverTheTimesOfTheProfile(t *tes
 }
 
 // goOnUntil lets a single process and all kubelets go on until done. It looks at a Node when something changed, or when the plan said so.
-func (m *model) goOnUntil(t *testing.T, c *modelController, what string, done func() bool) {
+func (m *model) goOnUntil(t *testing.T, c *modelController, subject string, done func() bool) {
 	t.Helper()
 	const run = 2 * time.Second // of a worker until it starts, and until it ends
 	began, due := m.now, map[string]time.Time{}
@@ -71,9 +71,9 @@ func (m *model) goOnUntil(t *testing.T, c *modelController, what string, done fu
 		due[name] = m.now
 	}
 	for !done() {
-		require.Less(t, m.now.Sub(began), 24*time.Hour, what)
+		require.Less(t, m.now.Sub(began), 24*time.Hour, subject)
 		for read := c.read; read < len(m.log); read++ {
-			due[m.log[read].on] = m.now
+			due[m.log[read].nodeName] = m.now
 			if m.log[read].pods { // as control Pods do
 				for _, pod := range m.pods {
 					due[pod.node] = m.now
@@ -84,7 +84,7 @@ func (m *model) goOnUntil(t *testing.T, c *modelController, what string, done fu
 		next := m.now.Add(time.Hour)
 		for _, name := range slices.Sorted(maps.Keys(due)) {
 			if !due[name].After(m.now) {
-				if due[name] = c.work(name).Again; due[name].IsZero() {
+				if due[name] = c.work(name).Requeue; due[name].IsZero() {
 					delete(due, name)
 					continue
 				}
@@ -96,12 +96,12 @@ func (m *model) goOnUntil(t *testing.T, c *modelController, what string, done fu
 		c.grant()
 		for _, name := range m.podNames() {
 			pod := m.pods[name]
-			at := pod.Created.Add(run * time.Duration(pod.age+1) / 2)
-			if !pod.Over() && !at.After(m.now) {
+			instant := pod.Created.Add(run * time.Duration(pod.age+1) / 2)
+			if !pod.Ended() && !instant.After(m.now) {
 				m.goOn(name)
 			}
-			if !pod.Over() && at.Before(next) {
-				next = at
+			if !pod.Ended() && instant.Before(next) {
+				next = instant
 			}
 		}
 		if c.read < len(m.log) || !next.After(m.now) {

@@ -69,18 +69,18 @@ func (s *Starts) Limit(start CompiledStart, now time.Time) {
 
 // Want has a Node wait for its turn, unless it waits already or has it.
 func (s *Starts) Want(node string, turn Turn) {
-	if before, ok := s.waiting[node]; s.granted.Has(node) || ok && before == turn {
+	if prev, ok := s.waiting[node]; s.granted.Has(node) || ok && prev == turn {
 		return
 	}
 	s.waiting[node] = turn
 	s.lines[turn] = append(s.lines[turn], node)
 }
 
-// Has reports whether it is a Node's turn.
-func (s *Starts) Has(node string) bool { return s.granted.Has(node) }
+// Granted reports whether it is a Node's turn.
+func (s *Starts) Granted(node string) bool { return s.granted.Has(node) }
 
 // Next grants the next Node its turn. Without one, again shows when to ask once more; zero: after Want or Gone.
-func (s *Starts) Next(now time.Time) (node string, again time.Duration) {
+func (s *Starts) Next(now time.Time) (node string, wait time.Duration) {
 	for uid, created := range s.pods {
 		if !created.IsZero() && now.Sub(created) > unseen {
 			delete(s.pods, uid)

@@ -29,32 +29,32 @@ func (t *TCP) answered() answer {
 }
 
 // address checks HOST:PORT; an IPv6 address is in brackets.
-func (c *compiler) address(text string, at *field.Path) {
+func (c *compiler) address(text string, path *field.Path) {
 	host, port, found := cutLast(text, ":")
 	bare, opened := strings.CutPrefix(host, "[")
 	bare, closed := strings.CutSuffix(bare, "]")
 	if !found || opened != closed || !opened && strings.Contains(host, ":") {
-		c.invalid(at, text, "must be HOST:PORT; an IPv6 address is in brackets")
+		c.invalid(path, text, "must be HOST:PORT; an IPv6 address is in brackets")
 		return
 	}
-	c.host(bare, opened, text, at)
-	c.port(port, text, at)
+	c.host(bare, opened, text, path)
+	c.port(port, text, path)
 }
 
 // host checks an address in brackets. Without brackets it is a name or an IPv4 address, which is a valid name, too.
-func (c *compiler) host(host string, inBrackets bool, text string, at *field.Path) {
+func (c *compiler) host(host string, inBrackets bool, text string, path *field.Path) {
 	if !inBrackets {
-		c.invalidPart(at, text, "host", validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, "."))))
+		c.invalidPart(path, text, "host", validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(host, "."))))
 		return
 	}
-	for _, wrong := range validation.IsValidIP(at, host) {
-		c.invalid(at, text, "host "+wrong.Detail)
+	for _, wrong := range validation.IsValidIP(path, host) {
+		c.invalid(path, text, "host "+wrong.Detail)
 	}
 }
 
-func (c *compiler) port(port, text string, at *field.Path) {
+func (c *compiler) port(port, text string, path *field.Path) {
 	number, err := strconv.Atoi(port)
 	if err != nil || len(validation.IsValidPortNum(number)) > 0 {
-		c.invalid(at, text, "port must be a number from 1 to 65535")
+		c.invalid(path, text, "port must be a number from 1 to 65535")
 	}
 }

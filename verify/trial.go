@@ -32,11 +32,11 @@ func (p CompiledProfile) Triable() bool {
 
 // Named returns the profile of a name.
 func (p Profiles) Named(name string) (profile CompiledProfile, ok bool) {
-	at := slices.IndexFunc(p.all, func(one CompiledProfile) bool { return one.Name == name })
-	if at < 0 {
+	i := slices.IndexFunc(p.all, func(compiled CompiledProfile) bool { return compiled.Name == name })
+	if i < 0 {
 		return CompiledProfile{}, false
 	}
-	return p.all[at], true
+	return p.all[i], true
 }
 
 // Shows is what one Node shows of the checks of the profile that selects it.
@@ -51,13 +51,13 @@ type Shows struct {
 // force.
 func (p Profiles) Shows(object *corev1.Node, gate string) Shows {
 	node := NodeOf(object)
-	profile, ok := p.For(node.Labels)
+	profile, ok := p.Match(node.Labels)
 	if !ok {
 		return Shows{}
 	}
 	progress := ParseProgress(node.Annotation)
 	_, notReady := node.notReady()
-	open := !node.Deleting && !notReady && !object.Spec.Unschedulable && len(p.HeldBy(node.Taints)) == 0 && Incomplete(node.Taints, gate) == ""
+	open := !node.Deleting && !notReady && !object.Spec.Unschedulable && len(p.ClosingTaints(node.Taints)) == 0 && Incomplete(node.Taints, gate) == ""
 	return Shows{
 		Profile: profile.Name, Open: open, Verified: open && p.Controls(&node),
 		Proves: progress.Hash == profile.Hash && progress.Last != nil && progress.Last.Result == VerdictPassed && len(progress.Last.Skipped) == 0,
@@ -65,9 +65,9 @@ func (p Profiles) Shows(object *corev1.Node, gate string) Shows {
 }
 
 // TrialReport returns what is kept of a trial that has ended. It was one of so many tries of these checks, the last one.
-func (p CompiledProfile) TrialReport(judged Judged, on string, uid string, tries int, now time.Time) SavedReport {
+func (p CompiledProfile) TrialReport(judged Judged, node string, uid string, tries int, now time.Time) SavedReport {
 	return SavedReport{
-		Node: on, UID: uid, Profile: p.Name, Hash: p.Hash, Attempt: tries, Time: now,
+		Node: node, UID: uid, Profile: p.Name, Hash: p.Hash, Attempt: tries, Time: now,
 		Result: judged.Verdict, Check: judged.Check, Reason: judged.Reason, Message: judged.Message, Results: judged.Results,
 	}
 }
@@ -79,14 +79,14 @@ func (r SavedReport) TrialOf(profile CompiledProfile) bool {
 
 // TrialWhy says why a trial did not pass. Tried is how long ago it was, as "3m ago"; empty: it was just now.
 func (r SavedReport) TrialWhy(tried string) string {
-	on := strings.TrimSuffix("Node "+r.Node+" "+tried, " ")
+	place := strings.TrimSuffix("Node "+r.Node+" "+tried, " ")
 	if r.Result == VerdictFailed {
-		text := "check " + r.Check + " failed in a trial on " + on + " (" + cmp.Or(r.Reason, string(ReasonError)) + ")"
+		text := "check " + r.Check + " failed in a trial on " + place + " (" + cmp.Or(r.Reason, string(ReasonError)) + ")"
 		if r.Message != "" {
 			text += ": " + Shorten(r.Message)
 		}
 		return text + "; correct the check or what it asks for, or new Nodes wait"
 	}
-	why := Last{Result: r.Result, Check: r.Check, Reason: r.Reason, Message: Shorten(r.Message)}.Why()
-	return "the trial on " + on + " gave no result: " + why.String()
+	diagnosis := Last{Result: r.Result, Check: r.Check, Reason: r.Reason, Message: Shorten(r.Message)}.Diagnosis()
+	return "the trial on " + place + " gave no result: " + diagnosis.String()
 }

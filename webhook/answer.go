@@ -29,7 +29,7 @@ type answer struct {
 
 // answerTo decides on a request that was decoded.
 func answerTo(in incoming, k known, p policy.Policy, decide decider) answer {
-	k = k.of(in, p)
+	k = k.forMachine(in, p)
 	d := decide(in, k, p)
 	if in.size+d.bytes() > maxObjectBytes {
 		d = d.withoutItems(p.Gate())
@@ -91,7 +91,7 @@ func Explain(request *admissionv1.AdmissionRequest, r *record.Record, unreadable
 	e := Explanation{
 		Node: in.node, Kubelet: in.occasion == policy.CreateByKubelet, Outcome: string(a.outcome), Brought: in.items(p),
 		Restored: a.restored, Deferred: a.By(plan.Record).Later().Values(), Withheld: withheldBy(a, k),
-		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.By(plan.Derivation, plan.Registration).Taints(false), GateBrought: p.Gate().On(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
+		Rules: a.RuledNow(), Later: a.RuledLater(), Taints: a.By(plan.Derivation, plan.Registration).Taints(false), GateBrought: p.Gate().Present(in.taints), GateOn: a.gatedAfter(in, p.Gate()),
 		Patch: a.operations,
 	}
 	if !a.AnyLater() || !p.RestoresInline() {
@@ -130,11 +130,11 @@ func secondPass(request *admissionv1.AdmissionRequest, k known, p policy.Policy,
 	if err != nil {
 		return answer{}, fmt.Errorf("decode patch: %w", err)
 	}
-	again := request.DeepCopy()
-	if again.Object.Raw, err = patch.Apply(request.Object.Raw); err != nil {
+	second := request.DeepCopy()
+	if second.Object.Raw, err = patch.Apply(request.Object.Raw); err != nil {
 		return answer{}, fmt.Errorf("apply patch: %w", err)
 	}
-	in, err := decode(again, p)
+	in, err := decode(second, p)
 	if err != nil {
 		return answer{}, errors.Join(errors.New("decode the patched object"), err)
 	}

@@ -40,7 +40,7 @@ func TestReviewsBeyondTheLimitsAreSentBackUnreadAndUsualOnesOfOthersAnswered(t *
 			<-leave
 		}
 		return admission.Allowed("")
-	}, always)
+	}, yes)
 	// Two large bodies at once are more than a third of what is there for them.
 	body, sender := io.Pipe()
 	done := make(chan struct{}, 2)
@@ -77,9 +77,9 @@ func TestReviewsBeyondTheLimitsAreSentBackUnreadAndUsualOnesOfOthersAnswered(t *
 
 type zeros struct{}
 
-func (zeros) Read(into []byte) (int, error) {
-	clear(into)
-	return len(into), nil
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 func TestABodyThatIsTooLongByItsHeaderIsNotRead(t *testing.T) {

@@ -22,11 +22,11 @@ type known struct {
 	undecided bool // there may be a record to follow; capture decides it, and the gate stays until then
 }
 
-// of returns what counts of the store for the machine that registers.
-func (k known) of(in incoming, p policy.Policy) known {
-	own, turn := p.Turn(in.machine, k.record, 0, k.now)
-	k.record, k.isolated = own, own.Isolated()
-	if k.found && turn != policy.Begins {
+// forMachine returns what counts of the store for the machine that registers.
+func (k known) forMachine(in incoming, p policy.Policy) known {
+	rec, transition := p.Transition(in.machine, k.record, 0, k.now)
+	k.record, k.isolated = rec, rec.Isolated()
+	if k.found && transition != policy.Begins {
 		k.follow = nil
 	}
 	if k.follow != nil {
@@ -48,11 +48,11 @@ func (k known) planFor(in incoming, node *observe.Node, p policy.Policy) plan.Pl
 type decision struct {
 	plan.Plan
 	// restored are the items that the object gets of the record.
-	restored map[string]string
-	own      map[string]string // nodekeep's annotations; the object must carry no other of them
-	owners   owners            // of what is restored
-	dropped  record.Dropped    // what the record holds and no Node can have
-	outcome  outcome
+	restored    map[string]string
+	annotations map[string]string // nodekeep's annotations; the object must carry no other of them
+	owners      owners            // of what is restored
+	dropped     record.Dropped    // what the record holds and no Node can have
+	outcome     outcome
 }
 
 // decide says what a registering Node gets. If nothing may be restored, a gate on the Node stays. A store that may be stale restores what it
@@ -72,7 +72,7 @@ func decide(in incoming, k known, p policy.Policy) decision {
 		d.outcome = otherMachine
 	case waits || k.record.Quarantined != nil: // what was followed and no kubelet may set waits for an operator
 		d.outcome = deferredSome
-	case d.Any(plan.Record):
+	case d.HasCause(plan.Record):
 		d.outcome = restoredAll
 	default:
 		d.outcome = nothingMissing
@@ -93,17 +93,17 @@ func (d decision) waits() bool { return len(d.NoRoom) > 0 || d.AnyLater() }
 // annotated completes a decision by nodekeep's annotations, as far as the object has room for them. If the gate stays on an object that has no room for
 // a stamp, capture adds the taints instead.
 func (d decision) annotated(in incoming, node *observe.Node, k known, p policy.Policy) decision {
-	others := policy.AnnotationBytes(in.annotations) + policy.AnnotationBytes(record.SplitAnnotations(d.restored))
+	used := policy.AnnotationBytes(in.annotations) + policy.AnnotationBytes(record.SplitAnnotations(d.restored))
 	list := func() map[string]string {
-		return policy.Own{Stamp: d.stampOf(in, node, k, p), Taints: d.Derived, Labels: d.RuledNow()}.Annotations(others)
+		return policy.AnnotationContent{Stamp: d.stampOf(in, node, k, p), Taints: d.Derived, Labels: d.RuledNow()}.Annotations(used)
 	}
 	d.owners = d.ownersAfter(in, k, p)
-	if d.own = list(); d.own[policy.StampAnnotation] == "" && d.owners.after != nil {
+	if d.annotations = list(); d.annotations[policy.StampAnnotation] == "" && d.owners.updated != nil {
 		d.owners = owners{}
-		d.own = list()
+		d.annotations = list()
 	}
-	if d.own[policy.StampAnnotation] == "" && d.gatedAfter(in, p.Gate()) {
-		delete(d.own, policy.TaintsAnnotation)
+	if d.annotations[policy.StampAnnotation] == "" && d.gatedAfter(in, p.Gate()) {
+		delete(d.annotations, policy.TaintsAnnotation)
 		d.Edits = d.By(plan.Record, plan.Rule, plan.Gate)
 	}
 	return d
@@ -116,10 +116,10 @@ func (d decision) stampOf(in incoming, node *observe.Node, k known, p policy.Pol
 		return record.Stamp{}
 	}
 	from := k.record
-	if d.owners.after == nil {
+	if d.owners.updated == nil {
 		from = from.WithoutOwners()
 	}
-	stamp := record.Stamp{Brought: d.Brought(node, k.record, p, in.occasion)}.With(d.restored, from, 0)
+	stamp := record.Stamp{Brought: d.Brought(node, k.record, p, in.occasion)}.Merge(d.restored, from, 0)
 	if k.follow != nil && len(stamp.Given) > 0 {
 		stamp.Followed = k.record.Followed
 	}
@@ -128,13 +128,13 @@ func (d decision) stampOf(in incoming, node *observe.Node, k known, p policy.Pol
 
 // gatedAfter reports whether the object will carry the gate.
 func (d decision) gatedAfter(in incoming, gate policy.Gate) bool {
-	return d.ClosesGate() || !d.LiftsGate() && gate.On(in.taints)
+	return d.ClosesGate() || !d.LiftsGate() && gate.Present(in.taints)
 }
 
 // bytes returns how much the decision adds to the object, about.
 func (d decision) bytes() int {
 	size := d.owners.bytes()
-	for key, value := range d.own {
+	for key, value := range d.annotations {
 		size += len(key) + len(value)
 	}
 	for _, edit := range d.Edits {

@@ -157,7 +157,7 @@ func decodeNode(object []byte, p policy.Policy) (node partialNode, err error) {
 	if wantsStatus {
 		left++
 	}
-	err = members(decoder, func(name string) (more bool, err error) {
+	err = members(decoder, func(name string) (proceed bool, err error) {
 		left--
 		switch {
 		case name == "metadata":
@@ -189,9 +189,9 @@ func asSent() json.Options {
 const maxPartBytes = 3 << 20
 
 // decodePart reads a part of an object of that size, unless it is larger than any Node's.
-func decodePart(decoder *jsontext.Decoder, size int, into any) error {
+func decodePart(decoder *jsontext.Decoder, size int, target any) error {
 	if size <= maxPartBytes {
-		return json.UnmarshalDecode(decoder, into)
+		return json.UnmarshalDecode(decoder, target)
 	}
 	part, err := decoder.ReadValue()
 	if err != nil {
@@ -200,11 +200,11 @@ func decodePart(decoder *jsontext.Decoder, size int, into any) error {
 	if len(part) > maxPartBytes {
 		return errors.New("it is larger than any Node")
 	}
-	return unmarshal(part, into)
+	return unmarshal(part, target)
 }
 
 // unmarshal reads JSON as the API server sends it: names match by case.
-func unmarshal(data []byte, into any) error { return json.Unmarshal(data, into, asSent()) }
+func unmarshal(data []byte, target any) error { return json.Unmarshal(data, target, asSent()) }
 
 // occasionOf reports whether NodeRestriction will judge the request as a kubelet's. Either sign is enough. A label that is deferred without
 // need costs a moment. A label that is set without permission costs the registration.

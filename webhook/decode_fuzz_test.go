@@ -85,8 +85,8 @@ func FuzzDecode(f *testing.F) {
 		for _, name := range in.facts.Declared {
 			assert.Contains(t, node.Status.DeclaredFeatures, name)
 		}
-		others := slices.ContainsFunc(node.Status.DeclaredFeatures, func(name string) bool { return name != "" })
-		assert.True(t, !others || len(in.facts.Declared) > 0)
+		rest := slices.ContainsFunc(node.Status.DeclaredFeatures, func(name string) bool { return name != "" })
+		assert.True(t, !rest || len(in.facts.Declared) > 0)
 		assert.Zero(t, in.facts.Allocatable.Memory().Cmp(*node.Status.Allocatable.Memory()))
 	})
 }

@@ -51,9 +51,9 @@ type Deletions struct {
 	DeletionOptions
 
 	// A review that names a Node object of the records has places of its own. So a flood of invented names does not delay it.
-	recorded, others shared[deletionOutcome]
-	moments          moments
-	failures         rate.Sometimes // that are logged: one a second, since reviews can be forged. The metric counts all
+	recorded, compared shared[deletionOutcome]
+	moments            moments
+	failures           rate.Sometimes // that are logged: one a second, since reviews can be forged. The metric counts all
 }
 
 // DeletionOptions are what a DELETE handler works with. All are required.
@@ -90,7 +90,7 @@ const (
 func NewDeletions(options DeletionOptions) *Deletions {
 	return &Deletions{
 		DeletionOptions: options,
-		recorded:        shared[deletionOutcome]{atOnce: recordedAtOnce}, others: shared[deletionOutcome]{atOnce: othersAtOnce},
+		recorded:        shared[deletionOutcome]{atOnce: recordedAtOnce}, compared: shared[deletionOutcome]{atOnce: othersAtOnce},
 		moments: newMoments(), failures: rate.Sometimes{Interval: time.Second},
 	}
 }
@@ -126,11 +126,11 @@ func (d *Deletions) review(ctx context.Context, request admission.Request) (dele
 	if errors.Is(err, store.ErrUnreadable) {
 		return deletionFailed, err
 	}
-	by := &d.others
+	by := &d.compared
 	if err == nil && entry.Record.Newest().UID == hint.uid {
 		by = &d.recorded
 	}
-	outcome, err := by.do(ctx, hint.name+"/"+string(hint.uid), func() (deletionOutcome, error) {
+	outcome, err := by.run(ctx, hint.name+"/"+string(hint.uid), func() (deletionOutcome, error) {
 		answered, _ := ctx.Deadline()
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), answered.Add(lateWrite))
 		defer cancel()
@@ -182,11 +182,11 @@ func hinted(request admission.Request) (h hint, ok bool) {
 }
 
 // decodeMetadata reads metadata, which comes first, and nothing behind it: reviews are not in turn here.
-func decodeMetadata(object []byte, into any) error {
+func decodeMetadata(object []byte, target any) error {
 	decoder, found := jsontext.NewDecoder(bytes.NewBuffer(object), asSent()), false
-	err := members(decoder, func(name string) (more bool, err error) {
+	err := members(decoder, func(name string) (proceed bool, err error) {
 		if found = name == "metadata"; found {
-			return false, json.UnmarshalDecode(decoder, into)
+			return false, json.UnmarshalDecode(decoder, target)
 		}
 		return true, decoder.SkipValue()
 	})
@@ -214,18 +214,18 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return deletionFailed, err
 		}
-		before, _ := entry.Record.Rebase(d.Cluster(), math.MaxUint64)
-		if before.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
-			again, err := d.node(ctx, hint)
+		prev, _ := entry.Record.Rebase(d.Cluster(), math.MaxUint64)
+		if prev.Newest().Version > node.Version { // the Node may have changed since it was read, or the record is not of this cluster
+			reread, err := d.node(ctx, hint)
 			if err != nil {
 				return deletionFailed, err
 			}
-			if again != nil { // where the Node is deleted by now, the state that was read is the last one that is known
-				node = again
-				before, _ = entry.Record.Rebase(d.Cluster(), node.Version)
+			if reread != nil { // where the Node is deleted by now, the state that was read is the last one that is known
+				node = reread
+				prev, _ = entry.Record.Rebase(d.Cluster(), node.Version)
 			}
 		}
-		next, worth := d.merged(node, before, mayBeNoted)
+		next, worth := d.merged(node, prev, mayBeNoted)
 		switch {
 		case !worth && live:
 			return deletionUnchanged, nil
@@ -248,16 +248,16 @@ func (d *Deletions) record(ctx context.Context, hint hint) (deletionOutcome, err
 }
 
 // merged returns the record after this observation, and whether it is worth a write. That a state is the last one is, but reviews can be forged.
-func (d *Deletions) merged(node *observe.Node, before record.Record, mayBeNoted func() bool) (next record.Record, worth bool) {
+func (d *Deletions) merged(node *observe.Node, prev record.Record, mayBeNoted func() bool) (next record.Record, worth bool) {
 	current := d.Policy()
-	own, _ := node.Turn(before, current, d.Now())
-	o := node.Observation(own, current, d.Guard.InForce())
-	next = node.Merge(own, o, current, d.Now())
-	if record.Write(before, next, o, false) {
+	result, _ := node.Transition(prev, current, d.Now())
+	o := node.Observation(result, current, d.Guard.InForce())
+	next = node.Merge(result, o, current, d.Now())
+	if record.Write(prev, next, o, false) {
 		return next, true
 	}
 	o.Final = true
-	return next, record.Write(before, next, o, false) && mayBeNoted()
+	return next, record.Write(prev, next, o, false) && mayBeNoted()
 }
 
 // node reads a Node from the API server. It is nil without an error if there is no Node of that name and UID.

@@ -43,7 +43,7 @@ type counted struct {
 	storetest.Memory
 	mu     sync.Mutex
 	writes int
-	before func()       // is called before each write, once
+	hook   func()       // is called before each write, once
 	err    error        // what each write is answered
 	cached *store.Entry // what the cache has; nil: what is stored
 }
@@ -57,11 +57,11 @@ func (r *counted) Get(node string) (store.Entry, error) {
 
 func (r *counted) Put(ctx context.Context, next record.Record, version string) (store.Entry, error) {
 	r.mu.Lock()
-	before := r.before
-	r.before = nil
+	prev := r.hook
+	r.hook = nil
 	r.mu.Unlock()
-	if before != nil {
-		before()
+	if prev != nil {
+		prev()
 	}
 	if r.err != nil {
 		return store.Entry{}, r.err
@@ -80,7 +80,7 @@ type liveNode struct {
 	mu    sync.Mutex
 	node  *corev1.Node
 	reads int
-	then  *corev1.Node // what it has from the second read on, if anything else
+	next  *corev1.Node // what it has from the second read on, if anything else
 	err   error
 }
 
@@ -90,8 +90,8 @@ func (l *liveNode) Get(_ context.Context, name string, options metav1.GetOptions
 	if options.ResourceVersion != "" {
 		return nil, errors.New("this read may come from a cache")
 	}
-	if l.reads++; l.reads > 1 && l.then != nil {
-		l.node = l.then
+	if l.reads++; l.reads > 1 && l.next != nil {
+		l.node = l.next
 	}
 	if l.err != nil {
 		return nil, l.err
@@ -140,10 +140,10 @@ func deletionOf(t *testing.T, node *corev1.Node) admission.Request {
 // review sends the review of a deletion and says how it ended.
 func review(t *testing.T, d *Deletions, node *corev1.Node) (outcome deletionOutcome) {
 	t.Helper()
-	before := outcomesOf(d)
+	prev := outcomesOf(d)
 	assert.True(t, d.Handle(t.Context(), deletionOf(t, node)).Allowed, "a deletion is never kept from happening")
 	for outcome, count := range outcomesOf(d) {
-		if count > before[outcome] {
+		if count > prev[outcome] {
 			return outcome
 		}
 	}
@@ -174,9 +174,9 @@ func remembered(uid types.UID, version record.Version, labels map[string]string)
 	return r
 }
 
-func storedAs(t *testing.T, r *counted, of record.Record) {
+func storedAs(t *testing.T, r *counted, rec record.Record) {
 	t.Helper()
-	_, err := r.Memory.Put(t.Context(), of, "")
+	_, err := r.Memory.Put(t.Context(), rec, "")
 	require.NoError(t, err)
 }
 
@@ -237,7 +237,7 @@ func TestADeletedNodeLeavesARecordAlthoughItIsEmpty(t *testing.T) {
 	assert.Equal(t, record.Object{UID: "u1", Version: 9}, r.Newest(), "an older state that a slow process merges later comes too late")
 	assert.True(t, r.Empty())
 	assert.Equal(t, "c1", r.Cluster)
-	assert.Empty(t, history.Of(r))
+	assert.Empty(t, history.Changes(r))
 }
 
 func TestTheTaintsOfADeletedNodeAreRecorded(t *testing.T) {
@@ -250,27 +250,27 @@ func TestTheTaintsOfADeletedNodeAreRecorded(t *testing.T) {
 
 func TestAnEditJustBeforeADeletionIsRecordedWithItsHistory(t *testing.T) {
 	records := &counted{}
-	before := history.Following(remembered("u1", 4, labels{"k": "u"}), remembered("u1", 5, labels{"k": "v"}), func(string, history.Values) history.Cause {
+	prev := history.Append(remembered("u1", 4, labels{"k": "u"}), remembered("u1", 5, labels{"k": "v"}), func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "ansible", Time: metav1.Unix(1_700_000_000, 0)}
 	})
-	storedAs(t, records, before)
+	storedAs(t, records, prev)
 	node := labelled("u1", 6, labels{"k": "w"})
-	at := metav1.Unix(1_800_000_000, 0)
-	node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-label", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:k":{}}}}`)}}
+	stamp := metav1.Unix(1_800_000_000, 0)
+	node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-label", Time: &stamp, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:k":{}}}}`)}}
 	d := deletionsOf(records, &liveNode{node: node})
 	for _, want := range []deletionOutcome{deletionRecorded, deletionUnchanged} {
 		assert.Equal(t, want, review(t, d, node))
-		changes := history.Of(records.live(t))
+		changes := history.Changes(records.live(t))
 		require.Len(t, changes, 2, "no entry is lost, and none is there twice")
 		assert.Equal(t, "ansible", changes[0].Actor)
 		assert.Equal(t, "kubectl-label", changes[1].Actor)
-		assert.Equal(t, at.UTC(), changes[1].Time.UTC())
+		assert.Equal(t, stamp.UTC(), changes[1].Time.UTC())
 		assert.Equal(t, "w", *changes[1].Items["k"].To)
 	}
 }
 
 func TestARecordOfAnotherClusterIsRecordedByItsValues(t *testing.T) {
-	for name, before := range map[string]func() record.Record{
+	for name, prev := range map[string]func() record.Record{
 		"it names another cluster": func() record.Record {
 			r := remembered("x", 5, labels{"a": "1", "lost": "2"})
 			r.Cluster = "another"
@@ -288,7 +288,7 @@ func TestARecordOfAnotherClusterIsRecordedByItsValues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			records, node := &counted{}, labelled("u1", 9, labels{"a": "new", "b": "1"})
-			storedAs(t, records, before())
+			storedAs(t, records, prev())
 			d := deletionsOf(records, &liveNode{node: node})
 			assert.Equal(t, deletionRecorded, review(t, d, node))
 			r := records.live(t)
@@ -303,7 +303,7 @@ func TestARecordOfAnotherClusterIsRecordedByItsValues(t *testing.T) {
 func TestARecordAheadOfTheFirstReadIsNotTakenForAForeignOne(t *testing.T) {
 	records := &counted{}
 	storedAs(t, records, remembered("u1", 20, labels{"a": "2"})) // capture was faster: it has recorded a state after the one that is read first
-	nodes := &liveNode{node: labelled("u1", 9, labels{"a": "1"}), then: labelled("u1", 20, labels{"a": "2"})}
+	nodes := &liveNode{node: labelled("u1", 9, labels{"a": "1"}), next: labelled("u1", 20, labels{"a": "2"})}
 	assert.Equal(t, deletionUnchanged, review(t, deletionsOf(records, nodes), nodes.node))
 	assert.Equal(t, labels{"a": "2"}, records.live(t).Items())
 	assert.Zero(t, records.writes)
@@ -340,7 +340,7 @@ func TestThatNothingIsToBeWrittenIsNotBelievedToTheCache(t *testing.T) {
 func TestOfTwoWritersNoneLosesAnything(t *testing.T) {
 	records, node := &counted{}, labelled("u1", 9, labels{"a": "2"})
 	storedAs(t, records, remembered("u0", 4, labels{"older": "1"}))
-	records.before = func() { // another process writes first
+	records.hook = func() { // another process writes first
 		entry, err := records.GetLive(t.Context(), "n1")
 		require.NoError(t, err)
 		next := record.Merge(entry.Record, record.Observation{UID: "u1", Version: 8, Items: map[string]record.Item{"a": {Value: "1"}, "theirs": {Value: "x"}}})
@@ -368,10 +368,10 @@ func TestManyReviewsAtOnceWriteTheRecordOnce(t *testing.T) {
 
 func TestWhatAnotherMachineShowsAtItsDeletionIsKeptApart(t *testing.T) {
 	records, quarantines := &counted{}, withPolicy(t, "machine: {onMismatch: quarantine}")
-	before := remembered("u1", 5, labels{"a": "1"})
-	before.Machine = record.Machine{SystemUUID: "m1"}
-	before.History = json.RawMessage(`[{"number":1,"time":"2026-05-01T12:00:00Z","labels":{"a":{"to":"1"}}}]`)
-	storedAs(t, records, before)
+	prev := remembered("u1", 5, labels{"a": "1"})
+	prev.Machine = record.Machine{SystemUUID: "m1"}
+	prev.History = json.RawMessage(`[{"number":1,"time":"2026-05-01T12:00:00Z","labels":{"a":{"to":"1"}}}]`)
+	storedAs(t, records, prev)
 	node := labelled("u2", 9, labels{"own": "x"})
 	node.Status.NodeInfo.SystemUUID = "m2"
 	nodes := &liveNode{node: node}
@@ -380,7 +380,7 @@ func TestWhatAnotherMachineShowsAtItsDeletionIsKeptApart(t *testing.T) {
 	r := records.live(t)
 	require.NotNil(t, r.Quarantined)
 	assert.Equal(t, labels{"a": "1"}, r.Quarantined.Items())
-	assert.Len(t, history.Of(*r.Quarantined), 1, "what is in memory has no history; the one that is stored stays")
+	assert.Len(t, history.Changes(*r.Quarantined), 1, "what is in memory has no history; the one that is stored stays")
 	assert.Equal(t, labels{"own": "x"}, r.Items())
 
 	nodes.node = labelled("u2", 10, labels{"own": "y"})
@@ -389,7 +389,7 @@ func TestWhatAnotherMachineShowsAtItsDeletionIsKeptApart(t *testing.T) {
 	r = records.live(t)
 	assert.Equal(t, labels{"own": "y"}, r.Items())
 	assert.Equal(t, labels{"a": "1"}, r.Quarantined.Items())
-	assert.Len(t, history.Of(*r.Quarantined), 1)
+	assert.Len(t, history.Changes(*r.Quarantined), 1)
 }
 
 func TestAReviewIsAHintAndWhatTheAPIServerHasCounts(t *testing.T) {
@@ -402,7 +402,7 @@ func TestAReviewIsAHintAndWhatTheAPIServerHasCounts(t *testing.T) {
 		"the object says something else":        {&liveNode{node: labelled("u1", 8, labels{"a": "2"})}, deletionRecorded, labels{"a": "2"}},
 		"there is no such Node":                 {&liveNode{}, deletionAbsent, labels{"a": "1"}},
 		"another object has the name":           {&liveNode{node: labelled("u2", 10, labels{"a": "2"})}, deletionAbsent, labels{"a": "1"}},
-		"it is deleted while the work goes on":  {&liveNode{node: labelled("u1", 4, nil), then: labelled("u2", 10, nil)}, deletionUnchanged, labels{"a": "1"}},
+		"it is deleted while the work goes on":  {&liveNode{node: labelled("u1", 4, nil), next: labelled("u2", 10, nil)}, deletionUnchanged, labels{"a": "1"}},
 		"the API server does not answer":        {&liveNode{err: errors.New("unreachable")}, deletionFailed, labels{"a": "1"}},
 		"the version is none that there can be": {&liveNode{node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "x", Labels: labels{"a": "2"}}}}, deletionFailed, labels{"a": "1"}},
 	} {
@@ -544,8 +544,8 @@ func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
 		"ten seconds":          {10 * time.Second, 5 * time.Second},
 		"it does not say":      {0, 500 * time.Millisecond},
 	} {
-		for how, records := range map[string]WritableRecords{"no answer": &hungRecords{}, "always another writer": &contended{}} {
-			t.Run(name+", "+how, func(t *testing.T) {
+		for form, records := range map[string]WritableRecords{"no answer": &hungRecords{}, "always another writer": &contended{}} {
+			t.Run(name+", "+form, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx := t.Context()
 					if c.waits > 0 {
@@ -567,13 +567,13 @@ func TestADeletionIsHeldUpForHalfOfTheTimeThatTheAPIServerWaits(t *testing.T) {
 
 // The answer that a record was compared with first is older than a record which another process has written since.
 func TestARecordThatMovedOnMeanwhileIsNotTakenForOneOfAnotherCluster(t *testing.T) {
-	nodes := &liveNode{node: labelled("u1", 8, labels{"k": "a"}), then: labelled("u1", 10, labels{"k": "b"})}
+	nodes := &liveNode{node: labelled("u1", 8, labels{"k": "a"}), next: labelled("u1", 10, labels{"k": "b"})}
 	records := &counted{}
 	storedAs(t, records, remembered("u1", 9, labels{"k": "a"}))
 	removed := remembered("u1", 12, nil)
 	removed.Entries = []record.Entry{{Key: "k", Removed: true, Version: 12}}
-	records.before = func() {
-		nodes.then = labelled("u1", 12, nil)
+	records.hook = func() {
+		nodes.next = labelled("u1", 12, nil)
 		entry, err := records.GetLive(t.Context(), "n1")
 		require.NoError(t, err)
 		_, err = records.Memory.Put(t.Context(), removed, entry.Version)

@@ -48,32 +48,32 @@ func (d *dice) throw(sides int) int {
 // in is true once in so many throws.
 func (d *dice) in(sides int) bool { return d.throw(sides) == sides-1 }
 
-func oneOf[T any](d *dice, of ...T) T { return of[d.throw(len(of))] }
+func oneOf[T any](d *dice, item ...T) T { return item[d.throw(len(item))] }
 
 // situation returns a Node that has registered under one of the policies.
 func (d *dice) situation(t *testing.T, policies []drawnPolicy) situation {
 	t.Helper()
 	d.wild = d.in(3)
-	p, user, known, another := policies[d.throw(len(policies))], d.user(), &records{}, d.in(3)
+	p, user, known, extra := policies[d.throw(len(policies))], d.user(), &records{}, d.in(3)
 	if d.in(4) {
 		known.age = 2 * webhook.StaleAfter
 	}
-	data := d.record(t, another)
+	data := d.record(t, extra)
 	if data != nil {
 		known.Tamper(worker, data)
 	}
 	request := creation(user, marshal(t, d.object()))
 	h := newHook(known, p.Policy)
 
-	after := requireSafe(t, request, h.review(t, bodyOf(t, request)))
+	tail := requireSafe(t, request, h.review(t, bodyOf(t, request)))
 
-	requireSettled(t, h, request, after)
+	requireSettled(t, h, request, tail)
 	entry, err := known.Get(worker)
 	protects := slices.ContainsFunc(entry.Record.Entries, func(e record.Entry) bool { return !e.Removed && p.Restores(e.Key) })
 	return situation{
-		before: typed(t, request.Object.Raw), after: typed(t, after), policy: p.Policy, replaces: p.replaces, record: entry.Record,
+		old: typed(t, request.Object.Raw), updated: typed(t, tail), policy: p.Policy, replaces: p.replaces, record: entry.Record,
 		byKubelet: user.Username != "admin", current: known.age == 0,
-		unreadable: errors.Is(err, store.ErrUnreadable), otherMachine: data != nil && err == nil && another && p.quarantines && protects,
+		unreadable: errors.Is(err, store.ErrUnreadable), otherMachine: data != nil && err == nil && extra && p.quarantines && protects,
 	}
 }
 

@@ -33,10 +33,10 @@ func FuzzEscape(f *testing.F) {
 		require.NoError(t, err)
 		patch, err := jsonpatch.DecodePatch([]byte(`[{"op":"add","path":` + string(path) + `,"value":"v"}]`))
 		require.NoError(t, err)
-		after, err := patch.Apply([]byte(`{}`))
+		tail, err := patch.Apply([]byte(`{}`))
 		require.NoError(t, err)
 		want, err := json.Marshal(map[string]string{key: "v"})
 		require.NoError(t, err)
-		assert.JSONEq(t, string(want), string(after))
+		assert.JSONEq(t, string(want), string(tail))
 	})
 }

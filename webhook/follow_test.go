@@ -45,9 +45,9 @@ func gone(node string, items map[string]string, modify ...func(*record.Record)) 
 }
 
 // begun returns the record of a Node that another machine has, since machine A had the name.
-func begun(node string, items map[string]string, ago time.Duration) record.Record {
+func begun(node string, items map[string]string, age time.Duration) record.Record {
 	machine := record.Machine{SystemUUID: machineB}
-	r := record.SetAside(gone(node, items, func(r *record.Record) { r.DeletedAt = time.Now().Add(-ago) }), machine, 49, record.Keeping{})
+	r := record.SetAside(gone(node, items, func(r *record.Record) { r.DeletedAt = time.Now().Add(-age) }), machine, 49, record.Keeping{})
 	return record.Merge(r, record.Observation{UID: "new", Version: 50, Items: map[string]record.Item{"rack": {Value: "9", Owner: record.Client}}})
 }
 
@@ -139,7 +139,7 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 			records: []record.Record{gone("live", fast, lives)}, gated: true, outcome: "nothing_missing",
 		},
 		"but none that waits for an operator to decide between two machines": {
-			records: []record.Record{gone("old", fast, func(r *record.Record) { before := gone("old", fast); r.Quarantined = &before })}, gated: true, outcome: "nothing_missing",
+			records: []record.Record{gone("old", fast, func(r *record.Record) { prev := gone("old", fast); r.Quarantined = &prev })}, gated: true, outcome: "nothing_missing",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 			request := creation(user, registration(cmp.Or(c.machine, machineA), c.brings))
 			h := newHook(known, load(t, cmp.Or(c.policy, follows)))
 
-			after := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
+			updated := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
 
 			want := map[string]string{}
 			maps.Copy(want, c.labels)
@@ -163,15 +163,15 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 			if len(want) == 0 {
 				want = nil
 			}
-			assert.Equal(t, want, after.Labels)
+			assert.Equal(t, want, updated.Labels)
 			var taints []string
-			for _, taint := range policy.DefaultGate.Without(after.Spec.Taints) {
+			for _, taint := range policy.DefaultGate.RemoveFrom(updated.Spec.Taints) {
 				taints = append(taints, taint.Key)
 			}
 			assert.Equal(t, c.taints, taints)
-			assert.Equal(t, c.gated, policy.DefaultGate.On(after.Spec.Taints))
+			assert.Equal(t, c.gated, policy.DefaultGate.Present(updated.Spec.Taints))
 			assert.Equal(t, 1, h.count(t, reviewsTotal, c.outcome))
-			given, _ := record.ParseStamp(after.Annotations[policy.StampAnnotation])
+			given, _ := record.ParseStamp(updated.Annotations[policy.StampAnnotation])
 			assert.Len(t, given.Given, len(c.labels)+len(c.taints), "what it gets is listed, so that capture can correct it")
 		})
 	}
@@ -180,17 +180,17 @@ func TestARegistrationFollowsTheRecordThatItsMachineHasUnderAnotherName(t *testi
 func TestARegistrationFollowsNothingWhereTheRecordsOfAMachineCannotBeFound(t *testing.T) {
 	p := load(t, follows)
 	request := creation(byKubelet(), registration(machineA, map[string]string{"own": "x"}))
-	after := typed(t, requireSafe(t, request, newHook(unindexed{&records{}}, p).review(t, bodyOf(t, request))))
-	assert.Equal(t, map[string]string{"own": "x"}, after.Labels)
-	assert.True(t, policy.DefaultGate.On(after.Spec.Taints), "capture decides whether there is one to follow")
+	updated := typed(t, requireSafe(t, request, newHook(unindexed{&records{}}, p).review(t, bodyOf(t, request))))
+	assert.Equal(t, map[string]string{"own": "x"}, updated.Labels)
+	assert.True(t, policy.DefaultGate.Present(updated.Spec.Taints), "capture decides whether there is one to follow")
 
 	known := &records{}
 	_, err := known.Put(t.Context(), gone("old", map[string]string{"disk": "fast"}), "")
 	require.NoError(t, err)
 	known.Tamper(worker, []byte("{"))
-	after = typed(t, requireSafe(t, request, newHook(known, p).review(t, bodyOf(t, request))))
-	assert.Equal(t, map[string]string{"own": "x"}, after.Labels, "a record that cannot be read is a record")
-	assert.True(t, policy.DefaultGate.On(after.Spec.Taints))
+	updated = typed(t, requireSafe(t, request, newHook(known, p).review(t, bodyOf(t, request))))
+	assert.Equal(t, map[string]string{"own": "x"}, updated.Labels, "a record that cannot be read is a record")
+	assert.True(t, policy.DefaultGate.Present(updated.Spec.Taints))
 }
 
 // unindexed are records that cannot be looked up by machine.

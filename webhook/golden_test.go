@@ -55,9 +55,9 @@ func TestGoldenReviews(t *testing.T) {
 
 			response := h.review(t, c.review)
 
-			after := requireSafe(t, c.request, response)
+			tail := requireSafe(t, c.request, response)
 			if response.Patch != nil {
-				requireSettled(t, h, c.request, after)
+				requireSettled(t, h, c.request, tail)
 			}
 			c.compare(t, response)
 			c.requireExplained(t, response)
@@ -75,14 +75,14 @@ func (c *golden) requireSameButTheGateWhileRecordsAreStale(t *testing.T) {
 	r, unreadable := c.known()
 	c.records.age = webhook.StaleAfter + time.Second
 	h := newHook(c.records, c.policy)
-	after := requireSafe(t, c.request, h.review(t, c.review))
-	requireSettled(t, h, c.request, after)
+	tail := requireSafe(t, c.request, h.review(t, c.review))
+	requireSettled(t, h, c.request, tail)
 	s := situation{
-		before: typed(t, c.request.Object.Raw), after: typed(t, after), policy: c.policy, unreadable: unreadable,
+		old: typed(t, c.request.Object.Raw), updated: typed(t, tail), policy: c.policy, unreadable: unreadable,
 		byKubelet: c.request.UserInfo.Username != "kubernetes-admin",
 	}
 	if r != nil {
-		s.record, _ = c.policy.Turn(s.machine(), *r, 0, time.Now())
+		s.record, _ = c.policy.Transition(s.machine(), *r, 0, time.Now())
 		s.otherMachine = s.record.Isolated()
 	}
 	if c.policy.LabelRules().Empty() { // what rules set, requireAsDecided does not know

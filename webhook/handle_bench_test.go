@@ -52,8 +52,8 @@ func BenchmarkHandleOwners(b *testing.B) {
 	known := manyKnown(1_000)
 	for node, entry := range known {
 		for i, manager := range []string{"argocd-controller", "kustomize-controller"} {
-			for at := i; at < len(entry.Record.Entries); at += 2 {
-				entry.Record.Entries[at].Owners = record.OwnersOf(record.Manager{Name: manager, Operation: "Apply"})
+			for pos := i; pos < len(entry.Record.Entries); pos += 2 {
+				entry.Record.Entries[pos].Owners = record.OwnersOf(record.Manager{Name: manager, Operation: "Apply"})
 			}
 		}
 		known[node] = entry
@@ -88,7 +88,7 @@ func BenchmarkHandleRules(b *testing.B) {
 			body := bodyOf(b, request)
 			labels := typed(b, requireSafe(b, request, h.review(b, body))).Labels
 			require.Len(b, labels, 5+c.recorded+c.set)
-			variants = append(variants, measure.Variant{Name: name, Do: func() { h.ServeHTTP(httptest.NewRecorder(), post(body)) }})
+			variants = append(variants, measure.Variant{Name: name, Run: func() { h.ServeHTTP(httptest.NewRecorder(), post(body)) }})
 		}
 		return variants
 	}
@@ -98,7 +98,7 @@ func BenchmarkHandleRules(b *testing.B) {
 
 // A handler behind the same server that decodes the AdmissionReview and lets the Node pass.
 func BenchmarkNoop(b *testing.B) {
-	benchmark(b, newHookWith(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }, always), 50)
+	benchmark(b, newHookWith(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }, yes), 50)
 }
 
 // The least that any webhook has to do: find the uid, which the answer must carry, and the name.
@@ -126,7 +126,7 @@ func BenchmarkUsualWay(b *testing.B) {
 	usual := admission.WithDefaulter[*corev1.Node](clientgoscheme.Scheme, defaulter(func(_ context.Context, node *corev1.Node) error {
 		entry, err := known.Get(node.Name)
 		for key, value := range entry.Record.Items() {
-			if _, has := node.Labels[key]; !has && policy.AllowedForKubelet(key) {
+			if _, ok := node.Labels[key]; !ok && policy.AllowedForKubelet(key) {
 				node.Labels[key] = value
 			}
 		}
@@ -155,10 +155,10 @@ func TestImagesCostNoAllocations(t *testing.T) {
 	}
 	// 49 more images have 98 more names. The race detector and the garbage collector take buffers out of pools at
 	// random, which costs a few allocations now and then: hence the least of several, and a bound below one an image.
-	least := func(images int) float64 {
+	minimum := func(images int) float64 {
 		return min(allocations(images), allocations(images), allocations(images))
 	}
-	assert.InDelta(t, least(1), least(50), 49/2, "a decoder that looks at images allocates for each")
+	assert.InDelta(t, minimum(1), minimum(50), 49/2, "a decoder that looks at images allocates for each")
 }
 
 func benchmark(b *testing.B, h http.Handler, images int) {
@@ -198,9 +198,9 @@ func (m mapRecords) OfMachine(record.Machine) ([]record.Record, error) { return 
 func (m mapRecords) Progress() time.Time { return time.Now() }
 
 // add remembers labels of a Node: two that a kubelet may not set, and so many others.
-func (m mapRecords) add(node string, others int) {
+func (m mapRecords) add(node string, used int) {
 	labels := map[string]string{"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/ci": "true"}
-	for i := range others {
+	for i := range used {
 		labels[fmt.Sprintf("example.com/label-%d", i)] = node
 	}
 	m[node] = store.Entry{Record: record.New(node, record.Object{}, labels), Version: "1"}

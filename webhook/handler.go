@@ -120,8 +120,8 @@ func (h *Handler) follow(node string, machine record.Machine, keeping record.Kee
 	records = keeping.WithEarlier(records)
 	old, found, several := record.Predecessor(node, machine, records)
 	if !found {
-		r, of := record.Tainted(node, machine, records)
-		return r, len(several)+len(of) > 0
+		r, names := record.Tainted(node, machine, records)
+		return r, len(several)+len(names) > 0
 	}
 	return observe.Follow(old, node, machine, keeping.Now), false
 }

@@ -22,14 +22,14 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 		derived  map[string]record.Derived // in the record
 		recorded labels                    // by clients
 		brings   labels
-		other    bool // another machine has the name
+		foreign  bool // another machine has the name
 		held     labels
 		inForce  labels
 	}{
 		"another value":                {rules: two, derived: old, held: labels{"tier": "one"}, inForce: labels{"tier": "two"}},
 		"a label that had none":        {rules: big, derived: old, held: labels{"tier": "one", "size": "big"}, inForce: labels{"size": "big"}},
 		"no rules any more":            {derived: old, held: labels{"tier": "one"}, inForce: labels{}},
-		"another machine":              {rules: two, derived: old, other: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
+		"another machine":              {rules: two, derived: old, foreign: true, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
 		"a label that the Node brings": {derived: old, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "mine"}},
 		"a rule that won before still wins over what the Node brings": {rules: wins, derived: map[string]record.Derived{"tier": {Value: "two", Rule: "new"}}, brings: labels{"tier": "mine"}, held: labels{"tier": "two"}, inForce: labels{"tier": "two"}},
 		"a rule that wins over what the Node brings":                  {rules: wins, brings: labels{"tier": "mine"}, held: labels{"tier": "mine"}, inForce: labels{"tier": "two"}},
@@ -45,7 +45,7 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 			k.record.Derived, k.record.Machine = c.derived, record.Machine{SystemUUID: "a"}
 			installers := corev1.Taint{Key: "installer.example.com/slow", Effect: corev1.TaintEffectNoSchedule}
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, labels: c.brings, taints: []corev1.Taint{installers}, machine: record.Machine{SystemUUID: "a"}}
-			if c.other {
+			if c.foreign {
 				in.machine.SystemUUID = "b"
 			}
 
@@ -61,13 +61,13 @@ func TestWhileRulesAreHeldTheyOnlyAddLabelsToANodeThatRegisters(t *testing.T) {
 
 // labelsAfter returns the labels of a Node once all is done.
 func labelsAfter(in incoming, d decision) labels {
-	after := labels{}
+	next := labels{}
 	for item, value := range d.ItemsOn(in.observed(policy.Default())) {
 		if record.IsLabel(item) {
-			after[item] = value
+			next[item] = value
 		}
 	}
-	return after
+	return next
 }
 
 // A kubelet can claim to be the machine that had its name.

@@ -46,7 +46,7 @@ func (r *records) remember(t testing.TB, labels map[string]string) *records {
 
 // stampOf returns the stamp of an object of which nodekeep set these items in its CREATE.
 func stampOf(given map[string]string) record.Stamp {
-	return record.Stamp{}.With(given, record.Record{}, 0)
+	return record.Stamp{}.Merge(given, record.Record{}, 0)
 }
 
 // hook is the webhook as the API server meets it.
@@ -58,23 +58,23 @@ type hook struct {
 func newHook(known webhook.Records, p policy.Policy) *hook {
 	reviews, registry := newReviews(quiet())
 	handler := webhook.NewHandler(known, func() policy.Policy { return p }, reviews.Metrics, quiet())
-	return &hook{reviews.Of(webhook.RestoreReview, handler), registry}
+	return &hook{reviews.Handler(webhook.RestoreReview, handler), registry}
 }
 
 // newReviews are ready, with metrics of their own.
 func newReviews(logger *slog.Logger) (webhook.Reviews, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
-	return webhook.Reviews{Ready: always, Limits: webhook.NewLimits(), Metrics: webhook.NewMetrics(registry), Logger: logger}, registry
+	return webhook.Reviews{Ready: yes, Limits: webhook.NewLimits(), Metrics: webhook.NewMetrics(registry), Logger: logger}, registry
 }
 
 // newHookWith returns a hook with a handler and a readiness of the test's own.
 func newHookWith(handler admission.HandlerFunc, ready func() bool) *hook {
 	reviews, registry := newReviews(quiet())
 	reviews.Ready = ready
-	return &hook{reviews.Of(webhook.RestoreReview, handler), registry}
+	return &hook{reviews.Handler(webhook.RestoreReview, handler), registry}
 }
 
-func always() bool { return true }
+func yes() bool { return true }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 

@@ -124,7 +124,7 @@ func TestHandlerThatPanics(t *testing.T) {
 			panic("no such luck")
 		}
 		return admission.Allowed("")
-	}, always)
+	}, yes)
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	request := creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1"}}`))
@@ -147,7 +147,7 @@ func TestHandlerThatPanics(t *testing.T) {
 func TestAnswerThatCannotBeWritten(t *testing.T) {
 	h := newHookWith(func(context.Context, admission.Request) admission.Response {
 		return admission.Patched("", jsonpatch.NewOperation("add", "/metadata/labels", func() {}))
-	}, always)
+	}, yes)
 
 	answer := h.send(bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1"}}`))))
 
@@ -200,7 +200,7 @@ func TestRequestsThatCannotBeReadAreLoggedOnceASecond(t *testing.T) {
 				var log bytes.Buffer
 				logger := slog.New(slog.NewTextHandler(&log, nil))
 				reviews, _ := newReviews(logger)
-				h := reviews.Of(webhook.RestoreReview, webhook.NewHandler(&records{}, policy.Default, reviews.Metrics, logger))
+				h := reviews.Handler(webhook.RestoreReview, webhook.NewHandler(&records{}, policy.Default, reviews.Metrics, logger))
 				for range 100 {
 					answer := httptest.NewRecorder()
 					h.ServeHTTP(answer, post(body))

@@ -18,52 +18,52 @@ import (
 // How often the inline route is proved: until it works for the first time, and from then on. The first tries follow each other closely.
 // A webhook that starts has no certificate and no records for a moment, and fails its own test.
 const (
-	proveFirst  = 250 * time.Millisecond
-	proveAgain  = 10 * time.Second
-	proveStill  = 10 * time.Minute
-	proveWithin = 5 * time.Second
+	probeFirst    = 250 * time.Millisecond
+	probeRetry    = 10 * time.Second
+	probeInterval = 10 * time.Minute
+	probeTimeout  = 5 * time.Second
 )
 
-// Proof knows whether the inline route works on this API server. Documented behaviour promises only that a webhook with reinvocationPolicy
+// InlineProbe knows whether the inline route works on this API server. Documented behaviour promises only that a webhook with reinvocationPolicy
 // IfNeeded may be called again. So a dry-run CREATE with the identity of a kubelet has to show it.
-type Proof struct {
+type InlineProbe struct {
 	dryRun *DryRun
 	policy func() policy.Policy
 	logger *slog.Logger
 	err    atomic.Pointer[error] // why not; errNotProvedYet before the first dry run
 }
 
-var errNotProvedYet = errors.New("not proved yet")
+var errNotProbed = errors.New("not proved yet")
 
-// NewProof makes a proof that has not succeeded yet. The config is the webhook's own, which must be allowed the dry run as the self-test's
+// NewInlineProbe makes a proof that has not succeeded yet. The config is the webhook's own, which must be allowed the dry run as the self-test's
 // kubelet.
-func NewProof(config *rest.Config, currentPolicy func() policy.Policy, logger *slog.Logger) (*Proof, error) {
+func NewInlineProbe(config *rest.Config, currentPolicy func() policy.Policy, logger *slog.Logger) (*InlineProbe, error) {
 	dryRun, err := NewDryRun(config)
 	if err != nil {
 		return nil, err
 	}
-	return &Proof{dryRun: dryRun, policy: currentPolicy, logger: logger}, nil
+	return &InlineProbe{dryRun: dryRun, policy: currentPolicy, logger: logger}, nil
 }
 
-// Proved reports whether the last dry run showed that the inline route works.
-func (p *Proof) Proved() bool { return p.Err() == nil }
+// Works reports whether the last dry run showed that the inline route works.
+func (p *InlineProbe) Works() bool { return p.Err() == nil }
 
 // Err returns why protected labels are deferred although the policy says inline; nil where they are not.
-func (p *Proof) Err() error { return ptr.Deref(p.err.Load(), errNotProvedYet) }
+func (p *InlineProbe) Err() error { return ptr.Deref(p.err.Load(), errNotProbed) }
 
 // Run proves the route from time to time until ctx is done, while the policy asks for it.
-func (p *Proof) Run(ctx context.Context) error {
-	retry := proveFirst
+func (p *InlineProbe) Run(ctx context.Context) error {
+	retry := probeFirst
 	for {
 		wait := retry
-		retry = min(2*retry, proveAgain)
+		retry = min(2*retry, probeRetry)
 		if p.policy().RestoresInline() {
-			p.learn(contain.Call(func() error { return p.prove(ctx) }))
-			if p.Proved() {
-				wait = proveStill
+			p.setResult(contain.Call(func() error { return p.probe(ctx) }))
+			if p.Works() {
+				wait = probeInterval
 			}
 		} else {
-			p.learn(errNotProvedYet)
+			p.setResult(errNotProbed)
 		}
 		select {
 		case <-ctx.Done():
@@ -73,8 +73,8 @@ func (p *Proof) Run(ctx context.Context) error {
 	}
 }
 
-func (p *Proof) prove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, proveWithin)
+func (p *InlineProbe) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	created, err := p.dryRun.Register(ctx)
 	switch {
@@ -86,12 +86,12 @@ func (p *Proof) prove(ctx context.Context) error {
 	return nil
 }
 
-func (p *Proof) learn(err error) {
-	before := ptr.Deref(p.err.Swap(&err), errNotProvedYet)
+func (p *InlineProbe) setResult(err error) {
+	prev := ptr.Deref(p.err.Swap(&err), errNotProbed)
 	switch {
-	case err == nil && before != nil:
+	case err == nil && prev != nil:
 		p.logger.Info("protected labels are restored inline: proved on this API server")
-	case err != nil && !errors.Is(err, errNotProvedYet) && (before == nil || before.Error() != err.Error()):
+	case err != nil && !errors.Is(err, errNotProbed) && (prev == nil || prev.Error() != err.Error()):
 		p.logger.Warn("protected labels are deferred although the policy says inline", "error", err)
 	}
 }

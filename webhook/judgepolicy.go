@@ -34,8 +34,8 @@ func judgePolicy(request *admissionv1.AdmissionRequest, gate policy.Gate) judgem
 	if err != nil {
 		return judgement{refusal: err.Error()}
 	}
-	_, before, wrong := decodePolicy(request.OldObject.Raw)
-	asBefore := request.Operation == admissionv1.Update && wrong == nil && bytes.Equal(spec, before)
+	_, old, wrong := decodePolicy(request.OldObject.Raw)
+	asBefore := request.Operation == admissionv1.Update && wrong == nil && bytes.Equal(spec, old)
 	if len(manifest) > mostPolicyBytes && !asBefore {
 		return judgement{refusal: fmt.Sprintf("the policy has %d bytes as JSON; %d are the most", len(manifest), mostPolicyBytes)}
 	}
@@ -58,11 +58,11 @@ func decodePolicy(object []byte) (manifest, spec []byte, err error) {
 		return nil, nil, errors.Join(errors.New("the policy is no JSON object"), err)
 	}
 	metadata, _ := content["metadata"].(map[string]any)
-	said := map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": map[string]any{"name": metadata["name"]}}
+	meta := map[string]any{"apiVersion": content["apiVersion"], "kind": content["kind"], "metadata": map[string]any{"name": metadata["name"]}}
 	if value, ok := content["spec"]; ok {
-		said["spec"] = value
+		meta["spec"] = value
 	}
-	if manifest, err = json.Marshal(said); err == nil {
+	if manifest, err = json.Marshal(meta); err == nil {
 		spec, err = json.Marshal(content["spec"])
 	}
 	return manifest, spec, err
@@ -75,8 +75,8 @@ func problems(err error) string {
 		return err.Error()
 	}
 	lines := []string{"the policy cannot be used:"}
-	for _, one := range errs {
-		lines = append(lines, "- "+one.What)
+	for _, fileErr := range errs {
+		lines = append(lines, "- "+fileErr.Message)
 	}
 	return strings.Join(lines, "\n")
 }

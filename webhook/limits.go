@@ -22,8 +22,8 @@ const (
 	reviewOverhead = 16 << 10
 )
 
-// mostTurns is how many reviews of one address are decoded at one time at most. A decision takes less than a millisecond.
-const mostTurns = 4
+// maxSlots is how many reviews of one address are decoded at one time at most. A decision takes less than a millisecond.
+const maxSlots = 4
 
 // Limits bound what reviews may take of the process. All paths share one.
 //
@@ -35,7 +35,7 @@ const mostTurns = 4
 type Limits struct {
 	usual, large *semaphore.Weighted // bytes
 	oneLarge     *semaphore.Weighted
-	turns        int64
+	slots        int64
 
 	mu      sync.Mutex
 	callers map[string]*caller
@@ -45,7 +45,7 @@ type Limits struct {
 func NewLimits() *Limits {
 	return &Limits{
 		usual: semaphore.NewWeighted(usualBudget), large: semaphore.NewWeighted(largeBudget), oneLarge: semaphore.NewWeighted(1),
-		turns:   int64(min(max(runtime.GOMAXPROCS(0)/2, 1), mostTurns)),
+		slots:   int64(min(max(runtime.GOMAXPROCS(0)/2, 1), maxSlots)),
 		callers: map[string]*caller{},
 	}
 }
@@ -54,17 +54,17 @@ func NewLimits() *Limits {
 type caller struct {
 	reviews      int
 	usual, large *semaphore.Weighted // bytes
-	turns        *semaphore.Weighted
+	slots        *semaphore.Weighted
 }
 
 // inFlight is a review that counts.
 type inFlight struct {
-	limits  *Limits
-	address string
-	caller  *caller
-	weight  int64
-	large   bool
-	turn    bool
+	limits    *Limits
+	address   string
+	caller    *caller
+	weight    int64
+	large     bool
+	slotTaken bool
 }
 
 // admit counts a review of that length (negative: unknown, which counts as the longest), if it fits. Then release must follow.
@@ -77,14 +77,14 @@ func (l *Limits) admit(remoteAddress string, length int64) (inFlight, bool) {
 	defer l.mu.Unlock()
 	if f.caller = l.callers[f.address]; f.caller == nil {
 		f.caller = &caller{
-			usual: semaphore.NewWeighted(usualBudget / shareOfBudget), large: semaphore.NewWeighted(largeBudget / shareOfBudget), turns: semaphore.NewWeighted(l.turns),
+			usual: semaphore.NewWeighted(usualBudget / shareOfBudget), large: semaphore.NewWeighted(largeBudget / shareOfBudget), slots: semaphore.NewWeighted(l.slots),
 		}
 	}
-	all, own := f.parts()
+	all, reserved := f.parts()
 	if !all.TryAcquire(f.weight) {
 		return inFlight{}, false
 	}
-	if !own.TryAcquire(f.weight) {
+	if !reserved.TryAcquire(f.weight) {
 		all.Release(f.weight)
 		return inFlight{}, false
 	}
@@ -93,7 +93,7 @@ func (l *Limits) admit(remoteAddress string, length int64) (inFlight, bool) {
 	return f, true
 }
 
-func (f *inFlight) parts() (all, own *semaphore.Weighted) {
+func (f *inFlight) parts() (all, reserved *semaphore.Weighted) {
 	if f.large {
 		return f.limits.large, f.caller.large
 	}
@@ -106,16 +106,16 @@ func (f *inFlight) begin(ctx context.Context) error {
 	if err := f.waitsFor().Acquire(ctx, 1); err != nil {
 		return err
 	}
-	f.turn = true
+	f.slotTaken = true
 	return nil
 }
 
 // end gives the turn to the next review; without a turn it does nothing.
 func (f *inFlight) end() {
-	if !f.turn {
+	if !f.slotTaken {
 		return
 	}
-	f.turn = false
+	f.slotTaken = false
 	f.waitsFor().Release(1)
 }
 
@@ -123,15 +123,15 @@ func (f *inFlight) waitsFor() *semaphore.Weighted {
 	if f.large {
 		return f.limits.oneLarge
 	}
-	return f.caller.turns
+	return f.caller.slots
 }
 
 // release counts the review no longer.
 func (f *inFlight) release() {
 	f.end()
-	all, own := f.parts()
+	all, reserved := f.parts()
 	all.Release(f.weight)
-	own.Release(f.weight)
+	reserved.Release(f.weight)
 	f.limits.mu.Lock()
 	defer f.limits.mu.Unlock()
 	if f.caller.reviews--; f.caller.reviews == 0 {

@@ -37,15 +37,15 @@ func TestWhateverCallersSendTheAPIServersUsualReviewFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLimits()
-			one := l.fill("10.0.0.1:1000", length)
-			require.NotEmpty(t, one)
+			item := l.fill("10.0.0.1:1000", length)
+			require.NotEmpty(t, item)
 			fits, ok := l.admit("10.0.0.9:443", usualLength)
 			assert.True(t, ok, "one address fills no part")
 			fits.release()
-			others := l.fill("10.0.0.2:1000", length)
+			rest := l.fill("10.0.0.2:1000", length)
 			_, ok = l.admit("10.0.0.9:443", usualLength)
 			assert.True(t, ok, "nor do two")
-			assert.Len(t, others, len(one), "each has the same share")
+			assert.Len(t, rest, len(item), "each has the same share")
 			if large := length < 0 || length > usualReviewBytes; large {
 				for n := range 10 {
 					l.fill(fmt.Sprintf("10.0.1.%d:1000", n), length)
@@ -85,7 +85,7 @@ func TestOneAddressIsDecodedOnAFewTurnsAndOthersDoNotWaitForIt(t *testing.T) {
 			defer cancel()
 			return f.begin(ctx) != nil
 		}
-		for range l.turns {
+		for range l.slots {
 			assert.False(t, waits("10.0.0.1:1000", usualLength))
 		}
 		assert.True(t, waits("10.0.0.1:1001", usualLength), "another port is the same address")
@@ -102,7 +102,7 @@ func TestOneAddressIsDecodedOnAFewTurnsAndOthersDoNotWaitForIt(t *testing.T) {
 
 func TestATurnEndsWithTheReview(t *testing.T) {
 	l := NewLimits()
-	for range 3 * mostTurns {
+	for range 3 * maxSlots {
 		f, ok := l.admit("10.0.0.1:1000", 6<<20)
 		require.True(t, ok)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -91,13 +91,13 @@ func counter[Value ~string](registry prometheus.Registerer, name, help, label st
 	return vec
 }
 
-func (m *Metrics) reviewed(how outcome, took time.Duration) {
-	m.reviews.WithLabelValues(string(how)).Inc()
+func (m *Metrics) reviewed(result outcome, took time.Duration) {
+	m.reviews.WithLabelValues(string(result)).Inc()
 	m.duration.Observe(took.Seconds())
 }
 
 // passedOver counts a review on which nothing was decided.
-func (m *Metrics) passedOver(how outcome) { m.reviews.WithLabelValues(string(how)).Inc() }
+func (m *Metrics) passedOver(result outcome) { m.reviews.WithLabelValues(string(result)).Inc() }
 
 // planned counts what a registering Node gets, and what it does not.
 func (m *Metrics) planned(d decision) {

@@ -21,13 +21,13 @@ func TestReviewsAreCountedByOutcome(t *testing.T) {
 	}{
 		"labels are restored":                 {records: remembering(map[string]string{"dedicated": "ci"}), object: bare, outcome: "restored"},
 		"a protected label waits":             {records: remembering(map[string]string{"dedicated": "ci", "node-role.kubernetes.io/ci": ""}), object: bare, outcome: "deferred"},
-		"no record":                           {records: nothing, object: bare, outcome: "nothing_missing"},
+		"no record":                           {records: noRecords, object: bare, outcome: "nothing_missing"},
 		"the Node has all":                    {records: remembering(map[string]string{"dedicated": "ci"}), object: `{"metadata":{"name":"worker-1","labels":{"dedicated":"ci"}}}`, outcome: "nothing_missing"},
 		"the record cannot be read":           {records: garbage, object: bare, outcome: "unreadable_record"},
-		"the object cannot be read":           {records: nothing, object: `{"metadata":{"name":7}}`, outcome: "malformed_node"},
-		"it is an UPDATE":                     {records: nothing, object: bare, change: func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, outcome: "not_ours"},
-		"the Node has no name yet":            {records: nothing, object: `{"metadata":{"generateName":"worker-"}}`, outcome: "not_ours"},
-		"it is the creation of a subresource": {records: nothing, object: bare, change: func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, outcome: "not_ours"},
+		"the object cannot be read":           {records: noRecords, object: `{"metadata":{"name":7}}`, outcome: "malformed_node"},
+		"it is an UPDATE":                     {records: noRecords, object: bare, change: func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, outcome: "not_ours"},
+		"the Node has no name yet":            {records: noRecords, object: `{"metadata":{"generateName":"worker-"}}`, outcome: "not_ours"},
+		"it is the creation of a subresource": {records: noRecords, object: bare, change: func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, outcome: "not_ours"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func remembering(labels map[string]string) func(*testing.T) *records {
 	}
 }
 
-func nothing(*testing.T) *records { return &records{} }
+func noRecords(*testing.T) *records { return &records{} }
 
 func garbage(t *testing.T) *records {
 	t.Helper()

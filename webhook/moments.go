@@ -29,7 +29,7 @@ func newMoments() moments {
 
 // take reports whether the moment of a Node object may be written now, and notes that it is. Nobody else asks about that object meanwhile.
 func (m moments) take(uid types.UID) bool {
-	if _, again := m.written.Get(uid); again || !m.all.Allow() {
+	if _, ok := m.written.Get(uid); ok || !m.all.Allow() {
 		return false
 	}
 	m.written.Set(uid, nil, momentEvery)

@@ -15,8 +15,8 @@ import (
 
 // A stamp lists the labels that a kubelet brings and a client might have set. No kubelet can fill it by that.
 func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
-	few := map[string]string{"example.com/pool": "k", "kubernetes.io/os": "linux"}
-	many := func(count int) map[string]string {
+	sample := map[string]string{"example.com/pool": "k", "kubernetes.io/os": "linux"}
+	plural := func(count int) map[string]string {
 		labels := map[string]string{}
 		for i := range count {
 			labels[fmt.Sprintf("l%d", i)] = "v"
@@ -30,20 +30,20 @@ func TestAStampListsTheLabelsOfItsKubelet(t *testing.T) {
 		by      policy.Occasion
 		brought int
 	}{
-		"of a kubelet": {few, record.Record{}, policy.CreateByKubelet, 1},
-		"of a kubelet, if the record has one too":            {few, recorded, policy.CreateByKubelet, 1},
-		"of a kubelet, if a client removed one":              {few, record.Forget(recorded, []string{"example.com/pool"}), policy.CreateByKubelet, 1},
-		"of a kubelet that brings as many as there may be":   {many(policy.MaxOwn), record.Record{}, policy.CreateByKubelet, policy.MaxOwn},
-		"but none of one that brings more":                   {many(policy.MaxOwn + 1), record.Record{}, policy.CreateByKubelet, 0},
-		"nor of one that brings more than a Node has":        {many(100_000), record.Record{}, policy.CreateByKubelet, 0},
-		"nor of another client: these are a client's labels": {few, record.Record{}, policy.CreateByOther, 0},
+		"of a kubelet": {sample, record.Record{}, policy.CreateByKubelet, 1},
+		"of a kubelet, if the record has one too":            {sample, recorded, policy.CreateByKubelet, 1},
+		"of a kubelet, if a client removed one":              {sample, record.Forget(recorded, []string{"example.com/pool"}), policy.CreateByKubelet, 1},
+		"of a kubelet that brings as many as there may be":   {plural(policy.MaxOwn), record.Record{}, policy.CreateByKubelet, policy.MaxOwn},
+		"but none of one that brings more":                   {plural(policy.MaxOwn + 1), record.Record{}, policy.CreateByKubelet, 0},
+		"nor of one that brings more than a Node has":        {plural(100_000), record.Record{}, policy.CreateByKubelet, 0},
+		"nor of another client: these are a client's labels": {sample, record.Record{}, policy.CreateByOther, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := incoming{node: "n1", labels: c.labels, occasion: c.by}
 			require.Len(t, plan.Plan{}.Brought(in.observed(policy.Default()), c.record, policy.Default(), in.occasion), c.brought)
 		})
 	}
-	in := incoming{node: "n1", labels: few, occasion: policy.CreateByKubelet}
+	in := incoming{node: "n1", labels: sample, occasion: policy.CreateByKubelet}
 	ruled := plan.Plan{Labels: map[string]record.Derived{"example.com/pool": {}}}
 	assert.Empty(t, ruled.Brought(in.observed(policy.Default()), recorded, policy.Default(), in.occasion), "a rule's value takes its place")
 }

@@ -70,11 +70,11 @@ func annotationOperations(in incoming, d decision) []jsonpatch.Operation {
 	}
 	var operations []jsonpatch.Operation
 	for _, key := range slices.Sorted(maps.Keys(in.annotations)) {
-		if d.own[key] == "" && strings.HasPrefix(key, ownPrefix) {
+		if d.annotations[key] == "" && strings.HasPrefix(key, ownPrefix) {
 			operations = append(operations, jsonpatch.NewOperation("remove", "/metadata/annotations/"+escape(key), nil))
 		}
 	}
-	for key, value := range d.own {
+	for key, value := range d.annotations {
 		if value != "" && in.annotations[key] != value {
 			add[key] = value
 		}

@@ -43,11 +43,11 @@ func FuzzPatch(f *testing.F) {
 // The fuzzer starts from few seeds and runs short. These throws are many, and each outcome comes often.
 func TestAnswersHoldForManyNodes(t *testing.T) {
 	t.Parallel()
-	const enough, most = 700, 20 * 700 // Nodes; more than enough only while an outcome was not seen often
-	seed := rand.Uint64()              // one that failed is run again by writing it in here
+	const count, maximum = 700, 20 * 700 // Nodes; more than enough only while an outcome was not seen often
+	seed := rand.Uint64()                // one that failed is run again by writing it in here
 	texts := []string{"", "ci", "bad key!", "a~b/c", "<&>\xff\u2028", "{", strings.Repeat("n", 64), "\x00"}
 	seen, policies := map[string]int{}, drawPolicies(t, seed)
-	for number := uint64(0); number < enough || rare(seen) != "" && number < most; number++ {
+	for number := uint64(0); number < count || rare(seen) != "" && number < maximum; number++ {
 		func() {
 			defer func() {
 				if t.Failed() {
@@ -82,25 +82,25 @@ func rare(seen map[string]int) string {
 // requireAsPromised says what nobody may ever find otherwise, whatever was decided.
 func requireAsPromised(t *testing.T, s situation) {
 	t.Helper()
-	if len(mistakes(s.before)) == 0 {
-		require.Empty(t, mistakes(s.after), "the API server would have taken the Node without us")
+	if len(mistakes(s.old)) == 0 {
+		require.Empty(t, mistakes(s.updated), "the API server would have taken the Node without us")
 	}
-	own, stored := record.Join(nil, s.before.Spec.Taints), record.Join(nil, s.after.Spec.Taints)
-	for item, value := range own {
-		if is, there := stored[item]; there && is != value {
+	annotations, stored := record.Join(nil, s.old.Spec.Taints), record.Join(nil, s.updated.Spec.Taints)
+	for item, value := range annotations {
+		if got, present := stored[item]; present && got != value {
 			require.Contains(t, s.replaces, "restoreStored")
-			require.Equal(t, s.remembered()[item], is)
+			require.Equal(t, s.remembered()[item], got)
 		}
 	}
-	_, stamped := s.after.Annotations[policy.StampAnnotation]
-	if policy.DefaultGate.On(s.after.Spec.Taints) && !stamped {
-		require.Empty(t, s.after.Annotations[policy.TaintsAnnotation])
+	_, stamped := s.updated.Annotations[policy.StampAnnotation]
+	if policy.DefaultGate.Present(s.updated.Spec.Taints) && !stamped {
+		require.Empty(t, s.updated.Annotations[policy.TaintsAnnotation])
 		return
 	}
-	for _, wanted := range s.policy.TaintsFor(s.labelsOf(s.after.Labels, s.missing().Protected)) {
+	for _, wanted := range s.policy.TaintsFor(s.labelsOf(s.updated.Labels, s.missing().Protected)) {
 		item := record.TaintKey(wanted)
 		require.Contains(t, stored, item, "a rule wants it")
-		if _, brought := own[item]; !brought && stored[item] != wanted.Value {
+		if _, brought := annotations[item]; !brought && stored[item] != wanted.Value {
 			require.Equal(t, s.remembered()[item], stored[item], "another value, and nobody put it there")
 		}
 	}
@@ -108,29 +108,29 @@ func requireAsPromised(t *testing.T, s situation) {
 
 // count notes what the situation is an example of, so that a test of nothing is seen to be one.
 func (s situation) count(seen map[string]int) {
-	stamp, stamped := record.ParseStamp(s.after.Annotations[policy.StampAnnotation])
-	gated, shown := policy.DefaultGate.On(s.after.Spec.Taints), s.after.Annotations[policy.TaintsAnnotation] != ""
-	own := record.Join(nil, s.before.Spec.Taints)
-	var given, brought, replaced, keptOut, once bool
+	stamp, stamped := record.ParseStamp(s.updated.Annotations[policy.StampAnnotation])
+	gated, shown := policy.DefaultGate.Present(s.updated.Spec.Taints), s.updated.Annotations[policy.TaintsAnnotation] != ""
+	annotations := record.Join(nil, s.old.Spec.Taints)
+	var given, brought, replaced, keptOut, first bool
 	for item := range stamp.Given {
-		_, was := own[item]
-		given, replaced = given || record.IsTaint(item), replaced || was
+		_, ok := annotations[item]
+		given, replaced = given || record.IsTaint(item), replaced || ok
 	}
 	for item := range stamp.Brought {
 		brought = brought || record.IsTaint(item)
 	}
-	derived := policy.DerivedTaints(s.after.Annotations[policy.TaintsAnnotation])
-	final := s.labelsOf(s.after.Labels, s.missing().Protected)
+	derived := policy.DerivedTaints(s.updated.Annotations[policy.TaintsAnnotation])
+	final := s.labelsOf(s.updated.Labels, s.missing().Protected)
 	for _, wanted := range s.policy.TaintsFor(final) {
 		keptOut = keptOut || stamped && !slices.Contains(derived, wanted)
 	}
 	for _, wanted := range s.policy.RegistrationTaints(final) {
-		_, was := own[record.TaintKey(wanted)]
-		once = once || stamped && !was
+		_, ok := annotations[record.TaintKey(wanted)]
+		first = first || stamped && !ok
 	}
-	for sight, is := range map[string]bool{
-		"valid":                   len(mistakes(s.before)) == 0,
-		"invalid":                 len(mistakes(s.before)) > 0,
+	for sight, ok := range map[string]bool{
+		"valid":                   len(mistakes(s.old)) == 0,
+		"invalid":                 len(mistakes(s.old)) > 0,
 		"gated":                   gated,
 		"given":                   given,
 		"replaced":                replaced,
@@ -139,11 +139,11 @@ func (s situation) count(seen map[string]int) {
 		"by rule behind the gate": shown && gated,
 		"unstamped":               !stamped,
 		"by rule although nothing may be taken from the record": shown && s.kept(),
-		"once":            once,
+		"once":            first,
 		"a rule kept out": keptOut,
 		"left to capture": gated && !stamped && len(s.policy.TaintsFor(final)) > 0,
 	} {
-		if is {
+		if ok {
 			seen[sight]++
 		}
 	}
@@ -151,7 +151,7 @@ func (s situation) count(seen map[string]int) {
 
 // situation is all that an answer depends on, and what came of it.
 type situation struct {
-	before, after                                *corev1.Node
+	old, updated                                 *corev1.Node
 	policy                                       policy.Policy
 	record                                       record.Record
 	byKubelet, unreadable, otherMachine, current bool
@@ -165,10 +165,10 @@ func requireAsDecided(t *testing.T, s situation) {
 	t.Helper()
 	restore := s.missing()
 	want := s.labelsOf(restore.Add)
-	if len(want) > 0 || len(s.after.Labels) > 0 {
-		require.Equal(t, want, s.after.Labels)
+	if len(want) > 0 || len(s.updated.Labels) > 0 {
+		require.Equal(t, want, s.updated.Labels)
 	}
-	annotations := maps.Clone(s.before.Annotations)
+	annotations := maps.Clone(s.old.Annotations)
 	for item, value := range restore.Add {
 		if annotation, ok := strings.CutPrefix(item, "@"); ok {
 			if annotations == nil {
@@ -178,14 +178,14 @@ func requireAsDecided(t *testing.T, s situation) {
 			annotations[annotation] = value
 		}
 	}
-	require.Equal(t, withoutOwn(annotations), withoutOwn(s.after.Annotations))
+	require.Equal(t, withoutOwn(annotations), withoutOwn(s.updated.Annotations))
 	switch {
 	case len(restore.Protected) > 0:
-		require.True(t, policy.DefaultGate.Holds(s.after.Spec.Taints), "a label waits and nothing keeps workloads off")
+		require.True(t, policy.DefaultGate.Holds(s.updated.Spec.Taints), "a label waits and nothing keeps workloads off")
 	case s.current && !s.kept():
-		require.False(t, policy.DefaultGate.On(s.after.Spec.Taints), "nothing waits and the gate is on")
+		require.False(t, policy.DefaultGate.Present(s.updated.Spec.Taints), "nothing waits and the gate is on")
 	default:
-		require.Equal(t, apart(s.before.Spec.Taints, true), apart(s.after.Spec.Taints, true))
+		require.Equal(t, split(s.old.Spec.Taints, true), split(s.updated.Spec.Taints, true))
 	}
 	requireTaintsAsDecided(t, s, restore)
 	requireTrueStamp(t, s, restore)
@@ -214,14 +214,14 @@ func (s situation) missing() policy.Restore {
 	if s.byKubelet {
 		occasion = policy.CreateByKubelet
 	}
-	have := policy.Kept{Items: s.brings(), Machine: s.machine(), AnnotationBytes: policy.AnnotationBytes(s.before.Annotations)}
-	return s.policy.Restorable(have, policy.Kept{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
+	current := policy.Kept{Items: s.brings(), Machine: s.machine(), AnnotationBytes: policy.AnnotationBytes(s.old.Annotations)}
+	return s.policy.Restorable(current, policy.Kept{Items: s.record.Items(), Machine: s.record.Machine}, occasion)
 }
 
 // brings returns the items of the Node as it came.
 func (s situation) brings() map[string]string {
-	items := policy.ItemsOf(s.before.Labels, s.before.Spec.Taints, s.before.Spec.Unschedulable)
-	for annotation, value := range s.before.Annotations {
+	items := policy.ItemsOf(s.old.Labels, s.old.Spec.Taints, s.old.Spec.Unschedulable)
+	for annotation, value := range s.old.Annotations {
 		if keeps, _ := s.policy.Keeps("@" + annotation); keeps {
 			items["@"+annotation] = value
 		}
@@ -230,16 +230,16 @@ func (s situation) brings() map[string]string {
 }
 
 func (s situation) machine() record.Machine {
-	info := s.before.Status.NodeInfo
-	return policy.MachineOf(s.before.Spec.ProviderID, info.SystemUUID, info.MachineID)
+	info := s.old.Status.NodeInfo
+	return policy.MachineOf(s.old.Spec.ProviderID, info.SystemUUID, info.MachineID)
 }
 
 // labelsOf returns the Node's own labels and those among the items.
 func (s situation) labelsOf(items ...map[string]string) map[string]string {
 	labels := map[string]string{}
-	maps.Copy(labels, s.before.Labels)
-	for _, more := range items {
-		for item, value := range more {
+	maps.Copy(labels, s.old.Labels)
+	for _, extra := range items {
+		for item, value := range extra {
 			if record.IsLabel(item) {
 				labels[item] = value
 			}
@@ -251,10 +251,10 @@ func (s situation) labelsOf(items ...map[string]string) map[string]string {
 // requireTaintsAsDecided says which taints stand behind the Node's own, whose order requireSafe looks after.
 func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 	t.Helper()
-	own, stored := apart(s.before.Spec.Taints, false), apart(s.after.Spec.Taints, false)
-	require.GreaterOrEqual(t, len(stored), len(own))
+	current, stored := split(s.old.Spec.Taints, false), split(s.updated.Spec.Taints, false)
+	require.GreaterOrEqual(t, len(stored), len(current))
 	taken := map[string]bool{}
-	for i, taint := range own {
+	for i, taint := range current {
 		taken[record.TaintKey(taint)] = true
 		if value, replaced := restore.Add[record.TaintKey(taint)]; replaced && record.TaintKey(taint) != policy.Cordon {
 			taint.Value = value
@@ -276,9 +276,9 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 		}
 	}
 	_, cordoned := restore.Add[policy.Cordon]
-	require.Equal(t, s.before.Spec.Unschedulable || cordoned, s.after.Spec.Unschedulable)
-	_, stamped := s.after.Annotations[policy.StampAnnotation]
-	if final := s.labelsOf(restore.Add, restore.Protected); stamped || !policy.DefaultGate.On(s.after.Spec.Taints) {
+	require.Equal(t, s.old.Spec.Unschedulable || cordoned, s.updated.Spec.Unschedulable)
+	_, stamped := s.updated.Annotations[policy.StampAnnotation]
+	if final := s.labelsOf(restore.Add, restore.Protected); stamped || !policy.DefaultGate.Present(s.updated.Spec.Taints) {
 		for _, taint := range s.policy.TaintsFor(final) {
 			if put(taint) {
 				byRule = append(byRule, taint)
@@ -288,25 +288,25 @@ func requireTaintsAsDecided(t *testing.T, s situation, restore policy.Restore) {
 			put(taint)
 		}
 	}
-	require.ElementsMatch(t, want, stored[len(own):])
-	if shown, is := s.after.Annotations[policy.TaintsAnnotation]; is || s.annotationBytes() < 100<<10 {
+	require.ElementsMatch(t, want, stored[len(current):])
+	if shown, ok := s.updated.Annotations[policy.TaintsAnnotation]; ok || s.annotationBytes() < 100<<10 {
 		require.Equal(t, policy.Shown(byRule), shown)
-		require.Equal(t, len(byRule) > 0, is)
+		require.Equal(t, len(byRule) > 0, ok)
 	}
 }
 
-// apart returns the copies of the gate among the taints, or all the others.
-func apart(taints []corev1.Taint, gate bool) (some []corev1.Taint) {
+// split returns the copies of the gate among the taints, or all the others.
+func split(taints []corev1.Taint, gate bool) (part []corev1.Taint) {
 	for _, taint := range taints {
-		if policy.DefaultGate.Is(taint) == gate {
-			some = append(some, taint)
+		if policy.DefaultGate.Matches(taint) == gate {
+			part = append(part, taint)
 		}
 	}
-	return some
+	return part
 }
 
 func (s situation) annotationBytes() (size int) {
-	for key, annotation := range s.after.Annotations {
+	for key, annotation := range s.updated.Annotations {
 		size += len(key) + len(annotation)
 	}
 	return size
@@ -314,14 +314,14 @@ func (s situation) annotationBytes() (size int) {
 
 func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 	t.Helper()
-	value, stamped := s.after.Annotations[policy.StampAnnotation]
+	value, stamped := s.updated.Annotations[policy.StampAnnotation]
 	if !stamped {
 		require.Greater(t, s.annotationBytes(), 200<<10, "there was room for a stamp")
 		return
 	}
 	stamp, ok := record.ParseStamp(value)
 	require.True(t, ok)
-	given, brought, own := map[string]record.Given{}, map[string]string{}, map[string]string{}
+	given, brought, annotations := map[string]record.Given{}, map[string]string{}, map[string]string{}
 	for item, value := range restore.Add {
 		e, _ := s.record.Entry(item)
 		given[item] = record.Given{Value: record.Listed(item, value), From: e.Version, Owners: e.Owners}
@@ -333,25 +333,25 @@ func requireTrueStamp(t *testing.T, s situation, restore policy.Restore) {
 		_, remembered := s.remembered()[item]
 		_, replaced := given[item]
 		switch keeps, _ := s.policy.Keeps(item); {
-		case replaced || policy.DefaultGate.Is(record.Taint(item, "")):
+		case replaced || policy.DefaultGate.Matches(record.Taint(item, "")):
 		case remembered:
 			brought[item] = record.Listed(item, value)
 		case !keeps || !s.byKubelet || s.kept():
 		case record.IsLabel(item):
-			own[item] = value
+			annotations[item] = value
 		case record.IsTaint(item) && s.removed(item): // a taint of the start, which a client removed from the machine before
-			own[item] = record.Listed(item, value)
+			annotations[item] = record.Listed(item, value)
 		}
 	}
-	if len(own) <= policy.MaxOwn {
-		maps.Copy(brought, own)
+	if len(annotations) <= policy.MaxOwn {
+		maps.Copy(brought, annotations)
 	}
 	require.True(t, maps.Equal(given, stamp.Given), "%v and %v", given, stamp.Given)
 	require.Equal(t, brought, orEmpty(stamp.Brought))
-	after := record.Join(s.after.Labels, s.after.Spec.Taints)
-	record.JoinAnnotations(after, s.after.Annotations)
+	next := record.Join(s.updated.Labels, s.updated.Spec.Taints)
+	record.JoinAnnotations(next, s.updated.Annotations)
 	for key, set := range stamp.Given {
-		require.Equal(t, set.Value, record.Listed(key, after[key]), "the stamp says that the object has it")
+		require.Equal(t, set.Value, record.Listed(key, next[key]), "the stamp says that the object has it")
 	}
 }
 

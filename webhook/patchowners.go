@@ -13,7 +13,7 @@ import (
 )
 
 // owners are managedFields before and after restored labels and annotations have their owners again. They are nil if none of them has one.
-type owners struct{ before, after []metav1.ManagedFieldsEntry }
+type owners struct{ old, updated []metav1.ManagedFieldsEntry }
 
 // ownersAfter gives restored items their owners again. What admission adds has none otherwise. Managed fields that cannot be read stay as
 // they are.
@@ -21,41 +21,41 @@ func (d decision) ownersAfter(in incoming, k known, p policy.Policy) owners {
 	given := map[string]record.Owners{}
 	for key := range d.restored {
 		e, _ := k.record.Entry(key)
-		if its := observe.Lasting(e.Owners, p); its != "" {
-			given[key] = its
+		if lasting := observe.Lasting(e.Owners, p); lasting != "" {
+			given[key] = lasting
 		}
 	}
 	if len(given) == 0 {
 		return owners{}
 	}
-	var before []metav1.ManagedFieldsEntry
-	if len(in.managedFields) > 0 && unmarshal(in.managedFields, &before) != nil {
+	var old []metav1.ManagedFieldsEntry
+	if len(in.managedFields) > 0 && unmarshal(in.managedFields, &old) != nil {
 		return owners{}
 	}
-	at := metav1.NewTime(k.now) // unless the API server's own time is known
-	for _, entry := range before {
+	stamp := metav1.NewTime(k.now) // unless the API server's own time is known
+	for _, entry := range old {
 		if entry.Time != nil {
-			at = *entry.Time
+			stamp = *entry.Time
 		}
 	}
-	after, err := observe.RestoreOwners(before, given, at)
-	if err != nil || len(after) < len(before) {
+	updated, err := observe.RestoreOwners(old, given, stamp)
+	if err != nil || len(updated) < len(old) {
 		return owners{}
 	}
-	return owners{before: before, after: after}
+	return owners{old: old, updated: updated}
 }
 
 // bytes returns how much longer managedFields get, about.
 func (o owners) bytes() int {
 	const names = 160 // of JSON, and the time, in addition to a manager and its fields
 	size := 0
-	for i, entry := range o.after {
-		if i >= len(o.before) {
+	for i, entry := range o.updated {
+		if i >= len(o.old) {
 			size += names + len(entry.Manager)
 		}
 		size += len(entry.FieldsV1.GetRawBytes())
 	}
-	for _, entry := range o.before {
+	for _, entry := range o.old {
 		size -= len(entry.FieldsV1.GetRawBytes())
 	}
 	return size
@@ -64,15 +64,15 @@ func (o owners) bytes() int {
 // operations change the list of managedFields piece by piece.
 func (o owners) operations() (operations []jsonpatch.Operation) {
 	const path = "/metadata/managedFields"
-	if o.before == nil && o.after != nil {
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, o.after)}
+	if o.old == nil && o.updated != nil {
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, o.updated)}
 	}
-	for i, was := range o.before {
-		if is := o.after[i]; !slices.Equal(is.FieldsV1.GetRawBytes(), was.FieldsV1.GetRawBytes()) {
-			operations = append(operations, jsonpatch.NewOperation("replace", path+"/"+strconv.Itoa(i)+"/fieldsV1", is.FieldsV1))
+	for i, prev := range o.old {
+		if entry := o.updated[i]; !slices.Equal(entry.FieldsV1.GetRawBytes(), prev.FieldsV1.GetRawBytes()) {
+			operations = append(operations, jsonpatch.NewOperation("replace", path+"/"+strconv.Itoa(i)+"/fieldsV1", entry.FieldsV1))
 		}
 	}
-	for _, added := range o.after[len(o.before):] {
+	for _, added := range o.updated[len(o.old):] {
 		operations = append(operations, jsonpatch.NewOperation("add", path+"/-", added))
 	}
 	return operations

@@ -11,7 +11,7 @@ import (
 )
 
 func TestARequestLastsAsLongAsTheAPIServerSaysThatItWaits(t *testing.T) {
-	const none = -1
+	const zero = -1
 	for name, c := range map[string]struct {
 		url  string
 		want time.Duration
@@ -20,18 +20,18 @@ func TestARequestLastsAsLongAsTheAPIServerSaysThatItWaits(t *testing.T) {
 		"less than a second":     {"/deletion?timeout=999.5ms", 999500 * time.Microsecond},
 		"next to something else": {"/deletion?trace=1&timeout=30s", 30 * time.Second},
 		"longer than it can":     {"/deletion?timeout=1h", 30 * time.Second},
-		"nothing is said":        {"/deletion", none},
-		"nothing at all":         {"/deletion?timeout=", none},
-		"no time":                {"/deletion?timeout=soon", none},
-		"zero":                   {"/deletion?timeout=0s", none},
-		"less than nothing":      {"/deletion?timeout=-1s", none},
-		"a number":               {"/deletion?timeout=1", none},
-		"more than there is":     {"/deletion?timeout=9999999999999s", none},
-		"a query that is none":   {"/deletion?timeout=%zz", none},
+		"nothing is said":        {"/deletion", zero},
+		"nothing at all":         {"/deletion?timeout=", zero},
+		"no time":                {"/deletion?timeout=soon", zero},
+		"zero":                   {"/deletion?timeout=0s", zero},
+		"less than nothing":      {"/deletion?timeout=-1s", zero},
+		"a number":               {"/deletion?timeout=1", zero},
+		"more than there is":     {"/deletion?timeout=9999999999999s", zero},
+		"a query that is none":   {"/deletion?timeout=%zz", zero},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got := time.Duration(none)
+				got := time.Duration(zero)
 				hook := patience(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					if deadline, ok := r.Context().Deadline(); ok {
 						got = time.Until(deadline)

@@ -17,7 +17,7 @@ import (
 
 func newPolicyHook() *hook {
 	reviews, registry := newReviews(quiet())
-	return &hook{reviews.Of(webhook.PolicyReview, webhook.NewPolicyHandler(policy.DefaultGate)), registry}
+	return &hook{reviews.Handler(webhook.PolicyReview, webhook.NewPolicyHandler(policy.DefaultGate)), registry}
 }
 
 func TestGoldenPolicies(t *testing.T) {
@@ -45,8 +45,8 @@ func policyWith(spec string) string {
 }
 
 func TestAPolicyThatIsTooLargeIsRefused(t *testing.T) {
-	many := policyWith(`{"labels":{"ignore":["` + strings.Repeat("a", 500<<10) + `"]}}`)
-	response := newPolicyHook().review(t, policyReview(admissionv1.Create, many, ""))
+	plural := policyWith(`{"labels":{"ignore":["` + strings.Repeat("a", 500<<10) + `"]}}`)
+	response := newPolicyHook().review(t, policyReview(admissionv1.Create, plural, ""))
 	assert.False(t, response.Allowed)
 	assert.Contains(t, response.Result.Message, "are the most")
 }
@@ -112,11 +112,11 @@ func TestAFieldOfANewerVersionIsWarnedOfAndAnyOtherErrorIsRefused(t *testing.T) 
 	assert.True(t, newer.Allowed)
 	require.NotEmpty(t, newer.Warnings)
 	assert.Contains(t, newer.Warnings[0], "spec.fromTheFuture")
-	both := newPolicyHook().review(t, policyReview(admissionv1.Create, policyWith(`{"cordon":"keeep","fromTheFuture":{"a":1}}`), ""))
-	assert.False(t, both.Allowed)
+	combined := newPolicyHook().review(t, policyReview(admissionv1.Create, policyWith(`{"cordon":"keeep","fromTheFuture":{"a":1}}`), ""))
+	assert.False(t, combined.Allowed)
 }
 
 func TestTheMetadataOfAPolicyThatIsTooLargeCanBeChanged(t *testing.T) {
-	many := policyWith(`{"labels":{"ignore":["` + strings.Repeat("a", 500<<10) + `"]}}`)
-	assert.True(t, newPolicyHook().review(t, policyReview(admissionv1.Update, many, many)).Allowed)
+	plural := policyWith(`{"labels":{"ignore":["` + strings.Repeat("a", 500<<10) + `"]}}`)
+	assert.True(t, newPolicyHook().review(t, policyReview(admissionv1.Update, plural, plural)).Allowed)
 }

@@ -16,42 +16,42 @@ import (
 //
 // A kubelet that sends such a stamp itself causes only its own registration to be rejected.
 func decideProtected(in incoming, k known, p policy.Policy) decision {
-	nothing := decision{outcome: nothingMissing, own: map[string]string{}}
+	unchanged := decision{outcome: nothingMissing, annotations: map[string]string{}}
 	for _, key := range []string{policy.LabelsAnnotation, policy.StampAnnotation, policy.TaintsAnnotation} {
-		nothing.own[key] = in.annotations[key]
+		unchanged.annotations[key] = in.annotations[key]
 	}
 	if !p.RestoresInline() || in.occasion != policy.CreateByKubelet || !k.current || k.undecided || k.unreadable || k.isolated || k.record.Quarantined != nil {
-		return nothing
+		return unchanged
 	}
 	stamp, stamped := record.ParseStamp(in.annotations[policy.StampAnnotation])
 	if !stamped || !p.Gate().Holds(in.taints) {
-		return nothing
+		return unchanged
 	}
-	own := policy.Own{Taints: policy.DerivedTaints(nothing.own[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(nothing.own[policy.LabelsAnnotation])}
-	before := in
-	before.labels = classify.Without(in.labels, own.Labels)
-	due, _ := k.planFor(before, before.observed(p), p).Without(func(set plan.Setting) bool { // what the Node brought as a rule wants it
+	state := policy.AnnotationContent{Taints: policy.DerivedTaints(unchanged.annotations[policy.TaintsAnnotation]), Labels: policy.DerivedLabels(unchanged.annotations[policy.LabelsAnnotation])}
+	prev := in
+	prev.labels = classify.RemoveDerived(in.labels, state.Labels)
+	due, _ := k.planFor(prev, prev.observed(p), p).Drop(func(set plan.Setting) bool { // what the Node brought as a rule wants it
 		value, shown := in.labels[set.Item]
 		return shown && !set.Removed && value == set.Value
 	})
 	inline, ok := due.Inline(p)
 	if !ok {
-		return nothing
+		return unchanged
 	}
 	d := decision{Plan: inline, outcome: restoredInline, restored: inline.By(plan.Record).Values()}
-	labels := maps.Clone(own.Labels)
+	labels := maps.Clone(state.Labels)
 	if labels == nil {
 		labels = map[string]record.Derived{}
 	}
 	maps.Copy(labels, inline.Labels)
-	own.Labels = labels
+	state.Labels = labels
 	from := k.record
-	if d.owners = d.ownersAfter(in, k, p); d.owners.after == nil {
+	if d.owners = d.ownersAfter(in, k, p); d.owners.updated == nil {
 		from = from.WithoutOwners()
 	}
-	own.Stamp = stamp.With(d.restored, from, 0)
-	if d.own = own.Annotations(policy.AnnotationBytes(in.annotations)); d.own[policy.StampAnnotation] == "" || !policy.RoomFor(own.Labels, policy.AnnotationBytes(in.annotations)) {
-		return nothing
+	state.Stamp = stamp.Merge(d.restored, from, 0)
+	if d.annotations = state.Annotations(policy.AnnotationBytes(in.annotations)); d.annotations[policy.StampAnnotation] == "" || !policy.RoomFor(state.Labels, policy.AnnotationBytes(in.annotations)) {
+		return unchanged
 	}
 	return d
 }

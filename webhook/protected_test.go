@@ -19,7 +19,7 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 	afterFirstPass := func() incoming {
 		return incoming{
 			node: "n1", labels: map[string]string{"dedicated": "ci"}, occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()},
-			annotations: map[string]string{policy.StampAnnotation: record.Stamp{}.With(map[string]string{"dedicated": "ci"}, record.Record{}, 0).String()},
+			annotations: map[string]string{policy.StampAnnotation: record.Stamp{}.Merge(map[string]string{"dedicated": "ci"}, record.Record{}, 0).String()},
 		}
 	}
 	inline := policy.Default().WithProtected(policy.Inline)
@@ -55,12 +55,12 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 		"the records may be behind":                           {change: func(p *pass) { p.current = false }},
 		"the record cannot be read":                           {change: func(p *pass) { p.unreadable = true }},
 		"the policy says deferred":                            {change: func(p *pass) { p.policy = policy.Default() }},
-		"the policy says never":                               {change: func(p *pass) { p.policy = p.policy.WithProtected(policy.Never) }},
+		"the policy says never":                               {change: func(p *pass) { p.policy = p.policy.WithProtected(policy.NeverProtected) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pass{afterFirstPass(), remembered, inline}
 			c.change(&p)
-			decided := decideProtected(p.incoming, p.of(p.incoming, p.policy), p.policy)
+			decided := decideProtected(p.incoming, p.forMachine(p.incoming, p.policy), p.policy)
 			operations := patch(p.incoming, decided)
 			if !c.acts {
 				assert.Empty(t, operations)
@@ -68,10 +68,10 @@ func TestTheSecondPassActsOnlyOnWhatTheFirstPassLeft(t *testing.T) {
 			}
 			added := len(p.record.Entries) - 1 // but the ordinary label
 			assert.Len(t, operations, added+2, "the labels, the stamp, the gate: %v", operations)
-			stamp, ok := record.ParseStamp(decided.own[policy.StampAnnotation])
+			stamp, ok := record.ParseStamp(decided.annotations[policy.StampAnnotation])
 			require.True(t, ok)
 			assert.Contains(t, stamp.Given, role)
-			assert.Zero(t, stamp.Given[role].Since, "it stands in the CREATE")
+			assert.Zero(t, stamp.Given[role].Version, "it stands in the CREATE")
 		})
 	}
 }
@@ -101,14 +101,14 @@ func TestTheSecondPassLeavesLabelsThatThePolicyDefersBehindTheGate(t *testing.T)
 			require.Equal(t, c.remembered, first.By(plan.Record).Later().Values())
 			require.Equal(t, []corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, taintsOf(first), "rules see labels that are to come")
 			in.taints = append(in.taints, taintsOf(first)...)
-			in.annotations = first.own
+			in.annotations = first.annotations
 
 			second := decideProtected(in, k, p)
 
 			assert.Equal(t, c.outcome, second.outcome)
 			assert.Equal(t, c.restored, second.restored)
 			assert.Empty(t, second.By(plan.Gate), "capture still has to add dedicated")
-			assert.JSONEq(t, c.stamp, second.own[policy.StampAnnotation])
+			assert.JSONEq(t, c.stamp, second.annotations[policy.StampAnnotation])
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestTheSecondPassWaitsForNoLabelThatTheKubeletBroughtAsARuleWantsIt(t *test
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := incoming{node: "n1", occasion: policy.CreateByKubelet, hasSpec: true, taints: []corev1.Taint{policy.DefaultGate.Taint()}, labels: c.brings}
-			in.annotations = decide(in, k, p).own
+			in.annotations = decide(in, k, p).annotations
 
 			second := decideProtected(in, k, p)
 
@@ -147,14 +147,14 @@ func TestTheSecondPassKeepsWhatTheFirstSaidOfTaints(t *testing.T) {
 	first := decide(in, k, p)
 	require.True(t, first.ClosesGate())
 	in.hasSpec, in.taints = true, first.AddedTaints(nil)
-	in.annotations = first.own
+	in.annotations = first.annotations
 
 	second := decideProtected(in, k, p)
 
 	assert.True(t, second.LiftsGate())
 	assert.Empty(t, taintsOf(second))
-	assert.Equal(t, role+":NoSchedule", second.own[policy.TaintsAnnotation])
-	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.own[policy.StampAnnotation])
+	assert.Equal(t, role+":NoSchedule", second.annotations[policy.TaintsAnnotation])
+	assert.JSONEq(t, `{"given":{"`+role+`":{"value":""},"maintenance:NoExecute":{"value":"disk"}}}`, second.annotations[policy.StampAnnotation])
 }
 
 // taintsOf returns the taints that a decision adds, but for those of the record.

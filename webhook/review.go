@@ -39,9 +39,9 @@ type Reviews struct {
 	Logger  *slog.Logger
 }
 
-// Of serves the reviews of one kind. The handler of [DeletionReview] waits for the API server, for as long as its caller does. Other reviews
+// Handler serves the reviews of one kind. The handler of [DeletionReview] waits for the API server, for as long as its caller does. Other reviews
 // can be decoded meanwhile. All other handlers answer from memory.
-func (r Reviews) Of(kind Review, handler admission.Handler) http.Handler {
+func (r Reviews) Handler(kind Review, handler admission.Handler) http.Handler {
 	waits := kind == DeletionReview
 	var served http.Handler = &reviews{Reviews: r, handler: handler, waits: waits, warnings: rate.Sometimes{Interval: time.Second}}
 	if waits {
@@ -122,8 +122,8 @@ func (s *reviews) refuse(w http.ResponseWriter, status int, err error) {
 	http.Error(w, says, status)
 }
 
-func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, why outcome, says string) {
-	s.Metrics.passedOver(why)
+func (s *reviews) sendBack(w http.ResponseWriter, r *http.Request, reason outcome, says string) {
+	s.Metrics.passedOver(reason)
 	select {
 	case <-time.After(retryPause):
 	case <-r.Context().Done():

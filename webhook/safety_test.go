@@ -29,7 +29,7 @@ import (
 
 // requireSafe holds an answer to what the package promises, whatever the object was: the API server takes it, it changes
 // nothing that is not ours, and it adds no error to the object. It returns the object as it will be stored.
-func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) (after []byte) {
+func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *admissionv1.AdmissionResponse) (tail []byte) {
 	t.Helper()
 	require.True(t, response.Allowed)
 	require.Equal(t, request.UID, response.UID)
@@ -37,15 +37,15 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 		require.Nil(t, response.PatchType)
 		return request.Object.Raw
 	}
-	after = applied(t, request.Object.Raw, response)
-	requireOnlyOursChanged(t, request.Object.Raw, after)
-	before, result := typed(t, request.Object.Raw), typed(t, after)
+	tail = applied(t, request.Object.Raw, response)
+	requireOnlyOursChanged(t, request.Object.Raw, tail)
+	prev, result := typed(t, request.Object.Raw), typed(t, tail)
 	absent := policy.DerivedLabels(result.Annotations[policy.LabelsAnnotation])
 	maps.DeleteFunc(absent, func(_ string, label record.Derived) bool { return !label.Absent })
-	requireTaintsStay(t, request.Object.Raw, after, absent)
-	requireOwnersStay(t, before, result)
-	require.False(t, before.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was removed")
-	for key, value := range before.Labels {
+	requireTaintsStay(t, request.Object.Raw, tail, absent)
+	requireOwnersStay(t, prev, result)
+	require.False(t, prev.Spec.Unschedulable && !result.Spec.Unschedulable, "a cordon was removed")
+	for key, value := range prev.Labels {
 		if absent[key].Absent {
 			require.NotContains(t, result.Labels, key)
 			continue
@@ -55,11 +55,11 @@ func requireSafe(t testing.TB, request *admissionv1.AdmissionRequest, response *
 			require.True(t, record.Valid(key, result.Labels[key]))
 		}
 	}
-	requireNoNewMistakes(t, before, result)
+	requireNoNewMistakes(t, prev, result)
 	if slices.Contains(request.UserInfo.Groups, "system:nodes") {
-		requireKubeletMay(t, before.Labels, result.Labels)
+		requireKubeletMay(t, prev.Labels, result.Labels)
 	}
-	return after
+	return tail
 }
 
 // applied returns the object after the patch, done as in the API server (plugin/webhook/mutating of k8s.io/apiserver).
@@ -70,9 +70,9 @@ func applied(t testing.TB, object []byte, response *admissionv1.AdmissionRespons
 	patch, err := jsonpatch.DecodePatch(response.Patch)
 	require.NoError(t, err)
 	require.NotEmpty(t, patch, "a patch without operations")
-	after, err := patch.Apply(object)
+	tail, err := patch.Apply(object)
 	require.NoErrorf(t, err, "patch %s does not apply to %s", response.Patch, object)
-	return after
+	return tail
 }
 
 // typed decodes a Node as the API server does.
@@ -84,33 +84,33 @@ func typed(t testing.TB, object []byte) *corev1.Node {
 }
 
 // requireOnlyOursChanged compares the status byte by byte, and the rest less what is ours value by value.
-func requireOnlyOursChanged(t testing.TB, before, after []byte) {
+func requireOnlyOursChanged(t testing.TB, head, tail []byte) {
 	t.Helper()
-	old, changed := fieldsOf(t, before), fieldsOf(t, after)
+	old, changed := fieldsOf(t, head), fieldsOf(t, tail)
 	require.Equal(t, string(old["status"]), string(changed["status"]))
-	require.Equal(t, withoutOurs(t, before), withoutOurs(t, withoutRestoredAnnotations(t, before, after)))
+	require.Equal(t, withoutOurs(t, head), withoutOurs(t, withoutRestoredAnnotations(t, head, tail)))
 }
 
 // withoutRestoredAnnotations returns the object after the patch less annotations that are new and that the stamp lists.
-func withoutRestoredAnnotations(t testing.TB, before, after []byte) []byte {
+func withoutRestoredAnnotations(t testing.TB, head, tail []byte) []byte {
 	t.Helper()
-	stamp, _ := record.ParseStamp(typed(t, after).Annotations[policy.StampAnnotation])
+	stamp, _ := record.ParseStamp(typed(t, tail).Annotations[policy.StampAnnotation])
 	var operations []string
 	for key := range stamp.Given {
 		annotation, ok := record.Annotation(key)
 		if !ok {
 			continue
 		}
-		if _, brought := typed(t, before).Annotations[annotation]; !brought {
+		if _, brought := typed(t, head).Annotations[annotation]; !brought {
 			operations = append(operations, fmt.Sprintf(`{"op":"remove","path":%q}`, "/metadata/annotations/"+strings.ReplaceAll(annotation, "/", "~1")))
 		}
 	}
 	if operations == nil {
-		return after
+		return tail
 	}
 	patch, err := jsonpatch.DecodePatch([]byte("[" + strings.Join(operations, ",") + "]"))
 	require.NoError(t, err)
-	rest, err := patch.Apply(after)
+	rest, err := patch.Apply(tail)
 	require.NoError(t, err)
 	return rest
 }
@@ -132,17 +132,17 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 	t.Helper()
 	var rest map[string]any
 	require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts(object, &rest))
-	if metadata, is := rest["metadata"].(map[string]any); is {
+	if metadata, ok := rest["metadata"].(map[string]any); ok {
 		delete(metadata, "labels")
 		delete(metadata, "managedFields")
-		if annotations, is := metadata["annotations"].(map[string]any); is {
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
 			maps.DeleteFunc(annotations, func(key string, _ any) bool { return strings.HasPrefix(key, "nodekeep.dev/") })
 		}
 		dropEmpty(metadata, "annotations")
 	}
-	if spec, is := rest["spec"].(map[string]any); is {
+	if spec, ok := rest["spec"].(map[string]any); ok {
 		delete(spec, "taints")
-		if cordoned, is := spec["unschedulable"].(bool); is && cordoned {
+		if cordoned, ok := spec["unschedulable"].(bool); ok && cordoned {
 			delete(spec, "unschedulable")
 		}
 	}
@@ -151,24 +151,24 @@ func withoutOurs(t testing.TB, object []byte) map[string]any {
 }
 
 // requireOwnersStay says that managedFields keep what they had, and gain no owner but those that the stamp lists.
-func requireOwnersStay(t testing.TB, before, after *corev1.Node) {
+func requireOwnersStay(t testing.TB, prev, updated *corev1.Node) {
 	t.Helper()
-	if reflect.DeepEqual(before.ManagedFields, after.ManagedFields) {
+	if reflect.DeepEqual(prev.ManagedFields, updated.ManagedFields) {
 		return
 	}
-	stamp, _ := record.ParseStamp(after.Annotations[policy.StampAnnotation])
-	require.GreaterOrEqual(t, len(after.ManagedFields), len(before.ManagedFields), "an owner was removed")
-	for i, entry := range after.ManagedFields {
-		has, had := fieldsOwned(t, entry), fieldpath.NewSet()
-		if i < len(before.ManagedFields) {
-			was := before.ManagedFields[i]
-			had = fieldsOwned(t, was)
-			require.True(t, had.Difference(has).Empty(), "an owner has lost a field")
-			was.FieldsV1, entry.FieldsV1 = nil, nil
-			require.Equal(t, was, entry)
+	stamp, _ := record.ParseStamp(updated.Annotations[policy.StampAnnotation])
+	require.GreaterOrEqual(t, len(updated.ManagedFields), len(prev.ManagedFields), "an owner was removed")
+	for i, entry := range updated.ManagedFields {
+		current, old := fieldsOwned(t, entry), fieldpath.NewSet()
+		if i < len(prev.ManagedFields) {
+			former := prev.ManagedFields[i]
+			old = fieldsOwned(t, former)
+			require.True(t, old.Difference(current).Empty(), "an owner has lost a field")
+			former.FieldsV1, entry.FieldsV1 = nil, nil
+			require.Equal(t, former, entry)
 		}
 		owner := record.Manager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}
-		has.Difference(had).Iterate(func(path fieldpath.Path) {
+		current.Difference(old).Iterate(func(path fieldpath.Path) {
 			key := *path[len(path)-1].FieldName
 			if path.String() == ".metadata.annotations."+key {
 				key = record.AnnotationKey(key)
@@ -190,9 +190,9 @@ func fieldsOwned(t testing.TB, entry metav1.ManagedFieldsEntry) *fieldpath.Set {
 // requireTaintsStay says that the taints which an object brought are still there, in their order and with all their fields,
 // also those that this version does not know; only copies of the gate and what rules remove may be gone, and values may be others. What is new
 // stands behind them, is no more than a taint that the API server takes, and doubles none.
-func requireTaintsStay(t testing.TB, before, after []byte, absent map[string]record.Derived) {
+func requireTaintsStay(t testing.TB, head, tail []byte, absent map[string]record.Derived) {
 	t.Helper()
-	brought, stored := taintsOf(t, before), taintsOf(t, after)
+	brought, stored := taintsOf(t, head), taintsOf(t, tail)
 	removed := func(taint map[string]any) bool { return absent[fmt.Sprint(taint["key"], ":", taint["effect"])].Absent }
 	require.False(t, slices.ContainsFunc(stored, removed))
 	brought = slices.DeleteFunc(brought, removed)
@@ -204,18 +204,18 @@ func requireTaintsStay(t testing.TB, before, after []byte, absent map[string]rec
 			continue
 		}
 		value, replaced := stored[i]["value"]
-		if was, is := taint["value"]; is != replaced || was != value {
+		if prev, ok := taint["value"]; ok != replaced || prev != value {
 			require.Contains(t, stored[i], "value", "a value was removed")
 			require.True(t, record.Valid(fmt.Sprint(taint["key"], ":", taint["effect"]), fmt.Sprint(value)))
 		}
-		require.Equal(t, without(taint, "value"), without(stored[i], "value"))
+		require.Equal(t, withoutField(taint, "value"), withoutField(stored[i], "value"))
 		taken[[2]any{taint["key"], taint["effect"]}] = true
 	}
 	for _, taint := range stored[len(brought):] {
 		name := [2]any{taint["key"], taint["effect"]}
 		require.NotContains(t, taken, name, "a taint was doubled")
 		taken[name] = true
-		require.Empty(t, without(without(without(taint, "key"), "value"), "effect"))
+		require.Empty(t, withoutField(withoutField(withoutField(taint, "key"), "value"), "effect"))
 		require.True(t, record.Valid(fmt.Sprint(name[0], ":", name[1]), fmt.Sprint(cmp.Or(taint["value"], any("")))))
 	}
 }
@@ -232,7 +232,7 @@ func taintsOf(t testing.TB, object []byte) []map[string]any {
 	return slices.DeleteFunc(node.Spec.Taints, func(taint map[string]any) bool { return taint["key"] == string(policy.DefaultGate) })
 }
 
-func without(fields map[string]any, name string) map[string]any {
+func withoutField(fields map[string]any, name string) map[string]any {
 	rest := maps.Clone(fields)
 	delete(rest, name)
 	return rest
@@ -254,10 +254,10 @@ func dropEmpty(object map[string]any, name string) {
 }
 
 // requireNoNewMistakes says that the API server finds nothing wrong that it would not have found without us.
-func requireNoNewMistakes(t testing.TB, before, after *corev1.Node) {
+func requireNoNewMistakes(t testing.TB, prev, updated *corev1.Node) {
 	t.Helper()
-	known := mistakes(before)
-	for _, mistake := range mistakes(after) {
+	known := mistakes(prev)
+	for _, mistake := range mistakes(updated) {
 		require.Contains(t, known, mistake)
 	}
 }
@@ -273,11 +273,11 @@ func mistakes(node *corev1.Node) []string {
 	seen := map[corev1.Taint]bool{}
 	for _, taint := range node.Spec.Taints {
 		found = append(found, mistakesInTaint(taint)...)
-		same := corev1.Taint{Key: taint.Key, Effect: taint.Effect}
-		if seen[same] {
+		match := corev1.Taint{Key: taint.Key, Effect: taint.Effect}
+		if seen[match] {
 			found = append(found, fmt.Sprintf("taint %s:%s is there twice", taint.Key, taint.Effect))
 		}
-		seen[same] = true
+		seen[match] = true
 	}
 	return found
 }
@@ -295,10 +295,10 @@ func mistakesInTaint(taint corev1.Taint) (found []string) {
 }
 
 // requireKubeletMay says that NodeRestriction will not find a label that a kubelet may not set and did not bring.
-func requireKubeletMay(t testing.TB, before, after map[string]string) {
+func requireKubeletMay(t testing.TB, prev, next map[string]string) {
 	t.Helper()
-	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if value, brought := before[key]; !brought || value != after[key] {
+	for _, key := range slices.Sorted(maps.Keys(next)) {
+		if value, brought := prev[key]; !brought || value != next[key] {
 			require.Truef(t, policy.AllowedForKubelet(key), "label %s on a kubelet's CREATE keeps the Node out", key)
 		}
 	}
@@ -306,25 +306,25 @@ func requireKubeletMay(t testing.TB, before, after map[string]string) {
 
 // requireSettled says that the object as it will be stored, sent again, is left as it is. Only of taints the second answer
 // may differ, for now the object brings them itself; that one then stays.
-func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest, after []byte) {
+func requireSettled(t testing.TB, h *hook, request *admissionv1.AdmissionRequest, tail []byte) {
 	t.Helper()
-	again := *request
-	again.Object.Raw = after
-	told := requireSafe(t, &again, h.review(t, bodyOf(t, &again)))
-	first, second := typed(t, after), typed(t, told)
+	reread := *request
+	reread.Object.Raw = tail
+	reported := requireSafe(t, &reread, h.review(t, bodyOf(t, &reread)))
+	first, second := typed(t, tail), typed(t, reported)
 	require.Equal(t, first.Labels, second.Labels)
 	require.Equal(t, first.Spec.Taints, second.Spec.Taints)
-	was, stamped := record.ParseStamp(first.Annotations[policy.StampAnnotation])
-	is, stampedAgain := record.ParseStamp(second.Annotations[policy.StampAnnotation])
+	prev, stamped := record.ParseStamp(first.Annotations[policy.StampAnnotation])
+	current, stampedAgain := record.ParseStamp(second.Annotations[policy.StampAnnotation])
 	if stamped && stampedAgain {
-		require.Empty(t, is.Given)
-		require.Subset(t, keysOf(is), keysOf(was), "what it was given it brings now")
+		require.Empty(t, current.Given)
+		require.Subset(t, keysOf(current), keysOf(prev), "what it was given it brings now")
 	}
-	if stamped == stampedAgain && was.String() == is.String() && first.Annotations[policy.TaintsAnnotation] == "" && first.Annotations[policy.LabelsAnnotation] == "" {
-		require.Equal(t, string(after), string(told), "the second patch")
+	if stamped == stampedAgain && prev.String() == current.String() && first.Annotations[policy.TaintsAnnotation] == "" && first.Annotations[policy.LabelsAnnotation] == "" {
+		require.Equal(t, string(tail), string(reported), "the second patch")
 	}
-	again.Object.Raw = told
-	require.Empty(t, string(h.review(t, bodyOf(t, &again)).Patch), "the third patch")
+	reread.Object.Raw = reported
+	require.Empty(t, string(h.review(t, bodyOf(t, &reread)).Patch), "the third patch")
 }
 
 func keysOf(stamp record.Stamp) []string {

@@ -28,5 +28,5 @@ func selfTest(gate policy.Gate) (known, policy.Policy) {
 func passed(node *corev1.Node, gate policy.Gate) bool {
 	_, ordinary := node.Labels[selfTestOrdinary]
 	_, protected := node.Labels[selfTestProtected]
-	return ordinary && protected && !gate.On(node.Spec.Taints)
+	return ordinary && protected && !gate.Present(node.Spec.Taints)
 }

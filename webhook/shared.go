@@ -25,70 +25,70 @@ type sharedWork[T any] struct {
 	err    error
 }
 
-// do works, or waits for the result of another caller's work on the name, while ctx lasts. Work that had begun before this call does not
+// run works, or waits for the result of another caller's work on the name, while ctx lasts. Work that had begun before this call does not
 // count: the state that it read may have changed since. Work that has begun continues when its caller leaves.
-func (s *shared[T]) do(ctx context.Context, name string, work func() (T, error)) (T, error) {
+func (s *shared[T]) run(ctx context.Context, name string, work func() (T, error)) (T, error) {
 	s.mu.Lock()
 	came := s.began
 	for {
-		other, found := s.byName[name]
+		running, found := s.byName[name]
 		if !found {
 			break
 		}
 		s.mu.Unlock()
 		select {
-		case <-other.done:
+		case <-running.done:
 		case <-ctx.Done():
-			var none T
-			return none, ctx.Err()
+			var zero T
+			return zero, ctx.Err()
 		}
-		if other.number > came && !gaveUp(other.err) {
-			return other.result, other.err
+		if running.number > came && !gaveUp(running.err) {
+			return running.result, running.err
 		}
 		s.mu.Lock()
 	}
-	own := &sharedWork[T]{done: make(chan struct{})}
+	started := &sharedWork[T]{done: make(chan struct{})}
 	if s.byName == nil {
 		s.byName, s.places = map[string]*sharedWork[T]{}, make(chan struct{}, s.atOnce)
 	}
-	s.byName[name] = own
+	s.byName[name] = started
 	s.mu.Unlock()
 	select {
 	case s.places <- struct{}{}:
 	case <-ctx.Done():
-		own.err = ctx.Err()
-		s.end(name, own)
-		return own.result, own.err
+		started.err = ctx.Err()
+		s.end(name, started)
+		return started.result, started.err
 	}
 	s.mu.Lock()
 	s.began++
-	own.number = s.began
+	started.number = s.began
 	s.mu.Unlock()
 	go func() {
 		defer func() {
 			if cause := recover(); cause != nil { // no caller would recover it, and one Node must not stop the process
-				own.err = fmt.Errorf("panicked: %v", cause)
+				started.err = fmt.Errorf("panicked: %v", cause)
 			}
 			<-s.places
-			s.end(name, own)
+			s.end(name, started)
 		}()
-		own.result, own.err = work()
+		started.result, started.err = work()
 	}()
 	select {
-	case <-own.done:
-		return own.result, own.err
+	case <-started.done:
+		return started.result, started.err
 	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
+		var zero T
+		return zero, ctx.Err()
 	}
 }
 
 // end lets everybody have the result, and forgets the name.
-func (s *shared[T]) end(name string, own *sharedWork[T]) {
+func (s *shared[T]) end(name string, work *sharedWork[T]) {
 	s.mu.Lock()
 	delete(s.byName, name)
 	s.mu.Unlock()
-	close(own.done)
+	close(work.done)
 }
 
 // gaveUp reports whether work ended because the caller who did it had no more time; others may have.

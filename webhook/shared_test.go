@@ -19,7 +19,7 @@ func TestCallersThatWantTheSameShareWorkThatBeganAfterTheyCame(t *testing.T) {
 		var calls atomic.Int64
 		results := make(chan int, 100)
 		caller := func() {
-			result, err := s.do(t.Context(), "a", func() (int, error) { // returns how often it has begun
+			result, err := s.run(t.Context(), "a", func() (int, error) { // returns how often it has begun
 				began := int(calls.Add(1))
 				time.Sleep(time.Second)
 				return began, nil
@@ -45,13 +45,13 @@ func TestCallersThatWantTheSameShareWorkThatBeganAfterTheyCame(t *testing.T) {
 func TestWorkIsBoundedAndNobodyWaitsLongerThanHeHasTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := shared[int]{atOnce: 3}
-		var running, most, failed, done atomic.Int64
+		var running, maximum, failed, done atomic.Int64
 		for n := range 100 {
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 				defer cancel()
-				_, err := s.do(ctx, fmt.Sprint(n), func() (int, error) {
-					most.Store(max(most.Load(), running.Add(1)))
+				_, err := s.run(ctx, fmt.Sprint(n), func() (int, error) {
+					maximum.Store(max(maximum.Load(), running.Add(1)))
 					defer running.Add(-1)
 					time.Sleep(time.Second)
 					return 0, nil
@@ -65,7 +65,7 @@ func TestWorkIsBoundedAndNobodyWaitsLongerThanHeHasTime(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		assert.EqualValues(t, 3, most.Load())
+		assert.EqualValues(t, 3, maximum.Load())
 		assert.EqualValues(t, 6, done.Load(), "three more are worked on to the end, and nobody waits for them")
 		assert.EqualValues(t, 94, failed.Load())
 		assert.Empty(t, s.byName, "no name stays")
@@ -78,15 +78,15 @@ func TestACallerWithTimeLeftWorksHimselfWhereAnotherGaveUp(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		go func() {
-			_, _ = s.do(t.Context(), "other", func() (int, error) { time.Sleep(3 * time.Second); return 0, nil })
+			_, _ = s.run(t.Context(), "other", func() (int, error) { time.Sleep(3 * time.Second); return 0, nil })
 		}()
 		synctest.Wait()
 		go func() {
-			_, err := s.do(short, "a", func() (int, error) { return 1, nil })
+			_, err := s.run(short, "a", func() (int, error) { return 1, nil })
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}()
 		synctest.Wait()
-		result, err := s.do(t.Context(), "a", func() (int, error) { return 2, nil })
+		result, err := s.run(t.Context(), "a", func() (int, error) { return 2, nil })
 		require.NoError(t, err)
 		assert.Equal(t, 2, result)
 	})
@@ -94,9 +94,9 @@ func TestACallerWithTimeLeftWorksHimselfWhereAnotherGaveUp(t *testing.T) {
 
 func TestWorkThatPanicsKeepsNobodyWaiting(t *testing.T) {
 	s := shared[int]{atOnce: 1}
-	_, err := s.do(t.Context(), "a", func() (int, error) { panic("spoilt") })
+	_, err := s.run(t.Context(), "a", func() (int, error) { panic("spoilt") })
 	require.ErrorContains(t, err, "spoilt")
-	result, err := s.do(t.Context(), "a", func() (int, error) { return 1, nil })
+	result, err := s.run(t.Context(), "a", func() (int, error) { return 1, nil })
 	require.NoError(t, err)
 	assert.Equal(t, 1, result)
 }

@@ -40,9 +40,9 @@ func TestStampNeedsRoom(t *testing.T) {
 			h := newHook((&records{}).remember(t, map[string]string{"dedicated": "ci"}), policy.Default())
 			request := creation(byKubelet(), marshal(t, node))
 
-			after := requireSafe(t, request, h.review(t, bodyOf(t, request)))
+			tail := requireSafe(t, request, h.review(t, bodyOf(t, request)))
 
-			result := typed(t, after)
+			result := typed(t, tail)
 			assert.Equal(t, map[string]string{"dedicated": "ci"}, result.Labels, "the label does not depend on the stamp")
 			assert.Empty(t, result.Spec.Taints, "nor does the gate")
 			assert.Empty(t, apivalidation.ValidateAnnotations(result.Annotations, nil))
@@ -51,7 +51,7 @@ func TestStampNeedsRoom(t *testing.T) {
 			} else {
 				assert.NotContains(t, result.Annotations, policy.StampAnnotation)
 			}
-			requireSettled(t, h, request, after)
+			requireSettled(t, h, request, tail)
 		})
 	}
 }
@@ -116,12 +116,12 @@ func TestNodeTooLargeGetsNoLabelsButTheGate(t *testing.T) {
 			node.Status.NodeInfo.OSImage = strings.Repeat("x", 1<<20)
 			request := creation(byKubelet(), marshal(t, node))
 
-			after := requireSafe(t, request, h.review(t, bodyOf(t, request)))
+			tail := requireSafe(t, request, h.review(t, bodyOf(t, request)))
 
-			result := typed(t, after)
+			result := typed(t, tail)
 			assert.Empty(t, result.Labels)
 			assert.Equal(t, test.gated, policy.DefaultGate.Holds(result.Spec.Taints))
-			assert.Empty(t, policy.DefaultGate.Without(result.Spec.Taints))
+			assert.Empty(t, policy.DefaultGate.RemoveFrom(result.Spec.Taints))
 			assert.Empty(t, result.Annotations, "nothing is claimed, and no claim is let through")
 			assert.Equal(t, 1, h.count(t, reviewsTotal, "too_large"))
 			assert.Zero(t, h.count(t, itemsTotal, "label/restored"))
@@ -147,10 +147,10 @@ func TestANodeWithoutRoomForTheListOfRuledLabelsWaitsForThemBehindTheGate(t *tes
 			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: worker, Annotations: c.annotations}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{policy.DefaultGate.Taint()}}}
 			request := creation(byKubelet(), marshal(t, node))
 
-			after := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
+			updated := typed(t, requireSafe(t, request, h.review(t, bodyOf(t, request))))
 
-			assert.Equal(t, c.labels, after.Labels)
-			assert.Equal(t, c.gated, policy.DefaultGate.On(after.Spec.Taints))
+			assert.Equal(t, c.labels, updated.Labels)
+			assert.Equal(t, c.gated, policy.DefaultGate.Present(updated.Spec.Taints))
 		})
 	}
 }

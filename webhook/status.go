@@ -16,10 +16,10 @@ import (
 func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (status corev1.NodeStatus, err error) {
 	capacity, allocatable := rules.Resources()
 	left, declared := 3, rules.Declared()
-	if !declared.None() {
+	if !declared.Empty() {
 		left++
 	}
-	err = members(decoder, func(name string) (more bool, err error) {
+	err = members(decoder, func(name string) (proceed bool, err error) {
 		left--
 		switch {
 		case name == "capacity":
@@ -28,7 +28,7 @@ func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (sta
 			status.Allocatable, err = readResources(decoder, allocatable)
 		case name == "nodeInfo":
 			err = readInfo(decoder, &status.NodeInfo)
-		case name == "declaredFeatures" && !declared.None():
+		case name == "declaredFeatures" && !declared.Empty():
 			status.DeclaredFeatures, err = readDeclared(decoder, declared)
 		default:
 			left++
@@ -41,7 +41,7 @@ func readStatus(decoder *jsontext.Decoder, rules classify.Rules, last bool) (sta
 
 // readInfo reads the texts of nodeInfo that machines and rules use.
 func readInfo(decoder *jsontext.Decoder, info *corev1.NodeSystemInfo) error {
-	return members(decoder, func(name string) (more bool, err error) {
+	return members(decoder, func(name string) (proceed bool, err error) {
 		text := textOf(info, name)
 		if text == nil || decoder.PeekKind() != '"' {
 			return true, decoder.SkipValue()
@@ -81,7 +81,7 @@ func readResources(decoder *jsontext.Decoder, used map[string]bool) (corev1.Reso
 		return nil, decoder.SkipValue()
 	}
 	list := corev1.ResourceList{}
-	err := members(decoder, func(name string) (more bool, err error) {
+	err := members(decoder, func(name string) (proceed bool, err error) {
 		if kind := decoder.PeekKind(); !used[name] || kind == '{' || kind == '[' {
 			return true, decoder.SkipValue()
 		}
@@ -99,7 +99,7 @@ func readResources(decoder *jsontext.Decoder, used map[string]bool) (corev1.Reso
 
 // members calls read with the name of each member of a JSON object, while read wants more of them. The decoder then stands before the
 // value, which read reads or skips. A value that is no object is skipped.
-func members(decoder *jsontext.Decoder, read func(name string) (more bool, err error)) error {
+func members(decoder *jsontext.Decoder, read func(name string) (proceed bool, err error)) error {
 	if decoder.PeekKind() != '{' {
 		return decoder.SkipValue()
 	}
@@ -111,7 +111,7 @@ func members(decoder *jsontext.Decoder, read func(name string) (more bool, err e
 		if err != nil {
 			return err
 		}
-		if more, err := read(name.String()); err != nil || !more {
+		if proceed, err := read(name.String()); err != nil || !proceed {
 			return err
 		}
 	}

@@ -25,9 +25,9 @@ type slow struct {
 	takes time.Duration
 }
 
-func (s slow) Read(into []byte) (int, error) {
+func (s slow) Read(p []byte) (int, error) {
 	time.Sleep(s.takes)
-	return s.Reader.Read(into)
+	return s.Reader.Read(p)
 }
 
 func (s slow) Write(from []byte) (int, error) {
@@ -42,7 +42,7 @@ func TestARequestIsTimedFromItsBodyToItsAnswer(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return admission.Allowed("")
 		})
-		hook := reviews.Of(webhook.RestoreReview, decides)
+		hook := reviews.Handler(webhook.RestoreReview, decides)
 		body := bodyOf(t, creation(byKubelet(), []byte(`{"metadata":{"name":"worker-1"}}`)))
 		var reads int
 		request := httptest.NewRequest(http.MethodPost, "/restore", slow{Reader: counting{bytes.NewReader(body), &reads}, takes: 10 * time.Millisecond})
@@ -52,9 +52,9 @@ func TestARequestIsTimedFromItsBodyToItsAnswer(t *testing.T) {
 		count, sum := requests(t, registry, "restore")
 		assert.EqualValues(t, 1, count)
 		assert.InDelta(t, float64(reads)*0.01+0.02, sum, 1e-9, "reads of the body, the decision and the answer")
-		for _, other := range []string{"restore_protected", "deletion"} {
-			count, _ := requests(t, registry, other)
-			assert.Zero(t, count, other)
+		for _, second := range []string{"restore_protected", "deletion"} {
+			count, _ := requests(t, registry, second)
+			assert.Zero(t, count, second)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestARequestIsTimedFromItsBodyToItsAnswer(t *testing.T) {
 func TestARequestThatPanicsIsTimedToo(t *testing.T) {
 	reviews, registry := newReviews(quiet())
 	panics := admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("at the worst moment") })
-	hook := reviews.Of(webhook.DeletionReview, panics)
+	hook := reviews.Handler(webhook.DeletionReview, panics)
 	hook.ServeHTTP(httptest.NewRecorder(), post(bodyOf(t, creation(byKubelet(), []byte(`{}`)))))
 	count, _ := requests(t, registry, "deletion")
 	assert.EqualValues(t, 1, count)
@@ -74,9 +74,9 @@ type counting struct {
 	reads *int
 }
 
-func (c counting) Read(into []byte) (int, error) {
+func (c counting) Read(p []byte) (int, error) {
 	*c.reads++
-	return c.Reader.Read(into)
+	return c.Reader.Read(p)
 }
 
 func requests(t *testing.T, registry *prometheus.Registry, review string) (count uint64, sum float64) {

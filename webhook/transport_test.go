@@ -47,13 +47,13 @@ func (s signer) pool() *x509.CertPool {
 	return pool
 }
 
-func (s signer) client(t *testing.T, name string, usage x509.ExtKeyUsage, until time.Time) []tls.Certificate {
+func (s signer) client(t *testing.T, name string, usage x509.ExtKeyUsage, deadline time.Time) []tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{usage},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: until,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: deadline,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, s.certificate, &key.PublicKey, s.key)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func (s signer) client(t *testing.T, name string, usage x509.ExtKeyUsage, until 
 func TestOnlyCallersWithACertificateOfTheAuthorityAndANameThatMayCallAreServed(t *testing.T) {
 	t.Parallel()
 	const apiServer = "kube-apiserver"
-	ours, another := newSigner(t), newSigner(t)
+	ours, extra := newSigner(t), newSigner(t)
 	var authorities atomic.Pointer[x509.CertPool]
 	var served atomic.Int32
 	certificate, roots := newCertificate(t)
@@ -71,19 +71,19 @@ func TestOnlyCallersWithACertificateOfTheAuthorityAndANameThatMayCallAreServed(t
 		served.Add(1)
 		_, _ = io.WriteString(w, "remembered labels")
 	}), roots, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }, &webhook.Clients{Authorities: authorities.Load, Names: []string{apiServer}})
-	soon := time.Now().Add(time.Hour)
+	expiry := time.Now().Add(time.Hour)
 	call := func(shows []tls.Certificate) answer {
 		return get(s.client(func(transport *http.Transport) { transport.TLSClientConfig.Certificates = shows }), s.url())
 	}
-	right := ours.client(t, apiServer, x509.ExtKeyUsageClientAuth, soon)
+	right := ours.client(t, apiServer, x509.ExtKeyUsageClientAuth, expiry)
 	require.Error(t, call(right).err, "nobody is served while the authorities are not known")
 	authorities.Store(ours.pool())
 	for name, shows := range map[string][]tls.Certificate{
 		"no certificate":               nil,
-		"one of another authority":     another.client(t, apiServer, x509.ExtKeyUsageClientAuth, soon),
-		"one of a kubelet":             ours.client(t, "system:node:worker-1", x509.ExtKeyUsageClientAuth, soon),
+		"one of another authority":     extra.client(t, apiServer, x509.ExtKeyUsageClientAuth, expiry),
+		"one of a kubelet":             ours.client(t, "system:node:worker-1", x509.ExtKeyUsageClientAuth, expiry),
 		"one that has expired":         ours.client(t, apiServer, x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Second)),
-		"one that is for servers only": ours.client(t, apiServer, x509.ExtKeyUsageServerAuth, soon),
+		"one that is for servers only": ours.client(t, apiServer, x509.ExtKeyUsageServerAuth, expiry),
 	} {
 		a := call(shows)
 		require.Error(t, a.err, name)
@@ -94,7 +94,7 @@ func TestOnlyCallersWithACertificateOfTheAuthorityAndANameThatMayCallAreServed(t
 	a := call(right)
 	require.NoError(t, a.err)
 	assert.Equal(t, "remembered labels", a.body)
-	authorities.Store(another.pool())
+	authorities.Store(extra.pool())
 	require.Error(t, call(right).err, "new authorities count for the next connection")
-	assert.NoError(t, call(another.client(t, apiServer, x509.ExtKeyUsageClientAuth, soon)).err)
+	assert.NoError(t, call(extra.client(t, apiServer, x509.ExtKeyUsageClientAuth, expiry)).err)
 }

@@ -95,24 +95,24 @@ func (b *Brake) MayCorrect(ctx context.Context, node string, created time.Time) 
 }
 
 // holds notes until when a Node waits; zero: it does not.
-func (b *Brake) holds(node string, until time.Time) {
+func (b *Brake) holds(node string, deadline time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if delete(b.held, node); !until.IsZero() {
-		b.held[node] = until
+	if delete(b.held, node); !deadline.IsZero() {
+		b.held[node] = deadline
 	}
 }
 
 // report reports that corrections are held. The count is not known where something else than nodekeep has written it.
-func (b *Brake) report(nodes, of int, known bool) {
-	did := fmt.Sprintf("%d of %d did", nodes, of)
+func (b *Brake) report(nodes, total int, known bool) {
+	share := fmt.Sprintf("%d of %d did", nodes, total)
 	if !known {
-		did = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
+		share = fmt.Sprintf("how many did is unknown, because key %s of ConfigMap %s was overwritten", store.Corrected, store.AcceptedName)
 	}
-	b.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", of, "known", known)
+	b.Logger.Error("records would remove items from many nodes, or revert them there; that is held until an operator accepts it", "nodes", nodes, "of", total, "known", known)
 	b.Warn(ChangesHeld,
 		"By their records, more than one Node in ten would lose or change labels or taints within an hour: %s. The others are held. This should never happen: first find out what changed the records (nodekeep diff shows what is due on a Node). To accept it for an hour: nodekeep policy accept corrections",
-		did)
+		share)
 }
 
 // Nodes is how many Nodes wait.
@@ -120,8 +120,8 @@ func (b *Brake) Nodes() (count int) {
 	now := b.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name, until := range b.held {
-		if now.After(until.Add(Again)) { // it was decided otherwise since
+	for name, deadline := range b.held {
+		if now.After(deadline.Add(Again)) { // it was decided otherwise since
 			delete(b.held, name)
 		}
 	}

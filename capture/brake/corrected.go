@@ -19,18 +19,18 @@ const (
 type corrected map[int64]int
 
 // correctedBy reads the count of the hour before a time. For what nodekeep has not written, ok is false and the count is empty.
-func correctedBy(text string, now time.Time) (within corrected, ok bool) {
+func correctedBy(text string, now time.Time) (recent corrected, ok bool) {
 	var count corrected
-	within = corrected{}
+	recent = corrected{}
 	if text != "" && json.Unmarshal([]byte(text), &count) != nil {
-		return within, false
+		return recent, false
 	}
 	for minute, nodes := range count {
 		if began := time.Unix(minute*60, 0); now.Sub(began) < Within && !began.After(now) && nodes > 0 {
-			within[minute] = nodes
+			recent[minute] = nodes
 		}
 	}
-	return within, true
+	return recent, true
 }
 
 // nodes returns how many Nodes were corrected.
@@ -52,12 +52,12 @@ func (c corrected) andOneMore(now time.Time) string {
 }
 
 // mayCorrect reports whether one more of all live Nodes may be corrected, after those of the last hour.
-func (c corrected) mayCorrect(of int) bool { return c.nodes() < max(1, of/MostNodes) }
+func (c corrected) mayCorrect(total int) bool { return c.nodes() < max(1, total/MostNodes) }
 
 // acceptedAt reports whether an operator has accepted corrections of any number of Nodes in the hour before.
 func acceptedAt(text string, now time.Time) bool {
-	at, err := time.Parse(time.RFC3339, text)
-	return err == nil && !at.After(now.Add(time.Minute)) && now.Sub(at) < Within
+	accepted, err := time.Parse(time.RFC3339, text)
+	return err == nil && !accepted.After(now.Add(time.Minute)) && now.Sub(accepted) < Within
 }
 
 // judge reports whether one more of all live Nodes may be corrected, and the count so far. It goes by the ConfigMap with the state

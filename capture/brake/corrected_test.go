@@ -11,19 +11,19 @@ import (
 
 func TestCorrectionsAreCountedOverAnHour(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	minute := func(ago time.Duration) int64 { return now.Add(-ago).Unix() / 60 }
+	minute := func(age time.Duration) int64 { return now.Add(-age).Unix() / 60 }
 	text := fmt.Sprintf(`{"%d": 3, "%d": 4, "%d": 100, "%d": -7, "%d": 50}`, minute(0), minute(59*time.Minute), minute(61*time.Minute), minute(time.Minute), minute(-10*time.Minute))
 	count, ok := correctedBy(text, now)
 	require.True(t, ok)
 	assert.Equal(t, 7, count.nodes())
 	assert.True(t, count.mayCorrect(80), "the eighth of eighty")
 	assert.False(t, count.mayCorrect(70))
-	again, ok := correctedBy(count.andOneMore(now), now)
+	reread, ok := correctedBy(count.andOneMore(now), now)
 	require.True(t, ok)
-	assert.Equal(t, 8, again.nodes())
+	assert.Equal(t, 8, reread.nodes())
 
-	none, ok := correctedBy("", now)
-	assert.True(t, ok && none.mayCorrect(1), "a single Node may always be corrected")
+	empty, ok := correctedBy("", now)
+	assert.True(t, ok && empty.mayCorrect(1), "a single Node may always be corrected")
 	_, ok = correctedBy("no count", now)
 	assert.False(t, ok)
 }

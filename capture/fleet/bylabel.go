@@ -32,7 +32,7 @@ type labelled struct {
 	nodes                int
 	cores                float64
 	seconds, coreSeconds float64 // of Nodes and of their CPUs, up to since
-	since                time.Time
+	start                time.Time
 }
 
 // NewByLabel counts by no label yet.
@@ -50,56 +50,56 @@ func NewByLabel(now func() time.Time) *ByLabel {
 
 // Govern counts by these keys from now on. If every Node has to be counted again, it returns true and all numbers are 0. The sums of a key
 // that stays continue. Values that the policy lists come before those that Nodes happen to have.
-func (b *ByLabel) Govern(keys []governance.Key) (again bool) {
+func (b *ByLabel) Govern(keys []governance.Key) (retry bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	governed := map[string]map[string]*labelled{}
 	for _, key := range keys {
-		of, known := b.keys[key.Key]
+		counted, known := b.keys[key.Key]
 		if !known {
-			of, again = map[string]*labelled{}, true
+			counted, retry = map[string]*labelled{}, true
 		}
 		for _, value := range key.Values {
-			if of[value] == nil && len(of) < maxValues {
-				of[value], again = &labelled{since: b.now()}, true // Nodes with it may have been counted as others
+			if counted[value] == nil && len(counted) < maxValues {
+				counted[value], retry = &labelled{start: b.now()}, true // Nodes with it may have been counted as others
 			}
 		}
-		governed[key.Key] = of
+		governed[key.Key] = counted
 	}
 	b.keys = governed
-	if again {
-		for _, of := range b.keys {
-			for _, l := range of {
+	if retry {
+		for _, labelled := range b.keys {
+			for _, l := range labelled {
 				l.change(-l.nodes, -l.cores, b.now())
 				l.cores = 0 // without what is left of rounding
 			}
 		}
 	}
-	return again
+	return retry
 }
 
 // change brings the sums up to a moment, and then the numbers.
 func (l *labelled) change(nodes int, cores float64, now time.Time) {
 	l.seconds, l.coreSeconds = l.sums(now)
-	l.since = now
+	l.start = now
 	l.nodes += nodes
 	l.cores = max(0, l.cores+cores)
 }
 
 // sums returns those up to a moment. They never shrink, whatever the clock does.
 func (l *labelled) sums(now time.Time) (seconds, coreSeconds float64) {
-	passed := max(0, now.Sub(l.since).Seconds())
+	passed := max(0, now.Sub(l.start).Seconds())
 	return l.seconds + passed*float64(l.nodes), l.coreSeconds + passed*l.cores
 }
 
 // Replaced counts the new state of a Node instead of the one before; nil: there is none.
-func (b *ByLabel) Replaced(before, node *observe.Slim) {
+func (b *ByLabel) Replaced(prev, node *observe.Slim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.keys) == 0 {
 		return
 	}
-	b.count(before, -1)
+	b.count(prev, -1)
 	b.count(node, 1)
 }
 
@@ -109,20 +109,20 @@ func (b *ByLabel) count(slim *observe.Slim, nodes int) {
 	}
 	node := slim.Node()
 	cores := node.Reported.Cores() * float64(nodes)
-	for key, of := range b.keys {
-		value, has := node.Items[key]
-		if !has {
+	for key, counted := range b.keys {
+		value, ok := node.Items[key]
+		if !ok {
 			continue
 		}
-		if of[value] == nil {
-			if len(of) >= maxValues {
+		if counted[value] == nil {
+			if len(counted) >= maxValues {
 				value = otherValue
 			}
-			if of[value] == nil {
-				of[value] = &labelled{since: b.now()}
+			if counted[value] == nil {
+				counted[value] = &labelled{start: b.now()}
 			}
 		}
-		of[value].change(nodes, cores, b.now())
+		counted[value].change(nodes, cores, b.now())
 	}
 }
 
@@ -137,8 +137,8 @@ func (b *ByLabel) Describe(to chan<- *prometheus.Desc) {
 func (b *ByLabel) Collect(to chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for key, of := range b.keys {
-		for value, l := range of {
+	for key, labelled := range b.keys {
+		for value, l := range labelled {
 			seconds, coreSeconds := l.sums(b.now())
 			to <- prometheus.MustNewConstMetric(b.nodes, prometheus.GaugeValue, float64(l.nodes), key, value)
 			to <- prometheus.MustNewConstMetric(b.seconds, prometheus.CounterValue, seconds, key, value)

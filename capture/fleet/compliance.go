@@ -31,7 +31,7 @@ type brokenRule struct {
 type breaking struct {
 	uid   types.UID
 	rules []brokenRule
-	since time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
+	start time.Time // since when it breaks a rule of mode warn or deny; zero: it breaks none
 }
 
 // NewCompliance knows no Node yet; rules are those in force, asked at each scrape.
@@ -44,41 +44,41 @@ func NewCompliance(rules func() governance.Rules) *Compliance {
 }
 
 // Observe notes what is wrong with a Node now. It returns since when the Node breaks a rule of mode warn or deny; zero: it breaks none.
-func (c *Compliance) Observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (since time.Time) {
+func (c *Compliance) Observe(node string, uid types.UID, violations []governance.Violation, now time.Time) (start time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.remove(node)
+	prev := c.remove(node)
 	if len(violations) == 0 {
 		return time.Time{}
 	}
-	is := breaking{uid: uid}
+	next := breaking{uid: uid}
 	counted := map[brokenRule]bool{}
 	for _, v := range violations {
-		if one := (brokenRule{v.Rule, v.Kind}); !counted[one] { // several reserved keys are one Node
-			counted[one] = true
-			is.rules = append(is.rules, one)
-			c.counts[one]++
+		if broken := (brokenRule{v.Rule, v.Kind}); !counted[broken] { // several reserved keys are one Node
+			counted[broken] = true
+			next.rules = append(next.rules, broken)
+			c.counts[broken]++
 		}
 	}
 	if governance.Breaks(violations) {
-		is.since = now
-		if before.uid == uid && !before.since.IsZero() {
-			is.since = before.since
+		next.start = now
+		if prev.uid == uid && !prev.start.IsZero() {
+			next.start = prev.start
 		}
 	}
-	c.byNode[node] = is
-	return is.since
+	c.byNode[node] = next
+	return next.start
 }
 
 // Overdue notes what is wrong with a Node now, and reports whether it has broken a rule for as long as the policy allows before the taint. Else
 // due is how long it still may; 0: for ever.
 func (c *Compliance) Overdue(node string, uid types.UID, violations []governance.Violation, now time.Time) (overdue bool, due time.Duration) {
-	since := c.Observe(node, uid, violations, now)
-	_, after, taints := c.rules().Noncompliant()
-	if since.IsZero() || !taints {
+	start := c.Observe(node, uid, violations, now)
+	_, delay, taints := c.rules().Noncompliant()
+	if start.IsZero() || !taints {
 		return false, 0
 	}
-	due = max(0, since.Add(after).Sub(now))
+	due = max(0, start.Add(delay).Sub(now))
 	return due == 0, due
 }
 
@@ -90,14 +90,14 @@ func (c *Compliance) Forget(node string) {
 }
 
 func (c *Compliance) remove(node string) breaking {
-	before := c.byNode[node]
+	prev := c.byNode[node]
 	delete(c.byNode, node)
-	for _, one := range before.rules {
-		if c.counts[one]--; c.counts[one] == 0 {
-			delete(c.counts, one)
+	for _, broken := range prev.rules {
+		if c.counts[broken]--; c.counts[broken] == 0 {
+			delete(c.counts, broken)
 		}
 	}
-	return before
+	return prev
 }
 
 // Breaking returns how many Nodes break a rule in that way.

@@ -18,12 +18,12 @@ type Node struct {
 
 // Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 // which migrations would remove the old key (renamed).
-func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, of int) {
+func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, total int) {
 	for node := range nodes {
 		if node.Live == nil || node.Live.Fault != nil {
 			continue
 		}
-		of++
+		total++
 		if plan.RulesAlter(node.Record, node.Live, in) { // without a record, only the Node shows it
 			changed++
 		}
@@ -31,7 +31,7 @@ func Altered(nodes iter.Seq[Node], in plan.Circumstances) (changed, renamed, of 
 			renamed++
 		}
 	}
-	return changed, renamed, of
+	return changed, renamed, total
 }
 
 // Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are. A Node counts once for each

@@ -40,10 +40,10 @@ type candidate struct {
 }
 
 // oldest returns the candidates whose Nodes were deleted first, at most that many.
-func oldest(all []candidate, most int) []candidate {
+func oldest(all []candidate, limit int) []candidate {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b candidate) int { return cmp.Or(a.gone.Compare(b.gone), cmp.Compare(a.node, b.node)) })
-	return sorted[:min(len(sorted), most)]
+	return sorted[:min(len(sorted), limit)]
 }
 
 // DefaultSweepFraction is the fraction of all records that a sweep collects at most, by default.

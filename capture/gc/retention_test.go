@@ -36,20 +36,20 @@ func quarantining(r *record.Record) {
 
 func TestDue(t *testing.T) {
 	const day = 24 * time.Hour
-	something := labels{"a": "1"}
+	recorded := labels{"a": "1"}
 	for name, c := range map[string]struct {
 		record    record.Record
 		retention time.Duration
 		want      bool
 	}{
-		"its Node lives":                                   {remembered(something), day, false},
+		"its Node lives":                                   {remembered(recorded), day, false},
 		"its Node lives, and it holds nothing":             {remembered(nil), day, false},
-		"its Node was just deleted":                        {remembered(something, goneFor(0)), day, false},
-		"its Node was deleted a moment less than that ago": {remembered(something, goneFor(day-time.Second)), day, false},
-		"its Node was deleted longer ago":                  {remembered(something, goneFor(day+time.Second)), day, true},
-		"its Node was deleted by a clock far ahead":        {remembered(something, goneFor(-1000*day)), day, false},
-		"it is kept for ever":                              {remembered(something, goneFor(1000*day)), 0, false},
-		"only something that its Node did not show": {remembered(something, goneFor(time.Hour), func(r *record.Record) {
+		"its Node was just deleted":                        {remembered(recorded, goneFor(0)), day, false},
+		"its Node was deleted a moment less than that ago": {remembered(recorded, goneFor(day-time.Second)), day, false},
+		"its Node was deleted longer ago":                  {remembered(recorded, goneFor(day+time.Second)), day, true},
+		"its Node was deleted by a clock far ahead":        {remembered(recorded, goneFor(-1000*day)), day, false},
+		"it is kept for ever":                              {remembered(recorded, goneFor(1000*day)), 0, false},
+		"only something that its Node did not show": {remembered(recorded, goneFor(time.Hour), func(r *record.Record) {
 			r.Entries[0].NotShown = true
 		}), day, false},
 		"only what clients removed": {remembered(nil, goneFor(time.Hour), func(r *record.Record) {
@@ -59,10 +59,10 @@ func TestDue(t *testing.T) {
 		"it holds nothing, and records are kept for ever":         {remembered(nil, goneFor(emptyRetention+time.Second)), 0, true},
 		"it holds nothing, and a webhook may not know that yet":   {remembered(nil, goneFor(emptyRetention-time.Second)), day, false},
 		"it holds nothing, and its Node is deleted in the future": {remembered(nil, goneFor(-time.Hour)), day, false},
-		"an operator is to decide":                                {remembered(something, goneFor(2*day), quarantining), day, false},
+		"an operator is to decide":                                {remembered(recorded, goneFor(2*day), quarantining), day, false},
 		"an operator is to decide, and one side has nothing":      {remembered(nil, goneFor(2*day), quarantining), day, false},
-		"records are kept for longer than there are any":          {remembered(something, goneFor(2*day)), 100 * 365 * day, false},
-		"deleted in 1970, as a broken clock would write":          {remembered(something, func(r *record.Record) { r.DeletedAt = time.Unix(0, 0) }), day, true},
+		"records are kept for longer than there are any":          {remembered(recorded, goneFor(2*day)), 100 * 365 * day, false},
+		"deleted in 1970, as a broken clock would write":          {remembered(recorded, func(r *record.Record) { r.DeletedAt = time.Unix(0, 0) }), day, true},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, Due(c.record, c.retention, now)) })
 	}

@@ -25,7 +25,7 @@ type Options struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
 
-	Every    time.Duration // 0: never
+	Interval time.Duration // 0: never
 	Fraction float64       // of all records, how many one sweep may collect at most, but always one
 	Remover  Remover
 }
@@ -46,7 +46,7 @@ type Nodes interface {
 	// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
 	Exclusive(node string) (release func())
 	// Contained does the work on one object; a panic in it is an error like any other.
-	Contained(work, node string, do func() error) error
+	Contained(work, node string, fn func() error) error
 }
 
 // Sweeper collects the records of deleted Nodes after the policy's retention.
@@ -65,11 +65,11 @@ const looksPerSecond = 10
 // Run sweeps at each interval until ctx is done. It starts once synced reports that all existing Nodes and records are in memory. A new
 // leader waits one interval before its first sweep.
 func (s *Sweeper) Run(ctx context.Context, synced ...cache.InformerSynced) {
-	if s.Every == 0 || !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if s.Interval == 0 || !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return
 	}
 	limiter := flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, 1)
-	_ = wait.PollUntilContextCancel(ctx, s.Every, false, func(ctx context.Context) (done bool, err error) {
+	_ = wait.PollUntilContextCancel(ctx, s.Interval, false, func(ctx context.Context) (done bool, err error) {
 		_ = s.Nodes.Contained("sweep records", "", func() error { s.Sweep(ctx, limiter.Wait); return nil })
 		return false, nil
 	})

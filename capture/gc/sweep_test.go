@@ -56,8 +56,8 @@ func (s *sweeping) Exclusive(node string) (release func()) {
 	return func() { s.exclusive[""]-- }
 }
 
-func (s *sweeping) Contained(_, _ string, do func() error) error {
-	err := contain.Call(do)
+func (s *sweeping) Contained(_, _ string, fn func() error) error {
+	err := contain.Call(fn)
 	if _, panicked := contain.IsPanic(err); panicked {
 		s.panics++
 	}
@@ -67,9 +67,9 @@ func (s *sweeping) Contained(_, _ string, do func() error) error {
 // hookedRecords are records in memory; before runs ahead of a removal, after behind it.
 type hookedRecords struct {
 	storetest.Memory
-	before, after, afterRead func()
-	failing                  error
-	panicInMemory, panicLive string // the Node whose record panics
+	hookBefore, hookAfter, afterRead func()
+	failing                          error
+	panicInMemory, panicLive         string // the Node whose record panics
 }
 
 func (r *hookedRecords) Get(node string) (store.Entry, error) {
@@ -91,15 +91,15 @@ func (r *hookedRecords) GetLive(ctx context.Context, node string) (store.Entry, 
 }
 
 func (r *hookedRecords) Delete(ctx context.Context, node, version string) error {
-	if r.before != nil {
-		r.before()
+	if r.hookBefore != nil {
+		r.hookBefore()
 	}
 	if r.failing != nil {
 		return r.failing
 	}
 	err := r.Memory.Delete(ctx, node, version)
-	if r.after != nil {
-		r.after()
+	if r.hookAfter != nil {
+		r.hookAfter()
 	}
 	return errors.Join(err, ctx.Err())
 }
@@ -133,14 +133,14 @@ func (s *sweeping) sweeps() {
 // runs sweeps from time to time until stop is called.
 func (s *sweeping) runs(synced ...cache.InformerSynced) (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		s.Run(ctx, synced...)
 	}()
 	return func() {
 		cancel()
-		<-over
+		<-done
 	}
 }
 
@@ -184,8 +184,8 @@ func (s *sweeping) counted(want map[Outcome]int) {
 	assert.Equal(s.t, 5, series, "all are there from the start")
 }
 
-func goneRecord(node string, since time.Duration) record.Record {
-	return remembered(labels{"a": "1"}, goneFor(since), func(r *record.Record) { r.Node = node })
+func goneRecord(node string, base time.Duration) record.Record {
+	return remembered(labels{"a": "1"}, goneFor(base), func(r *record.Record) { r.Node = node })
 }
 
 func TestNoRecordIsCollectedByDefaultsThatAreInForceForWantOfAPolicy(t *testing.T) {
@@ -238,7 +238,7 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 			s.records.afterRead = func() { s.known["n1"] = true }
 		}, map[Outcome]int{Kept: 1}},
 		"the Node is recorded a moment before the removal": {func(s *sweeping) {
-			s.records.before = func() {
+			s.records.hookBefore = func() {
 				s.register("n1")
 				entry, err := s.records.GetLive(s.t.Context(), "n1")
 				require.NoError(s.t, err)
@@ -248,16 +248,16 @@ func TestTheRecordOfALiveNodeIsNeverCollected(t *testing.T) {
 			}
 		}, map[Outcome]int{Kept: 1}},
 		"the Node registers a moment before the removal": {func(s *sweeping) {
-			s.records.before = func() { s.register("n1") }
+			s.records.hookBefore = func() { s.register("n1") }
 		}, map[Outcome]int{PutBack: 1}},
 		"the Node registers a moment after the removal": {func(s *sweeping) {
-			s.records.after = func() { s.register("n1") }
+			s.records.hookAfter = func() { s.register("n1") }
 		}, map[Outcome]int{PutBack: 1}},
 		"whether the Node is there is not known after the removal": {func(s *sweeping) {
 			s.fails(2, apierrors.NewInternalError(errors.New("a bad moment")))
 		}, map[Outcome]int{PutBack: 1}},
 		"the answer to the removal is lost, and the Node registers": {func(s *sweeping) {
-			s.records.before = func() {
+			s.records.hookBefore = func() {
 				entry, err := s.records.Get("n1")
 				require.NoError(s.t, err)
 				require.NoError(s.t, s.records.Memory.Delete(s.t.Context(), "n1", entry.Version))
@@ -344,7 +344,7 @@ func TestOnlyTheLeaderSweeps(t *testing.T) {
 	s.sweeps()
 	s.left("n1", "n2")
 	s.leads = true
-	s.records.after = func() { s.leads = false }
+	s.records.hookAfter = func() { s.leads = false }
 	s.sweeps()
 	assert.Len(t, s.records.Nodes(), 1, "it leads no longer")
 }
@@ -374,11 +374,11 @@ func TestASweepThatIsStoppedReportsWhatItDid(t *testing.T) {
 		line    string
 	}{
 		"while a record is removed": {
-			arrange: func(s *sweeping, stop func()) { s.records.before = stop },
+			arrange: func(s *sweeping, stop func()) { s.records.hookBefore = stop },
 			want:    map[Outcome]int{Collected: 1}, left: []string{"n2"}, line: "due=2 removed=1",
 		},
 		"once a record is removed": {
-			arrange: func(s *sweeping, stop func()) { s.records.after = stop },
+			arrange: func(s *sweeping, stop func()) { s.records.hookAfter = stop },
 			want:    map[Outcome]int{Collected: 1}, left: []string{"n2"}, line: "due=2 removed=1",
 		},
 		"while a record is read": {
@@ -408,25 +408,25 @@ func TestSweepsRepeatAndKeepToTheirPace(t *testing.T) {
 			records = append(records, goneRecord(fmt.Sprintf("n%d", n), monthAgo))
 		}
 		s := newSweeping(t, .5, records...)
-		s.Every = time.Minute
+		s.Interval = time.Minute
 		defer s.runs()()
-		at := func(since time.Duration, records int) {
+		pos := func(base time.Duration, records int) {
 			t.Helper()
-			time.Sleep(since)
+			time.Sleep(base)
 			synctest.Wait()
 			assert.Len(t, s.records.Nodes(), records)
 		}
-		at(time.Minute-time.Second, 20)
-		at(2*time.Second, 10) // half of them, ten a second
-		at(58*time.Second, 10)
-		at(3*time.Second, 5)
+		pos(time.Minute-time.Second, 20)
+		pos(2*time.Second, 10) // half of them, ten a second
+		pos(58*time.Second, 10)
+		pos(3*time.Second, 5)
 	})
 }
 
 func TestNothingIsSweptBeforeAllCachesHaveSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSweeping(t, 1, goneRecord("n1", monthAgo))
-		s.Every = time.Second
+		s.Interval = time.Second
 		var synced atomic.Bool
 		defer s.runs(synced.Load)()
 		time.Sleep(time.Hour)
@@ -442,7 +442,7 @@ func TestNothingIsSweptBeforeAllCachesHaveSynced(t *testing.T) {
 func TestASweepThatPanicsIsFollowedByTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSweeping(t, 1, goneRecord("n1", monthAgo))
-		s.Every = time.Second
+		s.Interval = time.Second
 		broken := true
 		s.Policy = func() policy.Policy {
 			if broken {

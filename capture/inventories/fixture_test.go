@@ -39,7 +39,7 @@ func newProcess(t *testing.T, sections string) *process {
 	p := &process{t: t, policy: loaded, clock: &clock, machines: map[string]string{}}
 	p.Sources = New(Options{
 		Notes: store.Notes{Client: fake.NewClientset()}, Policy: func() policy.Policy { return p.policy }, Nodes: nodes{p}, Records: records{&p.Memory, p},
-		Cluster: func() string { return "" }, Altered: func(policy.Policy, map[string]inventory.Snapshot) (altered, of int) {
+		Cluster: func() string { return "" }, Altered: func(policy.Policy, map[string]inventory.Snapshot) (altered, total int) {
 			return 0, len(p.machines)
 		},
 		Changed: func() {}, Warn: func(reason, _ string, _ ...any) { p.warned = append(p.warned, reason) },
@@ -77,7 +77,7 @@ type nodes struct{ *process }
 func (n nodes) Leading() bool                                { return true }
 func (n nodes) Machines() map[string]string                  { return n.machines }
 func (n nodes) Exclusive(string) (release func())            { return func() {} }
-func (n nodes) Contained(_, _ string, do func() error) error { return do() }
+func (n nodes) Contained(_, _ string, fn func() error) error { return fn() }
 func (n nodes) Knows(node string) bool {
 	_, lives := n.machines[node]
 	return lives

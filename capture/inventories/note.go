@@ -31,7 +31,7 @@ func recorded(now time.Time) time.Time { return now.UTC().Truncate(time.Second) 
 // InventoryNote is what capture shows of a source. It is written when it changes, and at most once a minute while the source answers.
 type InventoryNote struct {
 	InForce   string           `json:"inForce,omitempty"`  // hash of the snapshot
-	Since     time.Time        `json:"since,omitzero"`     // when it came into force
+	Applied   time.Time        `json:"since,omitzero"`     // when it came into force
 	Confirmed time.Time        `json:"confirmed,omitzero"` // when the source last said what is in force: the age of its facts
 	Nodes     int              `json:"nodes"`              // that it lists
 	Held      string           `json:"held,omitempty"`     // hash of the snapshot that waits for an operator
@@ -71,44 +71,44 @@ func (s *Sources) noted(ctx context.Context, source string) (note InventoryNote,
 
 // note shows which snapshot of a source is in force, and since when. It also shows which one is held, and why the source cannot be
 // read. The parameter next is a snapshot that comes into force, or that the source has confirmed. If next is nil, what is in force stays.
-func (s *Sources) note(ctx context.Context, of *state, next *inventory.Snapshot) error {
+func (s *Sources) note(ctx context.Context, st *state, next *inventory.Snapshot) error {
 	now := recorded(s.Now())
-	note := InventoryNote{Failure: string(of.failure), Confirmed: recorded(of.confirmed)}
+	note := InventoryNote{Failure: string(st.failure), Confirmed: recorded(st.confirmed)}
 	inForce := next
 	switch {
 	case next != nil:
-		note.Confirmed = recorded(of.answered)
-	case of.read:
-		inForce = &of.inForce
+		note.Confirmed = recorded(st.answered)
+	case st.read:
+		inForce = &st.inForce
 	}
 	if inForce != nil {
 		note.InForce, note.Nodes, note.Missing = inForce.Hash(), inForce.Len(), inForce.Missing()
 		note.Problems, note.Wrong = inForce.Problems(s.Nodes.Machines())
 	}
-	if next == nil && of.held != nil {
-		note.Held, note.Change = of.held.Hash(), of.change
+	if next == nil && st.held != nil {
+		note.Held, note.Change = st.held.Hash(), st.change
 	}
-	if of.noted != nil && now.Sub(of.notedAt) < noteInterval && note.says(*of.noted) {
+	if st.noted != nil && now.Sub(st.notedAt) < noteInterval && note.says(*st.noted) {
 		return nil
 	}
-	before, exists, err := s.noted(ctx, of.source.Name)
+	prev, exists, err := s.noted(ctx, st.source.Name)
 	if err != nil {
 		return err
 	}
 	if note.InForce == "" { // what a process before this one has read
-		note.InForce, note.Nodes, note.Missing, note.Confirmed = before.InForce, before.Nodes, before.Missing, before.Confirmed
-		note.Problems, note.Wrong = before.Problems, before.Wrong
+		note.InForce, note.Nodes, note.Missing, note.Confirmed = prev.InForce, prev.Nodes, prev.Missing, prev.Confirmed
+		note.Problems, note.Wrong = prev.Problems, prev.Wrong
 	}
-	if note.Since = before.Since; note.InForce != before.InForce {
-		note.Since = now
+	if note.Applied = prev.Applied; note.InForce != prev.InForce {
+		note.Applied = now
 	}
-	same := before
-	if same.accepted = ""; !reflect.DeepEqual(same, note) {
-		if err := s.writeNote(ctx, exists, of.source.Name, note, before.accepted != "" && note.Held == ""); err != nil {
+	copied := prev
+	if copied.accepted = ""; !reflect.DeepEqual(copied, note) {
+		if err := s.writeNote(ctx, exists, st.source.Name, note, prev.accepted != "" && note.Held == ""); err != nil {
 			return err
 		}
 	}
-	s.change(func() { of.noted, of.notedAt = &note, now })
+	s.change(func() { st.noted, st.notedAt = &note, now })
 	return nil
 }
 

@@ -22,19 +22,19 @@ inventory: [{name: cmdb, configMap: racks, attributes: [rack]}]
 // mapReader reads an inventory from a ConfigMap.
 type mapReader struct {
 	*process
-	of      *state
+	state   *state
 	fetcher *fetch.Fetcher
 }
 
 // readsAMap returns a process that reads the source of the policy, in the cluster of another one if there is one.
-func readsAMap(t *testing.T, before ...*mapReader) *mapReader {
+func readsAMap(t *testing.T, prev ...*mapReader) *mapReader {
 	t.Helper()
 	p := newProcess(t, racksOfAMap)
-	if len(before) > 0 {
-		p.Notes.Client, p.clock = before[0].Notes.Client, before[0].clock
+	if len(prev) > 0 {
+		p.Notes.Client, p.clock = prev[0].Notes.Client, prev[0].clock
 	}
 	source := p.policy.Inventory()[0]
-	return &mapReader{process: p, of: p.stateOf(source), fetcher: fetch.New(source, p.configMap, "")}
+	return &mapReader{process: p, state: p.stateOf(source), fetcher: fetch.New(source, p.configMap, "")}
 }
 
 // says has the ConfigMap list these Nodes; none: it does not exist.
@@ -43,11 +43,11 @@ func (m *mapReader) says(nodes ...string) {
 	for _, name := range nodes {
 		entries = append(entries, fmt.Sprintf(`{"name":%q,"attributes":{"rack":"r7"}}`, name))
 	}
-	m.has(entries...)
+	m.set(entries...)
 }
 
-// has has the ConfigMap have these entries; none: it does not exist.
-func (m *mapReader) has(entries ...string) {
+// set has the ConfigMap have these entries; none: it does not exist.
+func (m *mapReader) set(entries ...string) {
 	m.t.Helper()
 	maps, ctx := m.Notes.Client.CoreV1().ConfigMaps(m.Notes.Namespace), m.t.Context()
 	if err := maps.Delete(ctx, "racks", metav1.DeleteOptions{}); len(entries) == 0 {
@@ -58,7 +58,7 @@ func (m *mapReader) has(entries ...string) {
 	require.NoError(m.t, err)
 }
 
-func (m *mapReader) reads() { _ = m.read(m.t.Context(), m.of, m.fetcher) }
+func (m *mapReader) reads() { _ = m.read(m.t.Context(), m.state, m.fetcher) }
 
 func (m *mapReader) shown() InventoryNote {
 	m.t.Helper()
@@ -72,8 +72,8 @@ func (m *mapReader) shown() InventoryNote {
 // noteWrites returns the writes of the ConfigMap of notes.
 func (m *mapReader) noteWrites() (count int) {
 	for _, action := range m.Notes.Client.(*fake.Clientset).Actions() {
-		named, is := action.(interface{ GetName() string })
-		if action.GetVerb() == "create" && action.GetResource().Resource == "configmaps" || is && action.GetVerb() == "patch" && named.GetName() == InventoryName {
+		named, ok := action.(interface{ GetName() string })
+		if action.GetVerb() == "create" && action.GetResource().Resource == "configmaps" || ok && action.GetVerb() == "patch" && named.GetName() == InventoryName {
 			count++
 		}
 	}
@@ -86,7 +86,7 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	m.reads()
 	first := m.shown()
 	assert.Equal(t, recorded(now), first.Confirmed)
-	assert.Equal(t, recorded(now), first.Since)
+	assert.Equal(t, recorded(now), first.Applied)
 	assert.Equal(t, 1, first.Nodes)
 
 	writes := m.noteWrites()
@@ -99,7 +99,7 @@ func TestANoteHasTheAgeOfTheFactsAndIsWrittenOnceAMinuteAtMost(t *testing.T) {
 	m.passes(time.Second)
 	m.reads()
 	assert.Equal(t, recorded(now.Add(time.Minute)), m.shown().Confirmed)
-	assert.Equal(t, first.Since, m.shown().Since)
+	assert.Equal(t, first.Applied, m.shown().Applied)
 
 	m.passes(30 * time.Second)
 	m.reads()
@@ -131,8 +131,8 @@ func TestANoteThatAnotherClientHasSpoiltIsWrittenAnewThoughTheSourceFails(t *tes
 	m.passes(noteInterval)
 	m.reads()
 	got := m.shown()
-	assert.Equal(t, recorded(now.Add(noteInterval)), got.Since, "since when is lost")
-	got.Since = want.Since
+	assert.Equal(t, recorded(now.Add(noteInterval)), got.Applied, "since when is lost")
+	got.Applied = want.Applied
 	assert.Equal(t, want, got)
 
 	require.NoError(t, maps.Delete(t.Context(), InventoryName, metav1.DeleteOptions{}))
@@ -142,16 +142,16 @@ func TestANoteThatAnotherClientHasSpoiltIsWrittenAnewThoughTheSourceFails(t *tes
 }
 
 func TestAProcessThatCannotReadTheSourceKeepsTheAgeThatTheOneBeforeNoted(t *testing.T) {
-	before := readsAMap(t)
-	before.says("n1")
-	before.reads()
-	want := before.shown()
-	after := readsAMap(t, before)
-	after.says()
-	after.passes(time.Hour)
-	after.reads()
+	prev := readsAMap(t)
+	prev.says("n1")
+	prev.reads()
+	want := prev.shown()
+	next := readsAMap(t, prev)
+	next.says()
+	next.passes(time.Hour)
+	next.reads()
 	want.Failure = string(fetch.Unreadable)
-	assert.Equal(t, want, after.shown())
+	assert.Equal(t, want, next.shown())
 }
 
 func TestTheFactsAgeWhileASnapshotIsHeld(t *testing.T) {
@@ -183,49 +183,49 @@ func TestNewRulesWaitForASourceThatWasInForceAndForNoOther(t *testing.T) {
 	m.reads()
 	assert.True(t, known(m))
 
-	after := readsAMap(t, m)
-	after.says()
-	after.reads()
-	assert.False(t, known(after), "what it says again would not be held: it was in force before the restart")
+	next := readsAMap(t, m)
+	next.says()
+	next.reads()
+	assert.False(t, known(next), "what it says again would not be held: it was in force before the restart")
 }
 
 func TestNewRulesDoNotWaitUntilTheFirstSnapshotOfASourceIsAccepted(t *testing.T) {
 	m := readsAMap(t)
 	first := inventory.Snapshot{}
-	m.of.held = &first
-	require.NoError(t, m.note(t.Context(), m.of, nil))
+	m.state.held = &first
+	require.NoError(t, m.note(t.Context(), m.state, nil))
 	assert.True(t, m.Known(m.policy))
 }
 
 func TestANoteNamesAWrongMachineAtTheNextReadThoughTheDocumentIsTheSame(t *testing.T) {
 	m := readsAMap(t)
-	m.has(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7"}}`)
+	m.set(`{"name":"n1","systemUUID":"uuid-n1","attributes":{"rack":"r7"}}`)
 	m.reads()
 	assert.Empty(t, m.shown().Problems)
 	m.machines["n1"] = "other"
 	m.passes(time.Second)
 	m.reads()
-	want := []inventory.Problem{{Node: "n1", What: `systemUUID is "uuid-n1", and the Node reports "other"`}}
+	want := []inventory.Problem{{Node: "n1", Message: `systemUUID is "uuid-n1", and the Node reports "other"`}}
 	assert.Equal(t, want, m.shown().Problems)
 
-	after := readsAMap(t, m)
-	after.has()
-	after.reads()
-	assert.Equal(t, want, after.shown().Problems, "what a process before this one has read is still in force")
-	assert.Equal(t, 1, after.shown().Wrong)
+	next := readsAMap(t, m)
+	next.set()
+	next.reads()
+	assert.Equal(t, want, next.shown().Problems, "what a process before this one has read is still in force")
+	assert.Equal(t, 1, next.shown().Wrong)
 }
 
 func TestANoteNamesAttributesThatTheInventoryHasOfNoNode(t *testing.T) {
 	m := readsAMap(t)
-	m.has(`{"name":"n1","attributes":{"rakc":"r7"}}`)
+	m.set(`{"name":"n1","attributes":{"rakc":"r7"}}`)
 	m.reads()
 	assert.Equal(t, []string{"rack"}, m.shown().Missing)
 
-	after := readsAMap(t, m)
-	after.has()
-	after.reads()
-	assert.Equal(t, []string{"rack"}, after.shown().Missing, "what a process before this one has read is still in force")
-	after.says("n1")
-	after.reads()
-	assert.Empty(t, after.shown().Missing)
+	next := readsAMap(t, m)
+	next.set()
+	next.reads()
+	assert.Equal(t, []string{"rack"}, next.shown().Missing, "what a process before this one has read is still in force")
+	next.says("n1")
+	next.reads()
+	assert.Empty(t, next.shown().Missing)
 }

@@ -22,10 +22,10 @@ const (
 	preloadRefreshAfter = 2 // of the retention, the part after which a record is dated anew: 1/2
 )
 
-// followAhead writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
+// preloadAll writes records of Nodes that an inventory lists and that have never registered, after each change of an inventory. At CREATE the
 // webhook takes the values of rules about inventories from records. The records count as those of deleted Nodes, so package gc removes them
 // as it removes these.
-func (s *Sources) followAhead(ctx context.Context) {
+func (s *Sources) preloadAll(ctx context.Context) {
 	pace := flowcontrol.NewTokenBucketRateLimiter(preloadsPerSecond, preloadsPerSecond)
 	defer pace.Stop()
 	for {
@@ -116,18 +116,18 @@ func (s *Sources) preloadOf(p policy.Policy, name string) (next record.Record, v
 	}
 	machine := record.Machine{SystemUUID: s.machine(p, name)}
 	if version == "" && p.Follows() {
-		if others, err := s.Records.OfMachine(machine); err != nil || len(others) > 0 {
+		if rest, err := s.Records.OfMachine(machine); err != nil || len(rest) > 0 {
 			return record.Record{}, "", false // the machine had another name, and what it had there follows
 		}
 	}
-	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.of(p, name, machine.SystemUUID, nil)}
+	facts := classify.Facts{Name: name, Uninitialized: true, Inventory: s.facts(p, name, machine.SystemUUID, nil)}
 	next = record.Record{Node: name, Cluster: s.Cluster(), Machine: machine, DeletedAt: recorded(s.Now()), Derived: fromInventory(p, facts, s.Now())}
 	if version == "" {
 		return next, "", machine.SystemUUID != "" && len(next.Derived) > 0
 	}
-	was := entry.Record
-	fresh := p.Retention() == 0 || s.Now().Sub(was.DeletedAt) < p.Retention()/preloadRefreshAfter
-	if len(next.Derived) == 0 || machine.SystemUUID == "" || was.Machine == machine && record.SameDerived(was.Derived, next.Derived) && fresh {
+	old := entry.Record
+	fresh := p.Retention() == 0 || s.Now().Sub(old.DeletedAt) < p.Retention()/preloadRefreshAfter
+	if len(next.Derived) == 0 || machine.SystemUUID == "" || old.Machine == machine && record.SameDerived(old.Derived, next.Derived) && fresh {
 		return record.Record{}, "", false
 	}
 	return next, version, true
@@ -163,12 +163,12 @@ func (s *Sources) preloads(p policy.Policy) (names []string) {
 // machine returns the one that sources with preload list for a Node; empty: none, or they contradict each other.
 func (s *Sources) machine(p policy.Policy, name string) (systemUUID string) {
 	for _, source := range s.current(p, nil) {
-		switch is := source.snapshot.SystemUUID(name); {
-		case !source.preload || is == "" || is == systemUUID:
+		switch uuid := source.snapshot.SystemUUID(name); {
+		case !source.preload || uuid == "" || uuid == systemUUID:
 		case systemUUID != "":
 			return ""
 		default:
-			systemUUID = is
+			systemUUID = uuid
 		}
 	}
 	return systemUUID

@@ -29,9 +29,9 @@ func (p *process) lists(names ...string) {
 	source := p.policy.Inventory()[0]
 	snapshot, err := inventory.Decode(json.NewDecoder(strings.NewReader(documentOf(nodes))), source)
 	require.NoError(p.t, err)
-	of := p.stateOf(source)
-	p.answered(of, p.Now())
-	p.put(of, snapshot)
+	st := p.stateOf(source)
+	p.answered(st, p.Now())
+	p.put(st, snapshot)
 }
 
 func documentOf(nodes []string) string {
@@ -58,18 +58,18 @@ func TestARecordOfAMachineInQuarantineIsNotWrittenOver(t *testing.T) {
 	}
 	isolated := record.Merge(record.Isolate(old, record.Machine{SystemUUID: "other"}, 19, record.Keeping{}), record.Observation{UID: "b", Version: 20})
 	p.holds(isolated)
-	before := p.record()
+	prev := p.record()
 	p.lists("n1")
 	require.NoError(t, p.writeAhead(t.Context(), unpaced))
 	assert.Empty(t, p.wrote())
-	assert.Equal(t, before, p.record())
+	assert.Equal(t, prev, p.record())
 }
 
 func TestFactsOfAnInventoryCountUntilTheyAreStale(t *testing.T) {
 	p := newProcess(t, listedRacks)
 	assert.False(t, p.Known(p.policy), "it was never read")
 	p.lists("n1")
-	facts := func() map[string]map[string]string { return p.of(p.policy, "n1", "uuid-n1", nil) }
+	facts := func() map[string]map[string]string { return p.facts(p.policy, "n1", "uuid-n1", nil) }
 	p.passes(p.policy.Inventory()[0].StaleAfter)
 	assert.Equal(t, map[string]map[string]string{"cmdb": {"rack": "r7"}}, facts())
 	assert.True(t, p.Known(p.policy))

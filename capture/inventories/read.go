@@ -27,7 +27,7 @@ const callTakes = 30 * time.Second
 func (s *Sources) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { s.followAhead(ctx) })
+	running.Go(func() { s.preloadAll(ctx) })
 	type reader struct {
 		source inventory.Source
 		end    func()
@@ -43,7 +43,7 @@ func (s *Sources) Run(ctx context.Context) {
 			wanted[source.Name] = source
 		}
 		for name, reader := range readers {
-			if source, is := wanted[name]; !is || !source.Same(reader.source) {
+			if source, ok := wanted[name]; !ok || !source.Equal(reader.source) {
 				reader.end()
 				delete(readers, name)
 			}
@@ -57,7 +57,7 @@ func (s *Sources) Run(ctx context.Context) {
 			done := make(chan struct{})
 			running.Go(func() {
 				defer close(done)
-				s.follow(reading, source)
+				s.watch(reading, source)
 			})
 			readers[source.Name] = reader{source, func() { cancel(); <-done }}
 		}
@@ -72,24 +72,24 @@ func (s *Sources) Run(ctx context.Context) {
 	}
 }
 
-// follow reads one source until ctx is done.
-func (s *Sources) follow(ctx context.Context, source inventory.Source) {
-	of := s.stateOf(source)
+// watch reads one source until ctx is done.
+func (s *Sources) watch(ctx context.Context, source inventory.Source) {
+	st := s.stateOf(source)
 	fetcher := fetch.New(source, s.configMap, s.Files)
 	retry := firstRetry
 	for next := time.Duration(0); ; {
 		if next <= 0 {
 			next = source.Interval
-			if err := s.Nodes.Contained("read inventory", "", func() error { return s.read(ctx, of, fetcher) }); err != nil && ctx.Err() == nil {
+			if err := s.Nodes.Contained("read inventory", "", func() error { return s.read(ctx, st, fetcher) }); err != nil && ctx.Err() == nil {
 				next, retry = min(retry, source.Interval), min(2*retry, source.Interval)
 			} else {
 				retry = firstRetry
 			}
-		} else if err := s.Nodes.Contained("accept inventory", "", func() error { return s.accept(ctx, of) }); err != nil && ctx.Err() == nil {
+		} else if err := s.Nodes.Contained("accept inventory", "", func() error { return s.accept(ctx, st) }); err != nil && ctx.Err() == nil {
 			s.Logger.Warn("inventory that is held is looked at again", "inventory", source.Name, "error", err)
 		}
 		wait := next
-		if of.held != nil {
+		if st.held != nil {
 			wait = min(next, acceptInterval)
 		}
 		next -= wait
@@ -104,88 +104,88 @@ func (s *Sources) follow(ctx context.Context, source inventory.Source) {
 }
 
 // read reads a source once, and puts its snapshot in force or holds it. After any failure, the last snapshot stays as it is.
-func (s *Sources) read(ctx context.Context, of *state, fetcher *fetch.Fetcher) error {
-	result, err := fetcher.Get(ctx, of.version)
+func (s *Sources) read(ctx context.Context, st *state, fetcher *fetch.Fetcher) error {
+	result, err := fetcher.Get(ctx, st.version)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		s.reportUnread(ctx, of, err)
+		s.reportUnread(ctx, st, err)
 		return err
 	}
-	if s.answered(of, s.Now()) {
-		s.Logger.Info("inventory can be read again", "inventory", of.source.Name)
+	if s.answered(st, s.Now()) {
+		s.Logger.Info("inventory can be read again", "inventory", st.source.Name)
 	}
 	if result.Unchanged {
-		return s.settle(ctx, of, nil)
+		return s.decide(ctx, st, nil)
 	}
-	of.version = "" // until it is known what becomes of the answer
-	if err := s.settle(ctx, of, &result.Snapshot); err != nil {
+	st.version = "" // until it is known what becomes of the answer
+	if err := s.decide(ctx, st, &result.Snapshot); err != nil {
 		return err
 	}
-	of.version = result.Version
+	st.version = result.Version
 	return nil
 }
 
 // accept puts the snapshot that is held in force, if an operator has accepted it.
-func (s *Sources) accept(ctx context.Context, of *state) error {
-	if of.held == nil {
+func (s *Sources) accept(ctx context.Context, st *state) error {
+	if st.held == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTakes)
 	defer cancel()
-	if noted, _, err := s.noted(ctx, of.source.Name); err != nil || noted.accepted != of.held.Hash() {
+	if noted, _, err := s.noted(ctx, st.source.Name); err != nil || noted.accepted != st.held.Hash() {
 		return err
 	}
-	return s.settle(ctx, of, nil)
+	return s.decide(ctx, st, nil)
 }
 
-// settle puts a snapshot in force, or holds it; nil: the source has said nothing new.
-func (s *Sources) settle(ctx context.Context, of *state, next *inventory.Snapshot) error {
+// decide puts a snapshot in force, or holds it; nil: the source has said nothing new.
+func (s *Sources) decide(ctx context.Context, st *state, next *inventory.Snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, callTakes)
 	defer cancel()
 	if next == nil {
-		next = of.held
+		next = st.held
 	}
-	if next == nil && !of.read {
+	if next == nil && !st.read {
 		return nil
 	}
-	if next == nil || of.read && next.Hash() == of.inForce.Hash() {
-		s.put(of, of.inForce)
-		s.compareMachines(of)
+	if next == nil || st.read && next.Hash() == st.inForce.Hash() {
+		s.put(st, st.inForce)
+		s.compareMachines(st)
 		signal(s.ahead)
-		return s.note(ctx, of, &of.inForce)
+		return s.note(ctx, st, &st.inForce)
 	}
-	change, err := s.changeBy(ctx, of, *next)
+	change, err := s.changeBy(ctx, st, *next)
 	if err != nil {
 		return err
 	}
 	if change != nil {
-		s.hold(of, *next, *change)
-		return s.note(ctx, of, nil)
+		s.hold(st, *next, *change)
+		return s.note(ctx, st, nil)
 	}
-	if err := s.note(ctx, of, next); err != nil {
+	if err := s.note(ctx, st, next); err != nil {
 		return err
 	}
-	s.put(of, *next)
-	s.Logger.Info("inventory is in force", "inventory", of.source.Name, "nodes", next.Len(), "hash", next.Hash())
-	s.compareMachines(of)
+	s.put(st, *next)
+	s.Logger.Info("inventory is in force", "inventory", st.source.Name, "nodes", next.Len(), "hash", next.Hash())
+	s.compareMachines(st)
 	s.Changed()
 	signal(s.ahead)
 	return nil
 }
 
 // changeBy returns the change that an operator has to accept before a snapshot comes into force; nil: none.
-func (s *Sources) changeBy(ctx context.Context, of *state, next inventory.Snapshot) (*inventory.Change, error) {
-	noted, _, err := s.noted(ctx, of.source.Name)
+func (s *Sources) changeBy(ctx context.Context, st *state, next inventory.Snapshot) (*inventory.Change, error) {
+	noted, _, err := s.noted(ctx, st.source.Name)
 	if err != nil {
 		return nil, err
 	}
 	if noted.InForce == next.Hash() || noted.accepted == next.Hash() { // before a restart, or by an operator
 		return nil, nil
 	}
-	change := inventory.Change{Lost: of.inForce.Lost(next), Listed: of.inForce.Len()}
-	change.Altered, change.Nodes = s.Altered(s.Policy(), map[string]inventory.Snapshot{of.source.Name: next})
+	change := inventory.Change{Lost: st.inForce.Lost(next), Listed: st.inForce.Len()}
+	change.Altered, change.Nodes = s.Altered(s.Policy(), map[string]inventory.Snapshot{st.source.Name: next})
 	if !change.NeedsAcceptance() {
 		return nil, nil
 	}
@@ -193,35 +193,35 @@ func (s *Sources) changeBy(ctx context.Context, of *state, next inventory.Snapsh
 }
 
 // hold keeps a snapshot until an operator accepts it.
-func (s *Sources) hold(of *state, next inventory.Snapshot, change inventory.Change) {
-	s.change(func() { of.held, of.change = &next, change })
-	if of.reported != next.Hash() {
-		of.reported = next.Hash()
-		s.reportHeld(of.source.Name, next.Hash(), change)
+func (s *Sources) hold(st *state, next inventory.Snapshot, change inventory.Change) {
+	s.change(func() { st.held, st.change = &next, change })
+	if st.reported != next.Hash() {
+		st.reported = next.Hash()
+		s.reportHeld(st.source.Name, next.Hash(), change)
 	}
 }
 
 // compareMachines counts the Nodes whose machine is another one than the snapshot in force lists.
-func (s *Sources) compareMachines(of *state) {
+func (s *Sources) compareMachines(st *state) {
 	differs := 0
 	for name, systemUUID := range s.Nodes.Machines() {
-		if _, same := of.inForce.Of(name, systemUUID); !same && of.inForce.SystemUUID(name) != "" {
+		if _, ok := st.inForce.Attributes(name, systemUUID); !ok && st.inForce.SystemUUID(name) != "" {
 			differs++
 		}
 	}
-	s.change(func() { of.differs = differs })
+	s.change(func() { st.differs = differs })
 }
 
 // reportUnread reports why a source cannot be read, once until the reason changes.
-func (s *Sources) reportUnread(ctx context.Context, of *state, err error) {
-	if reason := fetch.ReasonOf(err); s.failed(of, reason) {
+func (s *Sources) reportUnread(ctx context.Context, st *state, err error) {
+	if reason := fetch.ReasonOf(err); s.failed(st, reason) {
 		text := policy.Shortened(policy.Text(err.Error()), maxShownError)
-		s.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", of.source.Name, "reason", reason, "error", text)
+		s.Logger.Warn("inventory cannot be read; what it said last stays in force", "inventory", st.source.Name, "reason", reason, "error", text)
 		s.Warn(FactsUnknown,
-			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", of.source.Name, reason, text)
+			"Inventory %s cannot be read (%s). What it said last stays in force until it is stale; then labels stay as they are. (%s)", st.source.Name, reason, text)
 	}
-	if err := s.note(ctx, of, nil); err != nil && ctx.Err() == nil {
-		s.Logger.Warn("state of an inventory cannot be written", "inventory", of.source.Name, "error", err)
+	if err := s.note(ctx, st, nil); err != nil && ctx.Err() == nil {
+		s.Logger.Warn("state of an inventory cannot be written", "inventory", st.source.Name, "error", err)
 	}
 }
 
@@ -243,10 +243,10 @@ func (s *Sources) configMap(ctx context.Context, name string) (content []byte, v
 	if err != nil {
 		return nil, "", fmt.Errorf("get configmap %q: %w", name, err)
 	}
-	if text, is := from.Data[fetch.Key]; is {
+	if text, ok := from.Data[fetch.Key]; ok {
 		return []byte(text), from.ResourceVersion, nil
 	}
-	if binary, is := from.BinaryData[fetch.Key]; is {
+	if binary, ok := from.BinaryData[fetch.Key]; ok {
 		return binary, from.ResourceVersion, nil
 	}
 	return nil, "", fmt.Errorf("configmap %q has no key %s", name, fetch.Key)

@@ -33,15 +33,15 @@ func (s *Sources) Describe(to chan<- *prometheus.Desc) {
 }
 
 // HeldNodes is how many Nodes the held snapshot that alters most would no longer list, or would change labels of. It is 0 while none is held.
-func (s *Sources) HeldNodes() (most int) {
+func (s *Sources) HeldNodes() (limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, source := range s.Policy().Inventory() {
 		if known := s.sources[source.Name]; known != nil {
-			most = max(most, known.change.Lost, known.change.Altered)
+			limit = max(limit, known.change.Lost, known.change.Altered)
 		}
 	}
-	return most
+	return limit
 }
 
 // Collect is for the registry.
@@ -54,23 +54,23 @@ func (s *Sources) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(s.series.left, float64(s.left))
 	for _, source := range s.Policy().Inventory() {
-		of, name := s.sources[source.Name], source.Name
-		if of == nil {
-			of = &state{source: source} // this process does not read it
+		st, name := s.sources[source.Name], source.Name
+		if st == nil {
+			st = &state{source: source} // this process does not read it
 		}
-		since, stale := now, 0.0
-		if of.read {
-			since = of.confirmed
+		applied, stale := now, 0.0
+		if st.read {
+			applied = st.confirmed
 		}
-		if of.stale(now) {
+		if st.stale(now) {
 			stale = 1
 		}
-		gauge(s.series.age, now.Sub(since).Seconds(), name)
-		gauge(s.series.nodes, float64(of.inForce.Len()), name, "listed")
-		gauge(s.series.nodes, float64(of.differs), name, "contradicted")
+		gauge(s.series.age, now.Sub(applied).Seconds(), name)
+		gauge(s.series.nodes, float64(st.inForce.Len()), name, "listed")
+		gauge(s.series.nodes, float64(st.differs), name, "contradicted")
 		gauge(s.series.stale, stale, name)
 		for _, reason := range fetch.Reasons() {
-			to <- prometheus.MustNewConstMetric(s.series.failed, prometheus.CounterValue, float64(of.failures[reason]), name, string(reason))
+			to <- prometheus.MustNewConstMetric(s.series.failed, prometheus.CounterValue, float64(st.failures[reason]), name, string(reason))
 		}
 	}
 }

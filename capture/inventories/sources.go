@@ -27,7 +27,7 @@ type Options struct {
 	Records Records
 	Cluster func() string
 	// Altered counts all live Nodes (of), and those on which a policy would change labels. Snapshots of instead replace those that are in force.
-	Altered func(p policy.Policy, instead map[string]inventory.Snapshot) (altered, of int)
+	Altered func(p policy.Policy, replaced map[string]inventory.Snapshot) (altered, total int)
 	// Changed is called when facts have changed.
 	Changed func()
 	// Warn creates an Event about the NodePolicy.
@@ -47,7 +47,7 @@ type Nodes interface {
 	// Exclusive waits until no worker works on a Node, and keeps it so until release is called.
 	Exclusive(node string) (release func())
 	// Contained does the work on one object; a panic in it is an error like any other.
-	Contained(work, node string, do func() error) error
+	Contained(work, node string, fn func() error) error
 }
 
 // Records is where records are read from memory and written ahead; [store.ConfigMaps] in a cluster.
@@ -134,7 +134,7 @@ type inForce struct {
 
 // current returns the sources of a policy whose snapshots count now: those that were read and are not stale. The snapshots of instead replace
 // those that are in force. There are none if no rule uses an inventory.
-func (s *Sources) current(p policy.Policy, instead map[string]inventory.Snapshot) (all []inForce) {
+func (s *Sources) current(p policy.Policy, replaced map[string]inventory.Snapshot) (all []inForce) {
 	if !p.LabelRules().LooksAtInventory() {
 		return nil
 	}
@@ -142,9 +142,9 @@ func (s *Sources) current(p policy.Policy, instead map[string]inventory.Snapshot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, source := range p.Inventory() {
-		snapshot, counts := instead[source.Name]
-		if of := s.sources[source.Name]; !counts && of != nil && !of.stale(now) {
-			snapshot, counts = of.inForce, true
+		snapshot, counts := replaced[source.Name]
+		if st := s.sources[source.Name]; !counts && st != nil && !st.stale(now) {
+			snapshot, counts = st.inForce, true
 		}
 		if counts {
 			all = append(all, inForce{source.Name, source.Preload, snapshot})
@@ -153,21 +153,21 @@ func (s *Sources) current(p policy.Policy, instead map[string]inventory.Snapshot
 	return all
 }
 
-// of returns the facts of a Node. A source that does not count now, or lists another machine, is not in them.
-func (s *Sources) of(p policy.Policy, node, systemUUID string, instead map[string]inventory.Snapshot) (facts map[string]map[string]string) {
+// facts returns the facts of a Node. A source that does not count now, or lists another machine, is not in them.
+func (s *Sources) facts(p policy.Policy, node, systemUUID string, replaced map[string]inventory.Snapshot) (facts map[string]map[string]string) {
 	facts = map[string]map[string]string{}
-	for _, source := range s.current(p, instead) {
-		if attributes, ok := source.snapshot.Of(node, systemUUID); ok {
+	for _, source := range s.current(p, replaced) {
+		if attributes, ok := source.snapshot.Attributes(node, systemUUID); ok {
 			facts[source.name] = attributes
 		}
 	}
 	return facts
 }
 
-// Under returns the facts of each Node under a policy. The snapshots of instead replace those that are in force.
-func (s *Sources) Under(p policy.Policy, instead map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
+// FactsFunc returns the facts of each Node under a policy. The snapshots of instead replace those that are in force.
+func (s *Sources) FactsFunc(p policy.Policy, replaced map[string]inventory.Snapshot) func(*observe.Node) map[string]map[string]string {
 	return func(node *observe.Node) map[string]map[string]string {
-		return s.of(p, node.Name, node.Machine.SystemUUID, instead)
+		return s.facts(p, node.Name, node.Machine.SystemUUID, replaced)
 	}
 }
 
@@ -202,7 +202,7 @@ func (s *Sources) Known(p policy.Policy) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, source := range p.Inventory() {
-		if of := s.sources[source.Name]; of == nil || of.stale(now) && !of.neverInForce() {
+		if st := s.sources[source.Name]; st == nil || st.stale(now) && !st.neverInForce() {
 			return false
 		}
 	}
@@ -213,13 +213,13 @@ func (s *Sources) Known(p policy.Policy) bool {
 func (s *Sources) stateOf(source inventory.Source) *state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.sources[source.Name]
-	if of == nil {
-		of = &state{failures: map[fetch.Reason]int{}}
-		s.sources[source.Name] = of
+	st := s.sources[source.Name]
+	if st == nil {
+		st = &state{failures: map[fetch.Reason]int{}}
+		s.sources[source.Name] = st
 	}
-	of.source, of.version = source, "" // what is kept of an answer may be more now
-	return of
+	st.source, st.version = source, "" // what is kept of an answer may be more now
+	return st
 }
 
 // forget drops the sources that the policy no longer has.
@@ -232,32 +232,32 @@ func (s *Sources) forget(sources []inventory.Source) {
 }
 
 // change changes a state. Only the goroutine that reads the source may do so.
-func (s *Sources) change(do func()) {
+func (s *Sources) change(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	do()
+	fn()
 }
 
 // failed notes why a source could not be read, and reports whether that is news.
-func (s *Sources) failed(of *state, reason fetch.Reason) (news bool) {
-	news = of.failure != reason
+func (s *Sources) failed(st *state, reason fetch.Reason) (news bool) {
+	news = st.failure != reason
 	s.change(func() {
-		of.failure = reason
-		of.failures[reason]++
+		st.failure = reason
+		st.failures[reason]++
 	})
 	return news
 }
 
 // answered notes that a source could be read, and reports whether that is news.
-func (s *Sources) answered(of *state, now time.Time) (news bool) {
-	news = of.failure != ""
-	s.change(func() { of.failure, of.answered = "", now })
+func (s *Sources) answered(st *state, now time.Time) (news bool) {
+	news = st.failure != ""
+	s.change(func() { st.failure, st.answered = "", now })
 	return news
 }
 
 // put puts a snapshot in force, which the source has just confirmed. A snapshot that was held is none any more.
-func (s *Sources) put(of *state, next inventory.Snapshot) {
+func (s *Sources) put(st *state, next inventory.Snapshot) {
 	s.change(func() {
-		of.read, of.inForce, of.confirmed, of.held, of.change = true, next, of.answered, nil, inventory.Change{}
+		st.read, st.inForce, st.confirmed, st.held, st.change = true, next, st.answered, nil, inventory.Change{}
 	})
 }

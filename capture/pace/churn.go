@@ -32,19 +32,19 @@ type undone struct {
 }
 
 // Compare finds the items in which two states of one Node object differ, and those of them that flapped.
-func (c Churn) Compare(object types.UID, before, after map[string]string, now time.Time) (changed, flapped []string) {
-	for item := range sets.KeySet(before).Union(sets.KeySet(after)) {
-		was, had := before[item]
-		is, has := after[item]
-		if was == is && had == has {
+func (c Churn) Compare(object types.UID, prev, next map[string]string, now time.Time) (changed, flapped []string) {
+	for item := range sets.KeySet(prev).Union(sets.KeySet(next)) {
+		old, ok := prev[item]
+		value, found := next[item]
+		if old == value && ok == found {
 			continue
 		}
 		changed = append(changed, item)
-		at := nodeItem{object, item}
-		if last := c.recent.get(at, now); last.value == is && last.present == has && now.Sub(last.changed) < flapWindow {
+		key := nodeItem{object, item}
+		if last := c.recent.get(key, now); last.value == value && last.present == found && now.Sub(last.changed) < flapWindow {
 			flapped = append(flapped, item)
 		}
-		c.recent.put(at, undone{value: was, present: had, changed: now}, now)
+		c.recent.put(key, undone{value: old, present: ok, changed: now}, now)
 	}
 	return changed, flapped
 }

@@ -9,8 +9,8 @@ import (
 
 func TestTheRecordOfANodeThatChangesAllTheTimeIsWrittenOnceASecond(t *testing.T) {
 	for name, c := range map[string]struct {
-		every, length time.Duration
-		writes        int
+		interval, length time.Duration
+		writes           int
 	}{
 		"every 20 ms for 10 s":      {20 * time.Millisecond, 10 * time.Second, 12},
 		"every 20 ms for a minute":  {20 * time.Millisecond, time.Minute, 62},
@@ -20,9 +20,9 @@ func TestTheRecordOfANodeThatChangesAllTheTimeIsWrittenOnceASecond(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			coalescer, writes := NewCoalescer(RecordInterval), 0
-			for after := time.Duration(0); after < c.length; after += c.every {
-				if coalescer.Wait("n1", now.Add(after)) == 0 {
-					coalescer.Wrote("n1", now.Add(after))
+			for delay := time.Duration(0); delay < c.length; delay += c.interval {
+				if coalescer.Wait("n1", now.Add(delay)) == 0 {
+					coalescer.Wrote("n1", now.Add(delay))
 					writes++
 				}
 			}

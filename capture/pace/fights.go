@@ -40,26 +40,26 @@ func (f *Fights) Clear() { f.items.clear() }
 // Allow returns how long nodekeep must wait before it sets an item of a Node object; 0: not at all. The first time that an item has to wait,
 // begins is true, once in each fight.
 func (f *Fights) Allow(object types.UID, set plan.Setting, now time.Time) (wait time.Duration, begins bool) {
-	at := nodeItem{object, set.Item}
-	of := f.items.get(at, now)
-	if wait = of.waits(f.items.hash(set), now, f.longest); wait == 0 {
+	key := nodeItem{object, set.Item}
+	fight := f.items.get(key, now)
+	if wait = fight.waits(f.items.hash(set), now, f.longest); wait == 0 {
 		return 0, false
 	}
-	begins = !of.reported
-	of.reported, of.waiting = true, true
-	f.items.put(at, of, now)
+	begins = !fight.reported
+	fight.reported, fight.waiting = true, true
+	f.items.put(key, fight, now)
 	return wait, begins
 }
 
 // Done notes that nodekeep has set an item of a Node object.
 func (f *Fights) Done(object types.UID, set plan.Setting, now time.Time) {
-	at := nodeItem{object, set.Item}
-	f.items.put(at, f.items.get(at, now).after(f.items.hash(set), now, f.longest), now)
+	key := nodeItem{object, set.Item}
+	f.items.put(key, f.items.get(key, now).next(f.items.hash(set), now, f.longest), now)
 }
 
 // Paused returns how many items are not as nodekeep wants them, and wait.
 func (f *Fights) Paused(now time.Time) int {
-	return f.items.count(func(one fight) bool { return one.waiting && one.waits(one.setting, now, f.longest) > 0 })
+	return f.items.count(func(item fight) bool { return item.waiting && item.waits(item.setting, now, f.longest) > 0 })
 }
 
 // fight is what nodekeep knows of an item that it sets on a Node object. Two clients fight if each undoes what the other sets. Then
@@ -81,22 +81,22 @@ func PauseAfter(flaps int, longest time.Duration) time.Duration {
 	return min(FirstPause<<min(flaps-FreeFlaps, doublings), longest)
 }
 
-// over reports whether the fight has ended. For a minute after the pause, nodekeep did not have to set the item again.
-func (f fight) over(now time.Time, longest time.Duration) bool {
+// ended reports whether the fight has ended. For a minute after the pause, nodekeep did not have to set the item again.
+func (f fight) ended(now time.Time, longest time.Duration) bool {
 	return now.Sub(f.set) >= PauseAfter(f.flaps, longest)+flapWindow
 }
 
 // waits returns how long nodekeep still waits before it may set the item to this.
 func (f fight) waits(setting uint64, now time.Time, longest time.Duration) time.Duration {
-	if f.setting != setting || f.over(now, longest) {
+	if f.setting != setting || f.ended(now, longest) {
 		return 0 // another value, or the removal of the item, follows another decision
 	}
 	return max(0, f.set.Add(PauseAfter(f.flaps, longest)).Sub(now))
 }
 
-// after returns what is known once nodekeep has set the item to this.
-func (f fight) after(setting uint64, now time.Time, longest time.Duration) fight {
-	if f.setting != setting || f.over(now, longest) {
+// next returns what is known once nodekeep has set the item to this.
+func (f fight) next(setting uint64, now time.Time, longest time.Duration) fight {
+	if f.setting != setting || f.ended(now, longest) {
 		return fight{setting: setting, set: now}
 	}
 	f.flaps, f.set, f.waiting = f.flaps+1, now, false

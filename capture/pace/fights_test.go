@@ -13,8 +13,8 @@ import (
 var fought = plan.Setting{Item: "dedicated:NoSchedule", Value: "ci"}
 
 // attacked has a client undo at once what nodekeep sets on object 1, and counts how often nodekeep sets it and how often it reports that.
-func attacked(b *Fights, set plan.Setting, from, until time.Time) (sets, reports int) {
-	for clock := from; clock.Before(until); clock = clock.Add(10 * time.Millisecond) {
+func attacked(b *Fights, set plan.Setting, from, deadline time.Time) (sets, reports int) {
+	for clock := from; clock.Before(deadline); clock = clock.Add(10 * time.Millisecond) {
 		wait, begins := b.Allow("1", set, clock)
 		if begins {
 			reports++
@@ -95,7 +95,7 @@ func TestEachPauseIsTwiceAsLongAsTheOneBeforeUntilTheLongest(t *testing.T) {
 
 func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
 	type set struct {
-		after time.Duration
+		delay time.Duration
 		to    uint64
 		flaps int
 	}
@@ -111,8 +111,8 @@ func TestOnlySettingTheSameAgainSoonAfterIsAFlap(t *testing.T) {
 			var f fight
 			clock := now
 			for i, set := range sets {
-				clock = clock.Add(set.after)
-				f = f.after(set.to, clock, LongestPause)
+				clock = clock.Add(set.delay)
+				f = f.next(set.to, clock, LongestPause)
 				assert.Equal(t, fight{setting: set.to, set: clock, flaps: set.flaps}, f, "set %d", i)
 			}
 		})

@@ -20,26 +20,26 @@ type Once struct {
 func NewOnce() *Once { return &Once{byObject: map[types.UID]map[string]bool{}} }
 
 // News reports whether something has not been reported of the Node object yet. From now on it has.
-func (o *Once) News(object types.UID, what string) bool {
+func (o *Once) News(object types.UID, subject string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.byObject[object]
-	if known[what] || len(known) >= mostNews {
+	if known[subject] || len(known) >= mostNews {
 		return false
 	}
 	if known == nil {
 		known = map[string]bool{}
 		o.byObject[object] = known
 	}
-	known[what] = true
+	known[subject] = true
 	return true
 }
 
 // Again has something count as not reported.
-func (o *Once) Again(object types.UID, what string) {
+func (o *Once) Again(object types.UID, subject string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.byObject[object], what)
+	delete(o.byObject[object], subject)
 }
 
 // Forget is called when a Node object is deleted.

@@ -15,16 +15,16 @@ const maxRemembered = 100_000
 // nothing comes between a get and a put of the same key.
 type recent[V any] struct {
 	window time.Duration
-	most   int // entries of each window, this one and the one before
+	limit  int // entries of each window, this one and the one before
 	seed   maphash.Seed
 
 	mu            sync.Mutex
 	fresh, former map[uint64]V
-	since         time.Time // since when fresh has been filled
+	start         time.Time // since when fresh has been filled
 }
 
 func newRecent[V any](window time.Duration) *recent[V] {
-	return &recent[V]{window: window, most: maxRemembered, seed: maphash.MakeSeed()}
+	return &recent[V]{window: window, limit: maxRemembered, seed: maphash.MakeSeed()}
 }
 
 func (r *recent[V]) hash(key any) uint64 { return maphash.Comparable(r.seed, key) }
@@ -34,22 +34,22 @@ func (r *recent[V]) get(key any, now time.Time) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(now)
-	at := r.hash(key)
-	if value, found := r.fresh[at]; found {
+	hash := r.hash(key)
+	if value, found := r.fresh[hash]; found {
 		return value
 	}
-	return r.former[at]
+	return r.former[hash]
 }
 
 func (r *recent[V]) put(key any, value V, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(now)
-	at := r.hash(key)
-	if _, found := r.fresh[at]; !found && len(r.fresh) >= r.most { // the newest entries count more than the oldest
-		r.turn(now)
+	hash := r.hash(key)
+	if _, found := r.fresh[hash]; !found && len(r.fresh) >= r.limit { // the newest entries count more than the oldest
+		r.rotate(now)
 	}
-	r.fresh[at] = value
+	r.fresh[hash] = value
 }
 
 // count returns how many of the entries are meant.
@@ -61,8 +61,8 @@ func (r *recent[V]) count(meant func(V) bool) (n int) {
 			n++
 		}
 	}
-	for at, value := range r.former {
-		if _, newer := r.fresh[at]; !newer && meant(value) {
+	for hash, value := range r.former {
+		if _, newer := r.fresh[hash]; !newer && meant(value) {
 			n++
 		}
 	}
@@ -77,14 +77,14 @@ func (r *recent[V]) clear() {
 
 // forget drops what is older than a window, a window at a time.
 func (r *recent[V]) forget(now time.Time) {
-	if age := now.Sub(r.since); r.fresh == nil || age >= r.window {
-		r.turn(now)
+	if age := now.Sub(r.start); r.fresh == nil || age >= r.window {
+		r.rotate(now)
 		if age >= 2*r.window {
 			r.former = nil
 		}
 	}
 }
 
-func (r *recent[V]) turn(now time.Time) {
-	r.former, r.fresh, r.since = r.fresh, map[uint64]V{}, now
+func (r *recent[V]) rotate(now time.Time) {
+	r.former, r.fresh, r.start = r.fresh, map[uint64]V{}, now
 }

@@ -20,8 +20,8 @@ func TestARecentEntryIsKeptForOneWindowAndForgottenAfterTwo(t *testing.T) {
 
 func TestOfMoreEntriesThanMayBeKeptTheOldestAreForgotten(t *testing.T) {
 	r := newRecent[int](time.Minute)
-	assert.Equal(t, maxRemembered, r.most)
-	r.most = 10
+	assert.Equal(t, maxRemembered, r.limit)
+	r.limit = 10
 	for i := range 95 {
 		r.put(i, i+1, now)
 		assert.LessOrEqual(t, len(r.fresh)+len(r.former), 20)

@@ -24,7 +24,7 @@ type refused struct {
 // refusal is how often in a row an item was refused, and until when it waits.
 type refusal struct {
 	times int
-	until time.Time
+	end   time.Time
 }
 
 // NewRefusals knows of none.
@@ -47,7 +47,7 @@ func (r *Refusals) Waiting(object types.UID, now time.Time) (items map[string]bo
 		return nil, 0
 	}
 	for item, refusal := range known.items {
-		left := refusal.until.Sub(now)
+		left := refusal.end.Sub(now)
 		if left <= 0 {
 			continue
 		}
@@ -74,7 +74,7 @@ func (r *Refusals) Refused(object types.UID, item string, now time.Time) {
 	defer r.mu.Unlock()
 	known := r.of(object)
 	times := known.items[item].times
-	known.items[item] = refusal{times: times + 1, until: now.Add(PauseAfter(FreeFlaps+times, LongestPause))}
+	known.items[item] = refusal{times: times + 1, end: now.Add(PauseAfter(FreeFlaps+times, LongestPause))}
 }
 
 // Accepted notes that the API server has taken an item.

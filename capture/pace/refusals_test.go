@@ -53,20 +53,20 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 }
 
 func TestNewsIsReportedOnceOfEachObjectAndIsBounded(t *testing.T) {
-	once := NewOnce()
-	assert.True(t, once.News("a", "x"))
-	assert.False(t, once.News("a", "x"))
-	assert.True(t, once.News("b", "x"), "another object")
-	once.Again("a", "x")
-	once.Again("unseen", "x")
-	assert.True(t, once.News("a", "x"))
+	first := NewOnce()
+	assert.True(t, first.News("a", "x"))
+	assert.False(t, first.News("a", "x"))
+	assert.True(t, first.News("b", "x"), "another object")
+	first.Again("a", "x")
+	first.Again("unseen", "x")
+	assert.True(t, first.News("a", "x"))
 	for i := range 2 * mostNews {
-		once.News("a", fmt.Sprint(i))
+		first.News("a", fmt.Sprint(i))
 	}
-	assert.Len(t, once.byObject["a"], mostNews)
-	assert.False(t, once.News("a", "one more"))
-	once.Forget("a")
-	assert.True(t, once.News("a", "one more"))
-	once.Clear()
-	assert.Empty(t, once.byObject)
+	assert.Len(t, first.byObject["a"], mostNews)
+	assert.False(t, first.News("a", "one more"))
+	first.Forget("a")
+	assert.True(t, first.News("a", "one more"))
+	first.Clear()
+	assert.Empty(t, first.byObject)
 }

@@ -26,11 +26,11 @@ type Standby struct {
 
 // dueWork is what is due for one Node.
 type dueWork struct {
-	since   time.Time      // when it was first observed
-	offered time.Time      // when this replica last queued the Node for it
-	acts    bool           // this replica has begun to act on it, so what is done is no sign of another replica
-	record  string         // the version of the record's ConfigMap
-	sets    []plan.Setting // what is due on the Node
+	observed time.Time      // when it was first observed
+	offered  time.Time      // when this replica last queued the Node for it
+	acts     bool           // this replica has begun to act on it, so what is done is no sign of another replica
+	record   string         // the version of the record's ConfigMap
+	sets     []plan.Setting // what is due on the Node
 }
 
 // NewStandby knows of nothing that is due.
@@ -43,7 +43,7 @@ func (s *Standby) Wait(node, record string, sets []plan.Setting, now time.Time) 
 	work, known := s.due[node]
 	switch {
 	case !known:
-		work = &dueWork{since: now}
+		work = &dueWork{observed: now}
 		s.due[node] = work
 	case !work.acts && work.record != record: // one step is done, and there is another one
 		s.others(now)
@@ -78,12 +78,12 @@ func (s *Standby) RecordChanged(node string, version func() string, now time.Tim
 }
 
 func (s *Standby) overdue(work *dueWork, now time.Time) bool {
-	return now.Sub(work.since) >= Patience && now.Sub(s.progress) >= Patience
+	return now.Sub(work.observed) >= Patience && now.Sub(s.progress) >= Patience
 }
 
 // Done notes that nothing is due for a Node any more. The Node's record has that version, and the Node shows those items. It returns what
 // another replica has set on the Node. A client that undoes its own edit makes no progress.
-func (s *Standby) Done(node, record string, items map[string]string, now time.Time) (others []plan.Setting) {
+func (s *Standby) Done(node, record string, items map[string]string, now time.Time) (rest []plan.Setting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	work, known := s.due[node]
@@ -92,13 +92,13 @@ func (s *Standby) Done(node, record string, items map[string]string, now time.Ti
 	}
 	for _, set := range work.sets {
 		if set.ShownBy(items) {
-			others = append(others, set)
+			rest = append(rest, set)
 		}
 	}
-	if len(others) > 0 || work.record != record {
+	if len(rest) > 0 || work.record != record {
 		s.others(now)
 	}
-	return others
+	return rest
 }
 
 // Forget drops what was due for a Node, since this replica can do nothing about it.

@@ -38,14 +38,14 @@ func TestAStandbyKnowsTheWorkOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStandby()
-			at := now
-			assert.False(t, s.Wait("n1", "1", c.due.Settings(), at))
+			instant := now
+			assert.False(t, s.Wait("n1", "1", c.due.Settings(), instant))
 			if c.acts {
-				at = at.Add(Patience)
-				assert.True(t, s.Wait("n1", "1", c.due.Settings(), at))
+				instant = instant.Add(Patience)
+				assert.True(t, s.Wait("n1", "1", c.due.Settings(), instant))
 			}
-			assert.Len(t, s.Done("n1", c.record, c.items, at), c.set)
-			assert.Equal(t, c.progress, s.progress.Equal(at))
+			assert.Len(t, s.Done("n1", c.record, c.items, instant), c.set)
+			assert.Equal(t, c.progress, s.progress.Equal(instant))
 			assert.Empty(t, s.due)
 		})
 	}
@@ -65,8 +65,8 @@ func TestANodeThatWaitsForAnotherReasonIsQueuedOnceInAWhile(t *testing.T) {
 	s.Wait("n1", "1", nil, now)
 	assert.Empty(t, s.Late(now.Add(Patience-1)))
 	for i := range 3 {
-		at := now.Add(time.Duration(i+1) * Patience)
-		assert.Equal(t, []string{"n1"}, s.Late(at))
-		assert.Empty(t, s.Late(at.Add(Patience-1)))
+		instant := now.Add(time.Duration(i+1) * Patience)
+		assert.Equal(t, []string{"n1"}, s.Late(instant))
+		assert.Empty(t, s.Late(instant.Add(Patience-1)))
 	}
 }

@@ -16,14 +16,14 @@ func acceptedChange(data map[string]string, manifest string, gate policy.Gate) m
 		return nil
 	}
 	change := map[string]*string{store.AcceptedPolicy: &manifest}
-	before, had := data[store.AcceptedBefore]
+	prev, found := data[store.AcceptedBefore]
 	if _, err := policy.LoadObject([]byte(former), gate); err == nil {
-		before = former
-		change[store.AcceptedBefore] = &before
+		prev = former
+		change[store.AcceptedBefore] = &prev
 	}
-	if had && len(manifest)+len(before) > mostAccepted {
+	if found && len(manifest)+len(prev) > mostAccepted {
 		change[store.AcceptedBefore] = nil
-	} else if len(manifest)+len(before) > mostAccepted {
+	} else if len(manifest)+len(prev) > mostAccepted {
 		delete(change, store.AcceptedBefore)
 	}
 	return change

@@ -71,7 +71,7 @@ func keeps(client kubernetes.Interface, manifest *string, leads *bool) *Rollout 
 	known := func(policy.Policy) bool { return true }
 	return New(Options{
 		Notes: store.Notes{Client: client}, Policy: policy.Default, Manifest: func() []byte { return []byte(*manifest) }, Nodes: nodes{leads},
-		FeaturesKnown: known, Settled: known, Altered: func(policy.Policy) (changed, renamed, of int) { return 0, 0, 0 }, Released: func() {},
+		FeaturesKnown: known, Judgeable: known, Altered: func(policy.Policy) (changed, renamed, total int) { return 0, 0, 0 }, Released: func() {},
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 }
@@ -79,7 +79,7 @@ func keeps(client kubernetes.Interface, manifest *string, leads *bool) *Rollout 
 type nodes struct{ leads *bool }
 
 func (n nodes) Leading() bool                                { return *n.leads }
-func (n nodes) Contained(_, _ string, do func() error) error { return do() }
+func (n nodes) Contained(_, _ string, fn func() error) error { return fn() }
 
 func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 	manifest, leads := manifestWith("a"), false
@@ -107,17 +107,17 @@ func TestTheLeaderKeepsThePolicyInForceWhateverAClientDoesToIt(t *testing.T) {
 		}
 		return count
 	}
-	before := writes()
+	index := writes()
 	kept()
-	assert.Equal(t, before, writes(), "nothing has changed")
+	assert.Equal(t, index, writes(), "nothing has changed")
 
 	require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.RulesInForce: new("none")}))
 	manifest = manifestWith("b")
-	both := labels{store.AcceptedPolicy: manifestWith("b"), store.AcceptedBefore: manifestWith("a"), store.RulesInForce: "none"}
-	assert.Equal(t, both, kept())
+	combined := labels{store.AcceptedPolicy: manifestWith("b"), store.AcceptedBefore: manifestWith("a"), store.RulesInForce: "none"}
+	assert.Equal(t, combined, kept())
 	for name, value := range map[string]*string{"removes": nil, "replaces": new("{}")} {
 		require.NoError(t, r.Notes.Set(t.Context(), store.AcceptedName, true, map[string]*string{store.AcceptedPolicy: value}), name)
-		assert.Equal(t, both, kept(), "a client %s it", name)
+		assert.Equal(t, combined, kept(), "a client %s it", name)
 	}
 	require.NoError(t, maps.Delete(t.Context(), store.AcceptedName, metav1.DeleteOptions{}))
 	assert.Equal(t, labels{store.AcceptedPolicy: manifestWith("b")}, kept())

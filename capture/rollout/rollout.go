@@ -22,10 +22,10 @@ type Options struct {
 	// FeaturesKnown reports whether the features that the rules of a policy look at were read.
 	FeaturesKnown func(p policy.Policy) bool
 	// Settled reports whether new rules can be judged. Then what they look at was read, or nothing is there to be read.
-	Settled func(p policy.Policy) bool
+	Judgeable func(p policy.Policy) bool
 	// Altered counts all live Nodes (of), and those on which rules would remove or change labels (changed). The third count is of Nodes from
 	// which migrations would remove the old key (renamed).
-	Altered func(p policy.Policy) (changed, renamed, of int)
+	Altered func(p policy.Policy) (changed, renamed, total int)
 	// Migrating counts Nodes, and records of Nodes that do not exist, by how far the migrations of their labels are.
 	Migrating func(p policy.Policy) map[policy.MigrationState]int
 	// Released is called when rules may do all that they say.
@@ -41,7 +41,7 @@ type Nodes interface {
 	// Leading reports whether this process leads: only that one puts rules in force.
 	Leading() bool
 	// Contained does the work on one object; a panic in it is an error like any other.
-	Contained(work, node string, do func() error) error
+	Contained(work, node string, fn func() error) error
 }
 
 // ChangesHeld is the reason of an Event about the NodePolicy. A change, here new rules, would alter many Nodes and waits for an operator.
@@ -59,8 +59,8 @@ const mostChanged = 10
 // RulesNeedAcceptance reports whether new rules that remove or change labels on so many Nodes wait for an operator's acceptance. The
 // parameter renamed counts the Nodes from which a migration removes the old key. Each counts, because workloads may still select on that
 // key, which capture does not know.
-func RulesNeedAcceptance(changed, renamed, of int) bool {
-	return renamed > 0 || changed > max(1, of/mostChanged)
+func RulesNeedAcceptance(changed, renamed, total int) bool {
+	return renamed > 0 || changed > max(1, total/mostChanged)
 }
 
 // Rollout keeps new rules from removing or changing labels on many Nodes at once. They only add labels until they are known to change few
@@ -117,8 +117,8 @@ func (r *Rollout) release(rules string) {
 
 // hold notes on how many Nodes rules are held, and reports whether it is news that they are.
 func (r *Rollout) hold(rules string, nodes int) (news bool) {
-	before := r.held.Swap(&HeldRules{rules, nodes})
-	return before == nil || before.Rules != rules
+	prev := r.held.Swap(&HeldRules{rules, nodes})
+	return prev == nil || prev.Rules != rules
 }
 
 // HeldRules returns the rules of the policy in force that wait for an operator; nil: none do. It is not known before their Nodes are counted.
@@ -183,13 +183,13 @@ func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rules stri
 	}
 	// Where nothing is noted, rules may have been in force whose note was deleted. Then even a policy without rules would remove their labels.
 	if (next.judged() != note.judged() || !note.noted) && note.accepted != rules && !p.AcceptsRules() {
-		if !r.Settled(p) {
+		if !r.Judgeable(p) {
 			return nil // what the rules would change is not known; this is called again once it is
 		}
-		changed, renamed, of := r.Altered(p)
-		if RulesNeedAcceptance(changed, renamed, of) {
+		changed, renamed, total := r.Altered(p)
+		if RulesNeedAcceptance(changed, renamed, total) {
 			if r.hold(rules, changed) {
-				r.reportHeld(p, changed, renamed, of)
+				r.reportHeld(p, changed, renamed, total)
 			}
 			if note.inForce != rules {
 				return nil
@@ -209,9 +209,9 @@ func (r *Rollout) checkNewRules(ctx context.Context, p policy.Policy, rules stri
 }
 
 // reportHeld reports that new rules may only add labels.
-func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, of int) {
+func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, total int) {
 	rules := p.RulesHash()
-	r.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", of)
+	r.Logger.Warn("new rules would remove or change labels on many nodes; until they are accepted, they only add labels", "rules", rules, "nodes", changed, "of", total)
 	if !r.Nodes.Leading() {
 		return // the leader says it
 	}
@@ -221,7 +221,7 @@ func (r *Rollout) reportHeld(p policy.Policy, changed, renamed, of int) {
 	}
 	r.Warn(ChangesHeld,
 		"The new rules for labels would remove or change labels on %d of %d Nodes. Until they are accepted, they only add labels. To see on how many: nodekeep policy accept %s --dry-run. To accept: %s.",
-		changed, of, rules, accept)
+		changed, total, rules, accept)
 	for _, m := range p.Migrations() {
 		if m.Phase == policy.MigrateNew && renamed > 0 {
 			r.Warn(ChangesHeld,

@@ -64,11 +64,11 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // A caller may lack the right to read them. Then the guard policies are not in force, and no record is of another cluster. Devices and features are
 // not known.
 func (c *Cluster) Circumstances(ctx context.Context, p policy.Policy) plan.Circumstances {
-	guards, of := guard.New(c.Client, quiet()), store.NewCluster(c.Client, quiet())
+	guards, cluster := guard.New(c.Client, quiet()), store.NewCluster(c.Client, quiet())
 	guards.Check(ctx)
-	_ = of.Read(ctx)
+	_ = cluster.Read(ctx)
 	return plan.Circumstances{
-		Policy: p, Guarded: guards.InForce(), Cluster: of.UID(), Now: c.Now(),
+		Policy: p, Guarded: guards.InForce(), Cluster: cluster.UID(), Now: c.Now(),
 		Devices: c.Devices(ctx, p.LabelRules().Drivers()), Features: c.Features(ctx, p.LabelRules().NodeFeatures()),
 	}
 }
@@ -93,7 +93,7 @@ func (c *Cluster) Devices(ctx context.Context, drivers classify.Drivers) func(no
 
 // Features returns the features of each Node that rules use. It is nil if rules use none, or the NodeFeature objects cannot be read.
 func (c *Cluster) Features(ctx context.Context, used classify.Features) func(node string) observe.Features {
-	if used.None() {
+	if used.Empty() {
 		return nil
 	}
 	byNode := map[string][]*observe.NodeFeature{}
@@ -104,8 +104,8 @@ func (c *Cluster) Features(ctx context.Context, used classify.Features) func(nod
 		if err != nil {
 			return nil
 		}
-		of := observe.NodeFeatureOf(object, used)
-		byNode[of.Node()] = append(byNode[of.Node()], of)
+		feature := observe.NodeFeatureOf(object, used)
+		byNode[feature.Node()] = append(byNode[feature.Node()], feature)
 	}
 	return func(node string) observe.Features { return observe.FeaturesOf(byNode[node]) }
 }
@@ -149,7 +149,7 @@ func (c *Cluster) RulesHeld(ctx context.Context, p policy.Policy) (bool, error) 
 // RulesInForce returns the rules that may remove and change labels.
 func RulesInForce(state *corev1.ConfigMap) string {
 	if state != nil {
-		if rules, said := state.Data[store.RulesInForce]; said {
+		if rules, ok := state.Data[store.RulesInForce]; ok {
 			return rules
 		}
 	}

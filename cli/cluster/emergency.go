@@ -38,5 +38,5 @@ func (c *Cluster) GetEmergency(ctx context.Context) (view.Declared, error) {
 	if err != nil || !(nodepolicy.Declaration{Bound: nodepolicy.Binds(binding), Granted: nodepolicy.Grants(role)}).Holds() {
 		return view.Declared{}, err
 	}
-	return view.Declared{Holds: true, Since: binding.CreationTimestamp}, nil
+	return view.Declared{Holds: true, Created: binding.CreationTimestamp}, nil
 }

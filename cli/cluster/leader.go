@@ -26,14 +26,14 @@ func (c *Cluster) GetLeadership(ctx context.Context, name string, now func() tim
 	if err != nil {
 		return doctor.Leadership{}, err
 	}
-	leader := doctor.Leadership{Lease: lease, At: now()}
+	leader := doctor.Leadership{Lease: lease, Observed: now()}
 	if !leader.Doubtful() {
 		return leader, nil
 	}
 	_ = wait.PollUntilContextTimeout(ctx, leaseLook, leaseLooked, false, func(ctx context.Context) (bool, error) {
-		again, err := get(ctx)
+		reread, err := get(ctx)
 		if err == nil {
-			leader = leader.Again(again, now())
+			leader = leader.Update(reread, now())
 		}
 		return leader.Renewed, nil // the first read counts where there is no other
 	})

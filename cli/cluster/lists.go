@@ -49,8 +49,8 @@ func all[T runtime.Object](ctx context.Context, list pager.ListPageFunc) iter.Se
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEnough) {
-			var none T
-			yield(none, err)
+			var zero T
+			yield(zero, err)
 		}
 	}
 }
@@ -87,12 +87,12 @@ func (c *Cluster) ListRecords(ctx context.Context) iter.Seq2[store.Listed, error
 }
 
 // mapped returns a sequence of what its items become.
-func mapped[A, B any](items iter.Seq2[A, error], of func(A) B) iter.Seq2[B, error] {
+func mapped[A, B any](items iter.Seq2[A, error], fn func(A) B) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		for item, err := range items {
 			var next B
 			if err == nil {
-				next = of(item)
+				next = fn(item)
 			}
 			if !yield(next, err) {
 				return
@@ -135,12 +135,12 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 	return func(yield func(nodestate.State, error) bool) {
 		// The parts whose order among the ConfigMaps differs from that among the Nodes, by the ConfigMap's name. Their names are too long to be part
 		// of another, or a user has named the ConfigMap. They come last.
-		elsewhere := map[string]nodestate.State{}
+		states := map[string]nodestate.State{}
 		inOrder := func(parts iter.Seq2[part, error]) (func() (part, error, bool), func()) {
 			return iter.Pull2(func(yield func(part, error) bool) {
 				for p, err := range parts {
 					if err == nil && (store.Shortened(p.Name) || p.configMap != store.Name(p.Name)) {
-						elsewhere[p.configMap] = together(elsewhere[p.configMap], p.State)
+						states[p.configMap] = together(states[p.configMap], p.State)
 					} else if !yield(p, err) {
 						return
 					}
@@ -174,8 +174,8 @@ func joined(nodes iter.Seq2[*corev1.Node, error], records iter.Seq2[store.Listed
 				return
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(elsewhere)) {
-			if !yield(elsewhere[name], nil) {
+		for _, name := range slices.Sorted(maps.Keys(states)) {
+			if !yield(states[name], nil) {
 				return
 			}
 		}

@@ -19,7 +19,7 @@ import (
 
 // numbered returns a list of that many Nodes, whose names are numbers, as the API server would page it. fail may answer a page in its
 // place.
-func numbered(t *testing.T, many int, fail func(from int, token string) error) pager.ListPageFunc {
+func numbered(t *testing.T, plural int, fail func(from int, token string) error) pager.ListPageFunc {
 	return func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		assert.EqualValues(t, pageSize, options.Limit)
 		from := 0
@@ -35,10 +35,10 @@ func numbered(t *testing.T, many int, fail func(from int, token string) error) p
 			}
 		}
 		page := &corev1.NodeList{}
-		for n := from; n < min(many, from+pageSize); n++ {
+		for n := from; n < min(plural, from+pageSize); n++ {
 			page.Items = append(page.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strconv.Itoa(n)}})
 		}
-		if from+pageSize < many {
+		if from+pageSize < plural {
 			page.Continue = "c" + strconv.Itoa(from+pageSize)
 		}
 		return page, nil
@@ -46,7 +46,7 @@ func numbered(t *testing.T, many int, fail func(from int, token string) error) p
 }
 
 // requireReads reads a list, which must hold the numbers from 0 on and may end with an error.
-func requireReads(t *testing.T, many int, list pager.ListPageFunc) (failed error) {
+func requireReads(t *testing.T, plural int, list pager.ListPageFunc) (failed error) {
 	t.Helper()
 	read := 0
 	for node, err := range all[*corev1.Node](t.Context(), list) {
@@ -56,13 +56,13 @@ func requireReads(t *testing.T, many int, list pager.ListPageFunc) (failed error
 			read++
 		}
 	}
-	require.Equal(t, many, read)
+	require.Equal(t, plural, read)
 	return failed
 }
 
 func TestAListIsReadPageByPage(t *testing.T) {
-	for _, many := range []int{0, 1, pageSize - 1, pageSize, pageSize + 1, 5*pageSize + 7} {
-		require.NoError(t, requireReads(t, many, numbered(t, many, nil)))
+	for _, plural := range []int{0, 1, pageSize - 1, pageSize, pageSize + 1, 5*pageSize + 7} {
+		require.NoError(t, requireReads(t, plural, numbered(t, plural, nil)))
 	}
 }
 

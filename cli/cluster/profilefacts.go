@@ -52,8 +52,8 @@ func (r *factsReader) readAll(ctx context.Context, profiles verify.Profiles, ver
 			}
 		}
 		for _, name := range profile.Wait.DaemonSets {
-			_, every := verify.DaemonSetsOf(name) // then nothing waits for one that has no Pod on the Node
-			if _, known := r.facts.DaemonSets[name]; !known && !every {
+			_, all := verify.DaemonSetsOf(name) // then nothing waits for one that has no Pod on the Node
+			if _, known := r.facts.DaemonSets[name]; !known && !all {
 				r.readDaemonSet(ctx, name)
 			}
 		}
@@ -76,8 +76,8 @@ func (r *factsReader) readService(ctx context.Context, full string) {
 	}
 	found := &impact.ServiceFacts{Service: service}
 	r.facts.Services[full] = found
-	of := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name}
-	slices, err := r.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, of)
+	options := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + name}
+	slices, err := r.Client.DiscoveryV1().EndpointSlices(namespace).List(ctx, options)
 	if err != nil {
 		r.unread(doctor.Right{Verb: "list", Group: discoveryv1.GroupName, Resource: "endpointslices", Namespace: namespace}, err)
 		return

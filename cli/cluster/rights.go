@@ -94,8 +94,8 @@ func (c *Cluster) Require(ctx context.Context, needed []doctor.Right) error {
 		if err := errs[i]; err != nil && (!errors.As(err, &status) || apierrors.IsUnauthorized(err)) {
 			return c.CallError(right, err)
 		}
-		same := func(other doctor.Right) bool { return other.Denied() == right.Denied() }
-		if lacking[i] && !slices.ContainsFunc(missing, same) {
+		matches := func(o doctor.Right) bool { return o.Denied() == right.Denied() }
+		if lacking[i] && !slices.ContainsFunc(missing, matches) {
 			missing = append(missing, right)
 		}
 	}

@@ -28,8 +28,8 @@ func sequence[T any](items []T, end error) iter.Seq2[T, error] {
 			}
 		}
 		if end != nil {
-			var none T
-			yield(none, end)
+			var zero T
+			yield(zero, end)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestEveryNodeAndEveryRecordIsJoinedWhateverTheirNames(t *testing.T) {
 		for range dice.Intn(12) {
 			name := fmt.Sprintf("%s%c%d", []string{"", "a.", "a-", "node.", long, long + "."}[dice.Intn(6)], 'a'+dice.Intn(4), dice.Intn(30000000))
 			live, kept := dice.Intn(3) > 0, dice.Intn(3) > 0
-			if _, twice := want[name]; twice || !live && !kept {
+			if _, dup := want[name]; dup || !live && !kept {
 				continue
 			}
 			want[name] = [2]bool{live, kept}

@@ -32,8 +32,8 @@ func inCluster(objects ...runtime.Object) (*Cluster, *fake.Clientset) {
 func TestAllUsesReadsEveryKindThatPackageSelectionKnows(t *testing.T) {
 	c, _ := inCluster()
 	var kinds []string
-	for _, of := range c.selectingKinds() {
-		kinds = append(kinds, of.kind)
+	for _, item := range c.selectingKinds() {
+		kinds = append(kinds, item.kind)
 	}
 	assert.ElementsMatch(t, selection.Kinds(), kinds)
 }
@@ -65,5 +65,5 @@ func TestAllUsesNamesTheKindsThatMayNotBeRead(t *testing.T) {
 	assert.Equal(t, []string{"RuntimeClass/rc", "Pod/b/pod"}, names)
 	require.Len(t, missing, 1)
 	assert.Equal(t, "DaemonSet", missing[0].Kind)
-	assert.Contains(t, missing[0].Why, "kubectl create clusterrole")
+	assert.Contains(t, missing[0].Reason, "kubectl create clusterrole")
 }

@@ -73,7 +73,7 @@ func (c *Cluster) GetLedger(ctx context.Context, namespace string) (verify.Ledge
 // GetRemovals returns those of Nodes of a name.
 func (c *Cluster) GetRemovals(ctx context.Context, namespace, node string) ([]verify.Removal, error) {
 	ledger, err := c.GetLedger(ctx, namespace)
-	return slices.DeleteFunc(ledger.Removals, func(one verify.Removal) bool { return one.Node != node }), err
+	return slices.DeleteFunc(ledger.Removals, func(removal verify.Removal) bool { return removal.Node != node }), err
 }
 
 // ListWorkers returns the worker Pods by the name of their Node.
@@ -104,18 +104,18 @@ func (c *Cluster) ListWorkersOn(ctx context.Context, namespace, node string) ([]
 func (c *Cluster) GetReadyDaemonSets(ctx context.Context, node *corev1.Node, profile verify.CompiledProfile) (map[string]bool, error) {
 	ready := map[string]bool{}
 	for _, entry := range profile.Wait.DaemonSets {
-		namespace, every := verify.DaemonSetsOf(entry)
+		namespace, all := verify.DaemonSetsOf(entry)
 		options := metav1.ListOptions{FieldSelector: fields.Set{"spec.nodeName": node.Name}.String()}
 		pods, err := c.Client.CoreV1().Pods(namespace).List(ctx, options)
 		if err != nil {
 			return nil, c.CallError(doctor.Right{Verb: "list", Resource: "pods", Namespace: namespace}, err)
 		}
-		if every {
-			some, err := c.expectDaemonSets(ctx, namespace, node, ready)
+		if all {
+			found, err := c.expectDaemonSets(ctx, namespace, node, ready)
 			if err != nil {
 				return nil, err
 			}
-			ready[entry] = some
+			ready[entry] = found
 		}
 		for _, pod := range pods.Items {
 			owner := metav1.GetControllerOf(&pod)
@@ -124,7 +124,7 @@ func (c *Cluster) GetReadyDaemonSets(ctx context.Context, node *corev1.Node, pro
 			}) {
 				continue
 			}
-			if name := pod.Namespace + "/" + owner.Name; every || name == entry {
+			if name := pod.Namespace + "/" + owner.Name; all || name == entry {
 				ready[name] = true
 			}
 		}
@@ -133,20 +133,20 @@ func (c *Cluster) GetReadyDaemonSets(ctx context.Context, node *corev1.Node, pro
 }
 
 // expectDaemonSets adds the DaemonSets of a namespace, or of all, that have a Pod on a Node, as not ready. It reports whether there is one.
-func (c *Cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) (some bool, err error) {
+func (c *Cluster) expectDaemonSets(ctx context.Context, namespace string, node *corev1.Node, ready map[string]bool) (found bool, err error) {
 	all, err := c.Client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, c.CallError(doctor.Right{Verb: "list", Group: appsv1.GroupName, Resource: "daemonsets", Namespace: namespace}, err)
 	}
-	of := verify.NodeOf(node)
+	verified := verify.NodeOf(node)
 	for _, one := range all.Items {
 		daemonSet := verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec}
-		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&of) {
-			some = true
+		if one.DeletionTimestamp == nil && daemonSet.RunsOn(&verified) {
+			found = true
 			if _, known := ready[daemonSet.Name]; !known {
 				ready[daemonSet.Name] = false
 			}
 		}
 	}
-	return some, nil
+	return found, nil
 }

@@ -30,8 +30,8 @@ const (
 func judgeCertificate(seen Seen) answer {
 	var a answer
 	object := seen.certificateObject()
-	find := func(severity Severity, what string, args ...any) {
-		a.find(severity, object, seen.renewal(), what, args...)
+	find := func(severity Severity, message string, args ...any) {
+		a.find(severity, object, seen.renewal(), message, args...)
 	}
 	const disbelieved = ": the API server does not believe the webhook"
 	if seen.Certificate.Absent {
@@ -139,12 +139,12 @@ func vouches(bundle []byte, serving []*x509.Certificate, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, authority := range authorities {
 		roots.AddCert(authority)
 	}
 	for _, certificate := range serving[1:] {
-		between.AddCert(certificate)
+		intermediates.AddCert(certificate)
 	}
 	leaf := serving[0]
 	if now.After(leaf.NotAfter) {
@@ -152,7 +152,7 @@ func vouches(bundle []byte, serving []*x509.Certificate, now time.Time) error {
 	} else if now.Before(leaf.NotBefore) {
 		now = leaf.NotBefore
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}); err != nil {
 		return fmt.Errorf("does not vouch for the certificate (%w)", err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 type Claimed struct {
 	Owner, Annotation string
 	Items             map[string]bool
-	Nodes             Few[string] // names
+	Nodes             Sample[string] // names
 }
 
 // SeeClaims takes note of the items that a Node shows, that its annotations claim, and that the policy restores.
@@ -25,15 +25,15 @@ func (n *Nodes) SeeClaims(name string, claims []policy.Claim, items map[string]s
 			if !claim.Covers(item) || !p.Restores(item) {
 				continue
 			}
-			at := slices.IndexFunc(n.Claimed, func(by Claimed) bool { return by.Annotation == claim.Annotation })
-			if at < 0 {
-				at = len(n.Claimed)
+			i := slices.IndexFunc(n.Claimed, func(by Claimed) bool { return by.Annotation == claim.Annotation })
+			if i < 0 {
+				i = len(n.Claimed)
 				n.Claimed = append(n.Claimed, Claimed{Owner: claim.Owner, Annotation: claim.Annotation, Items: map[string]bool{}})
 			}
-			by := &n.Claimed[at]
+			by := &n.Claimed[i]
 			by.Items[item] = true
-			if !named[at] {
-				named[at] = true
+			if !named[i] {
+				named[i] = true
 				by.Nodes.Add(name)
 			}
 		}
@@ -46,7 +46,7 @@ func judgeClaims(seen Seen) answer {
 	lacks(&a, "", seen.Nodes)
 	claimed := slices.SortedFunc(slices.Values(seen.Nodes.Value.Claimed), func(x, y Claimed) int { return cmp.Compare(x.Annotation, y.Annotation) })
 	for _, by := range claimed {
-		var items Few[string]
+		var items Sample[string]
 		for _, item := range slices.Sorted(maps.Keys(by.Items)) {
 			items.Add(item)
 		}
@@ -62,10 +62,10 @@ func judgeClaims(seen Seen) answer {
 }
 
 // listing names the first of many and shows how many more there are.
-func listing(few Few[string], what string) string {
-	names := strings.Join(few.First, ", ")
-	if left := few.left(); left > 0 {
-		return fmt.Sprintf("%s and %d more %s", names, left, what)
+func listing(sample Sample[string], noun string) string {
+	names := strings.Join(sample.First, ", ")
+	if left := sample.left(); left > 0 {
+		return fmt.Sprintf("%s and %d more %s", names, left, noun)
 	}
 	return names
 }

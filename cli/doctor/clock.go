@@ -25,16 +25,16 @@ func judgeAPIServer(seen Seen) answer {
 func judgeClock(seen Seen) answer {
 	a := answer{ok: fmt.Sprintf("this machine's and the leader's are within %s of the API server's", tolerated)}
 	lacks(&a, "", seen.APIServer)
-	if off := seen.APIServer.Value.Behind(); seen.APIServer.Found && off.Abs() > tolerated {
+	if skew := seen.APIServer.Value.Behind(); seen.APIServer.Found && skew.Abs() > tolerated {
 		a.find(Warning, "", advice("Set it: the API server's date is "+seen.APIServer.Value.Date.UTC().Format(time.RFC3339)+"."),
-			"this machine's clock is %s the API server's: ages are shown wrong here", direction(off))
+			"this machine's clock is %s the API server's: ages are shown wrong here", direction(skew))
 	}
 	lacks(&a, leaseObject, seen.Leader)
 	if leader := seen.Leader.Value; seen.Leader.Found && leader.Renewed && leader.Lease.Spec.RenewTime != nil {
-		if off := leader.At.Sub(leader.Lease.Spec.RenewTime.Time); off < -tolerated || off > leader.lasts() {
+		if skew := leader.Observed.Sub(leader.Lease.Spec.RenewTime.Time); skew < -tolerated || skew > leader.lasts() {
 			a.find(Warning, leaseObject, advice("Set the clock of the host that its pod runs on."),
 				"the clock of the leader, %s, is %s the API server's: it writes down when Nodes went, by which records are collected",
-				leader.holder(), direction(off))
+				leader.holder(), direction(skew))
 		}
 	}
 	return a
@@ -65,16 +65,16 @@ func judgeInstallation(seen Seen) answer {
 	a := answer{ok: "in namespace " + seen.Namespace}
 	object := "namespace/" + seen.Namespace
 	if seen.nothingInstalled() {
-		what := "nodekeep is not installed"
+		message := "nodekeep is not installed"
 		if kept := seen.Records.Value.All; kept > 0 {
-			what += fmt.Sprintf(". Namespace %s still has %s, which a new installation uses", seen.Namespace, view.Counted(kept, "record"))
+			message += fmt.Sprintf(". Namespace %s still has %s, which a new installation uses", seen.Namespace, view.Counted(kept, "record"))
 		}
-		a.find(Error, "", seen.install(), "%s", what)
+		a.find(Error, "", seen.install(), "%s", message)
 		return a
 	}
-	if elsewhere := seen.elsewhere(); elsewhere != "" {
-		a.find(Error, "", advice("Run the command again with --namespace "+elsewhere+"."),
-			"nodekeep is installed in namespace %s, and not in %s", elsewhere, seen.Namespace)
+	if otherNamespace := seen.otherNamespace(); otherNamespace != "" {
+		a.find(Error, "", advice("Run the command again with --namespace "+otherNamespace+"."),
+			"nodekeep is installed in namespace %s, and not in %s", otherNamespace, seen.Namespace)
 		return a
 	}
 	lacks(&a, object, seen.InCluster)

@@ -19,8 +19,8 @@ import (
 const manyOf = 10
 
 // share returns how bad it is that so many of all Nodes have something.
-func share(some, all int) Severity {
-	if some*manyOf >= all {
+func share(part, all int) Severity {
+	if part*manyOf >= all {
 		return Error
 	}
 	return Warning
@@ -42,11 +42,11 @@ const (
 
 // SeeClosed counts a Node that is stuck, or has been closed for too long. It takes note of the command that shows why.
 func (n *Nodes) SeeClosed(node *corev1.Node, by Closing, now time.Time) {
-	why, shows := n.tooLong(node, by, now)
-	if why == "" {
+	reason, shows := n.tooLong(node, by, now)
+	if reason == "" {
 		return
 	}
-	n.TooLong.Add(node.Name + " (" + why + ")")
+	n.TooLong.Add(node.Name + " (" + reason + ")")
 	if !slices.Contains(n.ShowWhy, shows) {
 		n.ShowWhy = append(n.ShowWhy, shows)
 		slices.Sort(n.ShowWhy)
@@ -54,22 +54,22 @@ func (n *Nodes) SeeClosed(node *corev1.Node, by Closing, now time.Time) {
 }
 
 // tooLong says why a Node is closed, and which command shows more of it. It is empty for an open Node, and for one that waits as its profile documents.
-func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (why, shows string) {
+func (n *Nodes) tooLong(node *corev1.Node, by Closing, now time.Time) (reason, shows string) {
 	age := now.Sub(node.CreationTimestamp.Time)
-	gated := by.Gate.On(node.Spec.Taints) && age > n.After
-	held := len(tainted(node, by.Keys)) > 0
-	profile, selected := by.Profiles.For(node.Labels)
-	switch since := closedSince(node); {
+	gated := by.Gate.Present(node.Spec.Taints) && age > n.Threshold
+	closed := len(tainted(node, by.Keys)) > 0
+	profile, selected := by.Profiles.Match(node.Labels)
+	switch start := closedSince(node); {
 	case gated && by.Quarantined:
 		return "its record waits for a decision", whyGated
 	case gated:
 		return "behind the gate for " + duration.HumanDuration(age), whyGated
-	case !held:
+	case !closed:
 		return "", ""
 	case selected && stuck(node, profile):
 		return "stuck: its attempts keep failing", whyUnverified
-	case selected && now.Sub(since) > profile.Deadline, !selected && now.Sub(since) > n.After:
-		return "not verified for " + duration.HumanDuration(now.Sub(since)), whyUnverified
+	case selected && now.Sub(start) > profile.Deadline, !selected && now.Sub(start) > n.Threshold:
+		return "not verified for " + duration.HumanDuration(now.Sub(start)), whyUnverified
 	}
 	return "", ""
 }
@@ -94,14 +94,14 @@ func tainted(node *corev1.Node, keys []string) (held []corev1.Taint) {
 
 // closedSince returns when a Node with a taint of verification was closed. A Node that was open before is checked again: its taints changed then.
 func closedSince(node *corev1.Node) time.Time {
-	since := node.CreationTimestamp.Time
+	start := node.CreationTimestamp.Time
 	if verify.ParseProgress(node.Annotations[verify.Annotation]).Round == 0 {
-		return since
+		return start
 	}
-	if last, known := observe.LastWriter(observe.Of(node).Writers, func(w observe.Writer) bool { return w.Taints }); known && last.At > since.Unix() {
-		return time.Unix(last.At, 0)
+	if last, known := observe.LastWriter(observe.FromNode(node).Writers, func(w observe.Writer) bool { return w.Taints }); known && last.Time > start.Unix() {
+		return time.Unix(last.Time, 0)
 	}
-	return since
+	return start
 }
 
 // judgeClosedNodes judges which share of the Nodes is stuck, or takes no new workloads for too long.
@@ -148,14 +148,14 @@ const pausedFor = time.Hour
 func PausedOf(events []corev1.Event, now time.Time) map[types.UID]bool {
 	paused := map[types.UID]bool{}
 	for _, event := range events {
-		at := event.LastTimestamp.Time
-		if at.IsZero() {
-			at = event.EventTime.Time
+		seen := event.LastTimestamp.Time
+		if seen.IsZero() {
+			seen = event.EventTime.Time
 		}
-		if event.Series != nil && event.Series.LastObservedTime.After(at) {
-			at = event.Series.LastObservedTime.Time
+		if event.Series != nil && event.Series.LastObservedTime.After(seen) {
+			seen = event.Series.LastObservedTime.Time
 		}
-		if now.Sub(at) <= pausedFor {
+		if now.Sub(seen) <= pausedFor {
 			paused[event.InvolvedObject.UID] = true
 		}
 	}

@@ -83,7 +83,7 @@ func TestFindingsOfClosedNodes(t *testing.T) {
 		},
 		"why a Node waits is not known without the records": {
 			func(s *Seen) {
-				s.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Why: "jane may not list configmaps", Remedy: advice("Ask for the right.")})
+				s.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Reason: "jane may not list configmaps", Remedy: advice("Ask for the right.")})
 				s.closes(false, gated("worker-1", time.Hour))
 			},
 			[]string{
@@ -138,7 +138,7 @@ func TestNodesThatAreCheckedAgainAreNoOutage(t *testing.T) {
 		seen.Nodes.Value.SeeVerification(node, seen.VerificationKeys(), seen.Profiles(), now)
 	}
 	assert.Empty(t, found(t, seen))
-	assert.Equal(t, "no Node is stuck, or has waited for too long to take workloads", resultOf(t, Judge(seen, nil), checkClosedNodes).What)
+	assert.Equal(t, "no Node is stuck, or has waited for too long to take workloads", resultOf(t, Judge(seen, nil), checkClosedNodes).Title)
 
 	late := unverifiedNode("late", 90*24*time.Hour, verify.Progress{Round: 1})
 	seen.closes(false, late)
@@ -166,7 +166,7 @@ func TestItemsThatCaptureStoppedCorrectingAreAFindingByShare(t *testing.T) {
 
 // The Event of a fight is written when it begins, so Events show nothing of an older one that lasts.
 func TestThatNothingIsPausedIsNotClaimedOfOlderFights(t *testing.T) {
-	ok := resultOf(t, Judge(healthy(t), nil), checkPausedItems).What
+	ok := resultOf(t, Judge(healthy(t), nil), checkPausedItems).Title
 	assert.Contains(t, ok, "began within the last hour")
 	assert.Contains(t, ok, "the metric nodekeep_capture_items_paused counts those that last")
 }
@@ -177,14 +177,14 @@ func TestOnlyEventsOfTheLastHourShowWhatIsPaused(t *testing.T) {
 		change(&e)
 		return e
 	}
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	earlier := func(d time.Duration) time.Time { return now.Add(-d) }
 	assert.Equal(t, map[types.UID]bool{"recent": true, "new": true, "goes on": true}, PausedOf([]corev1.Event{
-		event("recent", func(e *corev1.Event) { e.LastTimestamp.Time = ago(59 * time.Minute) }),
-		event("old", func(e *corev1.Event) { e.LastTimestamp.Time = ago(61 * time.Minute) }),
-		event("new", func(e *corev1.Event) { e.EventTime.Time = ago(time.Minute) }),
+		event("recent", func(e *corev1.Event) { e.LastTimestamp.Time = earlier(59 * time.Minute) }),
+		event("old", func(e *corev1.Event) { e.LastTimestamp.Time = earlier(61 * time.Minute) }),
+		event("new", func(e *corev1.Event) { e.EventTime.Time = earlier(time.Minute) }),
 		event("goes on", func(e *corev1.Event) {
-			e.EventTime.Time = ago(2 * time.Hour)
-			e.Series = &corev1.EventSeries{LastObservedTime: metav1.MicroTime{Time: ago(time.Minute)}}
+			e.EventTime.Time = earlier(2 * time.Hour)
+			e.Series = &corev1.EventSeries{LastObservedTime: metav1.MicroTime{Time: earlier(time.Minute)}}
 		}),
 		event("never", func(*corev1.Event) {}),
 	}, now))

@@ -60,17 +60,17 @@ func TestEachObjectThatDoesNotExistIsFoundAndEachThatCouldNotBeReadIsUnknown(t *
 			seen.arg(verifyObject, "--metrics-secure")
 			object := seen.object(expected.object)
 			require.NotEmpty(t, object.Shipped.Object, "the manifests have it")
-			finding := func(severity Severity, what string) string {
-				return expected.check + ": " + string(severity) + ": " + expected.object + ": " + what
+			finding := func(severity Severity, subject string) string {
+				return expected.check + ": " + string(severity) + ": " + expected.object + ": " + subject
 			}
 			for i := range seen.Objects {
 				if seen.Objects[i].Name() == expected.object {
-					seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not", Remedy: Remedy{Text: "Ask."}})
+					seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "you may not", Remedy: Remedy{Text: "Ask."}})
 				}
 			}
 			assert.Contains(t, found(t, seen), finding(Lacking, "you may not"))
 			seen.remove(expected.object)
-			assert.Contains(t, found(t, seen), finding(expected.severity, object.where()+"it does not exist: "+expected.without))
+			assert.Contains(t, found(t, seen), finding(expected.severity, object.location()+"it does not exist: "+expected.consequence))
 		})
 	}
 }
@@ -140,7 +140,7 @@ func TestEachDifferenceIsFoundWithWhatFollowsAndMendedByThePrintedPatch(t *testi
 			seen.compare(&a, check)
 			require.NotEmpty(t, a.findings)
 			finding := a.findings[0]
-			assert.Contains(t, check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What, c.want)
+			assert.Contains(t, check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.Message, c.want)
 			assert.NotEmpty(t, finding.Text)
 			require.NotEmpty(t, finding.Commands)
 			operations := regexp.MustCompile(`^kubectl( -n nodekeep-system)? patch ` + c.object + ` --type=json -p='(.*)'$`).FindStringSubmatch(finding.Commands[0])
@@ -211,14 +211,14 @@ func TestAGateWithAnotherKeyIsAsShippedWhereAllAgree(t *testing.T) {
 }
 
 func TestOptionsDecideWhatIsNeeded(t *testing.T) {
-	inlineWebhook := func(s *Seen, at string) {
-		s.patch(t, mutatingObject, `[{"op":"copy","from":"/webhooks/0","path":"/webhooks/`+at+`"},{"op":"replace","path":"/webhooks/`+strings.Replace(at, "-", "1", 1)+`/name","value":"`+protectedHook+`"}]`)
+	inlineWebhook := func(s *Seen, stamp string) {
+		s.patch(t, mutatingObject, `[{"op":"copy","from":"/webhooks/0","path":"/webhooks/`+stamp+`"},{"op":"replace","path":"/webhooks/`+strings.Replace(stamp, "-", "1", 1)+`/name","value":"`+protectedHook+`"}]`)
 	}
 	const order = "restore-webhook: warning: " + mutatingObject + ": the policy says protected: inline, and there is no webhook restore-protected.nodekeep.dev before restore.nodekeep.dev: protected labels are deferred"
 	for name, c := range map[string]struct {
 		change func(*Seen)
 		want   []string // the beginnings of findings
-		none   []string // what no finding contains
+		absent []string // what no finding contains
 	}{
 		"inline needs the second webhook and the right to impersonate": {func(s *Seen) { s.setPolicy(inline) }, []string{
 			order, "account-rights: error: clusterrole/nodekeep-webhook: it does not grant impersonate:arbitrary-node nodes.authentication.k8s.io/nodekeep-self-test, impersonate-on:arbitrary-node:create nodes: ",
@@ -267,10 +267,10 @@ func TestOptionsDecideWhatIsNeeded(t *testing.T) {
 			for _, want := range c.want {
 				assert.Contains(t, joined, want)
 			}
-			for _, none := range c.none {
-				assert.NotContains(t, joined, none)
+			for _, emptyText := range c.absent {
+				assert.NotContains(t, joined, emptyText)
 			}
-			if c.want == nil && c.none == nil {
+			if c.want == nil && c.absent == nil {
 				assert.Empty(t, all)
 			}
 		})

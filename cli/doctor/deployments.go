@@ -12,7 +12,7 @@ import (
 )
 
 // judgeDeployment judges whether a process runs in as many replicas as it should, and can on new Nodes.
-func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], component, without string) answer {
+func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], component, rest string) answer {
 	var a answer
 	if read.Absent && !seen.byService() {
 		return answer{ok: "none: it runs outside the cluster; the API server calls the webhook by a URL"}
@@ -22,15 +22,15 @@ func judgeDeployment(seen Seen, check string, read Read[*appsv1.Deployment], com
 	}
 	object, deployment := "deployment/nodekeep-"+component, read.Value
 	wanted, available := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status.AvailableReplicas
-	a.ok = fmt.Sprintf("%d of %d replicas %s available", available, wanted, are(int(available)))
+	a.ok = fmt.Sprintf("%d of %d replicas %s available", available, wanted, verb(int(available)))
 	see := advice("See what keeps them:", seen.pods(component), seen.logs("nodekeep-"+component))
 	switch {
 	case wanted == 0:
-		a.find(Error, object, seen.scaleUp(component, object), "it is scaled to nothing: %s", without)
+		a.find(Error, object, seen.scaleUp(component, object), "it is scaled to nothing: %s", rest)
 	case available == 0:
-		a.find(Error, object, see, "none of %d replicas is available%s: %s", wanted, trouble(seen, component), without)
+		a.find(Error, object, see, "none of %d replicas is available%s: %s", wanted, trouble(seen, component), rest)
 	case available < wanted:
-		a.find(Warning, object, see, "%d of %d replicas %s available%s", available, wanted, are(int(available)), trouble(seen, component))
+		a.find(Warning, object, see, "%d of %d replicas %s available%s", available, wanted, verb(int(available)), trouble(seen, component))
 	case deployment.Status.ObservedGeneration < deployment.Generation:
 		a.find(Warning, object, advice("Wait for it:", seen.kubectl("rollout status %s --timeout=2m", object)), "its last change is not rolled out")
 	}

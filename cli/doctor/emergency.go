@@ -33,12 +33,12 @@ func judgeEmergency(seen Seen) answer {
 		a.find(Warning, binding, advice("Once nodekeep is well, end it. Its plan says which Nodes were not verified:", end+" --dry-run", end),
 			"an emergency was declared %s ago, and is not ended", duration.HumanDuration(seen.Now.Sub(seen.EmergencyBinding.Value.CreationTimestamp.Time)))
 	case seen.EmergencyBinding.Found != seen.EmergencyRole.Found && len(a.findings) == 0:
-		there := role
+		place := role
 		if seen.EmergencyBinding.Found {
-			there = binding
+			place = binding
 		}
-		a.find(Warning, there, advice("Delete it, or declare the emergency anew:", end, declareEmergency),
-			"of the two objects that declare an emergency, only %s is there, so none is declared", there)
+		a.find(Warning, place, advice("Delete it, or declare the emergency anew:", end, declareEmergency),
+			"of the two objects that declare an emergency, only %s is there, so none is declared", place)
 	}
 	return a
 }

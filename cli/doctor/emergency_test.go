@@ -34,7 +34,7 @@ func TestAnEmergencyIsAFindingUntilItIsEnded(t *testing.T) {
 	found := judgeEmergency(seen).findings
 	require.Len(t, found, 1)
 	assert.Equal(t, Warning, found[0].Severity)
-	assert.Contains(t, found[0].What, "declared 120m ago")
+	assert.Contains(t, found[0].Message, "declared 120m ago")
 	assert.Contains(t, found[0].Commands, "nodekeep emergency --end")
 
 	// What it switches off is no error of its own.
@@ -56,8 +56,8 @@ func TestAnEmergencyThatTheAPIServerDoesNotSeeIsAnError(t *testing.T) {
 		"the gate is added":             {judgeGateInForce, func(*Seen) {}, "a dry-run creation of a Node returns behind the gate, nodekeep.dev/restoring"},
 		"the webhook is called":         {judgeAnswers, func(*Seen) {}, "3 of 3 dry-run creations of a Node return with the webhook's stamp"},
 		"some API servers call it":      {judgeAnswers, func(s *Seen) { s.Named = Found([]corev1.Node{{}, stamped}) }, "1 of 2 dry-run creations of a Node return with the webhook's stamp"},
-		"what was asked is not known":   {judgeAnswers, func(s *Seen) { s.Named = NotKnown[[]corev1.Node](Unknown{Why: "you may not"}) }, ""},
-		"whether it gates is not known": {judgeGateInForce, func(s *Seen) { s.Unnamed = NotKnown[*corev1.Node](Unknown{Why: "you may not"}) }, ""},
+		"what was asked is not known":   {judgeAnswers, func(s *Seen) { s.Named = NotKnown[[]corev1.Node](Unknown{Reason: "you may not"}) }, ""},
+		"whether it gates is not known": {judgeGateInForce, func(s *Seen) { s.Unnamed = NotKnown[*corev1.Node](Unknown{Reason: "you may not"}) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -70,7 +70,7 @@ func TestAnEmergencyThatTheAPIServerDoesNotSeeIsAnError(t *testing.T) {
 				return
 			}
 			assert.Equal(t, Error, found[0].Severity)
-			assert.Equal(t, "an emergency is declared, and the API server does not see it: "+test.want, found[0].What)
+			assert.Equal(t, "an emergency is declared, and the API server does not see it: "+test.want, found[0].Message)
 			assert.Equal(t, []string{"nodekeep emergency"}, found[0].Commands)
 		})
 	}
@@ -98,14 +98,14 @@ func TestHalfOfAnEmergencyIsNone(t *testing.T) {
 			found := judgeEmergency(seen).findings
 			require.Len(t, found, 1)
 			assert.Equal(t, name, found[0].Object)
-			assert.Contains(t, found[0].What, "none is declared")
+			assert.Contains(t, found[0].Message, "none is declared")
 		})
 	}
 }
 
 func TestAnEmergencyThatMayNotBeReadIsUnknown(t *testing.T) {
 	seen := healthy(t)
-	seen.EmergencyBinding = NotKnown[*rbacv1.RoleBinding](Unknown{Why: "you may not get rolebindings"})
+	seen.EmergencyBinding = NotKnown[*rbacv1.RoleBinding](Unknown{Reason: "you may not get rolebindings"})
 	found := judgeEmergency(seen).findings
 	require.Len(t, found, 1)
 	assert.Equal(t, Lacking, found[0].Severity)

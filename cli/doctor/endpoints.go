@@ -35,7 +35,7 @@ func judgeEndpoints(seen Seen) answer {
 			}
 		}
 	}
-	a.ok = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, are(ready))
+	a.ok = fmt.Sprintf("%d of %d endpoints of the webhook %s ready", ready, all, verb(ready))
 	see := advice("See what keeps them:", seen.kubectl("get endpointslices -l %s=%s", discoveryv1.LabelServiceName, Service), seen.pods("webhook"))
 	switch {
 	case all == 0:
@@ -43,7 +43,7 @@ func judgeEndpoints(seen Seen) answer {
 	case ready == 0:
 		a.find(Error, serviceObject, see, "none of %d endpoints is ready: %s", all, uncalled)
 	case ready < all:
-		a.find(Warning, serviceObject, see, "%d of %d endpoints %s ready", ready, all, are(ready))
+		a.find(Warning, serviceObject, see, "%d of %d endpoints %s ready", ready, all, verb(ready))
 	}
 	return a
 }
@@ -57,9 +57,9 @@ func judgeAnswers(seen Seen) answer {
 	}
 	stamped, gated := 0, 0
 	for _, node := range seen.Named.Value {
-		if _, is := node.Annotations[policy.StampAnnotation]; is {
+		if _, ok := node.Annotations[policy.StampAnnotation]; ok {
 			stamped++
-			if seen.Gate().On(node.Spec.Taints) {
+			if seen.Gate().Present(node.Spec.Taints) {
 				gated++
 			}
 		}

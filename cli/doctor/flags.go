@@ -45,9 +45,9 @@ func (s Seen) ServingSecret() string {
 	pod := deployment.Value.Spec.Template.Spec
 	for _, container := range pod.Containers {
 		for _, mount := range container.VolumeMounts {
-			at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.Secret != nil })
-			if at >= 0 && path.Clean(mount.MountPath) == path.Clean(directory) {
-				return pod.Volumes[at].Secret.SecretName
+			i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.Secret != nil })
+			if i >= 0 && path.Clean(mount.MountPath) == path.Clean(directory) {
+				return pod.Volumes[i].Secret.SecretName
 			}
 		}
 	}

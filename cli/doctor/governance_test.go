@@ -13,11 +13,11 @@ import (
 
 func TestAPolicyWithoutGovernanceIsNamed(t *testing.T) {
 	seen := healthy(t)
-	says := func() string { return resultOf(t, Judge(seen, nil), checkGovernance).What }
+	says := func() string { return resultOf(t, Judge(seen, nil), checkGovernance).Title }
 	assert.Equal(t, "the policy has none", says())
 	seen.setPolicy(policytest.Head + "  governance: {keys: [{key: tier, values: [gold], mode: warn}]}\n")
 	assert.Equal(t, "the API server goes by the section governance of the policy", says())
-	seen.Policy = NotKnown[*unstructured.Unstructured](Unknown{Why: "jane may not get nodepolicies"})
+	seen.Policy = NotKnown[*unstructured.Unstructured](Unknown{Reason: "jane may not get nodepolicies"})
 	assert.Equal(t, "what the policy says of it is not known, since the policy cannot be read", says())
 }
 

@@ -27,11 +27,11 @@ const mostGranted = 3
 // GrantTo returns how an administrator grants rights to a user. It uses the ClusterRoles that nodekeep ships, if they have the rights.
 func GrantTo(user, release string, missing ...Right) Remedy {
 	var bindings, single []string
-	more, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(release), operatorRole) })
+	omitted, operator := 0, slices.ContainsFunc(missing, func(a Right) bool { return strings.HasPrefix(a.role(release), operatorRole) })
 	for _, a := range missing {
 		role := a.role(release)
 		if role == "" {
-			more++
+			omitted++
 			single = append(single, a.grant(user)...)
 			continue
 		}
@@ -48,7 +48,7 @@ func GrantTo(user, release string, missing ...Right) Remedy {
 			bindings = append(bindings, binding)
 		}
 	}
-	if more > mostGranted {
+	if omitted > mostGranted {
 		return Remedy{Text: "This takes more than the ClusterRole " + operatorRole + ": it is for an administrator of the cluster."}
 	}
 	return Remedy{Text: "An administrator can grant it:", Commands: append(bindings, single...)}

@@ -13,7 +13,7 @@ func TestMissingRightsAreGrantedByTheShippedRolesAsFarAsTheseHaveThem(t *testing
 	list := Right{Verb: "list", Resource: "nodes"}
 	read := Right{Verb: "get", Resource: "configmaps", Namespace: release, Name: "node.a"}
 	write := Right{Verb: "patch", Resource: "configmaps", Namespace: release, Name: "node.a"}
-	elsewhere := Right{Verb: "list", Resource: "pods", Namespace: "gpu-operator"}
+	rest := Right{Verb: "list", Resource: "pods", Namespace: "gpu-operator"}
 	everywhere := Right{Verb: "list", Resource: "pods"}
 	secret := Right{Verb: "get", Resource: "secrets", Namespace: release}
 	const (
@@ -30,7 +30,7 @@ func TestMissingRightsAreGrantedByTheShippedRolesAsFarAsTheseHaveThem(t *testing
 			"kubectl create clusterrolebinding nodekeep-operator-eve --clusterrole=nodekeep-operator --user=eve",
 			"kubectl create rolebinding nodekeep-operator-eve --clusterrole=nodekeep-operator-namespaced --user=eve -n nodekeep-system",
 		}},
-		"in a namespace that is none of nodekeep's, the right alone": {[]Right{elsewhere}, []string{
+		"in a namespace that is none of nodekeep's, the right alone": {[]Right{rest}, []string{
 			"kubectl create role nodekeep-list-pods --verb=list --resource=pods -n gpu-operator",
 			"kubectl create rolebinding nodekeep-list-pods-eve --role=nodekeep-list-pods --user=eve -n gpu-operator",
 		}},

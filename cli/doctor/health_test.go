@@ -15,8 +15,8 @@ import (
 func TestAnInstallationOfTheManifestsIsHealthy(t *testing.T) {
 	report := Judge(healthy(t), nil)
 	for _, result := range report.Checks {
-		assert.Equal(t, StatusOK, result.Status, "%s: %s", result.Check, result.What)
-		assert.NotEmpty(t, result.What, result.Check)
+		assert.Equal(t, StatusOK, result.Status, "%s: %s", result.Check, result.Title)
+		assert.NotEmpty(t, result.Title, result.Check)
 	}
 	assert.True(t, report.Healthy)
 	assert.Len(t, report.Checks, len(Names()))
@@ -27,7 +27,7 @@ func TestWhatWasNotReadIsNotKnownAndNeverRight(t *testing.T) {
 	assert.False(t, report.Healthy)
 	assert.Zero(t, report.Findings)
 	for _, result := range report.Checks {
-		assert.Equal(t, Status(Lacking), result.Status, "%s: %s", result.Check, result.What)
+		assert.Equal(t, Status(Lacking), result.Status, "%s: %s", result.Check, result.Title)
 	}
 }
 
@@ -39,43 +39,43 @@ func TestChecksCanBeLeftOut(t *testing.T) {
 
 func TestAnUnknownSaysWhyAndHowToGetToKnow(t *testing.T) {
 	seen := healthy(t)
-	seen.Leader = NotKnown[Leadership](Unknown{Why: "you may not get leases", Remedy: Remedy{Text: "An administrator can grant it:", Commands: []string{"kubectl create role"}}})
+	seen.Leader = NotKnown[Leadership](Unknown{Reason: "you may not get leases", Remedy: Remedy{Text: "An administrator can grant it:", Commands: []string{"kubectl create role"}}})
 	report := Judge(seen, nil)
 	assert.Equal(t, 2, report.Unknown, "the clock's and the leader's")
 	result := resultOf(t, report, "leader")
-	assert.Equal(t, Result{Check: "leader", Status: "unknown", What: "you may not get leases", Findings: []Finding{{
-		Severity: Lacking, Object: "lease/nodekeep-capture", What: "you may not get leases", Remedy: seen.Leader.Unknown.Remedy,
+	assert.Equal(t, Result{Check: "leader", Status: "unknown", Title: "you may not get leases", Findings: []Finding{{
+		Severity: Lacking, Object: "lease/nodekeep-capture", Message: "you may not get leases", Remedy: seen.Leader.Unknown.Remedy,
 	}}}, result)
 }
 
 func TestTheWorstFindingIsWhatACheckComesTo(t *testing.T) {
 	var a answer
-	a.findings = []Finding{{Severity: Lacking, What: "c"}, {Severity: Warning, What: "b"}, {Severity: Error, What: "a"}, {Severity: Error, What: "z"}}
+	a.findings = []Finding{{Severity: Lacking, Message: "c"}, {Severity: Warning, Message: "b"}, {Severity: Error, Message: "a"}, {Severity: Error, Message: "z"}}
 	result := a.result("x")
 	assert.Equal(t, Status(Error), result.Status)
-	assert.Equal(t, "a", result.What)
+	assert.Equal(t, "a", result.Title)
 	var order []string
 	for _, finding := range result.Findings {
-		order = append(order, finding.What)
+		order = append(order, finding.Message)
 	}
 	assert.Equal(t, []string{"a", "z", "b", "c"}, order)
 }
 
 func TestFewNameTheFirstAndCountAll(t *testing.T) {
-	var few Few[int]
+	var sample Sample[int]
 	for i := range 25 {
-		few.Add(i)
+		sample.Add(i)
 	}
-	assert.Equal(t, 25, few.All)
-	assert.Len(t, few.First, mostNamed)
+	assert.Equal(t, 25, sample.All)
+	assert.Len(t, sample.First, mostNamed)
 	var a answer
-	findMore(&a, Error, few, "things", "see")
-	assert.Equal(t, "15 more things", a.findings[0].What)
+	findMore(&a, Error, sample, "things", "see")
+	assert.Equal(t, "15 more things", a.findings[0].Message)
 }
 
 // breakage is an installation in which one thing is not right.
 type breakage struct {
-	is   func(*Seen)
+	set  func(*Seen)
 	want []string // "check: severity: object: what", of all findings there are; what may be cut off by "..."
 }
 
@@ -84,8 +84,8 @@ func found(t *testing.T, seen Seen) (all []string) {
 	t.Helper()
 	for _, result := range Judge(seen, nil).Checks {
 		for _, finding := range result.Findings {
-			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.What)
-			assert.NotEmpty(t, finding.Text, "%s has no remedy", finding.What)
+			all = append(all, result.Check+": "+string(finding.Severity)+": "+finding.Object+": "+finding.Message)
+			assert.NotEmpty(t, finding.Text, "%s has no remedy", finding.Message)
 			for _, command := range finding.Commands {
 				assert.Regexp(t, `^(kubectl|nodekeep|helm) `, command)
 			}
@@ -99,7 +99,7 @@ func requireFindings(t *testing.T, breakages map[string]breakage) {
 	for name, test := range breakages {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
-			test.is(&seen)
+			test.set(&seen)
 			got := found(t, seen)
 			if assert.Len(t, got, len(test.want), "%q", got) {
 				for i, want := range test.want {
@@ -113,9 +113,9 @@ func requireFindings(t *testing.T, breakages map[string]breakage) {
 
 func resultOf(t *testing.T, report Report, check string) Result {
 	t.Helper()
-	at := slices.IndexFunc(report.Checks, func(r Result) bool { return r.Check == check })
-	require.GreaterOrEqual(t, at, 0, check)
-	return report.Checks[at]
+	i := slices.IndexFunc(report.Checks, func(r Result) bool { return r.Check == check })
+	require.GreaterOrEqual(t, i, 0, check)
+	return report.Checks[i]
 }
 
 // notes returns those of a healthy installation.
@@ -125,7 +125,7 @@ func notes(t *testing.T, seen Seen) (all []string) {
 	assert.True(t, report.Healthy)
 	assert.Zero(t, report.Findings)
 	for _, note := range report.Distinct() {
-		all = append(all, string(note.Severity)+": "+note.What)
+		all = append(all, string(note.Severity)+": "+note.Message)
 	}
 	return all
 }
@@ -153,22 +153,22 @@ func TestEachThingThatWasNotReadIsNotKnownByAtLeastOneCheckAndWrongByNone(t *tes
 }
 
 func TestAFindingThatSeveralChecksShareIsShownOnceTheWorstFirst(t *testing.T) {
-	denied := Finding{Severity: Lacking, Object: "secret/a", What: "you may not get secrets"}
-	elsewhere := denied
-	elsewhere.Object = "secret/b"
-	broken := Finding{Severity: Error, Object: "node/a", What: "broken"}
+	denied := Finding{Severity: Lacking, Object: "secret/a", Message: "you may not get secrets"}
+	rest := denied
+	rest.Object = "secret/b"
+	broken := Finding{Severity: Error, Object: "node/a", Message: "broken"}
 	report := Report{Checks: []Result{
-		{Check: "one", Findings: []Finding{denied}}, {Check: "two", Findings: []Finding{elsewhere, broken}}, {Check: "three", Findings: []Finding{{Severity: Error, Object: "node/b", What: "broken"}}},
+		{Check: "one", Findings: []Finding{denied}}, {Check: "two", Findings: []Finding{rest, broken}}, {Check: "three", Findings: []Finding{{Severity: Error, Object: "node/b", Message: "broken"}}},
 	}}
-	told := report.Distinct()
-	assert.Len(t, told, 3)
-	assert.Equal(t, "node/a: broken", told[0].Sentence())
-	assert.Equal(t, "node/b: broken", told[1].Sentence())
-	assert.Equal(t, Told{Finding: denied, Checks: []string{"one", "two"}}, told[2])
-	assert.Equal(t, "you may not get secrets", told[2].Sentence())
+	reported := report.Distinct()
+	assert.Len(t, reported, 3)
+	assert.Equal(t, "node/a: broken", reported[0].Sentence())
+	assert.Equal(t, "node/b: broken", reported[1].Sentence())
+	assert.Equal(t, ReportedFinding{Finding: denied, Checks: []string{"one", "two"}}, reported[2])
+	assert.Equal(t, "you may not get secrets", reported[2].Sentence())
 }
 
 func TestASummaryCountsFindings(t *testing.T) {
-	assert.Equal(t, "fine", Result{Status: StatusOK, What: "fine"}.Summary())
+	assert.Equal(t, "fine", Result{Status: StatusOK, Title: "fine"}.Summary())
 	assert.Equal(t, "2 errors, 1 warning, 1 unknown; see below", Result{Findings: []Finding{{Severity: Lacking}, {Severity: Error}, {Severity: Warning}, {Severity: Error}}}.Summary())
 }

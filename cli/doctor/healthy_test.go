@@ -75,14 +75,14 @@ func healthy(t *testing.T) Seen {
 	}}})
 	seen.You = Found("jane")
 	seen.Records = Found(Records{All: 130})
-	seen.Strays = Found(Few[string]{})
+	seen.Strays = Found(Sample[string]{})
 	seen.Policies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{})
 	seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
 	seen.AllValidating = Found([]admissionregistrationv1.ValidatingWebhookConfiguration{*typed[admissionregistrationv1.ValidatingWebhookConfiguration](seen, validatingObject).Value})
 	seen.AllMutating = Found([]admissionregistrationv1.MutatingWebhookConfiguration{*typed[admissionregistrationv1.MutatingWebhookConfiguration](seen, mutatingObject).Value})
 	seen.Kyverno = Found([]unstructured.Unstructured{})
 	seen.Gatekeeper = Found([]unstructured.Unstructured{})
-	seen.Nodes = Found(Nodes{All: 100, Gated: 2, After: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
+	seen.Nodes = Found(Nodes{All: 100, Gated: 2, Threshold: 5 * time.Minute, NotKept: Found[[]NotKept](nil), Unproved: Found[[]impact.Unproved](nil)})
 	seen.Paused = Found(map[types.UID]bool{})
 	seen.Inventory = Absent[*corev1.ConfigMap]()
 	seen.Migrations = Found([]*impact.Migration(nil))
@@ -104,15 +104,15 @@ func (s *Seen) grantLookups() {
 	}
 }
 
-func held(rights []HeldRight) []HeldRight {
+func held(rights []GrantedRight) []GrantedRight {
 	for i := range rights {
-		rights[i].Held = true
+		rights[i].Granted = true
 	}
 	return rights
 }
 
 func lease(holder string, renewed time.Time) Leadership {
-	return Leadership{At: now, Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+	return Leadership{Observed: now, Lease: &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: renewed},
 	}}}
 }

@@ -24,8 +24,8 @@ func (s *Seen) byHelm(name string) {
 
 // commands returns those of all remedies.
 func commands(seen Seen) (all []string) {
-	for _, told := range Judge(seen, nil).Distinct() {
-		all = append(all, told.Commands...)
+	for _, finding := range Judge(seen, nil).Distinct() {
+		all = append(all, finding.Commands...)
 	}
 	return all
 }
@@ -33,7 +33,7 @@ func commands(seen Seen) (all []string) {
 func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 	const upgrade = "helm upgrade keep manifests/chart --namespace apps --reset-values --values values.yaml"
 	for name, test := range map[string]struct {
-		is   func(*Seen)
+		set  func(*Seen)
 		want []string
 	}{
 		"an object is missing":      {func(s *Seen) { s.remove(mutatingObject) }, []string{upgrade}},
@@ -47,7 +47,7 @@ func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
 			seen.byHelm("keep")
-			test.is(&seen)
+			test.set(&seen)
 			got := commands(seen)
 			for _, want := range test.want {
 				assert.Contains(t, got, want)
@@ -56,8 +56,8 @@ func TestRemediesOfAnInstallationByHelmAreUpgradesOfItsRelease(t *testing.T) {
 				assert.NotContains(t, command, "kubectl apply")
 				assert.NotContains(t, command, "kubectl scale")
 			}
-			for _, told := range Judge(seen, nil).Distinct() {
-				assert.NotContains(t, told.Text, "--force-conflicts")
+			for _, finding := range Judge(seen, nil).Distinct() {
+				assert.NotContains(t, finding.Text, "--force-conflicts")
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 	const (
 		clusterRole = "clusterrole/nodekeep-verify"
 		binding     = "clusterrolebinding/nodekeep-verify"
-		another     = `[{"op":"replace","path":"/roleRef/name","value":"view"}]`
+		extra       = `[{"op":"replace","path":"/roleRef/name","value":"view"}]`
 	)
 	remedyOf := func(seen Seen) Remedy {
 		found := resultOf(t, Judge(seen, nil), checkVerification).Findings
@@ -78,7 +78,7 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 	for name, change := range map[string]func(*Seen){
 		"a field of its pods": func(s *Seen) { s.arg(verifyObject, "--gate-key=other") },
 		"a right":             func(s *Seen) { s.patch(t, clusterRole, `[{"op":"replace","path":"/rules","value":[]}]`) },
-		"what it binds":       func(s *Seen) { s.patch(t, binding, another) },
+		"what it binds":       func(s *Seen) { s.patch(t, binding, extra) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := healthy(t)
@@ -99,7 +99,7 @@ func TestWhatIsChangedOfVerificationIsMendedByTheUpgradeOfItsRelease(t *testing.
 	assert.Contains(t, remedyOf(seen).Text, "Set verify.enabled to true")
 	seen = healthy(t)
 	seen.byHelm("keep")
-	seen.patch(t, binding, another)
+	seen.patch(t, binding, extra)
 	assert.Equal(t, append([]string{"kubectl delete " + binding}, seen.upgrade()...), remedyOf(seen).Commands)
 }
 
@@ -114,8 +114,8 @@ func TestARemedyNamesNoReleaseThatCannotExist(t *testing.T) {
 			assert.NotContains(t, command, "kubectl apply", "%q", name)
 		}
 	}
-	r, is := Seen{Objects: []Object{{Found: Found(&unstructured.Unstructured{Object: map[string]any{}})}}}.helm()
-	assert.False(t, is)
+	r, ok := Seen{Objects: []Object{{Found: Found(&unstructured.Unstructured{Object: map[string]any{}})}}}.helm()
+	assert.False(t, ok)
 	assert.Empty(t, r)
 }
 
@@ -134,10 +134,10 @@ func TestThatNothingIsInstalledIsOneSentence(t *testing.T) {
 	assert.Equal(t, []string{"installation: error: : nodekeep is not installed"}, found(t, seen))
 	assert.Equal(t, []string{"helm install nodekeep manifests/chart --namespace nodekeep-system --create-namespace --values values.yaml --wait"}, commands(seen))
 
-	seen.Objects[0].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "no answer"})
+	seen.Objects[0].Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "no answer"})
 	for i := range seen.Objects {
 		if seen.Objects[i].Name() == captureObject {
-			seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "no answer"})
+			seen.Objects[i].Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "no answer"})
 		}
 	}
 	assert.Greater(t, len(Judge(seen, nil).Checks), 1, "what is not known may be there")
@@ -168,9 +168,9 @@ func TestCommandsAreForTheNamespaceOfTheInstallation(t *testing.T) {
 // After a reinstallation the Leases of before are still there.
 func TestALeaseOfAnEarlierInstallationIsNoFindingWhileProcessesStart(t *testing.T) {
 	seen := healthy(t)
-	created := func(ago time.Duration) {
+	created := func(age time.Duration) {
 		for _, object := range []string{captureObject, verifyObject} {
-			edit(&seen, object, func(d *appsv1.Deployment) { d.CreationTimestamp = metav1.Time{Time: now.Add(-ago)} })
+			edit(&seen, object, func(d *appsv1.Deployment) { d.CreationTimestamp = metav1.Time{Time: now.Add(-age)} })
 		}
 	}
 	seen.Leader, seen.VerifyLeader = Found(lease("nodekeep-capture-0_uid", now.Add(-time.Hour))), Found(lease("nodekeep-verify-0_uid", now.Add(-time.Hour)))

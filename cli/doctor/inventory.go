@@ -70,14 +70,14 @@ func (s Seen) judgeSource(a *answer, object string, source inventory.Source) {
 
 // judgeProblems names the Nodes of which a source has something wrong.
 func (s Seen) judgeProblems(a *answer, source string, note inventories.InventoryNote) {
-	few := Few[inventory.Problem]{All: note.Wrong, First: note.Problems[:min(len(note.Problems), mostNamed)]}
-	for _, problem := range few.First {
+	sample := Sample[inventory.Problem]{All: note.Wrong, First: note.Problems[:min(len(note.Problems), mostNamed)]}
+	for _, problem := range sample.First {
 		object := "node/" + problem.Node
 		if problem.Node == "" {
 			object = ""
 		}
 		a.find(Warning, object, advice("Correct the inventory. Until then, rules do not know what is wrong, and their labels stay as they are."),
-			"inventory %s is wrong: %s", source, problem.What)
+			"inventory %s is wrong: %s", source, problem.Message)
 	}
-	findMore(a, Warning, few, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", inventories.InventoryName))
+	findMore(a, Warning, sample, "problems of inventory "+source, s.kubectl("get configmap %s -o yaml", inventories.InventoryName))
 }

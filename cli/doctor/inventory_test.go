@@ -27,57 +27,59 @@ func noted(t *testing.T, seen *Seen, note inventories.InventoryNote, accepted st
 }
 
 func TestFindingsOfInventories(t *testing.T) {
-	const of = "inventory: warning: configmap/nodekeep-inventory: inventory cmdb: "
-	fresh := inventories.InventoryNote{InForce: "aaaa", Since: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
-	with := func(change func(*inventories.InventoryNote)) inventories.InventoryNote {
+	const item = "inventory: warning: configmap/nodekeep-inventory: inventory cmdb: "
+	fresh := inventories.InventoryNote{InForce: "aaaa", Applied: now.Add(-time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10}
+	replacement := func(change func(*inventories.InventoryNote)) inventories.InventoryNote {
 		note := fresh
 		change(&note)
 		return note
 	}
-	held := with(func(n *inventories.InventoryNote) {
+	held := replacement(func(n *inventories.InventoryNote) {
 		n.Held, n.Change = "bbbb", inventory.Change{Lost: 5, Listed: 10, Altered: 4, Nodes: 12}
 	})
 	requireFindings(t, map[string]breakage{
 		"it was read": {func(s *Seen) { noted(t, s, fresh, "") }, nil},
 		"capture has not read it yet": {
 			func(s *Seen) { s.setPolicy(sourced) },
-			[]string{of + "capture has not read it yet: rules do not know its facts"},
+			[]string{item + "capture has not read it yet: rules do not know its facts"},
 		},
 		"its note is spoilt": {
 			func(s *Seen) {
 				s.setPolicy(sourced)
 				s.Inventory = Found(&corev1.ConfigMap{Data: map[string]string{"cmdb": "{"}})
 			},
-			[]string{of + "what capture notes of it cannot be read, so its state is not known"},
+			[]string{item + "what capture notes of it cannot be read, so its state is not known"},
 		},
 		"it fails": {
-			func(s *Seen) { noted(t, s, with(func(n *inventories.InventoryNote) { n.Failure = "timeout" }), "") },
-			[]string{of + "it cannot be read (timeout); what it said last stays in force until it is stale"},
+			func(s *Seen) {
+				noted(t, s, replacement(func(n *inventories.InventoryNote) { n.Failure = "timeout" }), "")
+			},
+			[]string{item + "it cannot be read (timeout); what it said last stays in force until it is stale"},
 		},
 		"it fails, and is stale": {
 			func(s *Seen) {
-				noted(t, s, with(func(n *inventories.InventoryNote) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
+				noted(t, s, replacement(func(n *inventories.InventoryNote) { n.Failure, n.Confirmed = "connect", now.Add(-30*time.Hour) }), "")
 			},
 			[]string{
-				of + "it cannot be read (connect); what it said last stays in force until it is stale",
-				of + "it last said 30h ago what is in force, which is longer than staleAfter (24h): rules do not know its facts, and their labels stay as they are",
+				item + "it cannot be read (connect); what it said last stays in force until it is stale",
+				item + "it last said 30h ago what is in force, which is longer than staleAfter (24h): rules do not know its facts, and their labels stay as they are",
 			},
 		},
 		"it was never in force": {
 			func(s *Seen) { noted(t, s, inventories.InventoryNote{Failure: "status"}, "") },
 			[]string{
-				of + "it cannot be read (status); what it said last stays in force until it is stale",
-				of + "nothing of it is in force: rules do not know its facts",
+				item + "it cannot be read (status); what it said last stays in force until it is stale",
+				item + "nothing of it is in force: rules do not know its facts",
 			},
 		},
 		"a snapshot is held": {
 			func(s *Seen) { noted(t, s, held, "aaaa") },
-			[]string{of + "snapshot bbbb is held: it no longer lists 5 of 10 Nodes, and would remove or change labels on 4 of 12 Nodes that live. What it said before stays in force"},
+			[]string{item + "snapshot bbbb is held: it no longer lists 5 of 10 Nodes, and would remove or change labels on 4 of 12 Nodes that live. What it said before stays in force"},
 		},
 		"it has something wrong": {
 			func(s *Seen) {
-				noted(t, s, with(func(n *inventories.InventoryNote) {
-					n.Wrong, n.Problems = 2, []inventory.Problem{{What: "entries that name no Node: 1, such as nodes[0]: name is missing"}, {Node: "n1", What: `systemUUID is "b2", and the Node reports "a1"`}}
+				noted(t, s, replacement(func(n *inventories.InventoryNote) {
+					n.Wrong, n.Problems = 2, []inventory.Problem{{Message: "entries that name no Node: 1, such as nodes[0]: name is missing"}, {Node: "n1", Message: `systemUUID is "b2", and the Node reports "a1"`}}
 				}), "")
 			},
 			[]string{
@@ -87,8 +89,8 @@ func TestFindingsOfInventories(t *testing.T) {
 		},
 		"it has much wrong": {
 			func(s *Seen) {
-				noted(t, s, with(func(n *inventories.InventoryNote) {
-					n.Wrong, n.Problems = 500, slices.Repeat([]inventory.Problem{{Node: "n1", What: "wrong"}}, 100)
+				noted(t, s, replacement(func(n *inventories.InventoryNote) {
+					n.Wrong, n.Problems = 500, slices.Repeat([]inventory.Problem{{Node: "n1", Message: "wrong"}}, 100)
 				}), "")
 			},
 			append(slices.Repeat([]string{"inventory: warning: node/n1: inventory cmdb is wrong: wrong"}, 10), "inventory: warning: : 490 more problems of inventory cmdb"),

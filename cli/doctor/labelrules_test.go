@@ -28,7 +28,7 @@ func TestOnlyHeldRulesAreToBeAccepted(t *testing.T) {
 }
 
 func TestFindingsOfRulesForLabels(t *testing.T) {
-	const only = "label-rules: warning: configmap/nodekeep-accepted: "
+	const single = "label-rules: warning: configmap/nodekeep-accepted: "
 	requireFindings(t, map[string]breakage{
 		"rules are neither in force nor accepted": {
 			func(s *Seen) {
@@ -36,7 +36,7 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 				s.accepts(map[string]string{store.RulesInForce: "before", store.RulesAccepted: "other"})
 				s.holds(rulesOfOnePolicy(t))
 			},
-			[]string{only + "the rules " + rulesOfOnePolicy(t) + " only add labels, until nodekeep policy accept " + rulesOfOnePolicy(t)},
+			[]string{single + "the rules " + rulesOfOnePolicy(t) + " only add labels, until nodekeep policy accept " + rulesOfOnePolicy(t)},
 		},
 		"capture has not counted them, but others": {
 			func(s *Seen) {
@@ -44,13 +44,13 @@ func TestFindingsOfRulesForLabels(t *testing.T) {
 				s.accepts(map[string]string{store.RulesInForce: "before"})
 				s.holds("before")
 			},
-			[]string{only + "the rules " + rulesOfOnePolicy(t) + " only add labels, until capture has counted ..."},
+			[]string{single + "the rules " + rulesOfOnePolicy(t) + " only add labels, until capture has counted ..."},
 		},
 		"rules were removed from the policy and still count": {
 			func(s *Seen) {
 				s.accepts(map[string]string{store.RulesInForce: "before"})
 			},
-			[]string{only + "the policy has no rules, and the labels of earlier rules stay, until capture has counted ..."},
+			[]string{single + "the policy has no rules, and the labels of earlier rules stay, until capture has counted ..."},
 		},
 		"rules are accepted": {
 			func(s *Seen) {

@@ -33,7 +33,7 @@ func (l Leadership) Doubtful() bool {
 	if l.holder() == "nobody" || l.Lease.Spec.RenewTime == nil {
 		return true
 	}
-	age := l.At.Sub(l.Lease.Spec.RenewTime.Time)
+	age := l.Observed.Sub(l.Lease.Spec.RenewTime.Time)
 	return age > l.lasts() || age < -tolerated
 }
 
@@ -49,12 +49,12 @@ func (l Leadership) Silent() time.Duration {
 	if l.Lease.Spec.RenewTime != nil {
 		last = l.Lease.Spec.RenewTime.Time
 	}
-	return max(l.At.Sub(last), time.Second) // of a clock that was ahead it is not known how long
+	return max(l.Observed.Sub(last), time.Second) // of a clock that was ahead it is not known how long
 }
 
-// Again returns what a later look at the Lease shows.
-func (l Leadership) Again(lease *coordinationv1.Lease, at time.Time) Leadership {
-	later := Leadership{Lease: lease, At: at}
+// Update returns what a later look at the Lease shows.
+func (l Leadership) Update(lease *coordinationv1.Lease, t time.Time) Leadership {
+	later := Leadership{Lease: lease, Observed: t}
 	later.Renewed = later.holder() != "nobody" && !lease.Spec.RenewTime.Equal(l.Lease.Spec.RenewTime)
 	return later
 }
@@ -80,9 +80,9 @@ func (s Seen) starts(deployment Read[*appsv1.Deployment]) bool {
 // judgeLeader judges whether a capture leads. Without one nothing is recorded, and what waits behind the gate waits on.
 func judgeLeader(seen Seen) answer {
 	var a answer
-	why := advice("See why no capture runs:", seen.pods("capture"), seen.logs(CaptureDeployment))
-	find := func(what string) {
-		a.find(Error, leaseObject, why, "%s: edits are not recorded, and Nodes that wait behind the gate wait on", what)
+	remedy := advice("See why no capture runs:", seen.pods("capture"), seen.logs(CaptureDeployment))
+	find := func(message string) {
+		a.find(Error, leaseObject, remedy, "%s: edits are not recorded, and Nodes that wait behind the gate wait on", message)
 	}
 	if value, given := flagOf(seen.capture(), "leader-elect"); given && value == "false" {
 		return answer{ok: "capture runs without an election"}
@@ -102,10 +102,10 @@ func judgeLeader(seen Seen) answer {
 		find("no capture has led since this one was installed")
 	case leader.holder() == "nobody" || leader.Lease.Spec.RenewTime == nil:
 		find("nobody leads, and nobody takes over")
-	case leader.Lease.Spec.RenewTime.After(leader.At):
+	case leader.Lease.Spec.RenewTime.After(leader.Observed):
 		find(fmt.Sprintf("nobody leads: %s, whose clock was ahead, does not renew it", leader.holder()))
 	default:
-		find(fmt.Sprintf("nobody leads: %s renewed the Lease last %s ago", leader.holder(), duration.HumanDuration(leader.At.Sub(leader.Lease.Spec.RenewTime.Time))))
+		find(fmt.Sprintf("nobody leads: %s renewed the Lease last %s ago", leader.holder(), duration.HumanDuration(leader.Observed.Sub(leader.Lease.Spec.RenewTime.Time))))
 	}
 	return a
 }

@@ -26,15 +26,15 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 	rights := map[string][]rbacv1.PolicyRule{}
 	need := func(namespace, verb, group, resource string) {
 		rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
-		if !slices.ContainsFunc(rights[namespace], func(one rbacv1.PolicyRule) bool { return one.Resources[0] == resource && one.Verbs[0] == verb }) {
+		if !slices.ContainsFunc(rights[namespace], func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == resource && rule.Verbs[0] == verb }) {
 			rights[namespace] = append(rights[namespace], rule)
 		}
 	}
 	for _, profile := range s.Profiles().All() {
 		for _, daemonSet := range profile.Wait.DaemonSets {
-			namespace, every := verify.DaemonSetsOf(daemonSet)
+			namespace, all := verify.DaemonSetsOf(daemonSet)
 			need(namespace, "list", "", "pods")
-			if every {
+			if all {
 				need(namespace, "list", "apps", "daemonsets")
 			}
 		}
@@ -53,14 +53,14 @@ func (s Seen) lookupRights() map[string][]rbacv1.PolicyRule {
 func (s Seen) Lookups() (objects []Object) {
 	rights := s.lookupRights()
 	for _, namespace := range slices.Sorted(maps.Keys(rights)) {
-		of, kind := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}, "Role"
+		meta, kind := metav1.ObjectMeta{Namespace: namespace, Name: LookupRole}, "Role"
 		if namespace == metav1.NamespaceAll {
 			kind = "ClusterRole"
 		}
 		for _, object := range []any{ // both kinds have the same fields
-			&rbacv1.Role{TypeMeta: rbacType(kind), ObjectMeta: of, Rules: rights[namespace]},
+			&rbacv1.Role{TypeMeta: rbacType(kind), ObjectMeta: meta, Rules: rights[namespace]},
 			&rbacv1.RoleBinding{
-				TypeMeta: rbacType(kind + "Binding"), ObjectMeta: of,
+				TypeMeta: rbacType(kind + "Binding"), ObjectMeta: meta,
 				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: LookupRole},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: VerifyDeployment, Namespace: s.Namespace}},
 			},
@@ -77,8 +77,8 @@ func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// where shows which of the objects of one name it is.
-func (o Object) where() string {
+// location shows which of the objects of one name it is.
+func (o Object) location() string {
 	if o.Shipped.GetName() != LookupRole || o.Shipped.GetNamespace() == "" {
 		return ""
 	}

@@ -12,10 +12,10 @@ import (
 
 func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 	const (
-		role    = "role/" + LookupRole
-		binding = "rolebinding/" + LookupRole
-		begin   = "verification: error: "
-		so      = ": checks of profiles that look there do not pass, and Nodes with a verification taint keep it and take no workloads"
+		role        = "role/" + LookupRole
+		binding     = "rolebinding/" + LookupRole
+		begin       = "verification: error: "
+		consequence = ": checks of profiles that look there do not pass, and Nodes with a verification taint keep it and take no workloads"
 	)
 	namespaces := slices.Sorted(maps.Keys(healthy(t).lookupRights()))
 	assert.Equal(t, []string{"default", "kube-system"}, namespaces, "the Service that a check names, and the DNS Service")
@@ -30,19 +30,19 @@ func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 	}
 	gone := func(o *Object) { o.Found = Absent[*unstructured.Unstructured]() }
 	requireFindings(t, map[string]breakage{
-		"the Role is not there":    {in("default", role, gone), []string{begin + role + ": in namespace default it does not exist" + so}},
-		"the binding is not there": {in("kube-system", binding, gone), []string{begin + binding + ": in namespace kube-system it does not exist" + so}},
+		"the Role is not there":    {in("default", role, gone), []string{begin + role + ": in namespace default it does not exist" + consequence}},
+		"the binding is not there": {in("kube-system", binding, gone), []string{begin + binding + ": in namespace kube-system it does not exist" + consequence}},
 		"the Role grants less": {
 			in("kube-system", role, func(o *Object) { o.Found.Value.Object["rules"] = o.Found.Value.Object["rules"].([]any)[:1] }),
-			[]string{begin + role + ": in namespace kube-system it does not grant list endpointslices.discovery.k8s.io in namespace kube-system, get pods in namespace kube-system" + so},
+			[]string{begin + role + ": in namespace kube-system it does not grant list endpointslices.discovery.k8s.io in namespace kube-system, get pods in namespace kube-system" + consequence},
 		},
 		"the binding is of another account": {
 			in("default", binding, func(o *Object) { mapsIn(o.Found.Value.Object, "subjects")[0]["namespace"] = "elsewhere" }),
-			[]string{begin + binding + ": in namespace default subjects[nodekeep-verify].namespace is elsewhere, and nodekeep ships nodekeep-system" + so},
+			[]string{begin + binding + ": in namespace default subjects[nodekeep-verify].namespace is elsewhere, and nodekeep ships nodekeep-system" + consequence},
 		},
 		"the Role may not be read": {
 			in("default", role, func(o *Object) {
-				o.Found = NotKnown[*unstructured.Unstructured](Unknown{Why: "you may not get roles", Remedy: Remedy{Text: "An administrator can grant it:"}})
+				o.Found = NotKnown[*unstructured.Unstructured](Unknown{Reason: "you may not get roles", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			}),
 			[]string{"verification: unknown: " + role + ": you may not get roles"},
 		},
@@ -65,10 +65,10 @@ func TestFindingsOfTheNamespacesThatProfilesName(t *testing.T) {
 
 func TestFindingsOfAllNamespacesWhereAProfileWaitsForAllDaemonSets(t *testing.T) {
 	const (
-		role    = "clusterrole/" + LookupRole
-		binding = "clusterrolebinding/" + LookupRole
-		begin   = "verification: error: "
-		so      = ": the controller lacks rights: Nodes with a verification taint keep it and take no workloads"
+		role        = "clusterrole/" + LookupRole
+		binding     = "clusterrolebinding/" + LookupRole
+		begin       = "verification: error: "
+		consequence = ": the controller lacks rights: Nodes with a verification taint keep it and take no workloads"
 	)
 	list := []rbacv1.PolicyRule{
 		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}},
@@ -95,11 +95,11 @@ func TestFindingsOfAllNamespacesWhereAProfileWaitsForAllDaemonSets(t *testing.T)
 	gone := func(o *Object) { o.Found = Absent[*unstructured.Unstructured]() }
 	requireFindings(t, map[string]breakage{
 		"all is granted":           {waits, nil},
-		"the role is not there":    {change(role, gone), []string{begin + role + ": it does not exist" + so}},
-		"the binding is not there": {change(binding, gone), []string{begin + binding + ": it does not exist" + so}},
+		"the role is not there":    {change(role, gone), []string{begin + role + ": it does not exist" + consequence}},
+		"the binding is not there": {change(binding, gone), []string{begin + binding + ": it does not exist" + consequence}},
 		"the role grants less": {
 			change(role, func(o *Object) { o.Found.Value.Object["rules"] = o.Found.Value.Object["rules"].([]any)[:1] }),
-			[]string{begin + role + ": it does not grant list daemonsets.apps" + so},
+			[]string{begin + role + ": it does not grant list daemonsets.apps" + consequence},
 		},
 	})
 }

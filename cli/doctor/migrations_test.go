@@ -44,63 +44,63 @@ func migrates(t *testing.T, seen *Seen, phase string, released bool, nodes []map
 }
 
 func TestFindingsOfMigrations(t *testing.T) {
-	const of = "nodepolicy/default: the migration of gpu to example.com/gpu "
-	both := []map[string]string{{"gpu": "a", "example.com/gpu": "a"}, {"gpu": "a"}}
-	conflict := append(slices.Clone(both), map[string]string{"gpu": "a", "example.com/gpu": "b"})
+	const item = "nodepolicy/default: the migration of gpu to example.com/gpu "
+	combined := []map[string]string{{"gpu": "a", "example.com/gpu": "a"}, {"gpu": "a"}}
+	conflict := append(slices.Clone(combined), map[string]string{"gpu": "a", "example.com/gpu": "b"})
 	done := []map[string]string{{"example.com/gpu": "a"}}
 	selects := func(kind, name string) selection.Use {
-		return selection.Use{Object: selection.Object{Kind: kind, Namespace: "apps", Name: name}, How: selection.NodeSelector, Key: "gpu"}
+		return selection.Use{Object: selection.Object{Kind: kind, Namespace: "apps", Name: name}, Field: selection.NodeSelector, Key: "gpu"}
 	}
 	daemonSet := selects("DaemonSet", "driver")
 	const inUse = "1 DaemonSet selects on gpu by nodeSelector: apps/driver (removing the label deletes their Pods)"
 	const heldRules = "label-rules: warning: configmap/nodekeep-accepted: the rules ..."
 	requireFindings(t, map[string]breakage{
 		"it is open": {
-			func(s *Seen) { migrates(t, s, "both", true, both, daemonSet) },
-			[]string{"migrations: note: " + of + "is open, in phase both: old key only 1, both keys 1"},
+			func(s *Seen) { migrates(t, s, "both", true, combined, daemonSet) },
+			[]string{"migrations: note: " + item + "is open, in phase both: old key only 1, both keys 1"},
 		},
 		"two values": {
 			func(s *Seen) { migrates(t, s, "both", true, conflict) },
 			[]string{
-				"migrations: warning: " + of + "leaves 1 Nodes or records alone: both keys have a value of their own there",
-				"migrations: note: " + of + "is open, in phase both: old key only 1, both keys 1, conflict 1",
+				"migrations: warning: " + item + "leaves 1 Nodes or records alone: both keys have a value of their own there",
+				"migrations: note: " + item + "is open, in phase both: old key only 1, both keys 1, conflict 1",
 			},
 		},
 		"it is held": {
-			func(s *Seen) { migrates(t, s, "new", false, both) },
+			func(s *Seen) { migrates(t, s, "new", false, combined) },
 			[]string{
 				heldRules,
-				"migrations: warning: " + of + "is held: capture does not remove gpu before an operator releases it",
-				"migrations: note: " + of + "is open, ...",
+				"migrations: warning: " + item + "is held: capture does not remove gpu before an operator releases it",
+				"migrations: note: " + item + "is open, ...",
 			},
 		},
 		"it is held and blocked": {
-			func(s *Seen) { migrates(t, s, "new", false, both, daemonSet, selects("Pod", "p")) },
+			func(s *Seen) { migrates(t, s, "new", false, combined, daemonSet, selects("Pod", "p")) },
 			[]string{
 				heldRules,
-				"migrations: warning: " + of + "is held, and blocked: " + inUse + "; and 1 more",
-				"migrations: note: " + of + "is open, ...",
+				"migrations: warning: " + item + "is held, and blocked: " + inUse + "; and 1 more",
+				"migrations: note: " + item + "is open, ...",
 			},
 		},
 		"it is released although it is blocked": {
-			func(s *Seen) { migrates(t, s, "new", true, both, daemonSet) },
+			func(s *Seen) { migrates(t, s, "new", true, combined, daemonSet) },
 			[]string{
-				"migrations: warning: " + of + "removes gpu from Nodes while it is in use: " + inUse,
-				"migrations: note: " + of + "is open, ...",
+				"migrations: warning: " + item + "removes gpu from Nodes while it is in use: " + inUse,
+				"migrations: note: " + item + "is open, ...",
 			},
 		},
 		"it is done": {
 			func(s *Seen) { migrates(t, s, "new", true, done) },
-			[]string{"migrations: note: " + of + "is open, in phase new: new key only 1"},
+			[]string{"migrations: note: " + item + "is open, in phase new: new key only 1"},
 		},
 		"some kinds may not be listed": {
 			func(s *Seen) {
-				migrates(t, s, "both", true, both)
+				migrates(t, s, "both", true, combined)
 				s.Migrations.Value[0].Unread = []string{"Pod", "Job"}
 			},
 			[]string{
-				"migrations: unknown: " + of + "may be blocked: you may not list every Pod, Job",
-				"migrations: note: " + of + "is open, ...",
+				"migrations: unknown: " + item + "may be blocked: you may not list every Pod, Job",
+				"migrations: note: " + item + "is open, ...",
 			},
 		},
 	})

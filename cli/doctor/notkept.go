@@ -4,20 +4,20 @@ import "nodekeep.dev/nodekeep/cli/impact"
 
 // NotKept is what Nodes show and the policy does not keep, for one reason.
 type NotKept struct {
-	Why   string
-	Items Few[string]
+	Reason string
+	Items  Sample[string]
 }
 
 // NotKeptOf groups items, sorted by reason, by their reasons. What rules of the policy decide is left out: they set it again.
 func NotKeptOf(items []impact.JudgedItem) (all []NotKept) {
-	for _, of := range items {
-		if of.ByRules {
+	for _, item := range items {
+		if item.ByRules {
 			continue
 		}
-		if last := len(all) - 1; last < 0 || all[last].Why != of.Why {
-			all = append(all, NotKept{Why: of.Why})
+		if last := len(all) - 1; last < 0 || all[last].Reason != item.Reason {
+			all = append(all, NotKept{Reason: item.Reason})
 		}
-		all[len(all)-1].Items.Add(of.Name())
+		all[len(all)-1].Items.Add(item.Name())
 	}
 	return all
 }
@@ -32,8 +32,8 @@ func judgeNotKept(seen Seen) answer {
 	}
 	remedy := advice("The component that owns such a key sets it again. If an operator set it, see on which Nodes, "+
 		"and change labels.keep, labels.ignore or taints.ignore of the policy:", seen.policyTo("nodekeep policy check - --against-cluster -o wide"))
-	for _, of := range seen.Nodes.Value.NotKept.Value {
-		a.find(Note, "", remedy, "not kept (%s): %s", of.Why, listing(of.Items, "items"))
+	for _, notKept := range seen.Nodes.Value.NotKept.Value {
+		a.find(Note, "", remedy, "not kept (%s): %s", notKept.Reason, listing(notKept.Items, "items"))
 	}
 	if len(a.findings) > 0 {
 		a.ok = "see the notes below"

@@ -11,10 +11,10 @@ import (
 
 func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 	seen := healthy(t)
-	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, Judge(seen, nil), checkNotKept).What)
+	assert.Equal(t, "every label and taint of the Nodes is kept", resultOf(t, Judge(seen, nil), checkNotKept).Title)
 
-	item := func(key, why string) impact.JudgedItem {
-		return impact.JudgedItem{Item: key, Keys: []string{key}, Why: why}
+	item := func(key, reason string) impact.JudgedItem {
+		return impact.JudgedItem{Item: key, Keys: []string{key}, Reason: reason}
 	}
 	items := []impact.JudgedItem{item("kubernetes.io/arch", "kubelet"), item("kubernetes.io/os", "kubelet")}
 	for i := range 12 {
@@ -32,10 +32,10 @@ func TestWhatIsNotKeptIsANoteByReasonAndNoFinding(t *testing.T) {
 
 func TestWithoutTheRecordsOnlyWhatIsKeptIsNotKnown(t *testing.T) {
 	seen := healthy(t)
-	seen.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Why: "jane may not list configmaps"})
+	seen.Nodes.Value.NotKept = NotKnown[[]NotKept](Unknown{Reason: "jane may not list configmaps"})
 	report := Judge(seen, nil)
 	assert.Equal(t, 1, report.Unknown)
-	assert.Equal(t, Result{Check: checkNotKept, Status: Status(Lacking), What: "jane may not list configmaps"}, withoutFindings(resultOf(t, report, checkNotKept)))
+	assert.Equal(t, Result{Check: checkNotKept, Status: Status(Lacking), Title: "jane may not list configmaps"}, withoutFindings(resultOf(t, report, checkNotKept)))
 }
 
 func withoutFindings(r Result) Result {

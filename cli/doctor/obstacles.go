@@ -42,7 +42,7 @@ func (s Seen) judgeObstacles(a *answer) {
 		return
 	}
 	for _, unknown := range s.Asked.Value.Unread {
-		a.find(Lacking, policyObject, unknown.Remedy, "%s", unknown.Why)
+		a.find(Lacking, policyObject, unknown.Remedy, "%s", unknown.Reason)
 	}
 	for _, obstacle := range impact.Obstacles(s.Profiles(), s.Asked.Value.Facts, s.Nodes.Value.Selected) {
 		severity := map[impact.Hindrance]Severity{impact.HindersAll: Error, impact.HindersSome: Warning, impact.HindersNone: Note}[obstacle.Hinders]
@@ -64,11 +64,11 @@ func (s Seen) judgeProofs(a *answer) {
 		return
 	}
 	lacks(a, policyObject, s.Nodes.Value.Unproved)
-	for _, one := range s.Nodes.Value.Unproved.Value {
+	for _, item := range s.Nodes.Value.Unproved.Value {
 		severity := Note
-		if one.Trial != nil {
+		if item.Trial != nil {
 			severity = Warning
 		}
-		a.find(severity, policyObject, advice("See all profiles that are not proved:", "nodekeep verify list"), "%s", one.Line())
+		a.find(severity, policyObject, advice("See all profiles that are not proved:", "nodekeep verify list"), "%s", item.Line())
 	}
 }

@@ -32,7 +32,7 @@ func TestFindingsOfProfilesThatCannotPass(t *testing.T) {
 		"a Service may not be read": {
 			func(s *Seen) {
 				delete(s.Asked.Value.Facts.Services, defaultDNS)
-				s.Asked.Value.Unread = []Unknown{{Why: "you may not get services in namespace kube-system", Remedy: Remedy{Text: "An administrator can grant it:"}}}
+				s.Asked.Value.Unread = []Unknown{{Reason: "you may not get services in namespace kube-system", Remedy: Remedy{Text: "An administrator can grant it:"}}}
 			},
 			[]string{"verification: unknown: nodepolicy/default: you may not get services in namespace kube-system"},
 		},
@@ -44,23 +44,23 @@ func TestFindingsOfProfilesThatCannotPass(t *testing.T) {
 }
 
 func TestFindingsOfProfilesThatAreNotProved(t *testing.T) {
-	unproved := func(one impact.Unproved) func(s *Seen) {
-		return func(s *Seen) { s.Nodes.Value.Unproved = Found([]impact.Unproved{one}) }
+	unproved := func(item impact.Unproved) func(s *Seen) {
+		return func(s *Seen) { s.Nodes.Value.Unproved = Found([]impact.Unproved{item}) }
 	}
 	requireFindings(t, map[string]breakage{
 		"a trial failed": {
-			unproved(impact.Unproved{Profile: "linux", Why: "check dns failed", Trial: &verify.SavedReport{}}),
+			unproved(impact.Unproved{Profile: "linux", Reason: "check dns failed", Trial: &verify.SavedReport{}}),
 			[]string{"verification: warning: nodepolicy/default: profile linux: not yet proved: check dns failed"},
 		},
 		"the trials may not be read": {
 			func(s *Seen) {
-				s.Nodes.Value.Unproved = NotKnown[[]impact.Unproved](Unknown{Why: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
+				s.Nodes.Value.Unproved = NotKnown[[]impact.Unproved](Unknown{Reason: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			},
 			[]string{"verification: unknown: nodepolicy/default: you may not get configmaps"},
 		},
 	})
 	seen := healthy(t)
-	unproved(impact.Unproved{Profile: "linux", Why: "no open Node of it to try on"})(&seen)
+	unproved(impact.Unproved{Profile: "linux", Reason: "no open Node of it to try on"})(&seen)
 	assert.Contains(t, notes(t, seen), "note: profile linux: not yet proved: no open Node of it to try on")
 }
 

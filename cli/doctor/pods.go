@@ -79,12 +79,12 @@ func judgeVersions(seen Seen) answer {
 	}
 	see := advice("If no rollout is going on, see which ones are behind:",
 		seen.kubectl("get pods -l %s -o custom-columns='POD:.metadata.name,IMAGE:.spec.containers[*].image,ID:.status.containerStatuses[*].imageID'", PodSelector))
-	const object, so = "pods -l " + PodSelector, ": webhook and capture could decide differently"
+	const object, consequence = "pods -l " + PodSelector, ": webhook and capture could decide differently"
 	switch {
 	case len(images) > 1:
-		a.find(Warning, object, see, "pods run different images: %s"+so, strings.Join(images, ", "))
+		a.find(Warning, object, see, "pods run different images: %s"+consequence, strings.Join(images, ", "))
 	case len(running) > 1:
-		a.find(Warning, object, see, "pods run %d different images under one name, %s"+so, len(running), images[0])
+		a.find(Warning, object, see, "pods run %d different images under one name, %s"+consequence, len(running), images[0])
 	}
 	return a
 }

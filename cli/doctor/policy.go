@@ -52,22 +52,22 @@ func judgePolicy(seen Seen) answer {
 		return a
 	}
 	in, err := seen.policyInForce()
-	instead := view.Instead(in)
+	fallback := view.Instead(in)
 	if err != nil {
-		instead = "what was accepted last stays in force"
+		fallback = "what was accepted last stays in force"
 	}
 	switch {
 	case seen.Policy.Found && in.Wrong != nil:
 		a.find(Error, policyObject,
 			advice("Correct it. The check names all errors:", seen.policyTo("nodekeep policy check -"), "kubectl edit "+policyObject),
-			"it cannot be used, and %s: %s", instead, strings.ReplaceAll(strings.TrimPrefix(in.Wrong.Error(), "read policy: "), "\n", "; "))
+			"it cannot be used, and %s: %s", fallback, strings.ReplaceAll(strings.TrimPrefix(in.Wrong.Error(), "read policy: "), "\n", "; "))
 	case seen.Policy.Absent && seen.object(definitionObject).Found.Absent: // which is a finding already
 	case err == nil && in.Default():
 		a.ok = "there is none, so the default policy is in force"
 	case seen.Policy.Absent:
 		a.find(Warning, policyObject,
 			advice("To return to the defaults, create it with an empty spec. To create it of what was accepted:", seen.policyTo("kubectl create -f -")),
-			"it does not exist: %s", instead)
+			"it does not exist: %s", fallback)
 	case seen.Policy.Found && seen.Accepted.asked() && (seen.Accepted.Absent || seen.Accepted.Value.Data[store.AcceptedPolicy] == ""):
 		a.find(Warning, acceptedObject, advice("capture's leader writes it, within seconds. See why it does not:", seen.logs(CaptureDeployment)),
 			"it has no copy of the policy (key %s): if the NodePolicy is deleted or cannot be used, a process that starts takes the default policy", store.AcceptedPolicy)
@@ -132,7 +132,7 @@ func judgeLabelRules(seen Seen) answer {
 // missing adds notes of facts that rules ask for and no Node has.
 func (a *answer) missing(facts []impact.MissingFact) {
 	for _, fact := range facts {
-		a.find(Note, "", advice(fact.Next, fact.Commands...), "%s", fact.What)
+		a.find(Note, "", advice(fact.Next, fact.Commands...), "%s", fact.Description)
 	}
 	if len(facts) > 0 {
 		a.ok += "; see the notes below"
@@ -182,7 +182,7 @@ func (s Seen) rulesState(p policy.Policy) rulesState {
 	inForce, accepted := policy.NoRules, ""
 	if s.Accepted.Found {
 		data := s.Accepted.Value.Data
-		if rules, said := data[store.RulesInForce]; said {
+		if rules, ok := data[store.RulesInForce]; ok {
 			inForce = rules
 		}
 		accepted = data[store.RulesAccepted]

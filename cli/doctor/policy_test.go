@@ -23,25 +23,25 @@ func TestFindingsOfThePolicy(t *testing.T) {
 	const (
 		webhookPod, capturePod, verifyPod = "nodekeep-webhook-1", "nodekeep-capture-1", "nodekeep-verify-1"
 
-		of        = "nodepolicy/default: "
+		item      = "nodepolicy/default: "
 		kept      = "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted)"
 		byDefault = "none was accepted before, so the default policy is in force"
-		why       = `spec.cordon: Unsupported value: "keeep": supported values: "ignore", "keep"; ` +
+		reason    = `spec.cordon: Unsupported value: "keeep": supported values: "ignore", "keep"; ` +
 			`spec.retention: Invalid value: "5s": must not be shorter than 10m, or Nodes that only restart would be forgotten; 0 keeps records for ever`
 	)
 	wrong := policytest.Manifest("cordon: keeep\nretention: 5s")
 	nothingAccepted := func(s *Seen) { s.Accepted = Absent[*corev1.ConfigMap]() }
-	denied := NotKnown[*corev1.ConfigMap](Unknown{Why: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
+	denied := NotKnown[*corev1.ConfigMap](Unknown{Reason: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 	requireFindings(t, map[string]breakage{
 		"it cannot be used, all errors of it": {
-			func(s *Seen) { s.setPolicy(wrong) }, []string{"policy: error: " + of + "it cannot be used, and " + kept + ": " + why},
+			func(s *Seen) { s.setPolicy(wrong) }, []string{"policy: error: " + item + "it cannot be used, and " + kept + ": " + reason},
 		},
 		"it cannot be used, and none was accepted": {
-			func(s *Seen) { s.setPolicy(wrong); nothingAccepted(s) }, []string{"policy: error: " + of + "it cannot be used, and " + byDefault + ": " + why},
+			func(s *Seen) { s.setPolicy(wrong); nothingAccepted(s) }, []string{"policy: error: " + item + "it cannot be used, and " + byDefault + ": " + reason},
 		},
 		"it does not exist": {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured]() },
-			[]string{"policy: warning: " + of + "it does not exist: " + kept},
+			[]string{"policy: warning: " + item + "it does not exist: " + kept},
 		},
 		"it does not exist, and none was accepted: all is as at first": {
 			func(s *Seen) { s.Policy = Absent[*unstructured.Unstructured](); nothingAccepted(s) },
@@ -59,18 +59,18 @@ func TestFindingsOfThePolicy(t *testing.T) {
 			func(s *Seen) {
 				s.follow(map[string]any{webhookPod: int64(3), capturePod: int64(4), verifyPod: int64(4), "deleted-1": int64(2)})
 			},
-			[]string{"policy: warning: " + of + "it is not in force everywhere: Not read yet by nodekeep-webhook-1: the policy's generation 4."},
+			[]string{"policy: warning: " + item + "it is not in force everywhere: Not read yet by nodekeep-webhook-1: the policy's generation 4."},
 		},
 		"no process says which one it has read": {
 			func(s *Seen) { s.follow(nil) },
-			[]string{"policy: warning: " + of + "it is not in force everywhere: Not read yet by nodekeep-capture-1, nodekeep-verify-1, nodekeep-webhook-1: the policy's generation 4."},
+			[]string{"policy: warning: " + item + "it is not in force everywhere: Not read yet by nodekeep-capture-1, nodekeep-verify-1, nodekeep-webhook-1: the policy's generation 4."},
 		},
 		"which processes there are is not known": {
 			func(s *Seen) {
 				s.follow(map[string]any{webhookPod: int64(3)})
-				s.Pods = NotKnown[[]corev1.Pod](Unknown{Why: "you may not list pods", Remedy: Remedy{Text: "An administrator can grant it:"}})
+				s.Pods = NotKnown[[]corev1.Pod](Unknown{Reason: "you may not list pods", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			},
-			[]string{"versions: unknown: : you may not list pods", "policy: unknown: " + of + "you may not list pods"},
+			[]string{"versions: unknown: : you may not list pods", "policy: unknown: " + item + "you may not list pods"},
 		},
 		"every process has read it": {
 			func(s *Seen) {
@@ -91,10 +91,10 @@ func TestFindingsOfThePolicy(t *testing.T) {
 func TestWhileThePolicyCannotBeUsedChecksGoByWhatWasAcceptedLast(t *testing.T) {
 	seen := healthy(t)
 	seen.accepts(map[string]string{store.AcceptedPolicy: "{}", store.AcceptedBefore: inJSON(t, policytest.Manifest("labels: {protected: inline}"))})
-	inForce := func(why string) {
+	inForce := func(reason string) {
 		p, err := seen.InForce()
-		require.NoError(t, err, why)
-		assert.True(t, p.RestoresInline(), why)
+		require.NoError(t, err, reason)
+		assert.True(t, p.RestoresInline(), reason)
 	}
 	seen.setPolicy(policytest.Manifest("retention: 5s"))
 	inForce("it is wrong")

@@ -12,7 +12,7 @@ type Read[T any] struct {
 
 // Unknown shows why something could not be found out, and how it can be.
 type Unknown struct {
-	Why string
+	Reason string
 	Remedy
 }
 
@@ -23,13 +23,13 @@ func Found[T any](value T) Read[T] { return Read[T]{Value: value, Found: true} }
 func Absent[T any]() Read[T] { return Read[T]{Absent: true} }
 
 // NotKnown is something that could not be found out.
-func NotKnown[T any](why Unknown) Read[T] { return Read[T]{Unknown: why} }
+func NotKnown[T any](unknown Unknown) Read[T] { return Read[T]{Unknown: unknown} }
 
 // asked reports whether it is known: either way.
 func (r Read[T]) asked() bool { return r.Found || r.Absent }
 
-// Few names the first of many and counts all.
-type Few[T any] struct {
+// Sample names the first of many and counts all.
+type Sample[T any] struct {
 	All   int
 	First []T
 }
@@ -38,13 +38,13 @@ type Few[T any] struct {
 const mostNamed = 10
 
 // left returns how many are not named.
-func (f Few[T]) left() int { return f.All - len(f.First) }
+func (f Sample[T]) left() int { return f.All - len(f.First) }
 
 // Add counts one more, and reports whether it is named.
-func (f *Few[T]) Add(one T) (named bool) {
+func (f *Sample[T]) Add(item T) (named bool) {
 	if f.All++; len(f.First) == mostNamed {
 		return false
 	}
-	f.First = append(f.First, one)
+	f.First = append(f.First, item)
 	return true
 }

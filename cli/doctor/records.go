@@ -17,13 +17,13 @@ import (
 // Records is what was found in all of them.
 type Records struct {
 	All        int
-	Unreadable Few[UnreadableRecord]
-	NearlyFull Few[string] // Nodes whose records have most of the bytes that they may have
-	Waiting    Few[string] // Nodes whose records wait for an operator to say whose they are
+	Unreadable Sample[UnreadableRecord]
+	NearlyFull Sample[string] // Nodes whose records have most of the bytes that they may have
+	Waiting    Sample[string] // Nodes whose records wait for an operator to say whose they are
 }
 
 // UnreadableRecord is one from which nothing may be taken.
-type UnreadableRecord struct{ ConfigMap, Why string }
+type UnreadableRecord struct{ ConfigMap, Reason string }
 
 // See looks at one of them.
 func (r *Records) See(listed store.Listed) {
@@ -50,7 +50,7 @@ func judgeRecords(seen Seen) answer {
 	for _, record := range records.Unreadable.First {
 		a.find(Error, "configmap/"+record.ConfigMap,
 			advice("Correct it. Or delete it: what it holds is then lost:", seen.kubectl("edit configmap %s", record.ConfigMap), seen.kubectl("delete configmap %s", record.ConfigMap)),
-			"nothing is restored from it, and its Node stays behind the gate: %s", record.Why)
+			"nothing is restored from it, and its Node stays behind the gate: %s", record.Reason)
 	}
 	findMore(&a, Error, records.Unreadable, "records cannot be read", "nodekeep list")
 	for _, node := range records.NearlyFull.First {
@@ -91,20 +91,20 @@ func judgeQuarantine(seen Seen) answer {
 
 // Nodes is what was found on all Nodes.
 type Nodes struct {
-	All   int           // Nodes
-	Gated int           // of which behind the gate
-	After time.Duration // how long is longer than usual
-	Stuck Few[WaitingNode]
+	All       int           // Nodes
+	Gated     int           // of which behind the gate
+	Threshold time.Duration // how long is longer than usual
+	Stuck     Sample[WaitingNode]
 
 	Claimed []Claimed       // by annotation
 	NotKept Read[[]NotKept] // by reason; the records show which restored labels are kept
 
-	TooLong Few[string] // stuck, or closed for too long, each with why
-	ShowWhy []string    // the commands that show more of these
-	Paused  Few[string] // on which capture has stopped correcting something that another client undoes
+	TooLong Sample[string] // stuck, or closed for too long, each with why
+	ShowWhy []string       // the commands that show more of these
+	Paused  Sample[string] // on which capture has stopped correcting something that another client undoes
 
-	Unverified Few[string]      // names of those with a verification taint
-	Overdue    Few[WaitingNode] // of which longer than the deadline of their profile
+	Unverified Sample[string]      // names of those with a verification taint
+	Overdue    Sample[WaitingNode] // of which longer than the deadline of their profile
 
 	Missing []impact.MissingFact // what rules ask for and no Node has
 
@@ -114,24 +114,24 @@ type Nodes struct {
 
 // WaitingNode has waited for longer than it should: behind the gate, or to be verified.
 type WaitingNode struct {
-	Name  string
-	Since time.Time
-	Why   string // what is left to do about it; empty where that is not known
+	Name   string
+	Start  time.Time
+	Reason string // what is left to do about it; empty where that is not known
 }
 
 // See counts a Node, and reports whether it is among the named ones. The gate is added only at the CREATE. So a Node has had its gate since it was
 // created.
 func (g *Nodes) See(node *corev1.Node, gate policy.Gate, now time.Time) (named bool) {
 	g.All++
-	if !gate.On(node.Spec.Taints) {
+	if !gate.Present(node.Spec.Taints) {
 		return false
 	}
 	g.Gated++
-	since := node.CreationTimestamp.Time
-	if now.Sub(since) <= g.After {
+	start := node.CreationTimestamp.Time
+	if now.Sub(start) <= g.Threshold {
 		return false
 	}
-	return g.Stuck.Add(WaitingNode{Name: node.Name, Since: since})
+	return g.Stuck.Add(WaitingNode{Name: node.Name, Start: start})
 }
 
 // judgeWaitingNodes judges whether Nodes have been behind the gate for long.
@@ -139,15 +139,15 @@ func judgeWaitingNodes(seen Seen) answer {
 	var a answer
 	lacks(&a, "", seen.Nodes)
 	nodes := seen.Nodes.Value
-	a.ok = fmt.Sprintf("%d of %d Nodes %s behind the gate, none for more than %s", nodes.Gated, nodes.All, are(nodes.Gated), duration.HumanDuration(nodes.After))
+	a.ok = fmt.Sprintf("%d of %d Nodes %s behind the gate, none for more than %s", nodes.Gated, nodes.All, verb(nodes.Gated), duration.HumanDuration(nodes.Threshold))
 	for _, node := range nodes.Stuck.First {
-		why := ""
-		if node.Why != "" {
-			why = ": " + node.Why
+		reason := ""
+		if node.Reason != "" {
+			reason = ": " + node.Reason
 		}
 		a.find(Error, "node/"+node.Name,
 			advice("See what it waits for. To let it take workloads as it is:", "nodekeep explain "+node.Name, "nodekeep gate lift "+node.Name),
-			"it has been behind the gate for %s and takes no new workloads%s", duration.HumanDuration(seen.Now.Sub(node.Since)), why)
+			"it has been behind the gate for %s and takes no new workloads%s", duration.HumanDuration(seen.Now.Sub(node.Start)), reason)
 	}
 	findMore(&a, Error, nodes.Stuck, "Nodes are behind the gate", "nodekeep gate list")
 	return a

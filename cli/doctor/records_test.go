@@ -62,7 +62,7 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 				s.Nodes.Value.See(gated("worker-2", 6*time.Minute), policy.DefaultGate, now)
 				s.Nodes.Value.See(gated("worker-3", 6*time.Minute), "example.com/other", now)
 				s.Nodes.Value.See(gated("worker-4", 30*time.Hour), policy.DefaultGate, now)
-				s.Nodes.Value.Stuck.First[1].Why = "record cannot be read"
+				s.Nodes.Value.Stuck.First[1].Reason = "record cannot be read"
 			},
 			[]string{
 				"gated-nodes: error: node/worker-2: it has been behind the gate for 6m and takes no new workloads",
@@ -72,12 +72,12 @@ func TestFindingsOfRecordsAndNodes(t *testing.T) {
 	})
 	seen := healthy(t)
 	seen.Nodes.Value.See(gated("worker-1", time.Minute), policy.DefaultGate, now)
-	assert.Equal(t, "3 of 101 Nodes are behind the gate, none for more than 5m", resultOf(t, Judge(seen, nil), "gated-nodes").What)
+	assert.Equal(t, "3 of 101 Nodes are behind the gate, none for more than 5m", resultOf(t, Judge(seen, nil), "gated-nodes").Title)
 }
 
-func gated(name string, since time.Duration) *corev1.Node {
+func gated(name string, base time.Duration) *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: now.Add(-since)}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Time{Time: now.Add(-base)}},
 		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "other"}, policy.DefaultGate.Taint()}},
 	}
 }

@@ -29,17 +29,17 @@ var possible = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 const mostRelease = 53
 
 // helm returns the release that objects of the installation belong to; is reports whether Helm installed them.
-func (s Seen) helm() (r release, is bool) {
+func (s Seen) helm() (r release, ok bool) {
 	for _, object := range s.Objects {
 		if !object.Found.Found || object.Found.Value.GetLabels()[managedBy] != "Helm" {
 			continue
 		}
-		is = true
+		ok = true
 		if r = releaseOf(object.Found.Value); r != (release{}) {
-			return r, is
+			return r, ok
 		}
 	}
-	return r, is
+	return r, ok
 }
 
 // releaseOf returns the release that an object names, if there can be such a one.
@@ -67,7 +67,7 @@ func (s Seen) upgrade() []string {
 
 // reinstall puts back what the manifests hold.
 func (s Seen) reinstall() Remedy {
-	if r, is := s.helm(); is {
+	if r, ok := s.helm(); ok {
 		return advice("Run helm upgrade again, in a checkout of the installed version:", r.upgrade()...)
 	}
 	return advice("Apply again what nodekeep was installed from (or run helm upgrade):",
@@ -76,7 +76,7 @@ func (s Seen) reinstall() Remedy {
 
 // reapply is for an object that was changed: the API server names a conflict with who has changed it.
 func (s Seen) reapply() Remedy {
-	if r, is := s.helm(); is {
+	if r, ok := s.helm(); ok {
 		return advice("Run helm upgrade again, in a checkout of the installed version. If it reports a conflict, copy the change into the values, or undo it:",
 			r.upgrade()...)
 	}
@@ -86,7 +86,7 @@ func (s Seen) reapply() Remedy {
 
 // reinstallVerify puts back what belongs to verification. The other manifests contain nothing of it.
 func (s Seen) reinstallVerify() Remedy {
-	if r, is := s.helm(); is {
+	if r, ok := s.helm(); ok {
 		return advice("Set verify.enabled to true in values.yaml, and run helm upgrade, in a checkout of the installed version:", r.upgrade()...)
 	}
 	return advice("Apply again what verification was installed from: helm upgrade with verify.enabled=true.")
@@ -98,7 +98,7 @@ func (s Seen) scaleUp(component, object string) Remedy {
 	if err != nil || !found {
 		replicas = 2
 	}
-	if r, is := s.helm(); is {
+	if r, ok := s.helm(); ok {
 		return advice(fmt.Sprintf("Scale it up again: set %s.replicas to %d in values.yaml, and run helm upgrade:", component, replicas), r.upgrade()...)
 	}
 	return advice("Scale it up again:", s.kubectl("scale %s --replicas=%d", object, replicas))
@@ -119,8 +119,8 @@ func (s Seen) nothingInstalled() bool {
 	return true
 }
 
-// elsewhere is another namespace that the webhook configurations name, where no Deployment is in this one; else it is empty.
-func (s Seen) elsewhere() string {
+// otherNamespace is another namespace that the webhook configurations name, where no Deployment is in this one; else it is empty.
+func (s Seen) otherNamespace() string {
 	if !s.object(webhookObject).Found.Absent || !s.object(captureObject).Found.Absent {
 		return ""
 	}

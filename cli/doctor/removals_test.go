@@ -33,10 +33,10 @@ func removing(t *testing.T, kinds ...verify.RemovalKind) func(s *Seen) {
 
 func TestFindingsOfRemovals(t *testing.T) {
 	const (
-		check = "verification: "
-		role  = "clusterrole/" + removalName
-		bound = "clusterrolebinding/" + removalName
-		so    = ": Nodes that fail their checks are not removed, and wait with their taint"
+		check       = "verification: "
+		role        = "clusterrole/" + removalName
+		bound       = "clusterrolebinding/" + removalName
+		consequence = ": Nodes that fail their checks are not removed, and wait with their taint"
 	)
 	ledger := func(data map[string]string) func(s *Seen) {
 		return func(s *Seen) {
@@ -44,7 +44,7 @@ func TestFindingsOfRemovals(t *testing.T) {
 			s.Ledger = Found(&corev1.ConfigMap{Data: data})
 		}
 	}
-	without := func(kind verify.RemovalKind, object, patch string) func(s *Seen) {
+	rest := func(kind verify.RemovalKind, object, patch string) func(s *Seen) {
 		return func(s *Seen) {
 			removing(t, kind)(s)
 			s.patch(t, object, patch)
@@ -62,16 +62,16 @@ func TestFindingsOfRemovals(t *testing.T) {
 				s.remove(role, bound) // the emergency stop
 			},
 			[]string{
-				check + "error: " + role + ": it does not exist: the controller lacks rights" + so,
-				check + "error: " + bound + ": it does not exist: the controller lacks rights" + so,
+				check + "error: " + role + ": it does not exist: the controller lacks rights" + consequence,
+				check + "error: " + bound + ": it does not exist: the controller lacks rights" + consequence,
 			},
 		},
 		"only the rights of another kind are there": {
-			without(verify.RemoveMachine, role, onlyPods),
-			[]string{check + "error: " + role + ": it does not grant get machines.cluster.x-k8s.io, patch machines.cluster.x-k8s.io: the controller lacks rights" + so},
+			rest(verify.RemoveMachine, role, onlyPods),
+			[]string{check + "error: " + role + ": it does not grant get machines.cluster.x-k8s.io, patch machines.cluster.x-k8s.io: the controller lacks rights" + consequence},
 		},
 		"it may not read the ledger": {
-			without(verify.RemoveNode, "role/"+checksRole, `[{"op":"remove","path":"/rules/2"}]`),
+			rest(verify.RemoveNode, "role/"+checksRole, `[{"op":"remove","path":"/rules/2"}]`),
 			[]string{check + "warning: role/nodekeep-verify-checks: it does not grant get configmaps/nodekeep-verify in namespace nodekeep-checks: Nodes that fail their checks are not removed, and wait with their taint"},
 		},
 		"nothing confines it": {
@@ -80,26 +80,26 @@ func TestFindingsOfRemovals(t *testing.T) {
 		},
 		"Karpenter is not installed": {
 			func(s *Seen) { removing(t, verify.RemoveNodeClaim)(s); s.Groups = Found([]string{"apps"}) },
-			[]string{check + "error: nodepolicy/default: profiles have onFailure: nodeClaim (p-nodeclaim), and the API server does not serve the API group karpenter.sh" + so},
+			[]string{check + "error: nodepolicy/default: profiles have onFailure: nodeClaim (p-nodeclaim), and the API server does not serve the API group karpenter.sh" + consequence},
 		},
 		"Cluster API is not installed": {
 			func(s *Seen) { removing(t, verify.RemoveMachine)(s); s.Groups = Found([]string{"karpenter.sh"}) },
-			[]string{check + "error: nodepolicy/default: profiles have onFailure: machine (p-machine), and the API server does not serve the API group cluster.x-k8s.io" + so},
+			[]string{check + "error: nodepolicy/default: profiles have onFailure: machine (p-machine), and the API server does not serve the API group cluster.x-k8s.io" + consequence},
 		},
 		"neither is needed":      {func(s *Seen) { removing(t, verify.RemoveNode)(s); s.Groups = Found([]string{}) }, nil},
 		"the ledger is readable": {ledger(map[string]string{verify.LedgerKey: `{"removals":[]}`}), nil},
 		"the ledger is spoiled": {
 			ledger(map[string]string{verify.LedgerKey: "{"}),
-			[]string{check + "error: configmap/nodekeep-verify: in namespace nodekeep-checks it cannot be read (read removals: not a list of removals in JSON)" + so},
+			[]string{check + "error: configmap/nodekeep-verify: in namespace nodekeep-checks it cannot be read (read removals: not a list of removals in JSON)" + consequence},
 		},
 		"the ledger has another content": {
 			ledger(map[string]string{"other": "{}"}),
-			[]string{check + "error: configmap/nodekeep-verify: in namespace nodekeep-checks it cannot be read (it has no key removals.json)" + so},
+			[]string{check + "error: configmap/nodekeep-verify: in namespace nodekeep-checks it cannot be read (it has no key removals.json)" + consequence},
 		},
 		"the ledger may not be read": {
 			func(s *Seen) {
 				removing(t, verify.RemoveNode)(s)
-				s.Ledger = NotKnown[*corev1.ConfigMap](Unknown{Why: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
+				s.Ledger = NotKnown[*corev1.ConfigMap](Unknown{Reason: "you may not get configmaps", Remedy: Remedy{Text: "An administrator can grant it:"}})
 			},
 			[]string{check + "unknown: configmap/nodekeep-verify: you may not get configmaps"},
 		},

@@ -24,7 +24,7 @@ const (
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Object   string   `json:"object,omitempty"` // as kubectl takes it
-	What     string   `json:"what"`             // with what comes of it
+	Message  string   `json:"what"`             // with what comes of it
 	Remedy
 }
 
@@ -44,14 +44,14 @@ const StatusOK Status = "ok"
 type Result struct {
 	Check    string    `json:"check"`
 	Status   Status    `json:"status"`
-	What     string    `json:"what"`
+	Title    string    `json:"what"`
 	Findings []Finding `json:"findings,omitempty"`
 }
 
 // Summary returns one line about the result: its text if everything is right, otherwise the number of findings.
 func (r Result) Summary() string {
 	if r.Status == StatusOK {
-		return r.What
+		return r.Title
 	}
 	var parts []string
 	for _, severity := range severities() {
@@ -87,21 +87,21 @@ type answer struct {
 }
 
 // find adds what is not as it should be.
-func (a *answer) find(severity Severity, object string, remedy Remedy, what string, args ...any) {
-	a.findings = append(a.findings, Finding{Severity: severity, Object: object, What: fmt.Sprintf(what, args...), Remedy: remedy})
+func (a *answer) find(severity Severity, object string, remedy Remedy, message string, args ...any) {
+	a.findings = append(a.findings, Finding{Severity: severity, Object: object, Message: fmt.Sprintf(message, args...), Remedy: remedy})
 }
 
 // findMore adds how many there are in addition to those of many that are named.
-func findMore[T any](a *answer, severity Severity, few Few[T], what string, commands ...string) {
-	if left := few.left(); left > 0 {
-		a.find(severity, "", advice("All of them:", commands...), "%d more %s", left, what)
+func findMore[T any](a *answer, severity Severity, sample Sample[T], message string, commands ...string) {
+	if left := sample.left(); left > 0 {
+		a.find(severity, "", advice("All of them:", commands...), "%d more %s", left, message)
 	}
 }
 
 // lacks adds that something could not be found out.
 func lacks[T any](a *answer, object string, read Read[T]) {
 	if !read.asked() {
-		a.find(Lacking, object, read.Unknown.Remedy, "%s", cmp.Or(read.Unknown.Why, "it was not looked at"))
+		a.find(Lacking, object, read.Unknown.Remedy, "%s", cmp.Or(read.Unknown.Reason, "it was not looked at"))
 	}
 }
 
@@ -109,16 +109,16 @@ func (a answer) result(name string) Result {
 	findings := slices.Clone(a.findings)
 	slices.SortStableFunc(findings, func(x, y Finding) int { return cmp.Compare(rank(x.Severity), rank(y.Severity)) })
 	if len(findings) == 0 || findings[0].Severity == Note {
-		return Result{Check: name, Status: StatusOK, What: a.ok, Findings: findings}
+		return Result{Check: name, Status: StatusOK, Title: a.ok, Findings: findings}
 	}
-	return Result{Check: name, Status: Status(findings[0].Severity), What: findings[0].What, Findings: findings}
+	return Result{Check: name, Status: Status(findings[0].Severity), Title: findings[0].Message, Findings: findings}
 }
 
 // severities returns all of them, the worst first.
 func severities() []Severity { return []Severity{Error, Warning, Lacking, Note} }
 
-// are returns the verb of so many things.
-func are(n int) string {
+// verb returns the verb of so many things.
+func verb(n int) string {
 	if n == 1 {
 		return "is"
 	}
@@ -130,9 +130,9 @@ func rank(s Severity) int { return slices.Index(severities(), s) }
 // Judge answers every question but those that are to be left out. Where nothing is installed in the namespace, that is the whole answer.
 func Judge(seen Seen, leaveOut []string) Report {
 	report := Report{Healthy: true}
-	nothing := (seen.nothingInstalled() || seen.elsewhere() != "") && !slices.Contains(leaveOut, checkInstallation)
+	absent := (seen.nothingInstalled() || seen.otherNamespace() != "") && !slices.Contains(leaveOut, checkInstallation)
 	for _, check := range checks() {
-		if slices.Contains(leaveOut, check.name) || nothing && check.name != checkInstallation {
+		if slices.Contains(leaveOut, check.name) || absent && check.name != checkInstallation {
 			continue
 		}
 		result := check.judge(seen).result(check.name)
@@ -153,8 +153,8 @@ func Judge(seen Seen, leaveOut []string) Report {
 	return report
 }
 
-// Told is a finding, and the checks that have come to it.
-type Told struct {
+// ReportedFinding is a finding, and the checks that have come to it.
+type ReportedFinding struct {
 	Finding
 	Checks []string
 	order  int // of the first finding with the same remedy
@@ -163,38 +163,38 @@ type Told struct {
 // Sentence returns the finding in one line. A missing right is the same for all objects that it hides.
 func (f Finding) Sentence() string {
 	if f.Object == "" || f.Severity == Lacking {
-		return f.What
+		return f.Message
 	}
-	return f.Object + ": " + f.What
+	return f.Object + ": " + f.Message
 }
 
 // Distinct returns all findings, each once, the worst first, and those with the same remedy one after the other.
-func (r Report) Distinct() (all []Told) {
+func (r Report) Distinct() (all []ReportedFinding) {
 	for _, result := range r.Checks {
 		for _, finding := range result.Findings {
-			same := func(told Told) bool {
-				return told.Severity == finding.Severity && told.Sentence() == finding.Sentence()
+			matches := func(reported ReportedFinding) bool {
+				return reported.Severity == finding.Severity && reported.Sentence() == finding.Sentence()
 			}
-			if at := slices.IndexFunc(all, same); at >= 0 {
-				if !slices.Contains(all[at].Checks, result.Check) {
-					all[at].Checks = append(all[at].Checks, result.Check)
+			if i := slices.IndexFunc(all, matches); i >= 0 {
+				if !slices.Contains(all[i].Checks, result.Check) {
+					all[i].Checks = append(all[i].Checks, result.Check)
 				}
 				continue
 			}
-			told := Told{Finding: finding, Checks: []string{result.Check}}
-			all = append(all, told)
-			all[len(all)-1].order = slices.IndexFunc(all, func(other Told) bool { return other.Severity == told.Severity && other.SameRemedy(told) })
+			reported := ReportedFinding{Finding: finding, Checks: []string{result.Check}}
+			all = append(all, reported)
+			all[len(all)-1].order = slices.IndexFunc(all, func(o ReportedFinding) bool { return o.Severity == reported.Severity && o.SameRemedy(reported) })
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Told) int {
+	slices.SortStableFunc(all, func(a, b ReportedFinding) int {
 		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.order, b.order))
 	})
 	return all
 }
 
 // SameRemedy reports whether two findings have the same remedy.
-func (t Told) SameRemedy(other Told) bool {
-	return t.Text == other.Text && slices.Equal(t.Commands, other.Commands)
+func (t ReportedFinding) SameRemedy(finding ReportedFinding) bool {
+	return t.Text == finding.Text && slices.Equal(t.Commands, finding.Commands)
 }
 
 // Names returns those of all checks, in their order.

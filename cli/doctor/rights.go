@@ -37,11 +37,11 @@ func (r Right) fullResource() string {
 	return r.Resource + "." + r.Group
 }
 
-// HeldRight is a right that the caller needs, and whether he has it.
-type HeldRight struct {
+// GrantedRight is a right that the caller needs, and whether he has it.
+type GrantedRight struct {
 	Right
-	For  string // what needs it
-	Held bool
+	Purpose string // what needs it
+	Granted bool
 }
 
 // String returns the right as kubectl auth can-i takes it.
@@ -89,15 +89,15 @@ func (s Seen) lackingRights(object Object) (all []lacking) {
 		if grant(found, right) || grant(found, before136(right)) || !s.needsRight(role, right) {
 			continue
 		}
-		var of harm
-		if at := slices.IndexFunc(harms(), func(h harm) bool { return h.role == role && h.resource == right.Resource && h.name == right.Name }); at >= 0 {
-			of = harms()[at]
+		var cause harm
+		if i := slices.IndexFunc(harms(), func(h harm) bool { return h.role == role && h.resource == right.Resource && h.name == right.Name }); i >= 0 {
+			cause = harms()[i]
 		}
-		at := slices.IndexFunc(all, func(other lacking) bool { return other.harm == of })
-		if at < 0 {
-			all, at = append(all, lacking{harm: of}), len(all)
+		i := slices.IndexFunc(all, func(o lacking) bool { return o.harm == cause })
+		if i < 0 {
+			all, i = append(all, lacking{harm: cause}), len(all)
 		}
-		all[at].rights = append(all[at].rights, right.String())
+		all[i].rights = append(all[i].rights, right.String())
 	}
 	return all
 }
@@ -135,7 +135,7 @@ func (s Seen) needsRight(role string, right Right) bool {
 		return err == nil && len(inForce.LabelRules().Drivers()) > 0
 	case right.Resource == "nodefeatures":
 		inForce, err := s.InForce()
-		return err == nil && !inForce.LabelRules().NodeFeatures().None()
+		return err == nil && !inForce.LabelRules().NodeFeatures().Empty()
 	case role == removalName:
 		return s.needsRemoval(right)
 	case role == checksRole && right.Resource == "configmaps" && right.Name == verify.LedgerMap:
@@ -185,12 +185,12 @@ const (
 )
 
 // YourRights returns those that the operator's commands need of the caller.
-func YourRights(namespace string) []HeldRight {
-	right := func(purpose, verb, resource, in string) HeldRight {
+func YourRights(namespace string) []GrantedRight {
+	right := func(purpose, verb, resource, in string) GrantedRight {
 		resource, group, _ := strings.Cut(resource, ".")
-		return HeldRight{Right: Right{Verb: verb, Group: group, Resource: resource, Namespace: in}, For: purpose}
+		return GrantedRight{Right: Right{Verb: verb, Group: group, Resource: resource, Namespace: in}, Purpose: purpose}
 	}
-	return []HeldRight{
+	return []GrantedRight{
 		right(toSee, "get", "nodes", ""), right(toSee, "list", "nodes", ""),
 		right(toSee, "get", "configmaps", namespace), right(toSee, "list", "configmaps", namespace),
 		right(toSee, "get", PolicyDefinition, ""),
@@ -209,8 +209,8 @@ func judgeYourRights(seen Seen) answer {
 	var lacking []string
 	for _, right := range seen.Yours.Value {
 		switch {
-		case right.Held:
-		case right.For == toSee:
+		case right.Granted:
+		case right.Purpose == toSee:
 			a.find(Lacking, "", GrantTo(seen.You.Value, seen.Namespace, right.Right), "%s", right.Denied())
 		default:
 			lacking = append(lacking, right.String())

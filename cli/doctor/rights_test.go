@@ -8,9 +8,9 @@ import (
 )
 
 func TestFindingsOfRights(t *testing.T) {
-	lose := func(rights Read[[]HeldRight], names ...string) {
+	lose := func(rights Read[[]GrantedRight], names ...string) {
 		for i, right := range rights.Value {
-			rights.Value[i].Held = !slices.Contains(names, right.String())
+			rights.Value[i].Granted = !slices.Contains(names, right.String())
 		}
 	}
 	requireFindings(t, map[string]breakage{
@@ -25,5 +25,5 @@ func TestFindingsOfRights(t *testing.T) {
 	assert.Contains(t, resultOf(t, Judge(seen, nil), "your-rights").Findings[0].Commands, "kubectl create clusterrolebinding nodekeep-viewer-jane --clusterrole=nodekeep-viewer --user=jane")
 	seen = healthy(t)
 	lose(seen.Yours, "patch nodes")
-	assert.Equal(t, "jane may read Nodes and records, and not patch nodes", resultOf(t, Judge(seen, nil), "your-rights").What)
+	assert.Equal(t, "jane may read Nodes and records, and not patch nodes", resultOf(t, Judge(seen, nil), "your-rights").Title)
 }

@@ -201,8 +201,8 @@ func mapsIn(object map[string]any, path ...string) (found []map[string]any) {
 	values, _, _ := unstructured.NestedFieldNoCopy(object, path...)
 	list, _ := values.([]any)
 	for _, value := range list {
-		if one, is := value.(map[string]any); is {
-			found = append(found, one)
+		if m, ok := value.(map[string]any); ok {
+			found = append(found, m)
 		}
 	}
 	return found

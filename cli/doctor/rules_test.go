@@ -22,7 +22,7 @@ func requireNamed(t *testing.T, seen Seen, object string) {
 	require.Len(t, findings, 1)
 	assert.Equal(t, Warning, findings[0].Severity)
 	assert.Equal(t, object, findings[0].Object)
-	assert.True(t, strings.HasPrefix(findings[0].What, "it may judge the CREATE of Nodes. "), findings[0].What)
+	assert.True(t, strings.HasPrefix(findings[0].Message, "it may judge the CREATE of Nodes. "), findings[0].Message)
 	assert.NotEmpty(t, findings[0].Text)
 }
 
@@ -70,8 +70,8 @@ func TestAValidatingAdmissionPolicyThatMayDenyTheCreateOfNodesIsNamed(t *testing
 
 func TestPoliciesOfNodekeepAreNotNamed(t *testing.T) {
 	seen := healthy(t)
-	everything := read[admissionregistrationv1.ValidatingAdmissionPolicySpec](t, `matchConstraints: {resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}`)
-	policy := admissionregistrationv1.ValidatingAdmissionPolicy{Spec: everything}
+	ok := read[admissionregistrationv1.ValidatingAdmissionPolicySpec](t, `matchConstraints: {resourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}`)
+	policy := admissionregistrationv1.ValidatingAdmissionPolicy{Spec: ok}
 	policy.Name = "nodekeep-guard"
 	seen.Policies = Found([]admissionregistrationv1.ValidatingAdmissionPolicy{policy})
 	seen.Bindings = Found([]admissionregistrationv1.ValidatingAdmissionPolicyBinding{{Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{"Deny"}}}})
@@ -103,7 +103,7 @@ func TestTheWebhookOfAnEngineIsNamedWhereItsRulesAreNotKnown(t *testing.T) {
 	configuration := read[admissionregistrationv1.ValidatingWebhookConfiguration](t, `{metadata: {name: w, labels: {webhook.kyverno.io/managed-by: kyverno}}, `+
 		`webhooks: [{name: validate.kyverno.svc-fail, rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]}]}`)
 	seen.AllValidating.Value = append(seen.AllValidating.Value, configuration)
-	seen.Kyverno = NotKnown[[]unstructured.Unstructured](Unknown{Why: "you may not list clusterpolicies.kyverno.io"})
+	seen.Kyverno = NotKnown[[]unstructured.Unstructured](Unknown{Reason: "you may not list clusterpolicies.kyverno.io"})
 	findings := judgeAdmissionRules(seen).findings
 	require.Len(t, findings, 2)
 	assert.Equal(t, Lacking, findings[0].Severity)
@@ -124,8 +124,8 @@ func TestAMutatingWebhookOfOthersIsMentionedAndNoFinding(t *testing.T) {
 func TestARuleOfKyvernoThatMayDenyNodesIsNamed(t *testing.T) {
 	const match, node = `match: {any: [{resources: {kinds: [Node]}}]}`, `{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: `
 	const constraints = `matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [nodes]}]}`
-	spec := func(rule, more string) string {
-		return `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {` + more + `rules: [{name: other, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {failureAction: Enforce}}, {` + rule + `}]}}`
+	spec := func(rule, extra string) string {
+		return `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {` + extra + `rules: [{name: other, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {failureAction: Enforce}}, {` + rule + `}]}}`
 	}
 	const classic, modern = "clusterpolicy.kyverno.io/p", "validatingpolicy.policies.kyverno.io/p"
 	for name, c := range map[string]struct{ policy, want string }{

@@ -51,10 +51,10 @@ type Seen struct {
 	EmergencyRole    Read[*rbacv1.Role]
 	EmergencyBinding Read[*rbacv1.RoleBinding]
 
-	You     Read[string]      // the caller's name
-	Yours   Read[[]HeldRight] // of those that commands need
-	Records Read[Records]     // all of them
-	Strays  Read[Few[string]] // ConfigMaps that are named as records and not labelled as such
+	You     Read[string]         // the caller's name
+	Yours   Read[[]GrantedRight] // of those that commands need
+	Records Read[Records]        // all of them
+	Strays  Read[Sample[string]] // ConfigMaps that are named as records and not labelled as such
 	Nodes   Read[Nodes]
 
 	Paused Read[map[types.UID]bool] // Nodes on which capture has stopped correcting something; see [PausedOf]
@@ -82,8 +82,8 @@ type APIServer struct {
 
 // Leadership is the Lease of capture's leader.
 type Leadership struct {
-	Lease *coordinationv1.Lease
-	At    time.Time // when it was read, by the API server's clock
+	Lease    *coordinationv1.Lease
+	Observed time.Time // when it was read, by the API server's clock
 	// Renewed shows that it was renewed while it was watched: a replica leads, whatever the clocks say.
 	Renewed bool
 }

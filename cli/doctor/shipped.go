@@ -54,10 +54,10 @@ const (
 
 // expectation is an object that a check compares with the shipped one.
 type expectation struct {
-	check    string
-	object   string // as kubectl takes it
-	severity Severity
-	without  string // what follows if the object does not exist, or does not do its work
+	check       string
+	object      string // as kubectl takes it
+	severity    Severity
+	consequence string // what follows if the object does not exist, or does not do its work
 }
 
 // expectations returns one for each object. Objects of several kinds with one name share a row.
@@ -158,7 +158,7 @@ func typed[T any](s Seen, name string) Read[*T] {
 	}
 	value := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Value.Object, value); err != nil {
-		return NotKnown[*T](Unknown{Why: err.Error(), Remedy: advice("Use the kubectl plugin of the installed version.")})
+		return NotKnown[*T](Unknown{Reason: err.Error(), Remedy: advice("Use the kubectl plugin of the installed version.")})
 	}
 	return Found(value)
 }
@@ -203,8 +203,8 @@ func (s Seen) compare(a *answer, check string) {
 }
 
 func (s Seen) compareObject(a *answer, expected expectation, object Object) {
-	find := func(e expectation, remedy Remedy, what string) {
-		a.find(e.severity, e.object, remedy, "%s%s: %s", object.where(), what, e.without)
+	find := func(e expectation, remedy Remedy, message string) {
+		a.find(e.severity, e.object, remedy, "%s%s: %s", object.location(), message, e.consequence)
 	}
 	lacks(a, expected.object, object.Found)
 	if object.Found.Absent {
@@ -216,7 +216,7 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 	for _, lacking := range s.lackingRights(object) {
 		harmed := expected
 		if lacking.severity != "" {
-			harmed.severity, harmed.without = lacking.severity, lacking.leadsTo
+			harmed.severity, harmed.consequence = lacking.severity, lacking.leadsTo
 		}
 		find(harmed, expected.reapply(s), "it does not grant "+strings.Join(lacking.rights, ", "))
 	}
@@ -226,7 +226,7 @@ func (s Seen) compareObject(a *answer, expected expectation, object Object) {
 		case difference.Path == entry(deletionHook): // an option of the chart
 			find(expected, s.leftOut(), "it has no webhook "+deletionHook)
 		default:
-			find(expected.but(difference), s.remedy(object, difference, expected.reapply(s)), difference.String())
+			find(expected.withDifference(difference), s.remedy(object, difference, expected.reapply(s)), difference.String())
 		}
 	}
 }
@@ -248,11 +248,11 @@ func asShipped(check, ok string) func(Seen) answer {
 	}
 }
 
-// but returns the expectation with what follows from this difference, where that is known.
-func (e expectation) but(d manifests.Difference) expectation {
+// withDifference returns the expectation with what follows from this difference, where that is known.
+func (e expectation) withDifference(d manifests.Difference) expectation {
 	for _, known := range consequences() {
 		if (known.object == "" || known.object == e.object) && strings.Contains(d.Path, known.field) {
-			e.severity, e.without = known.severity, known.leadsTo
+			e.severity, e.consequence = known.severity, known.leadsTo
 			break
 		}
 	}
@@ -304,7 +304,7 @@ func (e expectation) reinstall(s Seen) Remedy {
 
 // reapply is for the object of the expectation that was changed. With Helm, all of nodekeep is one release.
 func (e expectation) reapply(s Seen) Remedy {
-	if _, is := s.helm(); !is && e.check == checkVerification {
+	if _, ok := s.helm(); !ok && e.check == checkVerification {
 		return s.reinstallVerify()
 	}
 	return s.reapply()

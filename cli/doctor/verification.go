@@ -86,7 +86,7 @@ func judgeVerification(seen Seen) answer {
 	overdue := seen.Nodes.Value.Overdue
 	for _, node := range overdue.First {
 		a.find(Warning, "node/"+node.Name, advice("See what its checks report:", "nodekeep verify show "+node.Name),
-			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no new workloads", duration.HumanDuration(seen.Now.Sub(node.Since)))
+			"it has waited to be verified for %s, longer than the deadline of its profile, and takes no new workloads", duration.HumanDuration(seen.Now.Sub(node.Start)))
 	}
 	findMore(&a, Warning, overdue, "Nodes are not verified by their deadline", "nodekeep verify list")
 	return a
@@ -154,8 +154,8 @@ func (n *Nodes) SeeVerification(node *corev1.Node, keys []string, profiles verif
 		return
 	}
 	n.Unverified.Add(node.Name)
-	since := closedSince(node)
-	if profile, ok := profiles.For(node.Labels); ok && now.Sub(since) > profile.Deadline {
-		n.Overdue.Add(WaitingNode{Name: node.Name, Since: since})
+	start := closedSince(node)
+	if profile, ok := profiles.Match(node.Labels); ok && now.Sub(start) > profile.Deadline {
+		n.Overdue.Add(WaitingNode{Name: node.Name, Start: start})
 	}
 }

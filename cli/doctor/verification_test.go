@@ -31,14 +31,14 @@ func TestAnInstallationWithoutVerificationIsHealthy(t *testing.T) {
 	seen.Policy, seen.Accepted = Absent[*unstructured.Unstructured](), Absent[*corev1.ConfigMap]()
 	seen.VerifyLeader, seen.ChecksIn = Absent[Leadership](), Absent[*corev1.Namespace]()
 	result := judgeVerification(seen).result(checkVerification)
-	assert.Equal(t, StatusOK, result.Status, result.What)
-	assert.Equal(t, "off: nodekeep-verify is not installed", result.What)
+	assert.Equal(t, StatusOK, result.Status, result.Title)
+	assert.Equal(t, "off: nodekeep-verify is not installed", result.Title)
 }
 
 func TestVerificationThatWorksIsSummedUp(t *testing.T) {
 	result := judgeVerification(healthy(t)).result(checkVerification)
-	assert.Equal(t, StatusOK, result.Status, result.What)
-	assert.Equal(t, "nodekeep-verify: 2 of 2 replicas are available; nodekeep-verify-1 leads; the policy has 1 profile", result.What)
+	assert.Equal(t, StatusOK, result.Status, result.Title)
+	assert.Equal(t, "nodekeep-verify: 2 of 2 replicas are available; nodekeep-verify-1 leads; the policy has 1 profile", result.Title)
 }
 
 // The policy that confines the account names the taints and the label of the profiles.

@@ -63,8 +63,8 @@ func (s Seen) hooks() (hooks []hook) {
 // host returns the name that the API server expects in the certificate.
 func (h hook) host() string {
 	if h.client.URL != nil {
-		if at, err := url.Parse(*h.client.URL); err == nil {
-			return at.Hostname()
+		if address, err := url.Parse(*h.client.URL); err == nil {
+			return address.Hostname()
 		}
 	}
 	if h.client.Service != nil {

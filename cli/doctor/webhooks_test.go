@@ -18,12 +18,12 @@ import (
 
 func TestFindingsOfCertificates(t *testing.T) {
 	const (
-		host      = "nodekeep-webhook.nodekeep-system.svc"
-		secret    = "certificate: error: secret/nodekeep-webhook-tls: "
-		bundle    = "ca-bundle: error: mutatingwebhookconfiguration/nodekeep: restore.nodekeep.dev: its caBundle "
-		on        = ": the API server does not believe the webhook, and goes on without it"
-		nothing   = "ca-bundle: unknown: secret/nodekeep-webhook-tls: there is no certificate to compare it with"
-		disbelief = ": the API server does not believe the webhook"
+		host        = "nodekeep-webhook.nodekeep-system.svc"
+		secret      = "certificate: error: secret/nodekeep-webhook-tls: "
+		bundle      = "ca-bundle: error: mutatingwebhookconfiguration/nodekeep: restore.nodekeep.dev: its caBundle "
+		consequence = ": the API server does not believe the webhook, and goes on without it"
+		blank       = "ca-bundle: unknown: secret/nodekeep-webhook-tls: there is no certificate to compare it with"
+		disbelief   = ": the API server does not believe the webhook"
 	)
 	serves := func(from, to time.Duration, name string) func(*Seen) {
 		return func(s *Seen) {
@@ -36,10 +36,10 @@ func TestFindingsOfCertificates(t *testing.T) {
 	requireFindings(t, map[string]breakage{
 		"the Secret is not there": {
 			func(s *Seen) { s.Certificate = Absent[*corev1.Secret]() },
-			[]string{secret + "it does not exist: the webhook has no certificate to serve, and the API server does not call it", nothing},
+			[]string{secret + "it does not exist: the webhook has no certificate to serve, and the API server does not call it", blank},
 		},
-		"the Secret is empty":       {func(s *Seen) { s.Certificate.Value.Data = nil }, []string{secret + "tls.crt holds no certificate" + disbelief, nothing}},
-		"the Secret holds nonsense": {func(s *Seen) { s.Certificate.Value.Data[certificateKey] = encoded([]byte("no")) }, []string{secret + "tls.crt cannot be read" + disbelief, nothing}},
+		"the Secret is empty":       {func(s *Seen) { s.Certificate.Value.Data = nil }, []string{secret + "tls.crt holds no certificate" + disbelief, blank}},
+		"the Secret holds nonsense": {func(s *Seen) { s.Certificate.Value.Data[certificateKey] = encoded([]byte("no")) }, []string{secret + "tls.crt cannot be read" + disbelief, blank}},
 		"the certificate has expired, and would be believed otherwise": {
 			serves(-90*day, -3*time.Hour, host), []string{secret + "the certificate expired 3h ago" + disbelief},
 		},
@@ -57,8 +57,8 @@ func TestFindingsOfCertificates(t *testing.T) {
 		"the certificate is for another name": {
 			serves(-day, 89*day, "other.svc"), []string{secret + "the certificate is for other.svc and not for " + host + disbelief},
 		},
-		"the bundle is empty":        {func(s *Seen) { s.bundle(nil, mutatingObject) }, []string{bundle + "holds no certificate" + on}},
-		"the bundle is nonsense":     {func(s *Seen) { s.bundle(encoded([]byte("no")), mutatingObject) }, []string{bundle + "cannot be read" + on}},
+		"the bundle is empty":        {func(s *Seen) { s.bundle(nil, mutatingObject) }, []string{bundle + "holds no certificate" + consequence}},
+		"the bundle is nonsense":     {func(s *Seen) { s.bundle(encoded([]byte("no")), mutatingObject) }, []string{bundle + "cannot be read" + consequence}},
 		"the bundle is another CA's": {func(s *Seen) { s.bundle(newAuthority(t).pem, mutatingObject) }, []string{bundle + "does not vouch for the certificate (x509: ..."}},
 		"the bundles of policies and deletions are another CA's": {
 			func(s *Seen) { s.bundle(newAuthority(t).pem, validatingObject) },
@@ -99,7 +99,7 @@ func TestFindingsOfTheCertificateThatIsServed(t *testing.T) {
 		s.bundle(ca.pem)
 	}
 	const host = "nodekeep-webhook.nodekeep-system.svc"
-	denied := NotKnown[[]corev1.Node](Unknown{Why: "you may not create nodes", Remedy: Remedy{Text: "An administrator can grant it:"}})
+	denied := NotKnown[[]corev1.Node](Unknown{Reason: "you may not create nodes", Remedy: Remedy{Text: "An administrator can grant it:"}})
 	requireFindings(t, map[string]breakage{
 		"it is valid for long": {func(s *Seen) { serves(s, 80*day, host) }, nil},
 		"nobody has renewed it": {
@@ -108,14 +108,14 @@ func TestFindingsOfTheCertificateThatIsServed(t *testing.T) {
 		},
 		"the caller may try no dry run, and not read the Secret": {
 			func(s *Seen) {
-				s.Certificate, s.Named = NotKnown[*corev1.Secret](Unknown{Why: "you may not get secrets"}), denied
+				s.Certificate, s.Named = NotKnown[*corev1.Secret](Unknown{Reason: "you may not get secrets"}), denied
 			},
 			[]string{
 				"certificate: unknown: : you may not create nodes", "ca-bundle: unknown: : you may not create nodes", "webhook-answers: unknown: : you may not create nodes",
 			},
 		},
 		"the caller may not read the Secret, and the webhook shows nothing": {
-			func(s *Seen) { s.Certificate = NotKnown[*corev1.Secret](Unknown{Why: "you may not get secrets"}) },
+			func(s *Seen) { s.Certificate = NotKnown[*corev1.Secret](Unknown{Reason: "you may not get secrets"}) },
 			[]string{
 				"certificate: unknown: secret/nodekeep-webhook-tls: no answer to a dry run shows the certificate...",
 				"ca-bundle: unknown: secret/nodekeep-webhook-tls: no answer to a dry run shows the certificate...",
@@ -151,20 +151,20 @@ func TestTheRemedyOfACertificateDependsOnWhoIssuesIt(t *testing.T) {
 }
 
 func TestFindingsOfEndpointsAndDryRuns(t *testing.T) {
-	const nobody = ": the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
+	const consequence = ": the API server calls no webhook, and Nodes wait behind the gate until capture has completed them"
 	requireFindings(t, map[string]breakage{
 		"there is no Service": {
-			func(s *Seen) { s.remove(serviceObject) }, []string{"webhook-endpoints: error: service/nodekeep-webhook: it does not exist" + nobody},
+			func(s *Seen) { s.remove(serviceObject) }, []string{"webhook-endpoints: error: service/nodekeep-webhook: it does not exist" + consequence},
 		},
 		"there is nobody behind the Service": {
-			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: no Pod is behind it" + nobody},
+			func(s *Seen) { s.Endpoints.Value = nil }, []string{"webhook-endpoints: error: service/nodekeep-webhook: no Pod is behind it" + consequence},
 		},
 		"nobody behind the Service is ready": {
 			func(s *Seen) {
 				s.Endpoints.Value[0].Endpoints = s.Endpoints.Value[0].Endpoints[:1]
 				s.Endpoints.Value[0].Endpoints[0].Conditions.Ready = ptr.To(false)
 			},
-			[]string{"webhook-endpoints: error: service/nodekeep-webhook: none of 1 endpoints is ready" + nobody},
+			[]string{"webhook-endpoints: error: service/nodekeep-webhook: none of 1 endpoints is ready" + consequence},
 		},
 		"some behind the Service are not ready": {
 			func(s *Seen) {

@@ -20,13 +20,13 @@ func (s Seen) judgeWorkerImage(a *answer) {
 			continue
 		}
 		var remedy Remedy
-		elsewhere := ""
-		if registry, other := registryOf(image), registryOf(container.Image); registry != other {
-			elsewhere = "; the registries differ, too"
+		hint := ""
+		if registry, installed := registryOf(image), registryOf(container.Image); registry != installed {
+			hint = "; the registries differ, too"
 			remedy = advice("Check that " + registry + " has the image and that all Nodes can pull from it. Otherwise change the value verify.image of the chart.")
 		}
 		a.find(Note, verifyObject, remedy,
-			"Nodes are checked by image %s, and the controller is %s: they must be of one version%s", image, container.Image, elsewhere)
+			"Nodes are checked by image %s, and the controller is %s: they must be of one version%s", image, container.Image, hint)
 	}
 }
 

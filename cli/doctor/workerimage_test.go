@@ -15,15 +15,15 @@ func TestAWorkerImageOfOnesOwnIsMentionedAndNoFinding(t *testing.T) {
 	assert.Equal(t, StatusOK, result.Status)
 	assert.Len(t, result.Findings, 1)
 	assert.Equal(t, Note, result.Findings[0].Severity)
-	assert.Contains(t, result.Findings[0].What, "Nodes are checked by image registry.example.com/worker:1, and the controller is nodekeep:")
-	assert.Contains(t, result.Findings[0].What, "; the registries differ, too")
+	assert.Contains(t, result.Findings[0].Message, "Nodes are checked by image registry.example.com/worker:1, and the controller is nodekeep:")
+	assert.Contains(t, result.Findings[0].Message, "; the registries differ, too")
 	assert.Contains(t, result.Findings[0].Text, "Check that registry.example.com has the image")
 
 	seen = healthy(t)
 	seen.arg(verifyObject, "--image=nodekeep/worker:1")
 	result = judgeVerification(seen).result(checkVerification)
 	assert.Len(t, result.Findings, 1)
-	assert.NotContains(t, result.Findings[0].What, "registries")
+	assert.NotContains(t, result.Findings[0].Message, "registries")
 }
 
 func TestTheRegistryOfAnImage(t *testing.T) {

@@ -96,18 +96,18 @@ func wideRight(verb, group, resource string) doctor.Right {
 }
 
 // reading is an API call, which needs a right. The result is the value, that there is no such object, or why neither is known.
-func reading[T any](e *examination, into *doctor.Read[T], right doctor.Right, call func(context.Context) (T, error)) func(context.Context) {
+func reading[T any](e *examination, dest *doctor.Read[T], right doctor.Right, call func(context.Context) (T, error)) func(context.Context) {
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, e.options.Timeout)
 		defer cancel()
 		value, err := call(ctx)
 		switch {
 		case err == nil:
-			*into = doctor.Found(value)
+			*dest = doctor.Found(value)
 		case store.SaysGone(err):
-			*into = doctor.Absent[T]()
+			*dest = doctor.Absent[T]()
 		default:
-			*into = doctor.NotKnown[T](e.unknown(right, err))
+			*dest = doctor.NotKnown[T](e.unknown(right, err))
 		}
 	}
 }
@@ -118,16 +118,16 @@ type getter[T any] interface {
 }
 
 // getting is [reading] of one object.
-func getting[T any](e *examination, into *doctor.Read[T], right doctor.Right, client getter[T], name string) func(context.Context) {
-	return reading(e, into, right, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
+func getting[T any](e *examination, dest *doctor.Read[T], right doctor.Right, client getter[T], name string) func(context.Context) {
+	return reading(e, dest, right, func(ctx context.Context) (T, error) { return client.Get(ctx, name, metav1.GetOptions{}) })
 }
 
 // listing is [reading] of all objects that the selectors select.
 func listing[T any, P interface {
 	*T
 	runtime.Object
-}, L runtime.Object](e *examination, into *doctor.Read[[]T], right doctor.Right, client cluster.Lister[L], selectors metav1.ListOptions) func(context.Context) {
-	return reading(e, into, right, func(ctx context.Context) (all []T, err error) {
+}, L runtime.Object](e *examination, dest *doctor.Read[[]T], right doctor.Right, client cluster.Lister[L], selectors metav1.ListOptions) func(context.Context) {
+	return reading(e, dest, right, func(ctx context.Context) (all []T, err error) {
 		for object, err := range cluster.List[P](ctx, e.Cluster, right, client, selectors) {
 			if err != nil {
 				return nil, err
@@ -146,19 +146,19 @@ func (e *examination) unknown(right doctor.Right, err error) doctor.Unknown {
 	if !errors.As(err, &refused) && !errors.As(err, &denied) && !errors.As(err, &unreachable) {
 		err = e.CallError(right, err)
 	}
-	why := func(remedy string) doctor.Unknown {
-		return doctor.Unknown{Why: err.Error(), Remedy: doctor.Remedy{Text: remedy}}
+	unknown := func(remedy string) doctor.Unknown {
+		return doctor.Unknown{Reason: err.Error(), Remedy: doctor.Remedy{Text: remedy}}
 	}
 	switch {
 	case errors.As(err, &denied):
 		missing := denied.Missing[0]
-		return doctor.Unknown{Why: missing.Denied(), Remedy: doctor.GrantTo(denied.User, e.Namespace, missing)}
+		return doctor.Unknown{Reason: missing.Denied(), Remedy: doctor.GrantTo(denied.User, e.Namespace, missing)}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("there was no answer within %s", e.options.Timeout)
-		return why("Try again, with a longer --timeout.")
+		return unknown("Try again, with a longer --timeout.")
 	case errors.As(err, &refused):
-		return why("Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too.")
+		return unknown("Exempt Nodes named " + webhook.ProbeNode + "* from the rule, or --skip the check. See admission-rules, too.")
 	default:
-		return why("Try again.")
+		return unknown("Try again.")
 	}
 }

@@ -35,12 +35,12 @@ func examining(answer error) *examination {
 }
 
 func TestWhatCannotBeReadIsNotKnownWithItsReason(t *testing.T) {
-	forbidden := func(why string) error {
-		return apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New(why))
+	forbidden := func(reason string) error {
+		return apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New(reason))
 	}
 	for name, c := range map[string]struct {
 		answer  error
-		why     string
+		reason  string
 		remedy  string
 		command string
 	}{
@@ -68,7 +68,7 @@ func TestWhatCannotBeReadIsNotKnownWithItsReason(t *testing.T) {
 			reading(e, &e.seen.Unnamed, e.NodesRight("create"), e.unnamed)(t.Context())
 			assert.False(t, e.seen.Unnamed.Found || e.seen.Unnamed.Absent)
 			unknown := e.seen.Unnamed.Unknown
-			assert.Contains(t, unknown.Why, c.why)
+			assert.Contains(t, unknown.Reason, c.reason)
 			assert.Contains(t, unknown.Text, c.remedy)
 			if c.command != "" {
 				assert.Contains(t, unknown.Commands, c.command)

@@ -125,7 +125,7 @@ func (e *examination) lookAtRecords(ctx context.Context) (records doctor.Records
 }
 
 // strays returns ConfigMaps that are named as records and not labelled as such. Nothing but their names is read.
-func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err error) {
+func (e *examination) strays(ctx context.Context) (names doctor.Sample[string], err error) {
 	client, err := metadata.NewForConfig(e.Config)
 	if err != nil {
 		return names, err
@@ -146,7 +146,7 @@ func (e *examination) strays(ctx context.Context) (names doctor.Few[string], err
 // lookAtNodes goes through all Nodes with their records. It finds out what those wait for that have been behind the gate for long. Where the records
 // cannot be read, only what the policy keeps is not known.
 func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err error) {
-	nodes.After = e.options.GateAfter
+	nodes.Threshold = e.options.GateAfter
 	stuck := map[string]nodestate.State{}
 	in, known := e.circumstancesSeen(ctx)
 	if !known {
@@ -193,7 +193,7 @@ func (e *examination) lookAtNodes(ctx context.Context) (nodes doctor.Nodes, err 
 	nodes.NotKept = doctor.Found(doctor.NotKeptOf(items.NotKept()))
 	for i, waiting := range nodes.Stuck.First {
 		if known {
-			nodes.Stuck.First[i].Why = view.SummaryOf(stuck[waiting.Name], in).Why
+			nodes.Stuck.First[i].Reason = view.SummaryOf(stuck[waiting.Name], in).Reason
 		}
 	}
 	return nodes, nil

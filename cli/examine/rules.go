@@ -34,8 +34,8 @@ func (e *examination) ruleLooks() []look {
 		{checks: checks, read: listing(e, &seen.AllMutating, to("mutatingwebhookconfigurations"), admission.MutatingWebhookConfigurations(), all)},
 		{checks: checks, read: reading(e, &seen.Kyverno, wideRight("list", groupKyverno, "clusterpolicies"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			policies, err := e.objectsOf(ctx, groupKyverno, "clusterpolicies")
-			more, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
-			return slices.Concat(policies, more), errors.Join(err, moreErr)
+			validating, moreErr := e.objectsOf(ctx, groupKyvernoPolicies, "validatingpolicies")
+			return slices.Concat(policies, validating), errors.Join(err, moreErr)
 		})},
 		{checks: checks, read: reading(e, &seen.Gatekeeper, wideRight("list", groupGatekeeper, "*"), func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			return e.objectsOf(ctx, groupGatekeeper, "")
@@ -69,11 +69,11 @@ func (e *examination) served(ctx context.Context, group string) (resources []sch
 	if err != nil {
 		return nil, fmt.Errorf("list API groups: %w", err)
 	}
-	at := slices.IndexFunc(groups.Groups, func(one metav1.APIGroup) bool { return one.Name == group })
-	if at < 0 {
+	i := slices.IndexFunc(groups.Groups, func(candidate metav1.APIGroup) bool { return candidate.Name == group })
+	if i < 0 {
 		return nil, nil
 	}
-	version := groups.Groups[at].PreferredVersion
+	version := groups.Groups[i].PreferredVersion
 	list, err := e.discovery.ServerResourcesForGroupVersionWithContext(ctx, version.GroupVersion)
 	if err != nil {
 		return nil, fmt.Errorf("list resources of %s: %w", version.GroupVersion, err)

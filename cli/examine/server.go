@@ -35,7 +35,7 @@ func (e *examination) lookAtAPIServer(ctx context.Context) error {
 		return err
 	}
 	e.seen.APIServer = doctor.NotKnown[doctor.APIServer](doctor.Unknown{
-		Why: "you may not get /version, which everybody may who is known to the API server, as a rule",
+		Reason: "you may not get /version, which everybody may who is known to the API server, as a rule",
 		Remedy: doctor.Remedy{Text: "An administrator can grant it:", Commands: []string{
 			"kubectl create clusterrolebinding nodekeep-get-version --clusterrole=system:public-info-viewer --user=" + cluster.DeniedUser(err),
 		}},
@@ -115,11 +115,11 @@ func (e *examination) lookAtYourRights(ctx context.Context) {
 	reading(e, &seen.Yours, wideRight("create", authorizationv1.GroupName, "selfsubjectaccessreviews"), e.yourRights)(ctx)
 }
 
-func (e *examination) yourRights(ctx context.Context) ([]doctor.HeldRight, error) {
+func (e *examination) yourRights(ctx context.Context) ([]doctor.GrantedRight, error) {
 	rights := doctor.YourRights(e.Namespace)
 	for i, right := range rights {
 		var err error
-		if rights[i].Held, err = e.May(ctx, right.Right); err != nil {
+		if rights[i].Granted, err = e.May(ctx, right.Right); err != nil {
 			return nil, err
 		}
 	}

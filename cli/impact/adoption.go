@@ -16,26 +16,26 @@ import (
 type Adoption struct {
 	Key     string         `json:"key"`
 	Adopt   []AdoptedLabel `json:"adopt"`
-	Already int            `json:"already"` // Nodes on which the label is a rule's
+	Derived int            `json:"already"` // Nodes on which the label is a rule's
 	Left    []AdoptedLabel `json:"leftAlone"`
 }
 
 // AdoptedLabel is a label on a Node that is handed over, or why it is not.
 type AdoptedLabel struct {
-	Node  string `json:"node"`
-	Value string `json:"value"`
-	Rule  string `json:"rule,omitempty"`
-	Why   string `json:"why,omitempty"` // it is left alone
+	Node   string `json:"node"`
+	Value  string `json:"value"`
+	Rule   string `json:"rule,omitempty"`
+	Reason string `json:"why,omitempty"` // it is left alone
 }
 
 // See adds a Node.
 func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
-	label, already := Adopts(s, a.Key, rule, in)
+	label, adopted := Adopts(s, a.Key, rule, in)
 	switch {
-	case already:
-		a.Already++
+	case adopted:
+		a.Derived++
 	case label == nil:
-	case label.Why != "":
+	case label.Reason != "":
 		a.Left = append(a.Left, *label)
 	default:
 		a.Adopt = append(a.Adopt, *label)
@@ -44,10 +44,10 @@ func (a *Adoption) See(s nodestate.State, rule string, in plan.Circumstances) {
 
 // Adopts returns the plan for a label of a Node: hand it over to its rule, or leave it alone. It returns nil if only a rule has set the label. If a
 // rule is named, only a label that this rule derives is handed over.
-func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *AdoptedLabel, already bool) {
+func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *AdoptedLabel, adopted bool) {
 	recorded, remembered := nodestate.ItemsOf(s.Record)[key]
-	left := func(value, rule, why string) (*AdoptedLabel, bool) {
-		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Why: why}, false
+	left := func(value, rule, reason string) (*AdoptedLabel, bool) {
+		return &AdoptedLabel{Node: s.Name, Value: value, Rule: rule, Reason: reason}, false
 	}
 	if s.Node == nil {
 		if !remembered {
@@ -70,7 +70,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	recorded, remembered = nodestate.ItemsOf(r)[key]
 	derived, by := last.Rules.Labels[key], last.Rules.Blocked[key]
 	taken := cmp.Or(derived, last.Rules.Taken[key])
-	switch keeps, why := s.Judge(in).Keeps(key); {
+	switch keeps, reason := s.Judge(in).Keeps(key); {
 	case taken.Rule == "" && by != "":
 		return left(value, by, "a fact that the rule asks for is not known")
 	case taken.Rule == "":
@@ -84,7 +84,7 @@ func Adopts(s nodestate.State, key, rule string, in plan.Circumstances) (label *
 	case derived.Rule != "" && !remembered:
 		return nil, true
 	case !keeps && !remembered:
-		return left(value, taken.Rule, why)
+		return left(value, taken.Rule, reason)
 	}
 	if wrong := notAdopted(s, key, taken, in); wrong != "" {
 		return left(value, taken.Rule, wrong)
@@ -99,14 +99,14 @@ func notAdopted(s nodestate.State, key string, label record.Derived, in plan.Cir
 	if !policy.RoomFor(change.Labels, node.AnnotationBytes) {
 		return "the annotations of the Node have no room for the list of labels that rules set"
 	}
-	after := s.Node.DeepCopy()
-	after.ResourceVersion = (node.Version + 1).String()
-	if after.Annotations == nil {
-		after.Annotations = map[string]string{}
+	updated := s.Node.DeepCopy()
+	updated.ResourceVersion = (node.Version + 1).String()
+	if updated.Annotations == nil {
+		updated.Annotations = map[string]string{}
 	}
-	after.Annotations[policy.LabelsAnnotation] = policy.Own{Labels: change.Labels}.Annotations(0)[policy.LabelsAnnotation]
+	updated.Annotations[policy.LabelsAnnotation] = policy.AnnotationContent{Labels: change.Labels}.Annotations(0)[policy.LabelsAnnotation]
 	r, _ := s.Recorded().Rebase(in.Cluster, node.Version)
-	adopted := observe.OfKeeping(after, in.Policy.Annotations())
+	adopted := observe.OfKeeping(updated, in.Policy.Annotations())
 	e, known := record.Merge(r, adopted.Observation(r, in.Policy, in.Guarded)).Entry(key)
 	switch {
 	case !known || e.Removed:
@@ -140,9 +140,9 @@ func Grouped(labels []AdoptedLabel) []AdoptedLabels {
 	for _, label := range labels {
 		node := label.Node
 		label.Node = ""
-		groups.at(label, len(labels), AdoptedLabels{AdoptedLabel: label}).see(node)
+		groups.entry(label, len(labels), AdoptedLabels{AdoptedLabel: label}).see(node)
 	}
 	return groups.sorted(func(x, y AdoptedLabels) int {
-		return cmp.Or(cmp.Compare(y.Nodes, x.Nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Why, y.Why))
+		return cmp.Or(cmp.Compare(y.Nodes, x.Nodes), cmp.Compare(x.Value, y.Value), cmp.Compare(x.Rule, y.Rule), cmp.Compare(x.Reason, y.Reason))
 	})
 }

@@ -16,8 +16,8 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 	const worker = "node-role.kubernetes.io/worker"
 	const gold = "labels: {rules: [{name: high, when: {names: [n1]}, set: {tier: gold}}]}"
 	adopts := func(value, rule string) *AdoptedLabel { return &AdoptedLabel{Node: "n1", Value: value, Rule: rule} }
-	left := func(value, rule, why string) *AdoptedLabel {
-		return &AdoptedLabel{Node: "n1", Value: value, Rule: rule, Why: why}
+	left := func(value, rule, reason string) *AdoptedLabel {
+		return &AdoptedLabel{Node: "n1", Value: value, Rule: rule, Reason: reason}
 	}
 	tier, iron := set{"tier": "gold"}, set{"tier": "iron"}
 	for name, c := range map[string]struct {
@@ -26,12 +26,12 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 		key, rule string
 		unguarded bool
 		want      *AdoptedLabel
-		already   bool
+		adopted   bool
 	}{
 		"an operator set what the rule derives": {state: statetest.State(statetest.Live(tier), statetest.Recorded(tier)), want: adopts("gold", "high")},
 		"nodekeep has restored it on this object": {
 			state: statetest.State(statetest.Live(tier, func(n *corev1.Node) {
-				n.Annotations = set{policy.StampAnnotation: record.Stamp{}.With(tier, record.Record{}, 0).String()}
+				n.Annotations = set{policy.StampAnnotation: record.Stamp{}.Merge(tier, record.Record{}, 0).String()}
 			}), statetest.Recorded(tier, statetest.OfAnother)), want: adopts("gold", "high"),
 		},
 		"a record of an earlier object, and nothing shows that nodekeep has restored it": {
@@ -42,7 +42,7 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 		"only the rule that is named, which it is":   {state: statetest.State(statetest.Live(tier), statetest.Recorded(tier)), rule: "high", want: adopts("gold", "high")},
 		"only the rule that is named, which another": {state: statetest.State(statetest.Live(tier), statetest.Recorded(tier)), rule: "low", want: left("gold", "high", "another rule decides")},
 		"another value":                           {state: statetest.State(statetest.Live(iron), statetest.Recorded(iron)), want: left("iron", "high", `the rule derives "gold"`)},
-		"the rule has set it":                     {state: statetest.State(statetest.Live(tier, statetest.RuledBy("high", tier)), statetest.Recorded(nil)), already: true},
+		"the rule has set it":                     {state: statetest.State(statetest.Live(tier, statetest.RuledBy("high", tier)), statetest.Recorded(nil)), adopted: true},
 		"the Node has no such label":              {state: statetest.State(statetest.Live(nil), statetest.Recorded(nil))},
 		"the Node is deleted":                     {state: statetest.State(nil, statetest.Recorded(tier, statetest.GoneSince(1))), want: left("gold", "", "the Node is deleted; run this again when it has registered")},
 		"a Node that is deleted and never had it": {state: statetest.State(nil, statetest.Recorded(nil, statetest.GoneSince(1)))},
@@ -82,9 +82,9 @@ func TestWhichLabelsOfOperatorsAreHandedOverToARule(t *testing.T) {
 			}
 			in := statetest.Under(statetest.Load(t, c.policy))
 			in.Guarded = !c.unguarded
-			label, already := Adopts(c.state, c.key, c.rule, in)
+			label, adopted := Adopts(c.state, c.key, c.rule, in)
 			assert.Equal(t, c.want, label)
-			assert.Equal(t, c.already, already)
+			assert.Equal(t, c.adopted, adopted)
 		})
 	}
 }

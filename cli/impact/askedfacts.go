@@ -14,19 +14,19 @@ import (
 
 // MissingFact is a fact that rules for labels ask for and that no Node has. It says what to do about it, too.
 type MissingFact struct {
-	Rules    []string `json:"rules"`
-	Fact     string   `json:"fact"` // as the policy names it
-	What     string   `json:"what"`
-	Next     string   `json:"next"`
-	Commands []string `json:"commands,omitempty"` // to be run as they are
+	Rules       []string `json:"rules"`
+	Fact        string   `json:"fact"` // as the policy names it
+	Description string   `json:"what"`
+	Next        string   `json:"next"`
+	Commands    []string `json:"commands,omitempty"` // to be run as they are
 }
 
 // Text returns all of it in one line.
 func (m MissingFact) Text() string {
 	if len(m.Commands) == 0 {
-		return m.What + ". " + m.Next
+		return m.Description + ". " + m.Next
 	}
-	return m.What + ". " + m.Next + " " + strings.Join(m.Commands, "; ")
+	return m.Description + ". " + m.Next + " " + strings.Join(m.Commands, "; ")
 }
 
 // AskedFacts sums up which facts that rules ask for the Nodes of a cluster have. It keeps no Nodes.
@@ -39,8 +39,8 @@ type AskedFacts struct {
 // askedFact counts the Nodes of which it is known whether they have the fact.
 type askedFact struct {
 	classify.Ask
-	has   bool
-	known int
+	present bool
+	known   int
 }
 
 // NewAskedFacts begins with no Node. The functions are the devices and features of a Node. One that is nil could not be read.
@@ -73,24 +73,24 @@ func (a *AskedFacts) See(object *corev1.Node) {
 	}
 	facts := a.read(node)
 	for i := range a.asked {
-		has, known := a.asked[i].AnsweredBy(facts)
+		answered, known := a.asked[i].AnsweredBy(facts)
 		if known {
 			a.asked[i].known++
 		}
-		a.asked[i].has = a.asked[i].has || has
+		a.asked[i].present = a.asked[i].present || answered
 	}
 }
 
 // Missing returns the facts that no Node has, of those that are known of at least one Node.
 func (a *AskedFacts) Missing() (all []MissingFact) {
-	for _, one := range a.asked {
-		if one.has || one.known == 0 {
+	for _, fact := range a.asked {
+		if fact.present || fact.known == 0 {
 			continue
 		}
-		next, commands := nextOf(one.Ask)
+		next, commands := nextOf(fact.Ask)
 		all = append(all, MissingFact{
-			Rules: one.Rules, Fact: one.Fact, Next: next, Commands: commands,
-			What: fmt.Sprintf("%s for %s, which %s", asking(one.Rules), one.Fact, noneOf(one.known)),
+			Rules: fact.Rules, Fact: fact.Fact, Next: next, Commands: commands,
+			Description: fmt.Sprintf("%s for %s, which %s", asking(fact.Rules), fact.Fact, noneOf(fact.known)),
 		})
 	}
 	return all

@@ -51,7 +51,7 @@ func TestFactsThatRulesAskForAndNoNodeHasAreNamed(t *testing.T) {
 			}
 			var got []string
 			for _, missing := range asked.Missing() {
-				got = append(got, missing.What)
+				got = append(got, missing.Description)
 				assert.NotEmpty(t, missing.Next)
 				assert.NotEmpty(t, missing.Commands)
 			}
@@ -77,6 +77,6 @@ inventory:
 	}
 	missing := MissingAttributes(p, notes)
 	require.Len(t, missing, 1, "what no rule asks for, and what is not known, is none")
-	assert.Equal(t, "rule rack asks for inventory.cmdb.rakc, which inventory cmdb has of none of its Nodes (10)", missing[0].What)
+	assert.Equal(t, "rule rack asks for inventory.cmdb.rakc, which inventory cmdb has of none of its Nodes (10)", missing[0].Description)
 	assert.Empty(t, MissingAttributes(p, nil))
 }

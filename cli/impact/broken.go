@@ -28,23 +28,23 @@ type brokenRule struct {
 
 // seeViolations counts which rules of governance a Node breaks, under both policies.
 func (c *Comparison) seeViolations(s nodestate.State) {
-	before := map[brokenRule]bool{}
+	prev := map[brokenRule]bool{}
 	for _, v := range s.Violations(c.now) {
-		before[brokenRule{v.Rule, v.Kind, v.Mode}] = true
+		prev[brokenRule{v.Rule, v.Kind, v.Mode}] = true
 	}
 	seen := map[brokenRule]bool{}
-	for _, v := range s.Violations(c.then) {
+	for _, v := range s.Violations(c.planned) {
 		rule := brokenRule{v.Rule, v.Kind, v.Mode}
 		if seen[rule] { // several keys of one pattern, or several that are missing
 			continue
 		}
 		seen[rule] = true
-		broken := c.broken.at(rule, mostChanges, BrokenRule{brokenRule: rule})
+		broken := c.broken.entry(rule, mostChanges, BrokenRule{brokenRule: rule})
 		if broken == nil {
 			continue
 		}
 		broken.see(s.Name)
-		if fresh := (NodeCount{broken.New, broken.FirstNew}); !before[rule] {
+		if fresh := (NodeCount{broken.New, broken.FirstNew}); !prev[rule] {
 			fresh.see(s.Name)
 			broken.New, broken.FirstNew = fresh.Nodes, fresh.First
 		}

@@ -20,8 +20,8 @@ const mostChanges = 10_000
 
 // Comparison holds a policy to the one that is in force, Node by Node. It keeps counts and a few names, no Nodes.
 type Comparison struct {
-	now, then plan.Circumstances
-	inForce   string // which rules for labels capture has put in force; empty: none yet
+	now, planned plan.Circumstances
+	inForce      string // which rules for labels capture has put in force; empty: none yet
 
 	impact  Impact
 	rules   ruleComparison
@@ -34,11 +34,11 @@ type Comparison struct {
 
 // NewComparison begins with no Node. The policy in force is that of now; inForce names the rules for labels that capture has put in force. The rules
 // of the other policy use devices and features.
-func NewComparison(now plan.Circumstances, then policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
-	c := &Comparison{now: now, then: now, inForce: inForce}
-	c.then.Policy, c.then.Devices, c.then.Features = then.After(now.Policy), devices, features
-	c.asked = NewAskedFacts(then, devices, features, now.Now)
-	c.impact.Settings = ContentChanges(now.Policy.Content(), then.Content())
+func NewComparison(now plan.Circumstances, planned policy.Policy, inForce string, devices func(node string) observe.Devices, features func(node string) observe.Features) *Comparison {
+	c := &Comparison{now: now, planned: now, inForce: inForce}
+	c.planned.Policy, c.planned.Devices, c.planned.Features = planned.WithPredecessor(now.Policy), devices, features
+	c.asked = NewAskedFacts(planned, devices, features, now.Now)
+	c.impact.Settings = ContentChanges(now.Policy.Content(), planned.Content())
 	return c
 }
 
@@ -49,7 +49,7 @@ func (c *Comparison) See(s nodestate.State) error {
 	}
 	if s.Node != nil {
 		c.impact.Nodes++
-		c.rules.see(s, c.then)
+		c.rules.see(s, c.planned)
 		c.asked.See(s.Node)
 	}
 	if s.Unreadable != nil { // under both policies it is left alone
@@ -59,28 +59,28 @@ func (c *Comparison) See(s nodestate.State) error {
 	if s.Node == nil {
 		c.impact.Gone++
 		due := func(p policy.Policy) bool { return gc.Due(*s.Record, p.Retention(), c.now.Now) }
-		c.impact.Due.see(due(c.now.Policy), due(c.then.Policy))
+		c.impact.Due.see(due(c.now.Policy), due(c.planned.Policy))
 		return c.seeRegistration(s, s.Record, s.Record, nil)
 	}
 	c.seeViolations(s)
 	_, now, done := s.Settled(c.now)
-	_, then, next := s.Settled(c.then)
+	_, planned, next := s.Settled(c.planned)
 	c.countNew(PutOn, done.By(plan.Derivation).Taints(false), next.By(plan.Derivation).Taints(false), s.Name)
 	c.countNew(TakenOff, done.By(plan.Derivation).Taints(true), next.By(plan.Derivation).Taints(true), s.Name)
 	c.countNew(Blocked, done.Foreign, next.Foreign, s.Name)
-	return c.seeRegistration(s, now, then, c.seeKept(s))
+	return c.seeRegistration(s, now, planned, c.seeKept(s))
 }
 
 // Impact returns what was counted.
 func (c *Comparison) Impact() Impact {
 	impact := c.impact
-	impact.Changes, impact.More = c.changes.sorted(compareChanges), c.changes.more
-	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.more
-	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.more
-	impact.Broken, impact.MoreBroken = c.broken.sorted(compareBroken), c.broken.more
-	impact.LabelRules = c.rules.impact(c.then.Policy, c.inForce)
+	impact.Changes, impact.Omitted = c.changes.sorted(compareChanges), c.changes.omitted
+	impact.Kept, impact.MoreKept = c.items.Kept(), c.items.kept.items.omitted
+	impact.NotKept, impact.MoreNotKept = c.items.NotKept(), c.items.notKept.items.omitted
+	impact.Broken, impact.MoreBroken = c.broken.sorted(compareBroken), c.broken.omitted
+	impact.LabelRules = c.rules.impact(c.planned.Policy, c.inForce)
 	impact.Missing = c.asked.Missing()
-	impact.SweepsAtMost = min(impact.Due.Then, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
+	impact.SweepsAtMost = min(impact.Due.Planned, gc.SweepsAtMost(gc.DefaultSweepFraction, c.records))
 	return impact
 }
 
@@ -91,20 +91,20 @@ const registeredBefore = "; no longer in taints.register: Nodes that have it kee
 // seeKept compares what the two policies keep of an existing Node. It returns the items on which they differ: those also differ at a registration.
 func (c *Comparison) seeKept(s nodestate.State) (differ map[string]bool) {
 	differ = map[string]bool{}
-	before, after := s.Judge(c.now), s.Judge(c.then)
-	c.items.See(s.Name, after)
-	for item := range after.Items() {
-		keptNow, _ := before.Keeps(item)
-		keptThen, why := after.Keeps(item)
+	prev, next := s.Judge(c.now), s.Judge(c.planned)
+	c.items.See(s.Name, next)
+	for item := range next.Items() {
+		keptNow, _ := prev.Keeps(item)
+		keptThen, reason := next.Keeps(item)
 		if keptNow != keptThen {
 			kind := Kept
 			switch {
 			case keptNow:
 				kind = Dropped
 			case c.now.Policy.Registers(item):
-				why += registeredBefore
+				reason += registeredBefore
 			}
-			c.count(kind, item, why, s.Name)
+			c.count(kind, item, reason, s.Name)
 			differ[item] = true
 		}
 	}
@@ -133,21 +133,21 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordThen *r
 	if err != nil {
 		return err
 	}
-	then, taintsThen, err := answer(recordThen, c.then.Policy)
+	planned, taintsThen, err := answer(recordThen, c.planned.Policy)
 	if err != nil {
 		return err
 	}
-	c.impact.Waiting.see(now.GateOn, then.GateOn)
+	c.impact.Waiting.see(now.GateOn, planned.GateOn)
 	for item := range nodestate.ItemsOf(recordThen) {
-		before, after := FateOf(item, now, c.now.Policy), FateOf(item, then, c.then.Policy)
-		if counted[item] || after == before || after.Kind == "" {
+		prev, next := FateOf(item, now, c.now.Policy), FateOf(item, planned, c.planned.Policy)
+		if counted[item] || next == prev || next.Kind == "" {
 			continue
 		}
-		why := string(after.Reason)
-		if after.Reason == policy.NotKept || before.Reason == policy.NotKept {
-			_, why = c.then.Policy.Keeps(item)
+		reason := string(next.Reason)
+		if next.Reason == policy.NotKept || prev.Reason == policy.NotKept {
+			_, reason = c.planned.Policy.Keeps(item)
 		}
-		c.count(after.Kind, item, why, s.Name)
+		c.count(next.Kind, item, reason, s.Name)
 	}
 	c.countNew(Registered, taintsNow, taintsThen, s.Name)
 	c.countNew(NotAnyMore, taintsThen, taintsNow, s.Name)
@@ -155,18 +155,18 @@ func (c *Comparison) seeRegistration(s nodestate.State, recordNow, recordThen *r
 }
 
 // countNew counts the taints that were not there before.
-func (c *Comparison) countNew(kind ChangeKind, before, after []corev1.Taint, node string) {
-	for _, taint := range after {
-		if !slices.Contains(before, taint) {
+func (c *Comparison) countNew(kind ChangeKind, prev, next []corev1.Taint, node string) {
+	for _, taint := range next {
+		if !slices.Contains(prev, taint) {
 			c.count(kind, taint.ToString(), "", node)
 		}
 	}
 }
 
 // count adds a Node to a change.
-func (c *Comparison) count(kind ChangeKind, item, why, node string) {
-	what := changed{kind, item, why}
-	if change := c.changes.at(what, mostChanges, Change{changed: what}); change != nil {
+func (c *Comparison) count(kind ChangeKind, item, reason, node string) {
+	key := changed{kind, item, reason}
+	if change := c.changes.entry(key, mostChanges, Change{changed: key}); change != nil {
 		change.see(node)
 	}
 }

@@ -33,15 +33,15 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 
 	const rule = "taints: {rules: [{selector: dedicated, taint: 'dedicated={value}:NoSchedule'}]}"
 	for name, test := range map[string]struct {
-		now, then string
-		states    []nodestate.State
-		want      []string
-		waiting   Count
-		due       Count
+		now, planned string
+		states       []nodestate.State
+		want         []string
+		waiting      Count
+		due          Count
 	}{
 		"the same policy": {states: []nodestate.State{worker, gone, ruled, foreign, byKubelet, held}, waiting: Count{3, 3}},
 		"a key that is ignored from now on": {
-			then: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{worker},
+			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{worker},
 			want: []string{"dropped example.com/a (labels.ignore has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a key that is no longer ignored": {
@@ -49,7 +49,7 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			want: []string{"kept example.com/a (labels.keep has *) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a key that is ignored, of a deleted Node": {
-			then: "labels: {ignore: [dedicated]}", states: []nodestate.State{gone},
+			planned: "labels: {ignore: [dedicated]}", states: []nodestate.State{gone},
 			want: []string{"notGiven dedicated (labels.ignore has dedicated) 1 [worker-2]"}, waiting: Count{1, 1},
 		},
 		"a key that was ignored, of a deleted Node": {
@@ -57,17 +57,17 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			want: []string{"restored dedicated (labels.keep has *) 1 [worker-2]"}, waiting: Count{1, 1},
 		},
 		"protected labels that are no longer restored": {
-			then: "labels: {protected: never}", states: []nodestate.State{worker, gone},
+			planned: "labels: {protected: never}", states: []nodestate.State{worker, gone},
 			want:    []string{"notGiven node-role.kubernetes.io/worker (protected, and the policy says never) 2 [worker-1 worker-2]"},
 			waiting: Count{2, 0},
 		},
 		"protected labels in the CREATE itself": {
-			then: "labels: {protected: inline}", states: []nodestate.State{worker},
+			planned: "labels: {protected: inline}", states: []nodestate.State{worker},
 			want:    []string{"inlined node-role.kubernetes.io/worker () 1 [worker-1]"},
 			waiting: Count{1, 0},
 		},
 		"a label that waits for capture when a kubelet registers": {
-			then: "labels: {defer: ['example.com/*']}", states: []nodestate.State{worker},
+			planned: "labels: {defer: ['example.com/*']}", states: []nodestate.State{worker},
 			want: []string{"deferred example.com/a (labels.defer has example.com/*) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a label that no longer waits": {
@@ -80,24 +80,24 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			waiting: Count{0, 1},
 		},
 		"a taint that is no longer kept": {
-			then: "taints: {keep: [maintenance]}", states: []nodestate.State{worker},
+			planned: "taints: {keep: [maintenance]}", states: []nodestate.State{worker},
 			want: []string{"dropped tenant:NoSchedule (taints.keep does not select it) 1 [worker-1]"}, waiting: Count{1, 1},
 		},
 		"a rule that taints a Node, and whose taint on another one has another owner": {
-			then: rule, states: []nodestate.State{worker, foreign},
+			planned: rule, states: []nodestate.State{worker, foreign},
 			want: []string{"putOn dedicated=ci:NoSchedule () 1 [worker-1]", "blocked dedicated=ci:NoSchedule () 1 [worker-4]"}, waiting: Count{1, 1},
 		},
 		"a rule that taints at the registration of a deleted Node": {
-			then: rule, states: []nodestate.State{gone},
+			planned: rule, states: []nodestate.State{gone},
 			want: []string{"registered dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
 		},
 		"a rule that goes": {
 			now: rule, states: []nodestate.State{ruled, gone},
 			want: []string{"takenOff dedicated=ci:NoSchedule () 1 [worker-3]", "notAnyMore dedicated=ci:NoSchedule () 1 [worker-2]"}, waiting: Count{1, 1},
 		},
-		"a rule that goes, after which nobody keeps the taint that it set": {now: rule, then: rule, states: []nodestate.State{ruled}},
+		"a rule that goes, after which nobody keeps the taint that it set": {now: rule, planned: rule, states: []nodestate.State{ruled}},
 		"a taint that new Nodes get once": {
-			then: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []nodestate.State{worker, gone, byKubelet},
+			planned: "taints: {register: [{taint: 'example.com/unverified:NoSchedule', nodeSelector: dedicated}]}", states: []nodestate.State{worker, gone, byKubelet},
 			want: []string{"registered example.com/unverified:NoSchedule () 2 [worker-1 worker-2]"}, waiting: Count{2, 2},
 		},
 		"a taint that new Nodes got once, and that is kept from now on": {
@@ -105,34 +105,34 @@ func TestComparisonCountsWhatAnotherPolicyWouldChange(t *testing.T) {
 			want: []string{"kept tenant:NoSchedule (taints.keep has *; no longer in taints.register: Nodes that have it keep it until a client removes it) 1 [worker-1]", "notAnyMore tenant=blue:NoSchedule () 1 [worker-1]"},
 		},
 		"a manager that is no longer ignored": {
-			then: "labels: {ignoreManagers: []}", states: []nodestate.State{byKubelet},
+			planned: "labels: {ignoreManagers: []}", states: []nodestate.State{byKubelet},
 			want: []string{"kept rack (labels.keep has *) 1 [worker-5]"},
 		},
 		"a shorter retention": {
-			then: "retention: 2h", states: []nodestate.State{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
+			planned: "retention: 2h", states: []nodestate.State{gone, held, worker}, waiting: Count{3, 3}, due: Count{0, 1},
 		},
 		"what is not restored on another machine until an operator decides": {
-			then: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{held}, waiting: Count{1, 1},
+			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{held}, waiting: Count{1, 1},
 		},
 		"a record that cannot be read": {
-			then: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{{Name: "worker-1", Node: worker.Node, Unreadable: errors.New("torn")}},
+			planned: "labels: {ignore: ['example.com/*']}", states: []nodestate.State{{Name: "worker-1", Node: worker.Node, Unreadable: errors.New("torn")}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := NewComparison(statetest.Under(statetest.Load(t, test.now)), statetest.Load(t, test.then), policy.NoRules, nil, nil)
+			c := NewComparison(statetest.Under(statetest.Load(t, test.now)), statetest.Load(t, test.planned), policy.NoRules, nil, nil)
 			for _, s := range test.states {
 				require.NoError(t, c.See(s))
 			}
 			found := c.Impact()
 			var got []string
 			for _, change := range found.Changes {
-				got = append(got, fmt.Sprintf("%s %s (%s) %d %v", change.Kind, change.Item, change.Why, change.Nodes, change.First))
+				got = append(got, fmt.Sprintf("%s %s (%s) %d %v", change.Kind, change.Item, change.Reason, change.Nodes, change.First))
 			}
 			assert.Equal(t, test.want, got)
 			assert.Equal(t, test.waiting, found.Waiting, "waiting")
 			assert.Equal(t, test.due, found.Due, "due")
-			assert.Equal(t, ContentChanges(statetest.Load(t, test.now).Content(), statetest.Load(t, test.then).Content()), found.Settings)
-			assert.Equal(t, test.now != test.then, found.Changed())
+			assert.Equal(t, ContentChanges(statetest.Load(t, test.now).Content(), statetest.Load(t, test.planned).Content()), found.Settings)
+			assert.Equal(t, test.now != test.planned, found.Changed())
 		})
 	}
 }
@@ -150,7 +150,7 @@ func TestComparisonNamesTheNodesThatWouldBreakGovernance(t *testing.T) {
 		{brokenRule{"owner", governance.Required, governance.Warn}, NodeCount{1, []string{"silver"}}, 1, []string{"silver"}},
 	}, c.Impact().Broken)
 
-	c = NewComparison(c.then, c.then.Policy, policy.NoRules, nil, nil)
+	c = NewComparison(c.planned, c.planned.Policy, policy.NoRules, nil, nil)
 	require.NoError(t, c.See(statetest.Present("gold", map[string]string{"tier": "gold", "owner": "me"})))
 	assert.Equal(t, []BrokenRule{{brokenRule{"tier", governance.Value, governance.Deny}, NodeCount{1, []string{"gold"}}, 0, nil}}, c.Impact().Broken, "it breaks the rule already")
 	assert.False(t, c.Impact().Changed())
@@ -158,10 +158,10 @@ func TestComparisonNamesTheNodesThatWouldBreakGovernance(t *testing.T) {
 
 func TestComparisonLeavesInputsAlone(t *testing.T) {
 	worker := statetest.Present("worker-1", map[string]string{"example.com/a": "1"})
-	before := worker.Record.Items()
+	prev := worker.Record.Items()
 	c := NewComparison(statetest.Under(statetest.Load(t, "labels: {keep: [b]}")), statetest.Load(t, ""), policy.NoRules, nil, nil)
 	require.NoError(t, c.See(worker))
-	assert.Equal(t, before, worker.Record.Items())
+	assert.Equal(t, prev, worker.Record.Items())
 }
 
 func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
@@ -173,7 +173,7 @@ func TestComparisonIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	impact := c.Impact()
 	assert.Equal(t, nodes, impact.Nodes)
 	assert.Len(t, impact.Changes, mostChanges)
-	assert.Equal(t, 11, impact.More)
+	assert.Equal(t, 11, impact.Omitted)
 	first := NodeCount{nodes, []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4"}}
 	assert.Equal(t, Change{changed{Dropped, "pool", "labels.keep does not select it"}, first}, impact.Changes[0])
 }

@@ -12,17 +12,17 @@ import (
 )
 
 // changesOf returns the changes of two policies as text.
-func changesOf(now, then []policy.Line) (texts []string) {
-	for _, c := range ContentChanges(now, then) {
-		texts = append(texts, c.Field+": "+cmp.Or(c.Now, "-")+" -> "+cmp.Or(c.Then, "-"))
+func changesOf(now, planned []policy.Line) (texts []string) {
+	for _, c := range ContentChanges(now, planned) {
+		texts = append(texts, c.Field+": "+cmp.Or(c.Now, "-")+" -> "+cmp.Or(c.Planned, "-"))
 	}
 	return texts
 }
 
 func TestAComparisonShowsWhatIsSaidDifferentlyWhetherANodeShowsItOrNot(t *testing.T) {
 	for name, c := range map[string]struct {
-		now, then string
-		want      []string
+		now, planned string
+		want         []string
 	}{
 		"the same":                       {"labels: {ignore: [a, b]}", "labels: {ignore: [b, a]}", nil},
 		"governance of another key":      {"governance: {keys: [{key: a, mode: deny, values: [one, two]}]}", "governance: {keys: [{key: b, mode: deny}]}", []string{`governance.keys[a]: values: "one", "two"; mode: deny -> -`, "governance.keys[b]: - -> mode: deny"}},
@@ -38,16 +38,16 @@ func TestAComparisonShowsWhatIsSaidDifferentlyWhetherANodeShowsItOrNot(t *testin
 		"what it accepts, and retention": {"accept: 0123456789ab\nretention: 0", "", []string{"accept: 0123456789ab -> -", "retention: 0s -> 720h"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, changesOf(statetest.Load(t, c.now).Content(), statetest.Load(t, c.then).Content()))
+			assert.Equal(t, c.want, changesOf(statetest.Load(t, c.now).Content(), statetest.Load(t, c.planned).Content()))
 		})
 	}
 }
 
 func TestAComparisonShowsTheChangeOfEachFieldOfAPolicy(t *testing.T) {
-	before := policytest.Filled[policy.Spec]().Content()
-	assert.Empty(t, changesOf(before, before))
+	prev := policytest.Filled[policy.Spec]().Content()
+	assert.Empty(t, changesOf(prev, prev))
 	policytest.EachChange(func(path string, changed policy.Spec) {
-		assert.NotEmpty(t, changesOf(before, changed.Content()), path)
-		assert.NotEmpty(t, changesOf(changed.Content(), before), path)
+		assert.NotEmpty(t, changesOf(prev, changed.Content()), path)
+		assert.NotEmpty(t, changesOf(changed.Content(), prev), path)
 	})
 }

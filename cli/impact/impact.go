@@ -27,7 +27,7 @@ type Impact struct {
 	// LabelRules is what labels.rules change.
 	LabelRules RulesImpact `json:"labelRules"`
 	// More counts what is left out because so many changes are listed already, each Node by itself.
-	More int `json:"more,omitempty"`
+	Omitted int `json:"more,omitempty"`
 	// Waiting counts the Nodes that would keep the gate after their next registration. They wait until capture is done or an operator decides.
 	Waiting Count `json:"waiting"`
 	// Due counts the records that sweeps collect.
@@ -44,8 +44,8 @@ type Impact struct {
 
 // Count is a number under the policy in force, and under the other one.
 type Count struct {
-	Now  int `json:"now"`
-	Then int `json:"then"`
+	Now     int `json:"now"`
+	Planned int `json:"then"`
 }
 
 // Change is the change of one label or taint under the policy. It counts all Nodes with the same change for the same reason.
@@ -56,9 +56,9 @@ type Change struct {
 
 // changed is what changes, and why.
 type changed struct {
-	Kind ChangeKind `json:"change"`
-	Item string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
-	Why  string     `json:"why,omitempty"` // in the words of the policy
+	Kind   ChangeKind `json:"change"`
+	Item   string     `json:"item"`          // a label's key, a taint's key and effect, or a taint
+	Reason string     `json:"why,omitempty"` // in the words of the policy
 }
 
 // ChangeKind defines what changes.
@@ -79,18 +79,18 @@ const (
 	NotAnyMore ChangeKind = "notAnyMore" // a taint that registrations add today
 )
 
-func (c *Count) see(now, then bool) {
+func (c *Count) see(now, planned bool) {
 	if now {
 		c.Now++
 	}
-	if then {
-		c.Then++
+	if planned {
+		c.Planned++
 	}
 }
 
 // Changed reports whether the policy changes anything.
 func (i Impact) Changed() bool {
-	return len(i.Settings)+len(i.Changes) > 0 || i.LabelRules.Changed() || i.Due.Now != i.Due.Then || i.Waiting.Now != i.Waiting.Then
+	return len(i.Settings)+len(i.Changes) > 0 || i.LabelRules.Changed() || i.Due.Now != i.Due.Planned || i.Waiting.Now != i.Waiting.Planned
 }
 
 // ChangeKinds are all kinds, in the order in which they are shown.
@@ -100,5 +100,5 @@ func ChangeKinds() []ChangeKind {
 
 func compareChanges(a, b Change) int {
 	order := func(c Change) int { return slices.Index(ChangeKinds(), c.Kind) }
-	return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Why, b.Why))
+	return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Item, b.Item), cmp.Compare(a.Reason, b.Reason))
 }

@@ -22,7 +22,7 @@ type JudgedItem struct {
 	// Unexpected says that it is kept though none of its managers is a known client of operators.
 	Unexpected bool `json:"unexpected,omitempty"`
 	// Why names the pattern of the policy, the component that owns the key, or the managers.
-	Why string `json:"why"`
+	Reason string `json:"why"`
 	// Example is one of the keys with its value, as the first of the Nodes shows it.
 	Example string `json:"example"`
 	// ByRules is true of what rules of the policy set, add or remove.
@@ -49,15 +49,15 @@ type JudgedItems struct{ kept, notKept itemGroups }
 func (all *JudgedItems) See(node string, j nodestate.Judgement) {
 	kept, notKept := map[groupKey]bool{}, map[groupKey]bool{}
 	for _, item := range nodestate.SortedItems(j.Items()) {
-		keeps, why := j.Keeps(item)
-		one := JudgedItem{Item: item, Why: why, Example: exampleOf(item, j.Items()[item])}
+		keeps, reason := j.Keeps(item)
+		entry := JudgedItem{Item: item, Reason: reason, Example: exampleOf(item, j.Items()[item])}
 		if !keeps {
-			one.ByRules = j.ByRules(item)
-			all.notKept.see(one, node, notKept)
+			entry.ByRules = j.ByRules(item)
+			all.notKept.see(entry, node, notKept)
 			continue
 		}
-		one.Managers, one.Unexpected = j.Setters(item), j.Unexpected(item)
-		all.kept.see(one, node, kept)
+		entry.Managers, entry.Unexpected = j.Setters(item), j.Unexpected(item)
+		all.kept.see(entry, node, kept)
 	}
 }
 
@@ -65,14 +65,14 @@ func (all *JudgedItems) See(node string, j nodestate.Judgement) {
 func (all *JudgedItems) Kept() []JudgedItem {
 	unexpected := func(i JudgedItem) int { return map[bool]int{true: 0, false: 1}[i.Unexpected] }
 	return all.kept.rows(func(a, b JudgedItem) int {
-		return cmp.Or(cmp.Compare(unexpected(a), unexpected(b)), nodestate.CompareItems(a.Keys[0], b.Keys[0]), slices.Compare(a.Managers, b.Managers), cmp.Compare(a.Why, b.Why))
+		return cmp.Or(cmp.Compare(unexpected(a), unexpected(b)), nodestate.CompareItems(a.Keys[0], b.Keys[0]), slices.Compare(a.Managers, b.Managers), cmp.Compare(a.Reason, b.Reason))
 	})
 }
 
 // NotKept is sorted by reason, and so by owner.
 func (all *JudgedItems) NotKept() []JudgedItem {
 	return all.notKept.rows(func(a, b JudgedItem) int {
-		return cmp.Or(cmp.Compare(a.Why, b.Why), nodestate.CompareItems(a.Keys[0], b.Keys[0]))
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), nodestate.CompareItems(a.Keys[0], b.Keys[0]))
 	})
 }
 
@@ -86,20 +86,20 @@ type itemGroups struct {
 }
 
 // groupKey is what an item is counted by; without the item, its group.
-type groupKey struct{ group, managers, why, item string }
+type groupKey struct{ group, managers, reason, item string }
 
 // see counts an item of a Node. The groups that were counted of that Node are in counted.
-func (g *itemGroups) see(one JudgedItem, node string, counted map[groupKey]bool) {
-	key := groupKey{groupOf(one.Item), strings.Join(one.Managers, "\n"), one.Why, one.Item}
-	item := g.items.at(key, mostItems, one)
+func (g *itemGroups) see(entry JudgedItem, node string, counted map[groupKey]bool) {
+	key := groupKey{groupOf(entry.Item), strings.Join(entry.Managers, "\n"), entry.Reason, entry.Item}
+	item := g.items.entry(key, mostItems, entry)
 	if item == nil {
 		return
 	}
 	item.see(node)
 	key.item = ""
-	group := g.groups.at(key, mostItems, one)
+	group := g.groups.entry(key, mostItems, entry)
 	if item.Nodes == 1 {
-		item.Keys, group.Keys = []string{one.Item}, append(group.Keys, one.Item)
+		item.Keys, group.Keys = []string{entry.Item}, append(group.Keys, entry.Item)
 	}
 	if !counted[key] {
 		counted[key] = true
@@ -179,8 +179,8 @@ func groupOf(item string) string {
 
 // domainOf is the part of a key before the slash; empty where there is none.
 func domainOf(key string) string {
-	domain, _, has := strings.Cut(key, "/")
-	if !has {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
 		return ""
 	}
 	return domain

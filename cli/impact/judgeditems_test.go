@@ -15,7 +15,7 @@ import (
 )
 
 func TestWhatIsKeptIsListedByDomainAndManagersAndFirstWhatNoClientOfOperatorsSet(t *testing.T) {
-	many := func(pattern string, count int) (keys []string) {
+	plural := func(pattern string, count int) (keys []string) {
 		for i := range count {
 			keys = append(keys, fmt.Sprintf(pattern, i))
 		}
@@ -30,29 +30,29 @@ func TestWhatIsKeptIsListedByDomainAndManagersAndFirstWhatNoClientOfOperatorsSet
 		notKept  []string
 	}{
 		"90 labels of a vendor are one": {
-			managers: map[string][]string{"vendor-agent": many("gpu.example.com/f-%02d", 90), "kubectl-label": {"dedicated"}},
+			managers: map[string][]string{"vendor-agent": plural("gpu.example.com/f-%02d", 90), "kubectl-label": {"dedicated"}},
 			want: []string{
 				"gpu.example.com/* (90 keys) by vendor-agent: unexpected",
 				"dedicated by kubectl-label: labels.keep has *",
 			},
 		},
 		"so are those of its subdomains": {
-			managers: map[string][]string{"vendor-agent": append(many("a.node.example.com/%d", 2), many("b.node.example.com/%d", 2)...)},
+			managers: map[string][]string{"vendor-agent": append(plural("a.node.example.com/%d", 2), plural("b.node.example.com/%d", 2)...)},
 			want:     []string{"*.node.example.com/* (4 keys) by vendor-agent: unexpected"},
 		},
 		"and of the domain itself": {
-			managers: map[string][]string{"kubectl": append(many("a.example.com/%d", 2), many("example.com/%d", 2)...)},
+			managers: map[string][]string{"kubectl": append(plural("a.example.com/%d", 2), plural("example.com/%d", 2)...)},
 			want:     []string{"*example.com/* (4 keys) by kubectl: labels.keep has *"},
 		},
 		"those of other managers are not": {
-			managers: map[string][]string{"vendor-agent": many("example.com/a-%d", 4), "kubectl": many("example.com/b-%d", 4)},
+			managers: map[string][]string{"vendor-agent": plural("example.com/a-%d", 4), "kubectl": plural("example.com/b-%d", 4)},
 			want: []string{
 				"example.com/* (4 keys) by vendor-agent: unexpected",
 				"example.com/* (4 keys) by kubectl: labels.keep has *",
 			},
 		},
 		"a few are listed one by one": {
-			managers: map[string][]string{"kubectl": many("example.com/%d", 3)},
+			managers: map[string][]string{"kubectl": plural("example.com/%d", 3)},
 			want:     []string{"example.com/0 by kubectl: labels.keep has *", "example.com/1 by kubectl: labels.keep has *", "example.com/2 by kubectl: labels.keep has *"},
 		},
 		"so are domains of Kubernetes": {
@@ -64,7 +64,7 @@ func TestWhatIsKeptIsListedByDomainAndManagersAndFirstWhatNoClientOfOperatorsSet
 			},
 		},
 		"keys without a domain are one only where there are very many": {
-			managers: map[string][]string{"kubectl": many("k-%02d", 21)},
+			managers: map[string][]string{"kubectl": plural("k-%02d", 21)},
 			want:     []string{"* (21 keys without a domain) by kubectl: labels.keep has *"},
 		},
 		"two managers of which one is an operator's client": {
@@ -97,7 +97,7 @@ func TestWhatIsKeptIsListedByDomainAndManagersAndFirstWhatNoClientOfOperatorsSet
 		},
 		"what is not kept is by owner": {
 			policy:   "labels: {ignore: [pool]}",
-			managers: map[string][]string{"nfd-master": many("feature.node.kubernetes.io/%d", 5), "kubelet": {"kubernetes.io/hostname"}, "kubectl": {"pool"}},
+			managers: map[string][]string{"nfd-master": plural("feature.node.kubernetes.io/%d", 5), "kubelet": {"kubernetes.io/hostname"}, "kubectl": {"pool"}},
 			want:     []string{},
 			notKept: []string{
 				"kubernetes.io/hostname: it belongs to the kubelet", "pool: labels.ignore has pool",
@@ -129,18 +129,18 @@ func TestWhatIsKeptIsListedByDomainAndManagersAndFirstWhatNoClientOfOperatorsSet
 			}
 			got := []string{}
 			for _, item := range judged.Kept() {
-				why := item.Why
+				reason := item.Reason
 				if item.Unexpected {
-					why = "unexpected"
+					reason = "unexpected"
 				}
-				got = append(got, fmt.Sprintf("%s by %s: %s", item.Name(), strings.Join(item.Managers, ","), why))
+				got = append(got, fmt.Sprintf("%s by %s: %s", item.Name(), strings.Join(item.Managers, ","), reason))
 				assert.Equal(t, NodeCount{2, []string{"worker-1", "worker-2"}}, item.NodeCount)
 				assert.Equal(t, item.Keys[0]+"=1", item.Example)
 			}
 			assert.Equal(t, c.want, got)
 			var notKept []string
 			for _, item := range judged.NotKept() {
-				notKept = append(notKept, item.Name()+": "+item.Why)
+				notKept = append(notKept, item.Name()+": "+item.Reason)
 			}
 			assert.Equal(t, c.notKept, notKept)
 		})
@@ -154,11 +154,11 @@ func TestTaintsAreListedOneByOneAndNobodyIsKnownToHaveSetThem(t *testing.T) {
 	judged.See("worker-1", s.Judge(statetest.Under(statetest.Load(t, ""))))
 	kept := judged.Kept()
 	require.Len(t, kept, 4)
-	one := NodeCount{1, []string{"worker-1"}}
-	assert.Equal(t, JudgedItem{Item: "example.com/a:NoSchedule", Keys: []string{"example.com/a:NoSchedule"}, Why: "taints.keep has *", Example: "example.com/a=1:NoSchedule", NodeCount: one}, kept[0])
+	item := NodeCount{1, []string{"worker-1"}}
+	assert.Equal(t, JudgedItem{Item: "example.com/a:NoSchedule", Keys: []string{"example.com/a:NoSchedule"}, Reason: "taints.keep has *", Example: "example.com/a=1:NoSchedule", NodeCount: item}, kept[0])
 	assert.Equal(t, []JudgedItem{{
 		Item: "node.kubernetes.io/not-ready:NoSchedule", Keys: []string{"node.kubernetes.io/not-ready:NoSchedule"},
-		Why: "it belongs to the node lifecycle controller", Example: "node.kubernetes.io/not-ready:NoSchedule", NodeCount: one,
+		Reason: "it belongs to the node lifecycle controller", Example: "node.kubernetes.io/not-ready:NoSchedule", NodeCount: item,
 	}}, judged.NotKept())
 }
 

@@ -28,9 +28,9 @@ type Migration struct {
 	Unread []string `json:"unread,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
 
-	of     policy.Migration
-	groups tally[MigrationGroup, MigrationGroup]
-	uses   tally[MigrationUse, MigrationUse]
+	migration policy.Migration
+	groups    tally[MigrationGroup, MigrationGroup]
+	uses      tally[MigrationUse, MigrationUse]
 }
 
 // MigrationGroup counts Nodes, or records of Nodes that do not exist, of which the same is true.
@@ -44,35 +44,35 @@ type MigrationGroup struct {
 
 // MigrationUse counts objects of one kind that select on the old key.
 type MigrationUse struct {
-	Kind  string        `json:"kind"`
-	How   selection.How `json:"how"`
-	Count int           `json:"count"`
-	First string        `json:"first"` // the first of these objects
+	Kind  string          `json:"kind"`
+	Field selection.Field `json:"how"`
+	Count int             `json:"count"`
+	First string          `json:"first"` // the first of these objects
 }
 
 // NewMigration is a migration of which nothing is counted yet.
-func NewMigration(of policy.Migration, p policy.Policy) *Migration {
-	m := &Migration{From: of.From, To: of.To, Named: []policy.Reference{}, of: of}
-	if known, is := p.MigrationOf(of.From); is && known.To == of.To {
-		m.of, m.Phase = known, known.Phase
+func NewMigration(migration policy.Migration, p policy.Policy) *Migration {
+	m := &Migration{From: migration.From, To: migration.To, Named: []policy.Reference{}, migration: migration}
+	if known, ok := p.MigrationOf(migration.From); ok && known.To == migration.To {
+		m.migration, m.Phase = known, known.Phase
 	}
 	for _, reference := range p.References() {
-		if reference.Key == of.From {
+		if reference.Key == migration.From {
 			m.Named = append(m.Named, reference)
 		}
 	}
-	m.Notes = notesOn(of)
+	m.Notes = notesOn(migration)
 	return m
 }
 
 // notesOn are what changes with the key, whatever Nodes show.
-func notesOn(of policy.Migration) (notes []string) {
-	from, to := policy.AllowedForKubelet(of.From), policy.AllowedForKubelet(of.To)
+func notesOn(migration policy.Migration) (notes []string) {
+	from, to := policy.AllowedForKubelet(migration.From), policy.AllowedForKubelet(migration.To)
 	switch {
 	case from && !to:
-		notes = append(notes, fmt.Sprintf("%s is protected: kubelets may not set it. capture adds it behind the gate when a Node registers, and kubelets that set %s by --node-labels can no longer do so under the new key.", of.To, of.From))
+		notes = append(notes, fmt.Sprintf("%s is protected: kubelets may not set it. capture adds it behind the gate when a Node registers, and kubelets that set %s by --node-labels can no longer do so under the new key.", migration.To, migration.From))
 	case !from && to:
-		notes = append(notes, fmt.Sprintf("%s is an ordinary key: a kubelet can change it on its own Node, which it cannot with %s.", of.To, of.From))
+		notes = append(notes, fmt.Sprintf("%s is an ordinary key: a kubelet can change it on its own Node, which it cannot with %s.", migration.To, migration.From))
 	}
 	return notes
 }
@@ -82,9 +82,9 @@ func (m *Migration) See(s nodestate.State, in plan.Circumstances) {
 	state, items := policy.MigrationNone, nodestate.ItemsOf(s.Record)
 	if s.Node != nil {
 		metadata := s.Judge(in).Metadata
-		state, items = m.of.StateOn(in.Policy, metadata), metadata.Items
+		state, items = m.migration.StateOn(in.Policy, metadata), metadata.Items
 	} else if s.Record != nil {
-		state = m.of.StateAway(*s.Record)
+		state = m.migration.StateAway(*s.Record)
 	}
 	key := MigrationGroup{State: state}
 	switch state {
@@ -94,7 +94,7 @@ func (m *Migration) See(s nodestate.State, in plan.Circumstances) {
 	default:
 		key.Old, key.New = nodestate.Shown(nodestate.ValueIn(items, m.From)), nodestate.Shown(nodestate.ValueIn(items, m.To))
 	}
-	group := m.groups.at(key, mostChanges, key)
+	group := m.groups.entry(key, mostChanges, key)
 	if group == nil {
 		return
 	}
@@ -116,8 +116,8 @@ func (m *Migration) Selects(uses []selection.Use) {
 		if use.Key != m.From {
 			continue
 		}
-		key := MigrationUse{Kind: use.Kind, How: use.How}
-		counted := m.uses.at(key, math.MaxInt, key) // there are few kinds
+		key := MigrationUse{Kind: use.Kind, Field: use.Field}
+		counted := m.uses.entry(key, math.MaxInt, key) // there are few kinds
 		if counted.Count++; counted.Count <= firstNodes {
 			counted.First = joinedBy(counted.First, path.Join(use.Namespace, use.Name))
 		}
@@ -131,7 +131,7 @@ func (m *Migration) Done(unread []string) {
 		return cmp.Or(cmp.Compare(order(a.State), order(b.State)), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))
 	})
 	m.Selecting = m.uses.sorted(func(a, b MigrationUse) int {
-		return cmp.Or(cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(a.How, b.How))
+		return cmp.Or(cmp.Compare(rankOf(a.Kind), rankOf(b.Kind)), cmp.Compare(a.Field, b.Field))
 	})
 	m.Unread = unread
 }
@@ -166,7 +166,7 @@ func (m *Migration) Blocks() []string {
 // Uses are what selects on the old key.
 func (m *Migration) Uses() (uses []string) {
 	for _, use := range m.Selecting {
-		block := fmt.Sprintf("%s on %s by %s: %s", selectOn(use), m.From, use.How, use.First)
+		block := fmt.Sprintf("%s on %s by %s: %s", selectOn(use), m.From, use.Field, use.First)
 		if use.Kind == "DaemonSet" {
 			block += " (removing the label deletes their Pods)"
 		}

@@ -25,8 +25,8 @@ func MissingAttributes(p policy.Policy, notes *corev1.ConfigMap) (all []MissingF
 		}
 		all = append(all, MissingFact{
 			Rules: ask.Rules, Fact: ask.Fact,
-			What: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", asking(ask.Rules), ask.Fact, source, note.Nodes),
-			Next: "Correct the name of the attribute in the rule and in attributes of the source, or have the inventory list it.",
+			Description: fmt.Sprintf("%s for %s, which inventory %s has of none of its Nodes (%d)", asking(ask.Rules), ask.Fact, source, note.Nodes),
+			Next:        "Correct the name of the attribute in the rule and in attributes of the source, or have the inventory list it.",
 		})
 	}
 	return all

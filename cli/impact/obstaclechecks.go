@@ -27,7 +27,7 @@ func (p *judgedProfile) judgeCheck(check verify.Check) {
 }
 
 // judgeDNS judges the DNS Service. A check of each server asks its endpoints. Other checks need it for nothing but a cold start.
-func (p *judgedProfile) judgeDNS(check string, each bool) {
+func (p *judgedProfile) judgeDNS(check string, perNode bool) {
 	name := p.facts.DNS
 	service, known := p.facts.Services[name]
 	if !known {
@@ -35,14 +35,14 @@ func (p *judgedProfile) judgeDNS(check string, each bool) {
 	}
 	next, commands := p.renameDNS()
 	switch {
-	case service == nil && each:
+	case service == nil && perNode:
 		p.find(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which does not exist: no Node passes", name)
 	case service == nil:
 		p.find(check, HindersSome, next, commands,
 			"the DNS Service %s does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it", name)
-	case each && !hasPort(service.Service, dnsPort, ""):
+	case perNode && !hasPort(service.Service, dnsPort, ""):
 		p.find(check, HindersAll, next, commands, "it asks each server of the DNS Service %s, which has no port %d: no Node passes", name, dnsPort)
-	case each && p.unserved(service):
+	case perNode && p.unserved(service):
 		if len(p.facts.OtherDNS) == 0 {
 			next, commands = seeEndpoints(name)
 		}
@@ -74,13 +74,13 @@ func seeEndpoints(name string) (next string, commands []string) {
 
 // judgeName judges a name to resolve. A name with a domain that may be another cluster's is not judged.
 func (p *judgedProfile) judgeName(check, name string) {
-	of, ok := verify.ServiceOfName(name)
+	svc, ok := verify.ServiceOfName(name)
 	_, domain, _ := strings.Cut(strings.ToLower(strings.TrimSuffix(name, "."))+".", ".svc.")
 	if !ok || domain != "" && domain != "cluster.local." {
 		return
 	}
-	if service, known := p.facts.Services[of]; known && service == nil {
-		p.find(check, HindersAll, "Correct the name, or create the Service", nil, "the name %s is that of Service %s, which does not exist: no Node passes", name, of)
+	if service, known := p.facts.Services[svc]; known && service == nil {
+		p.find(check, HindersAll, "Correct the name, or create the Service", nil, "the name %s is that of Service %s, which does not exist: no Node passes", name, svc)
 	}
 }
 
@@ -119,7 +119,7 @@ func hasPort(service *corev1.Service, number int, protocol corev1.Protocol) bool
 }
 
 // kubectlGet shows an object, NAMESPACE/NAME.
-func kubectlGet(kind, of string) string {
-	namespace, name, _ := strings.Cut(of, "/")
+func kubectlGet(kind, object string) string {
+	namespace, name, _ := strings.Cut(object, "/")
 	return fmt.Sprintf("kubectl -n %s get %s %s", namespace, kind, name)
 }

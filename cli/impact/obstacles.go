@@ -29,14 +29,14 @@ type ServiceFacts struct {
 }
 
 // PlatformDNS returns the names of the DNS Service on platforms, but for one.
-func PlatformDNS(but string) []string {
+func PlatformDNS(excluded string) []string {
 	names := []string{
 		"kube-system/kube-dns",                  // kubeadm, k3s, EKS, GKE, AKS
 		"kube-system/rke2-coredns-rke2-coredns", // RKE2
 		"openshift-dns/dns-default",             // OpenShift
 		"kube-system/coredns",                   // Kubespray
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == but })
+	return slices.DeleteFunc(names, func(name string) bool { return name == excluded })
 }
 
 // Hindrance is how an obstacle affects Nodes.
@@ -51,24 +51,24 @@ const (
 
 // Obstacle is why Nodes of profiles cannot pass, or may not, and what to do about it.
 type Obstacle struct {
-	Profiles []string  `json:"profiles"`
-	Check    string    `json:"check,omitempty"`
-	Hinders  Hindrance `json:"hinders"`
-	What     string    `json:"what"`
-	Next     string    `json:"next"`
-	Commands []string  `json:"commands,omitempty"` // to be run as they are
+	Profiles    []string  `json:"profiles"`
+	Check       string    `json:"check,omitempty"`
+	Hinders     Hindrance `json:"hinders"`
+	Description string    `json:"what"`
+	Next        string    `json:"next"`
+	Commands    []string  `json:"commands,omitempty"` // to be run as they are
 }
 
 // Sentence says whose obstacle it is, and what it is.
 func (o Obstacle) Sentence() string {
-	where := "profile " + o.Profiles[0]
+	place := "profile " + o.Profiles[0]
 	if len(o.Profiles) > 1 {
-		where = "profiles " + strings.Join(o.Profiles, ", ")
+		place = "profiles " + strings.Join(o.Profiles, ", ")
 	}
 	if o.Check != "" {
-		where += ", check " + o.Check
+		place += ", check " + o.Check
 	}
-	return where + ": " + o.What
+	return place + ": " + o.Description
 }
 
 // Text returns all of it in one line.
@@ -88,8 +88,8 @@ type judgedProfile struct {
 	found []Obstacle
 }
 
-func (p *judgedProfile) find(check string, hinders Hindrance, next string, commands []string, what string, args ...any) {
-	p.found = append(p.found, Obstacle{Profiles: []string{p.Name}, Check: check, Hinders: hinders, What: fmt.Sprintf(what, args...), Next: next, Commands: commands})
+func (p *judgedProfile) find(check string, hinders Hindrance, next string, commands []string, description string, args ...any) {
+	p.found = append(p.found, Obstacle{Profiles: []string{p.Name}, Check: check, Hinders: hinders, Description: fmt.Sprintf(description, args...), Next: next, Commands: commands})
 }
 
 // Obstacles returns what keeps Nodes of profiles from passing for ever, as far as the cluster shows it. What is not known is no obstacle. Checks that are
@@ -123,15 +123,15 @@ func (h Hindrance) rank() int {
 }
 
 // addObstacle adds an obstacle, or the profile to the same obstacle of another profile.
-func addObstacle(all []Obstacle, one Obstacle) []Obstacle {
+func addObstacle(all []Obstacle, obstacle Obstacle) []Obstacle {
 	for i := range all {
-		same := &all[i]
-		if same.Check == one.Check && same.Hinders == one.Hinders && same.What == one.What && same.Next == one.Next {
-			if !slices.Contains(same.Profiles, one.Profiles[0]) {
-				same.Profiles = append(same.Profiles, one.Profiles[0])
+		match := &all[i]
+		if match.Check == obstacle.Check && match.Hinders == obstacle.Hinders && match.Description == obstacle.Description && match.Next == obstacle.Next {
+			if !slices.Contains(match.Profiles, obstacle.Profiles[0]) {
+				match.Profiles = append(match.Profiles, obstacle.Profiles[0])
 			}
 			return all
 		}
 	}
-	return append(all, one)
+	return append(all, obstacle)
 }

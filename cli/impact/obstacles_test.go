@@ -81,28 +81,28 @@ func (a *asked) answer(t *testing.T) (sentences []string) {
 	return sentences
 }
 
-// everything returns a profile that asks for all that a cluster may lack.
-func everything() string {
+// allSections returns a profile that asks for all that a cluster may lack.
+func allSections() string {
 	return profileWith("daemonSets: [kube-system/cilium], conditions: [{type: KernelDeadlock, status: 'False'}], allocatable: {nvidia.com/gpu: 4, memory: 60Gi}",
 		asksDNS, asksService, asksHeadless, asksAPI, "{name: tcp, tcp: {address: 'web.apps.svc.cluster.local:80'}}", "{name: http, http: {url: 'http://web.apps.svc/'}}")
 }
 
 func TestAProfileThatCanPassHasNoObstacle(t *testing.T) {
-	assert.Empty(t, rightly(everything()).answer(t))
+	assert.Empty(t, rightly(allSections()).answer(t))
 }
 
 func TestWhatIsNotKnownIsNoObstacle(t *testing.T) {
-	a := rightly(everything())
+	a := rightly(allSections())
 	a.facts = ProfileFacts{}
 	a.nodes = nil
 	assert.Empty(t, a.answer(t), "nothing could be read, and the cluster has no Node")
-	p := statetest.Load(t, "verify: {profiles: ["+everything()+"]}")
+	p := statetest.Load(t, "verify: {profiles: ["+allSections()+"]}")
 	assert.Empty(t, Obstacles(p.Verify(), rightly().facts, nil), "Nodes could not be read")
 }
 
 func TestObstaclesOfProfiles(t *testing.T) {
-	none := func(*asked) {}
-	without := func(service string) func(*asked) {
+	empty := func(*asked) {}
+	rest := func(service string) func(*asked) {
 		return func(a *asked) { a.facts.Services[service] = nil }
 	}
 	ready := func(service string, n int) func(*asked) {
@@ -119,20 +119,20 @@ func TestObstaclesOfProfiles(t *testing.T) {
 	const waitsForCilium, dns, dnsUnserved = "daemonSets: [kube-system/cilium]", "profile gpu, check dns: ", "it asks each server of the DNS Service kube-system/kube-dns, which has no ready endpoint: no Node passes before it has one"
 	for name, test := range map[string]struct {
 		profile string
-		is      func(*asked)
+		set     func(*asked)
 		want    []string
 	}{
 		"the DNS Service is elsewhere": {
-			profileWith("", asksDNS), without("kube-system/kube-dns"),
+			profileWith("", asksDNS), rest("kube-system/kube-dns"),
 			[]string{"all: " + dns + "it asks each server of the DNS Service kube-system/kube-dns, which does not exist: no Node passes"},
 		},
 		"the DNS Service is elsewhere, and only a cold start needs it": {
-			profileWith("", asksDNSOnce), without("kube-system/kube-dns"),
+			profileWith("", asksDNSOnce), rest("kube-system/kube-dns"),
 			[]string{"some: " + dns + "the DNS Service kube-system/kube-dns does not exist: while no Node takes workloads, the check is skipped, and Nodes open without it"},
 		},
-		"a check by address needs no DNS Service": {profileWith("", "{name: tcp, tcp: {address: '192.0.2.1:80'}}", "{name: six, http: {url: 'http://[2001:db8::1]:80/'}}"), without("kube-system/kube-dns"), nil},
+		"a check by address needs no DNS Service": {profileWith("", "{name: tcp, tcp: {address: '192.0.2.1:80'}}", "{name: six, http: {url: 'http://[2001:db8::1]:80/'}}"), rest("kube-system/kube-dns"), nil},
 		"a check that is not required hinders nobody": {
-			profileWith("", "{name: dns, required: false, dns: {names: [kubernetes.default.svc], servers: each}}", asksAPI), without("kube-system/kube-dns"), nil,
+			profileWith("", "{name: dns, required: false, dns: {names: [kubernetes.default.svc], servers: each}}", asksAPI), rest("kube-system/kube-dns"), nil,
 		},
 		"the DNS Service has no port 53": {
 			profileWith("", asksDNS), func(a *asked) {
@@ -146,32 +146,32 @@ func TestObstaclesOfProfiles(t *testing.T) {
 		},
 		"endpoints of the DNS Service could not be read": {profileWith("", asksDNS), func(a *asked) { a.facts.Services["kube-system/kube-dns"].Ready = nil }, nil},
 		"the Service of a name does not exist": {
-			profileWith("", "{name: dns, dns: {names: [web.apps.svc, web.apps.svc.cluster.local., web.apps.svc.example.com., example.com]}}"), without("apps/web"),
+			profileWith("", "{name: dns, dns: {names: [web.apps.svc, web.apps.svc.cluster.local., web.apps.svc.example.com., example.com]}}"), rest("apps/web"),
 			[]string{
 				"all: " + dns + "the name web.apps.svc is that of Service apps/web, which does not exist: no Node passes",
 				"all: " + dns + "the name web.apps.svc.cluster.local. is that of Service apps/web, which does not exist: no Node passes",
 			},
 		},
 		"the Service of an address does not exist": {
-			profileWith("", "{name: tcp, tcp: {address: 'web.apps.svc:80'}}", "{name: http, http: {url: 'https://web.apps.svc:8443/'}}"), without("apps/web"),
+			profileWith("", "{name: tcp, tcp: {address: 'web.apps.svc:80'}}", "{name: http, http: {url: 'https://web.apps.svc:8443/'}}"), rest("apps/web"),
 			[]string{
 				"all: profile gpu, check tcp: the name web.apps.svc is that of Service apps/web, which does not exist: no Node passes",
 				"all: profile gpu, check http: the name web.apps.svc is that of Service apps/web, which does not exist: no Node passes",
 			},
 		},
-		"the Service of a check does not exist": {profileWith("", asksService), without("apps/web"), []string{"all: profile gpu, check web: Service apps/web does not exist: no Node passes"}},
+		"the Service of a check does not exist": {profileWith("", asksService), rest("apps/web"), []string{"all: profile gpu, check web: Service apps/web does not exist: no Node passes"}},
 		"the Service of a check has another port": {
-			profileWith("", "{name: web, service: {name: apps/web, port: 8080}}"), none, []string{"all: profile gpu, check web: Service apps/web has no TCP port 8080: no Node passes"},
+			profileWith("", "{name: web, service: {name: apps/web, port: 8080}}"), empty, []string{"all: profile gpu, check web: Service apps/web has no TCP port 8080: no Node passes"},
 		},
 		"the port of a Service is UDP alone": {
 			profileWith("", asksService), func(a *asked) { a.facts.Services["apps/web"].Service.Spec.Ports[0].Protocol = corev1.ProtocolUDP },
 			[]string{"all: profile gpu, check web: Service apps/web has no TCP port 80: no Node passes"},
 		},
 		"a headless Service is asked for no endpoint": {
-			profileWith("", "{name: db, service: {name: apps/db, port: 5432}}"), none,
+			profileWith("", "{name: db, service: {name: apps/db, port: 5432}}"), empty,
 			[]string{"all: profile gpu, check db: Service apps/db is headless, and the check asks no endpoints: no Node passes"},
 		},
-		"a Service has fewer endpoints than the check asks": {profileWith("", asksHeadless), none, nil},
+		"a Service has fewer endpoints than the check asks": {profileWith("", asksHeadless), empty, nil},
 		"a Service has no endpoint": {
 			profileWith("", asksService), ready("apps/web", 0), []string{"some: profile gpu, check web: Service apps/web has no ready endpoint: no Node passes before it has one"},
 		},
@@ -207,18 +207,18 @@ func TestObstaclesOfProfiles(t *testing.T) {
 			[]string{"some: profile gpu: it waits for DaemonSet kube-system/cilium, whose nodeSelector or affinity excludes 1 Node, such as worker-2: such a Node waits for ever"},
 		},
 		"no Node has a resource": {
-			profileWith("allocatable: {amd.com/gpu: 1}", asksAPI), none,
+			profileWith("allocatable: {amd.com/gpu: 1}", asksAPI), empty,
 			[]string{"all: profile gpu: it waits for the resource amd.com/gpu, which the one Node that it selects does not have: its Nodes wait for ever"},
 		},
 		"no Node has so much of a resource": {
-			profileWith("allocatable: {memory: 64Gi}", asksAPI), none,
+			profileWith("allocatable: {memory: 64Gi}", asksAPI), empty,
 			[]string{"all: profile gpu: it waits for 64Gi of memory, and the most that one of its Nodes has is 60Gi: its Nodes wait for ever"},
 		},
 		"no Node has a condition": {
-			profileWith("conditions: [{type: NetworkBroken, status: 'False'}]", asksAPI), none,
+			profileWith("conditions: [{type: NetworkBroken, status: 'False'}]", asksAPI), empty,
 			[]string{"all: profile gpu: it waits for the condition NetworkBroken, which the one Node that it selects does not have: its Nodes wait for ever"},
 		},
-		"no Node has a condition, and that passes":      {profileWith("conditions: [{type: NetworkBroken, status: 'False', ifMissing: pass}]", asksAPI), none, nil},
+		"no Node has a condition, and that passes":      {profileWith("conditions: [{type: NetworkBroken, status: 'False', ifMissing: pass}]", asksAPI), empty, nil},
 		"a Node that has just come has no resource yet": {profileWith("allocatable: {amd.com/gpu: 1}, conditions: [{type: NetworkBroken, status: 'False'}]", asksAPI), isNew, nil},
 		"a Node that is not Ready shows nothing": {
 			profileWith("allocatable: {amd.com/gpu: 1}", asksAPI), node(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }), nil,
@@ -227,7 +227,7 @@ func TestObstaclesOfProfiles(t *testing.T) {
 			profileWith("allocatable: {amd.com/gpu: 1}", asksAPI), func(a *asked) { isNew(a); a.nodes[0].CreationTimestamp.Time = a.now.Add(-time.Hour) },
 			[]string{"all: profile gpu: it waits for the resource amd.com/gpu, which the one Node that it selects does not have: its Nodes wait for ever"},
 		},
-		"the cluster has no Node yet": {everything(), func(a *asked) { a.nodes = nil }, nil},
+		"the cluster has no Node yet": {allSections(), func(a *asked) { a.nodes = nil }, nil},
 		"a profile selects no Node": {
 			profileWith("allocatable: {amd.com/gpu: 1}", asksAPI), node(func(n *corev1.Node) { n.Labels["pool"] = "cpu" }),
 			[]string{"none: profile gpu: it selects no Node; the cluster has 1 Node"},
@@ -250,7 +250,7 @@ func TestObstaclesOfProfiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := rightly(test.profile)
-			test.is(a)
+			test.set(a)
 			assert.Equal(t, test.want, a.answer(t))
 		})
 	}

@@ -27,7 +27,7 @@ func (p *judgedProfile) judgeWait() {
 			fmt.Sprintf("kubectl -n %s get secrets", p.facts.ChecksNamespace),
 		}, "an image of its checks cannot be pulled on %s: %s", suchAs(unpulled), p.nodes.notPulled)
 	}
-	if p.nodes.settled == 0 { // Nodes that are new show nothing
+	if p.nodes.complete == 0 { // Nodes that are new show nothing
 		return
 	}
 	for _, wanted := range p.Wait.Conditions {
@@ -37,24 +37,24 @@ func (p *judgedProfile) judgeWait() {
 		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(p.Allocatable)) {
-		least := p.Allocatable[resource]
-		switch most, ok := p.nodes.most[resource]; {
+		minimum := p.Allocatable[resource]
+		switch maximum, ok := p.nodes.maximum[resource]; {
 		case !ok:
 			p.find("", HindersAll, "Correct the name of the resource, or install the device plugin that reports it", nil,
 				"it waits for the resource %s, which %s: its Nodes wait for ever", resource, p.lacking())
-		case most.Cmp(least) < 0:
+		case maximum.Cmp(minimum) < 0:
 			p.find("", HindersAll, "Lower wait.allocatable to what its Nodes have. Allocatable is less than the capacity", nil,
-				"it waits for %s of %s, and the most that one of its Nodes has is %s: its Nodes wait for ever", least.String(), resource, most.String())
+				"it waits for %s of %s, and the most that one of its Nodes has is %s: its Nodes wait for ever", minimum.String(), resource, maximum.String())
 		}
 	}
 }
 
 // lacking says that no Node shows something.
 func (p *judgedProfile) lacking() string {
-	if p.nodes.settled == 1 {
+	if p.nodes.complete == 1 {
 		return "the one Node that it selects does not have"
 	}
-	return fmt.Sprintf("none of the %d Nodes that it selects has", p.nodes.settled)
+	return fmt.Sprintf("none of the %d Nodes that it selects has", p.nodes.complete)
 }
 
 // judgeDaemonSet judges whether a DaemonSet has a Pod on Nodes that wait.
@@ -69,7 +69,7 @@ func (p *judgedProfile) judgeDaemonSet(name string) {
 			"it waits for DaemonSet %s, whose Pods do not tolerate its taint %s: each waits for the other for ever", name, p.Taint.ToString())
 	case p.nodes != nil && p.nodes.excluded[name] != nil:
 		excluded, hinders := *p.nodes.excluded[name], HindersSome
-		if excluded.Nodes == p.nodes.settled {
+		if excluded.Nodes == p.nodes.complete {
 			hinders = HindersAll
 		}
 		p.find("", hinders, "Change the nodeSelector or affinity of the DaemonSet, or the nodeSelector of the profile:", []string{kubectlGet("daemonset", name) + " -o yaml"},

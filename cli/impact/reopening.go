@@ -13,7 +13,7 @@ import (
 // Reopened are the Nodes that the end of an emergency concerns.
 type Reopened struct {
 	Closed       []string // with a taint of verification: they are checked from then on
-	Again        []string // open, and due to be checked again
+	Recheck      []string // open, and due to be checked again
 	Unverified   []string // open, and not verified: they stay open
 	Unregistered []string // they registered in the emergency, and lack taints of taints.register
 }
@@ -28,8 +28,8 @@ type Reopening struct {
 }
 
 // NewReopening begins with no Node. An emergency is declared since then; if none is, no Node registered in one.
-func NewReopening(p policy.Policy, declared bool, since, now time.Time) *Reopening {
-	return &Reopening{policy: p.Suspending(false), declared: declared, since: since, now: now}
+func NewReopening(p policy.Policy, declared bool, start, now time.Time) *Reopening {
+	return &Reopening{policy: p.Suspending(false), declared: declared, since: start, now: now}
 }
 
 // See looks at one Node.
@@ -41,15 +41,15 @@ func (r *Reopening) See(node *corev1.Node) {
 	if r.declared && !node.CreationTimestamp.Time.Before(r.since) && len(lacking(node, r.policy)) > 0 {
 		found.Unregistered = append(found.Unregistered, node.Name)
 	}
-	of := verify.NodeOf(node)
-	profile, selected := profiles.For(node.Labels)
-	action := verify.Plan(verify.Observed{Node: &of}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
+	verified := verify.NodeOf(node)
+	profile, selected := profiles.Match(node.Labels)
+	action := verify.Plan(verify.Observed{Node: &verified}, profiles, verify.Cluster{Gate: string(r.policy.Gate())}, r.now)
 	switch {
-	case len(profiles.HeldBy(node.Spec.Taints)) > 0:
+	case len(profiles.ClosingTaints(node.Spec.Taints)) > 0:
 		found.Closed = append(found.Closed, node.Name)
 	case !selected || profile.Reports():
-	case action.Recheck != "" || action.Do == verify.DoHold:
-		found.Again = append(found.Again, node.Name)
+	case action.Recheck != "" || action.Operation == verify.DoHold:
+		found.Recheck = append(found.Recheck, node.Name)
 	case action.Progress.Last == nil || action.Progress.Last.Result != verify.VerdictPassed:
 		found.Unverified = append(found.Unverified, node.Name)
 	}
@@ -58,7 +58,7 @@ func (r *Reopening) See(node *corev1.Node) {
 // Reopened are the Nodes that were found, by name.
 func (r *Reopening) Reopened() Reopened {
 	found := r.found
-	for _, names := range []*[]string{&found.Closed, &found.Again, &found.Unverified, &found.Unregistered} {
+	for _, names := range []*[]string{&found.Closed, &found.Recheck, &found.Unverified, &found.Unregistered} {
 		*names = slices.Sorted(slices.Values(*names))
 	}
 	return found

@@ -18,9 +18,9 @@ func TestTheEndOfAnEmergencySaysWhatBecomesOfEachNode(t *testing.T) {
 		"verify:\n  profiles:\n  - {name: gpu, nodeSelector: pool=gpu, reverify: onReboot, checks: [{name: api, api: {}}]}\n"+
 		"  - {name: others, mode: report, checks: [{name: api, api: {}}]}\n")
 	declared := time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
-	at := declared.Add(2 * time.Hour)
+	instant := declared.Add(2 * time.Hour)
 	passed := verify.Progress{Round: 1, BootID: "b1", OnReboot: true, Label: verify.Label, Last: &verify.Last{Result: verify.VerdictPassed, Time: declared}}.String()
-	freed := verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictNotSelected, Time: at}}.String()
+	freed := verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictNotSelected, Time: instant}}.String()
 	node := func(name, annotation string, change func(*corev1.Node)) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 			Name: name, CreationTimestamp: metav1.NewTime(declared.Add(-time.Hour)), Labels: map[string]string{"pool": "gpu", verify.Label: "true"}, Annotations: map[string]string{},
@@ -42,28 +42,28 @@ func TestTheEndOfAnEmergencySaysWhatBecomesOfEachNode(t *testing.T) {
 		node("unlabelled", passed, func(n *corev1.Node) { delete(n.Labels, verify.Label) }),
 		node("freed", freed, func(n *corev1.Node) { delete(n.Labels, verify.Label) }),
 		node("never", "", func(n *corev1.Node) {
-			n.CreationTimestamp, n.Spec.Taints = metav1.NewTime(at), []corev1.Taint{starting}
+			n.CreationTimestamp, n.Spec.Taints = metav1.NewTime(instant), []corev1.Taint{starting}
 		}),
-		node("bare", "", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(at) }),
+		node("bare", "", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(instant) }),
 		node("waits", "", func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: verify.Taint, Effect: corev1.TaintEffectNoSchedule}}
 		}),
 		node("reports", "", func(n *corev1.Node) { n.Labels = nil }),
-		node("leaving", "", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: at} }),
+		node("leaving", "", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: instant} }),
 	}
 	for name, p := range map[string]policy.Policy{"of the cluster": p, "of a process that follows the emergency": p.Suspending(true)} {
 		want := Reopened{
-			Closed: []string{"waits"}, Again: []string{"rebooted", "unlabelled"}, Unverified: []string{"bare", "freed", "never"}, Unregistered: []string{"bare"},
+			Closed: []string{"waits"}, Recheck: []string{"rebooted", "unlabelled"}, Unverified: []string{"bare", "freed", "never"}, Unregistered: []string{"bare"},
 		}
-		of := func(holds bool) Reopened {
-			reopening := NewReopening(p, holds, declared, at)
+		fn := func(holds bool) Reopened {
+			reopening := NewReopening(p, holds, declared, instant)
 			for _, node := range nodes {
 				reopening.See(node)
 			}
 			return reopening.Reopened()
 		}
-		assert.Equal(t, want, of(true), name)
+		assert.Equal(t, want, fn(true), name)
 		want.Unregistered = nil
-		assert.Equal(t, want, of(false), "%s, where only one of the two objects is left", name)
+		assert.Equal(t, want, fn(false), "%s, where only one of the two objects is left", name)
 	}
 }

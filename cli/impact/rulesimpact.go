@@ -23,18 +23,18 @@ type RulesImpact struct {
 	Renamed int          `json:"renamed,omitempty"`
 	Labels  []RuleChange `json:"labels"`
 	// More counts what is left out because so many changes are listed already.
-	More int `json:"more,omitempty"`
+	Omitted int `json:"more,omitempty"`
 
 	HasRules bool `json:"-"` // there are rules, or labels of rules
 }
 
 // RuleChange is what rules do about a label, on all Nodes of which the same is true.
 type RuleChange struct {
-	Kind RuleChangeKind `json:"change"`
-	Key  string         `json:"key"`
-	Now  *string        `json:"now,omitempty"`  // the value that the Nodes have
-	Then *string        `json:"then,omitempty"` // the value that the rule derives, or that an operator set before
-	Rule string         `json:"rule,omitempty"`
+	Kind    RuleChangeKind `json:"change"`
+	Key     string         `json:"key"`
+	Now     *string        `json:"now,omitempty"`  // the value that the Nodes have
+	Planned *string        `json:"then,omitempty"` // the value that the rule derives, or that an operator set before
+	Rule    string         `json:"rule,omitempty"`
 	NodeCount
 }
 
@@ -55,7 +55,7 @@ func ruleKinds() []RuleChangeKind {
 }
 
 // Altered counts the Nodes on which rules remove or change labels. From the renamed ones, migrations remove the old key.
-type Altered struct{ Of, Changed, Renamed int }
+type Altered struct{ Total, Changed, Renamed int }
 
 // See counts a Node that is there, by the decisions of capture.
 func (a *Altered) See(s nodestate.State, in plan.Circumstances) {
@@ -66,7 +66,7 @@ func (a *Altered) See(s nodestate.State, in plan.Circumstances) {
 	if node.Fault != nil {
 		return
 	}
-	a.Of++
+	a.Total++
 	if plan.RulesAlter(s.Recorded(), node, in) {
 		a.Changed++
 	}
@@ -83,33 +83,33 @@ type ruleComparison struct {
 }
 
 type ruleChangeKey struct {
-	kind                 RuleChangeKind
-	key, now, then, rule string
+	kind                    RuleChangeKind
+	key, now, planned, rule string
 }
 
 // see counts one Node, by the decisions of capture.
-func (c *ruleComparison) see(s nodestate.State, then plan.Circumstances) {
-	node := observe.OfKeeping(s.Node, then.Policy.Annotations())
+func (c *ruleComparison) see(s nodestate.State, planned plan.Circumstances) {
+	node := observe.OfKeeping(s.Node, planned.Policy.Annotations())
 	if node.Fault != nil {
 		return
 	}
-	c.altered.See(s, then)
+	c.altered.See(s, planned)
 	if len(node.ListedLabels()) > 0 {
 		c.listed++
 	}
 	if s.Unreadable != nil { // capture leaves the Node alone
 		return
 	}
-	_, _, next := s.Settled(then)
+	_, _, next := s.Settled(planned)
 	for _, edit := range next.ByRules() {
-		kind, then := RuleAdds, &edit.Value
+		kind, planned := RuleAdds, &edit.Value
 		switch {
 		case edit.Removed:
-			kind, then = RuleRemoves, nil
+			kind, planned = RuleRemoves, nil
 		case node.Shows(edit.Item):
 			kind = RuleChanges
 		}
-		c.count(kind, edit.Item, nodestate.ValueIn(node.Items, edit.Item), then, next.RuledBy(edit), s.Name)
+		c.count(kind, edit.Item, nodestate.ValueIn(node.Items, edit.Item), planned, next.RuledBy(edit), s.Name)
 	}
 	for key, label := range next.Rules.Taken {
 		c.count(RuleLeaves, key, nodestate.ValueIn(node.Items, key), &label.Value, label.Rule, s.Name)
@@ -119,9 +119,9 @@ func (c *ruleComparison) see(s nodestate.State, then plan.Circumstances) {
 	}
 }
 
-func (c *ruleComparison) count(kind RuleChangeKind, key string, now, then *string, rule, node string) {
-	what := ruleChangeKey{kind, key, nodestate.Shown(now), nodestate.Shown(then), rule}
-	if change := c.changes.at(what, mostChanges, RuleChange{Kind: kind, Key: key, Now: now, Then: then, Rule: rule}); change != nil {
+func (c *ruleComparison) count(kind RuleChangeKind, key string, now, planned *string, rule, node string) {
+	entry := ruleChangeKey{kind, key, nodestate.Shown(now), nodestate.Shown(planned), rule}
+	if change := c.changes.entry(entry, mostChanges, RuleChange{Kind: kind, Key: key, Now: now, Planned: planned, Rule: rule}); change != nil {
 		change.see(node)
 	}
 }
@@ -131,11 +131,11 @@ func (c *ruleComparison) impact(p policy.Policy, inForce string) RulesImpact {
 	order := func(r RuleChange) int { return slices.Index(ruleKinds(), r.Kind) }
 	labels := c.changes.sorted(func(a, b RuleChange) int {
 		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(order(a), order(b)), cmp.Compare(b.Nodes, a.Nodes),
-			strings.Compare(nodestate.Shown(a.Now), nodestate.Shown(b.Now)), strings.Compare(nodestate.Shown(a.Then), nodestate.Shown(b.Then)), strings.Compare(a.Rule, b.Rule))
+			strings.Compare(nodestate.Shown(a.Now), nodestate.Shown(b.Now)), strings.Compare(nodestate.Shown(a.Planned), nodestate.Shown(b.Planned)), strings.Compare(a.Rule, b.Rule))
 	})
-	held := p.RulesHash() != inForce && rollout.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Of)
+	held := p.RulesHash() != inForce && rollout.RulesNeedAcceptance(c.altered.Changed, c.altered.Renamed, c.altered.Total)
 	return RulesImpact{
-		Rules: p.RulesHash(), Altered: c.altered.Changed, Held: held, Renamed: c.altered.Renamed, Labels: labels, More: c.changes.more,
+		Rules: p.RulesHash(), Altered: c.altered.Changed, Held: held, Renamed: c.altered.Renamed, Labels: labels, Omitted: c.changes.omitted,
 		HasRules: !p.LabelRules().Empty() || c.listed > 0,
 	}
 }

@@ -22,31 +22,31 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 		statetest.RuledBy("all", labels)(s.Node)
 		return s
 	}
-	without, operators := statetest.Present("a", nil), statetest.Present("b", set{"tier": "mine"})
-	iron, same, restores := listed("c", set{"tier": "iron"}), listed("d", set{"tier": "gold"}), listed("e", set{"tier": "gold"})
+	rest, operators := statetest.Present("a", nil), statetest.Present("b", set{"tier": "mine"})
+	iron, match, restores := listed("c", set{"tier": "iron"}), listed("d", set{"tier": "gold"}), listed("e", set{"tier": "gold"})
 	restores.Record = statetest.Recorded(set{"tier": "mine"})
 	restores.Record.Node = "e"
 	for name, c := range map[string]struct {
-		now, then string
-		inForce   string
-		states    []nodestate.State
-		want      []string
-		altered   int
-		held      bool
-		changed   bool
-		none      bool
+		now, planned string
+		inForce      string
+		states       []nodestate.State
+		want         []string
+		altered      int
+		held         bool
+		changed      bool
+		none         bool
 	}{
-		"no rules, and no labels of them":                   {states: []nodestate.State{without, operators}, none: true},
-		"a label that is missing":                           {then: gold, states: []nodestate.State{without}, want: []string{"added tier - gold all 1 [a]"}, changed: true},
-		"a label that is right":                             {then: gold, states: []nodestate.State{same}},
-		"a label that an operator set":                      {then: gold, states: []nodestate.State{operators}, want: []string{"kept tier mine gold all 1 [b]"}},
-		"a label of the rule":                               {now: gold, then: gold, states: []nodestate.State{iron, same}, want: []string{"changed tier iron gold all 1 [c]"}, altered: 1, changed: true},
-		"on more than one Node in ten":                      {then: gold, states: []nodestate.State{iron, iron, iron}, want: []string{"changed tier iron gold all 3 [c c c]"}, altered: 3, held: true, changed: true},
-		"rules that are in force are not held":              {then: gold, inForce: statetest.Load(t, gold).RulesHash(), states: []nodestate.State{iron, iron}, want: []string{"changed tier iron gold all 2 [c c]"}, altered: 2, changed: true},
-		"the rules go":                                      {now: gold, inForce: "x", states: []nodestate.State{same, iron}, want: []string{"removed tier gold - all 1 [d]", "removed tier iron - all 1 [c]"}, altered: 2, held: true, changed: true},
+		"no rules, and no labels of them":                   {states: []nodestate.State{rest, operators}, none: true},
+		"a label that is missing":                           {planned: gold, states: []nodestate.State{rest}, want: []string{"added tier - gold all 1 [a]"}, changed: true},
+		"a label that is right":                             {planned: gold, states: []nodestate.State{match}},
+		"a label that an operator set":                      {planned: gold, states: []nodestate.State{operators}, want: []string{"kept tier mine gold all 1 [b]"}},
+		"a label of the rule":                               {now: gold, planned: gold, states: []nodestate.State{iron, match}, want: []string{"changed tier iron gold all 1 [c]"}, altered: 1, changed: true},
+		"on more than one Node in ten":                      {planned: gold, states: []nodestate.State{iron, iron, iron}, want: []string{"changed tier iron gold all 3 [c c c]"}, altered: 3, held: true, changed: true},
+		"rules that are in force are not held":              {planned: gold, inForce: statetest.Load(t, gold).RulesHash(), states: []nodestate.State{iron, iron}, want: []string{"changed tier iron gold all 2 [c c]"}, altered: 2, changed: true},
+		"the rules go":                                      {now: gold, inForce: "x", states: []nodestate.State{match, iron}, want: []string{"removed tier gold - all 1 [d]", "removed tier iron - all 1 [c]"}, altered: 2, held: true, changed: true},
 		"the rules go, and an operator's value is restored": {now: gold, states: []nodestate.State{restores}, want: []string{"changed tier gold mine  1 [e]"}, altered: 1, changed: true},
-		"a fact is not known":                               {then: cpu, states: []nodestate.State{without, operators}, want: []string{"blocked tier - - big 1 [a]", "blocked tier mine - big 1 [b]"}},
-		"devices that were not read":                        {then: "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {tier: gpu}}]}", states: []nodestate.State{without}, want: []string{"blocked tier - - gpu 1 [a]"}},
+		"a fact is not known":                               {planned: cpu, states: []nodestate.State{rest, operators}, want: []string{"blocked tier - - big 1 [a]", "blocked tier mine - big 1 [b]"}},
+		"devices that were not read":                        {planned: "labels: {rules: [{name: gpu, when: {devices: {driver: gpu.example.com}}, set: {tier: gpu}}]}", states: []nodestate.State{rest}, want: []string{"blocked tier - - gpu 1 [a]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := statetest.Under(statetest.Load(t, c.now))
@@ -56,7 +56,7 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 			if c.inForce == "" {
 				c.inForce = policy.NoRules
 			}
-			comparison := NewComparison(now, statetest.Load(t, c.then), c.inForce, nil, nil)
+			comparison := NewComparison(now, statetest.Load(t, c.planned), c.inForce, nil, nil)
 			for _, s := range c.states {
 				require.NoError(t, comparison.See(s))
 			}
@@ -68,7 +68,7 @@ func TestWhatTheRulesOfAPolicyWouldChangeOnTheNodes(t *testing.T) {
 			}
 			var got []string
 			for _, l := range impact.LabelRules.Labels {
-				got = append(got, fmt.Sprint(l.Kind, " ", l.Key, " ", nodestate.Shown(l.Now), " ", nodestate.Shown(l.Then), " ", l.Rule, " ", l.Nodes, " ", l.First))
+				got = append(got, fmt.Sprint(l.Kind, " ", l.Key, " ", nodestate.Shown(l.Now), " ", nodestate.Shown(l.Planned), " ", l.Rule, " ", l.Nodes, " ", l.First))
 			}
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.altered, impact.LabelRules.Altered)
@@ -86,7 +86,7 @@ func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 	}
 	impact := c.impact(statetest.Load(t, "labels: {rules: [{name: all, set: {tier: gold}}]}"), policy.NoRules)
 	assert.Len(t, impact.Labels, mostChanges)
-	assert.Equal(t, 10, impact.More)
+	assert.Equal(t, 10, impact.Omitted)
 	for range 10 {
 		c.count(RuleAdds, "tier", nil, nil, "all", "a")
 	}
@@ -94,7 +94,7 @@ func TestWhatRulesChangeIsBoundedHoweverManyNodesThereAre(t *testing.T) {
 		value := "0"
 		c.count(RuleLeaves, "tier", &value, nil, "all", "a")
 	}
-	assert.Equal(t, 20, c.changes.more)
+	assert.Equal(t, 20, c.changes.omitted)
 	zero := "0"
 	assert.Len(t, c.changes.counts[ruleChangeKey{RuleLeaves, "tier", zero, nodestate.Shown(nil), "all"}].First, firstNodes)
 }

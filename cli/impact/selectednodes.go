@@ -26,19 +26,19 @@ type SelectedNodes struct {
 // nodesOfProfile are the Nodes of one profile. A Node that is new may not have all that it gets. So only settled Nodes show what Nodes of a profile
 // have.
 type nodesOfProfile struct {
-	all, settled int
-	conditions   sets.Set[string]
-	most         corev1.ResourceList   // of each resource, the most that one Node has
-	excluded     map[string]*NodeCount // by DaemonSet: those on which it runs no Pod
-	unpulled     NodeCount             // those whose worker Pod waits for an image
-	notPulled    string                // what the first of them says of the image
+	all, complete int
+	conditions    sets.Set[string]
+	maximum       corev1.ResourceList   // of each resource, the most that one Node has
+	excluded      map[string]*NodeCount // by DaemonSet: those on which it runs no Pod
+	unpulled      NodeCount             // those whose worker Pod waits for an image
+	notPulled     string                // what the first of them says of the image
 }
 
 // NewSelectedNodes begins with no Node. The DaemonSets are those that the profiles wait for; gate is the key of the gate's taint.
 func NewSelectedNodes(profiles verify.Profiles, facts ProfileFacts, gate string, now time.Time) *SelectedNodes {
 	s := &SelectedNodes{profiles: profiles, daemonSets: facts.DaemonSets, gate: gate, now: now, selected: map[string]*nodesOfProfile{}}
 	for _, profile := range profiles.All() {
-		s.selected[profile.Name] = &nodesOfProfile{conditions: sets.New[string](), most: corev1.ResourceList{}, excluded: map[string]*NodeCount{}}
+		s.selected[profile.Name] = &nodesOfProfile{conditions: sets.New[string](), maximum: corev1.ResourceList{}, excluded: map[string]*NodeCount{}}
 	}
 	return s
 }
@@ -50,37 +50,37 @@ func (s *SelectedNodes) See(node *corev1.Node) {
 	if verify.TakesWorkloads(planned.Ready, node.Spec.Unschedulable, node.Spec.Taints) {
 		s.open++
 	}
-	profile, ok := s.profiles.For(node.Labels)
+	profile, ok := s.profiles.Match(node.Labels)
 	if !ok {
 		return
 	}
-	of := s.selected[profile.Name]
-	of.all++
-	held := len(s.profiles.HeldBy(node.Spec.Taints)) > 0
-	if last := verify.ParseProgress(planned.Annotation).Last; held && last != nil && last.Why().Cause == verify.CauseImage {
-		if of.unpulled.see(node.Name); of.unpulled.Nodes == 1 {
-			of.notPulled = last.Message
+	selected := s.selected[profile.Name]
+	selected.all++
+	closed := len(s.profiles.ClosingTaints(node.Spec.Taints)) > 0
+	if last := verify.ParseProgress(planned.Annotation).Last; closed && last != nil && last.Diagnosis().Cause == verify.CauseImage {
+		if selected.unpulled.see(node.Name); selected.unpulled.Nodes == 1 {
+			selected.notPulled = last.Message
 		}
 	}
-	isNew := (held || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(planned.Created) <= profile.Deadline
+	isNew := (closed || verify.Incomplete(node.Spec.Taints, s.gate) != "") && s.now.Sub(planned.Created) <= profile.Deadline
 	if !planned.Ready || isNew {
 		return
 	}
-	of.settled++
+	selected.complete++
 	for name := range planned.Conditions {
-		of.conditions.Insert(name)
+		selected.conditions.Insert(name)
 	}
-	for name, has := range planned.Allocatable {
-		if most, ok := of.most[name]; !ok || has.Cmp(most) > 0 {
-			of.most[name] = has
+	for name, quantity := range planned.Allocatable {
+		if maximum, ok := selected.maximum[name]; !ok || quantity.Cmp(maximum) > 0 {
+			selected.maximum[name] = quantity
 		}
 	}
 	for _, name := range profile.Wait.DaemonSets {
 		if daemonSet := s.daemonSets[name]; daemonSet != nil && !runsOn(daemonSet, node) {
-			if of.excluded[name] == nil {
-				of.excluded[name] = &NodeCount{}
+			if selected.excluded[name] == nil {
+				selected.excluded[name] = &NodeCount{}
 			}
-			of.excluded[name].see(node.Name)
+			selected.excluded[name].see(node.Name)
 		}
 	}
 }

@@ -20,17 +20,17 @@ func (n *NodeCount) see(node string) {
 
 // tally holds counts by what they are about. Its size is bounded: clients and kubelets can make ever new labels.
 type tally[K comparable, V any] struct {
-	counts map[K]*V
-	more   int // what is left out
+	counts  map[K]*V
+	omitted int // what is left out
 }
 
-// at returns the count of a key, which begins as given. It is nil if that many keys are counted already.
-func (t *tally[K, V]) at(key K, most int, begin V) *V {
+// entry returns the count of a key, which begins as given. It is nil if that many keys are counted already.
+func (t *tally[K, V]) entry(key K, limit int, begin V) *V {
 	if count, known := t.counts[key]; known {
 		return count
 	}
-	if len(t.counts) >= most {
-		t.more++
+	if len(t.counts) >= limit {
+		t.omitted++
 		return nil
 	}
 	if t.counts == nil {

@@ -36,12 +36,12 @@ func (p *Proofs) See(node *corev1.Node) {
 // Unproved is a profile that selects Nodes, and whose checks no Node and no trial has passed.
 type Unproved struct {
 	Profile string              `json:"profile"`
-	Why     string              `json:"why"`
+	Reason  string              `json:"why"`
 	Trial   *verify.SavedReport `json:"trial,omitempty"` // the last one, which did not pass; nil: none has ended
 }
 
 // Line says it to operators.
-func (u Unproved) Line() string { return "profile " + u.Profile + ": not yet proved: " + u.Why }
+func (u Unproved) Line() string { return "profile " + u.Profile + ": not yet proved: " + u.Reason }
 
 // Profiles returns the names of those that the Nodes do not prove. Only trials can.
 func (p *Proofs) Profiles() (names []string) {
@@ -57,25 +57,25 @@ func (p *Proofs) Profiles() (names []string) {
 func (p *Proofs) Unproved(trials map[string]verify.SavedReport, now time.Time) (all []Unproved) {
 	for _, name := range p.Profiles() {
 		profile, _ := p.profiles.Named(name)
-		one := Unproved{Profile: name}
+		item := Unproved{Profile: name}
 		trial := trials[name]
 		switch ended := trial.TrialOf(profile); {
 		case !profile.Triable():
-			one.Why = "it requires checks of kind container and kubelet alone, which are tried on no open Node; the first new Node that passes proves it"
+			item.Reason = "it requires checks of kind container and kubelet alone, which are tried on no open Node; the first new Node that passes proves it"
 		case ended && trial.Result == verify.VerdictPassed:
 			continue
 		case ended:
-			again := "a controller that leads tries again by itself"
+			retryHint := "a controller that leads tries again by itself"
 			if !p.seen[name].open {
-				again = "a controller that leads tries it again on the next open Node that it selects"
+				retryHint = "a controller that leads tries it again on the next open Node that it selects"
 			}
-			one.Why, one.Trial = trial.TrialWhy(duration.HumanDuration(now.Sub(trial.Time))+" ago")+"; "+again, &trial
+			item.Reason, item.Trial = trial.TrialWhy(duration.HumanDuration(now.Sub(trial.Time))+" ago")+"; "+retryHint, &trial
 		case !p.seen[name].open:
-			one.Why = "no open Node of it to try on"
+			item.Reason = "no open Node of it to try on"
 		default:
-			one.Why = "no trial on an open Node has ended yet"
+			item.Reason = "no trial on an open Node has ended yet"
 		}
-		all = append(all, one)
+		all = append(all, item)
 	}
 	return all
 }

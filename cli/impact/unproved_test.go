@@ -41,7 +41,7 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 		}}
 	}
 	const untried = "profile rest: not yet proved: no trial on an open Node has ended yet"
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		nodes  []*corev1.Node
 		trials map[string]verify.SavedReport
 		want   string // empty: all are proved
@@ -69,16 +69,16 @@ func TestWhichProfilesAreNotProvedAndWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			proofs := NewProofs(p, gate)
-			for _, node := range one.nodes {
+			for _, node := range row.nodes {
 				proofs.See(node)
 			}
-			unproved := proofs.Unproved(one.trials, now)
-			if one.want == "" {
+			unproved := proofs.Unproved(row.trials, now)
+			if row.want == "" {
 				assert.Empty(t, unproved)
 				return
 			}
 			require.Len(t, unproved, 1)
-			assert.Equal(t, one.want, unproved[0].Line())
+			assert.Equal(t, row.want, unproved[0].Line())
 			text, err := json.Marshal(unproved)
 			require.NoError(t, err)
 			assert.Contains(t, string(text), `[{"profile":"`+unproved[0].Profile+`","why":"`)

@@ -21,26 +21,26 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 	}
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	_, settled, next := s.Settled(in)
-	before, after := ItemsOf(s.Record), ItemsOf(settled)
+	prev, updated := ItemsOf(s.Record), ItemsOf(settled)
 	found := map[string]report.DriftedLabel{}
 	differs := func(key string, kind report.DriftKind, from string, want *string) {
 		if _, first := found[key]; !first && record.IsLabel(key) {
-			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, On: ValueIn(node.Items, key), Want: want}
+			found[key] = report.DriftedLabel{Key: key, Kind: kind, From: from, Actual: ValueIn(node.Items, key), Want: want}
 		}
 	}
 	for key, label := range next.Labels { // what rules derive
-		if on := ValueIn(node.Items, key); !label.ShownBy(node.Items, key) {
+		if value := ValueIn(node.Items, key); !label.ShownBy(node.Items, key) {
 			kind, want := report.Differs, &label.Value
 			if label.Absent {
 				kind, want = report.Stale, nil
-			} else if on == nil {
+			} else if value == nil {
 				kind = report.NotRestored
 			}
 			differs(key, kind, "rule:"+label.Rule, want)
 		}
 	}
 	for key, label := range next.Rules.Taken {
-		if value, is := node.Items[key]; is && value != label.Value {
+		if value, ok := node.Items[key]; ok && value != label.Value {
 			differs(key, report.Overridden, "rule:"+label.Rule, &label.Value)
 		}
 	}
@@ -63,18 +63,18 @@ func (s State) Drift(in plan.Circumstances) (labels []report.DriftedLabel, compa
 		default: // taints and the gate are no labels
 		}
 	}
-	for key, value := range after {
-		if !ptr.Equal(ValueIn(before, key), &value) && ptr.Equal(ValueIn(node.Items, key), &value) {
-			differs(key, report.NotRecorded, "record", ValueIn(before, key))
+	for key, value := range updated {
+		if !ptr.Equal(ValueIn(prev, key), &value) && ptr.Equal(ValueIn(node.Items, key), &value) {
+			differs(key, report.NotRecorded, "record", ValueIn(prev, key))
 		}
 	}
 	if settled != nil {
-		for key := range in.Policy.Restorable(node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld {
-			value := after[key]
-			switch on := ValueIn(node.Items, key); {
-			case on == nil:
+		for key := range in.Policy.Restorable(node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld {
+			value := updated[key]
+			switch shown := ValueIn(node.Items, key); {
+			case shown == nil:
 				differs(key, report.Withheld, "record", &value)
-			case *on != value && next.Labels[key].Rule == "": // else the rule's value hides the recorded one
+			case *shown != value && next.Labels[key].Rule == "": // else the rule's value hides the recorded one
 				differs(key, report.Differs, "record", &value)
 			}
 		}

@@ -28,10 +28,10 @@ func (s State) MayFollow(in plan.Circumstances) bool {
 }
 
 // Following is the state with the record that the Node begins with on a machine, of all the others.
-func (s State) Following(machine record.Machine, others []record.Record, in plan.Circumstances) State {
-	others = in.Policy.Keeping(in.Now).WithEarlier(others)
-	old, found, several := record.Predecessor(s.Name, machine, others)
-	tainted, of := record.Tainted(s.Name, machine, others)
+func (s State) Following(machine record.Machine, rest []record.Record, in plan.Circumstances) State {
+	rest = in.Policy.Keeping(in.Now).WithEarlier(rest)
+	old, found, several := record.Predecessor(s.Name, machine, rest)
+	tainted, names := record.Tainted(s.Name, machine, rest)
 	switch {
 	case found:
 		r := observe.Follow(old, s.Name, machine, in.Now)
@@ -41,8 +41,8 @@ func (s State) Following(machine record.Machine, others []record.Record, in plan
 		}
 	case len(machine.Identifiers()) == 0:
 		s.Follows = &Follow{Why: "the Node reports no providerID, systemUUID or machineID that identifies one machine"}
-	case len(several) == 0 && len(of) > 0:
-		s.Follows = &Follow{Why: "a Node that exists has followed the record of node " + of[0]}
+	case len(several) == 0 && len(names) > 0:
+		s.Follows = &Follow{Why: "a Node that exists has followed the record of node " + names[0]}
 	case len(several) == 0:
 		s.Follows = &Follow{Why: "no other record is of this machine"}
 	case len(several) == 1:
@@ -51,14 +51,14 @@ func (s State) Following(machine record.Machine, others []record.Record, in plan
 		named := strings.Join(several[:min(len(several), maxNamed)], ", ")
 		s.Follows = &Follow{Why: fmt.Sprintf("the records of %d Nodes are of this machine, as with cloned images: %s", len(several), named)}
 	}
-	if !found && len(of) > 0 {
+	if !found && len(names) > 0 {
 		s.followed, s.Follows.Taints = &tainted, SortedItems(tainted.Items())
 	}
 	return s
 }
 
 // FollowingUnknown is the state where the other records could not be looked at.
-func (s State) FollowingUnknown(why string) State {
-	s.Follows = &Follow{Why: "not known: " + why, Unknown: true}
+func (s State) FollowingUnknown(reason string) State {
+	s.Follows = &Follow{Why: "not known: " + reason, Unknown: true}
 	return s
 }

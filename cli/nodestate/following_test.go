@@ -16,60 +16,60 @@ import (
 func TestANodeWithoutARecordShowsWhatItFollows(t *testing.T) {
 	in := statetest.Under(statetest.Load(t, "machine: {follow: true}"))
 	machine := record.Machine{SystemUUID: "4c4c4544-0051-3010-8052-b4c04f4a3132"}
-	of := func(node string, items set, change ...func(*record.Record)) record.Record {
+	fn := func(node string, items set, change ...func(*record.Record)) record.Record {
 		r := statetest.Recorded(items, change...)
 		r.Node, r.Machine = node, machine
 		return *r
 	}
 	gone := statetest.GoneSince(0)
-	var many []record.Record
+	var plural []record.Record
 	for i := range 16 {
-		many = append(many, of(fmt.Sprintf("clone-%02d", i), nil, gone))
+		plural = append(plural, fn(fmt.Sprintf("clone-%02d", i), nil, gone))
 	}
-	liar := of("b", nil)
+	liar := fn("b", nil)
 	liar.Followed, liar.Machine, liar.Seen[0].Version = "a", record.Machine{MachineID: "another"}, 1_000_000
-	this := "this machine was that Node before, and no other record is of this machine"
+	write := "this machine was that Node before, and no other record is of this machine"
 	two := "the records of 2 Nodes are of this machine, as with cloned images: "
 	for name, c := range map[string]struct {
 		machine record.Machine
-		others  []record.Record
+		rest    []record.Record
 		want    nodestate.Follow
 	}{
-		"the only record of its machine": {machine, []record.Record{of("old", set{"k": "v"}, gone)}, nodestate.Follow{Node: "old", Why: this}},
+		"the only record of its machine": {machine, []record.Record{fn("old", set{"k": "v"}, gone)}, nodestate.Follow{Node: "old", Why: write}},
 		"and what waits then": {
-			machine, []record.Record{of("old", set{"k": "v", "node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": ""}, gone)},
-			nodestate.Follow{Node: "old", Why: this, Waits: []string{"node-role.kubernetes.io/a", "node-role.kubernetes.io/b"}},
+			machine, []record.Record{fn("old", set{"k": "v", "node-role.kubernetes.io/b": "", "node-role.kubernetes.io/a": ""}, gone)},
+			nodestate.Follow{Node: "old", Why: write, Waits: []string{"node-role.kubernetes.io/a", "node-role.kubernetes.io/b"}},
 		},
 		"nothing without a record of its machine": {machine, nil, nodestate.Follow{Why: "no other record is of this machine"}},
 		"nothing without an identity": {
-			record.Machine{MachineID: "0000"}, []record.Record{of("old", nil, gone)},
+			record.Machine{MachineID: "0000"}, []record.Record{fn("old", nil, gone)},
 			nodestate.Follow{Why: "the Node reports no providerID, systemUUID or machineID that identifies one machine"},
 		},
 		"nothing of a Node that exists": {
-			machine, []record.Record{of("live", nil)},
+			machine, []record.Record{fn("live", nil)},
 			nodestate.Follow{Why: "node live has the identity of this machine, and its record does not say that it is deleted, or waits for nodekeep accept"},
 		},
-		"nothing of two": {machine, many[:2], nodestate.Follow{Why: two + "clone-00, clone-01"}},
+		"nothing of two": {machine, plural[:2], nodestate.Follow{Why: two + "clone-00, clone-01"}},
 		"the taints of two": {
-			machine, []record.Record{of("a", set{"k": "v", "tenant:NoExecute": "blue"}, gone), of("b", nil, gone)},
+			machine, []record.Record{fn("a", set{"k": "v", "tenant:NoExecute": "blue"}, gone), fn("b", nil, gone)},
 			nodestate.Follow{Why: two + "a, b", Taints: []string{"tenant:NoExecute"}},
 		},
 		"the taints of one that another Node has followed": {
-			machine, []record.Record{of("a", set{"tenant:NoExecute": "blue"}, gone), liar},
+			machine, []record.Record{fn("a", set{"tenant:NoExecute": "blue"}, gone), liar},
 			nodestate.Follow{Why: "a Node that exists has followed the record of node a", Taints: []string{"tenant:NoExecute"}},
 		},
-		"nothing of many, of which ten are named": {machine, many, nodestate.Follow{
+		"nothing of many, of which ten are named": {machine, plural, nodestate.Follow{
 			Why: "the records of 16 Nodes are of this machine, as with cloned images: clone-00, clone-01, clone-02, clone-03, clone-04, clone-05, clone-06, clone-07, clone-08, clone-09",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := nodestate.State{Name: "new"}
 			require.True(t, s.MayFollow(in))
-			assert.Equal(t, c.want, *s.Following(c.machine, c.others, in).Follows)
+			assert.Equal(t, c.want, *s.Following(c.machine, c.rest, in).Follows)
 		})
 	}
-	has := many[0]
-	assert.False(t, nodestate.State{Name: "new", Record: &has}.MayFollow(in), "its own record counts")
+	found := plural[0]
+	assert.False(t, nodestate.State{Name: "new", Record: &found}.MayFollow(in), "its own record counts")
 	assert.False(t, nodestate.State{Name: "new", Unreadable: assert.AnError}.MayFollow(in))
 	assert.False(t, nodestate.State{Name: "new"}.MayFollow(statetest.Under(policy.Default())))
 	assert.Equal(t, nodestate.Follow{Why: "not known: forbidden", Unknown: true}, *nodestate.State{}.FollowingUnknown("forbidden").Follows)

@@ -22,7 +22,7 @@ type Forgetting struct {
 	Whole  bool          // the record is deleted, and not only what it holds
 	Items  []string      // that are forgotten, sorted
 
-	why     string   // why nothing can be forgotten at all
+	reason  string   // why nothing can be forgotten at all
 	refused []string // why some items cannot be, a line for each
 	shown   []string // those of them that are forgotten once they are removed from the Node
 }
@@ -33,13 +33,13 @@ func ForgettingOf(s State, items []string) Forgetting {
 	f := Forgetting{Node: s.Name}
 	switch {
 	case s.Unreadable != nil && len(items) > 0:
-		f.why = fmt.Sprintf("the record cannot be read (%v); it can be forgotten as a whole only", s.Unreadable)
+		f.reason = fmt.Sprintf("the record cannot be read (%v); it can be forgotten as a whole only", s.Unreadable)
 		return f
 	case s.Unreadable != nil:
 		f.Whole = true
 		return f
 	case s.Record == nil:
-		f.why = "there is no record"
+		f.reason = "there is no record"
 		return f
 	}
 	f.Record = *s.Record
@@ -51,11 +51,11 @@ func ForgettingOf(s State, items []string) Forgetting {
 		}
 	}
 	if s.Record.Quarantined != nil {
-		f.why = "another machine has taken the name, and no operator has decided yet which machine owns the record"
+		f.reason = "another machine has taken the name, and no operator has decided yet which machine owns the record"
 		if !s.Record.Isolated() {
-			f.why = "labels of the record of node " + s.Record.Followed + " wait for an operator"
+			f.reason = "labels of the record of node " + s.Record.Followed + " wait for an operator"
 		}
-		f.why += ": nodekeep accept " + s.Name + " --machine old|new"
+		f.reason += ": nodekeep accept " + s.Name + " --machine old|new"
 		return f
 	}
 	items = slices.Clone(items)
@@ -79,18 +79,18 @@ func (s State) shows(item string) bool {
 		return false
 	}
 	if annotation, ok := record.Annotation(item); ok {
-		_, is := s.Node.Annotations[annotation]
-		return is
+		_, ok := s.Node.Annotations[annotation]
+		return ok
 	}
-	_, is := observe.Of(s.Node).Items[item]
-	return is
+	_, ok := observe.FromNode(s.Node).Items[item]
+	return ok
 }
 
 // whyNotRecorded reports where an item that is not recorded may be.
 func (s State) whyNotRecorded(item string) string {
-	for other := range s.Record.Items() {
-		if key, _, is := strings.Cut(other, ":"); is && key == item {
-			return "no label of that key is recorded; the taint is called " + other
+	for second := range s.Record.Items() {
+		if key, _, ok := strings.Cut(second, ":"); ok && key == item {
+			return "no label of that key is recorded; the taint is called " + second
 		}
 	}
 	if s.shows(item) {
@@ -101,8 +101,8 @@ func (s State) whyNotRecorded(item string) string {
 
 // Err is why nothing can be forgotten; nil where something can be, and all that is wished.
 func (f Forgetting) Err() error {
-	if f.why != "" {
-		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.Node, f.why)
+	if f.reason != "" {
+		return fmt.Errorf("nothing of node %q can be forgotten: %s", f.Node, f.reason)
 	}
 	if len(f.refused) == 0 {
 		return nil
@@ -128,5 +128,5 @@ func (f Forgetting) Err() error {
 // stamp distinguishes it from a client's.
 func (f Forgetting) Left(r record.Record, now time.Time) record.Record {
 	cause := history.Cause{Actor: "nodekeep-forget", Time: metav1.NewTime(now)}
-	return history.Following(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })
+	return history.Append(r, record.Forget(r, f.Items), func(string, history.Values) history.Cause { return cause })
 }

@@ -24,9 +24,9 @@ func KindOf(item string) string {
 }
 
 // SortedItems lists the items of maps, each once: labels, then taints, then annotations, each by key.
-func SortedItems[V any](of ...map[string]V) []string {
+func SortedItems[V any](sources ...map[string]V) []string {
 	all := map[string]bool{}
-	for _, items := range of {
+	for _, items := range sources {
 		for item := range items {
 			all[item] = true
 		}
@@ -42,7 +42,7 @@ func CompareItems(a, b string) int {
 
 // ValueIn is the value of an item; nil: it is not among these.
 func ValueIn(items map[string]string, item string) *string {
-	if value, is := items[item]; is {
+	if value, ok := items[item]; ok {
 		return &value
 	}
 	return nil

@@ -33,9 +33,9 @@ func (s State) Judge(in plan.Circumstances) Judgement {
 func (j Judgement) Items() map[string]string { return j.Metadata.Items }
 
 // Keeps reports whether an item is kept, and why.
-func (j Judgement) Keeps(item string) (keeps bool, why string) {
+func (j Judgement) Keeps(item string) (keeps bool, reason string) {
 	verdict := j.policy.Judge(j.Metadata, item)
-	return verdict.Keeps, verdict.Why()
+	return verdict.Keeps, verdict.Reason()
 }
 
 // ByRules reports whether rules of the policy decide what the Node shows of an item.
@@ -69,28 +69,28 @@ func (j Judgement) Setters(item string) []string {
 func (j Judgement) Unexpected(item string) bool {
 	managers := j.Setters(item)
 	return len(managers) > 0 && !j.policy.Names(item) && !slices.ContainsFunc(managers, func(manager string) bool {
-		alone := []string{manager}
-		return j.policy.OfOperators(alone) || policy.LostOwners(alone)
+		single := []string{manager}
+		return j.policy.OfOperators(single) || policy.LostOwners(single)
 	})
 }
 
 // Why is the reason of [Judgement.Keeps] and, of what is kept, who has set it. Of what nodekeep has restored, that is as the record has it.
-func (j Judgement) Why(item string) (keeps bool, why string) {
-	keeps, why = j.Keeps(item)
+func (j Judgement) Why(item string) (keeps bool, reason string) {
+	keeps, reason = j.Keeps(item)
 	if !keeps {
-		return keeps, why
+		return keeps, reason
 	}
-	if managers := strings.Join(j.Setters(item), ", "); managers != "" && !strings.HasPrefix(why, "managedFields show only "+managers+",") {
-		why += "; set by " + managers
+	if managers := strings.Join(j.Setters(item), ", "); managers != "" && !strings.HasPrefix(reason, "managedFields show only "+managers+",") {
+		reason += "; set by " + managers
 		if j.Unexpected(item) {
-			why += ", not a known client of operators"
+			reason += ", not a known client of operators"
 		}
 	}
 	const recorded = "the record has it"
-	if _, restored := j.restored[item]; restored && j.isRecorded(item) && !strings.Contains(why, recorded) {
-		why += "; restored: " + recorded
+	if _, restored := j.restored[item]; restored && j.isRecorded(item) && !strings.Contains(reason, recorded) {
+		reason += "; restored: " + recorded
 	}
-	return keeps, why
+	return keeps, reason
 }
 
 // isRecorded reports whether the record has what the Node shows.

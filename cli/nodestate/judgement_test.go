@@ -18,7 +18,7 @@ func TestWhyALabelIsKeptNamesWhoSetIt(t *testing.T) {
 		owners   record.Owners // by the record
 		restored bool
 		keeps    bool
-		why      string
+		reason   string
 	}{
 		"an operator":                      {"a", []string{"kubectl"}, "", false, true, "labels.keep has *; set by kubectl"},
 		"a manager whose name is a letter": {"a", []string{"k"}, "", false, true, "labels.keep has *; set by k, not a known client of operators"},
@@ -38,11 +38,11 @@ func TestWhyALabelIsKeptNamesWhoSetIt(t *testing.T) {
 			}
 			s.Record.Entries[0].Owners = c.owners
 			if c.restored {
-				s.Node.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(map[string]string{c.key: "1"}, *s.Record, 0).String()}
+				s.Node.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.Merge(map[string]string{c.key: "1"}, *s.Record, 0).String()}
 			}
-			keeps, why := s.Judge(statetest.Under(statetest.Load(t, ""))).Why(c.key)
+			keeps, reason := s.Judge(statetest.Under(statetest.Load(t, ""))).Why(c.key)
 			assert.Equal(t, c.keeps, keeps)
-			assert.Equal(t, c.why, why)
+			assert.Equal(t, c.reason, reason)
 		})
 	}
 }

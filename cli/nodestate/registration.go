@@ -49,7 +49,7 @@ func (s State) kubeletLabels() map[string]string {
 	if s.Node == nil {
 		return labels
 	}
-	owners := observe.Of(s.Node).Owners
+	owners := observe.FromNode(s.Node).Owners
 	for key, value := range s.Node.Labels {
 		if slices.ContainsFunc(owners[key], func(manager string) bool { return slices.Contains(kubelets(), manager) }) {
 			labels[key] = value

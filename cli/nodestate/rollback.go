@@ -24,7 +24,7 @@ type RollbackStep struct {
 	Action RollbackVerb `json:"action"`
 	From   *string      `json:"from,omitempty"` // the value that the Node shows
 	To     *string      `json:"to,omitempty"`
-	Why    string       `json:"why,omitempty"` // it is left alone
+	Reason string       `json:"why,omitempty"` // it is left alone
 }
 
 // RollbackVerb is what is done with a label or taint.
@@ -40,14 +40,14 @@ const (
 
 // RollbackTo plans it for a Node that is there and has a record.
 func RollbackTo(s State, number int, in plan.Circumstances) (Rollback, error) {
-	before, err := history.RollBack(*s.Record, number)
+	wanted, err := history.RollBack(*s.Record, number)
 	if err != nil {
 		return Rollback{}, err
 	}
 	rollback := Rollback{Node: s.Name, To: number, Steps: []RollbackStep{}}
 	judged := s.Judge(in)
-	for _, item := range slices.SortedFunc(maps.Keys(before), CompareItems) {
-		step := RollbackStep{Kind: KindOf(item), Item: item, From: ValueIn(judged.Items(), item), To: before[item]}
+	for _, item := range slices.SortedFunc(maps.Keys(wanted), CompareItems) {
+		step := RollbackStep{Kind: KindOf(item), Item: item, From: ValueIn(judged.Items(), item), To: wanted[item]}
 		switch {
 		case ptr.Equal(step.From, step.To):
 			continue
@@ -58,8 +58,8 @@ func RollbackTo(s State, number int, in plan.Circumstances) (Rollback, error) {
 		default:
 			step.Action = Replace
 		}
-		if keeps, why := judged.Keeps(item); !keeps {
-			step.Action, step.Why = LeftAlone, why
+		if keeps, reason := judged.Keeps(item); !keeps {
+			step.Action, step.Reason = LeftAlone, reason
 		}
 		rollback.Steps = append(rollback.Steps, step)
 	}

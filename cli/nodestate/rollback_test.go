@@ -13,20 +13,20 @@ import (
 )
 
 func TestARollbackSetsChangesAndRemovesAndLeavesAloneWhatIsOfOthers(t *testing.T) {
-	before := *statetest.Recorded(set{"set": "1", "change": "1"})
-	after := *statetest.Recorded(set{"change": "2", "remove": "1", "ignored": "1"})
-	r := history.Following(before, after, func(string, history.Values) history.Cause {
+	prev := *statetest.Recorded(set{"set": "1", "change": "1"})
+	next := *statetest.Recorded(set{"change": "2", "remove": "1", "ignored": "1"})
+	r := history.Append(prev, next, func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
 	})
 	in := statetest.Under(statetest.Load(t, "labels: {ignore: [ignored]}"))
-	rollback, err := nodestate.RollbackTo(statetest.State(statetest.Live(after.Items()), &r), 0, in)
+	rollback, err := nodestate.RollbackTo(statetest.State(statetest.Live(next.Items()), &r), 0, in)
 	require.NoError(t, err)
-	one, two := "1", "2"
+	text, two := "1", "2"
 	assert.Equal(t, []nodestate.RollbackStep{
-		{Kind: "label", Item: "change", Action: nodestate.Replace, From: &two, To: &one},
-		{Kind: "label", Item: "ignored", Action: nodestate.LeftAlone, From: &one, Why: "labels.ignore has ignored"},
-		{Kind: "label", Item: "remove", Action: nodestate.Remove, From: &one},
-		{Kind: "label", Item: "set", Action: nodestate.Set, To: &one},
+		{Kind: "label", Item: "change", Action: nodestate.Replace, From: &two, To: &text},
+		{Kind: "label", Item: "ignored", Action: nodestate.LeftAlone, From: &text, Reason: "labels.ignore has ignored"},
+		{Kind: "label", Item: "remove", Action: nodestate.Remove, From: &text},
+		{Kind: "label", Item: "set", Action: nodestate.Set, To: &text},
 	}, rollback.Steps)
 	changed, leftAlone := rollback.Changes()
 	assert.Equal(t, []int{3, 1}, []int{changed, leftAlone})

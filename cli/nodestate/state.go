@@ -70,7 +70,7 @@ func (s State) Recorded() record.Record { return ptr.Deref(s.Record, record.Reco
 // Machine is the one that the Node is on, or was on when it was last observed.
 func (s State) Machine() record.Machine {
 	if s.Node != nil {
-		return observe.Of(s.Node).Machine
+		return observe.FromNode(s.Node).Machine
 	}
 	return s.Recorded().Machine
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestLabelsThatAreHandedOverAreCountedByValueAndRule(t *testing.T) {
-	a := Adoption{impact.Adoption{Key: "tier", Already: 1}}
+	a := Adoption{impact.Adoption{Key: "tier", Derived: 1}}
 	for _, node := range []string{"n1", "n2", "n3", "n4", "n5", "n6"} {
 		a.Adopt = append(a.Adopt, impact.AdoptedLabel{Node: node, Value: "gold", Rule: "high"})
 	}

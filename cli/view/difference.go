@@ -28,42 +28,42 @@ type DifferentItem struct {
 	Item   string  `json:"item"`
 	Record *string `json:"record,omitempty"`
 	Node   *string `json:"node,omitempty"`
-	Why    string  `json:"why"`
+	Reason string  `json:"why"`
 }
 
 // Diff compares a record with the Node that is there, and with what capture makes of both.
 func Diff(s nodestate.State, in plan.Circumstances) Difference {
 	node := observe.OfKeeping(s.Node, in.Policy.Annotations())
 	_, settled, next := s.Settled(in)
-	before, after := s.Record.Items(), settled.Items()
-	why := map[string]string{}
+	prev, updated := s.Record.Items(), settled.Items()
+	causes := map[string]string{}
 	for _, edit := range next.Edits {
 		if text := whyEdited(edit, next.Plan); text != "" {
-			why[edit.Item] = text
+			causes[edit.Item] = text
 		}
 	}
 	reasons := in.Policy.Restorable(
-		node.Kept(), policy.Kept{Items: after, Machine: settled.Machine}, policy.Live).Withheld
+		node.Kept(), policy.Kept{Items: updated, Machine: settled.Machine}, policy.Live).Withheld
 
 	var waiting map[string]string // for an operator's decision between two machines
 	if s.Record.Quarantined != nil {
 		waiting = s.Missing(in)
 	}
 	d := Difference{Node: s.Name, Items: []DifferentItem{}, NotShown: []DifferentItem{}}
-	for _, item := range nodestate.SortedItems(before, after, why, waiting) {
-		different := DifferentItem{Kind: nodestate.KindOf(item), Item: item, Record: nodestate.ValueIn(before, item), Node: nodestate.ValueIn(node.Items, item)}
-		is, old := nodestate.ValueIn(after, item), nodestate.ValueIn(waiting, item)
+	for _, item := range nodestate.SortedItems(prev, updated, causes, waiting) {
+		different := DifferentItem{Kind: nodestate.KindOf(item), Item: item, Record: nodestate.ValueIn(prev, item), Node: nodestate.ValueIn(node.Items, item)}
+		current, old := nodestate.ValueIn(updated, item), nodestate.ValueIn(waiting, item)
 		switch {
 		case old != nil:
-			different.Record, different.Why = old, recordProblem(s, in)
-		case !ptr.Equal(different.Record, is):
-			different.Why = notRecorded(different.Record, is)
-		case why[item] != "":
-			different.Why = why[item]
+			different.Record, different.Reason = old, recordProblem(s, in)
+		case !ptr.Equal(different.Record, current):
+			different.Reason = notRecorded(different.Record, current)
+		case causes[item] != "":
+			different.Reason = causes[item]
 		case ptr.Equal(different.Record, different.Node):
 			continue
 		default:
-			different.Why = cmp.Or(string(reasons[item]), recordProblem(s, in), "capture has still to decide")
+			different.Reason = cmp.Or(string(reasons[item]), recordProblem(s, in), "capture has still to decide")
 			d.NotShown = append(d.NotShown, different)
 			continue
 		}
@@ -74,9 +74,9 @@ func Diff(s nodestate.State, in plan.Circumstances) Difference {
 
 // whyEdited returns why capture is to change an item. It is empty if the Node does not differ from its record there.
 func whyEdited(edit plan.Edit, next plan.Plan) string {
-	does := "add"
+	verb := "add"
 	if edit.Removed {
-		does = "remove"
+		verb = "remove"
 	}
 	switch edit.Cause {
 	case plan.Record:
@@ -87,7 +87,7 @@ func whyEdited(edit plan.Edit, next plan.Plan) string {
 		}
 		return "restored from a stale record, to be corrected"
 	case plan.Derivation:
-		return "a rule is to " + does + " it"
+		return "a rule is to " + verb + " it"
 	case plan.Rule:
 		if edit.Removed {
 			return fmt.Sprintf("rule %s is to remove it", next.RuledBy(edit))
@@ -105,11 +105,11 @@ func whyEdited(edit plan.Edit, next plan.Plan) string {
 	}
 }
 
-func notRecorded(before, after *string) string {
+func notRecorded(prev, next *string) string {
 	switch {
-	case before == nil:
+	case prev == nil:
 		return "not recorded yet"
-	case after == nil:
+	case next == nil:
 		return "removed from the Node, not recorded yet"
 	default:
 		return "changed on the Node, not recorded yet"
@@ -121,7 +121,7 @@ func (d Difference) Document(time.Time) Document {
 	table := func(title string, items []DifferentItem) *metav1.Table {
 		t := tableOf(title, "Key", "Record", "Node", "Why")
 		for _, item := range items {
-			add(t, item.Kind, item.Item, nodestate.Shown(item.Record), nodestate.Shown(item.Node), item.Why)
+			add(t, item.Kind, item.Item, nodestate.Shown(item.Record), nodestate.Shown(item.Node), item.Reason)
 		}
 		return t
 	}

@@ -18,7 +18,7 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 		n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a":{}}}}`)}}
 	}
 	stale := func(n *corev1.Node) {
-		n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.With(set{"a": "1", "b": "1", "c": "1"}, record.Record{}, 0).String()}
+		n.Annotations = map[string]string{policy.StampAnnotation: record.Stamp{}.Merge(set{"a": "1", "b": "1", "c": "1"}, record.Record{}, 0).String()}
 	}
 	forgotten := func(r *record.Record) { *r = record.Forget(*r, []string{"b"}) }
 	tainted := func(n *corev1.Node) { n.Annotations = map[string]string{policy.TaintsAnnotation: "r=1:NoSchedule"} }
@@ -68,7 +68,7 @@ func TestDiffSaysWhatIsStillToBeRecordedAndRestoredAndWhatIsNotShown(t *testing.
 					if found == nil {
 						found = map[string]string{}
 					}
-					found[item.Item] = item.Why
+					found[item.Item] = item.Reason
 				}
 				return found
 			}

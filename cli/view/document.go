@@ -29,8 +29,8 @@ type Document struct {
 // Fact is one line of a document.
 type Fact struct{ Name, Value string }
 
-// with adds a fact, unless it has nothing to say.
-func (d *Document) with(name, value string) {
+// add adds a fact, unless it has nothing to say.
+func (d *Document) add(name, value string) {
 	if value != "" {
 		d.Facts = append(d.Facts, Fact{name, value})
 	}
@@ -53,7 +53,7 @@ func tableOf(columns ...string) *metav1.Table {
 func add(table *metav1.Table, cells ...any) {
 	for i, cell := range cells {
 		if cell == "" {
-			cells[i] = none
+			cells[i] = noValue
 		}
 	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
@@ -72,15 +72,15 @@ func itemsTable(title string, columns []string, values ...map[string]string) *me
 	return table
 }
 
-// none stands in cells that have nothing to say.
-const none = "-"
+// noValue stands in cells that have nothing to say.
+const noValue = "-"
 
-// ago returns how long something has been so, as kubectl writes ages.
-func ago(since time.Time, now time.Time) string {
-	if since.IsZero() {
-		return none
+// age returns how long something has been so, as kubectl writes ages.
+func age(start time.Time, now time.Time) string {
+	if start.IsZero() {
+		return noValue
 	}
-	return duration.HumanDuration(now.Sub(since))
+	return duration.HumanDuration(now.Sub(start))
 }
 
 func yesNo(yes bool) string {
@@ -90,14 +90,14 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-func orNone(text string) string { return cmp.Or(text, none) }
+func orNone(text string) string { return cmp.Or(text, noValue) }
 
 // Counted is a number of things in words.
-func Counted(n int, what string) string {
+func Counted(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // listOf writes keys as text.

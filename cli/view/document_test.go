@@ -49,8 +49,8 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 	require.NoError(t, err)
 	gated, _ := GatedOf(statetest.State(statetest.Live(nil, gatedFor(time.Hour)), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), in, Captures{})
 	for name, c := range map[string]struct {
-		of   Answer
-		want []string
+		answer Answer
+		want   []string
 	}{
 		"to forget a whole record, the side that is set aside included": {Forgetting{nodestate.ForgettingOf(statetest.State(nil, two), nil)}, []string{
 			"Gone: for 60m", "Record: would be removed as a whole", "Would be forgotten|Key|Value|State\nlabel|a|2|recorded\ntaint|t:NoSchedule|x|recorded",
@@ -70,7 +70,7 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := text(c.of.Document(now))
+			got := text(c.answer.Document(now))
 			for _, part := range c.want {
 				assert.Contains(t, got, part)
 			}
@@ -81,38 +81,38 @@ func TestAPlanShowsAllThatItIsAbout(t *testing.T) {
 }
 
 func TestRememberedSaysWhatBecameNewChangedAndRemoved(t *testing.T) {
-	before := statetest.Recorded(set{"a": "1", "b": "1", "c": "1"})
+	prev := statetest.Recorded(set{"a": "1", "b": "1", "c": "1"})
 	for want, next := range map[string]*record.Record{
 		"node/n1 unchanged: 3 labels, 0 taints":                                                                                nil,
 		"node/n1 remembered: 2 labels, 1 taint (new: t:NoSchedule; changed: b; removed: c)":                                    statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}),
 		"node/n1 remembered: 1 label, 0 taints; another machine has taken the name, and what was recorded before is set aside": statetest.Recorded(set{"a": "1"}, statetest.Quarantining(set{"b": ""})),
 	} {
-		assert.Contains(t, Remembered(statetest.State(nil, before), next), want)
+		assert.Contains(t, Remembered(statetest.State(nil, prev), next), want)
 	}
 }
 
 func TestAHistoryWithoutItsOldestChangesBeginsWithWhatIsKnown(t *testing.T) {
 	edit := func(r record.Record, value string) record.Record {
-		return history.Following(r, *statetest.Recorded(set{"a": value}), func(string, history.Values) history.Cause {
+		return history.Append(r, *statetest.Recorded(set{"a": value}), func(string, history.Values) history.Cause {
 			return history.Cause{Actor: "alice", Time: metav1.NewTime(now)}
 		})
 	}
 	r := edit(edit(*statetest.Recorded(set{"a": "1"}), "2"), "3")
 	for ok := true; ok; r, ok = history.Shortened(r) { // for want of room
 	}
-	at := now.UTC().Format(time.RFC3339)
+	stamp := now.UTC().Format(time.RFC3339)
 	const head = "Number|Time|By|Item|Key|From|To|Ago\n"
-	dropped := "2|" + at + "|alice|many|1|labels|and|taints,|too|many|to|be|kept|-|-|0s\n2|-|earlier|changes|label|a|-|3|-"
+	dropped := "2|" + stamp + "|alice|many|1|labels|and|taints,|too|many|to|be|kept|-|-|0s\n2|-|earlier|changes|label|a|-|3|-"
 	assert.Equal(t, head+dropped, text(HistoryOf(r).Document(now)), "it is not the first record")
-	assert.Equal(t, head+dropped+"\n3|"+at+"|alice|label|a|3|4|0s", text(HistoryOf(edit(r, "4")).Document(now)))
+	assert.Equal(t, head+dropped+"\n3|"+stamp+"|alice|label|a|3|4|0s", text(HistoryOf(edit(r, "4")).Document(now)))
 	assert.Equal(t, head+"0|-|first|record|label|a|-|1|-", text(HistoryOf(*statetest.Recorded(set{"a": "1"})).Document(now)))
 }
 
 func TestARollbackListsItsSteps(t *testing.T) {
-	one, two := "1", "2"
+	name, two := "1", "2"
 	rollback := Rollback{nodestate.Rollback{Steps: []nodestate.RollbackStep{
-		{Kind: "label", Item: "change", Action: nodestate.Replace, From: &two, To: &one},
-		{Kind: "label", Item: "ignored", Action: nodestate.LeftAlone, From: &one, Why: "labels.ignore has ignored"},
+		{Kind: "label", Item: "change", Action: nodestate.Replace, From: &two, To: &name},
+		{Kind: "label", Item: "ignored", Action: nodestate.LeftAlone, From: &name, Reason: "labels.ignore has ignored"},
 	}}}
 	assert.Equal(t, "Action|Item|Key|From|To|Why\nchange|label|change|2|1|-\nleft|alone|label|ignored|1|-|labels.ignore|has|ignored", text(rollback.Document(now)))
 }

@@ -16,8 +16,8 @@ import (
 
 // Declared is whether an emergency is declared.
 type Declared struct {
-	Holds bool
-	Since metav1.Time // when its RoleBinding was created
+	Holds   bool
+	Created metav1.Time // when its RoleBinding was created
 }
 
 // Line returns one line for commands that show Nodes; empty: no emergency is declared. End is the command that ends it.
@@ -25,7 +25,7 @@ func (d Declared) Line(end string, now time.Time) string {
 	if !d.Holds {
 		return ""
 	}
-	return "An emergency was declared " + ago(d.Since.Time, now) + " ago, and is not ended. To end it: " + end
+	return "An emergency was declared " + age(d.Created.Time, now) + " ago, and is not ended. To end it: " + end
 }
 
 // Emergency is what `nodekeep emergency` would do now.
@@ -44,25 +44,25 @@ type Emergency struct {
 // Document returns the answer as text.
 func (e Emergency) Document(now time.Time) Document {
 	var d Document
-	d.with("Cluster", e.Cluster)
+	d.add("Cluster", e.Cluster)
 	declared := "none; this command declares one"
 	if e.Declared.Holds {
-		declared = "declared " + ago(e.Declared.Since.Time, now) + " ago; Nodes are opened once more"
+		declared = "declared " + age(e.Declared.Created.Time, now) + " ago; Nodes are opened once more"
 	}
-	d.with("Emergency", declared)
-	d.with("Nodes behind the gate", firstOf(e.Gated, ": the gate is lifted, whatever they lack"))
-	d.with("Nodes behind a verification taint", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
-	d.with("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
+	d.add("Emergency", declared)
+	d.add("Nodes behind the gate", firstOf(e.Gated, ": the gate is lifted, whatever they lack"))
+	d.add("Nodes behind a verification taint", firstOf(e.Unverified, ": the verification taint is removed, without the checks"))
+	d.add("Until it is ended", "new Nodes are neither gated nor verified, and get no taints of taints.register")
 	switch {
 	case e.Ignored != "":
-		d.with("The API server", "cannot see an emergency: "+e.Ignored+". So the objects that gate are deleted. "+
+		d.add("The API server", "cannot see an emergency: "+e.Ignored+". So the objects that gate are deleted. "+
 			"helm upgrade, Argo CD and Flux create them again")
 	case e.Unasked != "":
-		d.with("The API server", "it is not known whether it sees an emergency: "+e.Unasked+". If it still gates new Nodes, the objects that gate are deleted")
+		d.add("The API server", "it is not known whether it sees an emergency: "+e.Unasked+". If it still gates new Nodes, the objects that gate are deleted")
 	default:
-		d.with("It lasts", "until it is ended, also through helm upgrade, Argo CD and Flux")
+		d.add("It lasts", "until it is ended, also through helm upgrade, Argo CD and Flux")
 	}
-	d.with("To end it", e.End)
+	d.add("To end it", e.End)
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
 }
@@ -90,17 +90,17 @@ type EmergencyEnd struct {
 
 // Opened is what has become of the Nodes that were closed when an emergency was declared. Any process may have opened them.
 type Opened struct {
-	were    map[string]bool
+	earlier map[string]bool
 	known   bool     // all taints of nodekeep are known
 	closed  []string // that nodekeep keeps closed now
 	limited []string // those of them that do not take all Pods for another reason, with the reason
 }
 
 // NewOpened begins with the names of the Nodes that were closed. Known says that all taints are known by which nodekeep closes Nodes.
-func NewOpened(were []string, known bool) Opened {
-	o := Opened{were: map[string]bool{}, known: known}
-	for _, name := range were {
-		o.were[name] = true
+func NewOpened(earlier []string, known bool) Opened {
+	o := Opened{earlier: map[string]bool{}, known: known}
+	for _, name := range earlier {
+		o.earlier[name] = true
 	}
 	return o
 }
@@ -110,8 +110,8 @@ func (o *Opened) See(node *corev1.Node, closed bool) {
 	if closed {
 		o.closed = append(o.closed, node.Name)
 	}
-	if why := limits(node); o.were[node.Name] && !closed && why != "" {
-		o.limited = append(o.limited, node.Name+": "+why)
+	if reason := limits(node); o.earlier[node.Name] && !closed && reason != "" {
+		o.limited = append(o.limited, node.Name+": "+reason)
 	}
 }
 
@@ -131,11 +131,11 @@ func limits(node *corev1.Node) string {
 
 // Lines say it to operators.
 func (o Opened) Lines() (lines []string) {
-	were := firstOf(slices.Sorted(maps.Keys(o.were)), "")
-	if o.known && len(o.were) > 0 && len(o.closed) == 0 {
-		were += ". None of them is closed by nodekeep now"
+	verb := firstOf(slices.Sorted(maps.Keys(o.earlier)), "")
+	if o.known && len(o.earlier) > 0 && len(o.closed) == 0 {
+		verb += ". None of them is closed by nodekeep now"
 	}
-	lines = append(lines, "closed by nodekeep before: "+were)
+	lines = append(lines, "closed by nodekeep before: "+verb)
 	if len(o.closed) > 0 {
 		lines = append(lines, "behind the gate or a verification taint now: "+firstOf(o.closed, "; run it again"))
 	}
@@ -170,32 +170,32 @@ func unregisteredText(r impact.Reopened) string {
 // Document is the answer as text.
 func (e EmergencyEnd) Document(now time.Time) Document {
 	var d Document
-	d.with("Cluster", e.Cluster)
+	d.add("Cluster", e.Cluster)
 	if e.Declared.Holds {
-		d.with("Emergency", "declared "+ago(e.Declared.Since.Time, now)+" ago")
+		d.add("Emergency", "declared "+age(e.Declared.Created.Time, now)+" ago")
 		gated := ""
 		if e.Gates {
 			gated = "gated and "
 		}
-		d.with("From then on", "new Nodes are "+gated+"verified again, as the policy says")
+		d.add("From then on", "new Nodes are "+gated+"verified again, as the policy says")
 		if e.Unprovable != "" {
-			d.with("Proof", "none: "+e.Unprovable)
+			d.add("Proof", "none: "+e.Unprovable)
 		}
 	} else {
-		d.with("Emergency", "none is declared; what is left of one is removed")
+		d.add("Emergency", "none is declared; what is left of one is removed")
 	}
 	if e.Unknown != "" {
-		d.with("Nodes", "not known: "+e.Unknown)
+		d.add("Nodes", "not known: "+e.Unknown)
 	} else {
-		d.with("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
-		d.with("Checked again", firstOf(e.Nodes.Again, ": closed until their checks pass, a few at a time"))
-		d.with("Open and not verified", unverifiedText(e.Nodes, e.Check))
+		d.add("Closed Nodes", firstOf(e.Nodes.Closed, ": verification begins"))
+		d.add("Checked again", firstOf(e.Nodes.Recheck, ": closed until their checks pass, a few at a time"))
+		d.add("Open and not verified", unverifiedText(e.Nodes, e.Check))
 		if e.Declared.Holds {
-			d.with("Without registration taints", unregisteredText(e.Nodes))
+			d.add("Without registration taints", unregisteredText(e.Nodes))
 		}
 	}
 	for _, line := range e.Missing.lines() {
-		d.with("Not there", line)
+		d.add("Not there", line)
 	}
 	d.Tables = []*metav1.Table{objectSteps(e.Objects)}
 	return d
@@ -207,17 +207,17 @@ type Missing struct {
 	Webhook []string // the configuration by which the API server calls the webhook
 }
 
-// Any reports whether an object is missing.
-func (m Missing) Any() bool { return len(m.Gate)+len(m.Webhook) > 0 }
+// NonEmpty reports whether an object is missing.
+func (m Missing) NonEmpty() bool { return len(m.Gate)+len(m.Webhook) > 0 }
 
 // lines say what each absence means.
 func (m Missing) lines() (lines []string) {
-	const again = "apply again what nodekeep was installed from, or run helm upgrade"
+	const retryHint = "apply again what nodekeep was installed from, or run helm upgrade"
 	if len(m.Gate) > 0 {
-		lines = append(lines, strings.Join(m.Gate, ", ")+": so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, "+again)
+		lines = append(lines, strings.Join(m.Gate, ", ")+": so the gate policy adds no gate. The chart makes no gate policy if gate.policy is disabled, or before Kubernetes 1.36. Otherwise, "+retryHint)
 	}
 	if len(m.Webhook) > 0 {
-		lines = append(lines, strings.Join(m.Webhook, ", ")+": so the API server does not call the webhook for new Nodes. To correct it, "+again)
+		lines = append(lines, strings.Join(m.Webhook, ", ")+": so the API server does not call the webhook for new Nodes. To correct it, "+retryHint)
 	}
 	return lines
 }
@@ -257,20 +257,20 @@ func (b Begun) Err() error {
 
 // Ended is what `nodekeep emergency --end` has done.
 type Ended struct {
-	None     bool // no emergency was declared
-	Missing  Missing
-	Unproved string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
-	Nodes    impact.Reopened
-	Check    string // the command that checks Nodes
-	Doctor   string // the command that looks at all
+	Undeclared  bool // no emergency was declared
+	Missing     Missing
+	Unconfirmed string // why it is not proved that nodekeep acts on new Nodes again; empty: it is
+	Nodes       impact.Reopened
+	Check       string // the command that checks Nodes
+	Doctor      string // the command that looks at all
 }
 
 // Lines say it to operators.
 func (e Ended) Lines() (lines []string) {
 	switch {
-	case e.None:
+	case e.Undeclared:
 		lines = append(lines, "no emergency was declared, and what was left of one is removed")
-	case e.Unproved != "":
+	case e.Unconfirmed != "":
 		lines = append(lines, "the emergency is ended")
 	default:
 		lines = append(lines, "the emergency is ended: nodekeep acts on new Nodes again")
@@ -289,8 +289,8 @@ func (e Ended) Lines() (lines []string) {
 
 // Err is not nil if it is not proved that nodekeep acts on new Nodes again.
 func (e Ended) Err() error {
-	if e.None || e.Unproved == "" {
+	if e.Undeclared || e.Unconfirmed == "" {
 		return nil
 	}
-	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s. No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: %s", e.Unproved, e.Doctor)
+	return fmt.Errorf("it is not proved that nodekeep acts on new Nodes again: %s. No emergency is declared now, so to run this again proves nothing. What shows whether nodekeep acts: %s", e.Unconfirmed, e.Doctor)
 }

@@ -75,7 +75,7 @@ type ExplainedItem struct {
 	Remembered   *string  `json:"remembered,omitempty"`
 	Managers     []string `json:"managers,omitempty"` // that have set it, by managedFields, else by the record
 	Kept         bool     `json:"kept"`
-	Why          string   `json:"why"`
+	Reason       string   `json:"why"`
 	Claims       []string `json:"claims,omitempty"` // components that say in an annotation of the Node that they set it
 	Registration string   `json:"registration"`
 }
@@ -142,7 +142,7 @@ func recordProblem(s nodestate.State, in plan.Circumstances) string {
 	case s.Node == nil || s.Record == nil:
 		return ""
 	}
-	if _, turn := in.Policy.Turn(s.Machine(), *s.Record, 0, in.Now); turn == policy.Isolates || turn == policy.Begins {
+	if _, transition := in.Policy.Transition(s.Machine(), *s.Record, 0, in.Now); transition == policy.Isolates || transition == policy.Begins {
 		return "the Node is on another machine than the recorded one"
 	}
 	return ""
@@ -150,7 +150,7 @@ func recordProblem(s nodestate.State, in plan.Circumstances) string {
 
 func explainCapture(s nodestate.State, in plan.Circumstances) (*ExplainedCapture, []ExplainedRule) {
 	var steps []classify.Step
-	in.Why = &steps
+	in.Trace = &steps
 	next, _, last := s.Settled(in)
 	corrected, rules := next.By(plan.Correction), next.ByRules()
 	return &ExplainedCapture{
@@ -173,10 +173,10 @@ func explainItems(s nodestate.State, answer webhook.Explanation, in plan.Circums
 				registration = "not restored: waits for capture to act on nodekeep accept"
 			}
 		}
-		keeps, why := judged.Why(item)
+		keeps, reason := judged.Why(item)
 		explained = append(explained, ExplainedItem{
 			Kind: nodestate.KindOf(item), Item: item, OnNode: nodestate.ValueIn(judged.Items(), item), Remembered: nodestate.ValueIn(remembered, item), Managers: judged.Setters(item),
-			Kept: keeps, Why: why, Claims: claimsOf(claims, item), Registration: registration,
+			Kept: keeps, Reason: reason, Claims: claimsOf(claims, item), Registration: registration,
 		})
 	}
 	return explained
@@ -206,9 +206,9 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	later, waits := answer.Later[item]
 	_, inline := answer.InlineRules[item]
 	switch recorded := impact.FateOf(item, answer, p); {
-	case p.Gate().Is(record.Taint(item, "")) && answer.GateOn:
+	case p.Gate().Matches(record.Taint(item, "")) && answer.GateOn:
 		return "stays"
-	case p.Gate().Is(record.Taint(item, "")):
+	case p.Gate().Matches(record.Taint(item, "")):
 		return "removed"
 	case ruled && rule.Absent && brought:
 		return "removed by rule " + rule.Rule
@@ -239,6 +239,6 @@ func becomes(item string, answer webhook.Explanation, p policy.Policy) string {
 	case added:
 		return "added by a rule"
 	default:
-		return none
+		return noValue
 	}
 }

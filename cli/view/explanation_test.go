@@ -80,9 +80,9 @@ func TestAnExplanationSaysHowALabelOfARuleIsSet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := explained(t, statetest.State(nil, nil), statetest.Under(statetest.Load(t, "labels: {"+c.labels+", rules: [{name: roles, set: {"+c.key+": x}}]}\n")))
-			at := slices.IndexFunc(e.Items, func(item ExplainedItem) bool { return item.Item == c.key })
-			require.GreaterOrEqual(t, at, 0)
-			assert.Equal(t, c.says, e.Items[at].Registration)
+			i := slices.IndexFunc(e.Items, func(item ExplainedItem) bool { return item.Item == c.key })
+			require.GreaterOrEqual(t, i, 0)
+			assert.Equal(t, c.says, e.Items[i].Registration)
 			assert.Equal(t, c.gated, e.Registration.Gated)
 		})
 	}
@@ -109,26 +109,26 @@ func TestAnExplanationOfANodeSaysWhatWouldBeAndOneOfAReviewWhatIs(t *testing.T) 
 	assert.Contains(t, factsOf(e)["If it registers"], "by system:node:n1: the webhook would restore all that there is to restore. The webhook would remove the gate")
 	assert.NotContains(t, factsOf(e), "Registration")
 
-	does := factsOf(e)["Capture now"]
-	assert.Equal(t, does, factsOf(e.Under(Captures{}))["Capture now"], "one leads")
-	assert.Equal(t, "no capture has led for 5m, so this is not done: "+does, factsOf(e.Under(Captures{Silent: 5 * time.Minute}))["Capture now"])
-	e.Capture.Step = string(capture.Nothing)
-	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.Under(Captures{Never: true}))["Capture now"])
+	verb := factsOf(e)["Capture now"]
+	assert.Equal(t, verb, factsOf(e.ForCaptures(Captures{}))["Capture now"], "one leads")
+	assert.Equal(t, "no capture has led for 5m, so this is not done: "+verb, factsOf(e.ForCaptures(Captures{Silent: 5 * time.Minute}))["Capture now"])
+	e.Capture.Step = string(capture.NoStep)
+	assert.Equal(t, "no capture has ever led; one would have nothing to do", factsOf(e.ForCaptures(Captures{Unstarted: true}))["Capture now"])
 
 	e.Status = "" // as of a review
 	assert.Contains(t, factsOf(e)["Registration"], "by system:node:n1: the webhook restores all that there is to restore. The webhook removes the gate")
 }
 
 func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
-	const none, brought, both, added = 0, 1, 2, 3 // gates: of the Node in the review, and once it is stored
+	const zero, brought, combined, added = 0, 1, 2, 3 // gates: of the Node in the review, and once it is stored
 	gates := func(r ExplainedReview, gate int) ExplainedReview {
-		r.CameGated, r.Gated = gate == brought || gate == both, gate == both || gate == added
+		r.CameGated, r.Gated = gate == brought || gate == combined, gate == combined || gate == added
 		return r
 	}
 	for name, test := range map[string]struct {
-		review    ExplainedReview
-		gate      int
-		would, is string
+		review                 ExplainedReview
+		gate                   int
+		infinitive, indicative string
 	}{
 		"all is restored, and the gate is removed": {
 			ExplainedReview{Outcome: "restored"}, brought,
@@ -136,7 +136,7 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"the webhook restores all that there is to restore. The webhook removes the gate",
 		},
 		"all is restored, and there is no gate": {
-			ExplainedReview{Outcome: "restored"}, none,
+			ExplainedReview{Outcome: "restored"}, zero,
 			"the webhook would restore all that there is to restore. The Node would have no gate",
 			"the webhook restores all that there is to restore. The Node has no gate",
 		},
@@ -146,11 +146,11 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"there is nothing to restore. The webhook removes the gate",
 		},
 		"nothing is missing, and there is no gate": {
-			ExplainedReview{Outcome: "nothing_missing"}, none,
+			ExplainedReview{Outcome: "nothing_missing"}, zero,
 			"there would be nothing to restore. The Node would have no gate", "there is nothing to restore. The Node has no gate",
 		},
 		"capture restores some, behind the gate that is there": {
-			ExplainedReview{Outcome: "deferred"}, both,
+			ExplainedReview{Outcome: "deferred"}, combined,
 			"the webhook would set what it may, and capture the rest. The gate would stay until capture removes it",
 			"the webhook sets what it may, and capture the rest. The gate stays until capture removes it",
 		},
@@ -160,7 +160,7 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 			"the webhook sets what it may, and capture the rest. The webhook puts the gate on, and it stays until capture removes it",
 		},
 		"some waits for an operator": {
-			ExplainedReview{Outcome: "deferred", Awaits: true}, both,
+			ExplainedReview{Outcome: "deferred", Awaits: true}, combined,
 			"the webhook would restore what it may, and the rest would wait for nodekeep accept. The gate would stay until nodekeep accept",
 			"the webhook restores what it may, and the rest waits for nodekeep accept. The gate stays until nodekeep accept",
 		},
@@ -172,27 +172,27 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 				"Otherwise capture sets protected labels behind the gate",
 		},
 		"the record cannot be read, and there is a gate": {
-			ExplainedReview{Outcome: "unreadable_record"}, both,
+			ExplainedReview{Outcome: "unreadable_record"}, combined,
 			"the webhook would restore nothing, since the record cannot be read. The gate would stay while the record cannot be read",
 			"the webhook restores nothing, since the record cannot be read. The gate stays while the record cannot be read",
 		},
 		"the record cannot be read, and there is no gate": {
-			ExplainedReview{Outcome: "unreadable_record"}, none,
+			ExplainedReview{Outcome: "unreadable_record"}, zero,
 			"the webhook would restore nothing, since the record cannot be read. The Node would have no gate",
 			"the webhook restores nothing, since the record cannot be read. The Node has no gate",
 		},
 		"another machine has the name, and there is a gate": {
-			ExplainedReview{Outcome: "other_machine", Awaits: true}, both,
+			ExplainedReview{Outcome: "other_machine", Awaits: true}, combined,
 			"the webhook would restore nothing, since another machine has the name. The gate would stay until nodekeep accept",
 			"the webhook restores nothing, since another machine has the name. The gate stays until nodekeep accept",
 		},
 		"another machine has the name, and there is no gate": {
-			ExplainedReview{Outcome: "other_machine", Awaits: true}, none,
+			ExplainedReview{Outcome: "other_machine", Awaits: true}, zero,
 			"the webhook would restore nothing, since another machine has the name. The Node would have no gate",
 			"the webhook restores nothing, since another machine has the name. The Node has no gate",
 		},
 		"another machine has the name, and a side is accepted": {
-			ExplainedReview{Outcome: "other_machine"}, both,
+			ExplainedReview{Outcome: "other_machine"}, combined,
 			"the webhook would restore nothing, since another machine has the name. The gate would stay until capture removes it",
 			"the webhook restores nothing, since another machine has the name. The gate stays until capture removes it",
 		},
@@ -205,14 +205,14 @@ func TestWhatBecomesOfARegistrationIsSaidInWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.review.User = "would remove"
 			review := gates(test.review, test.gate)
-			assert.Equal(t, "by would remove: "+test.would, review.text(true))
-			assert.Equal(t, "by would remove: "+test.is, review.text(false), "the name of a user stays as it is")
+			assert.Equal(t, "by would remove: "+test.infinitive, review.text(true))
+			assert.Equal(t, "by would remove: "+test.indicative, review.text(false), "the name of a user stays as it is")
 			for _, status := range []nodestate.Presence{"", nodestate.Present} {
 				e := Explanation{Status: status, Registration: review}
 				e.Registration.Emergency = true
 				facts := factsOf(e)
 				assert.Contains(t, facts["Emergency"], "does not call the webhook for a new Node, and puts no gate on it")
-				assert.Equal(t, "by would remove: "+test.would, facts["After the emergency"])
+				assert.Equal(t, "by would remove: "+test.infinitive, facts["After the emergency"])
 				assert.NotContains(t, facts, "If it registers")
 				assert.NotContains(t, facts, "Registration")
 			}
@@ -272,10 +272,10 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 			t.Run(name+" "+string(side), func(t *testing.T) {
 				s, in := statetest.State(statetest.Live(nil, gatedFor(time.Hour)), r), statetest.Under(p)
 				s.Entry.Accepted = side
-				down := Captures{Silent: time.Hour}
-				gated, is := GatedOf(s, in, down)
-				require.True(t, is)
-				e := explained(t, s, in).Under(down)
+				silent := Captures{Silent: time.Hour}
+				gated, ok := GatedOf(s, in, silent)
+				require.True(t, ok)
+				e := explained(t, s, in).ForCaptures(silent)
 				text, waits := e.Registration.text(true), ""
 				for _, item := range e.Items {
 					if item.Item == role {
@@ -289,7 +289,7 @@ func TestOnceASideIsAcceptedAnExplanationSaysAsTheListOfGatesThatCaptureIsAwaite
 					assert.True(t, r.Isolated() || waits == "not restored: waits for nodekeep accept", waits)
 					return
 				}
-				assert.Equal(t, "no capture has led for 60m", gated.Why)
+				assert.Equal(t, "no capture has led for 60m", gated.Reason)
 				assert.Contains(t, text, "The gate would stay until capture removes it")
 				assert.Contains(t, e.Problem, "an operator has accepted the "+string(side)+" machine")
 				assert.NotContains(t, text, "nodekeep accept")

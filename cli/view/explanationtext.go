@@ -15,26 +15,26 @@ import (
 // Document returns the answer as text.
 func (e Explanation) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", e.Node)
-	d.with("Status", string(e.Status))
-	d.with("Problem", e.Problem)
-	d.with("Verification", e.Unverified)
-	d.with("Follows", followsText(e.Follows))
+	d.add("Node", e.Node)
+	d.add("Status", string(e.Status))
+	d.add("Problem", e.Problem)
+	d.add("Verification", e.Unverified)
+	d.add("Follows", followsText(e.Follows))
 	registers := e.registers()
 	if e.Registration.Emergency {
-		d.with("Emergency", "declared: an API server that sees it does not call the webhook for a new Node, and puts no gate on it")
+		d.add("Emergency", "declared: an API server that sees it does not call the webhook for a new Node, and puts no gate on it")
 	}
-	d.with(registers, e.Registration.text(e.Status != "" || e.Registration.Emergency))
+	d.add(registers, e.Registration.text(e.Status != "" || e.Registration.Emergency))
 	if e.Capture != nil {
-		d.with("Capture now", e.Capture.text())
+		d.add("Capture now", e.Capture.text())
 	}
-	d.with("Governance", strings.Join(e.Violations, "; "))
+	d.add("Governance", strings.Join(e.Violations, "; "))
 	if e.RulesHeld != "" {
-		d.with("Rules held", strings.TrimSuffix(HeldSentence(e.RulesHeld, e.RulesHeldUntil), ", "))
+		d.add("Rules held", strings.TrimSuffix(HeldSentence(e.RulesHeld, e.RulesHeldUntil), ", "))
 	}
 	table := tableOf("Item", "Key", "Node", "Record", registers, "Kept", "Why", "+Managers")
 	for _, item := range e.Items {
-		add(table, item.Kind, item.Item, nodestate.Shown(item.OnNode), nodestate.Shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Why}, item.Claims...), "; "), orNone(strings.Join(item.Managers, ",")))
+		add(table, item.Kind, item.Item, nodestate.Shown(item.OnNode), nodestate.Shown(item.Remembered), item.Registration, yesNo(item.Kept), strings.Join(append([]string{item.Reason}, item.Claims...), "; "), orNone(strings.Join(item.Managers, ",")))
 	}
 	d.Tables = []*metav1.Table{table}
 	if len(e.Rules) > 0 {
@@ -62,10 +62,10 @@ func (e Explanation) registers() string {
 const otherMachine = "other_machine"
 
 // text returns what becomes of a review or, with would, what would become of it.
-func (r ExplainedReview) text(would bool) string {
-	verb := func(would string, _ string) string { return "would " + would }
-	if !would {
-		verb = func(_ string, does string) string { return does }
+func (r ExplainedReview) text(conditional bool) string {
+	verb := func(infinitive string, _ string) string { return "would " + infinitive }
+	if !conditional {
+		verb = func(_ string, indicative string) string { return indicative }
 	}
 	if r.Passes != "" {
 		return verb("pass", "passes") + " as it is: " + r.Passes
@@ -74,8 +74,8 @@ func (r ExplainedReview) text(would bool) string {
 }
 
 // restores returns what the webhook does about labels and taints, by the outcome.
-func (r ExplainedReview) restores(verb func(would, does string) string) string {
-	nothing := "the webhook " + verb("restore", "restores") + " nothing, since "
+func (r ExplainedReview) restores(verb func(infinitive, indicative string) string) string {
+	text := "the webhook " + verb("restore", "restores") + " nothing, since "
 	switch r.Outcome {
 	case "restored":
 		return "the webhook " + verb("restore", "restores") + " all that there is to restore"
@@ -91,9 +91,9 @@ func (r ExplainedReview) restores(verb func(would, does string) string) string {
 	case "nothing_missing":
 		return "there " + verb("be", "is") + " nothing to restore"
 	case "unreadable_record":
-		return nothing + "the record cannot be read"
+		return text + "the record cannot be read"
 	case otherMachine:
-		return nothing + "another machine has the name"
+		return text + "another machine has the name"
 	case "too_large":
 		return "the webhook " + verb("add", "adds") + " no labels and taints, since the Node " + verb("be", "is") + " too large with them"
 	default:
@@ -102,21 +102,21 @@ func (r ExplainedReview) restores(verb func(would, does string) string) string {
 }
 
 // gate returns what becomes of the gate. An operator decides where capture does not remove it.
-func (r ExplainedReview) gate(verb func(would, does string) string) string {
-	until := " until capture removes it"
+func (r ExplainedReview) gate(verb func(infinitive, indicative string) string) string {
+	suffix := " until capture removes it"
 	switch {
 	case r.Outcome == "unreadable_record":
-		until = " while the record cannot be read"
+		suffix = " while the record cannot be read"
 	case r.Awaits:
-		until = " until nodekeep accept"
+		suffix = " until nodekeep accept"
 	}
 	switch {
 	case r.Outcome == "deferred" && !r.Gated: // that is said already
 		return ""
 	case r.Gated && r.CameGated:
-		return ". The gate " + verb("stay", "stays") + until
+		return ". The gate " + verb("stay", "stays") + suffix
 	case r.Gated:
-		return ". The webhook " + verb("put", "puts") + " the gate on, and it " + verb("stay", "stays") + until
+		return ". The webhook " + verb("put", "puts") + " the gate on, and it " + verb("stay", "stays") + suffix
 	case r.CameGated:
 		return ". The webhook " + verb("remove", "removes") + " the gate"
 	default:
@@ -124,11 +124,11 @@ func (r ExplainedReview) gate(verb func(would, does string) string) string {
 	}
 }
 
-// Under returns the explanation with what is known of captures: what one would do is not done while none runs.
-func (e Explanation) Under(captures Captures) Explanation {
+// ForCaptures returns the explanation with what is known of captures: what one would do is not done while none runs.
+func (e Explanation) ForCaptures(captures Captures) Explanation {
 	if e.Capture != nil {
 		known := *e.Capture
-		known.NoneRuns = captures.down()
+		known.NoneRuns = captures.outage()
 		e.Capture = &known
 	}
 	return e
@@ -138,19 +138,19 @@ func (e Explanation) Under(captures Captures) Explanation {
 func (c ExplainedCapture) text() string {
 	switch {
 	case c.NoneRuns == "":
-		return c.does()
-	case c.Step == string(capture.Nothing):
+		return c.action()
+	case c.Step == string(capture.NoStep):
 		return c.NoneRuns + "; one would have nothing to do"
 	default:
-		return c.NoneRuns + ", so this is not done: " + c.does()
+		return c.NoneRuns + ", so this is not done: " + c.action()
 	}
 }
 
-func (c ExplainedCapture) does() string {
+func (c ExplainedCapture) action() string {
 	var parts []string
-	add := func(what, items string) {
+	add := func(verb, items string) {
 		if items != "" {
-			parts = append(parts, what+" "+items)
+			parts = append(parts, verb+" "+items)
 		}
 	}
 	add("restores", listOf(c.Restore))
@@ -164,7 +164,7 @@ func (c ExplainedCapture) does() string {
 	switch {
 	case len(parts) > 0:
 		return strings.Join(parts, "; ")
-	case c.Step == string(capture.Nothing):
+	case c.Step == string(capture.NoStep):
 		return "has nothing to do"
 	default:
 		return "writes the record (" + strings.ReplaceAll(c.Step, "_", " ") + ")"

@@ -15,20 +15,20 @@ type Forgetting struct{ nodestate.Forgetting }
 // Document returns the plan. With a whole record goes the side that is set aside.
 func (f Forgetting) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", f.Node)
+	d.add("Node", f.Node)
 	if !f.Record.DeletedAt.IsZero() {
-		d.with("Gone", "for "+ago(f.Record.DeletedAt, now))
+		d.add("Gone", "for "+age(f.Record.DeletedAt, now))
 	}
 	if f.Whole {
-		d.with("Record", "would be removed as a whole")
+		d.add("Record", "would be removed as a whole")
 	}
 	d.Tables = append(d.Tables, recordTable("Would be forgotten", f.Record, f.Items...))
 	if old := f.Record.Quarantined; old != nil {
 		d.Tables = append(d.Tables, recordTable("Of the machine before", *old))
 	}
 	if f.Whole {
-		for i, of := range slices.Backward(f.Record.Earlier) {
-			d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), of))
+		for i, earlier := range slices.Backward(f.Record.Earlier) {
+			d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), earlier))
 		}
 	}
 	return d

@@ -20,15 +20,15 @@ type Captures struct {
 	// Silent is for how long no capture has led, by its Lease; 0 while one leads.
 	Silent time.Duration
 	// Never shows that none has ever led.
-	Never bool
+	Unstarted bool
 	// Refused holds what capture has reported of labels that the API server would not have, by Node object.
 	Refused map[types.UID]string
 }
 
-// down reports that no capture leads; empty where one does.
-func (c Captures) down() string {
+// outage reports that no capture leads; empty where one does.
+func (c Captures) outage() string {
 	switch {
-	case c.Never:
+	case c.Unstarted:
 		return "no capture has ever led"
 	case c.Silent > 0:
 		return "no capture has led for " + duration.HumanDuration(c.Silent)
@@ -40,8 +40,8 @@ func (c Captures) down() string {
 // Gated is a Node behind the gate.
 type Gated struct {
 	Name    string            `json:"name"`
-	Since   metav1.Time       `json:"since"` // the gate is added when a Node is created
-	Why     string            `json:"why"`
+	Created metav1.Time       `json:"since"` // the gate is added when a Node is created
+	Reason  string            `json:"why"`
 	Next    string            `json:"next"`              // what is to be done
 	Missing map[string]string `json:"missing,omitempty"` // what it lacks of its record, as far as that is known
 
@@ -53,52 +53,52 @@ type Gated struct {
 const expectedTime = time.Minute
 
 // GatedOf looks at a Node; is shows whether it is behind the gate.
-func GatedOf(s nodestate.State, in plan.Circumstances, c Captures) (g Gated, is bool) {
-	if s.Node == nil || !in.Policy.Gate().On(s.Node.Spec.Taints) {
+func GatedOf(s nodestate.State, in plan.Circumstances, c Captures) (g Gated, ok bool) {
+	if s.Node == nil || !in.Policy.Gate().Present(s.Node.Spec.Taints) {
 		return Gated{}, false
 	}
-	g = Gated{Name: s.Name, Since: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, in.Policy)}
+	g = Gated{Name: s.Name, Created: s.Node.CreationTimestamp, Unverified: NotVerified(s.Node, in.Policy)}
 	if s.Record != nil {
 		g.Missing = s.Missing(in)
 	}
-	g.Why, g.Next = whyGated(s, in, c, g)
+	g.Reason, g.Next = whyGated(s, in, c, g)
 	return g, true
 }
 
 // whyGated reports why a Node waits, and what is to be done about it.
-func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (why, next string) {
-	down := c.down()
+func whyGated(s nodestate.State, in plan.Circumstances, c Captures, g Gated) (reason, next string) {
+	outage := c.outage()
 	switch {
 	case s.Unreadable != nil:
 		return "its record cannot be read", fmt.Sprintf("correct ConfigMap %s, or nodekeep forget %s", store.Name(s.Name), s.Name)
 	case s.Recorded().Quarantined != nil && s.Entry.Accepted == "":
-		why = "another machine has its name"
+		reason = "another machine has its name"
 		if !s.Record.Isolated() {
-			why = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
+			reason = "labels of its machine's record as node " + s.Record.Followed + " wait for an operator"
 		}
-		return why, fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
-	case down != "":
-		return down, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
+		return reason, fmt.Sprintf("nodekeep accept %s --machine old|new", s.Name)
+	case outage != "":
+		return outage, "nodekeep doctor says why; nodekeep gate lift " + s.Name + " if it cannot wait"
 	case len(g.Missing) > 0 && c.Refused[s.Node.UID] != "":
 		return fmt.Sprintf("%s missing, and the API server refuses: %s", Counted(len(g.Missing), "item"), c.Refused[s.Node.UID]),
 			"let the policy ignore it or change what refuses it, or nodekeep gate lift " + s.Name
 	case s.Node.DeletionTimestamp != nil:
 		return "it is being deleted", "nothing: what holds it is its finalizers " + strings.Join(s.Node.Finalizers, ", ")
 	}
-	why = left(s, in)
+	reason = left(s, in)
 	switch first, _, last := s.Settled(in); {
 	case len(last.NoRoom) > 0:
 		return fmt.Sprintf("its annotations have no room to list %s of rules", Counted(len(last.NoRoom), "label")),
 			"remove large annotations from the Node, or nodekeep gate lift " + s.Name
 	case first.Step == capture.Complete && len(g.Missing) > 0:
-		why = Counted(len(g.Missing), "item") + " missing"
-	case why == "":
-		why = "nothing is left to do"
+		reason = Counted(len(g.Missing), "item") + " missing"
+	case reason == "":
+		reason = "nothing is left to do"
 	}
 	if in.Now.Sub(s.Node.CreationTimestamp.Time) < expectedTime {
-		return why, "nothing: capture works on it"
+		return reason, "nothing: capture works on it"
 	}
-	return why, "look at the log of the leading capture, and at kubectl describe node " + s.Name
+	return reason, "look at the log of the leading capture, and at kubectl describe node " + s.Name
 }
 
 // GatedList is every Node behind the gate.
@@ -118,7 +118,7 @@ func (l GatedList) Names() (names []string) {
 func (l GatedList) Document(now time.Time) Document {
 	table := tableOf("Name", "Gated", "Why", "Next step", "+Missing")
 	for _, g := range l.Items {
-		add(table, g.Name, ago(g.Since.Time, now), g.Why, g.Next, orNone(strings.Join(nodestate.SortedItems(g.Missing), ",")))
+		add(table, g.Name, age(g.Created.Time, now), g.Reason, g.Next, orNone(strings.Join(nodestate.SortedItems(g.Missing), ",")))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }
@@ -126,11 +126,11 @@ func (l GatedList) Document(now time.Time) Document {
 // Document returns the plan to lift one gate.
 func (g Gated) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", g.Name)
-	d.with("Gated", "for "+ago(g.Since.Time, now))
-	d.with("Why", g.Why)
-	d.with("Next step", g.Next)
-	d.with("Verification", g.Unverified)
+	d.add("Node", g.Name)
+	d.add("Gated", "for "+age(g.Created.Time, now))
+	d.add("Why", g.Reason)
+	d.add("Next step", g.Next)
+	d.add("Verification", g.Unverified)
 	d.Tables = append(d.Tables, itemsTable("Missing", []string{"Value"}, g.Missing))
 	return d
 }
@@ -154,4 +154,4 @@ func (g Gated) Question(s nodestate.State) string {
 }
 
 // Lacks shows an operator who lifts the gate since when the Node has it, and the items that it lacks.
-func (g Gated) Lacks() [2]string { return [2]string{g.Since.UTC().String(), listOf(g.Missing)} }
+func (g Gated) Lacks() [2]string { return [2]string{g.Created.UTC().String(), listOf(g.Missing)} }

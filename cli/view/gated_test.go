@@ -25,8 +25,8 @@ func gatedFor(long time.Duration) func(*corev1.Node) {
 }
 
 func deleting(n *corev1.Node) {
-	at := metav1.NewTime(now)
-	n.DeletionTimestamp, n.Finalizers = &at, []string{"example.com/hold"}
+	stamp := metav1.NewTime(now)
+	n.DeletionTimestamp, n.Finalizers = &stamp, []string{"example.com/hold"}
 }
 
 func TestWhyANodeWaits(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWhyANodeWaits(t *testing.T) {
 	tests := map[string]struct {
 		state    nodestate.State
 		captures Captures
-		why      string
+		reason   string
 		next     string
 		missing  set
 	}{
@@ -45,7 +45,7 @@ func TestWhyANodeWaits(t *testing.T) {
 		"an operator has to decide":              {statetest.State(statetest.Live(nil, old), statetest.Recorded(nil, statetest.Quarantining(set{"a": "1"}))), Captures{}, "another machine has its name", "nodekeep accept n1", set{"a": "1"}},
 		"an operator has decided a moment ago":   {accepted, Captures{}, "quarantined", "nothing: capture works on it", set{"a": "1"}},
 		"nobody leads":                           {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), Captures{Silent: time.Hour}, "no capture has led for 60m", "nodekeep doctor", set{"a": "1"}},
-		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), Captures{Never: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
+		"nobody has ever led":                    {statetest.State(statetest.Live(nil, old), nil), Captures{Unstarted: true}, "no capture has ever led", "nodekeep gate lift n1", nil},
 		"the API server refuses a label":         {statetest.State(statetest.Live(nil, old), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "1 item missing, and the API server refuses: Label a is refused", "nodekeep gate lift n1", set{"a": "1"}},
 		"a refusal that is over":                 {statetest.State(statetest.Live(set{"a": "1"}, young), statetest.Recorded(set{"a": "1"}, statetest.OfAnother)), refused, "change not recorded yet", "nothing: capture works on it", nil},
 		"capture works on it":                    {statetest.State(statetest.Live(nil, young), statetest.Recorded(set{"a": "1", "b": ""}, statetest.OfAnother)), Captures{}, "2 items missing", "nothing: capture works on it", set{"a": "1", "b": ""}},
@@ -56,9 +56,9 @@ func TestWhyANodeWaits(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			g, is := GatedOf(tt.state, statetest.Under(policy.Default()), tt.captures)
-			assert.True(t, is)
-			assert.Equal(t, tt.why, g.Why)
+			g, ok := GatedOf(tt.state, statetest.Under(policy.Default()), tt.captures)
+			assert.True(t, ok)
+			assert.Equal(t, tt.reason, g.Reason)
 			assert.Contains(t, g.Next, tt.next)
 			if len(tt.missing) == 0 {
 				assert.Empty(t, g.Missing)
@@ -67,10 +67,10 @@ func TestWhyANodeWaits(t *testing.T) {
 			}
 		})
 	}
-	_, is := GatedOf(statetest.State(statetest.Live(nil), nil), statetest.Under(policy.Default()), Captures{})
-	assert.False(t, is, "a Node without the gate")
-	_, is = GatedOf(statetest.State(nil, statetest.Recorded(nil)), statetest.Under(policy.Default()), Captures{})
-	assert.False(t, is, "a deleted Node")
+	_, ok := GatedOf(statetest.State(statetest.Live(nil), nil), statetest.Under(policy.Default()), Captures{})
+	assert.False(t, ok, "a Node without the gate")
+	_, ok = GatedOf(statetest.State(nil, statetest.Recorded(nil)), statetest.Under(policy.Default()), Captures{})
+	assert.False(t, ok, "a deleted Node")
 }
 
 func TestTheQuestionBeforeAGateIsLiftedSaysWhetherWorkloadsMayLand(t *testing.T) {

@@ -29,7 +29,7 @@ type HistoryStart struct {
 
 // HistoryOf returns the history in a record.
 func HistoryOf(r record.Record) History {
-	h := History{Node: r.Node, Changes: history.Of(r)}
+	h := History{Node: r.Node, Changes: history.Changes(r)}
 	if h.Changes == nil {
 		h.Changes = []history.Change{}
 	}
@@ -47,17 +47,17 @@ func (h History) Document(now time.Time) Document {
 		if i == start {
 			h.addStart(table)
 		}
-		number := none
+		number := noValue
 		if change.Number > 0 {
 			number = strconv.Itoa(change.Number)
 		}
-		at, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
+		stamp, by := change.Time.UTC().Format(time.RFC3339), cmp.Or(change.Actor, "unknown")
 		if change.Omitted > 0 {
-			add(table, number, at, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", none, none, ago(change.Time.Time, now))
+			add(table, number, stamp, by, "many", strconv.Itoa(change.Omitted)+" labels and taints, too many to be kept", noValue, noValue, age(change.Time.Time, now))
 		}
 		for _, item := range slices.SortedFunc(maps.Keys(change.Items), nodestate.CompareItems) {
 			values := change.Items[item]
-			add(table, number, at, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), ago(change.Time.Time, now))
+			add(table, number, stamp, by, nodestate.KindOf(item), item, nodestate.Shown(values.From), nodestate.Shown(values.To), age(change.Time.Time, now))
 		}
 	}
 	if start == len(h.Changes) {
@@ -71,13 +71,13 @@ func (h History) startsAt() int {
 	if h.Start == nil {
 		return -1
 	}
-	before := 0
+	count := 0
 	for i, change := range h.Changes {
 		if change.Number > 0 && change.Number <= h.Start.Number {
-			before = i + 1
+			count = i + 1
 		}
 	}
-	return before
+	return count
 }
 
 // addStart adds a row for each item of the start.
@@ -88,7 +88,7 @@ func (h History) addStart(table *metav1.Table) {
 	}
 	for _, item := range nodestate.SortedItems(h.Start.Items) {
 		value := h.Start.Items[item]
-		add(table, strconv.Itoa(h.Start.Number), none, by, nodestate.KindOf(item), item, none, nodestate.Shown(&value), none)
+		add(table, strconv.Itoa(h.Start.Number), noValue, by, nodestate.KindOf(item), item, noValue, nodestate.Shown(&value), noValue)
 	}
 }
 
@@ -99,7 +99,7 @@ type Rollback struct{ nodestate.Rollback }
 func (r Rollback) Document(time.Time) Document {
 	table := tableOf("Action", "Item", "Key", "From", "To", "Why")
 	for _, step := range r.Steps {
-		add(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orNone(step.Why))
+		add(table, string(step.Action), step.Kind, step.Item, nodestate.Shown(step.From), nodestate.Shown(step.To), orNone(step.Reason))
 	}
 	return Document{Tables: []*metav1.Table{table}}
 }

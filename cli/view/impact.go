@@ -27,11 +27,11 @@ type PolicyCheck struct {
 // Document returns the answer as text, without the errors.
 func (c PolicyCheck) Document(time.Time) Document {
 	var d Document
-	d.with("Policy", c.File+" is valid")
+	d.add("Policy", c.File+" is valid")
 	for _, warning := range c.Warnings {
-		d.with("Warning", warning)
+		d.add("Warning", warning)
 	}
-	d.with("Compared with", c.ComparedWith)
+	d.add("Compared with", c.ComparedWith)
 	if c.Impact != nil {
 		d.addImpact(*c.Impact)
 	}
@@ -40,48 +40,48 @@ func (c PolicyCheck) Document(time.Time) Document {
 
 // addImpact adds what a policy would change.
 func (d *Document) addImpact(i impact.Impact) {
-	d.with("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
+	d.add("Nodes", fmt.Sprintf("%d, and %s of deleted Nodes", i.Nodes, Counted(i.Gone, "record")))
 	for _, obstacle := range i.Profiles {
-		d.with(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == impact.HindersNone], obstacle.Text())
+		d.add(map[bool]string{true: "Note", false: "Warning"}[obstacle.Hinders == impact.HindersNone], obstacle.Text())
 	}
 	for _, missing := range i.Missing {
-		d.with("Note", missing.Text())
+		d.add("Note", missing.Text())
 	}
 	if i.Unreadable > 0 {
-		d.with("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
+		d.add("Left out", fmt.Sprintf("%d records that cannot be read", i.Unreadable))
 	}
-	d.with("Gate", "at their next registration, "+comparedWith(i.Waiting, Counted(i.Waiting.Then, "Node")+" would wait behind it"))
-	due := comparedWith(i.Due, Counted(i.Due.Then, "record")+" of deleted Nodes would be removed")
-	if i.Due.Then > 0 {
+	d.add("Gate", "at their next registration, "+comparedWith(i.Waiting, Counted(i.Waiting.Planned, "Node")+" would wait behind it"))
+	due := comparedWith(i.Due, Counted(i.Due.Planned, "record")+" of deleted Nodes would be removed")
+	if i.Due.Planned > 0 {
 		due += fmt.Sprintf("; the next sweep would remove %d, where --retention-fraction is %g", i.SweepsAtMost, gc.DefaultSweepFraction)
 	}
-	d.with("Retention", due)
-	d.with("Kept", keptText(i.Kept))
+	d.add("Retention", due)
+	d.add("Kept", keptText(i.Kept))
 	if !i.Changed() {
-		d.with("Changes", "none")
+		d.add("Changes", "none")
 	}
 	settings := tableOf("Setting", "Now", "Then")
 	for _, setting := range i.Settings {
-		now, then := excerpts(setting)
-		add(settings, setting.Field, now, then)
+		now, outcome := excerpts(setting)
+		add(settings, setting.Field, now, outcome)
 	}
 	changes := tableOf("Change", "Item", "Key", "Nodes", "Why", "+Such as")
 	for _, change := range i.Changes {
-		add(changes, changeText(change.Kind), nodestate.KindOf(change.Item), change.Item, change.Nodes, orNone(change.Why), strings.Join(change.First, ","))
+		add(changes, changeText(change.Kind), nodestate.KindOf(change.Item), change.Item, change.Nodes, orNone(change.Reason), strings.Join(change.First, ","))
 	}
 	d.Tables = append(d.Tables, settings, changes, brokenTable(i.Broken), keptTable(i.Kept), notKeptTable(i.NotKept))
 	if i.MoreKept > 0 {
-		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are kept", i.MoreKept))
+		d.add("Not listed", fmt.Sprintf("%d more labels and taints that are kept", i.MoreKept))
 	}
 	if i.MoreNotKept > 0 {
-		d.with("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
+		d.add("Not listed", fmt.Sprintf("%d more labels and taints that are not kept", i.MoreNotKept))
 	}
 	if i.MoreBroken > 0 {
-		d.with("Not listed", fmt.Sprintf("%d more violations of governance", i.MoreBroken))
+		d.add("Not listed", fmt.Sprintf("%d more violations of governance", i.MoreBroken))
 	}
 	d.addRulesImpact(i.LabelRules)
-	if i.More > 0 {
-		d.with("Not listed", fmt.Sprintf("%d more changes of one Node each", i.More))
+	if i.Omitted > 0 {
+		d.add("Not listed", fmt.Sprintf("%d more changes of one Node each", i.Omitted))
 	}
 }
 
@@ -103,11 +103,11 @@ func changeText(kind impact.ChangeKind) string {
 }
 
 // comparedWith is what would be under the other policy, compared with the policy in force.
-func comparedWith(c impact.Count, then string) string {
-	if c.Now == c.Then {
-		return then + ", as under the policy in force"
+func comparedWith(c impact.Count, outcome string) string {
+	if c.Now == c.Planned {
+		return outcome + ", as under the policy in force"
 	}
-	return fmt.Sprintf("%s; under the policy in force, %d", then, c.Now)
+	return fmt.Sprintf("%s; under the policy in force, %d", outcome, c.Now)
 }
 
 // brokenTable names the first Nodes: the new ones, where there are some.
@@ -127,14 +127,14 @@ func brokenTable(broken []impact.BrokenRule) *metav1.Table {
 const longestSetting = 200
 
 // excerpts returns both values as a table shows them: long ones from shortly before the first difference on.
-func excerpts(c impact.SettingChange) (now, then string) {
-	same := 0
-	for same < min(len(c.Now), len(c.Then)) && c.Now[same] == c.Then[same] {
-		same++
+func excerpts(c impact.SettingChange) (now, planned string) {
+	common := 0
+	for common < min(len(c.Now), len(c.Planned)) && c.Now[common] == c.Planned[common] {
+		common++
 	}
 	from := 0
-	if max(len(c.Now), len(c.Then)) > longestSetting && same > longestSetting/4 {
-		from = same - longestSetting/4
+	if max(len(c.Now), len(c.Planned)) > longestSetting && common > longestSetting/4 {
+		from = common - longestSetting/4
 	}
 	excerpt := func(text string) string {
 		begun := ""
@@ -146,5 +146,5 @@ func excerpts(c impact.SettingChange) (now, then string) {
 		}
 		return orNone(begun + text)
 	}
-	return excerpt(c.Now), excerpt(c.Then)
+	return excerpt(c.Now), excerpt(c.Planned)
 }

@@ -20,7 +20,7 @@ func TestTheImpactOfAPolicySaysWhatWouldHappen(t *testing.T) {
 			"0 records of deleted Nodes would be removed, as under the policy in force",
 		},
 		"more Nodes wait, and more records are due": {
-			impact.Impact{Waiting: impact.Count{Now: 0, Then: 1}, Due: impact.Count{Now: 1, Then: 30}, SweepsAtMost: 3},
+			impact.Impact{Waiting: impact.Count{Now: 0, Planned: 1}, Due: impact.Count{Now: 1, Planned: 30}, SweepsAtMost: 3},
 			"at their next registration, 1 Node would wait behind it; under the policy in force, 0",
 			"30 records of deleted Nodes would be removed; under the policy in force, 1; the next sweep would remove 3, where --retention-fraction is 0.1",
 		},
@@ -39,18 +39,18 @@ func TestTheImpactOfAPolicySaysWhatWouldHappen(t *testing.T) {
 }
 
 func TestATableShowsWhereLongValuesDiffer(t *testing.T) {
-	same := strings.Repeat("x", 1000)
-	now, then := excerpts(impact.SettingChange{Now: same + "one", Then: same + "two" + same})
-	assert.Equal(t, "..."+same[:50]+"one", now)
-	assert.True(t, strings.HasPrefix(then, "..."+same[:50]+"twox"), then)
-	assert.Len(t, then, 3+longestSetting+3)
-	now, then = excerpts(impact.SettingChange{Then: "b"})
-	assert.Equal(t, []string{"-", "b"}, []string{now, then})
+	match := strings.Repeat("x", 1000)
+	now, outcome := excerpts(impact.SettingChange{Now: match + "one", Planned: match + "two" + match})
+	assert.Equal(t, "..."+match[:50]+"one", now)
+	assert.True(t, strings.HasPrefix(outcome, "..."+match[:50]+"twox"), outcome)
+	assert.Len(t, outcome, 3+longestSetting+3)
+	now, outcome = excerpts(impact.SettingChange{Planned: "b"})
+	assert.Equal(t, []string{"-", "b"}, []string{now, outcome})
 }
 
 func TestTheTextNamesFactsThatAreMissing(t *testing.T) {
 	var d Document
-	d.addImpact(impact.Impact{Missing: []impact.MissingFact{{What: "rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has", Next: "Correct the name."}}})
+	d.addImpact(impact.Impact{Missing: []impact.MissingFact{{Description: "rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has", Next: "Correct the name."}}})
 	assert.Contains(t, text(d), "Note: rule gpu asks for capacity.nvidia.com/gpu, which none of 3 Nodes has. Correct the name.")
 }
 

@@ -28,9 +28,9 @@ func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now ti
 	}
 	for _, source := range p.Inventory() {
 		note, _ := inventories.InventoryNoteOf(notes, source.Name)
-		one := ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter}
-		one.Problem, one.Problems = problemOf(node, note), nil
-		all = append(all, one)
+		explained := ExplainedInventory{Source: source.Name, InventoryNote: note, Stale: now.Sub(note.Confirmed) > source.StaleAfter}
+		explained.Problem, explained.Problems = problemOf(node, note), nil
+		all = append(all, explained)
 	}
 	return all
 }
@@ -39,7 +39,7 @@ func InventoriesOf(node string, notes *corev1.ConfigMap, p policy.Policy, now ti
 func problemOf(node string, note inventories.InventoryNote) string {
 	for _, problem := range note.Problems {
 		if problem.Node == node {
-			return problem.What
+			return problem.Message
 		}
 	}
 	if left := note.Wrong - len(note.Problems); left > 0 {
@@ -72,8 +72,8 @@ func (i ExplainedInventory) state() string {
 // inventoryTable has the age of the facts: since when a source last said what is in force.
 func inventoryTable(all []ExplainedInventory, now time.Time) *metav1.Table {
 	table := tableOf("Inventory", "Age of facts", "In force", "Since", "Nodes", "State")
-	for _, one := range all {
-		add(table, one.Source, ago(one.Confirmed, now), orNone(one.InForce), ago(one.Since, now), one.Nodes, one.state())
+	for _, explained := range all {
+		add(table, explained.Source, age(explained.Confirmed, now), orNone(explained.InForce), age(explained.Applied, now), explained.Nodes, explained.state())
 	}
 	return table
 }

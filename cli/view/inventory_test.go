@@ -23,8 +23,8 @@ inventory:
 `)
 	notes := &corev1.ConfigMap{Data: map[string]string{}}
 	for source, note := range map[string]inventories.InventoryNote{
-		"cmdb": {InForce: "aa", Since: now.Add(-72 * time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10, Held: "bb"},
-		"late": {InForce: "cc", Since: now.Add(-72 * time.Hour), Confirmed: now.Add(-2 * time.Hour), Nodes: 3, Failure: "timeout"},
+		"cmdb": {InForce: "aa", Applied: now.Add(-72 * time.Hour), Confirmed: now.Add(-5 * time.Minute), Nodes: 10, Held: "bb"},
+		"late": {InForce: "cc", Applied: now.Add(-72 * time.Hour), Confirmed: now.Add(-2 * time.Hour), Nodes: 3, Failure: "timeout"},
 	} {
 		content, err := json.Marshal(note)
 		require.NoError(t, err)
@@ -47,7 +47,7 @@ inventory: [{name: cmdb, file: /var/run/nodekeep/a, attributes: [rack]}]
 `)
 	explained := func(node string, wrong int) string {
 		content, err := json.Marshal(inventories.InventoryNote{
-			InForce: "aa", Since: now, Confirmed: now, Nodes: 3, Wrong: wrong, Problems: []inventory.Problem{{Node: "n0", What: "attribute rack must be a string"}, {Node: "n1", What: `systemUUID is "b2"`}},
+			InForce: "aa", Applied: now, Confirmed: now, Nodes: 3, Wrong: wrong, Problems: []inventory.Problem{{Node: "n0", Message: "attribute rack must be a string"}, {Node: "n1", Message: `systemUUID is "b2"`}},
 		})
 		require.NoError(t, err)
 		e := Explanation{Inventories: InventoriesOf(node, &corev1.ConfigMap{Data: map[string]string{"cmdb": string(content)}}, p, now)}

@@ -14,28 +14,28 @@ import (
 
 // note is why an item is kept or not or, if that may be an error, what to do.
 func note(i impact.JudgedItem) string {
-	it := "it"
+	subject := "it"
 	if len(i.Managers) > 1 {
-		it = "them"
+		subject = "them"
 	}
 	if !i.Unexpected {
-		return i.Why
+		return i.Reason
 	}
-	return fmt.Sprintf("kept, though only %s set it: add %s to ignoreManagers, or keep it", strings.Join(i.Managers, " and "), it)
+	return fmt.Sprintf("kept, though only %s set it: add %s to ignoreManagers, or keep it", strings.Join(i.Managers, " and "), subject)
 }
 
 func keptTable(all []impact.JudgedItem) *metav1.Table {
 	table := tableOf("Kept", "Key", "Set by", "Nodes", "Example", "Why", "+Such as")
-	for _, of := range all {
-		add(table, nodestate.KindOf(of.Keys[0]), of.Name(), orNone(strings.Join(of.Managers, ",")), of.Nodes, of.Example+" on "+of.First[0], note(of), strings.Join(of.First, ","))
+	for _, item := range all {
+		add(table, nodestate.KindOf(item.Keys[0]), item.Name(), orNone(strings.Join(item.Managers, ",")), item.Nodes, item.Example+" on "+item.First[0], note(item), strings.Join(item.First, ","))
 	}
 	return table
 }
 
 func notKeptTable(all []impact.JudgedItem) *metav1.Table {
 	table := tableOf("Not kept", "Key", "Nodes", "Why", "+Such as")
-	for _, of := range all {
-		add(table, nodestate.KindOf(of.Keys[0]), of.Name(), of.Nodes, of.Why, strings.Join(of.First, ","))
+	for _, item := range all {
+		add(table, nodestate.KindOf(item.Keys[0]), item.Name(), item.Nodes, item.Reason, strings.Join(item.First, ","))
 	}
 	return table
 }
@@ -49,14 +49,14 @@ func keptText(all []impact.JudgedItem) string {
 		return "nothing"
 	}
 	keys, unexpected, managers := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, of := range all {
-		for _, key := range of.Keys {
-			if keys[key] = true; of.Unexpected {
+	for _, item := range all {
+		for _, key := range item.Keys {
+			if keys[key] = true; item.Unexpected {
 				unexpected[key] = true
 			}
 		}
-		for _, manager := range of.Managers {
-			managers[manager] = managers[manager] || of.Unexpected
+		for _, manager := range item.Managers {
+			managers[manager] = managers[manager] || item.Unexpected
 		}
 	}
 	maps.DeleteFunc(managers, func(_ string, unexpected bool) bool { return !unexpected })

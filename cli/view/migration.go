@@ -22,11 +22,11 @@ type Migration struct{ *impact.Migration }
 func (m Migrations) Document(now time.Time) Document {
 	var d Document
 	if len(m.Migrations) == 0 {
-		d.with("Migrations", "none in the policy")
+		d.add("Migrations", "none in the policy")
 	}
-	for _, one := range m.Migrations {
-		each := Migration{one}.Document(now)
-		d.Facts, d.Tables = append(d.Facts, each.Facts...), append(d.Tables, each.Tables...)
+	for _, item := range m.Migrations {
+		doc := Migration{item}.Document(now)
+		d.Facts, d.Tables = append(d.Facts, doc.Facts...), append(d.Tables, doc.Tables...)
 	}
 	return d
 }
@@ -34,29 +34,29 @@ func (m Migrations) Document(now time.Time) Document {
 // Document is one of them as text.
 func (m Migration) Document(time.Time) Document {
 	var d Document
-	d.with("Migration", m.From+" to "+m.To)
-	d.with("Phase", cmp.Or(string(m.Phase), "not in the policy"))
+	d.add("Migration", m.From+" to "+m.To)
+	d.add("Phase", cmp.Or(string(m.Phase), "not in the policy"))
 	for _, problem := range m.Problems {
-		d.with("Problem", problem)
+		d.add("Problem", problem)
 	}
 	for _, note := range m.Notes {
-		d.with("Note", note)
+		d.add("Note", note)
 	}
 	if m.In(policy.MigrationForeign) > 0 {
-		d.with("Note", "another component sets "+m.From+" on some Nodes again when they register, such as the kubelet with --node-labels. It stays there.")
+		d.add("Note", "another component sets "+m.From+" on some Nodes again when they register, such as the kubelet with --node-labels. It stays there.")
 	}
 	for _, reference := range m.Named {
 		if !reference.Selects {
-			d.with("Named by policy", reference.Field)
+			d.add("Named by policy", reference.Field)
 		}
 	}
-	d.with("Next", m.Next())
+	d.add("Next", m.Next())
 	nodes, uses := tableOf("State", "Old", "New", "Nodes", "Such as"), tableOf("Selects on "+m.From, "By", "Objects", "Such as")
 	for _, group := range m.Groups {
 		add(nodes, meaning(group.State), cmp.Or(group.Old, "any"), cmp.Or(group.New, "any"), group.Nodes, group.First)
 	}
 	for _, use := range m.Selecting {
-		add(uses, use.Kind, string(use.How), use.Count, use.First)
+		add(uses, use.Kind, string(use.Field), use.Count, use.First)
 	}
 	for _, reference := range m.Named {
 		if reference.Selects {
@@ -64,7 +64,7 @@ func (m Migration) Document(time.Time) Document {
 		}
 	}
 	for _, kind := range m.Unread {
-		add(uses, kind, "not known: you may not list it", none, "")
+		add(uses, kind, "not known: you may not list it", noValue, "")
 	}
 	d.Tables = append(d.Tables, nodes, uses)
 	return d

@@ -19,9 +19,9 @@ func Briefly(err error) string {
 	if !errors.As(err, &errs) || len(errs) == 0 {
 		return oneLine(err.Error())
 	}
-	text := oneLine(errs[0].What)
-	if more := len(errs) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %s, which nodekeep policy check names)", Counted(more, "more error"))
+	text := oneLine(errs[0].Message)
+	if omitted := len(errs) - 1; omitted > 0 {
+		text += fmt.Sprintf(" (and %s, which nodekeep policy check names)", Counted(omitted, "more error"))
 	}
 	return text
 }
@@ -50,8 +50,8 @@ const maxBehind = 3
 // BehindSentence says which Pods have not read the policy.
 func BehindSentence(in nodepolicy.InForce, behind []string) string {
 	named := strings.Join(behind[:min(len(behind), maxBehind)], ", ")
-	if more := len(behind) - maxBehind; more > 0 {
-		named += fmt.Sprintf(" and %d more", more)
+	if omitted := len(behind) - maxBehind; omitted > 0 {
+		named += fmt.Sprintf(" and %d more", omitted)
 	}
 	return fmt.Sprintf("Not read yet by %s: the policy's generation %d.", named, in.Generation)
 }
@@ -65,11 +65,11 @@ func RulesNamed(hash string) string {
 }
 
 // HeldSentence says what rules that are held do meanwhile, and until when.
-func HeldSentence(hash, until string) string {
+func HeldSentence(hash, deadline string) string {
 	if hash == policy.NoRules {
-		return "the policy has no rules, and the labels of earlier rules stay, " + until
+		return "the policy has no rules, and the labels of earlier rules stay, " + deadline
 	}
-	return "the rules " + hash + " only add labels, " + until
+	return "the rules " + hash + " only add labels, " + deadline
 }
 
 // HeldUntil says until when rules of the policy that are not in force only add labels. An operator has accepted the rules of that hash last.

@@ -31,9 +31,9 @@ func TestASentenceNamesAFewOfTheProcessesThatHaveNotReadThePolicy(t *testing.T) 
 func TestUntilWhenRulesOnlyAddLabels(t *testing.T) {
 	const rules = `{"labels": {"rules": [{"name": "a", "set": {"tier": "one"}}]}}`
 	hash := inForceWith(t, rules, "{}").Policy.RulesHash()
-	const itself = "until capture has counted on how many Nodes they remove or change labels, within a minute; then it puts them in force, or holds them"
-	assert.Equal(t, itself, HeldUntil(inForceWith(t, rules, "{}"), ""))
-	assert.Equal(t, itself, HeldUntil(inForceWith(t, rules, `{"held": {"rules": "0123456789ab", "nodes": 4}}`), "none"), "others were held")
+	const automatic = "until capture has counted on how many Nodes they remove or change labels, within a minute; then it puts them in force, or holds them"
+	assert.Equal(t, automatic, HeldUntil(inForceWith(t, rules, "{}"), ""))
+	assert.Equal(t, automatic, HeldUntil(inForceWith(t, rules, `{"held": {"rules": "0123456789ab", "nodes": 4}}`), "none"), "others were held")
 	held := inForceWith(t, rules, `{"held": {"rules": "`+hash+`", "nodes": 4}}`)
 	assert.Equal(t, "until nodekeep policy accept "+hash, HeldUntil(held, "none"))
 	assert.Equal(t, "until capture carries out that they were accepted, within a minute", HeldUntil(held, hash))

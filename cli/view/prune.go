@@ -54,10 +54,10 @@ func (p *Pruning) Add(r record.Record) {
 func (p *Pruning) IsDue(r record.Record) bool { return gc.Due(r, p.Retention, p.Now) }
 
 // Oldest puts those first whose Nodes went first, and leaves out what is beyond a number (0: nothing).
-func (p *Pruning) Oldest(most int) {
+func (p *Pruning) Oldest(limit int) {
 	slices.SortFunc(p.Due, func(a, b DueRecord) int { return cmp.Or(a.Gone.Compare(b.Gone), cmp.Compare(a.Node, b.Node)) })
-	if most > 0 {
-		p.Due = p.Due[:min(most, len(p.Due))]
+	if limit > 0 {
+		p.Due = p.Due[:min(limit, len(p.Due))]
 	}
 }
 
@@ -80,7 +80,7 @@ func (p *Pruning) Table(first int) *metav1.Table {
 		if first > 0 && i == first {
 			break
 		}
-		add(table, due.Node, ago(due.Gone, p.Now), due.Labels, due.Taints)
+		add(table, due.Node, age(due.Gone, p.Now), due.Labels, due.Taints)
 	}
 	return table
 }

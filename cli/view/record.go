@@ -28,22 +28,22 @@ type Record struct {
 	Earlier     []json.RawMessage  `json:"earlier,omitempty"`     // of machines that had the name before, and come with these again
 	Violations  []string           `json:"violations,omitempty"`  // rules of governance that the labels of a Node which is there break
 
-	of    record.Record
-	since time.Time
-	gated bool
+	record record.Record
+	start  time.Time
+	gated  bool
 }
 
 // RecordOf is the record that was read; there must be one. Of the policy, the gate, the rules for labels and the section governance count.
 func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Record, err error) {
-	r = Record{Node: s.Name, Status: s.Presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, of: *s.Record, since: s.Record.DeletedAt}
+	r = Record{Node: s.Name, Status: s.Presence(in), ConfigMap: store.Name(s.Name), Namespace: namespace, record: *s.Record, start: s.Record.DeletedAt}
 	if s.Node != nil {
-		r.since, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().On(s.Node.Spec.Taints), violationsText(s, in)
+		r.start, r.gated, r.Violations = s.Node.CreationTimestamp.Time, in.Policy.Gate().Present(s.Node.Spec.Taints), violationsText(s, in)
 	}
-	if r.Record, err = record.Encode(r.of); err == nil && r.of.Quarantined != nil {
-		r.Quarantined, err = record.Encode(*r.of.Quarantined)
+	if r.Record, err = record.Encode(r.record); err == nil && r.record.Quarantined != nil {
+		r.Quarantined, err = record.Encode(*r.record.Quarantined)
 	}
-	for _, of := range r.of.Earlier {
-		earlier, wrong := record.Encode(of)
+	for _, old := range r.record.Earlier {
+		earlier, wrong := record.Encode(old)
 		r.Earlier, err = append(r.Earlier, earlier), cmp.Or(err, wrong)
 	}
 	return r, err
@@ -52,42 +52,42 @@ func RecordOf(s nodestate.State, namespace string, in plan.Circumstances) (r Rec
 // Document returns the answer as text.
 func (r Record) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", r.Node)
-	d.with("Status", string(r.Status)+", for "+ago(r.since, now))
+	d.add("Node", r.Node)
+	d.add("Status", string(r.Status)+", for "+age(r.start, now))
 	if r.gated {
-		d.with("Gate", "on: something is still to be restored")
+		d.add("Gate", "on: something is still to be restored")
 	}
-	d.with("Governance", strings.Join(r.Violations, "; "))
-	d.with("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
-	d.with("Of object", string(r.of.Newest().UID))
-	d.with("Of machine", machineText(r.of.Machine))
-	d.Tables = append(d.Tables, recordTable("Recorded", r.of))
-	if len(r.of.Derived) > 0 {
-		d.Tables = append(d.Tables, derivedTable(r.of.Derived))
+	d.add("Governance", strings.Join(r.Violations, "; "))
+	d.add("Record", "ConfigMap "+r.ConfigMap+" in namespace "+r.Namespace)
+	d.add("Of object", string(r.record.Newest().UID))
+	d.add("Of machine", machineText(r.record.Machine))
+	d.Tables = append(d.Tables, recordTable("Recorded", r.record))
+	if len(r.record.Derived) > 0 {
+		d.Tables = append(d.Tables, derivedTable(r.record.Derived))
 	}
-	if r.of.Followed != "" {
-		d.with("Followed", "the record of node "+r.of.Followed+": this machine had that name before")
+	if r.record.Followed != "" {
+		d.add("Followed", "the record of node "+r.record.Followed+": this machine had that name before")
 	}
-	if old := r.of.Quarantined; old != nil && !r.of.Isolated() {
-		d.with("Waits", "labels of the record of node "+r.of.Followed+" that no kubelet may set, for an operator: nodekeep accept "+r.Node+" --machine old|new")
+	if old := r.record.Quarantined; old != nil && !r.record.Isolated() {
+		d.add("Waits", "labels of the record of node "+r.record.Followed+" that no kubelet may set, for an operator: nodekeep accept "+r.Node+" --machine old|new")
 		d.Tables = append(d.Tables, recordTable("Waits for nodekeep accept", *old))
 	} else if old != nil {
-		d.with("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
-		d.with("Of machine before", machineText(old.Machine))
+		d.add("Quarantined", "another machine has taken the name; what was recorded before waits until an operator accepts a side")
+		d.add("Of machine before", machineText(old.Machine))
 		d.Tables = append(d.Tables, recordTable("Recorded before", *old))
 	}
-	for i, of := range slices.Backward(r.of.Earlier) {
-		d.with(fmt.Sprintf("Earlier machine %d", i+1), machineText(of.Machine)+", until "+ago(of.DeletedAt, now)+" ago")
-		d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), of))
+	for i, earlier := range slices.Backward(r.record.Earlier) {
+		d.add(fmt.Sprintf("Earlier machine %d", i+1), machineText(earlier.Machine)+", until "+age(earlier.DeletedAt, now)+" ago")
+		d.Tables = append(d.Tables, recordTable(fmt.Sprintf("Of earlier machine %d", i+1), earlier))
 	}
 	return d
 }
 
 // recordTable lists what a record holds and, where some are named, only these.
-func recordTable(title string, r record.Record, only ...string) *metav1.Table {
+func recordTable(title string, r record.Record, keys ...string) *metav1.Table {
 	values, states := map[string]string{}, map[string]string{}
 	for _, e := range r.Entries {
-		if e.Removed || len(only) > 0 && !slices.Contains(only, e.Key) {
+		if e.Removed || len(keys) > 0 && !slices.Contains(keys, e.Key) {
 			continue
 		}
 		values[e.Key], states[e.Key] = e.Value, "recorded"
@@ -102,11 +102,11 @@ func recordTable(title string, r record.Record, only ...string) *metav1.Table {
 func derivedTable(derived map[string]record.Derived) *metav1.Table {
 	table := tableOf("Label of rules", "Value", "Rule", "Held until")
 	for _, key := range slices.Sorted(maps.Keys(derived)) {
-		label, until := derived[key], ""
-		if !label.Until.IsZero() {
-			until = label.Until.UTC().Format(time.RFC3339)
+		label, end := derived[key], ""
+		if !label.End.IsZero() {
+			end = label.End.UTC().Format(time.RFC3339)
 		}
-		add(table, key, nodestate.Shown(&label.Value), label.Rule, orNone(until))
+		add(table, key, nodestate.Shown(&label.Value), label.Rule, orNone(end))
 	}
 	return table
 }
@@ -147,12 +147,12 @@ func SidesOf(entry store.Entry) Sides {
 // Document puts the two next to each other.
 func (s Sides) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", s.Node)
+	d.add("Node", s.Node)
 	if !s.Gone.IsZero() {
-		d.with("Gone", "for "+ago(s.Gone, now))
+		d.add("Gone", "for "+age(s.Gone, now))
 	}
-	d.with("Old machine", orNone(machineText(s.Old.Machine)))
-	d.with("New machine", orNone(machineText(s.New.Machine)))
+	d.add("Old machine", orNone(machineText(s.Old.Machine)))
+	d.add("New machine", orNone(machineText(s.New.Machine)))
 	d.Tables = append(d.Tables, itemsTable("Recorded", []string{"Old", "New"}, s.Old.Items, s.New.Items))
 	return d
 }
@@ -167,19 +167,19 @@ func (s Sides) Question(side store.Side) string {
 
 // Remembered describes in one line how the next record differs from the present one. A nil record: it does not change.
 func Remembered(s nodestate.State, next *record.Record) string {
-	before, after := s.Recorded(), *cmp.Or(next, s.Record, &record.Record{})
-	was, is := before.Items(), after.Items()
-	labels, taints := record.Split(is)
+	prev, updated := s.Recorded(), *cmp.Or(next, s.Record, &record.Record{})
+	old, current := prev.Items(), updated.Items()
+	labels, taints := record.Split(current)
 	holds := Counted(len(labels), "label") + ", " + Counted(len(taints), "taint")
-	if annotations := record.SplitAnnotations(is); len(annotations) > 0 {
+	if annotations := record.SplitAnnotations(current); len(annotations) > 0 {
 		holds += ", " + Counted(len(annotations), "annotation")
 	}
-	if before.Quarantined == nil && after.Quarantined != nil {
+	if prev.Quarantined == nil && updated.Quarantined != nil {
 		return fmt.Sprintf("node/%s remembered: %s; another machine has taken the name, and what was recorded before is set aside: nodekeep accept %s --machine old|new", s.Name, holds, s.Name)
 	}
 	var added, set, removed []string
-	for _, item := range nodestate.SortedItems(was, is) {
-		switch from, to := nodestate.ValueIn(was, item), nodestate.ValueIn(is, item); {
+	for _, item := range nodestate.SortedItems(old, current) {
+		switch from, to := nodestate.ValueIn(old, item), nodestate.ValueIn(current, item); {
 		case from == nil:
 			added = append(added, item)
 		case to == nil:

@@ -33,7 +33,7 @@ func RemovalsOf(ledger verify.Ledger, profiles verify.Profiles, nodes int, now t
 	slices.SortFunc(removals.Lately, func(a, b verify.Removal) int { return b.Time.Compare(a.Time) })
 	removals.Brake = ledger.Holds(verify.Removal{}, profiles.Limits, nodes, now) // of a Node that was never removed
 	for _, seen := range ledger.Brakes {
-		if brake := seen.Brake(); brake.Until.After(now) {
+		if brake := seen.Brake(); brake.End.After(now) {
 			removals.Profiles = append(removals.Profiles, ProfileBrake{seen.Profile, brake})
 		}
 	}
@@ -45,13 +45,13 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 	if r.Brake != nil {
 		lines = append(lines, "No Node is removed now: "+brakeText(*r.Brake, now)+".")
 	}
-	for _, one := range r.Profiles {
-		lines = append(lines, fmt.Sprintf("No Node of profile %s is removed now: %s.", one.Profile, brakeText(one.Brake, now)))
+	for _, brake := range r.Profiles {
+		lines = append(lines, fmt.Sprintf("No Node of profile %s is removed now: %s.", brake.Profile, brakeText(brake.Brake, now)))
 	}
 	if len(r.Lately) > 0 {
 		line := "Removed lately: " + r.Lately[0].Node + " " + howRemoved(r.Lately[0], now)
-		if more := len(r.Lately) - 1; more > 0 {
-			line += fmt.Sprintf("; %d more within 24 hours", more)
+		if omitted := len(r.Lately) - 1; omitted > 0 {
+			line += fmt.Sprintf("; %d more within 24 hours", omitted)
 		}
 		lines = append(lines, line+".")
 	}
@@ -60,7 +60,7 @@ func (r Removals) Lines(now time.Time) (lines []string) {
 
 // howRemoved reports how a Node was removed and when, or that it is still to be.
 func howRemoved(r verify.Removal, now time.Time) string {
-	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, ago(r.Time, now), r.Profile)
+	text := fmt.Sprintf("by %s %s ago, profile %s", r.Kind, age(r.Time, now), r.Profile)
 	if !r.Done {
 		text += " (decided, not known to be done)"
 	}
@@ -70,8 +70,8 @@ func howRemoved(r verify.Removal, now time.Time) string {
 // brakeText describes a brake by its own message or by the meaning of its reason. It adds how long the brake lasts, if that is known.
 func brakeText(brake verify.Brake, now time.Time) string {
 	text := string(brake.Reason)
-	if brake.Until.After(now) {
-		text += " for another " + ago(now, brake.Until)
+	if brake.End.After(now) {
+		text += " for another " + age(now, brake.End)
 	}
 	return text + ": " + cmp.Or(brake.Message, brake.Reason.Means())
 }
@@ -98,9 +98,9 @@ func (v Verification) onFailure() string {
 // removed shows that this Node, or an earlier one of its name, was removed; empty: none within 24 hours.
 func (v VerifiedNode) removed(now time.Time) string {
 	var texts []string
-	for _, one := range v.Removals {
-		text := howRemoved(one, now)
-		if v.UID != "" && one.UID != v.UID {
+	for _, removal := range v.Removals {
+		text := howRemoved(removal, now)
+		if v.UID != "" && removal.UID != v.UID {
 			text += ", an earlier Node of this name"
 		}
 		texts = append(texts, text)

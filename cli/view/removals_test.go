@@ -26,7 +26,7 @@ func removedBefore(node string, minutes int, done bool) verify.Removal {
 
 func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 	p := statetest.Load(t, removing).Verify()
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		removals []verify.Removal
 		brake    verify.BrakeReason
 		lines    []string
@@ -44,12 +44,12 @@ func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			removals := RemovalsOf(verify.Ledger{Removals: one.removals}, p, 10, noon)
-			assert.Equal(t, one.lines, removals.Lines(noon))
-			if one.brake == "" {
+			removals := RemovalsOf(verify.Ledger{Removals: row.removals}, p, 10, noon)
+			assert.Equal(t, row.lines, removals.Lines(noon))
+			if row.brake == "" {
 				assert.Nil(t, removals.Brake)
 			} else {
-				assert.Equal(t, one.brake, removals.Brake.Reason)
+				assert.Equal(t, row.brake, removals.Brake.Reason)
 			}
 			text, err := json.Marshal(removals)
 			require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestWhatHoldsEveryRemovalAndWhatWasRemovedLast(t *testing.T) {
 func TestEachBrakeIsListedWithItsReasonAndUntilWhenItIsOpen(t *testing.T) {
 	p := statetest.Load(t, removing)
 	for _, reason := range verify.BrakeReasons() {
-		brake := verify.Brake{Reason: reason, Until: noon.Add(90 * time.Minute)}
+		brake := verify.Brake{Reason: reason, End: noon.Add(90 * time.Minute)}
 		v := VerificationOf(annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), held(t, p, brake)), nil, nil, p, noon)
 		rows := (VerificationList{Items: []Verification{v}}).Document(noon).Tables[0].Rows
 		require.NotEmpty(t, reason.Means(), reason)
@@ -78,7 +78,7 @@ func TestABrakeOfAProfileIsListedUntilItIsNoLongerSeen(t *testing.T) {
 		require.True(t, news)
 		open := RemovalsOf(ledger, statetest.Load(t, removing).Verify(), 10, noon)
 		assert.Equal(t, []string{"No Node of profile gpu is removed now: " + string(reason) + " for another 60s: " + reason.Means() + "."}, open.Lines(noon))
-		assert.Equal(t, noon.Add(time.Minute), open.Profiles[0].Brake.Until)
+		assert.Equal(t, noon.Add(time.Minute), open.Profiles[0].Brake.End)
 		assert.Empty(t, RemovalsOf(ledger, statetest.Load(t, removing).Verify(), 10, noon.Add(time.Minute)).Lines(noon.Add(time.Minute)))
 	}
 }
@@ -126,8 +126,8 @@ func TestANodeSaysWhyItIsNotRemovedAndThatItIs(t *testing.T) {
 
 	reopened := held(t, p, verify.Brake{Reason: verify.BrakePods})
 	reopened.Round = 1
-	again, _ := shownOf(reopened)
-	assert.Empty(t, again.OnFailure, "a Node that was open is never removed")
+	reread, _ := shownOf(reopened)
+	assert.Empty(t, reread.OnFailure, "a Node that was open is never removed")
 
 	// An open Node has nothing to be removed for, whatever its annotation says.
 	open := VerificationOf(annotated(nodeToVerify(nil), held(t, p, verify.Brake{Reason: verify.BrakePods})), nil, nil, p, noon)
@@ -140,6 +140,6 @@ func TestARemovedNodeSaysWhenAndByWhat(t *testing.T) {
 	gone := VerifiedNode{Node: "a", Removals: []verify.Removal{removal}}
 	assert.Equal(t, []Fact{{"Node", "a"}, {"State", "the Node is deleted"}, {"Removed", "by nodeClaim 5m ago, profile gpu"}}, gone.Document(noon).Facts)
 	v := VerificationOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, nil, statetest.Load(t, removing), noon)
-	again := VerifiedNode{Node: "a", UID: "U1", Verification: &v, Removals: []verify.Removal{removal}}
-	assert.Contains(t, again.Document(noon).Facts, Fact{"Removed", "by nodeClaim 5m ago, profile gpu, an earlier Node of this name"})
+	reread := VerifiedNode{Node: "a", UID: "U1", Verification: &v, Removals: []verify.Removal{removal}}
+	assert.Contains(t, reread.Document(noon).Facts, Fact{"Removed", "by nodeClaim 5m ago, profile gpu, an earlier Node of this name"})
 }

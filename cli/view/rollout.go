@@ -45,31 +45,31 @@ type Taken struct {
 func RolloutOf(nodes []*corev1.Node, selector labels.Selector, p policy.Policy, now time.Time) Rollout {
 	r := Rollout{Now: now}
 	for _, node := range nodes {
-		of := verify.NodeOf(node)
-		takes := verify.TakesWorkloads(of.Ready, node.Spec.Unschedulable, node.Spec.Taints)
+		verified := verify.NodeOf(node)
+		takes := verify.TakesWorkloads(verified.Ready, node.Spec.Unschedulable, node.Spec.Taints)
 		if takes {
 			r.Takers++
 		}
-		profile, selected := p.Verify().For(node.Labels)
+		profile, selected := p.Verify().Match(node.Labels)
 		if !selected || profile.Reports() || !selector.Matches(labels.Set(node.Labels)) { // a Node that is only reported is never closed
 			continue
 		}
-		progress := verify.ParseProgress(of.Annotation)
-		one := RolloutNode{
-			Verification: VerificationOf(node, nil, nil, p, now), UID: of.UID, Round: progress.Round, Fails: p.Verify().Fails(&of), Takes: takes,
+		progress := verify.ParseProgress(verified.Annotation)
+		candidate := RolloutNode{
+			Verification: VerificationOf(node, nil, nil, p, now), UID: verified.UID, Round: progress.Round, Fails: p.Verify().Fails(&verified), Takes: takes,
 			NoExecute: profile.Taint.Effect == corev1.TaintEffectNoExecute,
 		}
-		one.Verified = one.State == StateVerified && progress.Hash == profile.Hash && node.Labels[p.Verify().Label] == "true"
-		one.Unfit = of.Deleting || !of.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
-		r.Nodes = append(r.Nodes, one)
+		candidate.Verified = candidate.State == StateVerified && progress.Hash == profile.Hash && node.Labels[p.Verify().Label] == "true"
+		candidate.Unfit = verified.Deleting || !verified.Ready || verify.Incomplete(node.Spec.Taints, string(p.Gate())) != ""
+		r.Nodes = append(r.Nodes, candidate)
 	}
 	slices.SortFunc(r.Nodes, func(a, b RolloutNode) int { return cmp.Compare(a.Name, b.Name) })
 	return r
 }
 
-// Most returns how many Nodes --max lets be closed at one time: rounded down, and one at least.
-func (r Rollout) Most(most intstr.IntOrString) int {
-	count, err := intstr.GetScaledValueFromIntOrPercent(&most, len(r.Nodes), false)
+// Limit returns how many Nodes --max lets be closed at one time: rounded down, and one at least.
+func (r Rollout) Limit(maximum intstr.IntOrString) int {
+	count, err := intstr.GetScaledValueFromIntOrPercent(&maximum, len(r.Nodes), false)
 	if err != nil {
 		return 1 // it was checked
 	}
@@ -77,11 +77,11 @@ func (r Rollout) Most(most intstr.IntOrString) int {
 }
 
 // Due returns the open Nodes that are to be checked, without those that were taken. Nodes whose last check did not pass are the last.
-func (r Rollout) Due(again bool, taken []Taken) (due []RolloutNode) {
-	for _, one := range r.Nodes {
-		was := slices.ContainsFunc(taken, func(t Taken) bool { return t.UID == one.UID })
-		if !one.Closed() && !one.Unfit && !was && (again || !one.Verified) {
-			due = append(due, one)
+func (r Rollout) Due(retry bool, taken []Taken) (due []RolloutNode) {
+	for _, node := range r.Nodes {
+		done := slices.ContainsFunc(taken, func(t Taken) bool { return t.UID == node.UID })
+		if !node.Closed() && !node.Unfit && !done && (retry || !node.Verified) {
+			due = append(due, node)
 		}
 	}
 	slices.SortStableFunc(due, func(a, b RolloutNode) int { return cmp.Compare(a.rank(), b.rank()) })
@@ -102,18 +102,18 @@ type RolloutStep struct {
 	InFlight int    // of the Nodes that were taken
 	Waiting  string // for what, if there is nothing to close
 	Stop     string // why it cannot go on
-	Over     bool
+	Ended    bool
 }
 
 // Next decides what is next. Never more than most Nodes are closed, and one that takes Pods stays open.
-func (r Rollout) Next(most int, again bool, taken []Taken) (step RolloutStep) {
+func (r Rollout) Next(limit int, retry bool, taken []Taken) (step RolloutStep) {
 	by := map[string]RolloutNode{}
 	closed, stays, waits := 0, r.Takers-1, []RolloutNode{}
-	for _, one := range r.Nodes {
-		by[one.UID] = one
-		if one.Closed() {
+	for _, node := range r.Nodes {
+		by[node.UID] = node
+		if node.Closed() {
 			closed++
-			waits = append(waits, one)
+			waits = append(waits, node)
 		}
 	}
 	for _, t := range taken {
@@ -133,29 +133,29 @@ func (r Rollout) Next(most int, again bool, taken []Taken) (step RolloutStep) {
 			step.Stop = cmp.Or(step.Stop, fmt.Sprintf("node/%s was opened without passing: another client removed the taint", t.Name))
 		}
 	}
-	due := r.Due(again, taken)
+	due := r.Due(retry, taken)
 	if step.Stop != "" {
 		return step
 	}
 	var last string
-	for _, one := range due {
+	for _, node := range due {
 		switch {
-		case closed >= most:
+		case closed >= limit:
 			continue
-		case one.Takes && stays < 1:
-			last = one.Name
+		case node.Takes && stays < 1:
+			last = node.Name
 			continue
-		case one.Takes:
+		case node.Takes:
 			stays--
 		}
 		closed++
-		step.Close = append(step.Close, one)
+		step.Close = append(step.Close, node)
 	}
-	hopeless := !slices.ContainsFunc(waits, func(one RolloutNode) bool { return !one.Fails })
+	hopeless := !slices.ContainsFunc(waits, func(node RolloutNode) bool { return !node.Fails })
 	switch {
 	case len(step.Close) > 0:
 	case len(due) == 0:
-		step.Over = step.InFlight == 0
+		step.Ended = step.InFlight == 0
 	case step.InFlight > 0:
 	case last != "" && hopeless:
 		step.Stop = fmt.Sprintf("node/%[1]s is the last Node that takes Pods, so it stays open; nodekeep verify run %[1]s checks it all the same", last)
@@ -163,28 +163,28 @@ func (r Rollout) Next(most int, again bool, taken []Taken) (step RolloutStep) {
 		step.Stop = fmt.Sprintf("as many Nodes are closed already as --max lets, and node/%s did not pass: %s", waits[0].Name, lastText(waits[0].Last, r.Now))
 	}
 	if len(waits) > 0 {
-		step.Waiting = fmt.Sprintf("%s: %s", waits[0].Name, waits[0].Why)
-		if more := len(waits) - 1; more > 0 {
-			step.Waiting += fmt.Sprintf("; and %d more", more)
+		step.Waiting = fmt.Sprintf("%s: %s", waits[0].Name, waits[0].Reason)
+		if omitted := len(waits) - 1; omitted > 0 {
+			step.Waiting += fmt.Sprintf("; and %d more", omitted)
 		}
 	}
 	return step
 }
 
 // Summary returns the plan in a sentence.
-func (r Rollout) Summary(most int, again bool) string {
+func (r Rollout) Summary(limit int, retry bool) string {
 	verified, closed, unfit := 0, 0, []string{}
-	for _, one := range r.Nodes {
+	for _, node := range r.Nodes {
 		switch {
-		case one.Closed():
+		case node.Closed():
 			closed++
-		case one.Unfit:
-			unfit = append(unfit, one.Name)
-		case one.Verified && !again:
+		case node.Unfit:
+			unfit = append(unfit, node.Name)
+		case node.Verified && !retry:
 			verified++
 		}
 	}
-	parts := []string{fmt.Sprintf("%s, %d to be checked, at most %d closed at one time", Counted(len(r.Nodes), "Node"), len(r.Due(again, nil)), most)}
+	parts := []string{fmt.Sprintf("%s, %d to be checked, at most %d closed at one time", Counted(len(r.Nodes), "Node"), len(r.Due(retry, nil)), limit)}
 	if verified > 0 {
 		parts = append(parts, fmt.Sprintf("%d passed these checks before (--again checks them, too)", verified))
 	}
@@ -198,23 +198,23 @@ func (r Rollout) Summary(most int, again bool) string {
 }
 
 // Question asks for the whole of it.
-func (r Rollout) Question(again bool) string {
-	due := r.Due(again, nil)
+func (r Rollout) Question(retry bool) string {
+	due := r.Due(retry, nil)
 	means := "Pods on these Nodes stay; while a Node is closed, no others are scheduled onto it."
-	if slices.ContainsFunc(due, func(one RolloutNode) bool { return one.NoExecute }) {
+	if slices.ContainsFunc(due, func(node RolloutNode) bool { return node.NoExecute }) {
 		means = "The effect NoExecute evicts the Pods of Nodes that are closed, but for those that tolerate the taint."
 	}
 	return fmt.Sprintf("%s\nCheck %s?", means, Counted(len(due), "Node"))
 }
 
 // Table lists the Nodes that are to be checked, and of many only the first ones (0: all).
-func (r Rollout) Table(again bool, first int) *metav1.Table {
+func (r Rollout) Table(retry bool, first int) *metav1.Table {
 	table := tableOf("Name", "State", "Profile", "Last")
-	for i, one := range r.Due(again, nil) {
+	for i, node := range r.Due(retry, nil) {
 		if first > 0 && i == first {
 			break
 		}
-		add(table, one.Name, string(one.State), one.Profile, orNone(lastText(one.Last, r.Now)))
+		add(table, node.Name, string(node.State), node.Profile, orNone(lastText(node.Last, r.Now)))
 	}
 	return table
 }

@@ -18,52 +18,52 @@ import (
 // ExplainedRule is what one rule says of one label, and why.
 type ExplainedRule struct {
 	classify.Step
-	Why string `json:"why"`
+	Reason string `json:"why"`
 }
 
 // explainRules adds what the rules do not know: the room for annotations, and since when the Node is ready.
 func explainRules(s nodestate.State, steps []classify.Step, next capture.Action) (explained []ExplainedRule) {
 	plugins := fmt.Sprintf("until the Node was Ready for %s", classify.PluginGrace)
-	if ready := observe.Of(s.Node).Reported.Ready; ready != 0 {
+	if ready := observe.FromNode(s.Node).Reported.Ready; ready != 0 {
 		plugins = "until " + time.Unix(ready, 0).Add(classify.PluginGrace).UTC().Format(time.RFC3339)
 	}
 	decided := map[string]string{}
 	for _, step := range steps {
-		var why string
+		var reason string
 		facts := factsText(step.Tests, plugins)
-		always := cmp.Or(facts, "it is for every Node")
+		unconditional := cmp.Or(facts, "it is for every Node")
 		switch step.Outcome {
 		case classify.Sets:
-			if why = "true: " + always; noRoom(step, next) {
-				why = "not set: the annotations of the Node leave no room to list labels of rules"
+			if reason = "true: " + unconditional; noRoom(step, next) {
+				reason = "not set: the annotations of the Node leave no room to list labels of rules"
 			}
 		case classify.Removes:
-			why = "true: " + always
+			reason = "true: " + unconditional
 		case classify.False:
-			why = "false: " + facts
+			reason = "false: " + facts
 		case classify.Unknown:
-			why = "not known: " + facts + "; later rules wait"
+			reason = "not known: " + facts + "; later rules wait"
 			if step.Value != nil {
-				why += ", and the label stays"
+				reason += ", and the label stays"
 			}
 			if step.From != "" {
-				why += " as rule " + step.From + " has set it"
+				reason += " as rule " + step.From + " has set it"
 			}
 		case classify.Held:
-			why = fmt.Sprintf("false: %s; the label is held until %s", facts, step.Until.UTC().Format(time.RFC3339))
+			reason = fmt.Sprintf("false: %s; the label is held until %s", facts, step.End.UTC().Format(time.RFC3339))
 		case classify.Taken:
-			why = "the Node has the label from an operator or its kubelet, which stays; the rule is true: " + always
+			reason = "the Node has the label from an operator or its kubelet, which stays; the rule is true: " + unconditional
 		case classify.Audited:
-			why = "mode audit, nothing is set; the rule is true: " + always
+			reason = "mode audit, nothing is set; the rule is true: " + unconditional
 		case classify.Invalid:
-			why = "its value can be no label: " + always
+			reason = "its value can be no label: " + unconditional
 		case classify.Later:
-			why = "rule " + decided[step.Key] + " decides the label before"
+			reason = "rule " + decided[step.Key] + " decides the label before"
 		}
 		if step.Outcome != classify.False && step.Outcome != classify.Later && step.Outcome != classify.Audited {
 			decided[step.Key] = step.Rule
 		}
-		explained = append(explained, ExplainedRule{Step: step, Why: why})
+		explained = append(explained, ExplainedRule{Step: step, Reason: reason})
 	}
 	return explained
 }
@@ -92,7 +92,7 @@ func factsText(tests []classify.Test, plugins string) string {
 		case !test.Known:
 			value = "not known"
 		case value == "":
-			value = none
+			value = noValue
 		}
 		texts[i] = test.Fact + " is " + value
 		if test.Want != "" {
@@ -114,7 +114,7 @@ func unknownFeature(name string) string {
 func rulesTable(rules []ExplainedRule) *metav1.Table {
 	table := tableOf("Label of rules", "Rule", "Outcome", "Value", "Why")
 	for _, rule := range rules {
-		add(table, rule.Key, rule.Rule, string(rule.Outcome), nodestate.Shown(rule.Value), rule.Why)
+		add(table, rule.Key, rule.Rule, string(rule.Outcome), nodestate.Shown(rule.Value), rule.Reason)
 	}
 	return table
 }

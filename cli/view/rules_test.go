@@ -35,7 +35,7 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 	got := map[string]string{}
 	e := explained(t, s, in)
 	for _, rule := range e.Rules {
-		got[rule.Rule+" "+rule.Key] = rule.Why
+		got[rule.Rule+" "+rule.Key] = rule.Reason
 	}
 	assert.Equal(t, map[string]string{
 		"gpu gpu":    "not known: capacity.x.com/gpu is not known until 2026-05-04T03:06:01Z (wanted: >=1); later rules wait",
@@ -48,27 +48,27 @@ func TestAnExplanationSaysWhyEachRuleSetsALabelOrNot(t *testing.T) {
 
 func TestAnExplanationSaysWhyAFeatureIsNotKnown(t *testing.T) {
 	in := statetest.Under(statetest.Load(t, `labels: {rules: [{name: avx, when: {features: {cpu.cpuid.AVX: "*"}}, set: {avx: "yes"}}, {name: resize, when: {features: {Resize: "*"}}, set: {resize: "yes"}}]}`))
-	why := func() string {
+	reason := func() string {
 		rules := explained(t, statetest.State(statetest.Live(nil, small), statetest.Recorded(nil)), in).Rules
 		require.Len(t, rules, 2)
-		assert.Contains(t, rules[1].Why, "feature Resize is not known: status.declaredFeatures of the Node is empty")
-		return rules[0].Why
+		assert.Contains(t, rules[1].Reason, "feature Resize is not known: status.declaredFeatures of the Node is empty")
+		return rules[0].Reason
 	}
-	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid, or the objects cannot be read (wanted: *)")
+	assert.Contains(t, reason(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid, or the objects cannot be read (wanted: *)")
 	in.Features = func(string) observe.Features { return observe.FeaturesOf(nil) }
-	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid")
+	assert.Contains(t, reason(), "feature cpu.cpuid.AVX is not known: no NodeFeature object of the Node has cpu.cpuid")
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"features": map[string]any{"flags": map[string]any{"cpu.cpuid": map[string]any{}}}}}}
 	in.Features = func(string) observe.Features {
 		return observe.FeaturesOf([]*observe.NodeFeature{observe.NodeFeatureOf(object, in.Policy.LabelRules().NodeFeatures())})
 	}
-	assert.Contains(t, why(), "feature cpu.cpuid.AVX is not known until 2026-05-04T03:06:01Z")
+	assert.Contains(t, reason(), "feature cpu.cpuid.AVX is not known until 2026-05-04T03:06:01Z")
 }
 
 func TestAnExplanationSaysThatAnnotationsLeaveNoRoom(t *testing.T) {
 	in := statetest.Under(statetest.Load(t, "labels: {rules: [{name: rest, set: {tier: standard}}]}"))
 	full := func(n *corev1.Node) { n.Annotations = map[string]string{"big": string(make([]byte, 256<<10))} }
 	s := statetest.State(statetest.Live(nil, full), statetest.Recorded(nil))
-	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", explained(t, s, in).Rules[0].Why)
+	assert.Equal(t, "not set: the annotations of the Node leave no room to list labels of rules", explained(t, s, in).Rules[0].Reason)
 }
 
 func TestDiffNamesTheRuleOfALabel(t *testing.T) {
@@ -79,7 +79,7 @@ func TestDiffNamesTheRuleOfALabel(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, item := range Diff(statetest.State(statetest.Live(set{"old": "1"}, small, listed), statetest.Recorded(nil)), in).Items {
-		got[item.Item] = item.Why
+		got[item.Item] = item.Reason
 	}
 	assert.Equal(t, `rule rest is to set it to "standard"`, got["tier"])
 	assert.Equal(t, "rule former has set it, and no rule sets it now: to be removed", got["old"])
@@ -87,7 +87,7 @@ func TestDiffNamesTheRuleOfALabel(t *testing.T) {
 
 func TestARecordShowsLabelsOfRules(t *testing.T) {
 	r := statetest.Recorded(nil, func(r *record.Record) {
-		r.Derived = map[string]record.Derived{"tier": {Value: "big", Rule: "high", Until: now}}
+		r.Derived = map[string]record.Derived{"tier": {Value: "big", Rule: "high", End: now}}
 	})
 	shown, err := RecordOf(statetest.State(nil, r), "ns", statetest.Under(statetest.Load(t, "")))
 	require.NoError(t, err)

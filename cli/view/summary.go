@@ -18,7 +18,7 @@ import (
 type Summary struct {
 	Name   string             `json:"name"`
 	Status nodestate.Presence `json:"status"`
-	Since  time.Time          `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
+	Start  time.Time          `json:"since,omitzero"` // of a Node, its creation; of a deleted one, its deletion
 	UID    types.UID          `json:"uid,omitempty"`
 	Labels int                `json:"labels"` // that are recorded
 	Taints int                `json:"taints"`
@@ -27,7 +27,7 @@ type Summary struct {
 	NotShown    int    `json:"notShown"`   // of these, how many the Node does not show
 	RuleLabels  int    `json:"ruleLabels"` // that rules set last
 	Current     bool   `json:"current"`    // nothing is left to do about the Node
-	Why         string `json:"why,omitempty"`
+	Reason      string `json:"why,omitempty"`
 	Gated       bool   `json:"gated"`
 	Unverified  bool   `json:"unverified,omitempty"` // it has a taint of verification
 	// LastChange is when the record changed last, as far as is known, and by whom.
@@ -53,28 +53,28 @@ func SummaryOf(s nodestate.State, in plan.Circumstances) Summary {
 				summary.RuleLabels++
 			}
 		}
-		summary.UID, summary.Since = s.Record.Newest().UID, s.Record.DeletedAt
-		if changes := history.Of(*s.Record); len(changes) > 0 {
+		summary.UID, summary.Start = s.Record.Newest().UID, s.Record.DeletedAt
+		if changes := history.Changes(*s.Record); len(changes) > 0 {
 			last := changes[len(changes)-1]
 			summary.LastChange, summary.ChangedBy = last.Time.UTC(), last.Actor
 		}
 	}
 	if s.Node != nil {
-		summary.UID, summary.Since = s.Node.UID, s.Node.CreationTimestamp.UTC()
-		summary.Gated = in.Policy.Gate().On(s.Node.Spec.Taints)
-		summary.Unverified = len(in.Policy.Verify().HeldBy(s.Node.Spec.Taints)) > 0
+		summary.UID, summary.Start = s.Node.UID, s.Node.CreationTimestamp.UTC()
+		summary.Gated = in.Policy.Gate().Present(s.Node.Spec.Taints)
+		summary.Unverified = len(in.Policy.Verify().ClosingTaints(s.Node.Spec.Taints)) > 0
 	}
-	if summary.Why = left(s, in); summary.Why != "" {
+	if summary.Reason = left(s, in); summary.Reason != "" {
 		summary.Current = false
 	}
 	return summary
 }
 
-// Same reports whether two lines say the same but for how long ago it was.
-func (s Summary) Same(other Summary) bool {
-	times := s.Since.Equal(other.Since) && s.LastChange.Equal(other.LastChange)
-	s.Since, s.LastChange = other.Since, other.LastChange
-	return times && s == other
+// Equal reports whether two lines say the same but for how long ago it was.
+func (s Summary) Equal(o Summary) bool {
+	times := s.Start.Equal(o.Start) && s.LastChange.Equal(o.LastChange)
+	s.Start, s.LastChange = o.Start, o.LastChange
+	return times && s == o
 }
 
 // left shows in a few words what is left to do about a Node. It is empty if nothing is.
@@ -90,7 +90,7 @@ func left(s nodestate.State, in plan.Circumstances) string {
 		return ""
 	}
 	switch next, _, _ := s.Settled(in); next.Step {
-	case capture.Nothing:
+	case capture.NoStep:
 		return ""
 	case capture.Create:
 		return "not recorded yet"
@@ -98,7 +98,7 @@ func left(s nodestate.State, in plan.Circumstances) string {
 		return fmt.Sprintf("%d to restore", len(next.By(plan.Record, plan.Correction, plan.Registration)))
 	case capture.Lift:
 		return "gate to be lifted"
-	case capture.FollowRules:
+	case capture.ApplyRules:
 		return "taints to follow the rules"
 	case capture.HandOver:
 		return "owners to restore"
@@ -146,12 +146,12 @@ func (l SummaryList) Table(now time.Time) *metav1.Table {
 	for _, s := range l.Items {
 		current := "yes"
 		switch {
-		case s.Why != "":
-			current = "no: " + s.Why
+		case s.Reason != "":
+			current = "no: " + s.Reason
 		case s.Status == nodestate.Gone, s.Status == nodestate.Forgotten:
-			current = none
+			current = noValue
 		}
-		add(table, s.Name, string(s.Status), ago(s.Since, now), s.Labels, s.Taints, s.closed(), ago(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, s.RuleLabels, orNone(string(s.UID)))
+		add(table, s.Name, string(s.Status), age(s.Start, now), s.Labels, s.Taints, s.closed(), age(s.LastChange, now), current, orNone(s.ChangedBy), s.NotShown, s.RuleLabels, orNone(string(s.UID)))
 	}
 	return table
 }

@@ -17,15 +17,15 @@ import (
 )
 
 func TestASummaryCountsTheItemsAndSaysWhoChangedThemLast(t *testing.T) {
-	before := *statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}, statetest.NotShown("b"))
-	r := history.Following(before, record.Forget(before, []string{"a"}), func(string, history.Values) history.Cause {
+	prev := *statetest.Recorded(set{"a": "1", "b": "2", "t:NoSchedule": ""}, statetest.NotShown("b"))
+	r := history.Append(prev, record.Forget(prev, []string{"a"}), func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "alice", Time: metav1.NewTime(now.Add(-time.Minute))}
 	})
 	r.Derived = map[string]record.Derived{"tier": {Value: "gold", Rule: "all"}, "rack": {Absent: true, Rule: "all"}}
 	summary := SummaryOf(statetest.State(statetest.Live(set{"t:NoSchedule": ""}), &r), statetest.Under(policy.Default()))
 	assert.Equal(t, Summary{
-		Name: "n1", Status: nodestate.Present, Since: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1, RuleLabels: 1,
-		LastChange: now.Add(-time.Minute), ChangedBy: "alice", Current: false, Why: "change not recorded yet",
+		Name: "n1", Status: nodestate.Present, Start: now.Add(-time.Hour), UID: "1", Labels: 1, Taints: 1, NotShown: 1, RuleLabels: 1,
+		LastChange: now.Add(-time.Minute), ChangedBy: "alice", Current: false, Reason: "change not recorded yet",
 	}, summary)
 }
 
@@ -38,26 +38,26 @@ func ofNodekeep(node *corev1.Node) {
 func ofArgo(r *record.Record) { r.Entries[0].Owners = "Apply argocd-controller" }
 
 func TestWhatIsLeftToDoAboutANode(t *testing.T) {
-	both := set{"a": "1", "t:NoSchedule": ""}
+	combined := set{"a": "1", "t:NoSchedule": ""}
 	for name, c := range map[string]struct {
 		state nodestate.State
 		want  string
 	}{
-		"nothing":                           {statetest.State(statetest.Live(both), statetest.Recorded(both)), ""},
-		"nothing of a deleted one":          {statetest.State(nil, statetest.Recorded(both, statetest.GoneSince(time.Hour))), ""},
-		"nobody has seen it go":             {statetest.State(nil, statetest.Recorded(both)), "not marked as deleted"},
-		"no record":                         {statetest.State(statetest.Live(both), nil), "not recorded yet"},
+		"nothing":                           {statetest.State(statetest.Live(combined), statetest.Recorded(combined)), ""},
+		"nothing of a deleted one":          {statetest.State(nil, statetest.Recorded(combined, statetest.GoneSince(time.Hour))), ""},
+		"nobody has seen it go":             {statetest.State(nil, statetest.Recorded(combined)), "not marked as deleted"},
+		"no record":                         {statetest.State(statetest.Live(combined), nil), "not recorded yet"},
 		"nothing to be remembered":          {statetest.State(statetest.Live(nil), nil), ""},
-		"another value":                     {statetest.State(statetest.Live(set{"a": "2", "t:NoSchedule": ""}), statetest.Recorded(both)), "change not recorded yet"},
-		"a new object that lacks something": {statetest.State(statetest.Live(nil), statetest.Recorded(both, statetest.OfAnother)), "2 to restore"},
-		"a new object that has all":         {statetest.State(statetest.Live(both), statetest.Recorded(both, statetest.OfAnother)), "change not recorded yet"},
-		"the gate":                          {statetest.State(statetest.Live(both, gatedFor(time.Hour)), statetest.Recorded(both)), "gate to be lifted"},
-		"two machines":                      {statetest.State(statetest.Live(both), statetest.Recorded(both, statetest.Quarantining(both))), "quarantined"},
-		"an owner":                          {statetest.State(statetest.Live(both, ofNodekeep), statetest.Recorded(both, ofArgo)), "owners to restore"},
+		"another value":                     {statetest.State(statetest.Live(set{"a": "2", "t:NoSchedule": ""}), statetest.Recorded(combined)), "change not recorded yet"},
+		"a new object that lacks something": {statetest.State(statetest.Live(nil), statetest.Recorded(combined, statetest.OfAnother)), "2 to restore"},
+		"a new object that has all":         {statetest.State(statetest.Live(combined), statetest.Recorded(combined, statetest.OfAnother)), "change not recorded yet"},
+		"the gate":                          {statetest.State(statetest.Live(combined, gatedFor(time.Hour)), statetest.Recorded(combined)), "gate to be lifted"},
+		"two machines":                      {statetest.State(statetest.Live(combined), statetest.Recorded(combined, statetest.Quarantining(combined))), "quarantined"},
+		"an owner":                          {statetest.State(statetest.Live(combined, ofNodekeep), statetest.Recorded(combined, ofArgo)), "owners to restore"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			summary := SummaryOf(c.state, statetest.Under(policy.Default()))
-			assert.Equal(t, c.want, summary.Why)
+			assert.Equal(t, c.want, summary.Reason)
 			assert.Equal(t, c.want == "", summary.Current)
 		})
 	}

@@ -23,16 +23,16 @@ type PlannedDeletion struct{ Kind, Name, State string }
 // Document returns the answer as text.
 func (u Uninstall) Document(time.Time) Document {
 	var d Document
-	d.with("Cluster", u.Cluster)
-	d.with("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
-	d.with("Nodes behind a verification taint", firstOf(u.Unverified, ": the verification taint is removed"))
-	d.with("Stays", "the records and the processes in namespace "+u.Namespace)
-	d.with("Stays, too", "NodePolicy default, where there is one, and its CustomResourceDefinition")
+	d.add("Cluster", u.Cluster)
+	d.add("Nodes behind the gate", firstOf(u.Gated, ": capture completes those that it can, then the gate is lifted"))
+	d.add("Nodes behind a verification taint", firstOf(u.Unverified, ": the verification taint is removed"))
+	d.add("Stays", "the records and the processes in namespace "+u.Namespace)
+	d.add("Stays, too", "NodePolicy default, where there is one, and its CustomResourceDefinition")
 	if len(u.Leases) > 0 {
-		d.with("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
+		d.add("Leases that stay", strings.Join(u.Leases, ", ")+" in namespace "+u.Namespace+"; a later installation takes them over")
 	}
 	if u.Emergency != "" {
-		d.with("Stays as well", u.Emergency)
+		d.add("Stays as well", u.Emergency)
 	}
 	d.Tables = []*metav1.Table{objectSteps(u.Objects)}
 	return d

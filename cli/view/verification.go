@@ -22,14 +22,14 @@ type Verification struct {
 	Profile string       `json:"profile,omitempty"` // the first that selects it
 	Mode    verify.Mode  `json:"mode,omitempty"`    // of the profile
 	Taints  []string     `json:"taints,omitempty"`  // of verification, that the Node has
-	Since   time.Time    `json:"since,omitzero"`    // when the Node was created
+	Created time.Time    `json:"since,omitzero"`    // when the Node was created
 	// Attempts are those of this round that did not pass, of MaxAttempts until it counts as stuck.
 	Attempts    int `json:"attempts"`
 	MaxAttempts int `json:"maxAttempts,omitempty"`
 	// Cause is why, in a word, and Why is the sentence that the condition and Events have, too; see [verify.Causes].
-	Cause verify.Cause `json:"cause"`
-	Why   string       `json:"why"`
-	Due   time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
+	Cause  verify.Cause `json:"cause"`
+	Reason string       `json:"why"`
+	Due    time.Time    `json:"due,omitzero"` // the deadline, of a Node with the taint
 	// Next is when the next attempt starts at the earliest. It is zero if the Node waits for something else. Of a profile that only reports, it is when
 	// the next check is due.
 	Next      time.Time `json:"next,omitzero"`
@@ -81,18 +81,18 @@ const StateVerified verify.State = "verified"
 // In ready are the DaemonSets that have a Ready Pod on the Node. If it is nil, they are not known, and are taken to be ready.
 func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]bool, p policy.Policy, now time.Time) Verification {
 	profiles := p.Verify()
-	v := Verification{Name: node.Name, Since: node.CreationTimestamp.UTC()}
-	of := verify.NodeOf(node)
-	seen := verify.Observed{Node: &of, DaemonSets: ready}
-	held := profiles.HeldBy(node.Spec.Taints)
-	profile, ok := profiles.For(node.Labels)
-	tried := verify.ParseProgress(of.Annotation) // what is known, whatever the next step writes
+	v := Verification{Name: node.Name, Created: node.CreationTimestamp.UTC()}
+	verified := verify.NodeOf(node)
+	seen := verify.Observed{Node: &verified, DaemonSets: ready}
+	held := profiles.ClosingTaints(node.Spec.Taints)
+	profile, ok := profiles.Match(node.Labels)
+	tried := verify.ParseProgress(verified.Annotation) // what is known, whatever the next step writes
 	if ok {
 		v.Profile, v.MaxAttempts, v.OnTimeout, v.Mode = profile.Name, profile.MaxAttempts, string(profile.OnTimeout), profile.Mode
 		if profile.OnlyWaits() {
 			v.MaxAttempts = 0
 		}
-		if profiles.MayRemove(&of) {
+		if profiles.MayRemove(&verified) {
 			v.OnFailure = string(profile.OnFailure)
 		}
 		if ready == nil {
@@ -102,23 +102,23 @@ func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]b
 			}
 		}
 		if len(held) > 0 || profile.Reports() {
-			tried = profile.ProgressOf(&of)
+			tried = profile.ProgressOf(&verified)
 		}
 	}
 	checked := ok && (len(held) > 0 || profile.Reports())
-	current, old := attemptsOf(workers, func(pod *corev1.Pod) bool { return !checked || tried.Over(verify.PodOf(pod), &of, now) })
+	current, old := attemptsOf(workers, func(pod *corev1.Pod) bool { return !checked || tried.Outdated(verify.PodOf(pod), &verified, now) })
 	if v.Workers = namesOf(current); len(current) > 0 {
 		seen.Pods = []verify.Pod{verify.PodOf(current[0])} // the controller knows which Pods are its own
-		seen.Own = verify.OwnPod{UID: string(current[0].UID), Attempt: profile.NextAttempt(&of)}
+		seen.Worker = verify.OwnPod{UID: string(current[0].UID), Attempt: profile.NextAttempt(&verified)}
 	}
 	next := verify.Plan(seen, profiles, verify.Cluster{Gate: string(p.Gate())}, now)
 	v.State, v.Attempts, v.Last = next.State, tried.Attempts, tried.Last
-	why := next.Why
-	starts := next.Do == verify.DoStart
+	diagnosis := next.Diagnosis
+	starts := next.Operation == verify.DoStart
 	if starts && len(old) > 0 && len(held) > 0 {
-		why = verify.Why{Cause: verify.CauseOldWorker, Detail: strings.Join(namesOf(old), ", ")}
+		diagnosis = verify.Diagnosis{Cause: verify.CauseOldWorker, Detail: strings.Join(namesOf(old), ", ")}
 	}
-	v.Cause, v.Why = why.Cause, why.Sentence(node.Name)
+	v.Cause, v.Reason = diagnosis.Cause, diagnosis.Sentence(node.Name)
 	if !next.Due.IsZero() {
 		v.Due = next.Due.UTC()
 	}
@@ -134,34 +134,34 @@ func VerificationOf(node *corev1.Node, workers []*corev1.Pod, ready map[string]b
 		case v.Mode != verify.ModeReport || len(v.Workers) > 0:
 		case starts:
 			v.Next = now.UTC()
-		case !next.Again.IsZero():
-			v.Next = next.Again.UTC()
+		case !next.Requeue.IsZero():
+			v.Next = next.Requeue.UTC()
 		}
 		switch {
 		case v.Cause == verify.CauseChecksPassed:
 			v.State = StateVerified
 		case profiles.Suspended && v.Mode != verify.ModeReport:
-			v.Why = next.Why.String() + "; no Node is checked in an emergency"
+			v.Reason = next.Diagnosis.String() + "; no Node is checked in an emergency"
 		case !ok && v.Cause != verify.CauseKeyChanged:
-			v.Why = next.Why.String() + "; no profile selects the Node"
+			v.Reason = next.Diagnosis.String() + "; no profile selects the Node"
 		}
-		v.Passed = passedBy(of, profile)
+		v.Passed = passedBy(verified, profile)
 		return v
 	}
 	v.Removing, v.RemovalHeld = tried.Removing, tried.RemovalHeld
-	if cause, sentence, ok := of.Told(); ok && next.Acts() {
-		v.Cause, v.Why = cause, sentence
+	if cause, sentence, ok := verified.Reported(); ok && next.Acts() {
+		v.Cause, v.Reason = cause, sentence
 	}
-	starts = starts && v.Cause == next.Why.Cause // else it waits for what Why names
-	if at := tried.Next(profile, now); v.MaxAttempts > 0 && len(v.Workers) == 0 && (starts || !next.Acts() && tried.Tried() && at.After(now)) {
-		v.Next = at.UTC()
+	starts = starts && v.Cause == next.Diagnosis.Cause // else it waits for what Why names
+	if due := tried.Next(profile, now); v.MaxAttempts > 0 && len(v.Workers) == 0 && (starts || !next.Acts() && tried.Tried() && due.After(now)) {
+		v.Next = due.UTC()
 	}
 	return v
 }
 
 // attemptsOf separates the worker Pods of the attempt that is on from those of attempts before, which are over. Of each, those that have not ended come
 // first, and the newer ones.
-func attemptsOf(workers []*corev1.Pod, over func(*corev1.Pod) bool) (current, old []*corev1.Pod) {
+func attemptsOf(workers []*corev1.Pod, done func(*corev1.Pod) bool) (current, old []*corev1.Pod) {
 	ended := func(pod *corev1.Pod) int {
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			return 1
@@ -172,7 +172,7 @@ func attemptsOf(workers []*corev1.Pod, over func(*corev1.Pod) bool) (current, ol
 		return cmp.Or(ended(a)-ended(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	for _, pod := range sorted {
-		if over(pod) {
+		if done(pod) {
 			old = append(old, pod)
 		} else {
 			current = append(current, pod)
@@ -215,7 +215,7 @@ func lastText(last *verify.Last, now time.Time) string {
 	if last.Message == verify.ReportedBefore { // it was open all the time
 		result = "no longer checked"
 	}
-	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), ago(last.Time, now))
+	text := fmt.Sprintf("%s %s ago", cmp.Or(result, string(last.Result)), age(last.Time, now))
 	if last.Check != "" {
 		text += ": check " + last.Check
 	}
@@ -261,7 +261,7 @@ func (v Verification) next(now time.Time) string {
 	case v.Next.IsZero():
 		return ""
 	case v.Next.After(now):
-		return "in " + ago(now, v.Next)
+		return "in " + age(now, v.Next)
 	default:
 		return "due"
 	}
@@ -272,14 +272,14 @@ func (v Verification) deadline(now time.Time) string {
 	if v.Due.IsZero() {
 		return ""
 	}
-	then := "the taint stays, and attempts go on"
+	outcome := "the taint stays, and attempts go on"
 	if v.OnTimeout == string(verify.Release) {
-		then = "the taint is removed although the Node is not verified"
+		outcome = "the taint is removed although the Node is not verified"
 	}
 	if v.Due.Before(now) {
-		return "passed " + ago(v.Due, now) + " ago; " + then
+		return "passed " + age(v.Due, now) + " ago; " + outcome
 	}
-	return "in " + ago(now, v.Due) + "; " + then
+	return "in " + age(now, v.Due) + "; " + outcome
 }
 
 // VerificationList is where Nodes stand.
@@ -306,7 +306,7 @@ func (l VerificationList) Document(now time.Time) Document {
 	}
 	table := tableOf(columns...)
 	for _, v := range l.Items {
-		cells := []any{v.Name, string(v.State), orNone(v.Profile), ago(v.Since, now), v.attempts(), v.check(), v.next(now), orNone(v.Why), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ","))}
+		cells := []any{v.Name, string(v.State), orNone(v.Profile), age(v.Created, now), v.attempts(), v.check(), v.next(now), orNone(v.Reason), orNone(lastText(v.Last, now)), orNone(strings.Join(v.Taints, ","))}
 		if removals {
 			cells = slices.Insert(cells, 8, any(v.removal(now)))
 		}
@@ -329,34 +329,34 @@ type VerifiedNode struct {
 // Document returns the answer as text.
 func (v VerifiedNode) Document(now time.Time) Document {
 	var d Document
-	d.with("Node", v.Node)
-	if one := v.Verification; one != nil {
-		d.with("State", string(one.State))
-		d.with("Why", one.Why)
-		d.with("Profile", one.Profile)
-		d.with("Taint", strings.Join(one.Taints, ", "))
-		d.with("Age", ago(one.Since, now))
-		d.with("Attempts", one.attemptsInWords())
-		d.with("Deadline", one.deadline(now))
-		d.with("Mode", one.mode())
-		if one.Closed() {
-			d.with("Next attempt", one.next(now))
+	d.add("Node", v.Node)
+	if verification := v.Verification; verification != nil {
+		d.add("State", string(verification.State))
+		d.add("Why", verification.Reason)
+		d.add("Profile", verification.Profile)
+		d.add("Taint", strings.Join(verification.Taints, ", "))
+		d.add("Age", age(verification.Created, now))
+		d.add("Attempts", verification.attemptsInWords())
+		d.add("Deadline", verification.deadline(now))
+		d.add("Mode", verification.mode())
+		if verification.Closed() {
+			d.add("Next attempt", verification.next(now))
 		} else {
-			d.with("Next check", one.next(now))
+			d.add("Next check", verification.next(now))
 		}
-		d.with("Worker Pod", strings.Join(one.Workers, ", "))
-		d.with("Last", lastText(one.Last, now))
-		d.with("Passed", one.Passed.text())
-		d.with("On failure", one.onFailure())
-		d.with("Removal", one.removal(now))
+		d.add("Worker Pod", strings.Join(verification.Workers, ", "))
+		d.add("Last", lastText(verification.Last, now))
+		d.add("Passed", verification.Passed.text())
+		d.add("On failure", verification.onFailure())
+		d.add("Removal", verification.removal(now))
 	} else {
-		d.with("State", "the Node is deleted")
+		d.add("State", "the Node is deleted")
 	}
-	d.with("Removed", v.removed(now))
+	d.add("Removed", v.removed(now))
 	if v.Report == nil {
 		return d
 	}
-	d.with("Last report", v.reported(now))
+	d.add("Last report", v.reported(now))
 	table := tableOf("Check", "Outcome", "Required", "Reason", "Message", "Took", "+Tries")
 	for _, result := range v.Report.Results {
 		took := (time.Duration(result.Millis) * time.Millisecond).String()
@@ -369,7 +369,7 @@ func (v VerifiedNode) Document(now time.Time) Document {
 // reported shows the attempt of the report.
 func (v VerifiedNode) reported(now time.Time) string {
 	r := v.Report
-	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, ago(r.Time, now), r.Attempt, r.Profile)
+	text := fmt.Sprintf("%s %s ago, attempt %d, profile %s", r.Result, age(r.Time, now), r.Attempt, r.Profile)
 	if v.UID != "" && r.UID != v.UID {
 		text += ", of an earlier Node of this name"
 	}
@@ -384,11 +384,11 @@ func (v VerifiedNode) reported(now time.Time) string {
 
 // ReleaseQuestion explains what it means to release a Node.
 func ReleaseQuestion(v Verification) string {
-	why := "No attempt has ended yet."
+	reason := "No attempt has ended yet."
 	if v.Last != nil && v.Attempts > 0 {
-		why = fmt.Sprintf("%s did not pass.", Counted(v.Attempts, "attempt"))
+		reason = fmt.Sprintf("%s did not pass.", Counted(v.Attempts, "attempt"))
 	}
-	return fmt.Sprintf("%s Workloads may then be scheduled onto it although it is not verified. Release node %q?", why, v.Name)
+	return fmt.Sprintf("%s Workloads may then be scheduled onto it although it is not verified. Release node %q?", reason, v.Name)
 }
 
 // NotVerified marks a Node that waits for verification in views about other things. It is empty if the Node does not wait.
@@ -396,7 +396,7 @@ func NotVerified(node *corev1.Node, p policy.Policy) string {
 	if node == nil {
 		return ""
 	}
-	held := p.Verify().HeldBy(node.Spec.Taints)
+	held := p.Verify().ClosingTaints(node.Spec.Taints)
 	if len(held) == 0 {
 		return ""
 	}

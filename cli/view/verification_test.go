@@ -57,8 +57,8 @@ func worker(state corev1.ContainerState) *corev1.Pod {
 	}
 }
 
-// only returns all worker Pods of a Node: one, or none.
-func only(worker *corev1.Pod) []*corev1.Pod {
+// single returns all worker Pods of a Node: one, or none.
+func single(worker *corev1.Pod) []*corev1.Pod {
 	if worker == nil {
 		return []*corev1.Pod{}
 	}
@@ -73,7 +73,7 @@ func annotated(node *corev1.Node, progress verify.Progress) *corev1.Node {
 func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 	const byDefault = "nodekeep.dev/unverified:NoSchedule"
 	p := statetest.Load(t, verifying)
-	rest, _ := p.Verify().For(nil)
+	rest, _ := p.Verify().Match(nil)
 	withGPU := func(node *corev1.Node) *corev1.Node {
 		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 		return node
@@ -83,25 +83,25 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 	earlier.Last = &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-20 * time.Second)}
 	deleting := worker(corev1.ContainerState{})
 	deleting.DeletionTimestamp = new(metav1.NewTime(noon))
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		node   *corev1.Node
 		worker *corev1.Pod
 		ready  map[string]bool
 		state  verify.State
-		why    string
+		reason string
 	}{
 		"no taint and never checked":            {node: nodeToVerify(nil), state: verify.StateOpen},
 		"no taint, and the checks passed":       {node: annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed}}), state: StateVerified},
 		"no taint, and an operator released it": {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), state: verify.StateOpen},
-		"the label alone says nothing":          {node: nodeToVerify(map[string]string{verify.Label: "true"}, byDefault), state: verify.StateWaiting, why: "open before its taint was added"},
-		"the gate is still on it":               {node: nodeToVerify(nil, byDefault, "nodekeep.dev/restoring:NoSchedule"), state: verify.StateWaiting, why: "nodekeep.dev/restoring"},
-		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, why: "does not report nvidia.com/gpu, and must have 1"},
-		"it waits for a DaemonSet":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), ready: map[string]bool{}, state: verify.StateWaiting, why: "no Pod of DaemonSet kube-system/cni is Ready"},
-		"DaemonSets are not known":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), state: verify.StateWaiting, why: "attempt 1 is due"},
-		"a worker Pod runs":                     {node: nodeToVerify(nil, byDefault), worker: worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), state: verify.StateChecking, why: "the worker Pod runs the checks"},
+		"the label alone says nothing":          {node: nodeToVerify(map[string]string{verify.Label: "true"}, byDefault), state: verify.StateWaiting, reason: "open before its taint was added"},
+		"the gate is still on it":               {node: nodeToVerify(nil, byDefault, "nodekeep.dev/restoring:NoSchedule"), state: verify.StateWaiting, reason: "nodekeep.dev/restoring"},
+		"it waits for a resource":               {node: nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute"), state: verify.StateWaiting, reason: "does not report nvidia.com/gpu, and must have 1"},
+		"it waits for a DaemonSet":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), ready: map[string]bool{}, state: verify.StateWaiting, reason: "no Pod of DaemonSet kube-system/cni is Ready"},
+		"DaemonSets are not known":              {node: withGPU(nodeToVerify(map[string]string{"gpu": "yes"}, "example.com/new:NoExecute")), state: verify.StateWaiting, reason: "attempt 1 is due"},
+		"a worker Pod runs":                     {node: nodeToVerify(nil, byDefault), worker: worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), state: verify.StateChecking, reason: "the worker Pod runs the checks"},
 		"its image cannot be pulled": {
 			node: nodeToVerify(nil, byDefault), worker: worker(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}}),
-			state: verify.StateChecking, why: "the worker Pod has not started: example.com/nodekeep:1 of container nodekeep-check: ImagePullBackOff: Back-off pulling image",
+			state: verify.StateChecking, reason: "the worker Pod has not started: example.com/nodekeep:1 of container nodekeep-check: ImagePullBackOff: Back-off pulling image",
 		},
 		"the controller says that it cannot open the Node": {
 			node: func() *corev1.Node {
@@ -109,29 +109,29 @@ func TestWhereTheVerificationOfANodeStands(t *testing.T) {
 				n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: verify.Condition, Reason: string(verify.CauseRefused), Message: "the controller cannot go on: forbidden"})
 				return n
 			}(), worker: worker(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"v":1,"results":[{"check":"api","required":true,"outcome":"passed"}]}`}}),
-			state: verify.StateWaiting, why: "the controller cannot go on: forbidden",
+			state: verify.StateWaiting, reason: "the controller cannot go on: forbidden",
 		},
-		"between two attempts, the worker Pod of the last one is there":        {node: annotated(nodeToVerify(nil, byDefault), failed), worker: worker(corev1.ContainerState{}), state: verify.StateRetrying, why: "a required check failed: api (Timeout): no answer"},
-		"the next attempt is due, and the worker Pod of the last one is there": {node: annotated(nodeToVerify(nil, byDefault), earlier), worker: deleting, state: verify.StateRetrying, why: "an old worker Pod is on the Node: check-1; it is deleted first"},
-		"an attempt was asked for, and a worker Pod from before is there":      {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon)), worker: worker(corev1.ContainerState{}), state: verify.StateWaiting, why: "an old worker Pod is on the Node: check-1; it is deleted first"},
-		"the attempt that was asked for runs":                                  {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon.Add(-time.Second/2))), worker: worker(corev1.ContainerState{}), state: verify.StateChecking, why: "the worker Pod has not started"},
-		"released, and its worker Pod is there":                                {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), worker: worker(corev1.ContainerState{}), state: verify.StateOpen, why: "the Node was opened without passed checks: by me"},
-		"open, and no profile selects it":                                      {node: nodeToVerify(map[string]string{"control": ""}), state: verify.StateOpen, why: "the Node has not passed its checks; no profile selects the Node"},
-		"attempts did not pass":                                                {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, why: "a required check failed: api (Timeout): no answer"},
-		"no profile selects it":                                                {node: nodeToVerify(map[string]string{"control": ""}, byDefault), state: verify.StateWaiting, why: "no profile selects"},
-		"the taint of another profile holds it":                                {node: nodeToVerify(nil, "example.com/new:NoSchedule"), state: verify.StateWaiting, why: "attempt 1 is due"},
+		"between two attempts, the worker Pod of the last one is there":        {node: annotated(nodeToVerify(nil, byDefault), failed), worker: worker(corev1.ContainerState{}), state: verify.StateRetrying, reason: "a required check failed: api (Timeout): no answer"},
+		"the next attempt is due, and the worker Pod of the last one is there": {node: annotated(nodeToVerify(nil, byDefault), earlier), worker: deleting, state: verify.StateRetrying, reason: "an old worker Pod is on the Node: check-1; it is deleted first"},
+		"an attempt was asked for, and a worker Pod from before is there":      {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon)), worker: worker(corev1.ContainerState{}), state: verify.StateWaiting, reason: "an old worker Pod is on the Node: check-1; it is deleted first"},
+		"the attempt that was asked for runs":                                  {node: annotated(nodeToVerify(nil, byDefault), verify.Progress{Hash: rest.Hash}.BeginAnew(noon.Add(-time.Second/2))), worker: worker(corev1.ContainerState{}), state: verify.StateChecking, reason: "the worker Pod has not started"},
+		"released, and its worker Pod is there":                                {node: annotated(nodeToVerify(nil), verify.Progress{}.ReleasedBy("by me", noon)), worker: worker(corev1.ContainerState{}), state: verify.StateOpen, reason: "the Node was opened without passed checks: by me"},
+		"open, and no profile selects it":                                      {node: nodeToVerify(map[string]string{"control": ""}), state: verify.StateOpen, reason: "the Node has not passed its checks; no profile selects the Node"},
+		"attempts did not pass":                                                {node: annotated(nodeToVerify(nil, byDefault), failed), state: verify.StateRetrying, reason: "a required check failed: api (Timeout): no answer"},
+		"no profile selects it":                                                {node: nodeToVerify(map[string]string{"control": ""}, byDefault), state: verify.StateWaiting, reason: "no profile selects"},
+		"the taint of another profile holds it":                                {node: nodeToVerify(nil, "example.com/new:NoSchedule"), state: verify.StateWaiting, reason: "attempt 1 is due"},
 		"an annotation that is garbage is ignored": {node: func() *corev1.Node {
 			n := nodeToVerify(nil, byDefault)
 			n.Annotations = map[string]string{verify.Annotation: "{"}
 			return n
-		}(), state: verify.StateWaiting, why: "attempt 1 is due"},
+		}(), state: verify.StateWaiting, reason: "attempt 1 is due"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := VerificationOf(one.node, only(one.worker), one.ready, p, noon)
-			assert.Equal(t, one.state, v.State)
-			assert.Contains(t, v.Why, one.why)
-			assert.Equal(t, len(one.node.Spec.Taints) > 0, v.Closed())
-			assert.Equal(t, v.Closed(), NotVerified(one.node, p) != "")
+			v := VerificationOf(row.node, single(row.worker), row.ready, p, noon)
+			assert.Equal(t, row.state, v.State)
+			assert.Contains(t, v.Reason, row.reason)
+			assert.Equal(t, len(row.node.Spec.Taints) > 0, v.Closed())
+			assert.Equal(t, v.Closed(), NotVerified(row.node, p) != "")
 		})
 	}
 }
@@ -157,21 +157,21 @@ func TestTheDocumentOfANodeThatIsDeletedHasItsLastReport(t *testing.T) {
 func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 	const byDefault = "nodekeep.dev/unverified:NoSchedule"
 	p := statetest.Load(t, verifying)
-	rest, _ := p.Verify().For(nil)
+	rest, _ := p.Verify().Match(nil)
 	began := metav1.NewTime(noon)
-	pod := func(name string, ago time.Duration, phase corev1.PodPhase) *corev1.Pod {
-		one := worker(corev1.ContainerState{})
+	pod := func(name string, age time.Duration, phase corev1.PodPhase) *corev1.Pod {
+		item := worker(corev1.ContainerState{})
 		if phase == corev1.PodRunning {
-			one = worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}})
+			item = worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began}})
 		}
-		one.Name, one.UID, one.CreationTimestamp, one.Status.Phase = name, types.UID(name), metav1.NewTime(noon.Add(-ago)), phase
-		return one
+		item.Name, item.UID, item.CreationTimestamp, item.Status.Phase = name, types.UID(name), metav1.NewTime(noon.Add(-age)), phase
+		return item
 	}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		progress verify.Progress
 		workers  []*corev1.Pod
 		names    []string
-		why      string
+		reason   string
 	}{
 		"another controller has taken over": {verify.Progress{Hash: rest.Hash}, []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", time.Second, corev1.PodPending)}, []string{"check-b", "check-a"}, "the worker Pod has not started"},
 		"the newest has ended":              {verify.Progress{Hash: rest.Hash}, []*corev1.Pod{pod("check-a", time.Second, corev1.PodFailed), pod("check-b", time.Minute, corev1.PodRunning)}, []string{"check-b", "check-a"}, "the worker Pod runs the checks"},
@@ -179,18 +179,18 @@ func TestOfSeveralWorkerPodsEachIsNamed(t *testing.T) {
 		"all are of attempts before":        {verify.Progress{Hash: rest.Hash}.BeginAnew(noon), []*corev1.Pod{pod("check-a", time.Minute, corev1.PodRunning), pod("check-b", 2*time.Second, corev1.PodPending)}, nil, "an old worker Pod is on the Node: check-b, check-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			node := annotated(nodeToVerify(nil, byDefault), one.progress)
+			node := annotated(nodeToVerify(nil, byDefault), row.progress)
 			for range 2 {
-				v := VerificationOf(node, one.workers, nil, p, noon)
-				assert.Equal(t, one.names, v.Workers)
-				assert.Contains(t, v.Why, one.why)
-				run, err := RunOf(node, one.workers, p, noon)
+				v := VerificationOf(node, row.workers, nil, p, noon)
+				assert.Equal(t, row.names, v.Workers)
+				assert.Contains(t, v.Reason, row.reason)
+				run, err := RunOf(node, row.workers, p, noon)
 				require.NoError(t, err)
 				assert.Contains(t, run.Done, "once worker Pods check-b, check-a, of attempts before, are deleted")
-				if len(one.names) > 1 {
+				if len(row.names) > 1 {
 					assert.Contains(t, run.Question, "and worker Pods check-b, check-a are replaced")
 				}
-				slices.Reverse(one.workers)
+				slices.Reverse(row.workers)
 			}
 		})
 	}
@@ -212,7 +212,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), nil, p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, `Node "a" is closed, and 0 attempts did not pass. Attempts begin anew.`)
-	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), only(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
+	run, err = RunOf(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), single(worker(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}})), p, noon)
 	require.NoError(t, err)
 	assert.Contains(t, run.Question, "Attempts begin anew, and worker Pod check-1 is replaced.")
 	assert.Empty(t, run.Change.By(plan.Derivation))
@@ -223,7 +223,7 @@ func TestWhatIsAskedBeforeANodeIsCheckedAgain(t *testing.T) {
 
 func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.T) {
 	p := statetest.Load(t, verifying)
-	rest, _ := p.Verify().For(nil)
+	rest, _ := p.Verify().Match(nil)
 	passed := verify.Progress{Round: 1, Profile: "rest", Hash: rest.Hash, Generation: 4, Last: &verify.Last{Result: verify.VerdictPassed, Time: noon}}
 	shows := func(change func(*verify.Progress)) string {
 		progress := passed
@@ -245,15 +245,15 @@ func TestAVerifiedNodeShowsTheGenerationOfThePolicyThatItPassedUnder(t *testing.
 
 // What the command says about its Node must be what the controller does next.
 func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
-	const byDefault, other = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"
+	const byDefault, o = "nodekeep.dev/unverified:NoSchedule", "example.com/new:NoExecute"
 	enforces, reports := statetest.Load(t, verifying), statetest.Load(t, reporting)
 	waits := statetest.Load(t, "verify: {profiles: [{name: warm, wait: {conditions: [{type: Warm, status: \"True\"}]}}]}\n")
 	gpu := map[string]string{"gpu": "yes"}
-	rest, _ := enforces.Verify().For(nil)
+	rest, _ := enforces.Verify().Match(nil)
 	stuck := verify.Progress{Attempts: 5, Failed: 5, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Time: noon.Add(-time.Second)}}
 	change := func(node *corev1.Node, change func(*corev1.Node)) *corev1.Node { change(node); return node }
 	notReady := func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse }
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		policy policy.Policy
 		node   *corev1.Node
 		worker *corev1.Pod
@@ -264,15 +264,15 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 		"it is open":                      {policy: enforces, node: nodeToVerify(nil), writes: true, done: "taint " + byDefault + " added; the controller starts an attempt now"},
 		"it is stuck":                     {policy: enforces, node: annotated(nodeToVerify(nil, byDefault), stuck), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
 		"it asks in the annotation, too":  {policy: enforces, node: change(annotated(nodeToVerify(nil, byDefault), stuck), func(n *corev1.Node) { n.Annotations[verify.RequestAnnotation] = "x" }), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
-		"it has the taint of another one": {policy: enforces, node: nodeToVerify(nil, other), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
+		"it has the taint of another one": {policy: enforces, node: nodeToVerify(nil, o), writes: true, done: "attempts begin anew; the controller starts an attempt now"},
 		"it is not Ready":                 {policy: enforces, node: change(nodeToVerify(nil, byDefault), notReady), writes: true, done: "attempts begin anew; no attempt starts yet: the Node is not Ready; `kubectl describe node a` shows what its kubelet reports"},
 		"it is open, and not Ready":       {policy: enforces, node: change(nodeToVerify(nil), notReady), writes: true, done: "taint " + byDefault + " added; no attempt starts yet: the Node is not Ready; `kubectl describe node a` shows what its kubelet reports"},
 		"it is behind the gate":           {policy: enforces, node: nodeToVerify(nil, "nodekeep.dev/restoring:NoSchedule"), writes: true, done: "taint " + byDefault + " added; no attempt starts yet: the taint nodekeep.dev/restoring is on the Node; the component that added it must remove it first"},
 		"DaemonSets are waited for": {policy: enforces, node: change(nodeToVerify(gpu), func(n *corev1.Node) {
 			n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
-		}), writes: true, done: "taint " + other + " added; the controller starts an attempt once the DaemonSets that profile gpu waits for are Ready on the Node"},
-		"a resource is waited for":          {policy: enforces, node: nodeToVerify(gpu), writes: true, done: "taint " + other + " added; no attempt starts yet: the profile waits for a resource: the Node does not report nvidia.com/gpu, and must have 1; look at the device plugin, or change `wait.allocatable`"},
-		"its deadline is over, of the Node": {policy: enforces, node: change(nodeToVerify(gpu, other), func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a resource"},
+		}), writes: true, done: "taint " + o + " added; the controller starts an attempt once the DaemonSets that profile gpu waits for are Ready on the Node"},
+		"a resource is waited for":          {policy: enforces, node: nodeToVerify(gpu), writes: true, done: "taint " + o + " added; no attempt starts yet: the profile waits for a resource: the Node does not report nvidia.com/gpu, and must have 1; look at the device plugin, or change `wait.allocatable`"},
+		"its deadline is over, of the Node": {policy: enforces, node: change(nodeToVerify(gpu, o), func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a resource"},
 		"a condition is waited for":         {policy: waits, node: nodeToVerify(nil, byDefault), writes: true, done: "attempts begin anew; no attempt starts yet: the profile waits for a condition: the Node has no condition Warm; look at the agent that sets the condition, or change `wait.conditions`"},
 		"there are no checks, and it holds": {policy: waits, node: change(nodeToVerify(nil, byDefault), func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Warm", Status: corev1.ConditionTrue})
@@ -293,15 +293,15 @@ func TestARequestForACheckSaysWhatHappensThen(t *testing.T) {
 		"it is being deleted":                   {policy: enforces, node: change(nodeToVerify(nil), func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(noon)) }), err: `node "a" is being deleted`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run, err := RunOf(one.node, only(one.worker), one.policy, noon)
-			if one.err != "" {
+			run, err := RunOf(row.node, single(row.worker), row.policy, noon)
+			if row.err != "" {
 				require.ErrorContains(t, err, "nothing was changed: ")
-				require.ErrorContains(t, err, one.err)
+				require.ErrorContains(t, err, row.err)
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, one.writes, run.Writes())
-			assert.Contains(t, run.Done, one.done)
+			assert.Equal(t, row.writes, run.Writes())
+			assert.Contains(t, run.Done, row.done)
 		})
 	}
 }
@@ -321,28 +321,28 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 			Attempts: attempts, Hash: p.Verify().All()[0].Hash, Reports: true, Last: &verify.Last{Result: result, Check: "dns", Reason: "Timeout", Message: "no answer", Time: noon.Add(-time.Minute)},
 		})
 	}
-	for name, one := range map[string]struct {
-		node  *corev1.Node
-		state verify.State
-		why   string
-		fails bool
-		next  string
+	for name, row := range map[string]struct {
+		node   *corev1.Node
+		state  verify.State
+		reason string
+		fails  bool
+		next   string
 	}{
-		"never checked": {node: nodeToVerify(map[string]string{"gpu": "yes"}), state: verify.StateOpen, why: "the Node takes workloads, and is to be checked: attempt 1 is due"},
-		"passed":        {node: last(verify.VerdictPassed, 0), state: StateVerified, why: "the Node was verified", next: "in 59m"},
-		"failed":        {node: last(verify.VerdictFailed, 9), state: verify.StateFailing, why: "a required check failed: dns (Timeout): no answer", fails: true, next: "in 4m"},
+		"never checked": {node: nodeToVerify(map[string]string{"gpu": "yes"}), state: verify.StateOpen, reason: "the Node takes workloads, and is to be checked: attempt 1 is due"},
+		"passed":        {node: last(verify.VerdictPassed, 0), state: StateVerified, reason: "the Node was verified", next: "in 59m"},
+		"failed":        {node: last(verify.VerdictFailed, 9), state: verify.StateFailing, reason: "a required check failed: dns (Timeout): no answer", fails: true, next: "in 4m"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := VerificationOf(one.node, nil, nil, p, noon)
-			assert.Equal(t, one.state, v.State)
-			assert.Contains(t, v.Why, one.why)
-			assert.Equal(t, one.fails, v.Fails())
+			v := VerificationOf(row.node, nil, nil, p, noon)
+			assert.Equal(t, row.state, v.State)
+			assert.Contains(t, v.Reason, row.reason)
+			assert.Equal(t, row.fails, v.Fails())
 			assert.False(t, v.Waits())
-			assert.Empty(t, NotVerified(one.node, p))
+			assert.Empty(t, NotVerified(row.node, p))
 			facts := VerifiedNode{Verification: &v}.Document(noon).Facts
 			assert.Contains(t, facts, Fact{"Mode", "report: the Node takes workloads whatever its checks say"})
-			if one.next != "" {
-				assert.Contains(t, facts, Fact{"Next check", one.next})
+			if row.next != "" {
+				assert.Contains(t, facts, Fact{"Next check", row.next})
 			}
 		})
 	}
@@ -354,10 +354,10 @@ func TestWhereAnOpenNodeStandsWhoseProfileOnlyReports(t *testing.T) {
 
 func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 	p := statetest.Load(t, verifying)
-	rest, _ := p.Verify().For(nil)
-	tried := func(attempts int, ago time.Duration) *corev1.Node {
+	rest, _ := p.Verify().Match(nil)
+	tried := func(attempts int, age time.Duration) *corev1.Node {
 		return annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), verify.Progress{
-			Attempts: attempts, Profile: "rest", Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-ago)},
+			Attempts: attempts, Profile: "rest", Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-age)},
 		})
 	}
 	notReady := func(node *corev1.Node) *corev1.Node {
@@ -370,7 +370,7 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 		})
 		return node
 	}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		node        *corev1.Node
 		worker      *corev1.Pod
 		check, next any
@@ -388,11 +388,11 @@ func TestTheListNamesTheFailedCheckAndWhenTheNextAttemptIs(t *testing.T) {
 		"an open Node that passed":             {annotated(nodeToVerify(nil), verify.Progress{Round: 1, Last: &verify.Last{Result: verify.VerdictPassed, Check: "api"}}), nil, "-", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := VerificationOf(one.node, only(one.worker), nil, p, noon)
+			v := VerificationOf(row.node, single(row.worker), nil, p, noon)
 			table := VerificationList{Items: []Verification{v}}.Document(noon).Tables[0]
 			assert.Equal(t, "Check", table.ColumnDefinitions[5].Name)
 			assert.Equal(t, "Next", table.ColumnDefinitions[6].Name)
-			assert.Equal(t, []any{one.check, one.next}, table.Rows[0].Cells[5:7])
+			assert.Equal(t, []any{row.check, row.next}, table.Rows[0].Cells[5:7])
 		})
 	}
 }
@@ -415,7 +415,7 @@ func TestTheLastResultIsSaidInPlainWords(t *testing.T) {
 // What the next step will write is not so yet: the controller may be down.
 func TestWhatANodeHasTriedIsWhatItsAnnotationSays(t *testing.T) {
 	p := statetest.Load(t, verifying)
-	rest, _ := p.Verify().For(nil)
+	rest, _ := p.Verify().Match(nil)
 	tried := verify.Progress{Attempts: 2, Hash: rest.Hash, Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Time: noon.Add(-time.Hour)}}
 	node := annotated(nodeToVerify(nil, "nodekeep.dev/unverified:NoSchedule"), tried)
 	v := VerificationOf(node, nil, nil, p.Suspending(true), noon)

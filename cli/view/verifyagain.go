@@ -15,10 +15,10 @@ import (
 
 // Run is how one Node is checked at once.
 type Run struct {
-	Change   plan.Plan // of the Node; empty: the controller does all that is needed
-	Question string    // what it means
-	Done     string    // what was done, and what the controller does next
-	Same     string    // differs if another answer to the question may be right
+	Change      plan.Plan // of the Node; empty: the controller does all that is needed
+	Question    string    // what it means
+	Done        string    // what was done, and what the controller does next
+	Fingerprint string    // differs if another answer to the question may be right
 }
 
 // Writes reports whether the Node is to be changed.
@@ -28,8 +28,8 @@ func (r Run) Writes() bool { return r.Question != "" }
 // are of attempts before then; nil: they are not known.
 func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) (Run, error) {
 	profiles := p.Verify()
-	profile, selected := profiles.For(node.Labels)
-	held := profiles.HeldBy(node.Spec.Taints)
+	profile, selected := profiles.Match(node.Labels)
+	held := profiles.ClosingTaints(node.Spec.Taints)
 	incomplete := verify.Incomplete(node.Spec.Taints, string(p.Gate()))
 	switch {
 	case node.DeletionTimestamp != nil:
@@ -45,30 +45,30 @@ func RunOf(node *corev1.Node, workers []*corev1.Pod, p policy.Policy, now time.T
 	case profile.Reports() && len(held) > 0:
 		return Run{Done: fmt.Sprintf("profile %s only reports; the controller removes %s, and then checks the Node", profile.Name, listOf(taintItems(held)))}, nil
 	}
-	was, after := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
-	run := Run{Change: plan.Plan{ByClient: true}, Same: profile.Taint.ToString()}
+	former, verified := verify.ParseProgress(node.Annotations[verify.Annotation]), verify.NodeOf(node)
+	run := Run{Change: plan.Plan{ByClient: true}, Fingerprint: profile.Taint.ToString()}
 	var progress verify.Progress
 	var begun string // what this command did
 	switch {
 	case profile.Reports():
-		run.Same, run.Question = profile.Name, fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
-		progress, begun = was.Anew(), "it stays open"
+		run.Fingerprint, run.Question = profile.Name, fmt.Sprintf("Profile %s only reports: node %q takes workloads meanwhile, and gets no taint.\nCheck it now?", profile.Name, node.Name)
+		progress, begun = former.Anew(), "it stays open"
 		progress.Asked = now.UTC()
 	case len(held) > 0:
-		run.Same, run.Question = "anew", runAnewQuestion(VerificationOf(node, workers, nil, p, now))
-		progress, begun = was.BeginAnew(now), "attempts begin anew"
+		run.Fingerprint, run.Question = "anew", runAnewQuestion(VerificationOf(node, workers, nil, p, now))
+		progress, begun = former.BeginAnew(now), "attempts begin anew"
 	default:
 		change := CloseFor(node, p, profile, now)
 		run.Change, run.Question, begun = change, runQuestion(node, profile.Taint), "taint "+profile.Taint.ToString()+" added"
 		progress = verify.ParseProgress(change.Values()[record.AnnotationKey(verify.Annotation)])
-		after.Taints = append(profiles.Opened(after.Taints), profile.Taint)
-		after.Labels = without(after.Labels, profiles.Label)
+		verified.Taints = append(profiles.Opened(verified.Taints), profile.Taint)
+		verified.Labels = withoutKey(verified.Labels, profiles.Label)
 	}
 	if len(run.Change.Edits) == 0 {
 		run.Change.Edits = noting(progress)
 	}
-	after.Annotation = progress.String()
-	run.Done = begun + "; " + nextStep(after, workers, p, now)
+	verified.Annotation = progress.String()
+	run.Done = begun + "; " + nextStep(verified, workers, p, now)
 	return run, nil
 }
 
@@ -87,65 +87,65 @@ func noting(progress verify.Progress) plan.Edits {
 	return plan.Set(plan.Record, map[string]string{record.AnnotationKey(verify.Annotation): progress.String()})
 }
 
-// without returns labels without one.
-func without(labels map[string]string, key string) map[string]string {
-	others := map[string]string{}
+// withoutKey returns labels without one.
+func withoutKey(labels map[string]string, key string) map[string]string {
+	rest := map[string]string{}
 	for name, value := range labels {
 		if name != key {
-			others[name] = value
+			rest[name] = value
 		}
 	}
-	return others
+	return rest
 }
 
 // nextStep says what the controller does next about a Node: its own plan says so. DaemonSets are taken to be ready. A deadline that is over counts anew
 // from when the controller observes the taint. Workers are of no attempt that counts, so they are deleted first. If they are not known (nil), it is not
 // said when.
 func nextStep(node verify.Node, workers []*corev1.Pod, p policy.Policy, now time.Time) string {
-	profile, _ := p.Verify().For(node.Labels)
+	profile, _ := p.Verify().Match(node.Labels)
 	seen := verify.Observed{Node: &node, DaemonSets: map[string]bool{}, Held: now}
 	for _, name := range profile.Wait.DaemonSets {
 		seen.DaemonSets[name] = true
 	}
-	_, refused, told := node.Told()
-	told = told && node.Verified.Reason == string(verify.CauseRefused)
+	_, refused, ok := node.Reported()
+	ok = ok && node.Verified.Reason == string(verify.CauseRefused)
 	var action verify.Action
 	for range 4 { // what it notes and shows comes before the next step
 		action = verify.Plan(seen, p.Verify(), verify.Cluster{Gate: string(p.Gate())}, now)
-		switch action.Do {
+		switch action.Operation {
 		case verify.DoNote:
 			node.Annotation = action.Progress.String()
 		case verify.DoShow:
 			node.Verified, node.ShownAt = action.Show, now
 		}
 	}
-	var after []string
+	var followUp []string
 	_, old := attemptsOf(workers, func(*corev1.Pod) bool { return true })
 	switch names := namesOf(old); len(names) {
 	case 0:
 	case 1:
-		after = append(after, "worker Pod "+names[0]+", of an attempt before, is deleted")
+		followUp = append(followUp, "worker Pod "+names[0]+", of an attempt before, is deleted")
 	default:
-		after = append(after, "worker Pods "+strings.Join(names, ", ")+", of attempts before, are deleted")
+		followUp = append(followUp, "worker Pods "+strings.Join(names, ", ")+", of attempts before, are deleted")
 	}
 	if len(profile.Wait.DaemonSets) > 0 {
-		after = append(after, "the DaemonSets that profile "+profile.Name+" waits for are Ready on the Node")
+		followUp = append(followUp, "the DaemonSets that profile "+profile.Name+" waits for are Ready on the Node")
 	}
-	when := " now"
+	moment := " now"
 	switch {
-	case len(after) > 0:
-		when = " once " + strings.Join(after, ", and ")
+	case len(followUp) > 0:
+		moment = " once " + strings.Join(followUp, ", and ")
 	case workers == nil:
-		when = ""
+		moment = ""
 	}
-	next := "no attempt starts yet: " + action.Why.Sentence(node.Name)
-	switch action.Do {
+	next := "no attempt starts yet: " + action.Diagnosis.Sentence(node.Name)
+	switch action.Operation {
 	case verify.DoStart:
-		next = "the controller starts an attempt" + when
+		next = "the controller starts an attempt" + moment
 	case verify.DoOpen:
-		next = "the profile has no checks, so the controller opens the Node" + when
+		next = "the profile has no checks, so the controller opens the Node" + moment
 	}
-	if told {
+	if ok {
 		next += ". Its last step failed: " + refused
 	}
 	return next

@@ -9,9 +9,9 @@ import (
 
 // draft07 returns a schema as JSON Schema has it. Helm reads it before it asks the API server. It knows no expressions, but for those that say that exactly
 // one of some fields is given.
-func draft07(of schema) schema {
+func draft07(s schema) schema {
 	converted := schema{}
-	for name, value := range of {
+	for name, value := range s {
 		switch name {
 		case "anyOf": // of an integer or string
 		case "x-kubernetes-int-or-string":
@@ -33,15 +33,15 @@ func draft07(of schema) schema {
 			converted[name] = value
 		}
 	}
-	if _, isMap := converted["additionalProperties"]; of["type"] == "object" && !isMap {
+	if _, isMap := converted["additionalProperties"]; s["type"] == "object" && !isMap {
 		converted["additionalProperties"] = false
 	}
-	if of["nullable"] == true {
-		switch of := converted["type"].(type) {
+	if s["nullable"] == true {
+		switch typ := converted["type"].(type) {
 		case string:
-			converted["type"] = []string{of, "null"}
+			converted["type"] = []string{typ, "null"}
 		case []string:
-			converted["type"] = append(of, "null")
+			converted["type"] = append(typ, "null")
 		}
 	}
 	return converted
@@ -71,9 +71,9 @@ func withPolicy(values []byte, policy schema) ([]byte, error) {
 	if err := encoder.Encode(policy); err != nil {
 		return nil, err
 	}
-	at := policyValue.FindIndex(values)
-	if at == nil {
+	indices := policyValue.FindIndex(values)
+	if indices == nil {
 		return nil, errors.New("has no property policy")
 	}
-	return bytes.Join([][]byte{values[:at[0]], []byte("\n    \"policy\": "), bytes.TrimSpace(text.Bytes()), []byte(","), values[at[1]:]}, nil), nil
+	return bytes.Join([][]byte{values[:indices[0]], []byte("\n    \"policy\": "), bytes.TrimSpace(text.Bytes()), []byte(","), values[indices[1]:]}, nil), nil
 }

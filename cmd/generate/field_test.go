@@ -59,12 +59,12 @@ func TestOneFieldOfAPolicyIsWrittenOnceAndGeneratedElsewhere(t *testing.T) {
 	require.Len(t, files, 3)
 	delete(files, pageFile) // which has no fields
 	for name, now := range files {
-		before, err := read(name)
+		head, err := read(name)
 		require.NoError(t, err)
-		had := sets.New(strings.Split(string(before), "\n")...)
+		prev := sets.New(strings.Split(string(head), "\n")...)
 		var added []string
 		for line := range strings.SplitSeq(string(now), "\n") {
-			if !had.Has(line) {
+			if !prev.Has(line) {
 				added = append(added, line)
 			}
 		}

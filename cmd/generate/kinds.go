@@ -37,8 +37,8 @@ func oneKind(crd []byte) ([]byte, error) {
 		if check == nil {
 			return nil, errors.New("controller-gen made no schema of a check")
 		}
-		others, _ := check["x-kubernetes-validations"].([]any) // of markers at the type
-		check["x-kubernetes-validations"] = append(others, schema{
+		rules, _ := check["x-kubernetes-validations"].([]any) // of markers at the type
+		check["x-kubernetes-validations"] = append(rules, schema{
 			"rule":    strings.Join(given, "+") + " == 1",
 			"message": fmt.Sprintf("exactly one of the fields in %s must be set", names),
 		})

@@ -123,11 +123,11 @@ func TestThePageHasBothTablesAndWhatIsAroundThem(t *testing.T) {
 }
 
 func TestACheckMustHaveExactlyOneKind(t *testing.T) {
-	of := func(check string) (string, error) {
+	fn := func(check string) (string, error) {
 		crd, err := oneKind([]byte("spec: {versions: [{schema: {openAPIV3Schema: {properties: {spec: {properties: {verify: {properties: {profiles: {items: {properties: {checks: {items: {" + check + "}}}}}}}}}}}}}]}"))
 		return strings.Join(strings.Fields(string(crd)), " "), err
 	}
-	crd, err := of("type: object")
+	crd, err := fn("type: object")
 	require.NoError(t, err)
 	var rule string
 	for _, kind := range verify.Kinds() {
@@ -135,7 +135,7 @@ func TestACheckMustHaveExactlyOneKind(t *testing.T) {
 	}
 	rule = "rule: " + strings.TrimPrefix(rule, "+") + " == 1"
 	assert.Contains(t, crd, rule)
-	crd, err = of("type: object, x-kubernetes-validations: [{rule: self.name != 'x', message: not x}]")
+	crd, err = fn("type: object, x-kubernetes-validations: [{rule: self.name != 'x', message: not x}]")
 	require.NoError(t, err)
 	assert.Contains(t, crd, rule)
 	assert.Contains(t, crd, "rule: self.name != 'x'", "a rule of a marker stays")
@@ -144,11 +144,11 @@ func TestACheckMustHaveExactlyOneKind(t *testing.T) {
 }
 
 func TestWhatIsGeneratedIsGeneratedAgainTheSameWay(t *testing.T) {
-	once, err := generate(t, page)
+	first, err := generate(t, page)
 	require.NoError(t, err)
-	again, err := generated([]byte(definition), func(name string) ([]byte, error) { return once[name], nil })
+	reread, err := generated([]byte(definition), func(name string) ([]byte, error) { return first[name], nil })
 	require.NoError(t, err)
-	assert.Equal(t, once, again)
+	assert.Equal(t, first, reread)
 }
 
 func TestAFileWithoutAPlaceForWhatIsGeneratedIsAnError(t *testing.T) {

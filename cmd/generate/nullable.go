@@ -22,19 +22,19 @@ func nullable(crd []byte) ([]byte, error) {
 }
 
 // allowNull lets an optional field, and all optional ones inside, be null. It returns the schema that it changes.
-func allowNull(of schema, optional bool) schema {
-	if _, listed := of["enum"]; optional && !listed {
-		of["nullable"] = true
+func allowNull(s schema, optional bool) schema {
+	if _, listed := s["enum"]; optional && !listed {
+		s["nullable"] = true
 	}
-	required, _ := of["required"].([]any)
-	fields, _ := of["properties"].(schema)
+	required, _ := s["required"].([]any)
+	fields, _ := s["properties"].(schema)
 	for name, field := range fields {
 		allowNull(field.(schema), !slices.Contains(required, any(name)))
 	}
 	for _, inner := range []string{"items", "additionalProperties"} {
-		if each, ok := of[inner].(schema); ok {
-			allowNull(each, false)
+		if items, ok := s[inner].(schema); ok {
+			allowNull(items, false)
 		}
 	}
-	return of
+	return s
 }

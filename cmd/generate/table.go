@@ -13,12 +13,12 @@ const (
 )
 
 // withTable is a page with another table of something.
-func withTable(page []byte, of, table string) ([]byte, error) {
-	mark := fmt.Sprintf(tableBegins, of)
-	before, rest, begins := bytes.Cut(page, []byte(mark))
-	_, after, ends := bytes.Cut(rest, []byte(tableEnds))
+func withTable(page []byte, subject, table string) ([]byte, error) {
+	mark := fmt.Sprintf(tableBegins, subject)
+	head, rest, begins := bytes.Cut(page, []byte(mark))
+	_, tail, ends := bytes.Cut(rest, []byte(tableEnds))
 	if !begins || !ends {
-		return nil, fmt.Errorf("lacks the marks around its table of %s", of)
+		return nil, fmt.Errorf("lacks the marks around its table of %s", subject)
 	}
-	return slices.Concat(before, []byte(mark+"\n"+table+"\n"+tableEnds), after), nil
+	return slices.Concat(head, []byte(mark+"\n"+table+"\n"+tableEnds), tail), nil
 }

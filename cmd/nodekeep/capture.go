@@ -48,7 +48,7 @@ func runCapture(ctx context.Context, o *captureOptions, p *process) error {
 
 	sweeper := gc.New(gc.Options{
 		Records: p.records, Nodes: controller, Policy: p.policy.Policy, Stopgap: p.policy.Stopgap, Now: time.Now, Logger: p.logger,
-		Metrics: gc.NewMetrics(p.registry), Every: o.sweepEvery, Fraction: o.sweepFraction,
+		Metrics: gc.NewMetrics(p.registry), Interval: o.sweepEvery, Fraction: o.sweepFraction,
 		Remover: gc.Remover{Records: p.records, Client: p.client, DryRun: o.sweepDryRun},
 	})
 

@@ -64,27 +64,27 @@ func profileOf(o *checkOptions) (verify.CompiledProfile, error) {
 func dryTask(profile verify.CompiledProfile, pod worker.Pod) (verify.Task, []verify.Result) {
 	task := verify.Task{Timeout: profile.Timeout.String()}
 	var skipped []verify.Result
-	for _, one := range profile.Checks {
-		reason, message := dryReason(one, pod)
+	for _, check := range profile.Checks {
+		reason, message := dryReason(check, pod)
 		if reason == "" {
-			if one.DNS != nil {
-				one.DNS = &verify.DNS{Names: one.DNS.Names} // the controller looks up the other servers
+			if check.DNS != nil {
+				check.DNS = &verify.DNS{Names: check.DNS.Names} // the controller looks up the other servers
 			}
-			task.Checks = append(task.Checks, one)
+			task.Checks = append(task.Checks, check)
 			continue
 		}
-		skipped = append(skipped, verify.Result{Check: one.Name, Outcome: verify.Skipped, Required: one.IsRequired(), Reason: reason, Message: message})
+		skipped = append(skipped, verify.Result{Check: check.Name, Outcome: verify.Skipped, Required: check.IsRequired(), Reason: reason, Message: message})
 	}
 	return task, skipped
 }
 
 // dryReason returns why a dry run skips a check; empty for one that it asks.
-func dryReason(one verify.Check, pod worker.Pod) (reason verify.Reason, message string) {
-	switch needs := one.Needs(); {
-	case one.Container != nil:
-		return verify.ReasonContainer, "a container of the worker Pod: run the image " + one.Container.Image + " yourself"
-	case !one.ByWorker():
-		return verify.ReasonNotInPod, "only the controller asks the " + one.Kind()
+func dryReason(check verify.Check, pod worker.Pod) (reason verify.Reason, message string) {
+	switch needs := check.Needs(); {
+	case check.Container != nil:
+		return verify.ReasonContainer, "a container of the worker Pod: run the image " + check.Container.Image + " yourself"
+	case !check.ByWorker():
+		return verify.ReasonNotInPod, "only the controller asks the " + check.Kind()
 	case needs.Service != nil:
 		return verify.ReasonNotInPod, "only the controller looks up where Service " + needs.Service.Name + " is"
 	case needs.Token && pod.APIServer == "":

@@ -56,14 +56,14 @@ func pages(t *testing.T) map[string]string {
 
 // Every promise names the test that shows it, so no test may be renamed or removed without its row.
 func TestEveryTestThatTheDocsNameExists(t *testing.T) {
-	there := map[string]bool{}
+	present := map[string]bool{}
 	require.NoError(t, filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		content, err := os.ReadFile(path)
 		for _, found := range regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`).FindAllStringSubmatch(string(content), -1) {
-			there[found[1]] = true
+			present[found[1]] = true
 		}
 		return err
 	}))
@@ -71,7 +71,7 @@ func TestEveryTestThatTheDocsNameExists(t *testing.T) {
 	for page, content := range pages(t) {
 		for _, found := range regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)").FindAllStringSubmatch(content, -1) {
 			named++
-			assert.True(t, there[found[1]], "%s names %s, which does not exist", filepath.Base(page), found[1])
+			assert.True(t, present[found[1]], "%s names %s, which does not exist", filepath.Base(page), found[1])
 		}
 	}
 	assert.Greater(t, named, 100, "the pages must have been read")
@@ -129,14 +129,14 @@ func TestEveryUpgradeThatIsShownTakesAllItsValuesFromTheFile(t *testing.T) {
 		}))
 	}
 	upgrades := 0
-	for where, text := range shown {
-		assert.NotRegexp(t, `--(reuse|reset-then-reuse)-values`, text, where)
+	for place, text := range shown {
+		assert.NotRegexp(t, `--(reuse|reset-then-reuse)-values`, text, place)
 		for _, command := range regexp.MustCompile(`helm (?:install|upgrade) \w+ manifests/chart(?:.*\\\n)*.*`).FindAllString(text, -1) {
-			assert.Contains(t, command, "--values values.yaml", where)
-			assert.NotContains(t, command, "--set", where)
+			assert.Contains(t, command, "--values values.yaml", place)
+			assert.NotContains(t, command, "--set", place)
 			if strings.HasPrefix(command, "helm upgrade") {
 				upgrades++
-				assert.Contains(t, command, "--reset-values", where)
+				assert.Contains(t, command, "--reset-values", place)
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func TestEveryAttackAndEveryPromiseNamesItsTest(t *testing.T) {
 	promises, _, found := strings.Cut(pages(t)["../../docs/guarantees.md"], "\n## What nobody can keep\n")
 	require.True(t, found)
 	test := regexp.MustCompile("`(Test|Fuzz)[A-Z]|^ *the same|`test/")
-	for page, least := range map[string]int{attacks: 50, promises: 100} {
+	for page, minimum := range map[string]int{attacks: 50, promises: 100} {
 		rows, named := 0, false // whether the last column of this table names tests
 		for line := range strings.Lines(page) {
 			cells := strings.Split(strings.TrimSpace(line), "|")
@@ -183,7 +183,7 @@ func TestEveryAttackAndEveryPromiseNamesItsTest(t *testing.T) {
 				assert.Regexp(t, test, cells[len(cells)-2], line)
 			}
 		}
-		assert.Greater(t, rows, least)
+		assert.Greater(t, rows, minimum)
 	}
 }
 

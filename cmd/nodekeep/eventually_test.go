@@ -28,7 +28,7 @@ func TestNoConditionEndsItsTestFromAnotherGoroutine(t *testing.T) {
 }
 
 func TestAConditionThatUsesItsTestIsFound(t *testing.T) {
-	of := func(condition string) fstest.MapFS {
+	fn := func(condition string) fstest.MapFS {
 		return fstest.MapFS{"a/a_test.go": {Data: []byte("package a\nfunc f(t T) {\n" + condition + "\n}\n")}}
 	}
 	for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ require.Eventually(t, older, a, b)`, true},
 		"the test in a collector": {`require.EventuallyWithT(t, func(c *assert.CollectT) { require.NoError(t, err) }, a, b)`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			read, faults := endingConditions(t, of(c.condition))
+			read, faults := endingConditions(t, fn(c.condition))
 			assert.Equal(t, !strings.HasPrefix(c.condition, "harness"), read == 1)
 			assert.Equal(t, c.fault, len(faults) == 1, faults)
 		})
@@ -72,8 +72,8 @@ func endingConditions(t *testing.T, tree fs.FS) (read int, faults []string) {
 		parsed, err := parser.ParseFile(files, file, content, 0)
 		require.NoError(t, err)
 		ast.Inspect(parsed, func(node ast.Node) bool {
-			call, is := node.(*ast.CallExpr)
-			if !is || !waitsForCondition(call) {
+			call, ok := node.(*ast.CallExpr)
+			if !ok || !waitsForCondition(call) {
 				return true
 			}
 			read++
@@ -89,14 +89,14 @@ func endingConditions(t *testing.T, tree fs.FS) (read int, faults []string) {
 
 // conditionOf returns the function that stands there, or the one that the file gives that name; nil: it is neither.
 func conditionOf(argument ast.Expr, file *ast.File) (condition *ast.FuncLit) {
-	if literal, is := argument.(*ast.FuncLit); is {
+	if literal, ok := argument.(*ast.FuncLit); ok {
 		return literal
 	}
 	name := expression(argument)
 	ast.Inspect(file, func(node ast.Node) bool {
-		assigned, is := node.(*ast.AssignStmt)
-		if is && len(assigned.Lhs) == 1 && len(assigned.Rhs) == 1 && name != "" && expression(assigned.Lhs[0]) == name {
-			if literal, is := assigned.Rhs[0].(*ast.FuncLit); is {
+		assigned, ok := node.(*ast.AssignStmt)
+		if ok && len(assigned.Lhs) == 1 && len(assigned.Rhs) == 1 && name != "" && expression(assigned.Lhs[0]) == name {
+			if literal, ok := assigned.Rhs[0].(*ast.FuncLit); ok {
 				condition = literal
 			}
 		}
@@ -107,12 +107,12 @@ func conditionOf(argument ast.Expr, file *ast.File) (condition *ast.FuncLit) {
 
 // waitsForCondition reports whether a call has testify ask a condition.
 func waitsForCondition(call *ast.CallExpr) bool {
-	called, is := call.Fun.(*ast.SelectorExpr)
-	if !is || len(call.Args) < 2 {
+	called, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) < 2 {
 		return false
 	}
-	of := expression(called.X)
-	return (of == "require" || of == "assert") && (strings.HasPrefix(called.Sel.Name, "Eventually") || strings.HasPrefix(called.Sel.Name, "Never"))
+	name := expression(called.X)
+	return (name == "require" || name == "assert") && (strings.HasPrefix(called.Sel.Name, "Eventually") || strings.HasPrefix(called.Sel.Name, "Never"))
 }
 
 // endsTest reports whether a condition uses the test but for its context and its log. A parameter of the same name is another one.
@@ -123,13 +123,13 @@ func endsTest(condition *ast.FuncLit, test string) (ends bool) {
 		}
 	}
 	ast.Inspect(condition.Body, func(node ast.Node) bool {
-		selector, is := node.(*ast.SelectorExpr)
-		if is && expression(selector.X) == test {
+		selector, ok := node.(*ast.SelectorExpr)
+		if ok && expression(selector.X) == test {
 			ends = ends || !slices.Contains([]string{"Context", "Helper", "Log", "Logf", "Name"}, selector.Sel.Name)
 			return false
 		}
-		used, is := node.(ast.Expr)
-		ends = ends || is && expression(used) == test
+		used, ok := node.(ast.Expr)
+		ends = ends || ok && expression(used) == test
 		return true
 	})
 	return ends
@@ -141,8 +141,8 @@ func expression(e ast.Expr) string {
 	case *ast.Ident:
 		return e.Name
 	case *ast.SelectorExpr:
-		if of := expression(e.X); of != "" {
-			return of + "." + e.Sel.Name
+		if name := expression(e.X); name != "" {
+			return name + "." + e.Sel.Name
 		}
 	}
 	return ""

@@ -163,8 +163,8 @@ func source(paths ...string) *fstest.MapFile {
 
 // packageImport is an import of a package of nodekeep by another one: their folders.
 type packageImport struct {
-	by, of string
-	test   bool // by a file of tests
+	by, imported string
+	test         bool // by a file of tests
 }
 
 // readImports returns the folders with Go files, and what these files import of nodekeep, each with the files that do. It reads the files of
@@ -189,8 +189,8 @@ func readImports(t *testing.T, tree fs.FS) (packages map[string]bool, imports ma
 		for _, spec := range parsed.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
 			require.NoError(t, err)
-			if of, ok := strings.CutPrefix(imported, "nodekeep.dev/nodekeep/"); ok && of != path.Dir(file) {
-				key := packageImport{by: path.Dir(file), of: of, test: strings.HasSuffix(file, "_test.go")}
+			if name, ok := strings.CutPrefix(imported, "nodekeep.dev/nodekeep/"); ok && name != path.Dir(file) {
+				key := packageImport{by: path.Dir(file), imported: name, test: strings.HasSuffix(file, "_test.go")}
 				imports[key] = append(imports[key], file)
 			}
 		}
@@ -204,17 +204,17 @@ type importRow struct {
 	by             string // a package, or all that have no row of their own below a folder: "test/..."
 	imports, tests []string
 	files          map[string]string // of an import of tests: which of their files may, as a pattern; none: all
-	any            bool
+	all            bool
 }
 
 // lists reports whether the row lets a file of tests import a package.
-func (r importRow) lists(of, file string) bool {
-	if pattern, some := r.files[of]; some {
+func (r importRow) lists(name, file string) bool {
+	if pattern, found := r.files[name]; found {
 		if fits, err := path.Match(pattern, path.Base(file)); err != nil || !fits {
 			return false
 		}
 	}
-	return slices.Contains(r.tests, of)
+	return slices.Contains(r.tests, name)
 }
 
 // matches reports whether the row is about the package, if that has no row of its own.
@@ -247,11 +247,11 @@ func readImportRows(t *testing.T, page string) []importRow {
 		}
 		names := list(cells[1])
 		require.Len(t, names, 1, line)
-		row := importRow{by: names[0], any: cells[2] == "any", tests: list(inFiles.ReplaceAllString(cells[3], "`$1`")), files: map[string]string{}}
+		row := importRow{by: names[0], all: cells[2] == "any", tests: list(inFiles.ReplaceAllString(cells[3], "`$1`")), files: map[string]string{}}
 		for _, found := range inFiles.FindAllStringSubmatch(cells[3], -1) {
 			row.files[found[1]] = found[2]
 		}
-		if !row.any {
+		if !row.all {
 			row.imports = list(cells[2])
 		}
 		rows = append(rows, row)
@@ -264,8 +264,8 @@ func importFaults(rows []importRow, packages map[string]bool, imports map[packag
 	var faults []string
 	faultf := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	rowOf := func(name string) int {
-		if own := slices.IndexFunc(rows, func(row importRow) bool { return row.by == name }); own >= 0 {
-			return own
+		if current := slices.IndexFunc(rows, func(row importRow) bool { return row.by == name }); current >= 0 {
+			return current
 		}
 		return slices.IndexFunc(rows, func(row importRow) bool { return row.matches(name) })
 	}
@@ -276,29 +276,29 @@ func importFaults(rows []importRow, packages map[string]bool, imports map[packag
 	}
 	for imported, files := range imports {
 		n := rowOf(imported.by)
-		if n < 0 || rows[n].any || slices.Contains(rows[n].imports, imported.of) {
+		if n < 0 || rows[n].all || slices.Contains(rows[n].imports, imported.imported) {
 			continue
 		}
-		forTests := imported.of == "policy/policytest" || strings.HasPrefix(imported.of, "test/")
-		if unlisted := slices.IndexFunc(files, func(file string) bool { return !imported.test || !forTests && !rows[n].lists(imported.of, file) }); unlisted >= 0 {
-			faultf("%s imports `%s`, which the row of `%s` does not list", files[unlisted], imported.of, rows[n].by)
+		forTests := imported.imported == "policy/policytest" || strings.HasPrefix(imported.imported, "test/")
+		if unlisted := slices.IndexFunc(files, func(file string) bool { return !imported.test || !forTests && !rows[n].lists(imported.imported, file) }); unlisted >= 0 {
+			faultf("%s imports `%s`, which the row of `%s` does not list", files[unlisted], imported.imported, rows[n].by)
 		}
 	}
 	for n, row := range rows {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(packages)), row.matches) {
 			faultf("the row of `%s` is about no package", row.by)
 		}
-		for _, of := range row.imports {
-			if len(imports[packageImport{by: row.by, of: of}]) == 0 {
-				faultf("the row of `%s` lists `%s`, which none of its files imports", row.by, of)
+		for _, name := range row.imports {
+			if len(imports[packageImport{by: row.by, imported: name}]) == 0 {
+				faultf("the row of `%s` lists `%s`, which none of its files imports", row.by, name)
 			}
-			if below := rowOf(of); below >= 0 && below < n {
-				faultf("the row of `%s` is below the one of `%s`, which it imports", row.by, of)
+			if below := rowOf(name); below >= 0 && below < n {
+				faultf("the row of `%s` is below the one of `%s`, which it imports", row.by, name)
 			}
 		}
-		for _, of := range row.tests {
-			if len(imports[packageImport{by: row.by, of: of, test: true}]) == 0 || len(imports[packageImport{by: row.by, of: of}]) > 0 {
-				faultf("the row of `%s` lists `%s` for its tests alone, and none of them needs that", row.by, of)
+		for _, name := range row.tests {
+			if len(imports[packageImport{by: row.by, imported: name, test: true}]) == 0 || len(imports[packageImport{by: row.by, imported: name}]) > 0 {
+				faultf("the row of `%s` lists `%s` for its tests alone, and none of them needs that", row.by, name)
 			}
 		}
 	}

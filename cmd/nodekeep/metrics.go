@@ -36,12 +36,12 @@ func (p *process) serveMetrics(ctx context.Context) error {
 		}
 		handler = newMetricsGuard(p.client, p.logger, mux)
 	}
-	handler = serve.NewTurns().Handler(handler)
-	for said := false; ctx.Err() == nil; {
+	handler = serve.NewSlots().Handler(handler)
+	for logged := false; ctx.Err() == nil; {
 		err := p.untilYielded(ctx, func(ctx context.Context) error { return p.serveHTTP(ctx, address, handler, secure, 0) })
-		if errors.Is(err, syscall.EADDRINUSE) && !said {
+		if errors.Is(err, syscall.EADDRINUSE) && !logged {
 			p.logger.Warn("another process of this host has the address of /metrics: this one goes on, and serves /metrics once the address is free", "error", err)
-			said = true
+			logged = true
 		} else if err != nil && !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
@@ -54,7 +54,7 @@ func (p *process) serveMetrics(ctx context.Context) error {
 }
 
 // untilYielded calls do unless another process of this host leads, and ends it once one does.
-func (p *process) untilYielded(ctx context.Context, do func(context.Context) error) error {
+func (p *process) untilYielded(ctx context.Context, fn func(context.Context) error) error {
 	if p.yields.Load() {
 		return nil
 	}
@@ -73,5 +73,5 @@ func (p *process) untilYielded(ctx context.Context, do func(context.Context) err
 			}
 		}
 	}()
-	return do(ctx)
+	return fn(ctx)
 }

@@ -47,10 +47,10 @@ func TestTheTableInTheDocsIsWhatTheProcessesExpose(t *testing.T) {
 	for _, process := range []string{"webhook", "capture", "verify"} {
 		for name, found := range read(ours(runs(t, process).scrape(t))) {
 			found.process = process
-			if before, ok := exposed[name]; ok {
-				found.process = map[string]string{"webhook+capture": "both", "both+verify": "all", "capture+verify": "capture, verify"}[before.process+"+"+process]
-				assert.Equal(t, before.help, found.help)
-				for label, values := range before.labels {
+			if prev, ok := exposed[name]; ok {
+				found.process = map[string]string{"webhook+capture": "both", "both+verify": "all", "capture+verify": "capture, verify"}[prev.process+"+"+process]
+				assert.Equal(t, prev.help, found.help)
+				for label, values := range prev.labels {
 					found.labels[label] = slices.Compact(slices.Sorted(slices.Values(append(values, found.labels[label]...))))
 				}
 			}
@@ -103,13 +103,13 @@ func read(body string) map[string]*documented {
 			found[fields[2]].kind = fields[3]
 		default:
 			name, labels, _ := strings.Cut(fields[0], "{")
-			of, plain := found[name]
+			item, plain := found[name]
 			if !plain {
-				of = found[regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")]
+				item = found[regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")]
 			}
 			for _, l := range label.FindAllStringSubmatch(labels, -1) {
-				if l[1] != "le" && !slices.Contains(of.labels[l[1]], l[2]) {
-					of.labels[l[1]] = append(of.labels[l[1]], l[2])
+				if l[1] != "le" && !slices.Contains(item.labels[l[1]], l[2]) {
+					item.labels[l[1]] = append(item.labels[l[1]], l[2])
 				}
 			}
 		}

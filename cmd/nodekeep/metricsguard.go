@@ -19,7 +19,7 @@ import (
 )
 
 // How many callers are checked per second, so that no client can make us flood the API server. One check may take callerTimeout. Callers beyond the
-// rate wait. [serve.Turns] runs one request of an address at a time. So a flood of one address delays another by one check.
+// rate wait. [serve.Slots] runs one request of an address at a time. So a flood of one address delays another by one check.
 const (
 	callersPerSecond = 10
 	callersAtOnce    = 20

@@ -34,7 +34,7 @@ func TestAFloodOfInventedTokensKeepsNoScrapeFromItsAnswerAndTheAPIServerFromAFlo
 			return true, review, nil
 		})
 		metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-		handler := serve.NewTurns().Handler(newMetricsGuard(client, slog.New(slog.DiscardHandler), metrics))
+		handler := serve.NewSlots().Handler(newMetricsGuard(client, slog.New(slog.DiscardHandler), metrics))
 		call := func(address, token string) int {
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
 			request.RemoteAddr = address + ":1"
@@ -49,9 +49,9 @@ func TestAFloodOfInventedTokensKeepsNoScrapeFromItsAnswerAndTheAPIServerFromAFlo
 			all.Go(func() { assert.Equal(t, http.StatusUnauthorized, call("10.0.0.1", "invented")) })
 		}
 		time.Sleep(10 * time.Second)
-		before := time.Now()
+		prev := time.Now()
 		assert.Equal(t, http.StatusOK, call("10.0.0.2", "prometheus"))
-		assert.Less(t, time.Since(before), time.Second, "it waits for one check of the crowd")
+		assert.Less(t, time.Since(prev), time.Second, "it waits for one check of the crowd")
 		all.Wait()
 		assert.Equal(t, 501, asked)
 		assert.GreaterOrEqual(t, time.Since(began), 45*time.Second, "%d checks a second", callersPerSecond)

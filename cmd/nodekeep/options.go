@@ -130,11 +130,11 @@ func (o *webhookOptions) mistakes() []error {
 // shortestInterval keeps a mistyped interval from occupying a process with nothing else.
 const shortestInterval = time.Second
 
-func interval(flag string, every time.Duration) []error {
-	if every == 0 || every >= shortestInterval {
+func interval(flag string, value time.Duration) []error {
+	if value == 0 || value >= shortestInterval {
 		return nil
 	}
-	return []error{fmt.Errorf("%s %s: must be at least %s, or 0 for never", flag, every, shortestInterval)}
+	return []error{fmt.Errorf("%s %s: must be at least %s, or 0 for never", flag, value, shortestInterval)}
 }
 
 func positive(flag string, number int) []error {

@@ -169,10 +169,10 @@ func placeFaults(t *testing.T, page string, tree fs.FS) (read int, faults []stri
 			}
 			rows++
 			for _, cell := range cells[2:] {
-				at := ""
+				stamp := ""
 				for _, code := range inCode.FindAllStringSubmatchIndex(cell, -1) {
 					p.read++
-					at = p.judge(cell[code[2]:code[3]], at, strings.HasSuffix(cell[:code[0]], "package "))
+					stamp = p.judge(cell[code[2]:code[3]], stamp, strings.HasSuffix(cell[:code[0]], "package "))
 				}
 			}
 		}
@@ -195,23 +195,23 @@ func (p *places) faultf(format string, args ...any) {
 
 // judge judges one piece of code behind a place, and returns the place of what follows. A word that also names a folder is what that place has, unless
 // the page calls it a package.
-func (p *places) judge(code, at string, asPackage bool) (next string) {
+func (p *places) judge(code, stamp string, asPackage bool) (next string) {
 	switch command := asCommand.FindStringSubmatch(code); {
 	case command != nil && command[1] == "make":
 		p.judgeMake(code)
 	case command != nil:
 		p.judgeGo(code)
-	case p.exists(code) && (at == "" || asPackage || !p.isFolder(code)):
+	case p.exists(code) && (stamp == "" || asPackage || !p.isFolder(code)):
 		return code
 	case asFile.MatchString(code):
 		p.faultf("there is no `%s`", code)
 		return ""
-	case at == "":
+	case stamp == "":
 		p.faultf("`%s` stands behind no file", code)
-	case !p.has(at, code):
-		p.faultf("`%s` has no `%s`", at, code)
+	case !p.contains(stamp, code):
+		p.faultf("`%s` has no `%s`", stamp, code)
 	}
-	return at
+	return stamp
 }
 
 // exists reports whether there is such a file or folder. NAME in it stands for any name.
@@ -262,28 +262,28 @@ func (p *places) judgeGo(command string) {
 }
 
 // anyFile reports whether it is true of one of the Go files of a folder.
-func (p *places) anyFile(folder string, is func(file string) bool) bool {
+func (p *places) anyFile(folder string, current func(file string) bool) bool {
 	files, err := fs.Glob(p.tree, path.Join(folder, "*.go"))
 	require.NoError(p.t, err)
 	for _, file := range files {
-		if is(file) {
+		if current(file) {
 			return true
 		}
 	}
 	return false
 }
 
-// has reports whether a name is in a file, or in one of the Go files of a folder. A Go file has what it declares, other files have their words.
-func (p *places) has(at, name string) bool {
-	switch path.Ext(at) {
+// contains reports whether a name is in a file, or in one of the Go files of a folder. A Go file has what it declares, other files have their words.
+func (p *places) contains(stamp, name string) bool {
+	switch path.Ext(stamp) {
 	case ".go":
-		return p.declares(at, name)
+		return p.declares(stamp, name)
 	case "":
-		if info, err := fs.Stat(p.tree, at); err == nil && info.IsDir() {
-			return p.anyFile(at, func(file string) bool { return p.declares(file, name) })
+		if info, err := fs.Stat(p.tree, stamp); err == nil && info.IsDir() {
+			return p.anyFile(stamp, func(file string) bool { return p.declares(file, name) })
 		}
 	}
-	return regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(name) + `($|\W)`).MatchString(p.content(at))
+	return regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(name) + `($|\W)`).MatchString(p.content(stamp))
 }
 
 // declares reports whether a Go file declares a function, a method, a type, a field, a constant or a variable of this name.

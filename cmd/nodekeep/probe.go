@@ -47,9 +47,9 @@ func probe(ctx context.Context, socket, path string) error {
 		return fmt.Errorf("ask the process: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	said, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil || response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s %s", path, response.Status, said)
+		return fmt.Errorf("%s: %s %s", path, response.Status, body)
 	}
 	return nil
 }

@@ -48,9 +48,9 @@ func TestTheListsOfPureFilesAgree(t *testing.T) {
 	globs := map[string]*regexp.Regexp{}
 	for _, name := range []string{"pure", "pure-files"} {
 		for _, glob := range config.Linters.Settings.Depguard.Rules[name].Files {
-			for _, one := range eachOf(glob) {
+			for _, text := range eachOf(glob) {
 				if glob != "!$test" {
-					globs[one] = regexp.MustCompile("^" + globToPattern.Replace(one) + "$")
+					globs[text] = regexp.MustCompile("^" + globToPattern.Replace(text) + "$")
 				}
 			}
 		}
@@ -81,14 +81,14 @@ func TestTheListsOfPureFilesAgree(t *testing.T) {
 
 // eachOf returns the globs that a glob with one list in braces stands for.
 func eachOf(glob string) []string {
-	before, rest, found := strings.Cut(glob, "{")
+	head, rest, found := strings.Cut(glob, "{")
 	if !found {
 		return []string{glob}
 	}
-	list, after, _ := strings.Cut(rest, "}")
+	list, tail, _ := strings.Cut(rest, "}")
 	var all []string
-	for _, one := range strings.Split(list, ",") {
-		all = append(all, before+one+after)
+	for _, text := range strings.Split(list, ",") {
+		all = append(all, head+text+tail)
 	}
 	return all
 }

@@ -22,24 +22,24 @@ func (p *process) serve(ctx context.Context, group *errgroup.Group, changed func
 }
 
 // withPolicy adds to a group what needs to know which policy is in force. It begins once that is known.
-func (p *process) withPolicy(ctx context.Context, group *errgroup.Group, do func() error) {
+func (p *process) withPolicy(ctx context.Context, group *errgroup.Group, fn func() error) {
 	group.Go(func() error {
 		if !p.policy.Wait(ctx) {
 			return nil // stopped before
 		}
-		return do()
+		return fn()
 	})
 }
 
 // lead calls do once this process leads by the Lease; at once without an election.
-func (p *process) lead(ctx context.Context, elect bool, lease string, do func()) error {
+func (p *process) lead(ctx context.Context, elect bool, lease string, fn func()) error {
 	if !elect {
-		do()
+		fn()
 		return nil
 	}
 	lead := func() {
 		p.logger.Info("leading")
-		do()
+		fn()
 	}
 	return leader.Elect(ctx, p.client, p.options.namespace, lease, lead, p.yields.Store)
 }

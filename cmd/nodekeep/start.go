@@ -91,7 +91,7 @@ func policyGauges(source *nodepolicy.Source) []prometheus.Collector {
 	return []prometheus.Collector{
 		gauge("nodekeep_policy_good",
 			"1 while the policy in force is what the NodePolicy says. 0 while that cannot be used, or was deleted.",
-			while(func() bool { return source.Err() == nil })),
+			countWhile(func() bool { return source.Err() == nil })),
 		policyEntries("migrations", func() int { return len(source.Policy().Migrations()) }),
 		policyEntries("profiles", func() int { return len(source.Policy().Verify().All()) }),
 	}
@@ -106,7 +106,7 @@ func (p *process) suspends() {
 	p.policy.Suspends = true
 	p.registry.MustRegister(gauge("nodekeep_policy_emergency",
 		"1 while an emergency is declared: no Node is kept behind the gate or verified until nodekeep emergency --end.",
-		while(p.policy.Emergency)))
+		countWhile(p.policy.Emergency)))
 }
 
 // limitMemory has the garbage collector keep to 90 % of the memory limit of the container, unless GOMEMLIMIT says otherwise. Without it the heap may
@@ -172,8 +172,8 @@ func labelled(name, help, label, value string, read func() float64) prometheus.C
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}, read)
 }
 
-// while is 1 while something holds, and 0 otherwise.
-func while(holds func() bool) func() float64 {
+// countWhile is 1 while something holds, and 0 otherwise.
+func countWhile(holds func() bool) func() float64 {
 	return func() float64 {
 		if holds() {
 			return 1

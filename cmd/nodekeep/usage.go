@@ -44,7 +44,7 @@ func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cob
 		found := []error{first}
 		args := os.Args[1:]
 		for err := first; err != nil; {
-			args = without(args, err)
+			args = withoutMissing(args, err)
 			if args == nil {
 				break
 			}
@@ -52,11 +52,11 @@ func everyFlagError(o *commonOptions, mistakesInValues func() []error) func(*cob
 				found = append(found, err)
 			}
 		}
-		more := mistakesInValues()
+		errs := mistakesInValues()
 		if _, err := restConfig(o); err != nil {
-			more = append(more, err)
+			errs = append(errs, err)
 		}
-		return usageError{append(found, slices.DeleteFunc(more, alreadyIn(found))...)}
+		return usageError{append(found, slices.DeleteFunc(errs, alreadyIn(found))...)}
 	}
 }
 
@@ -70,8 +70,8 @@ func alreadyIn(found []error) func(error) bool {
 	}
 }
 
-// without returns the arguments less the one that the error is about; nil where it cannot be found.
-func without(args []string, err error) []string {
+// withoutMissing returns the arguments less the one that the error is about; nil where it cannot be found.
+func withoutMissing(args []string, err error) []string {
 	var (
 		unknown *pflag.NotExistError
 		invalid *pflag.InvalidValueError

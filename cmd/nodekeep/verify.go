@@ -69,7 +69,7 @@ func runVerify(ctx context.Context, o *verifyOptions, p *process) error {
 		Objects: p.objects,
 		Profiles: func() verify.Profiles {
 			inForce, generation := p.policy.InForce()
-			return inForce.Verify().Of(generation)
+			return inForce.Verify().WithGeneration(generation)
 		},
 		Retention: func() time.Duration { return p.policy.Policy().Retention() },
 		Cluster:   verify.Cluster{Gate: o.gateKey, DNS: o.dnsService},

@@ -46,11 +46,11 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 		return now.Holding(rules.Hold(now.RulesHash()))
 	}
 	handler := webhook.NewHandler(p.records, current, metrics, p.logger)
-	proof, err := webhook.NewProof(p.config, p.policy.Policy, p.logger)
+	proof, err := webhook.NewInlineProbe(p.config, p.policy.Policy, p.logger)
 	if err != nil {
 		return err
 	}
-	protected := webhook.NewProtectedHandler(p.records, current, proof.Proved, metrics, p.logger)
+	protected := webhook.NewProtectedHandler(p.records, current, proof.Works, metrics, p.logger)
 	guards := guard.New(p.client, p.logger)
 	cluster := store.NewCluster(p.client, p.logger)
 	p.registry.MustRegister(webhookGauges(serving, current, proof, guards)...)
@@ -69,11 +69,11 @@ func runWebhook(ctx context.Context, o *webhookOptions, p *process) error {
 	ready := func() bool { return p.policy.Known() && p.records.Synced() }
 	reviews := webhook.Reviews{Ready: ready, Limits: webhook.NewLimits(), Metrics: metrics, Logger: p.logger}
 	mux := http.NewServeMux()
-	mux.Handle(restorePath, reviews.Of(webhook.RestoreReview, webhook.ShowsCertificate(handler, serving.GetCertificate)))
-	mux.Handle(protectedPath, reviews.Of(webhook.ProtectedReview, protected))
-	mux.Handle(deletionPath, reviews.Of(webhook.DeletionReview, deletions))
+	mux.Handle(restorePath, reviews.Handler(webhook.RestoreReview, webhook.ShowsCertificate(handler, serving.GetCertificate)))
+	mux.Handle(protectedPath, reviews.Handler(webhook.ProtectedReview, protected))
+	mux.Handle(deletionPath, reviews.Handler(webhook.DeletionReview, deletions))
 	reviews.Ready = func() bool { return true } // a policy is judged by itself
-	mux.Handle(policyPath, reviews.Of(webhook.PolicyReview, webhook.NewPolicyHandler(policy.Gate(o.gateKey))))
+	mux.Handle(policyPath, reviews.Handler(webhook.PolicyReview, webhook.NewPolicyHandler(policy.Gate(o.gateKey))))
 	address := net.JoinHostPort(o.host, strconv.Itoa(o.port))
 	server, err := webhook.NewServer(address, mux, serving.GetCertificate, clients, o.drain, p.logger)
 	if err != nil {
@@ -120,17 +120,17 @@ func servingCertificate(o *webhookOptions, p *process) certificate {
 }
 
 // webhookGauges show what the webhook knows. How much of the certificate's life may be left depends on its length, so both ends are shown.
-func webhookGauges(serving certificate, current func() policy.Policy, proof *webhook.Proof, guards *guard.Guard) []prometheus.Collector {
+func webhookGauges(serving certificate, current func() policy.Policy, proof *webhook.InlineProbe, guards *guard.Guard) []prometheus.Collector {
 	return []prometheus.Collector{
 		certificateBound("not_before", serving.NotBefore),
 		certificateBound("not_after", serving.NotAfter),
 		gauge("nodekeep_webhook_rules_held", "1 while new rules for labels only add labels to Nodes that register; 0 while they are in force.",
-			while(func() bool { return current().Held() })),
+			countWhile(func() bool { return current().Held() })),
 		gauge("nodekeep_webhook_inline_proved", "1 while protected labels are restored inline; 0 while they are deferred or not restored.",
-			while(proof.Proved)),
+			countWhile(proof.Works)),
 		gauge("nodekeep_guard_policies_in_force",
 			"1 while policies in the API server keep kubelets from nodekeep's annotations; 0 while these are read with care.",
-			while(guards.InForce)),
+			countWhile(guards.InForce)),
 	}
 }
 
@@ -148,7 +148,7 @@ func timestamp(t time.Time) float64 {
 }
 
 // howProtected explains what becomes of protected labels, for operators who look at /readyz?verbose.
-func howProtected(p *process, proof *webhook.Proof) string {
+func howProtected(p *process, proof *webhook.InlineProbe) string {
 	if !p.policy.Policy().RestoresInline() {
 		return "as the policy says"
 	}

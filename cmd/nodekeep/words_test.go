@@ -78,11 +78,11 @@ func readWords(t *testing.T) (all []word, anyWord *regexp.Regexp) {
 	}
 	require.NoError(t, yaml.Unmarshal(content, &style))
 	require.Greater(t, len(style.Swap), 20)
-	of := func(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`) }
+	fn := func(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`) }
 	for pattern, write := range style.Swap {
-		all = append(all, word{of(pattern), write})
+		all = append(all, word{fn(pattern), write})
 	}
-	return all, of(strings.Join(slices.Collect(maps.Keys(style.Swap)), "|"))
+	return all, fn(strings.Join(slices.Collect(maps.Keys(style.Swap)), "|"))
 }
 
 type numbered struct {

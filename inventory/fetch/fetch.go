@@ -115,9 +115,9 @@ func (f *Fetcher) getURL(ctx context.Context, version string) (Result, error) {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		var around *url.Error
-		if errors.As(err, &around) {
-			err = around.Err // without the URL, which the policy has
+		var wrapper *url.Error
+		if errors.As(err, &wrapper) {
+			err = wrapper.Err // without the URL, which the policy has
 		}
 		return Result{}, failed(reasonOfConnection(err), err)
 	}
@@ -212,11 +212,11 @@ func parseAuthorities(contents [][]byte) (*x509.CertPool, error) {
 
 // getFile reads a file. One that is no regular file could keep the reader for ever.
 func (f *Fetcher) getFile() (inventory.Snapshot, error) {
-	is, err := os.Stat(f.source.File)
+	info, err := os.Stat(f.source.File)
 	if err != nil {
 		return inventory.Snapshot{}, failed(Unreadable, err)
 	}
-	if !is.Mode().IsRegular() {
+	if !info.Mode().IsRegular() {
 		return inventory.Snapshot{}, failed(Unreadable, fmt.Errorf("%s is no regular file", f.source.File))
 	}
 	file, err := os.Open(f.source.File)

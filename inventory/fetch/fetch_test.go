@@ -31,8 +31,8 @@ import (
 const good = `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` +
 	`{"name":"a","systemUUID":"4C4C4544-0001","attributes":{"rack":"r7","owner":"not kept"}},{"name":"b"}]}`
 
-// with returns an inventory with these nodes.
-func with(nodes string) string {
+// document returns an inventory with these nodes.
+func document(nodes string) string {
 	return `{"apiVersion":"nodekeep.dev/v1alpha1","kind":"Inventory","nodes":[` + nodes + `]}`
 }
 
@@ -115,7 +115,7 @@ func longNamed(w http.ResponseWriter, r *http.Request) {
 
 // listing lists that many Nodes, or fewer: until the client has enough of it, or the document has that many bytes.
 func listing(w http.ResponseWriter, r *http.Request, nodes, size int, node func(i int) string) {
-	begin, end, _ := strings.Cut(with("|"), "|")
+	begin, end, _ := strings.Cut(document("|"), "|")
 	_, _ = io.WriteString(w, begin)
 	size -= len(begin) + len(end)
 	var chunk strings.Builder
@@ -157,18 +157,18 @@ func zipped(body []byte, times int) http.HandlerFunc {
 const mostMemory = 2*inventory.MaxKept + 48<<20
 
 // grown runs do, and returns by how much the memory grew that was in use at any time.
-func grown(do func()) uint64 {
+func grown(fn func()) uint64 {
 	runtime.GC()
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var most atomic.Uint64
+	var prev runtime.MemStats
+	runtime.ReadMemStats(&prev)
+	var maximum atomic.Uint64
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for {
 			var now runtime.MemStats
 			runtime.ReadMemStats(&now)
-			most.Store(max(most.Load(), now.HeapAlloc))
+			maximum.Store(max(maximum.Load(), now.HeapAlloc))
 			select {
 			case <-done:
 				return
@@ -176,10 +176,10 @@ func grown(do func()) uint64 {
 			}
 		}
 	}()
-	do()
+	fn()
 	close(done)
 	<-ended
-	return most.Load() - min(most.Load(), before.HeapAlloc)
+	return maximum.Load() - min(maximum.Load(), prev.HeapAlloc)
 }
 
 func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T) {
@@ -209,16 +209,16 @@ func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T)
 		"never ends, with one string":           {endless(`{"apiVersion":"`, "aaaa"), Invalid},
 		"never ends, with one number":           {endless(`{"apiVersion":`, "1234"), Invalid},
 		"never ends, with one key":              {endless(`{"`, "aaaa"), Invalid},
-		"nests without end":                     {endless(strings.TrimSuffix(with(""), "]}"), "[[[["), Invalid},
+		"nests without end":                     {endless(strings.TrimSuffix(document(""), "]}"), "[[[["), Invalid},
 		"nests objects without end":             {endless("", `{"nodes":`), Invalid},
 		"never ends, with Nodes":                {numbered, Invalid},
 		"lists more than is kept of a source":   {longNamed, TooLarge},
-		"never ends, with one Node":             {endless(strings.TrimSuffix(with(""), "]}"), `{"name":"a"},`), Invalid},
-		"never ends, with attributes":           {endless(strings.TrimSuffix(with(`{"name":"a","attributes":{`), "]}"), `"rack":"a",`), TooLarge},
-		"never ends, with entries of no Node":   {endless(strings.TrimSuffix(with(""), "]}"), `7,`), Invalid},
-		"never ends, with unlisted attributes":  {endless(strings.TrimSuffix(with(`{"name":"a","attributes":{`), "]}"), `"a":[{}],`), TooLarge},
-		"nests what is ignored":                 {endless(strings.TrimSuffix(with(`{"name":"a","attributes":{"owner":`), "]}"), "["), Invalid},
-		"nests an attribute":                    {endless(strings.TrimSuffix(with(`{"name":"a","attributes":{"rack":`), "]}"), `{"a":`), Invalid},
+		"never ends, with one Node":             {endless(strings.TrimSuffix(document(""), "]}"), `{"name":"a"},`), Invalid},
+		"never ends, with attributes":           {endless(strings.TrimSuffix(document(`{"name":"a","attributes":{`), "]}"), `"rack":"a",`), TooLarge},
+		"never ends, with entries of no Node":   {endless(strings.TrimSuffix(document(""), "]}"), `7,`), Invalid},
+		"never ends, with unlisted attributes":  {endless(strings.TrimSuffix(document(`{"name":"a","attributes":{`), "]}"), `"a":[{}],`), TooLarge},
+		"nests what is ignored":                 {endless(strings.TrimSuffix(document(`{"name":"a","attributes":{"owner":`), "]}"), "["), Invalid},
+		"nests an attribute":                    {endless(strings.TrimSuffix(document(`{"name":"a","attributes":{"rack":`), "]}"), `{"a":`), Invalid},
 		"has an unknown field of the document":  {text(strings.TrimSuffix(good, "}") + `,"items":[]}`), Invalid},
 		"sends more after the inventory":        {text(good + "{}"), Invalid},
 		"sends a bracket after the inventory":   {text(good + "]"), Invalid},
@@ -238,8 +238,8 @@ func TestAHostileServerGivesAnErrorWithAReasonAndTakesLittleMemory(t *testing.T)
 			f.timeout = time.Hour // how busy the machine is decides nothing here
 			var result Result
 			var err error
-			if more := grown(func() { result, err = f.Get(t.Context(), "") }); more > mostMemory {
-				t.Errorf("%d MiB of memory", more>>20)
+			if extra := grown(func() { result, err = f.Get(t.Context(), "") }); extra > mostMemory {
+				t.Errorf("%d MiB of memory", extra>>20)
 			}
 			require.Error(t, err)
 			assert.Equal(t, c.want, ReasonOf(err), err.Error())
@@ -284,17 +284,17 @@ func TestTheLargestAnswersTakeNoMoreMemoryThanTheBounds(t *testing.T) {
 			var result Result
 			var err error
 			runtime.GC()
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			most := grown(func() { result, err = f.Get(t.Context(), "") })
+			var prev, next runtime.MemStats
+			runtime.ReadMemStats(&prev)
+			maximum := grown(func() { result, err = f.Get(t.Context(), "") })
 			require.NoError(t, err)
 			runtime.GC()
-			runtime.ReadMemStats(&after)
-			kept := after.HeapAlloc - min(after.HeapAlloc, before.HeapAlloc)
+			runtime.ReadMemStats(&next)
+			kept := next.HeapAlloc - min(next.HeapAlloc, prev.HeapAlloc)
 			assert.GreaterOrEqual(t, result.Snapshot.Len(), c.nodes)
 			assert.LessOrEqual(t, kept, uint64(inventory.MaxKept), "what is kept")
-			assert.LessOrEqual(t, most, uint64(mostMemory), "at any time")
-			t.Logf("%d Nodes: %d MiB kept, %d MiB at most", result.Snapshot.Len(), kept>>20, most>>20)
+			assert.LessOrEqual(t, maximum, uint64(mostMemory), "at any time")
+			t.Logf("%d Nodes: %d MiB kept, %d MiB at most", result.Snapshot.Len(), kept>>20, maximum>>20)
 			runtime.KeepAlive(result)
 		})
 	}
@@ -319,7 +319,7 @@ func TestAGoodAnswerIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			result, err := New(serve(t, text(body)).source(), nil, "").Get(t.Context(), "")
 			require.NoError(t, err)
-			a, ok := result.Snapshot.Of("a", "4C4C4544-0001")
+			a, ok := result.Snapshot.Attributes("a", "4C4C4544-0001")
 			assert.True(t, ok)
 			assert.Equal(t, map[string]string{"rack": "r7", "model": ""}, a)
 			assert.Equal(t, 2, result.Snapshot.Len())
@@ -362,7 +362,7 @@ func TestAnETagSavesABodyAndHidesNone(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}))
 	}
-	tagged(`"1"`, with(`{"name":"c"}`)) // other content under the same ETag
+	tagged(`"1"`, document(`{"name":"c"}`)) // other content under the same ETag
 	third, err := f.Get(t.Context(), first.Version)
 	require.NoError(t, err)
 	assert.NotEqual(t, first.Snapshot.Hash(), third.Snapshot.Hash())
@@ -437,9 +437,9 @@ func TestTheCertificateIsCheckedAtEachReadAndFilesAreReadAnew(t *testing.T) {
 	assert.Equal(t, Credentials, ReasonOf(err))
 
 	require.NoError(t, os.WriteFile(source.TokenFile, []byte("second"), 0o600))
-	other, err := harness.NewAuthority()
+	o, err := harness.NewAuthority()
 	require.NoError(t, err)
-	certificate, key, err := other.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now().Add(time.Hour))
+	certificate, key, err := o.Server([]string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now().Add(time.Hour))
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
 	require.NoError(t, err)
@@ -447,12 +447,12 @@ func TestTheCertificateIsCheckedAtEachReadAndFilesAreReadAnew(t *testing.T) {
 	s.Close()
 	listener, err := net.Listen("tcp", address)
 	require.NoError(t, err)
-	again := &httptest.Server{Listener: listener, Config: &http.Server{Handler: text(good)}, TLS: &tls.Config{Certificates: []tls.Certificate{pair}}}
-	again.StartTLS()
-	t.Cleanup(again.Close)
+	reread := &httptest.Server{Listener: listener, Config: &http.Server{Handler: text(good)}, TLS: &tls.Config{Certificates: []tls.Certificate{pair}}}
+	reread.StartTLS()
+	t.Cleanup(reread.Close)
 	_, err = f.Get(t.Context(), "")
 	assert.Equal(t, Certificate, ReasonOf(err), "%v", err)
-	require.NoError(t, os.WriteFile(source.CA, other.PEM, 0o600))
+	require.NoError(t, os.WriteFile(source.CA, o.PEM, 0o600))
 	_, err = f.Get(t.Context(), "")
 	require.NoError(t, err, "the file of the authorities is followed")
 	require.NoError(t, os.WriteFile(source.CA, []byte("no certificate"), 0o600))
@@ -512,7 +512,7 @@ func TestAConfigMapIsReadWhenItsVersionChanges(t *testing.T) {
 
 func FuzzReadNeverPanics(f *testing.F) {
 	f.Add([]byte(good))
-	f.Add([]byte(with(`{"name":"a","attributes":{"rack":"\ud800"}}`)))
+	f.Add([]byte(document(`{"name":"a","attributes":{"rack":"\ud800"}}`)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		next, err := read(bytes.NewReader(body), inventory.Source{Name: "cmdb", Attributes: []string{"rack"}, Kept: inventory.MaxKept})
 		if err != nil {
@@ -520,7 +520,7 @@ func FuzzReadNeverPanics(f *testing.F) {
 			return
 		}
 		for _, name := range next.Names() {
-			facts, ok := next.Of(name, "")
+			facts, ok := next.Attributes(name, "")
 			if !ok { // the whole entry cannot be used
 				assert.NotEmpty(t, next.Problem(name, ""))
 				assert.Empty(t, facts)

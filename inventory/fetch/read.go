@@ -28,14 +28,14 @@ type bounded struct {
 	err     error // of from
 }
 
-func (b *bounded) Read(into []byte) (int, error) {
+func (b *bounded) Read(p []byte) (int, error) {
 	if b.read > MaxBytes {
 		return 0, errTooLarge
 	}
 	if b.read-b.decoder.InputOffset() > maxValue {
 		return 0, errLongValue
 	}
-	n, err := b.from.Read(into[:min(len(into), maxValue/2)])
+	n, err := b.from.Read(p[:min(len(p), maxValue/2)])
 	b.read += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.err = err
@@ -44,13 +44,13 @@ func (b *bounded) Read(into []byte) (int, error) {
 }
 
 // read decodes a whole stream. An error of the stream itself comes as it is.
-func read(from io.Reader, of inventory.Source) (inventory.Snapshot, error) {
+func read(from io.Reader, source inventory.Source) (inventory.Snapshot, error) {
 	b := &bounded{from: from}
 	b.decoder = json.NewDecoder(b)
-	next, err := inventory.Decode(b.decoder, of)
+	next, err := inventory.Decode(b.decoder, source)
 	if err == nil {
-		if _, more := b.decoder.Token(); !errors.Is(more, io.EOF) {
-			if err = more; err == nil {
+		if _, tailErr := b.decoder.Token(); !errors.Is(tailErr, io.EOF) {
+			if err = tailErr; err == nil {
 				err = errors.New("something follows the inventory")
 			}
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // EachChange changes one thing of what fill has filled, each in turn, and calls do with the path of it.
-func EachChange[T any](do func(path string, changed T)) {
+func EachChange[T any](fn func(path string, changed T)) {
 	for n := 0; ; n++ {
 		value := Filled[T]()
 		w := walker{wanted: n}
@@ -15,7 +15,7 @@ func EachChange[T any](do func(path string, changed T)) {
 		if w.path == "" {
 			return
 		}
-		do(w.path, value)
+		fn(w.path, value)
 	}
 }
 
@@ -26,31 +26,31 @@ func Filled[T any]() T {
 	return value
 }
 
-func fill(of reflect.Value) {
-	switch of.Kind() {
+func fill(value reflect.Value) {
+	switch value.Kind() {
 	case reflect.String:
-		of.SetString("a")
+		value.SetString("a")
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		of.SetInt(71)
+		value.SetInt(71)
 	case reflect.Pointer:
-		of.Set(reflect.New(of.Type().Elem()))
-		fill(of.Elem())
+		value.Set(reflect.New(value.Type().Elem()))
+		fill(value.Elem())
 	case reflect.Slice:
-		of.Set(reflect.MakeSlice(of.Type(), 2, 2))
-		fill(of.Index(0))
-		fill(of.Index(1))
+		value.Set(reflect.MakeSlice(value.Type(), 2, 2))
+		fill(value.Index(0))
+		fill(value.Index(1))
 	case reflect.Map:
-		of.Set(reflect.MakeMap(of.Type()))
-		element := reflect.New(of.Type().Elem()).Elem()
+		value.Set(reflect.MakeMap(value.Type()))
+		element := reflect.New(value.Type().Elem()).Elem()
 		fill(element)
-		of.SetMapIndex(reflect.ValueOf("key").Convert(of.Type().Key()), element)
+		value.SetMapIndex(reflect.ValueOf("key").Convert(value.Type().Key()), element)
 	case reflect.Struct:
-		if of.Type().Name() == "IntOrString" {
-			of.FieldByName("IntVal").SetInt(71)
+		if value.Type().Name() == "IntOrString" {
+			value.FieldByName("IntVal").SetInt(71)
 			return
 		}
-		for i := range of.NumField() {
-			fill(of.Field(i))
+		for i := range value.NumField() {
+			fill(value.Field(i))
 		}
 	}
 }
@@ -71,60 +71,60 @@ func (w *walker) now(path string) bool {
 	return true
 }
 
-func (w *walker) walk(of reflect.Value, path string) {
-	switch of.Kind() {
+func (w *walker) walk(value reflect.Value, path string) {
+	switch value.Kind() {
 	case reflect.String:
 		if w.now(path) {
-			of.SetString("b")
+			value.SetString("b")
 		}
 	case reflect.Bool:
 		if w.now(path) {
-			of.SetBool(!of.Bool())
+			value.SetBool(!value.Bool())
 		}
 	case reflect.Int:
 		if w.now(path) {
-			of.SetInt(72)
+			value.SetInt(72)
 		}
 	case reflect.Pointer:
-		if of.Elem().Kind() != reflect.Bool && w.now(path+" is left out") { // what a bool that is left out means is its default, which it may have
-			of.SetZero()
+		if value.Elem().Kind() != reflect.Bool && w.now(path+" is left out") { // what a bool that is left out means is its default, which it may have
+			value.SetZero()
 			return
 		}
-		w.walk(of.Elem(), path)
+		w.walk(value.Elem(), path)
 	case reflect.Slice:
 		if w.now(path + " has one less") {
-			of.SetLen(1)
+			value.SetLen(1)
 			return
 		}
-		for i := range of.Len() {
-			w.walk(of.Index(i), path+"["+strconv.Itoa(i)+"]")
+		for i := range value.Len() {
+			w.walk(value.Index(i), path+"["+strconv.Itoa(i)+"]")
 		}
 	case reflect.Map:
-		w.entries(of, path)
+		w.entries(value, path)
 	case reflect.Struct:
-		if of.Type().Name() == "IntOrString" {
+		if value.Type().Name() == "IntOrString" {
 			if w.now(path) {
-				of.FieldByName("IntVal").SetInt(72)
+				value.FieldByName("IntVal").SetInt(72)
 			}
 			return
 		}
-		for i := range of.NumField() {
-			name, _, _ := strings.Cut(of.Type().Field(i).Tag.Get("json"), ",")
-			w.walk(of.Field(i), strings.TrimPrefix(path+"."+name, "."))
+		for i := range value.NumField() {
+			name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+			w.walk(value.Field(i), strings.TrimPrefix(path+"."+name, "."))
 		}
 	}
 }
 
 // entries changes those of a map.
-func (w *walker) entries(of reflect.Value, path string) {
-	key, empty := of.MapKeys()[0], reflect.Zero(of.Type().Elem())
-	another := reflect.ValueOf("other").Convert(of.Type().Key())
-	for what, change := range []func(){
-		func() { of.SetMapIndex(key, reflect.Value{}) },
-		func() { of.SetMapIndex(key, empty) },
-		func() { of.SetMapIndex(another, empty) },
+func (w *walker) entries(value reflect.Value, path string) {
+	key, empty := value.MapKeys()[0], reflect.Zero(value.Type().Elem())
+	extra := reflect.ValueOf("other").Convert(value.Type().Key())
+	for i, change := range []func(){
+		func() { value.SetMapIndex(key, reflect.Value{}) },
+		func() { value.SetMapIndex(key, empty) },
+		func() { value.SetMapIndex(extra, empty) },
 	} {
-		if w.now(path + " by " + strconv.Itoa(what)) {
+		if w.now(path + " by " + strconv.Itoa(i)) {
 			change()
 		}
 	}

@@ -65,8 +65,8 @@ type Cause struct {
 	Time  metav1.Time
 }
 
-// Of returns the changes of a record, oldest first: the newest changes, a bounded number. Nothing is decided by it.
-func Of(r record.Record) []Change {
+// Changes returns the changes of a record, oldest first: the newest changes, a bounded number. Nothing is decided by it.
+func Changes(r record.Record) []Change {
 	changes, _ := historyOf(r.History)
 	return changes
 }
@@ -83,9 +83,9 @@ func withHistory(r record.Record, history []Change) record.Record {
 	return r
 }
 
-// Following returns the record with the history of the previous record. The differences of the two records are its last entries. Changes of one
+// Append returns the record with the history of the previous record. The differences of the two records are its last entries. Changes of one
 // cause are one entry. Changes of several causes are sorted by time, the earliest first.
-func Following(prev, r record.Record, cause func(item string, values Values) Cause) record.Record {
+func Append(prev, r record.Record, cause func(item string, values Values) Cause) record.Record {
 	r.History, r.HistoryOmitted = prev.History, prev.HistoryOmitted
 	if r.HistoryOmitted {
 		return r
@@ -105,7 +105,7 @@ func Following(prev, r record.Record, cause func(item string, values Values) Cau
 	if len(changes) == 0 {
 		return r
 	}
-	history := Of(prev)
+	history := Changes(prev)
 	for _, by := range slices.SortedFunc(maps.Keys(changes), func(a, b Cause) int {
 		return cmp.Or(a.Time.Compare(b.Time.Time), cmp.Compare(a.Actor, b.Actor))
 	}) {
@@ -114,73 +114,73 @@ func Following(prev, r record.Record, cause func(item string, values Values) Cau
 	return withHistory(r, bounded(history))
 }
 
-// FollowingRules returns the record with the changes by rules since the previous record at the end of its history. The items of the Node after
+// AppendRules returns the record with the changes by rules since the previous record at the end of its history. The items of the Node after
 // these changes are itemsAfter.
-func FollowingRules(prev, r record.Record, itemsAfter map[string]string, now time.Time) record.Record {
+func AppendRules(prev, r record.Record, itemsAfter map[string]string, now time.Time) record.Record {
 	if r.HistoryOmitted {
 		return r
 	}
 	changes := map[string]map[string]Values{} // by rule
 	for _, derived := range []map[string]record.Derived{prev.Derived, r.Derived} {
 		for key := range derived {
-			was, had := prev.Derived[key]
-			is, has := r.Derived[key]
-			if had && has && was.Value == is.Value && was.Absent == is.Absent {
+			old, ok := prev.Derived[key]
+			current, found := r.Derived[key]
+			if ok && found && old.Value == current.Value && old.Absent == current.Absent {
 				continue
 			}
-			values := Values{From: valueOf(was, had), To: valueOf(is, has)}
-			if !has {
+			values := Values{From: valueOf(old, ok), To: valueOf(current, found)}
+			if !found {
 				values.To = shownBy(itemsAfter, key)
-				is = was
+				current = old
 			}
 			if ptr.Equal(values.From, values.To) {
 				continue
 			}
-			if changes[is.Rule] == nil {
-				changes[is.Rule] = map[string]Values{}
+			if changes[current.Rule] == nil {
+				changes[current.Rule] = map[string]Values{}
 			}
-			changes[is.Rule][key] = values
+			changes[current.Rule][key] = values
 		}
 	}
 	if len(changes) == 0 {
 		return r
 	}
-	history := Of(r)
+	history := Changes(r)
 	for _, rule := range slices.Sorted(maps.Keys(changes)) {
 		history = append(history, Change{Time: metav1.NewTime(now.UTC()).Rfc3339Copy(), Actor: RuleActor(rule), Items: changes[rule]})
 	}
 	return withHistory(r, bounded(history))
 }
 
-// FollowingMarks returns the record with its new marks at the end of its history, by the manager that made them.
-func FollowingMarks(prev, r record.Record, now time.Time) record.Record {
+// AppendMarks returns the record with its new marks at the end of its history, by the manager that made them.
+func AppendMarks(prev, r record.Record, now time.Time) record.Record {
 	if r.HistoryOmitted {
 		return r
 	}
-	before := prev.MarksOf(r.Newest())
+	old := prev.MarksOf(r.Newest())
 	changes := map[string]map[string]Values{} // by manager
 	for item, mark := range r.Marks {
-		if was, marked := before[item]; marked && was.Value == mark.Value {
+		if former, marked := old[item]; marked && former.Value == mark.Value {
 			continue
 		}
 		if changes[mark.By] == nil {
 			changes[mark.By] = map[string]Values{}
 		}
-		was, had := remembered(r, item)
-		changes[mark.By][item] = Values{From: shown(item, was, had), To: &mark.Value}
+		prev, ok := remembered(r, item)
+		changes[mark.By][item] = Values{From: shown(item, prev, ok), To: &mark.Value}
 	}
 	if len(changes) == 0 {
 		return r
 	}
-	history := Of(r)
+	history := Changes(r)
 	for _, by := range slices.Sorted(maps.Keys(changes)) {
 		history = append(history, Change{Time: metav1.NewTime(now.UTC()).Rfc3339Copy(), Actor: EndActor(by), Items: changes[by]})
 	}
 	return withHistory(r, bounded(history))
 }
 
-func valueOf(derived record.Derived, is bool) *string {
-	if !is || derived.Absent {
+func valueOf(derived record.Derived, present bool) *string {
+	if !present || derived.Absent {
 		return nil
 	}
 	return &derived.Value
@@ -188,16 +188,16 @@ func valueOf(derived record.Derived, is bool) *string {
 
 // differences returns the items in which two records differ. An item that no Node can have shown counts as absent: a client wrote it into the
 // record. Two records rarely differ, and to validate an item takes long.
-func differences(before, after record.Record) map[string]Values {
+func differences(prev, next record.Record) map[string]Values {
 	different := map[string]Values{}
-	for _, entries := range [][]record.Entry{before.Entries, after.Entries} {
+	for _, entries := range [][]record.Entry{prev.Entries, next.Entries} {
 		for _, e := range entries {
-			was, had := remembered(before, e.Key)
-			is, has := remembered(after, e.Key)
-			if had == has && was == is {
+			old, ok := remembered(prev, e.Key)
+			value, found := remembered(next, e.Key)
+			if ok == found && old == value {
 				continue
 			}
-			values := Values{From: shown(e.Key, was, had), To: shown(e.Key, is, has)}
+			values := Values{From: shown(e.Key, old, ok), To: shown(e.Key, value, found)}
 			if !ptr.Equal(values.From, values.To) && record.Valid(e.Key, "") {
 				different[e.Key] = values
 			}
@@ -206,19 +206,19 @@ func differences(before, after record.Record) map[string]Values {
 	return different
 }
 
-func remembered(r record.Record, key string) (value string, is bool) {
+func remembered(r record.Record, key string) (value string, ok bool) {
 	e, known := r.Entry(key)
 	return e.Value, known && !e.Removed
 }
 
 func shownBy(items map[string]string, item string) *string {
-	value, is := items[item]
-	return shown(item, value, is)
+	value, ok := items[item]
+	return shown(item, value, ok)
 }
 
 // shown returns the value of an item, unless it is not there or no Node can have it.
-func shown(item, value string, is bool) *string {
-	if !is || !record.Valid(item, value) {
+func shown(item, value string, present bool) *string {
+	if !present || !record.Valid(item, value) {
 		return nil
 	}
 	return &value
@@ -230,7 +230,7 @@ func bounded(history []Change) (kept []Change) {
 	clients, rules, newest := room{Max, maxBytes}, room{MaxOfRules, maxBytesOfRules}, true
 	for _, change := range slices.Backward(history) {
 		switch {
-		case change.aside():
+		case change.unnumbered():
 			if rules.takes(change) {
 				kept = append(kept, change)
 			}
@@ -257,19 +257,19 @@ func (r *room) takes(change Change) bool {
 }
 
 // byRule reports whether a rule changed the Node: the record is as before.
-func (c Change) aside() bool { return c.Number == 0 }
+func (c Change) unnumbered() bool { return c.Number == 0 }
 
 // ofClients returns the entries of a history that can be rolled back to.
 func ofClients(history []Change) []Change {
-	return slices.DeleteFunc(slices.Clone(history), Change.aside)
+	return slices.DeleteFunc(slices.Clone(history), Change.unnumbered)
 }
 
 // size is about as much as the entry takes as JSON.
 func (c Change) size() int {
-	const entry, each = 150, 120 // braces, names and indentation
+	const entry, perItem = 150, 120 // braces, names and indentation
 	bytes := entry + len(c.Actor)
 	for item, values := range c.Items {
-		bytes += each + len(item)
+		bytes += perItem + len(item)
 		for _, value := range []*string{values.From, values.To} {
 			switch {
 			case value == nil:
@@ -293,8 +293,8 @@ func (c Change) omitted() Change {
 // entry left, it drops the items. That entry stays: it shows that the record has changed, and its number is not given again. If nothing can
 // be dropped, ok is false.
 func Shortened(r record.Record) (shorter record.Record, ok bool) {
-	history := Of(r)
-	switch ofRule := slices.IndexFunc(history, Change.aside); {
+	history := Changes(r)
+	switch ofRule := slices.IndexFunc(history, Change.unnumbered); {
 	case len(history) == 0:
 		return r, false
 	case ofRule >= 0:
@@ -310,7 +310,7 @@ func Shortened(r record.Record) (shorter record.Record, ok bool) {
 
 func lastNumber(history []Change) int {
 	for _, change := range slices.Backward(history) {
-		if !change.aside() {
+		if !change.unnumbered() {
 			return change.Number
 		}
 	}
@@ -321,8 +321,8 @@ func lastNumber(history []Change) int {
 // since, each with its value at that time; nil means that it was absent. The number before the first entry is the state before that change.
 // The error names the valid numbers.
 func RollBack(r record.Record, to int) (items map[string]*string, err error) {
-	told := ofClients(Of(r))
-	first, last, err := rollBackRange(r, told)
+	changes := ofClients(Changes(r))
+	first, last, err := rollBackRange(r, changes)
 	if err != nil {
 		return nil, fmt.Errorf("roll back node %q to entry %d of its history: %w", r.Node, to, err)
 	}
@@ -330,7 +330,7 @@ func RollBack(r record.Record, to int) (items map[string]*string, err error) {
 		return nil, fmt.Errorf("roll back node %q to entry %d of its history: it can be rolled back to entries %d to %d (%d is before its first change that is kept)", r.Node, to, first, last, first)
 	}
 	items = map[string]*string{}
-	for _, change := range slices.Backward(told) {
+	for _, change := range slices.Backward(changes) {
 		if change.Number <= to {
 			break
 		}
@@ -348,12 +348,12 @@ func Start(r record.Record) (number int, items map[string]string, known bool) {
 	if r.HistoryOmitted || !endRead {
 		return 0, nil, false
 	}
-	told := ofClients(changes)
-	if len(told) > 0 {
-		number, _, _ = rollBackRange(r, told)
+	made := ofClients(changes)
+	if len(made) > 0 {
+		number, _, _ = rollBackRange(r, made)
 	}
 	items = r.Items()
-	for _, change := range slices.Backward(told) {
+	for _, change := range slices.Backward(made) {
 		if change.Number <= number {
 			break
 		}
@@ -367,16 +367,16 @@ func Start(r record.Record) (number int, items map[string]string, known bool) {
 }
 
 // rollBackRange returns the numbers that [RollBack] takes: those after which every change is known.
-func rollBackRange(r record.Record, told []Change) (first, last int, err error) {
+func rollBackRange(r record.Record, changes []Change) (first, last int, err error) {
 	switch {
 	case r.HistoryOmitted:
 		return 0, 0, errors.New("the history was not read with the record; read it live")
-	case len(told) == 0:
+	case len(changes) == 0:
 		return 0, 0, errors.New("it has none: nothing has changed since the record was first written")
 	}
-	last = lastNumber(told)
+	last = lastNumber(changes)
 	first = last
-	for _, change := range slices.Backward(told) {
+	for _, change := range slices.Backward(changes) {
 		if change.Number != first || change.Omitted > 0 {
 			break
 		}

@@ -22,15 +22,15 @@ var day = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // changesOf returns a history in a few words.
 func changesOf(r record.Record) []string {
-	told := []string{}
-	for _, change := range history.Of(r) {
+	reported := []string{}
+	for _, change := range history.Changes(r) {
 		items := []string{}
 		for item, values := range change.Items {
 			items = append(items, fmt.Sprintf("%s: %s -> %s", item, orNone(values.From), orNone(values.To)))
 		}
-		told = append(told, fmt.Sprintf("%d %s %q %v %d", change.Number, change.Time.UTC().Format(time.RFC3339), change.Actor, slices.Sorted(slices.Values(items)), change.Omitted))
+		reported = append(reported, fmt.Sprintf("%d %s %q %v %d", change.Number, change.Time.UTC().Format(time.RFC3339), change.Actor, slices.Sorted(slices.Values(items)), change.Omitted))
 	}
-	return told
+	return reported
 }
 
 func orNone(value *string) string {
@@ -73,9 +73,9 @@ func removed(keys ...string) record.Record {
 func TestFollowing(t *testing.T) {
 	type items = map[string]string
 	for name, tt := range map[string]struct {
-		before, after record.Record
-		cause         func(string, history.Values) history.Cause
-		want          []string
+		prev, next record.Record
+		cause      func(string, history.Values) history.Cause
+		want       []string
 	}{
 		"nothing changed":    {holding(items{"a": "1"}), holding(items{"a": "1"}), by("x", 0), []string{}},
 		"a label came":       {holding(nil), holding(items{"a": ""}), by("x", 0), []string{`1 2026-05-01T12:00:00Z "x" [a: none -> ""] 0`}},
@@ -120,8 +120,8 @@ func TestFollowing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, tt.want, changesOf(history.Following(tt.before, tt.after, tt.cause)))
-			assert.Empty(t, tt.after.History, "a new record is made")
+			assert.Equal(t, tt.want, changesOf(history.Append(tt.prev, tt.next, tt.cause)))
+			assert.Empty(t, tt.next.History, "a new record is made")
 		})
 	}
 }
@@ -130,48 +130,48 @@ func TestFollowing(t *testing.T) {
 func edited(n int) record.Record {
 	r := holding(map[string]string{"a": "0"})
 	for i := range n {
-		r = history.Following(r, holding(map[string]string{"a": fmt.Sprint(i + 1)}), by(fmt.Sprint("actor-", i+1), i))
+		r = history.Append(r, holding(map[string]string{"a": fmt.Sprint(i + 1)}), by(fmt.Sprint("actor-", i+1), i))
 	}
 	return r
 }
 
 func TestAHistoryHoldsTheNewestChangesAndTheirNumbersStay(t *testing.T) {
 	r := edited(history.Max)
-	require.Len(t, history.Of(r), history.Max)
-	assert.Equal(t, 1, history.Of(r)[0].Number)
+	require.Len(t, history.Changes(r), history.Max)
+	assert.Equal(t, 1, history.Changes(r)[0].Number)
 	r = edited(history.Max + 7)
-	require.Len(t, history.Of(r), history.Max)
-	assert.Equal(t, 8, history.Of(r)[0].Number)
-	assert.Equal(t, history.Max+7, history.Of(r)[history.Max-1].Number)
+	require.Len(t, history.Changes(r), history.Max)
+	assert.Equal(t, 8, history.Changes(r)[0].Number)
+	assert.Equal(t, history.Max+7, history.Changes(r)[history.Max-1].Number)
 
-	before := having(t, holding(map[string]string{"a": "0"}), history.Of(r)[:3])
-	want := changesOf(before)
-	next := history.Following(before, holding(map[string]string{"a": "new"}), by("x", 99))
-	assert.Len(t, history.Of(next), 4)
-	assert.Equal(t, want, changesOf(before), "the one before is left as it is")
+	prev := having(t, holding(map[string]string{"a": "0"}), history.Changes(r)[:3])
+	want := changesOf(prev)
+	next := history.Append(prev, holding(map[string]string{"a": "new"}), by("x", 99))
+	assert.Len(t, history.Changes(next), 4)
+	assert.Equal(t, want, changesOf(prev), "the one before is left as it is")
 }
 
 func TestAHistoryIsBoundedInItsSizeToo(t *testing.T) {
-	many := func(n int, value string) map[string]string {
+	plural := func(n int, value string) map[string]string {
 		items := map[string]string{}
 		for i := range n {
 			items[fmt.Sprintf("%s/%s%07d", strings.Repeat("d", 253), strings.Repeat("n", 56), i)] = value + strings.Repeat("v", 62)
 		}
 		return items
 	}
-	r := holding(many(40, "a"))
+	r := holding(plural(40, "a"))
 	for i := range 10 {
-		r = history.Following(r, holding(many(40, fmt.Sprint(i))), by("x", i))
+		r = history.Append(r, holding(plural(40, fmt.Sprint(i))), by("x", i))
 		data, err := record.Encode(record.Record{Node: "n1", History: r.History})
 		require.NoError(t, err)
 		assert.Less(t, len(data), 64<<10)
 	}
-	assert.Equal(t, 10, history.Of(r)[len(history.Of(r))-1].Number)
-	assert.Len(t, history.Of(r), 2)
+	assert.Equal(t, 10, history.Changes(r)[len(history.Changes(r))-1].Number)
+	assert.Len(t, history.Changes(r), 2)
 
-	huge := history.Following(r, holding(many(500, "a")), by("x", 10))
+	huge := history.Append(r, holding(plural(500, "a")), by("x", 10))
 	assert.Equal(t, []string{`11 2026-05-01T12:10:00Z "x" [] 500`}, changesOf(huge), "the entry shows that so many changed")
-	next := history.Following(huge, holding(many(500, "a")), by("x", 11))
+	next := history.Append(huge, holding(plural(500, "a")), by("x", 11))
 	assert.Equal(t, changesOf(huge), changesOf(next))
 	_, err := history.RollBack(next, 10)
 	assert.EqualError(t, err, `roll back node "n1" to entry 10 of its history: it can be rolled back to entries 11 to 11 (11 is before its first change that is kept)`)
@@ -185,7 +185,7 @@ func TestRollBack(t *testing.T) {
 		{"b": "2", "same": "x"},
 		{"a": "", "b": "2", "same": "x"},
 	} {
-		r = history.Following(r, holding(items), by("x", i))
+		r = history.Append(r, holding(items), by("x", i))
 	}
 	for to, want := range map[int]string{
 		0: `{"a": "1", "b": null, "t:NoExecute": "1"}`,
@@ -203,8 +203,8 @@ func TestRollBack(t *testing.T) {
 }
 
 func TestRollBackSaysHowFarItGoes(t *testing.T) {
-	gap := having(t, edited(5), slices.Delete(history.Of(edited(5)), 2, 3))
-	large := history.Of(edited(5))
+	gap := having(t, edited(5), slices.Delete(history.Changes(edited(5)), 2, 3))
+	large := history.Changes(edited(5))
 	large[1].Items, large[1].Omitted = nil, 900
 	omitted := having(t, edited(5), large)
 	for name, tt := range map[string]struct {
@@ -268,8 +268,8 @@ func TestAHistoryThatAClientTamperedWithHarmsNothing(t *testing.T) {
 				want = []string{kept}
 			}
 			assert.Equal(t, want, changesOf(r))
-			edited := history.Following(r, holding(map[string]string{"a": "2"}), by("x", 0))
-			assert.Len(t, history.Of(edited), len(want)+1, "and it goes on")
+			edited := history.Append(r, holding(map[string]string{"a": "2"}), by("x", 0))
+			assert.Len(t, history.Changes(edited), len(want)+1, "and it goes on")
 		})
 	}
 	var long []string
@@ -278,14 +278,14 @@ func TestAHistoryThatAClientTamperedWithHarmsNothing(t *testing.T) {
 	}
 	r, err := record.Decode([]byte(`{"version": 1, "node": "n1", "history": [` + strings.Join(long, ",") + `]}`))
 	require.NoError(t, err)
-	require.Len(t, history.Of(r), history.Max)
-	assert.Equal(t, 81, history.Of(r)[0].Number)
+	require.Len(t, history.Changes(r), history.Max)
+	assert.Equal(t, 81, history.Changes(r)[0].Number)
 }
 
 func TestWhatFollowsARecordWithoutItsHistoryHasNoneEither(t *testing.T) {
 	read := holding(map[string]string{"a": "1"})
 	read.HistoryOmitted = true
-	next := history.Following(read, holding(map[string]string{"a": "2"}), by("x", 0))
+	next := history.Append(read, holding(map[string]string{"a": "2"}), by("x", 0))
 	assert.True(t, next.HistoryOmitted)
 	assert.Empty(t, next.History)
 	_, err := record.Encode(next)
@@ -296,7 +296,7 @@ func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
 	r := edited(3)
 	var lengths []int
 	for ok := true; ok; r, ok = history.Shortened(r) {
-		lengths = append(lengths, len(history.Of(r)))
+		lengths = append(lengths, len(history.Changes(r)))
 	}
 	assert.Equal(t, []int{3, 2, 1, 1}, lengths)
 	assert.Equal(t, []string{`3 2026-05-01T12:02:00Z "actor-3" [] 1`}, changesOf(r), "the history shows that there was a change")
@@ -304,8 +304,8 @@ func TestAHistoryIsShortenedFromItsOldestEntryOn(t *testing.T) {
 	assert.True(t, known)
 	assert.Equal(t, 3, number, "it is not the first record")
 	assert.Equal(t, map[string]string{"a": "3"}, items)
-	r = history.Following(r, withItems(r, map[string]string{"a": "4"}), by("kubectl", 4))
-	assert.Equal(t, 4, history.Of(r)[1].Number, "no number is given twice")
+	r = history.Append(r, withItems(r, map[string]string{"a": "4"}), by("kubectl", 4))
+	assert.Equal(t, 4, history.Changes(r)[1].Number, "no number is given twice")
 }
 
 func derivedBy(rule string, values map[string]string, absent ...string) map[string]record.Derived {
@@ -322,11 +322,11 @@ func derivedBy(rule string, values map[string]string, absent ...string) map[stri
 func TestFollowingRules(t *testing.T) {
 	type items = map[string]string
 	held := derivedBy("gpu", items{"a": "1"})
-	held["a"] = record.Derived{Value: "1", Rule: "gpu", Until: day}
+	held["a"] = record.Derived{Value: "1", Rule: "gpu", End: day}
 	for name, tt := range map[string]struct {
-		before, after map[string]record.Derived
-		onNode        items
-		want          []string
+		prev, next map[string]record.Derived
+		onNode     items
+		want       []string
 	}{
 		"nothing changed":                         {derivedBy("gpu", items{"a": "1"}), derivedBy("gpu", items{"a": "1"}), nil, []string{}},
 		"a rule sets a label":                     {nil, derivedBy("gpu", items{"a": "1"}), items{"a": "1"}, []string{`0 2026-05-01T12:00:00Z "rule:gpu" [a: none -> "1"] 0`}},
@@ -344,15 +344,15 @@ func TestFollowingRules(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, after := holding(items{"x": "1"}), holding(items{"x": "1"})
-			before.Derived, after.Derived = tt.before, tt.after
-			assert.Equal(t, tt.want, changesOf(history.FollowingRules(before, after, tt.onNode, day)))
+			prev, next := holding(items{"x": "1"}), holding(items{"x": "1"})
+			prev.Derived, next.Derived = tt.prev, tt.next
+			assert.Equal(t, tt.want, changesOf(history.AppendRules(prev, next, tt.onNode, day)))
 		})
 	}
 	omitted := holding(nil)
 	omitted.HistoryOmitted = true
 	omitted.Derived = derivedBy("gpu", items{"a": "1"})
-	assert.Empty(t, history.FollowingRules(holding(nil), omitted, nil, day).History, "it would be lost")
+	assert.Empty(t, history.AppendRules(holding(nil), omitted, nil, day).History, "it would be lost")
 }
 
 func TestWhatRulesDoDropsNothingThatClientsDid(t *testing.T) {
@@ -361,21 +361,21 @@ func TestWhatRulesDoDropsNothingThatClientsDid(t *testing.T) {
 		for i := range times {
 			next := r
 			next.Derived = derivedBy("gpu", map[string]string{"a": fmt.Sprintf("v%d", i)})
-			r = history.FollowingRules(r, next, nil, day)
+			r = history.AppendRules(r, next, nil, day)
 		}
 	}
 	edit := func(value string) {
-		r = history.Following(r, withItems(r, map[string]string{"x": value}), by("kubectl", 1))
+		r = history.Append(r, withItems(r, map[string]string{"x": value}), by("kubectl", 1))
 	}
 	flap(50)
 	edit("1")
 	flap(50)
 	edit("2")
 	flap(3)
-	told := history.Of(r)
-	assert.Len(t, told, history.MaxOfRules+2)
+	known := history.Changes(r)
+	assert.Len(t, known, history.MaxOfRules+2)
 	var numbers []int
-	for _, change := range told {
+	for _, change := range known {
 		numbers = append(numbers, change.Number)
 	}
 	assert.Equal(t, []int{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0}, numbers)
@@ -387,25 +387,25 @@ func TestWhatRulesDoDropsNothingThatClientsDid(t *testing.T) {
 }
 
 func TestRulesThatChangeManyLongLabelsDropNothingThatClientsDid(t *testing.T) {
-	r := history.Following(holding(nil), withItems(holding(nil), map[string]string{"x": "1"}), by("kubectl", 1))
+	r := history.Append(holding(nil), withItems(holding(nil), map[string]string{"x": "1"}), by("kubectl", 1))
 	for i := range 50 {
 		next, values := r, map[string]string{}
 		for key := range 40 {
 			values[fmt.Sprintf("%s.example.com/%s-%d", strings.Repeat("d", 60), strings.Repeat("k", 50), key)] = fmt.Sprintf("v%d", i)
 		}
 		next.Derived = derivedBy("many", values)
-		r = history.FollowingRules(r, next, nil, day)
+		r = history.AppendRules(r, next, nil, day)
 	}
-	told := history.Of(r)
-	assert.Equal(t, "kubectl", told[0].Actor)
+	known := history.Changes(r)
+	assert.Equal(t, "kubectl", known[0].Actor)
 	assert.Less(t, len(r.History), 32<<10)
 
-	for ok := true; ok && len(told) > 1; told = history.Of(r) { // a record that would be too large
+	for ok := true; ok && len(known) > 1; known = history.Changes(r) { // a record that would be too large
 		r, ok = history.Shortened(r)
-		assert.Equal(t, "kubectl", history.Of(r)[0].Actor, "what rules did goes first")
+		assert.Equal(t, "kubectl", history.Changes(r)[0].Actor, "what rules did goes first")
 	}
-	r = history.Following(r, withItems(r, map[string]string{"x": "2"}), by("kubectl", 2))
-	assert.Equal(t, 2, history.Of(r)[1].Number, "no number is given twice")
+	r = history.Append(r, withItems(r, map[string]string{"x": "2"}), by("kubectl", 2))
+	assert.Equal(t, 2, history.Changes(r)[1].Number, "no number is given twice")
 }
 
 func withItems(r record.Record, items map[string]string) record.Record {
@@ -419,7 +419,7 @@ func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T)
 	followed := func(changes ...items) record.Record {
 		r := holding(changes[0])
 		for i, next := range changes[1:] {
-			r = history.Following(r, holding(next), by("x", i))
+			r = history.Append(r, holding(next), by("x", i))
 		}
 		return r
 	}
@@ -432,7 +432,7 @@ func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T)
 	spoiled := holding(items{"a": "2"})
 	spoiled.History = json.RawMessage(`"x"`)
 	for name, c := range map[string]struct {
-		of     record.Record
+		rec    record.Record
 		number int
 		items  items
 		known  bool
@@ -470,7 +470,7 @@ func TestTheStartOfAHistoryIsWhatTheRecordHeldBeforeItsFirstChange(t *testing.T)
 		"what a rule did is no change of record": {having(t, holding(items{"a": "2"}), []history.Change{{Time: metav1.NewTime(day), Actor: history.RuleActor("r"), Items: map[string]history.Values{"tier": {To: ptr.To("gold")}}}}), 0, items{"a": "2"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			number, held, known := history.Start(c.of)
+			number, held, known := history.Start(c.rec)
 			assert.Equal(t, c.known, known)
 			assert.Equal(t, c.number, number)
 			assert.Equal(t, c.items, held)

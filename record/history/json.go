@@ -49,7 +49,7 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// UnmarshalJSON reads an entry. It takes any; [Of] leaves out those that nodekeep cannot have written.
+// UnmarshalJSON reads an entry. It takes any; [Changes] leaves out those that nodekeep cannot have written.
 func (c *Change) UnmarshalJSON(data []byte) error {
 	var fields changeFields
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -83,10 +83,10 @@ func historyOf(raw json.RawMessage) (history []Change, endRead bool) {
 	for _, entry := range entries {
 		var change Change
 		switch {
-		case json.Unmarshal(entry, &change) != nil || !change.valid() || !change.aside() && change.Number <= lastNumber(history):
+		case json.Unmarshal(entry, &change) != nil || !change.valid() || !change.unnumbered() && change.Number <= lastNumber(history):
 			endRead = false
 			continue
-		case !change.aside():
+		case !change.unnumbered():
 			endRead = true
 		}
 		history = append(history, change)
@@ -102,8 +102,8 @@ const (
 
 // valid reports whether nodekeep can have written the entry.
 func (c Change) valid() bool {
-	at := c.Time.UTC()
-	if c.Number < 0 || c.Number > maxNumber || c.aside() && !strings.HasPrefix(c.Actor, ruleActor) && !strings.HasPrefix(c.Actor, endActor) || c.Time.IsZero() || at.Year() < 1 || at.Year() > 9999 || !validActor(c.Actor) {
+	t := c.Time.UTC()
+	if c.Number < 0 || c.Number > maxNumber || c.unnumbered() && !strings.HasPrefix(c.Actor, ruleActor) && !strings.HasPrefix(c.Actor, endActor) || c.Time.IsZero() || t.Year() < 1 || t.Year() > 9999 || !validActor(c.Actor) {
 		return false
 	}
 	if (len(c.Items) > 0) == (c.Omitted > 0) || c.Omitted < 0 {

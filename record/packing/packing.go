@@ -32,16 +32,16 @@ func (p *Writer) ByText(m map[string]string) {
 }
 
 // Flag appends yes or no.
-func (p *Writer) Flag(on bool) {
-	if on {
+func (p *Writer) Flag(enabled bool) {
+	if enabled {
 		p.Number(1)
 	} else {
 		p.Number(0)
 	}
 }
 
-func (p *Writer) count(n int, none bool) {
-	if none {
+func (p *Writer) count(n int, null bool) {
+	if null {
 		n = -1
 	}
 	p.Number(uint64(n + 1))

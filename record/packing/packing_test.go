@@ -58,8 +58,8 @@ func FuzzEqualValuesHaveEqualBytesAndOthersOtherBytes(f *testing.F) {
 			w.Texts([]string{value, key})
 			return string(w)
 		}
-		one, other := pack(a, b, n), pack(c, d, m)
-		same := maps.Equal(map[string]string{a: b, "k": "v"}, map[string]string{c: d, "k": "v"}) && a == c && b == d && n == m
-		assert.Equal(t, same, one == other)
+		text, second := pack(a, b, n), pack(c, d, m)
+		equal := maps.Equal(map[string]string{a: b, "k": "v"}, map[string]string{c: d, "k": "v"}) && a == c && b == d && n == m
+		assert.Equal(t, equal, text == second)
 	})
 }

@@ -24,11 +24,11 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 		r.kind = "application/strategic-merge-patch+json"
 		return r
 	}
-	kubelet := func(r request) request { return as(busy, []string{"system:nodes"}, r)[0] }
+	kubelet := func(r request) request { return requestsAs(busy, []string{"system:nodes"}, r)[0] }
 	passed := object{"status": object{"phase": "Succeeded", "containerStatuses": []object{{"name": "a", "image": "a", "imageID": "", "state": object{"terminated": object{"exitCode": 0, "message": "forged"}}}}}}
 	forging := post(checks+"/pods", pod(verify.Namespace, "check-forged"))
 	require.Eventually(t, func() bool {
-		outcome, err := forging.do(t.Context(), config)
+		outcome, err := forging.run(t.Context(), config)
 		return err == nil && outcome == denied
 	}, harness.Settles, 50*time.Millisecond, "the API server must go by the policy")
 	for title, test := range map[string]struct {
@@ -41,15 +41,15 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 		"another owner of a worker Pod":             {patch(check, object{"metadata": object{"ownerReferences": []object{{"apiVersion": "v1", "kind": "Node", "name": busy, "uid": "a"}}}}), denied},
 		"a finalizer, so that a worker Pod stays":   {patch(check, object{"metadata": object{"finalizers": []string{"a.example.com/stay"}}}), denied},
 		"the report of a worker Pod":                {strategic(check+"/status", passed), denied},
-		"a container that is added to a worker Pod": {strategic(check+"/ephemeralcontainers", object{"spec": object{"ephemeralContainers": []object{with(restricted(), "name", "b")}}}), denied},
+		"a container that is added to a worker Pod": {strategic(check+"/ephemeralcontainers", object{"spec": object{"ephemeralContainers": []object{withField(restricted(), "name", "b")}}}), denied},
 		"a command in a worker Pod":                 {post(check+"/exec?command=sh&stdin=true&container=a", nil), denied},
 		"a terminal in a worker Pod":                {post(check+"/attach?container=a", nil), denied},
 		"a report of a Node that failed":            {post(checks+"/configmaps", named("v1", "ConfigMap", "check.worker-1")), denied},
 		"an empty ledger of removals":               {patch(checks+"/configmaps/nodekeep-verify", object{"data": object{"removals": "{}"}}), denied},
-		"a Pod of another account, which decides nothing": {post(checks+"/pods", with(pod(verify.Namespace, "other"), "spec", func() any {
+		"a Pod of another account, which decides nothing": {post(checks+"/pods", withField(pod(verify.Namespace, "other"), "spec", func() any {
 			spec := pod(verify.Namespace, "other")["spec"].(object)
 			delete(spec, "nodeName")
-			return with(spec, "serviceAccountName", "default")
+			return withField(spec, "serviceAccountName", "default")
 		}())), yes},
 		"the deletion of a worker Pod, after which the Node is checked again": {remove(check)[0], yes},
 		"a label of a worker Pod": {patch(check, object{"metadata": object{"labels": object{"a": "b"}}}), yes},
@@ -58,16 +58,16 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 		if test.request.path == check+"/exec?command=sh&stdin=true&container=a" || test.request.path == check+"/attach?container=a" {
 			test.request.stored = true // these take no dry run
 		}
-		outcome, err := test.request.do(t.Context(), config)
+		outcome, err := test.request.run(t.Context(), config)
 		require.NoError(t, err, title)
 		assert.Equal(t, test.want, outcome, title)
 	}
 	collector := patch(check, object{"metadata": object{"ownerReferences": []object{{"apiVersion": "v1", "kind": "Node", "name": busy, "uid": "a"}}}})
 	collector.user, collector.groups = "system:serviceaccount:kube-system:generic-garbage-collector", []string{"system:serviceaccounts:kube-system", "system:masters"}
-	outcome, err := collector.do(t.Context(), nodekeep.Cluster.Admin())
+	outcome, err := collector.run(t.Context(), nodekeep.Cluster.Admin())
 	require.NoError(t, err)
 	assert.Equal(t, yes, outcome, "a Node that is deleted with --cascade=orphan waits for no Pod")
-	outcome, err = kubelet(strategic(check+"/status", passed)).do(t.Context(), nodekeep.Cluster.Admin())
+	outcome, err = kubelet(strategic(check+"/status", passed)).run(t.Context(), nodekeep.Cluster.Admin())
 	require.NoError(t, err)
 	assert.Equal(t, yes, outcome, "the kubelet of its Node reports")
 }
@@ -75,15 +75,15 @@ func TestATenantWithPodsInAllNamespacesChangesNothingThatDecidesAboutANode(t *te
 // granted creates a ServiceAccount with these rights in the whole cluster.
 func granted(t *testing.T, name string, rules ...rbacv1.PolicyRule) account {
 	t.Helper()
-	of, meta := account{"", "default", name}, metav1.ObjectMeta{Name: name}
-	_, err := nodekeep.Admin.CoreV1().ServiceAccounts(of.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	item, meta := account{"", "default", name}, metav1.ObjectMeta{Name: name}
+	_, err := nodekeep.Admin.CoreV1().ServiceAccounts(item.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	_, err = nodekeep.Admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	_, err = nodekeep.Admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: of.namespace, Name: name}},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: item.namespace, Name: name}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return of
+	return item
 }

@@ -25,8 +25,8 @@ const (
 	stranger = "stranger" // a Node that does not exist
 )
 
-// as has a request sent as a kubelet.
-func as(node string, groups []string, requests ...request) []request {
+// requestsAs has a request sent as a kubelet.
+func requestsAs(node string, groups []string, requests ...request) []request {
 	for i := range requests {
 		requests[i].user, requests[i].groups = "system:node:"+node, groups
 	}
@@ -45,7 +45,7 @@ func named(apiVersion, kind, name string) object {
 	return object{"apiVersion": apiVersion, "kind": kind, "metadata": object{"name": name}}
 }
 
-func with(o object, field string, value any) object {
+func withField(o object, field string, value any) object {
 	o[field] = value
 	return o
 }
@@ -123,7 +123,7 @@ func restricted() object {
 
 // plain returns a Pod of a workload.
 func plain(namespace, name string) object {
-	return with(with(named("v1", "Pod", name), "metadata", object{"name": name, "namespace": namespace}), "spec", object{
+	return withField(withField(named("v1", "Pod", name), "metadata", object{"name": name, "namespace": namespace}), "spec", object{
 		"automountServiceAccountToken": false, "containers": []object{{"name": "a", "image": "a"}},
 	})
 }
@@ -133,7 +133,7 @@ var configMap = object{"data": object{"a": "b"}}
 
 // event is about a Node.
 func event(namespace, name string) object {
-	return with(with(named("v1", "Event", name), "involvedObject", object{"kind": "Node", "name": busy, "namespace": namespace}), "reason", "Thief")
+	return withField(withField(named("v1", "Event", name), "involvedObject", object{"kind": "Node", "name": busy, "namespace": namespace}), "reason", "Thief")
 }
 
 // lease returns the heartbeat of a kubelet.
@@ -148,8 +148,8 @@ func lives(node string) []request {
 		patch(nodes+"/"+node, object{"metadata": object{"labels": object{"a": "b"}}}),
 		lease(node),
 		post(core+"/namespaces/default/events", event("default", "thief")),
-		post(core+"/namespaces/default/pods", with(pod("default", "mirror"), "metadata", object{"name": "mirror", "annotations": object{"kubernetes.io/config.mirror": "a"}})),
-		post("/apis/certificates.k8s.io/v1/certificatesigningrequests", with(named("certificates.k8s.io/v1", "CertificateSigningRequest", node), "spec", object{
+		post(core+"/namespaces/default/pods", withField(pod("default", "mirror"), "metadata", object{"name": "mirror", "annotations": object{"kubernetes.io/config.mirror": "a"}})),
+		post("/apis/certificates.k8s.io/v1/certificatesigningrequests", withField(named("certificates.k8s.io/v1", "CertificateSigningRequest", node), "spec", object{
 			"request": []byte("a"), "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": []string{"client auth"},
 		})),
 		post(core+"/namespaces/default/serviceaccounts/default/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}}),
@@ -179,7 +179,7 @@ func deeds() []deed {
 	register := post(nodes, named("v1", "Node", selfTest))
 	stored := register
 	stored.stored = true
-	other := post(nodes, named("v1", "Node", stranger))
+	o := post(nodes, named("v1", "Node", stranger))
 	log := get(checks + "/pods/check/log")
 	log[0].unserved = true
 	return []deed{
@@ -194,11 +194,11 @@ func deeds() []deed {
 		{"set any other condition of a Node", []request{condition(busy, "Ready")}},
 		{"delete a Node that waits for its first verification", remove(nodes + "/" + waiting)},
 		{"delete a Node that takes workloads", remove(nodes + "/" + busy)},
-		{"create a Node, update one, reach a kubelet", append(get(nodes+"/"+busy+"/proxy/pods"), other, put(nodes+"/"+busy))},
-		{"see what the API server makes of Node " + selfTest + ", by a dry run", as(selfTest, nil, register)},
-		{"register Node " + selfTest, as(selfTest, nil, stored)},
-		{"act as the kubelet of " + selfTest + " in another way", slices.Concat(as(selfTest, nil, lives(selfTest)...), as(selfTest, kubelets, lives(selfTest)...))},
-		{"act as another kubelet, or register another Node", slices.Concat(as(busy, nil, lives(busy)...), as(busy, kubelets, lives(busy)...), as(selfTest, nil, other), as(selfTest, kubelets, other))},
+		{"create a Node, update one, reach a kubelet", append(get(nodes+"/"+busy+"/proxy/pods"), o, put(nodes+"/"+busy))},
+		{"see what the API server makes of Node " + selfTest + ", by a dry run", requestsAs(selfTest, nil, register)},
+		{"register Node " + selfTest, requestsAs(selfTest, nil, stored)},
+		{"act as the kubelet of " + selfTest + " in another way", slices.Concat(requestsAs(selfTest, nil, lives(selfTest)...), requestsAs(selfTest, kubelets, lives(selfTest)...))},
+		{"act as another kubelet, or register another Node", slices.Concat(requestsAs(busy, nil, lives(busy)...), requestsAs(busy, kubelets, lives(busy)...), requestsAs(selfTest, nil, o), requestsAs(selfTest, kubelets, o))},
 
 		{"read the policy", get(policies + "/" + harness.PolicyName)},
 		{"follow the policy", get(policies)},
@@ -235,8 +235,8 @@ func deeds() []deed {
 		{"see whether an emergency is declared", get(declared("roles"), declared("rolebindings"))},
 		{"follow whether an emergency is declared", get(rbac+"/namespaces/"+harness.Namespace+"/roles?fieldSelector=metadata.name="+emergency, rbac+"/namespaces/"+harness.Namespace+"/rolebindings?fieldSelector=metadata.name="+emergency)},
 		{"declare an emergency, so that no Node is gated or verified", []request{
-			post(rbac+"/namespaces/"+harness.Namespace+"/roles", with(named("rbac.authorization.k8s.io/v1", "Role", emergency), "rules", []object{{"apiGroups": []string{"nodekeep.dev"}, "resources": []string{"closing"}, "verbs": []string{"stop"}}})),
-			post(rbac+"/namespaces/"+harness.Namespace+"/rolebindings", with(named("rbac.authorization.k8s.io/v1", "RoleBinding", emergency), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "nodekeep-gate"})),
+			post(rbac+"/namespaces/"+harness.Namespace+"/roles", withField(named("rbac.authorization.k8s.io/v1", "Role", emergency), "rules", []object{{"apiGroups": []string{"nodekeep.dev"}, "resources": []string{"closing"}, "verbs": []string{"stop"}}})),
+			post(rbac+"/namespaces/"+harness.Namespace+"/rolebindings", withField(named("rbac.authorization.k8s.io/v1", "RoleBinding", emergency), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "nodekeep-gate"})),
 			put(declared("roles")), put(declared("rolebindings")),
 		}},
 		{"end an emergency", remove(declared("roles"), declared("rolebindings"))},
@@ -272,12 +272,12 @@ func deeds() []deed {
 		{"read NodeFeature objects", get("/apis/nfd.k8s-sigs.io/v1alpha1/nodefeatures", "/apis/nfd.k8s-sigs.io/v1alpha1/namespaces/default/nodefeatures/node")},
 
 		{"ask the API server who has a token, and what a user may", []request{
-			post("/apis/authentication.k8s.io/v1/tokenreviews", with(named("authentication.k8s.io/v1", "TokenReview", ""), "spec", object{"token": "a"})),
-			post("/apis/authorization.k8s.io/v1/subjectaccessreviews", with(named("authorization.k8s.io/v1", "SubjectAccessReview", ""), "spec", object{"user": "a", "nonResourceAttributes": object{"path": "/", "verb": "get"}})),
+			post("/apis/authentication.k8s.io/v1/tokenreviews", withField(named("authentication.k8s.io/v1", "TokenReview", ""), "spec", object{"token": "a"})),
+			post("/apis/authorization.k8s.io/v1/subjectaccessreviews", withField(named("authorization.k8s.io/v1", "SubjectAccessReview", ""), "spec", object{"user": "a", "nonResourceAttributes": object{"path": "/", "verb": "get"}})),
 		}},
 		{"mint tokens, or grant itself rights", []request{
 			post(release+"/serviceaccounts/nodekeep-capture/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}}),
-			post(rbac+"/clusterrolebindings", with(named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "thief"), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"})),
+			post(rbac+"/clusterrolebindings", withField(named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "thief"), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"})),
 			patch(rbac+"/clusterroles/nodekeep-webhook", object{"rules": nil}),
 		}},
 	}
@@ -286,33 +286,33 @@ func deeds() []deed {
 // fixtures returns the objects that deeds are about.
 func fixtures() []any {
 	node := func(name string, taints ...corev1.Taint) object {
-		return with(named("v1", "Node", name), "spec", object{"taints": taints})
+		return withField(named("v1", "Node", name), "spec", object{"taints": taints})
 	}
 	in := func(namespace string, o object) object {
 		o["metadata"].(object)["namespace"] = namespace
 		return o
 	}
 	claim := func(name, initialized string) object {
-		return with(with(named("karpenter.sh/v1", "NodeClaim", name), "spec", object{
+		return withField(withField(named("karpenter.sh/v1", "NodeClaim", name), "spec", object{
 			"requirements": []any{}, "nodeClassRef": object{"group": "a.example.com", "kind": "A", "name": "a"},
 		}), "status", object{"conditions": []object{{"type": "Initialized", "status": initialized, "reason": "a", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}}})
 	}
 	return []any{
 		node(busy), node(waiting, unverified, gate),
 		// The Role grants nothing: no emergency is declared while the deeds are tried.
-		in(harness.Namespace, with(named("rbac.authorization.k8s.io/v1", "Role", emergency), "rules", []object{})),
-		in(harness.Namespace, with(named("rbac.authorization.k8s.io/v1", "RoleBinding", emergency), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": emergency})),
+		in(harness.Namespace, withField(named("rbac.authorization.k8s.io/v1", "Role", emergency), "rules", []object{})),
+		in(harness.Namespace, withField(named("rbac.authorization.k8s.io/v1", "RoleBinding", emergency), "roleRef", object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": emergency})),
 		in(harness.Namespace, named("v1", "ConfigMap", "node.record")), in(harness.Namespace, named("v1", "ConfigMap", "kube-root-ca.crt")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-accepted")), in(harness.Namespace, named("v1", "ConfigMap", "nodekeep-inventory")),
 		in("default", named("v1", "ConfigMap", "foreign")), in(verify.Namespace, named("v1", "ConfigMap", "report")),
 		in(harness.Namespace, named("v1", "Secret", "other")), in("default", event("default", "earlier")), in(harness.Namespace, event(harness.Namespace, "earlier")),
 		in("shop", named("v1", "ServiceAccount", "default")), in(verify.Namespace, named("v1", "ServiceAccount", "default")), in("kube-system", named("v1", "ServiceAccount", "default")), in("default", named("v1", "ServiceAccount", "default")),
 		plain("shop", "shop"), plain("kube-system", "dns"), plain("default", "foreign"),
 		in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-capture")), in(harness.Namespace, named("coordination.k8s.io/v1", "Lease", "nodekeep-verify")),
-		in("shop", with(named("v1", "Service", "shop"), "spec", object{"ports": []object{{"port": 80}}})), in("kube-system", with(named("v1", "Service", "kube-dns"), "spec", object{"ports": []object{{"port": 53}}})),
+		in("shop", withField(named("v1", "Service", "shop"), "spec", object{"ports": []object{{"port": 80}}})), in("kube-system", withField(named("v1", "Service", "kube-dns"), "spec", object{"ports": []object{{"port": 53}}})),
 		in("default", named("nfd.k8s-sigs.io/v1alpha1", "NodeFeature", "node")),
-		with(named("resource.k8s.io/v1", "ResourceSlice", "slice"), "spec", object{"driver": "a.example.com", "nodeName": busy, "pool": object{"name": "a", "generation": 1, "resourceSliceCount": 1}}),
+		withField(named("resource.k8s.io/v1", "ResourceSlice", "slice"), "spec", object{"driver": "a.example.com", "nodeName": busy, "pool": object{"name": "a", "generation": 1, "resourceSliceCount": 1}}),
 		claim("new", "False"), claim("old", "True"),
-		in("default", with(named("cluster.x-k8s.io/v1beta2", "Machine", "machine"), "spec", object{
+		in("default", withField(named("cluster.x-k8s.io/v1beta2", "Machine", "machine"), "spec", object{
 			"clusterName": "a", "bootstrap": object{"dataSecretName": "a"}, "infrastructureRef": object{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "A", "name": "a"},
 		})),
 	}

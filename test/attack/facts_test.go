@@ -85,10 +85,10 @@ func look(t *testing.T) facts {
 	stored, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, cm := range stored.Items {
-		node, is := strings.CutPrefix(cm.Name, "node.")
+		node, ok := strings.CutPrefix(cm.Name, "node.")
 		found, err := store.Decode([]byte(cm.Data[store.DataKey]), node)
 		switch {
-		case is && err == nil:
+		case ok && err == nil:
 			all["record of Node "+node] = recordFact(found)
 		case cm.Name != "nodekeep-inventory": // which snapshots are held
 			all["ConfigMap "+cm.Name] = fmt.Sprint(cm.UID, cm.Data)
@@ -120,17 +120,17 @@ func look(t *testing.T) facts {
 }
 
 // changed says what differs.
-func (before facts) changed(after facts) (all []string) {
-	for about, was := range before {
-		if is, there := after[about]; !there {
+func (prev facts) changed(next facts) (all []string) {
+	for about, old := range prev {
+		if value, present := next[about]; !present {
 			all = append(all, about+" does not exist any more")
-		} else if is != was {
-			all = append(all, fmt.Sprintf("%s was %s, and is %s", about, was, is))
+		} else if value != old {
+			all = append(all, fmt.Sprintf("%s was %s, and is %s", about, old, value))
 		}
 	}
-	for about, is := range after {
-		if _, there := before[about]; !there {
-			all = append(all, fmt.Sprintf("%s is new: %s", about, is))
+	for about, value := range next {
+		if _, present := prev[about]; !present {
+			all = append(all, fmt.Sprintf("%s is new: %s", about, value))
 		}
 	}
 	slices.Sort(all)
@@ -138,10 +138,10 @@ func (before facts) changed(after facts) (all []string) {
 }
 
 // atAnyMoment says which states of Nodes differed, also for a moment only.
-func (before facts) atAnyMoment(watched *harness.Watcher) (all []string) {
+func (prev facts) atAnyMoment(watched *harness.Watcher) (all []string) {
 	for _, state := range watched.Stop() {
-		if was, known := before["Node "+state.Name]; known && !changing(state.Name) && was != factOf(state.Node) {
-			all = append(all, fmt.Sprintf("Node %s at version %s: was %s, and is %s", state.Name, state.ResourceVersion, was, factOf(state.Node)))
+		if old, known := prev["Node "+state.Name]; known && !changing(state.Name) && old != factOf(state.Node) {
+			all = append(all, fmt.Sprintf("Node %s at version %s: was %s, and is %s", state.Name, state.ResourceVersion, old, factOf(state.Node)))
 		}
 	}
 	return all

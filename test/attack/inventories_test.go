@@ -94,16 +94,16 @@ func (l *liar) nodes(kind int) (all []object) {
 	}
 	names := slices.Concat(harness.Names("open", open), harness.Names("waits", waits), harness.Names("deleted", deleted), harness.Names("returns", returns), harness.Names("never", d.IntN(200)))
 	for _, name := range names {
-		one := entry(name)
+		item := entry(name)
 		switch kind {
 		case 2:
-			one["attributes"] = object{harness.Worker: "", "node-restriction.kubernetes.io/a": "b", "team": "b", "rack": "r3"}
+			item["attributes"] = object{harness.Worker: "", "node-restriction.kubernetes.io/a": "b", "team": "b", "rack": "r3"}
 		case 3:
-			one["attributes"] = object{"rack": pick(d, "-", "a b", "\x1b[2J", "{value}", "=1")}
+			item["attributes"] = object{"rack": pick(d, "-", "a b", "\x1b[2J", "{value}", "=1")}
 		case 4:
-			one["name"], one["systemUUID"] = d.foreign(), d.machine()
+			item["name"], item["systemUUID"] = d.foreign(), d.machine()
 		}
-		all = append(all, one)
+		all = append(all, item)
 	}
 	return all
 }
@@ -118,8 +118,8 @@ func (l *liar) sources(ca string) (sources, rules []object) {
 	return sources, rules
 }
 
-// said returns how many answers it has given, with how many entries.
-func (l *liar) said() (answers, entries int) {
+// counts returns how many answers it has given, with how many entries.
+func (l *liar) counts() (answers, entries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answers, l.entries

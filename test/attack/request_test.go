@@ -40,42 +40,42 @@ type right struct{ verb, group, resource, namespace, name string }
 func (r request) right() right {
 	path, query, _ := strings.Cut(r.path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	of := right{}
+	item := right{}
 	if parts[0] == "apis" {
-		of.group, parts = parts[1], parts[3:]
+		item.group, parts = parts[1], parts[3:]
 	} else {
 		parts = parts[2:]
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
-		of.namespace, parts = parts[1], parts[2:]
+		item.namespace, parts = parts[1], parts[2:]
 	}
-	of.resource = parts[0]
+	item.resource = parts[0]
 	if len(parts) > 1 {
-		of.name = parts[1]
+		item.name = parts[1]
 	}
 	if len(parts) > 2 {
-		of.resource += "/" + parts[2]
+		item.resource += "/" + parts[2]
 	}
 	switch {
-	case r.method == http.MethodGet && of.name == "":
-		of.verb = "list"
+	case r.method == http.MethodGet && item.name == "":
+		item.verb = "list"
 	default:
-		of.verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.method]
+		item.verb = map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[r.method]
 	}
 	if name, ok := strings.CutPrefix(query, "fieldSelector=metadata.name="); ok { // RBAC takes it for the name
-		of.name = name
+		item.name = name
 	}
-	return of
+	return item
 }
 
 // denial finds the policy in the message of a request that it denied.
 var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`)
 
-// do sends the request with an identity. The outcome is yes, no, or the name of the policy that denied it.
-func (r request) do(ctx context.Context, as *rest.Config) (outcome string, err error) {
-	as = rest.CopyConfig(as)
-	as.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: r.groups}
-	client, err := rest.HTTPClientFor(as)
+// run sends the request with an identity. The outcome is yes, no, or the name of the policy that denied it.
+func (r request) run(ctx context.Context, config *rest.Config) (outcome string, err error) {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: r.groups}
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return "", err
 	}
@@ -87,11 +87,11 @@ func (r request) do(ctx context.Context, as *rest.Config) (outcome string, err e
 			return "", err
 		}
 	}
-	status, said, err := r.send(ctx, client, as.Host)
+	status, body, err := r.send(ctx, client, config.Host)
 	if err != nil {
 		return "", err
 	}
-	by := denial.FindSubmatch(said)
+	by := denial.FindSubmatch(body)
 	switch {
 	case by != nil && slices.Contains([]int{http.StatusForbidden, http.StatusUnprocessableEntity}, status):
 		return string(by[1]), nil
@@ -100,11 +100,11 @@ func (r request) do(ctx context.Context, as *rest.Config) (outcome string, err e
 	case status < http.StatusBadRequest, r.unserved:
 		return yes, nil
 	}
-	return "", fmt.Errorf("%s %s: %d: %s", r.method, r.path, status, said)
+	return "", fmt.Errorf("%s %s: %d: %s", r.method, r.path, status, body)
 }
 
 // send sends the request as it is. Its body is JSON, or bytes.
-func (r request) send(ctx context.Context, client *http.Client, host string) (status int, said []byte, err error) {
+func (r request) send(ctx context.Context, client *http.Client, host string) (status int, received []byte, err error) {
 	body, raw := r.body.([]byte)
 	if !raw && r.body != nil {
 		if body, err = json.Marshal(r.body); err != nil {
@@ -132,15 +132,15 @@ func (r request) send(ctx context.Context, client *http.Client, host string) (st
 		return 0, nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	said, err = io.ReadAll(answer.Body)
-	return answer.StatusCode, said, err
+	received, err = io.ReadAll(answer.Body)
+	return answer.StatusCode, received, err
 }
 
 // current returns an object as an administrator reads it.
-func current(ctx context.Context, path string) (is any, err error) {
-	said, err := nodekeep.Admin.RESTClient().Get().AbsPath(path).DoRaw(ctx)
+func current(ctx context.Context, path string) (next any, err error) {
+	body, err := nodekeep.Admin.RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return is, json.Unmarshal(said, &is)
+	return next, json.Unmarshal(body, &next)
 }

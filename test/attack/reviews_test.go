@@ -20,8 +20,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// nobody returns a client without identity, at the address of a Pod. It trusts the API server and the webhook.
-func nobody(t *testing.T) *rest.Config {
+// anonymous returns a client without identity, at the address of a Pod. It trusts the API server and the webhook.
+func anonymous(t *testing.T) *rest.Config {
 	t.Helper()
 	_, authorities := webhook(t)
 	config := rest.AnonymousClientConfig(nodekeep.Cluster.Admin())
@@ -31,9 +31,9 @@ func nobody(t *testing.T) *rest.Config {
 }
 
 // podsMoves returns those of a Pod that has no identity, and reaches every port.
-func (w *world) podsMoves(at string) []move {
+func (w *world) podsMoves(stamp string) []move {
 	review := func(d dice, operation, name, uid, kind string) request {
-		return forgedReview(d, at+pick(d, "/restore", "/restore-protected", "/deletion"), operation, name, uid, kind)
+		return forgedReview(d, stamp+pick(d, "/restore", "/restore-protected", "/deletion"), operation, name, uid, kind)
 	}
 	ports := []string{nodekeep.MetricsURL("webhook"), nodekeep.MetricsURL("capture"), nodekeep.MetricsURL("verify"), nodekeep.ReadyURL("webhook"), nodekeep.ReadyURL("capture"), nodekeep.ReadyURL("verify")}
 	return []move{
@@ -46,7 +46,7 @@ func (w *world) podsMoves(at string) []move {
 		{"what is no review", func(d dice) request {
 			body := pick(d, []byte{}, []byte("{"), bytes.Repeat([]byte("["), 1+d.IntN(20_000)), []byte("{\"request\":{\"object\":{\"metadata\":{\"name\":\"a\xff\"}}}}"),
 				[]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), []byte(strings.Repeat(`{"a":`, 2000)+"1"+strings.Repeat("}", 2000)), bytes.Repeat([]byte("x"), d.IntN(1<<18)))
-			return request{method: pick(d, http.MethodPost, http.MethodPost, http.MethodGet, http.MethodPut, "INVENTED"), host: at, path: "/" + pick(d, "restore", "deletion", "", "metrics", "../"+d.text()), body: body}
+			return request{method: pick(d, http.MethodPost, http.MethodPost, http.MethodGet, http.MethodPut, "INVENTED"), host: stamp, path: "/" + pick(d, "restore", "deletion", "", "metrics", "../"+d.text()), body: body}
 		}},
 		{"requests to the ports for metrics and probes", func(d dice) request {
 			return request{method: pick(d, http.MethodGet, http.MethodGet, http.MethodPost, http.MethodDelete), host: pick(d, ports...), path: pick(d, "", "", "?"+d.text(), "/"+d.text())}
@@ -69,13 +69,13 @@ func forgedReview(d dice, to, operation, name, uid, kind string) request {
 }
 
 // reads shows what docs/security.md says of this attacker: it can read what is recorded for any name, unless callers are limited.
-func (a *attacker) reads(t *testing.T, at string) {
+func (a *attacker) reads(t *testing.T, stamp string) {
 	t.Helper()
-	status, said, err := forgedReview(dice{rand.New(rand.NewPCG(1, 1))}, at+"/restore", "CREATE", harness.Names("open", open)[0], "", "Node").send(t.Context(), a.client, "")
+	status, body, err := forgedReview(dice{rand.New(rand.NewPCG(1, 1))}, stamp+"/restore", "CREATE", harness.Names("open", open)[0], "", "Node").send(t.Context(), a.client, "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
 	var answer admissionv1.AdmissionReview
-	require.NoError(t, json.Unmarshal(said, &answer))
+	require.NoError(t, json.Unmarshal(body, &answer))
 	require.NotNil(t, answer.Response)
 	assert.Contains(t, string(answer.Response.Patch), "accelerator")
 }
@@ -85,7 +85,7 @@ func webhook(t *testing.T) (url string, authorities []byte) {
 	t.Helper()
 	configuration, err := nodekeep.Admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
 	require.NoError(t, err)
-	of := configuration.Webhooks[0].ClientConfig
-	require.NotNil(t, of.URL)
-	return *of.URL, of.CABundle
+	item := configuration.Webhooks[0].ClientConfig
+	require.NotNil(t, item.URL)
+	return *item.URL, item.CABundle
 }

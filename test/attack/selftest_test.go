@@ -19,24 +19,24 @@ func TestTheSelfTestsKubeletCanWriteNothingWhereItsThiefMayActAsItInAllWays(t *t
 	thief := granted(t, "thief", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, ResourceNames: []string{"system:node:" + selfTest}, Verbs: []string{"impersonate"}},
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"groups"}, ResourceNames: []string{"system:nodes"}, Verbs: []string{"impersonate"}})
 	config, kubelets := configOf(t, thief), []string{"system:nodes"}
-	register := as(selfTest, kubelets, post(nodes, named("v1", "Node", selfTest)))[0]
+	register := requestsAs(selfTest, kubelets, post(nodes, named("v1", "Node", selfTest)))[0]
 	require.Eventually(t, func() bool {
-		outcome, err := register.do(t.Context(), config)
+		outcome, err := register.run(t.Context(), config)
 		return err == nil && outcome == yes
 	}, harness.Settles, 50*time.Millisecond, "the dry run is what the right is for")
 
 	register.stored = true
 	withStatus := register
-	withStatus.body = with(named("v1", "Node", selfTest), "status", object{"capacity": object{"cpu": "900"}, "conditions": []object{{"type": "Ready", "status": "True"}}})
-	for _, request := range []request{register, withStatus, as(selfTest, kubelets, lease(selfTest))[0]} {
+	withStatus.body = withField(named("v1", "Node", selfTest), "status", object{"capacity": object{"cpu": "900"}, "conditions": []object{{"type": "Ready", "status": "True"}}})
+	for _, request := range []request{register, withStatus, requestsAs(selfTest, kubelets, lease(selfTest))[0]} {
 		request.stored = true
-		outcome, err := request.do(t.Context(), config)
+		outcome, err := request.run(t.Context(), config)
 		require.NoError(t, err)
 		assert.Equal(t, selfTest, outcome, "%s %s", request.method, request.path)
 	}
-	for _, request := range as(selfTest, kubelets, lives(selfTest)...) {
+	for _, request := range requestsAs(selfTest, kubelets, lives(selfTest)...) {
 		if request.right().verb != "get" && request.right().verb != "list" {
-			outcome, err := request.do(t.Context(), config)
+			outcome, err := request.run(t.Context(), config)
 			if err != nil {
 				require.ErrorContains(t, err, `nodes \"nodekeep-self-test\" not found`)
 				continue

@@ -63,13 +63,13 @@ func TestStandingAttackersChangeNothing(t *testing.T) {
 	w := settled(t, everythingPolicy(t, lying, ca), mounts)
 	editor := granted(t, "editor", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "patch", "update"}})
 	url, _ := webhook(t)
-	at := url[:strings.LastIndex(url, "/")]
-	attackers := w.all(at)
-	for n, config := range []*rest.Config{nodekeep.Cluster.Kubelet(evil), nobody(t), tenant(t), configOf(t, editor)} {
-		attackers[n].as(t, config)
+	stamp := url[:strings.LastIndex(url, "/")]
+	attackers := w.all(stamp)
+	for n, config := range []*rest.Config{nodekeep.Cluster.Kubelet(evil), anonymous(t), tenant(t), configOf(t, editor)} {
+		attackers[n].attackWith(t, config)
 	}
-	attackers[1].reads(t, at)
-	watched, before := nodekeep.WatchNodes(t), look(t)
+	attackers[1].reads(t, stamp)
+	watched, prev := nodekeep.WatchNodes(t), look(t)
 	began := time.Now()
 	var attack sync.WaitGroup
 	for n, a := range attackers {
@@ -78,7 +78,7 @@ func TestStandingAttackersChangeNothing(t *testing.T) {
 	var ended atomic.Bool
 	go func() { attack.Wait(); ended.Store(true) }()
 	registered := 0
-	for _, entries := lying.said(); !ended.Load() || entries < requests; _, entries = lying.said() {
+	for _, entries := lying.counts(); !ended.Load() || entries < requests; _, entries = lying.counts() {
 		name := harness.Names("returns", returns)[registered%returns]
 		nodekeep.DeleteNode(t, name)
 		nodekeep.Register(t, name) // none is refused
@@ -86,13 +86,13 @@ func TestStandingAttackersChangeNothing(t *testing.T) {
 		registered++
 		time.Sleep(time.Second / 2)
 	}
-	took, changed := time.Since(began).Round(time.Second), before.atAnyMoment(watched)
-	assert.True(t, harness.Becomes(func() bool { return len(before.changed(look(t))) == 0 }, harness.Settles, time.Second), "no fact may change")
-	changed = append(changed, before.changed(look(t))...)
+	took, changed := time.Since(began).Round(time.Second), prev.atAnyMoment(watched)
+	assert.True(t, harness.Becomes(func() bool { return len(prev.changed(look(t))) == 0 }, harness.Settles, time.Second), "no fact may change")
+	changed = append(changed, prev.changed(look(t))...)
 	t.Logf("in %s, during which Nodes registered %d times:", took, registered)
 	report(t, attackers, lying, changed)
 	require.Empty(t, changed[:min(5, len(changed))], "%d facts changed", len(changed))
-	w.wouldHaveSeen(t, before)
+	w.wouldHaveSeen(t, prev)
 }
 
 // kinds returns the ways in which Nodes are removed. Each has a profile.
@@ -105,8 +105,8 @@ func TestTheSecurityPageSaysWhatTheStandingAttackersTry(t *testing.T) {
 	table.WriteString("| Standing attacker | What it tries |\n|---|---|\n")
 	for _, a := range (&world{}).all("") {
 		var titles []string
-		for _, one := range a.moves {
-			titles = append(titles, one.title)
+		for _, item := range a.moves {
+			titles = append(titles, item.title)
 		}
 		fmt.Fprintf(&table, "| %s | %s |\n", a.name, sentences(titles))
 	}
@@ -177,13 +177,13 @@ func settled(t *testing.T, policy, mounts string) *world {
 		nodekeep.Taint(t, name, "dedicated=a:NoExecute")
 		want := maps.Clone(labels)
 		want["dedicated:NoExecute"], want["@example.com/note"] = "a", "kept"
-		var has []string
+		var lines []string
 		var recorded map[string]string
 		harness.Eventually(t, func() bool {
 			found, _ := nodekeep.Record(t, name)
-			has, recorded = slices.Sorted(slices.Values(harness.TaintsOf(nodekeep.Node(t, name)))), found.Items()
-			return slices.Equal(has, taints) && harness.HasAll(recorded, want)
-		}, harness.Settles, 20*time.Millisecond, "%s must be open and recorded; it has %v, its record %v", name, &has, &recorded)
+			lines, recorded = slices.Sorted(slices.Values(harness.TaintsOf(nodekeep.Node(t, name)))), found.Items()
+			return slices.Equal(lines, taints) && harness.HasAll(recorded, want)
+		}, harness.Settles, 20*time.Millisecond, "%s must be open and recorded; it has %v, its record %v", name, &lines, &recorded)
 	}
 	w.evilUID = nodekeep.Node(t, evil).UID
 	for _, name := range harness.Names("deleted", deleted) {
@@ -192,12 +192,12 @@ func settled(t *testing.T, policy, mounts string) *world {
 	}
 	w.heal(evil) // what the checks ask is broken from here on, and the attacker's kubelet says that it is not
 	w.fail(t)
-	before := look(t)
+	prev := look(t)
 	harness.Eventually(t, func() bool {
 		now := look(t)
-		same := len(before.changed(now)) == 0
-		before = now
-		return same
+		equal := len(prev.changed(now)) == 0
+		prev = now
+		return equal
 	}, harness.Settles, 2*time.Second)
 	return w
 }
@@ -208,17 +208,17 @@ func (w *world) fail(t *testing.T) {
 	client, err := dynamic.NewForConfig(nodekeep.Cluster.Admin())
 	require.NoError(t, err)
 	names := harness.Names("waits", waits)
-	create := func(of dynamic.ResourceInterface, kind object, status object) types.UID {
-		made, err := of.Create(t.Context(), &unstructured.Unstructured{Object: kind}, metav1.CreateOptions{})
+	create := func(item dynamic.ResourceInterface, kind object, status object) types.UID {
+		made, err := item.Create(t.Context(), &unstructured.Unstructured{Object: kind}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		made.Object["status"] = status
-		_, err = of.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
+		_, err = item.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		return made.GetUID()
 	}
-	claim := with(named("karpenter.sh/v1", "NodeClaim", names[0]), "spec", object{"requirements": []any{}, "nodeClassRef": object{"group": "a.example.com", "kind": "A", "name": "a"}})
+	claim := withField(named("karpenter.sh/v1", "NodeClaim", names[0]), "spec", object{"requirements": []any{}, "nodeClassRef": object{"group": "a.example.com", "kind": "A", "name": "a"}})
 	uid := create(client.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}), claim, object{"nodeName": names[0], "providerID": "box://" + names[0]})
-	machine := with(named("cluster.x-k8s.io/v1beta2", "Machine", names[1]), "spec", object{
+	machine := withField(named("cluster.x-k8s.io/v1beta2", "Machine", names[1]), "spec", object{
 		"clusterName": "a", "bootstrap": object{"dataSecretName": "a"}, "providerID": "box://" + names[1], "infrastructureRef": object{"apiGroup": "a.example.com", "kind": "A", "name": "a"},
 	})
 	create(client.Resource(schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}).Namespace("default"), machine, object{"nodeRef": object{"name": names[1]}})
@@ -250,8 +250,8 @@ func (w *world) heal(prefixes ...string) { w.healthy.Store(&prefixes) }
 // serve ends worker Pods as kubelets do, and shows the attackers which there are.
 func (w *world) serve(pod *corev1.Pod, task verify.Task) bool {
 	newest := []string{pod.Name}
-	if before := w.workers.Load(); before != nil {
-		newest = slices.Concat(newest, (*before)[:min(20, len(*before))])
+	if prev := w.workers.Load(); prev != nil {
+		newest = slices.Concat(newest, (*prev)[:min(20, len(*prev))])
 	}
 	w.workers.Store(&newest)
 	message, code := harness.WorkerReport(task.Checks, verify.Failed, verify.ReasonTimeout), int32(1)
@@ -265,18 +265,18 @@ func (w *world) serve(pod *corev1.Pod, task verify.Task) bool {
 // report prints the table, and asserts that each attacker has attacked and no process has suffered.
 func report(t *testing.T, attackers []*attacker, lying *liar, changed []string) {
 	t.Helper()
-	what := "nothing"
+	subject := "nothing"
 	if len(changed) > 0 {
-		what = fmt.Sprint("one of ", len(changed), " facts, or none")
+		subject = fmt.Sprint("one of ", len(changed), " facts, or none")
 	}
 	table := strings.Builder{}
 	table.WriteString("| Attacker | Requests | let through | refused | not answered | What changed |\n|---|---|---|---|---|---|\n")
 	for _, a := range attackers {
 		a.shows(t, requests)
-		fmt.Fprintf(&table, "| %s | %d of %d kinds | %d | %d | %d | %s |\n", a.name, requests, len(a.moves), a.through.Load(), a.refused.Load(), a.failed.Load(), what)
+		fmt.Fprintf(&table, "| %s | %d of %d kinds | %d | %d | %d | %s |\n", a.name, requests, len(a.moves), a.passed.Load(), a.refused.Load(), a.failed.Load(), subject)
 	}
-	answers, entries := lying.said()
-	fmt.Fprintf(&table, "| the server of %d inventories | %d answers of %d kinds, %d entries | | | | %s |\n", inventories, answers, len(kindsOfLies()), entries, what)
+	answers, entries := lying.counts()
+	fmt.Fprintf(&table, "| the server of %d inventories | %d answers of %d kinds, %d entries | | | | %s |\n", inventories, answers, len(kindsOfLies()), entries, subject)
 	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture", "nodekeep-verify"} {
 		running := nodekeep.Cluster.Process(process)
 		select {
@@ -289,15 +289,15 @@ func report(t *testing.T, attackers []*attacker, lying *liar, changed []string) 
 		require.NoError(t, err)
 		fmt.Fprintf(&table, "%s: %d MiB at most\n", process, usage.Peak>>20)
 		assert.Less(t, usage.Peak, int64(mostMemory), process)
-		said, err := os.ReadFile(running.LogPath())
+		body, err := os.ReadFile(running.LogPath())
 		require.NoError(t, err)
-		assert.NotRegexp(t, `\bpanic`, string(said), process) // as a word: Pods have random names
+		assert.NotRegexp(t, `\bpanic`, string(body), process) // as a word: Pods have random names
 	}
 	t.Log("\n" + table.String())
 }
 
 // wouldHaveSeen shows that Nodes could have been removed: it happens when only they fail. A controller that knows of no brake decides at once.
-func (w *world) wouldHaveSeen(t *testing.T, before facts) {
+func (w *world) wouldHaveSeen(t *testing.T, prev facts) {
 	t.Helper()
 	require.NoError(t, nodekeep.StopVerify())
 	w.heal("open", evil)
@@ -309,6 +309,6 @@ func (w *world) wouldHaveSeen(t *testing.T, before facts) {
 	}
 	require.NoError(t, nodekeep.StartVerify(context.WithoutCancel(t.Context())))
 	harness.Eventually(t, func() bool {
-		return slices.ContainsFunc(before.changed(look(t)), func(is string) bool { return strings.Contains(is, "waits-") })
+		return slices.ContainsFunc(prev.changed(look(t)), func(value string) bool { return strings.Contains(value, "waits-") })
 	}, 2*harness.Settles, time.Second, "a Node that fails what others pass is removed")
 }

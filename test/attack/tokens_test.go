@@ -37,15 +37,15 @@ func TestAThiefOfATokenCanDoWhatTheTableSays(t *testing.T) {
 	prepared(t)
 	table := strings.Builder{}
 	table.WriteString("| With the token of nodekeep's account for ... a thief can |")
-	for _, of := range accounts() {
-		table.WriteString(" " + of.column + " |")
+	for _, item := range accounts() {
+		table.WriteString(" " + item.column + " |")
 	}
 	table.WriteString("\n|---|" + strings.Repeat("---|", len(accounts())) + "\n")
 	played := map[string][]right{}
 	for _, deed := range deeds() {
 		table.WriteString("| " + deed.title + " |")
-		for _, of := range accounts() {
-			outcome := play(t, deed, of)
+		for _, item := range accounts() {
+			outcome := play(t, deed, item)
 			switch outcome {
 			case no:
 				table.WriteString(" no |")
@@ -56,9 +56,9 @@ func TestAThiefOfATokenCanDoWhatTheTableSays(t *testing.T) {
 			}
 			if outcome != no {
 				for _, request := range deed.requests {
-					played[of.name] = append(played[of.name], request.right())
+					played[item.name] = append(played[item.name], request.right())
 					if request.user != "" {
-						played[of.name] = append(played[of.name], right{"impersonate:arbitrary-node", "authentication.k8s.io", "nodes", "", selfTest}, right{"impersonate-on:arbitrary-node:create", "", "nodes", "", ""})
+						played[item.name] = append(played[item.name], right{"impersonate:arbitrary-node", "authentication.k8s.io", "nodes", "", selfTest}, right{"impersonate-on:arbitrary-node:create", "", "nodes", "", ""})
 					}
 				}
 			}
@@ -66,9 +66,9 @@ func TestAThiefOfATokenCanDoWhatTheTableSays(t *testing.T) {
 		table.WriteString("\n")
 	}
 	t.Log("\n" + table.String())
-	for _, of := range accounts() {
-		for _, granted := range rightsOf(t, of) {
-			assert.True(t, slices.ContainsFunc(played[of.name], granted.covers), "%s may %+v, and no line of the table says what a thief can do with that", of.name, granted)
+	for _, item := range accounts() {
+		for _, granted := range rightsOf(t, item) {
+			assert.True(t, slices.ContainsFunc(played[item.name], granted.covers), "%s may %+v, and no line of the table says what a thief can do with that", item.name, granted)
 		}
 	}
 	documented(t, "test/attack/testdata/rights.md", table.String())
@@ -85,7 +85,7 @@ func prepared(t *testing.T) {
 	verifier := configOf(t, account{"", harness.Namespace, "nodekeep-verify"})
 	for _, creation := range []request{post(checks+"/pods", pod(verify.Namespace, "check")), post(checks+"/configmaps", named("v1", "ConfigMap", verify.LedgerMap))} {
 		creation.stored = true
-		if _, err := creation.do(t.Context(), verifier); err != nil {
+		if _, err := creation.run(t.Context(), verifier); err != nil {
 			require.ErrorContains(t, err, "AlreadyExists", "a test before has created it")
 		}
 	}
@@ -109,44 +109,44 @@ func claims(t *testing.T) string {
 func untilConfined(t *testing.T) {
 	t.Helper()
 	for _, probe := range []struct {
-		of      string
+		subject string
 		request request
 	}{
 		{"nodekeep-verify", patch(nodes+"/"+busy, object{"metadata": object{"labels": object{"a": "b"}}})},
 		{"nodekeep-verify", remove(nodes + "/" + busy)[0]},
 		{"nodekeep-capture", patch(release+"/configmaps/nodekeep-gate", configMap)},
 	} {
-		config := configOf(t, account{"", harness.Namespace, probe.of})
+		config := configOf(t, account{"", harness.Namespace, probe.subject})
 		require.Eventually(t, func() bool {
-			outcome, err := probe.request.do(t.Context(), config)
+			outcome, err := probe.request.run(t.Context(), config)
 			return err == nil && outcome != yes
 		}, harness.Settles, 50*time.Millisecond, "the API server must go by the policies")
 	}
 	require.Eventually(t, func() bool {
-		outcome, err := as(selfTest, []string{"system:nodes"}, lease(selfTest))[0].do(t.Context(), nodekeep.Cluster.Admin())
+		outcome, err := requestsAs(selfTest, []string{"system:nodes"}, lease(selfTest))[0].run(t.Context(), nodekeep.Cluster.Admin())
 		return err == nil && outcome == selfTest
 	}, harness.Settles, 50*time.Millisecond, "the API server must go by the policies")
 }
 
-func configOf(t *testing.T, of account) *rest.Config {
+func configOf(t *testing.T, item account) *rest.Config {
 	t.Helper()
-	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), of.namespace, of.name)
+	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), item.namespace, item.name)
 	require.NoError(t, err)
 	return config
 }
 
 // play returns the outcome of a deed with the token of an account.
-func play(t *testing.T, deed deed, of account) string {
+func play(t *testing.T, deed deed, item account) string {
 	t.Helper()
-	config, outcomes := configOf(t, of), []string{}
+	config, outcomes := configOf(t, item), []string{}
 	for _, request := range deed.requests {
-		outcome, err := request.do(t.Context(), config)
-		require.NoError(t, err, "%s, as %s", deed.title, of.name)
+		outcome, err := request.run(t.Context(), config)
+		require.NoError(t, err, "%s, as %s", deed.title, item.name)
 		if !slices.Contains(outcomes, outcome) {
 			outcomes = append(outcomes, outcome)
 		}
 	}
-	assert.Len(t, outcomes, 1, "%s, as %s: its requests must have one outcome", deed.title, of.name)
+	assert.Len(t, outcomes, 1, "%s, as %s: its requests must have one outcome", deed.title, item.name)
 	return outcomes[0]
 }
 
@@ -161,9 +161,9 @@ func (granted right) covers(played right) bool {
 }
 
 // rightsOf returns all rights that the manifests grant to an account, as the API server has them.
-func rightsOf(t *testing.T, of account) (rights []right) {
+func rightsOf(t *testing.T, item account) (rights []right) {
 	t.Helper()
-	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: of.namespace, Name: of.name}
+	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: item.namespace, Name: item.name}
 	clusterWide, err := nodekeep.Admin.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, binding := range clusterWide.Items {
@@ -173,9 +173,9 @@ func rightsOf(t *testing.T, of account) (rights []right) {
 			rights = append(rights, expand(role.Rules, "")...)
 		}
 	}
-	within, err := nodekeep.Admin.RbacV1().RoleBindings("").List(t.Context(), metav1.ListOptions{})
+	recent, err := nodekeep.Admin.RbacV1().RoleBindings("").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	for _, binding := range within.Items {
+	for _, binding := range recent.Items {
 		if slices.Contains(binding.Subjects, subject) {
 			require.Equal(t, "Role", binding.RoleRef.Kind, "no account is bound to a ClusterRole in a namespace")
 			role, err := nodekeep.Admin.RbacV1().Roles(binding.Namespace).Get(t.Context(), binding.RoleRef.Name, metav1.GetOptions{})
@@ -217,10 +217,10 @@ func documented(t *testing.T, page, table string) {
 	require.GreaterOrEqual(t, begin, 0, "%s has no table that begins with %q", page, first[:30])
 	length := strings.Index(text[begin:], "\n\n")
 	require.GreaterOrEqual(t, length, 0)
-	is := text[begin:begin+length] + "\n"
+	value := text[begin:begin+length] + "\n"
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, is, table, 1)), 0o600))
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, value, table, 1)), 0o600))
 		return
 	}
-	assert.Equal(t, table, is, "%s: %s", page, fmt.Sprintf("go test ./test/attack -run %s -args -update writes it", t.Name()))
+	assert.Equal(t, table, value, "%s: %s", page, fmt.Sprintf("go test ./test/attack -run %s -args -update writes it", t.Name()))
 }

@@ -49,8 +49,8 @@ func (b *bench) phase(format string, args ...any) {
 }
 
 // done reports how a load went.
-func (b *bench) done(what string, load measure.Load) {
-	b.phase("%d %s in %s, %.0f a second", len(load.Times), what, measure.Seconds(load.Took), load.Rate())
+func (b *bench) done(name string, load measure.Load) {
+	b.phase("%d %s in %s, %.0f a second", len(load.Times), name, measure.Seconds(load.Took), load.Rate())
 }
 
 // controlPlane reports how much memory the control plane has come to.

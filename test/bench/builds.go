@@ -22,11 +22,11 @@ type build struct {
 // addBuild reads NAME=PATH[,MANIFESTS].
 func (s *settings) addBuild(value string) error {
 	name, paths, found := strings.Cut(value, "=")
-	binary, manifests, own := strings.Cut(paths, ",")
+	binary, manifests, ok := strings.Cut(paths, ",")
 	if !found || name == "" || binary == "" {
 		return errors.New("it is not of the form NAME=PATH or NAME=PATH,MANIFESTS")
 	}
-	if !own {
+	if !ok {
 		manifests = harness.Manifests()
 	}
 	for _, path := range []string{binary, manifests} {
@@ -71,28 +71,28 @@ func (b *bench) startSides(ctx context.Context) (sides []*side) {
 }
 
 // inTurns calls do for each side, beginning with another one each turn. If a step fails, the error names the build.
-func inTurns(sides []*side, turn int, do func(*side)) {
-	var at *side
+func inTurns(sides []*side, turn int, fn func(*side)) {
+	var pos *side
 	defer func() {
-		if at != nil {
-			at.Errorf("the build was %s", at.name)
+		if pos != nil {
+			pos.Errorf("the build was %s", pos.name)
 		}
 	}()
 	for n := range sides {
-		at = sides[(n+turn)%len(sides)]
-		do(at)
+		pos = sides[(n+turn)%len(sides)]
+		fn(pos)
 	}
-	at = nil
+	pos = nil
 }
 
-// up starts the webhook and has the API server call it, with the policies that are shipped.
-func (s *side) up(ctx context.Context) {
+// start starts the webhook and has the API server call it, with the policies that are shipped.
+func (s *side) start(ctx context.Context) {
 	s.webhook = s.StartWebhook(ctx)
 	s.Install(ctx)
 }
 
-// down stops the processes that run.
-func (s *side) down() {
+// stop stops the processes that run.
+func (s *side) stop() {
 	for _, process := range []**bed.Program{&s.capture, &s.webhook} {
 		if *process != nil {
 			(*process).Stop()

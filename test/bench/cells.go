@@ -19,11 +19,11 @@ type cells map[string]map[int][]cell
 
 // inTurn calls do for each variant in each round. Each round begins with another variant, so that none always comes after the same one. There is one
 // more round, 0, which does not count: connections are made and memory is grown in it.
-func (b *bench) inTurn(rounds, variants int, do func(round, variant int)) {
+func (b *bench) inTurn(rounds, variants int, fn func(round, variant int)) {
 	for round := range rounds + 1 {
 		b.phase("round %d of %d", round, rounds)
 		for n := range variants {
-			do(round, (n+round)%variants)
+			fn(round, (n+round)%variants)
 		}
 	}
 }
@@ -49,8 +49,8 @@ func (c cells) all(variant string, atOnce int) (all cell) {
 	return all
 }
 
-// each returns the CPU time of one call.
-func (c cell) each() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
+// perNode returns the CPU time of one call.
+func (c cell) perNode() time.Duration { return c.cpu / time.Duration(max(1, len(c.Times))) }
 
 // timed runs a load and takes the CPU time that was spent meanwhile.
 func timed(cpu func() time.Duration, run func() measure.Load) (round cell) {
@@ -60,12 +60,12 @@ func timed(cpu func() time.Duration, run func() measure.Load) (round cell) {
 }
 
 // spent calls do. It returns how long that took, and the CPU time that each meter counted meanwhile.
-func spent(do func(), meters ...func() time.Duration) (took time.Duration, cpu []time.Duration) {
+func spent(fn func(), meters ...func() time.Duration) (took time.Duration, cpu []time.Duration) {
 	for _, meter := range meters {
 		cpu = append(cpu, -meter())
 	}
 	began := time.Now()
-	do()
+	fn()
 	took = time.Since(began)
 	for i, meter := range meters {
 		cpu[i] += meter()
@@ -80,22 +80,22 @@ func share(cpu, took time.Duration) string {
 
 // row returns the common cells of all comparisons: p50, p99, calls a second, CPU time of a call.
 func (c cell) row() []any {
-	return []any{c.Times.Milliseconds(0.5, 0.99), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.each())}
+	return []any{c.Times.Milliseconds(0.5, 0.99), fmt.Sprintf("%.0f", c.Rate()), measure.Milliseconds(c.perNode())}
 }
 
 // against returns the ratios of the p50 and of the CPU time of a call to another variant. Both are empty without another variant, or for itself.
-func (c cells) against(variant, other string, atOnce int) []any {
-	if other == "" || other == variant {
+func (c cells) against(variant, base string, atOnce int) []any {
+	if base == "" || base == variant {
 		return []any{"", ""}
 	}
-	return []any{measure.Ratio(c.ratio(variant, other, atOnce), 1), measure.Ratio(float64(c.all(variant, atOnce).each()), float64(c.all(other, atOnce).each()))}
+	return []any{measure.Ratio(c.ratio(variant, base, atOnce), 1), measure.Ratio(float64(c.all(variant, atOnce).perNode()), float64(c.all(base, atOnce).perNode()))}
 }
 
 // ratio returns how the p50 of two variants compare, as the median of all rounds. Other load on the machine during a round affects both variants.
-func (c cells) ratio(one, other string, atOnce int) float64 {
+func (c cells) ratio(variant, base string, atOnce int) float64 {
 	var ratios []float64
-	for round, of := range c[one][atOnce] {
-		ratios = append(ratios, float64(of.Times.Quantile(0.5))/float64(c[other][atOnce][round].Times.Quantile(0.5)))
+	for round, cell := range c[variant][atOnce] {
+		ratios = append(ratios, float64(cell.Times.Quantile(0.5))/float64(c[base][atOnce][round].Times.Quantile(0.5)))
 	}
 	return measure.Median(ratios)
 }

@@ -10,7 +10,7 @@ import (
 // parts are what builds are compared in, in this order.
 var parts = []struct {
 	name string
-	do   func(*bench, context.Context, []*side)
+	run  func(*bench, context.Context, []*side)
 }{
 	{"writes", (*bench).compareWrites},
 	{"failover", (*bench).compareFailover},
@@ -40,7 +40,7 @@ func (b *bench) compare(ctx context.Context) {
 	sides := b.startSides(ctx)
 	for _, part := range parts {
 		if slices.Contains(b.parts, part.name) {
-			part.do(b, ctx, sides)
+			part.run(b, ctx, sides)
 		}
 	}
 	b.phase("done")

@@ -49,8 +49,8 @@ func (b *bench) create(ctx context.Context) {
 }
 
 // kind returns the first part of names that are used once.
-func kind(what string, round, atOnce int) string {
-	return fmt.Sprintf("%s-%02d-%02d", what, round, atOnce)
+func kind(name string, round, atOnce int) string {
+	return fmt.Sprintf("%s-%02d-%02d", name, round, atOnce)
 }
 
 // registrations has kubelets register, checks every answer, and takes the Nodes away again.
@@ -79,7 +79,7 @@ func (b *bench) printCreate(found cells) {
 		var bare, noop, patch string
 		for _, variant := range compared {
 			switch variant.Answerer {
-			case bed.Nobody:
+			case bed.NoWebhook:
 				bare, noop, patch = variant.Name, "", ""
 			case bed.Noop:
 				noop = variant.Name

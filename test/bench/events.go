@@ -29,12 +29,12 @@ const (
 
 // event happens to each of some Nodes. What nodekeep writes meanwhile is counted.
 type event struct {
-	name   string
-	fresh  bool                                               // it happens to Nodes that were never there before
-	before func(ctx context.Context, s *side, nodes []string) // is not counted
-	once   func(ctx context.Context, s *side)
-	each   func(ctx context.Context, s *side, node string) error
-	done   condition // whether nodekeep has done its work; nil where a later event shows it
+	name    string
+	fresh   bool                                               // it happens to Nodes that were never there before
+	prepare func(ctx context.Context, s *side, nodes []string) // is not counted
+	perRun  func(ctx context.Context, s *side)
+	perNode func(ctx context.Context, s *side, node string) error
+	done    condition // whether nodekeep has done its work; nil where a later event shows it
 }
 
 // condition is what may hold for a Node.
@@ -43,23 +43,23 @@ type condition func(ctx context.Context, s *side, node string) bool
 // events happen one after the other to the same Nodes, which the cluster had before nodekeep was installed.
 func events() []event {
 	return []event{
-		{name: "first capture", before: withoutNodekeep, once: startCapture, done: recorded(lastKeptValue)},
-		{name: "heartbeat", each: heartbeat},
-		{name: "label changed", each: setLabel(editedLabel, ptr.To(editedValue)), done: recorded(editedValue)},
-		{name: "label removed", each: setLabel(removedLabel, nil)},
-		{name: "taint added", each: taint, done: recorded(maintenance)},
-		{name: "label of a taint rule added", each: setLabel(ruleLabel, ptr.To(ruleValue)), done: restored()},
-		{name: "deleted", before: heartbeats, each: deleteNode},
-		{name: "registers again", each: register, done: restored()},
-		{name: "label changed, deleted at once", each: editAndDelete, done: recorded(atOnceValue)},
-		{name: "registers again, webhook down", before: stopWebhook, each: register, done: restored()},
-		{name: "deleted, webhook down", before: heartbeats, each: deleteNode},
-		{name: "registers again, webhook up", before: startWebhook, each: register, done: restored()},
-		{name: "protected label added", each: setLabel(protectedLabel, ptr.To("")), done: recorded(protectedLabel)},
-		{name: "deleted before any heartbeat", each: deleteNode},
-		{name: "registers again, protected label deferred", each: register, done: restored(protectedLabel)},
-		{name: "new Node registers", fresh: true, each: register},
-		{name: "new Node is labeled", fresh: true, each: addLabels, done: recorded(lastKeptValue)},
+		{name: "first capture", prepare: withoutNodekeep, perRun: startCapture, done: recorded(lastKeptValue)},
+		{name: "heartbeat", perNode: heartbeat},
+		{name: "label changed", perNode: setLabel(editedLabel, ptr.To(editedValue)), done: recorded(editedValue)},
+		{name: "label removed", perNode: setLabel(removedLabel, nil)},
+		{name: "taint added", perNode: taint, done: recorded(maintenance)},
+		{name: "label of a taint rule added", perNode: setLabel(ruleLabel, ptr.To(ruleValue)), done: restored()},
+		{name: "deleted", prepare: heartbeats, perNode: deleteNode},
+		{name: "registers again", perNode: register, done: restored()},
+		{name: "label changed, deleted at once", perNode: editAndDelete, done: recorded(atOnceValue)},
+		{name: "registers again, webhook down", prepare: stopWebhook, perNode: register, done: restored()},
+		{name: "deleted, webhook down", prepare: heartbeats, perNode: deleteNode},
+		{name: "registers again, webhook up", prepare: startWebhook, perNode: register, done: restored()},
+		{name: "protected label added", perNode: setLabel(protectedLabel, ptr.To("")), done: recorded(protectedLabel)},
+		{name: "deleted before any heartbeat", perNode: deleteNode},
+		{name: "registers again, protected label deferred", perNode: register, done: restored(protectedLabel)},
+		{name: "new Node registers", fresh: true, perNode: register},
+		{name: "new Node is labeled", fresh: true, perNode: addLabels, done: recorded(lastKeptValue)},
 	}
 }
 
@@ -70,7 +70,7 @@ func withoutNodekeep(ctx context.Context, s *side, nodes []string) {
 		require.NoError(s, register(ctx, s, node))
 		require.NoError(s, addLabels(ctx, s, node))
 	}
-	s.up(ctx)
+	s.start(ctx)
 }
 
 // heartbeats make the Nodes newer than what was last recorded of them, as nearly all Nodes are that are deleted.
@@ -84,7 +84,7 @@ func startCapture(ctx context.Context, s *side) { s.capture = s.StartCapture(ctx
 
 func stopWebhook(_ context.Context, s *side, _ []string) { s.webhook.Stop() }
 
-func startWebhook(ctx context.Context, s *side, _ []string) { s.up(ctx) }
+func startWebhook(ctx context.Context, s *side, _ []string) { s.start(ctx) }
 
 func heartbeat(ctx context.Context, s *side, node string) error { return s.Heartbeat(ctx, node) }
 

@@ -29,7 +29,7 @@ func (b *bench) compareFailover(ctx context.Context, sides []*side) {
 		signal syscall.Signal
 	}{{"is killed", syscall.SIGKILL}, {"is stopped", syscall.SIGTERM}}
 	found := map[string]*takenOver{}
-	inTurns(sides, 0, func(s *side) { s.up(ctx) })
+	inTurns(sides, 0, func(s *side) { s.start(ctx) })
 	for turn := range b.repeat {
 		for _, way := range ways {
 			inTurns(sides, turn, func(s *side) {
@@ -51,7 +51,7 @@ func (b *bench) compareFailover(ctx context.Context, sides []*side) {
 		}
 	}
 	table.Flush()
-	inTurns(sides, 0, (*side).down)
+	inTurns(sides, 0, (*side).stop)
 }
 
 // sorted lists times.
@@ -71,7 +71,7 @@ func (s *side) failover(ctx context.Context, signal syscall.Signal, name string,
 		require.NoError(s, register(ctx, s, node))
 		require.NoError(s, s.Label(ctx, node, protectedLabel, ""))
 	}
-	s.each(ctx, []string{labeled, gated}, recorded(protectedLabel))
+	s.forEach(ctx, []string{labeled, gated}, recorded(protectedLabel))
 	require.NoError(s, s.DeleteNode(ctx, gated))
 	standby := s.StartCapture(ctx, "-standby")
 	time.Sleep(quiet) // nothing is left to do for the leader
@@ -86,7 +86,7 @@ func (s *side) failover(ctx context.Context, signal syscall.Signal, name string,
 	require.NoError(s, s.Label(ctx, labeled, changedLabel, value))
 	require.NoError(s, register(ctx, s, gated))
 	var toRecord, toLift time.Duration
-	s.Until(ctx, patience, bed.Look, "the standby has taken over", func(ctx context.Context) (bool, error) {
+	s.Wait(ctx, patience, bed.Look, "the standby has taken over", func(ctx context.Context) (bool, error) {
 		if toRecord == 0 && recorded(value)(ctx, s, labeled) {
 			toRecord = time.Since(began)
 		}
@@ -102,11 +102,11 @@ func (s *side) failover(ctx context.Context, signal syscall.Signal, name string,
 
 // startLeader starts a capture and returns when it holds the Lease, which a capture that was killed may still hold.
 func (s *side) startLeader(ctx context.Context) *bed.Program {
-	before := s.LeaseHolder(ctx)
+	head := s.LeaseHolder(ctx)
 	leader := s.StartCapture(ctx, "")
-	s.Until(ctx, patience, bed.Look, "capture leads", func(ctx context.Context) (bool, error) {
+	s.Wait(ctx, patience, bed.Look, "capture leads", func(ctx context.Context) (bool, error) {
 		holder := s.LeaseHolder(ctx)
-		return holder != "" && holder != before, nil
+		return holder != "" && holder != head, nil
 	})
 	return leader
 }

@@ -34,15 +34,15 @@ func (b *bench) firstCaptures(ctx context.Context) {
 // firstCapture starts capture where no record is there and every Node wants one, and compares it with the bare loop.
 func (b *bench) firstCapture(ctx context.Context, bare cell) {
 	b.phase("first capture of %d Nodes", b.nodes)
-	others := b.CountRecords(ctx) // ConfigMaps that are none
+	used := b.CountRecords(ctx) // ConfigMaps that are none
 	began := time.Now()
 	capture := b.StartCapture(ctx, "", "--kube-api-qps", fmt.Sprint(b.qps))
 	starting := time.Since(began)
 	took, cpu := spent(func() {
 		b.started("capture", fmt.Sprintf("%d Nodes, no record", b.nodes), capture)
 		b.remember(capture, fmt.Sprintf("has read %d Nodes", b.nodes))
-		b.Until(ctx, patience, 100*time.Millisecond, "every Node has a record", func(ctx context.Context) (bool, error) {
-			return b.CountRecords(ctx) >= others+b.nodes, nil
+		b.Wait(ctx, patience, 100*time.Millisecond, "every Node has a record", func(ctx context.Context) (bool, error) {
+			return b.CountRecords(ctx) >= used+b.nodes, nil
 		})
 	}, b.ControlPlaneCPU, capture.CPU)
 	fromStart := capture.CPU()
@@ -50,14 +50,14 @@ func (b *bench) firstCapture(ctx context.Context, bare cell) {
 	b.whole(ctx)
 	title := fmt.Sprintf("First capture of %d Nodes, %d at a time, with --kube-api-qps %g", b.nodes, bed.Workers, b.qps)
 	table := b.table(title, "", "records", "time", "records/s", "time / bare loop", "CPU of the control plane a record", "CPU of capture a record")
-	row := func(what string, count int, took time.Duration, cpu ...any) {
+	row := func(name string, count int, took time.Duration, cpu ...any) {
 		rate := measure.Rate(count, took)
-		table.Row(what, count, measure.Seconds(took), fmt.Sprintf("%.0f", rate), measure.Ratio(bare.Rate(), rate), cpu)
+		table.Row(name, count, measure.Seconds(took), fmt.Sprintf("%.0f", rate), measure.Ratio(bare.Rate(), rate), cpu)
 	}
-	each := func(cpu time.Duration) string { return measure.Milliseconds(cpu / time.Duration(b.nodes)) }
-	row("bare loop of CREATEs", len(bare.Times), bare.Took, measure.Milliseconds(bare.each()), "")
-	row("capture, from ready", b.nodes, took, each(cpu[0]), each(cpu[1]))
-	row("capture, from the start of its process", b.nodes, starting+took, "", each(fromStart))
+	perNode := func(cpu time.Duration) string { return measure.Milliseconds(cpu / time.Duration(b.nodes)) }
+	row("bare loop of CREATEs", len(bare.Times), bare.Took, measure.Milliseconds(bare.perNode()), "")
+	row("capture, from ready", b.nodes, took, perNode(cpu[0]), perNode(cpu[1]))
+	row("capture, from the start of its process", b.nodes, starting+took, "", perNode(fromStart))
 	table.Flush()
 	capture.Stop()
 }

@@ -49,7 +49,7 @@ func (b *bench) grow(ctx context.Context) (bare cell) {
 		if n > 0 {
 			s := sizes[n-1]
 			handler.add(round, s.name(), 1, b.call(ctx, s))
-			variant = bed.Variant{Name: s.name(), Answerer: bed.Nodekeep, Recorded: true, At: s.webhook}
+			variant = bed.Variant{Name: s.name(), Answerer: bed.Nodekeep, Recorded: true, Program: s.webhook}
 		}
 		b.Use(ctx, variant)
 		creates.add(round, variant.Name, 1, b.registrations(ctx, variant, bed.Names("grow", growthCount), 1))
@@ -108,7 +108,7 @@ func (b *bench) printGrowth(sizes []*size, handler, creates cells) {
 	for _, s := range sizes {
 		calls := handler.all(s.name(), 1)
 		table.Row(s.records, calls.Times.Milliseconds(0.5, 0.99),
-			measure.Milliseconds(calls.each()), measure.Ratio(float64(calls.each()), float64(handler.all(first, 1).each())),
+			measure.Milliseconds(calls.perNode()), measure.Ratio(float64(calls.perNode()), float64(handler.all(first, 1).perNode())),
 			creates.all(s.name(), 1).Times.Milliseconds(0.5, 0.99),
 			measure.Ratio(creates.ratio(s.name(), constant, 1), 1), measure.Ratio(creates.ratio(s.name(), first, 1), 1))
 	}

@@ -45,8 +45,8 @@ func (b *bench) beating(ctx context.Context, variant bed.Variant) []string {
 	return nodes
 }
 
-func (b *bench) printGuards(what string, found cells) {
-	title := fmt.Sprintf("%s: %d rounds of %d for each cell", what, b.rounds, b.count)
+func (b *bench) printGuards(name string, found cells) {
+	title := fmt.Sprintf("%s: %d rounds of %d for each cell", name, b.rounds, b.count)
 	table := b.table(title, "at once", "variant", "p50", "p99", "a second", "CPU each", "p50 / gate", "CPU / gate")
 	for _, atOnce := range b.parallel {
 		for _, variant := range guarding {

@@ -27,20 +27,20 @@ type heaps struct {
 
 // add measures a process.
 func (h *heaps) add(ctx context.Context, s *side, p *bed.Program, name string) {
-	at := moment{p.Name(), name}
-	if h.found[at] == nil {
-		h.moments = append(h.moments, at)
-		h.found[at] = map[*side][]heap{}
+	key := moment{p.Name(), name}
+	if h.found[key] == nil {
+		h.moments = append(h.moments, key)
+		h.found[key] = map[*side][]heap{}
 	}
 	usage := p.Usage()
-	h.found[at][s] = append(h.found[at][s], heap{usage.Resident, usage.Peak, p.Heap(ctx), p.Ready})
+	h.found[key][s] = append(h.found[key][s], heap{usage.Resident, usage.Peak, p.Heap(ctx), p.Ready})
 }
 
 // median returns that of a figure of a build at a moment.
-func (h *heaps) median(at moment, s *side, of func(heap) int64) float64 {
+func (h *heaps) median(key moment, s *side, fn func(heap) int64) float64 {
 	var all []float64
-	for _, one := range h.found[at][s] {
-		all = append(all, float64(of(one)))
+	for _, heap := range h.found[key][s] {
+		all = append(all, float64(fn(heap)))
 	}
 	return measure.Median(all)
 }
@@ -64,7 +64,7 @@ func (b *bench) compareMemory(ctx context.Context, sides []*side) {
 			for _, process := range []*bed.Program{s.webhook, s.capture} {
 				memory.add(ctx, s, process, "started with all records")
 			}
-			s.down()
+			s.stop()
 		})
 	}
 	first := sides[0].name
@@ -73,16 +73,16 @@ func (b *bench) compareMemory(ctx context.Context, sides []*side) {
 	figures := []func(heap) int64{
 		func(h heap) int64 { return h.resident }, func(h heap) int64 { return h.peak }, func(h heap) int64 { return h.live },
 	}
-	for _, at := range memory.moments {
+	for _, moment := range memory.moments {
 		for _, s := range sides {
 			var sizes, ratios []any
-			for _, of := range figures {
-				median := memory.median(at, s, of)
+			for _, fn := range figures {
+				median := memory.median(moment, s, fn)
 				sizes = append(sizes, fmt.Sprintf("%.1f MiB", median/(1<<20)))
-				ratios = append(ratios, measure.Ratio(median, memory.median(at, sides[0], of)))
+				ratios = append(ratios, measure.Ratio(median, memory.median(moment, sides[0], fn)))
 			}
-			ready := memory.median(at, s, func(h heap) int64 { return int64(h.ready) })
-			table.Row(at.process, at.name, s.name, sizes, ratios, measure.Seconds(time.Duration(ready)))
+			ready := memory.median(moment, s, func(h heap) int64 { return int64(h.ready) })
+			table.Row(moment.process, moment.name, s.name, sizes, ratios, measure.Seconds(time.Duration(ready)))
 		}
 	}
 	table.Flush()
@@ -90,15 +90,15 @@ func (b *bench) compareMemory(ctx context.Context, sides []*side) {
 
 // captureAll has capture write the record of each Node, in the format of its build.
 func (b *bench) captureAll(ctx context.Context, s *side, nodes []string, memory *heaps) {
-	others := s.CountRecords(ctx)
-	s.up(ctx) // from here on the shipped policies are in force
+	used := s.CountRecords(ctx)
+	s.start(ctx) // from here on the shipped policies are in force
 	s.capture = s.StartCapture(ctx, "")
 	began := time.Now()
-	s.Until(ctx, patience, 100*time.Millisecond, "every Node has a record", func(ctx context.Context) (bool, error) {
-		return s.CountRecords(ctx) >= others+len(nodes), nil
+	s.Wait(ctx, patience, 100*time.Millisecond, "every Node has a record", func(ctx context.Context) (bool, error) {
+		return s.CountRecords(ctx) >= used+len(nodes), nil
 	})
 	b.phase("%s has written %d records in %s", s.name, len(nodes), measure.Seconds(time.Since(began)))
-	s.each(ctx, nodes, recorded(lastKeptValue))
+	s.forEach(ctx, nodes, recorded(lastKeptValue))
 	memory.add(ctx, s, s.capture, "first capture is done")
-	s.down()
+	s.stop()
 }

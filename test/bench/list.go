@@ -14,10 +14,10 @@ var listed = [][]string{{"list"}, {"list", "--stale"}, {"list", "-o", "name"}, {
 // list measures the operator's commands that read everything. It has as many records as -nodes and no Nodes, then as many Nodes as well.
 func (b *bench) list(ctx context.Context) {
 	table := b.table("List: the operator's commands that read everything", "command", "there are", "first line", "end", "lines", "memory")
-	run := func(there string) {
+	run := func(place string) {
 		for _, command := range listed {
 			answered := b.Tool(ctx, command...)
-			table.Row(fmt.Sprint(command), there, measure.Seconds(answered.First), measure.Seconds(answered.Took), answered.Lines, measure.Mebibytes(answered.Peak))
+			table.Row(fmt.Sprint(command), place, measure.Seconds(answered.First), measure.Seconds(answered.Took), answered.Lines, measure.Mebibytes(answered.Peak))
 			b.phase("%v ended after %s", command, measure.Seconds(answered.Took))
 		}
 	}

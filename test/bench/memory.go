@@ -33,7 +33,7 @@ func (b *bench) sleep(ctx context.Context, long time.Duration) {
 }
 
 // started notes how long a process took to be ready.
-func (b *bench) started(process, with string, p *bed.Program) {
-	b.starts.Row(process, with, measure.Milliseconds(p.Ready))
-	b.phase("%s ready after %s with %s", p.Name(), measure.Milliseconds(p.Ready), with)
+func (b *bench) started(process, args string, p *bed.Program) {
+	b.starts.Row(process, args, measure.Milliseconds(p.Ready))
+	b.phase("%s ready after %s with %s", p.Name(), measure.Milliseconds(p.Ready), args)
 }

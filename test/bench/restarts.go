@@ -13,7 +13,7 @@ import (
 
 // restarts sends the CREATEs of kubelets that restart, whose Nodes exist, one Node after the other and over again. Nothing may
 // be written.
-func (b *bench) restarts(ctx context.Context, pair both, nodes []string) {
+func (b *bench) restarts(ctx context.Context, pair comparison, nodes []string) {
 	b.settled(ctx, pair.capture)
 	restarting := make([]string, b.settings.restarts)
 	for i := range restarting {
@@ -34,7 +34,7 @@ func (b *bench) restarts(ctx context.Context, pair both, nodes []string) {
 	records, changed := b.RecordVersions(ctx).Changed(recordsBefore), b.NodeVersions(ctx).Changed(nodesBefore)
 	table := b.table(fmt.Sprintf("Restarts: %d CREATEs of %d Nodes that exist, %d at once", len(restarting), len(nodes), atOnceInStorm),
 		"records written", "Nodes changed", "p50", "p99", "longest", "CREATEs/s", "CPU of webhook, a call")
-	table.Row(records, changed, round.Times.Milliseconds(0.5, 0.99, 1), fmt.Sprintf("%.0f", round.Rate()), measure.Milliseconds(round.each()))
+	table.Row(records, changed, round.Times.Milliseconds(0.5, 0.99, 1), fmt.Sprintf("%.0f", round.Rate()), measure.Milliseconds(round.perNode()))
 	table.Flush()
 	require.Zero(b, records+changed, "restarts of kubelets wrote %d records and changed %d Nodes", records, changed)
 	b.rememberBoth(pair, fmt.Sprintf("after %d restarts", len(restarting)))

@@ -40,17 +40,17 @@ func (b *bench) population(ctx context.Context) []string {
 	return nodes
 }
 
-// both are the two processes at work.
-type both struct {
+// comparison are the two processes at work.
+type comparison struct {
 	webhook, capture *bed.Program
 }
 
 // startBoth starts both processes with all Nodes and all records there, and has the API server call the webhook.
-func (b *bench) startBoth(ctx context.Context) (pair both) {
-	there := fmt.Sprintf("%d Nodes, %d records", b.nodes, b.nodes)
+func (b *bench) startBoth(ctx context.Context) (pair comparison) {
+	place := fmt.Sprintf("%d Nodes, %d records", b.nodes, b.nodes)
 	pair.capture = b.StartCapture(ctx, "")
-	b.started("capture", there, pair.capture)
-	b.remember(pair.capture, "has read "+there)
+	b.started("capture", place, pair.capture)
+	b.remember(pair.capture, "has read "+place)
 	pair.webhook = b.StartWebhook(ctx)
 	b.rest(ctx, pair.capture, "half a minute later")
 	require.NoError(b, measure.ForgetPeak(pair.webhook.Pid()))
@@ -59,7 +59,7 @@ func (b *bench) startBoth(ctx context.Context) (pair both) {
 }
 
 // rememberBoth notes the memory of both.
-func (b *bench) rememberBoth(pair both, moment string) {
+func (b *bench) rememberBoth(pair comparison, moment string) {
 	b.remember(pair.webhook, moment)
 	b.remember(pair.capture, moment)
 }
@@ -67,7 +67,7 @@ func (b *bench) rememberBoth(pair both, moment string) {
 // settled waits until capture has nothing left to do.
 func (b *bench) settled(ctx context.Context, capture *bed.Program) {
 	steps, quiet := 0, 0
-	b.Until(ctx, patience, settlePoll, "capture has settled", func(ctx context.Context) (bool, error) {
+	b.Wait(ctx, patience, settlePoll, "capture has settled", func(ctx context.Context) (bool, error) {
 		series := capture.Series(ctx)
 		now := int(series.Sum(stepsSeries))
 		if now != steps || series.Sum("nodekeep_controller_queue_length") > 0 {

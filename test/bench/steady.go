@@ -21,7 +21,7 @@ type change struct {
 }
 
 // steady changes labels at an even rate and measures how long each takes to be in the stored record.
-func (b *bench) steady(ctx context.Context, pair both, nodes []string) {
+func (b *bench) steady(ctx context.Context, pair comparison, nodes []string) {
 	b.phase("%d label changes a second for %s", b.changes, b.period)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,14 +99,14 @@ func (b *bench) makeChanges(ctx context.Context, nodes []string, changes []chang
 
 // printChanges prints how long changes took. The CPU times are of the control plane, of the clients and, if it ran, of capture.
 func (b *bench) printChanges(title string, changes []change, took time.Duration, cpu ...time.Duration) {
-	of := func(cpu time.Duration) string { return fmt.Sprintf("%.0f %%", 100*cpu.Seconds()/took.Seconds()) }
+	percent := func(cpu time.Duration) string { return fmt.Sprintf("%.0f %%", 100*cpu.Seconds()/took.Seconds()) }
 	head := fmt.Sprintf("%s: %d in %s, %.0f a second; of one CPU the control plane used %s, these clients %s",
-		title, len(changes), measure.Seconds(took), measure.Rate(len(changes), took), of(cpu[0]), of(cpu[1]))
+		title, len(changes), measure.Seconds(took), measure.Rate(len(changes), took), percent(cpu[0]), percent(cpu[1]))
 	if len(cpu) > 2 {
-		head += ", capture " + of(cpu[2])
+		head += ", capture " + percent(cpu[2])
 	}
 	table := b.table(head, "time", "p50", "p90", "p99", "longest")
-	row := func(what string, from, to func(change) time.Time) {
+	row := func(name string, from, to func(change) time.Time) {
 		var times measure.Times
 		for _, c := range changes {
 			if to(c).IsZero() {
@@ -114,7 +114,7 @@ func (b *bench) printChanges(title string, changes []change, took time.Duration,
 			}
 			times = append(times, max(0, to(c).Sub(from(c))))
 		}
-		table.Row(what, times.Milliseconds(0.5, 0.9, 0.99, 1))
+		table.Row(name, times.Milliseconds(0.5, 0.9, 0.99, 1))
 	}
 	asked := func(c change) time.Time { return c.asked }
 	answered := func(c change) time.Time { return c.answered }
@@ -127,7 +127,7 @@ func (b *bench) printChanges(title string, changes []change, took time.Duration,
 
 // pace calls do count times, at perSecond calls a second. It does not wait for one call before the next. The first error ends the run, when all
 // are over.
-func (b *bench) pace(ctx context.Context, count, perSecond int, do func(ctx context.Context, number int) error) time.Duration {
+func (b *bench) pace(ctx context.Context, count, perSecond int, fn func(ctx context.Context, number int) error) time.Duration {
 	const mostAtOnce = 1000 // where the API server cannot keep up, the rate sinks and the title shows it
 	all, running := errgroup.WithContext(ctx)
 	all.SetLimit(mostAtOnce)
@@ -137,7 +137,7 @@ func (b *bench) pace(ctx context.Context, count, perSecond int, do func(ctx cont
 	for number := range count {
 		select {
 		case <-ticker.C:
-			all.Go(func() error { return do(running, number) })
+			all.Go(func() error { return fn(running, number) })
 			continue
 		case <-running.Done():
 		}

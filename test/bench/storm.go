@@ -20,23 +20,23 @@ const atOnceInStorm = 64
 
 // stormOf deletes Nodes and has them register again as fast as the API server takes them. Every one must register with all
 // that it had and without the gate, and every record must follow.
-func (b *bench) stormOf(ctx context.Context, pair both, nodes []string) {
+func (b *bench) stormOf(ctx context.Context, pair comparison, nodes []string) {
 	nodes = nodes[:b.storm]
 	b.phase("delete %d Nodes", len(nodes))
 	b.done("Nodes deleted", b.DeleteNodes(ctx, nodes))
 	b.settled(ctx, pair.capture)
 	b.rememberBoth(pair, fmt.Sprintf("after %d deletions", len(nodes)))
 	b.phase("%d Nodes register again", len(nodes))
-	back, uids := b.comeBack(ctx, nodes)
-	b.done("Nodes registered", back)
+	returned, uids := b.comeBack(ctx, nodes)
+	b.done("Nodes registered", returned)
 	began := time.Now()
 	b.settled(ctx, pair.capture)
 	settled := max(0, time.Since(began)-settledLooks*settlePoll)
 	b.rememberBoth(pair, fmt.Sprintf("after %d registrations", len(nodes)))
-	b.follow(ctx, uids)
+	b.watchRecords(ctx, uids)
 	table := b.table(fmt.Sprintf("Storm: %d Nodes register again, %d at once", len(nodes), atOnceInStorm),
 		"missed", "calls failed open", "p50", "p90", "p99", "longest", "CREATEs/s", "until every record has followed")
-	table.Row(0, b.CallsFailedOpen(ctx), back.Times.Milliseconds(0.5, 0.9, 0.99, 1), fmt.Sprintf("%.0f", back.Rate()), measure.Seconds(settled))
+	table.Row(0, b.CallsFailedOpen(ctx), returned.Times.Milliseconds(0.5, 0.9, 0.99, 1), fmt.Sprintf("%.0f", returned.Rate()), measure.Seconds(settled))
 	table.Flush()
 }
 
@@ -65,11 +65,11 @@ func (b *bench) comeBack(ctx context.Context, nodes []string) (measure.Load, map
 	return load, uids
 }
 
-// follow checks that the record of each Node has come to be that of the new object.
-func (b *bench) follow(ctx context.Context, uids map[string]types.UID) {
+// watchRecords checks that the record of each Node has come to be that of the new object.
+func (b *bench) watchRecords(ctx context.Context, uids map[string]types.UID) {
 	behind := len(uids)
 	b.EachRecord(ctx, func(record record.Record) {
-		if uid, again := uids[record.Node]; again && record.Newest().UID == uid && record.DeletedAt.IsZero() && harness.HasAll(record.Items(), bed.Kept()) {
+		if uid, ok := uids[record.Node]; ok && record.Newest().UID == uid && record.DeletedAt.IsZero() && harness.HasAll(record.Items(), bed.Kept()) {
 			behind--
 		}
 	})

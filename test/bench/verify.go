@@ -35,14 +35,14 @@ func (b *bench) verify(ctx context.Context) {
 	rate := cmp.Or(b.beats, max(1, int(float64(b.nodes)/reportEvery.Seconds())))
 	table := b.table(fmt.Sprintf("Heartbeats of %d kubelets: %d a second for %s. CPU of three processes at the same time, and of one CPU", b.nodes, rate, b.period),
 		"", "the controller", "", "the controller with GOMAXPROCS=1", "", "an informer that does nothing", "")
-	row := func(what string, do func()) {
-		b.phase("%s for %s", what, b.period)
-		took, cpu := spent(do, controller.CPU, single.CPU, func() time.Duration { return b.CPUOf(informer) })
+	row := func(name string, fn func()) {
+		b.phase("%s for %s", name, b.period)
+		took, cpu := spent(fn, controller.CPU, single.CPU, func() time.Duration { return b.CPUOf(informer) })
 		var cells []any
 		for _, used := range cpu {
 			cells = append(cells, measure.Milliseconds(used), share(used, took))
 		}
-		table.Row(what, cells)
+		table.Row(name, cells)
 	}
 	beat := func() {
 		b.pace(ctx, rate*int(b.period/time.Second), rate, func(ctx context.Context, number int) error {

@@ -51,33 +51,33 @@ func (b *bench) compareWrites(ctx context.Context, sides []*side) {
 	}
 	inTurns(sides, 0, func(s *side) {
 		s.counter, s.Route = nil, nil // without the proxy again
-		s.down()
+		s.stop()
 	})
 }
 
 // happens lets an event happen to Nodes and counts what is written until nodekeep is quiet again.
 func (s *side) happens(ctx context.Context, e event, nodes []string) written {
-	if e.before != nil {
-		e.before(ctx, s, nodes)
+	if e.prepare != nil {
+		e.prepare(ctx, s, nodes)
 		s.quiet(ctx)
 	}
 	s.counter.Take()
-	before := s.CallsFailedOpen(ctx)
-	if e.once != nil {
-		e.once(ctx, s)
+	failed := s.CallsFailedOpen(ctx)
+	if e.perRun != nil {
+		e.perRun(ctx, s)
 	}
-	if e.each != nil {
-		s.Load(ctx, nodes, eventsAtOnce, func(ctx context.Context, node string) error { return e.each(ctx, s, node) })
+	if e.perNode != nil {
+		s.Load(ctx, nodes, eventsAtOnce, func(ctx context.Context, node string) error { return e.perNode(ctx, s, node) })
 	}
 	if e.done != nil {
-		s.each(ctx, nodes, e.done)
+		s.forEach(ctx, nodes, e.done)
 	}
 	s.quiet(ctx)
-	return written{s.counter.Take(), s.CallsFailedOpen(ctx) - before}
+	return written{s.counter.Take(), s.CallsFailedOpen(ctx) - failed}
 }
 
-// each waits until something holds for each of some Nodes.
-func (s *side) each(ctx context.Context, nodes []string, holds condition) {
+// forEach waits until something holds for each of some Nodes.
+func (s *side) forEach(ctx context.Context, nodes []string, holds condition) {
 	for _, node := range nodes {
 		err := wait.PollUntilContextTimeout(ctx, bed.Look, time.Minute, true, func(ctx context.Context) (bool, error) { return holds(ctx, s, node), nil })
 		if err != nil {
@@ -88,23 +88,23 @@ func (s *side) each(ctx context.Context, nodes []string, holds condition) {
 
 // quiet waits until nodekeep has written nothing for a while.
 func (s *side) quiet(ctx context.Context) {
-	total, since := s.counter.Total(), time.Now()
-	s.Until(ctx, patience, 100*time.Millisecond, "nodekeep writes nothing", func(context.Context) (bool, error) {
+	total, start := s.counter.Total(), time.Now()
+	s.Wait(ctx, patience, 100*time.Millisecond, "nodekeep writes nothing", func(context.Context) (bool, error) {
 		if now := s.counter.Total(); now != total {
-			total, since = now, time.Now()
+			total, start = now, time.Now()
 		}
-		return time.Since(since) >= quiet, nil
+		return time.Since(start) >= quiet, nil
 	})
 }
 
 // cells returns the figures of a build. Writes are given for each Node, and compared with those of the first build.
 func (w written) cells(first, nodes int) (row []any) {
-	each := func(count int) string {
+	perNode := func(count int) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.2f", float64(count)/float64(nodes)), ".00")
 	}
 	for _, kind := range []bed.Kind{bed.RecordCreated, bed.RecordChanged, bed.RecordDeleted, bed.NodeChanged} {
-		row = append(row, each(w.counts[kind]))
+		row = append(row, perNode(w.counts[kind]))
 	}
-	return append(row, each(w.writes()), measure.Ratio(float64(w.writes()), float64(first)),
-		each(w.counts[bed.EventWritten]), each(w.counts[bed.OtherWrite]), w.failedOpen)
+	return append(row, perNode(w.writes()), measure.Ratio(float64(w.writes()), float64(first)),
+		perNode(w.counts[bed.EventWritten]), perNode(w.counts[bed.OtherWrite]), w.failedOpen)
 }

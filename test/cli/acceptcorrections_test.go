@@ -28,7 +28,7 @@ func TestAnOperatorLetsRecordsCorrectAnyNumberOfNodesForAnHour(t *testing.T) {
 	a = answering(t, "yes\n", "policy", "accept", "corrections")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.Out, "accepted for an hour")
-	at, err := time.Parse(time.RFC3339, accepted())
+	instant, err := time.Parse(time.RFC3339, accepted())
 	require.NoError(t, err)
-	assert.WithinDuration(t, time.Now(), at, time.Hour)
+	assert.WithinDuration(t, time.Now(), instant, time.Hour)
 }

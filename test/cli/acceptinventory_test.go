@@ -48,7 +48,7 @@ func racksNote(t *testing.T) (note inventories.InventoryNote) {
 func TestAHeldSnapshotOfAnInventoryChangesLabelsOnceAnOperatorAcceptsIt(t *testing.T) {
 	names := []string{"accept-inventory-1", "accept-inventory-2", "accept-inventory-3"}
 	listRacks(t, "r7", names...)
-	defer under(t, racksPolicy)()
+	defer withPolicy(t, racksPolicy)()
 	const rack = `example\.com/rack`
 	for _, name := range names {
 		register(t, name)

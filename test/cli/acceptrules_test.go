@@ -34,19 +34,19 @@ func rollOut(t *testing.T, content string) (rules string) {
 }
 
 // goesBy gives the cluster a policy. The result gives it the one from before, whose rules are in force then.
-func goesBy(t *testing.T, content string) (back func()) {
+func goesBy(t *testing.T, content string) (returned func()) {
 	t.Helper()
-	before := nodekeep.Policy(t)
+	head := nodekeep.Policy(t)
 	rollOut(t, content)
 	return func() {
 		t.Helper()
-		inForce(t, rollOut(t, before))
+		inForce(t, rollOut(t, head))
 	}
 }
 
-// under deletes everything and has the processes follow another policy. The result does the same with the shipped policy, and waits until it is in
+// withPolicy deletes everything and has the processes follow another policy. The result does the same with the shipped policy, and waits until it is in
 // force: the next test must not find rules that are held. The shipped policy has no rules, so without Nodes it is not held for long.
-func under(t *testing.T, content string) (back func()) {
+func withPolicy(t *testing.T, content string) (returned func()) {
 	t.Helper()
 	loseEverything(t)
 	restore := nodekeep.UsePolicy(t, content)
@@ -85,7 +85,7 @@ func rulesState(t *testing.T) map[string]string {
 }
 
 func TestRulesThatAreHeldChangeLabelsOnceAnOperatorAcceptsThem(t *testing.T) {
-	defer under(t, tierPolicy("one"))()
+	defer withPolicy(t, tierPolicy("one"))()
 	first := rollOut(t, tierPolicy("one"))
 	inForce(t, first)
 	for _, name := range []string{"accept-rules-1", "accept-rules-2", "accept-rules-3"} {

@@ -110,8 +110,8 @@ func granted(t *testing.T, args ...string) {
 func undo(t *testing.T, made ...string) {
 	t.Helper()
 	args := slices.Clone(made[1:3])
-	if at := slices.Index(made, "-n"); at > 0 {
-		args = append(args, made[at:at+2]...)
+	if i := slices.Index(made, "-n"); i > 0 {
+		args = append(args, made[i:i+2]...)
 	}
 	deletedAtEnd(t, args...)
 }
@@ -204,13 +204,13 @@ func TestTheRightsThatACommandTakesAreNamedAtOnce(t *testing.T) {
 					run(t, strings.Fields(c.line)...).RequireDone(t)
 					continue
 				}
-				before := nodekeep.MustKubectl(t, "get", "node", "access-live", "-o", "jsonpath={.metadata.labels}{.spec.taints}")
+				head := nodekeep.MustKubectl(t, "get", "node", "access-live", "-o", "jsonpath={.metadata.labels}{.spec.taints}")
 				a := run(t, append(strings.Fields(c.line), "--as="+user)...)
 				assert.Equal(t, 3, a.Code, "%s\n%s", c.line, a.ErrOut)
 				assert.Empty(t, a.Out, c.line)
 				assert.Contains(t, a.ErrOut, "you may not ", c.line)
 				assert.NotContains(t, a.ErrOut, "the API server says", "%s: nothing was tried", c.line)
-				assert.Equal(t, before, nodekeep.MustKubectl(t, "get", "node", "access-live", "-o", "jsonpath={.metadata.labels}{.spec.taints}"))
+				assert.Equal(t, head, nodekeep.MustKubectl(t, "get", "node", "access-live", "-o", "jsonpath={.metadata.labels}{.spec.taints}"))
 				if c.role == forAdmins {
 					says := "it is for an administrator of the cluster"
 					if c.line == "emergency --end --yes" { // two rights, which are granted one by one
@@ -245,13 +245,13 @@ func TestAggregationGivesViewAndAdminNothingButLeases(t *testing.T) {
 	}
 	view := rules("system:aggregate-to-view")
 	admin := slices.Concat(view, rules("system:aggregate-to-edit"), rules("system:aggregate-to-admin"))
-	for role, of := range map[string][]rbacv1.PolicyRule{forViewers + "-namespaced": view, forOperators + "-namespaced": admin} {
+	for role, item := range map[string][]rbacv1.PolicyRule{forViewers + "-namespaced": view, forOperators + "-namespaced": admin} {
 		var gained []string
 		for _, rule := range rules(role) {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					if !slices.ContainsFunc(of, func(has rbacv1.PolicyRule) bool {
-						return len(has.ResourceNames) == 0 && slices.Contains(has.APIGroups, rule.APIGroups[0]) && slices.Contains(has.Resources, resource) && slices.Contains(has.Verbs, verb)
+					if !slices.ContainsFunc(item, func(found rbacv1.PolicyRule) bool {
+						return len(found.ResourceNames) == 0 && slices.Contains(found.APIGroups, rule.APIGroups[0]) && slices.Contains(found.Resources, resource) && slices.Contains(found.Verbs, verb)
 					}) {
 						gained = append(gained, fmt.Sprint(verb, " ", resource, rule.ResourceNames))
 					}
@@ -276,18 +276,18 @@ func TestTheRolesForUsersOpenNothingInNamespaceDefaultButEventsAndWhatProfilesNa
 	for role, write := range map[string]string{forViewers: "no", forOperators: "yes"} {
 		user := "default-" + role
 		bindRole(t, role, user)
-		may := func(verb, resource string) string {
+		allowed := func(verb, resource string) string {
 			out, _ := nodekeep.Kubectl(t.Context(), "auth", "can-i", verb, resource, "-n", "default", "--as="+user) // no is an exit code
 			return strings.TrimSpace(out)
 		}
-		require.Eventually(t, func() bool { return may("list", "events") == "yes" }, settles, 100*time.Millisecond)
-		assert.Equal(t, write, may("create", "events"), role)
-		assert.Equal(t, "yes", may("get", "services"), role)
-		assert.Equal(t, "yes", may("get", "daemonsets"), role)
+		require.Eventually(t, func() bool { return allowed("list", "events") == "yes" }, settles, 100*time.Millisecond)
+		assert.Equal(t, write, allowed("create", "events"), role)
+		assert.Equal(t, "yes", allowed("get", "services"), role)
+		assert.Equal(t, "yes", allowed("get", "daemonsets"), role)
 		for _, refused := range [][2]string{
 			{"get", "configmaps"}, {"list", "configmaps"}, {"patch", "configmaps/kube-root-ca.crt"}, {"delete", "configmaps"}, {"list", "pods"}, {"get", "serviceaccounts"}, {"list", "services"}, {"list", "daemonsets"}, {"get", "deployments"},
 		} {
-			assert.Equal(t, "no", may(refused[0], refused[1]), "%s: %s", role, refused)
+			assert.Equal(t, "no", allowed(refused[0], refused[1]), "%s: %s", role, refused)
 		}
 	}
 }

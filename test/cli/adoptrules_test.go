@@ -23,7 +23,7 @@ func ruleSets(t *testing.T, name, value string) {
 			return false
 		}
 		listed := policy.DerivedLabels(node.Annotations[policy.LabelsAnnotation])["tier"]
-		listed.Since = 0
+		listed.Version = 0
 		r := recordOf(t, name)
 		return node.Labels["tier"] == value && r != nil && r.Items()["tier"] == "" && listed == record.Derived{Value: value, Rule: "all"}
 	}, settles, 50*time.Millisecond, "on %s, tier=%s must be the rule's", name, value)
@@ -31,7 +31,7 @@ func ruleSets(t *testing.T, name, value string) {
 
 func TestLabelsOfAnOlderJobAreHandedOverToARuleAndFollowIt(t *testing.T) {
 	shipped := nodekeep.Policy(t)
-	defer under(t, shipped)()
+	defer withPolicy(t, shipped)()
 	jobs, special := []string{"adopt-1", "adopt-2", "adopt-3", "adopt-4"}, "adopt-5"
 	for _, name := range jobs {
 		register(t, name)

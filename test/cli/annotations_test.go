@@ -19,7 +19,7 @@ var annotationsPolicy = policytest.Manifest(`annotations:
 
 func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testing.T) {
 	const name, host, item = "annotated-1", "metal3.io/BareMetalHost", "@metal3.io/BareMetalHost"
-	defer under(t, annotationsPolicy)()
+	defer withPolicy(t, annotationsPolicy)()
 	recorded := func(value string) {
 		t.Helper()
 		harness.Eventually(t, func() bool {
@@ -43,9 +43,9 @@ func TestCommandsShowCompareRollBackAndForgetAnnotationsAsTheyDoLabels(t *testin
 		requireGolden(t, "annotations-diff", diff.Out)
 		nodekeep.MustKubectl(t, "annotate", "node", name, host+"=metal3/host-8")
 	})
-	back := run(t, "rollback", name, "--to", "0", "--yes")
-	require.Equal(t, 0, back.Code, back.ErrOut)
-	requireGolden(t, "annotations-rollback", back.Out+back.ErrOut)
+	returned := run(t, "rollback", name, "--to", "0", "--yes")
+	require.Equal(t, 0, returned.Code, returned.ErrOut)
+	requireGolden(t, "annotations-rollback", returned.Out+returned.ErrOut)
 	assert.Equal(t, "metal3/host-7", nodekeep.Node(t, name).Annotations[host])
 	recorded("metal3/host-7")
 	remove(t, name)

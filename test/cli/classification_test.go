@@ -34,8 +34,8 @@ func stepsOf(page string) (steps []step) {
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		for line := range strings.Lines(block[1]) {
 			last := len(steps) - 1
-			switch command, is := strings.CutPrefix(line, "$ "); {
-			case is:
+			switch command, ok := strings.CutPrefix(line, "$ "); {
+			case ok:
 				steps = append(steps, step{command: command})
 			case strings.HasSuffix(steps[last].command, "|\n"): // a command may go on behind a pipe
 				steps[last].command += line
@@ -73,7 +73,7 @@ func (s step) requirePrints(t *testing.T, dir string) {
 
 func TestTheClassificationOfTheDocsRunsAsItIsWritten(t *testing.T) {
 	shipped := nodekeep.Policy(t)
-	defer under(t, shipped)()
+	defer withPolicy(t, shipped)()
 	dir := t.TempDir()
 	policyFile, steps := classification(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policyFile), 0o600))

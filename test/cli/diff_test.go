@@ -12,10 +12,10 @@ func TestDiffComparesTheRecordWithTheLiveNode(t *testing.T) {
 	const name = "diff-1"
 	register(t, name)
 	edit(t, name, map[string]string{"dedicated": "ci", "team": "a"}, "tenant=blue:NoSchedule")
-	same := run(t, "diff", name)
-	assert.Equal(t, 0, same.Code)
-	assert.Empty(t, same.Out)
-	assert.Equal(t, "No differences.\n", same.ErrOut)
+	match := run(t, "diff", name)
+	assert.Equal(t, 0, match.Code)
+	assert.Empty(t, match.Out)
+	assert.Equal(t, "No differences.\n", match.ErrOut)
 
 	require.NoError(t, nodekeep.StopCapture())
 	defer func() { require.NoError(t, nodekeep.StartCapture(context.Background())) }()

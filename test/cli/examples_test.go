@@ -37,8 +37,8 @@ func TestTheExamplesOfTheHelpDoWhatTheySay(t *testing.T) {
 				dir := t.TempDir()
 				arrangeExamples(whole, dir)
 				allowed := []int{0}
-				if more, some := codes[command]; some {
-					allowed = more
+				if extra, found := codes[command]; found {
+					allowed = extra
 				}
 				a := shell(t, dir, line)
 				assert.Contains(t, allowed, a.Code, "%s\n%s%s", line, a.Out, a.ErrOut)

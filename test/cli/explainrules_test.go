@@ -40,11 +40,11 @@ func hasTwoDevices(t *testing.T, node string) {
 
 func TestExplainAndDiffTellWhatEachRuleSaysAndThatRulesAreHeld(t *testing.T) {
 	const name = "explain-rules-1"
-	before := strings.ReplaceAll(explainedRules, "TIER", "one")
-	defer under(t, before)()
+	head := strings.ReplaceAll(explainedRules, "TIER", "one")
+	defer withPolicy(t, head)()
 	nodekeep.MustKubectl(t, "patch", "clusterrole", "nodekeep-capture", "--type=json",
 		`-p=[{"op":"add","path":"/rules/-","value":{"apiGroups":["resource.k8s.io"],"resources":["resourceslices"],"verbs":["list","watch"]}}]`)
-	inForce(t, rollOut(t, before))
+	inForce(t, rollOut(t, head))
 	register(t, name)
 	register(t, "explain-rules-2") // rules that change one Node are not held
 	hasTwoDevices(t, name)

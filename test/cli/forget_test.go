@@ -19,12 +19,12 @@ func TestForgetRemovesTheRecordOfADeletedNodeOnceTheUserSaysYes(t *testing.T) {
 	edit(t, "forget-gone", map[string]string{"dedicated": "ci"}, "tenant=blue:NoSchedule")
 	remove(t, "forget-gone")
 
-	for what, stdin := range map[string]string{"the answer is no": "n\n", "nobody answers": "", "something else is said": "what?\n"} {
+	for subject, stdin := range map[string]string{"the answer is no": "n\n", "nobody answers": "", "something else is said": "what?\n"} {
 		a := answering(t, stdin, "forget", "forget-gone")
-		assert.Equal(t, 3, a.Code, what)
-		assert.Empty(t, a.Out, what)
-		assert.Contains(t, a.ErrOut, "nothing was changed", what)
-		require.NotNil(t, recordOf(t, "forget-gone"), what)
+		assert.Equal(t, 3, a.Code, subject)
+		assert.Empty(t, a.Out, subject)
+		assert.Contains(t, a.ErrOut, "nothing was changed", subject)
+		require.NotNil(t, recordOf(t, "forget-gone"), subject)
 	}
 
 	dry := run(t, "forget", "forget-gone", "--dry-run")
@@ -56,8 +56,8 @@ func forgotten(t *testing.T, name, key string) {
 			return false
 		}
 		_, stamped := node.Annotations[policy.StampAnnotation]
-		_, is := node.Labels[key]
-		return stamped && !is
+		_, ok := node.Labels[key]
+		return stamped && !ok
 	}, settles, 50*time.Millisecond)
 }
 
@@ -76,9 +76,9 @@ func TestForgetRemovesSingleKeysOfADeletedNode(t *testing.T) {
 	assert.Equal(t, map[string]string{"rack": "r1"}, recordOf(t, "forget-keys").Items())
 	register(t, "forget-keys")
 	harness.Eventually(t, func() bool { // the webhook receives it a moment later, and capture corrects what it restored till then
-		have := labelsOf(t, "forget-keys")
-		_, is := have["dedicated"]
-		return !is && have["rack"] == "r1"
+		present := labelsOf(t, "forget-keys")
+		_, ok := present["dedicated"]
+		return !ok && present["rack"] == "r1"
 	}, settles, settles/1000)
 }
 

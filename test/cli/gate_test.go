@@ -35,7 +35,7 @@ func received(t *testing.T, name string) {
 
 func gateOn(t *testing.T, name string) bool {
 	t.Helper()
-	return policy.DefaultGate.On(nodekeep.Node(t, name).Spec.Taints)
+	return policy.DefaultGate.Present(nodekeep.Node(t, name).Spec.Taints)
 }
 
 func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
@@ -83,7 +83,7 @@ func TestGateListSaysWhyNodesWaitAndWhatToDo(t *testing.T) {
 		assert.False(t, gateOn(t, "gate-protected"))
 		assert.NotContains(t, run(t, "doctor", "--gate-after", "0s").Out, behind)
 	})
-	harness.Eventually(t, func() bool { _, has := labelsOf(t, "gate-protected")[worker]; return has }, settles, 50*time.Millisecond,
+	harness.Eventually(t, func() bool { _, ok := labelsOf(t, "gate-protected")[worker]; return ok }, settles, 50*time.Millisecond,
 		"capture goes on to restore what is missing")
 
 	for _, name := range []string{"gate-spoiled", "gate-undecided"} {

@@ -16,7 +16,7 @@ func changed(t *testing.T, name string, number int, args ...string) {
 	t.Helper()
 	nodekeep.MustKubectl(t, args...)
 	eventually(t, name, func(r record.Record) bool {
-		return len(history.Of(r)) > 0 && history.Of(r)[len(history.Of(r))-1].Number == number
+		return len(history.Changes(r)) > 0 && history.Changes(r)[len(history.Changes(r))-1].Number == number
 	})
 }
 
@@ -52,21 +52,21 @@ func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	const name = "history-1"
 	withHistory(t, name)
 	requireGolden(t, "history", run(t, "history", name).RequireDone(t).Out)
-	before := labelsOf(t, name)
+	prev := labelsOf(t, name)
 
 	dry := run(t, "rollback", name, "--to", "1", "--dry-run")
 	assert.Equal(t, 0, dry.Code, dry.ErrOut)
 	requireGolden(t, "rollback", dry.Out)
 	assert.Contains(t, dry.ErrOut, "nothing was (dry run)")
 	assert.Equal(t, 0, run(t, "rollback", name, "--to", "1", "--dry-run=server").Code)
-	assert.Equal(t, before, labelsOf(t, name), "a dry run changes nothing")
+	assert.Equal(t, prev, labelsOf(t, name), "a dry run changes nothing")
 
-	for _, no := range []string{"", "\n", "n\n", "yeah\n"} {
-		a := answering(t, no, "rollback", name, "--to", "1")
+	for _, answer := range []string{"", "\n", "n\n", "yeah\n"} {
+		a := answering(t, answer, "rollback", name, "--to", "1")
 		assert.Equal(t, 3, a.Code)
 		assert.Contains(t, a.ErrOut, "nothing was changed")
 	}
-	assert.Equal(t, before, labelsOf(t, name))
+	assert.Equal(t, prev, labelsOf(t, name))
 
 	a := answering(t, "y\n", "rollback", name, "--to", "1")
 	require.Equal(t, 0, a.Code, a.ErrOut)
@@ -78,7 +78,7 @@ func TestHistoryShowsWhoChangedWhatAndRollbackUndoesIt(t *testing.T) {
 	ends(t, 0, "nothing is to be done", "rollback", name, "--to", last, "--yes")
 
 	require.Equal(t, 0, run(t, "rollback", name, "--to", "4", "--yes").Code)
-	assert.Equal(t, before, labelsOf(t, name), "and can itself be undone")
+	assert.Equal(t, prev, labelsOf(t, name), "and can itself be undone")
 }
 
 func TestRollbackSaysWhatItCannotDoAndLeavesAloneWhatBelongsToOthers(t *testing.T) {

@@ -23,7 +23,7 @@ const lastGood = "labels: {ignore: [example.com/ignored]}\nverify: {profiles: [{
 const refusedByNow = "retention: 5s\nlabels: {keep: [a b]}"
 
 func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
-	defer under(t, policytest.Manifest(lastGood))() // no controller of verification runs
+	defer withPolicy(t, policytest.Manifest(lastGood))() // no controller of verification runs
 	require.Eventually(t, func() bool {
 		state, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), store.AcceptedName, metav1.GetOptions{})
 		return err == nil && strings.Contains(state.Data[store.AcceptedPolicy], "example.com/ignored")
@@ -38,7 +38,7 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodekeep.SetPolicy(t, policytest.Manifest(lastGood))
 			prefix := "incident-" + strings.Fields(name)[0]
-			away, spoiled, open, held := prefix+"-away", prefix+"-spoiled", prefix+"-open", prefix+"-held"
+			absent, spoiled, open, held := prefix+"-away", prefix+"-spoiled", prefix+"-open", prefix+"-held"
 			withHistory(t, open)
 			edit(t, open, map[string]string{"verified": "yes"})
 			nodekeep.MustKubectl(t, "label", "node", open, "example.com/ignored=1")
@@ -46,14 +46,14 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 			becomesReady(t, held)
 			becomesReady(t, open)
 			gatedNode(t, spoiled)
-			register(t, away)
-			edit(t, away, map[string]string{"dedicated": "ci"})
-			remove(t, away)
+			register(t, absent)
+			edit(t, absent, map[string]string{"dedicated": "ci"})
+			remove(t, absent)
 			goneFor(t, prefix+"-old", 3*year)
 			c.lose()
 
-			const instead = "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted).\n"
-			for _, one := range []struct {
+			const fallback = "what was accepted last stays in force (key policy.json of ConfigMap nodekeep-accepted).\n"
+			for _, row := range []struct {
 				command string
 				code    int
 				out     string // and it goes by the last good policy, where the command needs one
@@ -74,20 +74,20 @@ func TestAnInvalidPolicyDisablesNoCommandOfAnIncident(t *testing.T) {
 				{"verify run " + open + " --yes", 0, "taint example.com/new:NoSchedule added", false},
 				{"verify release " + held + " --yes", 0, "released without verification", false},
 				{"rollback " + open + " --to 2 --yes", 0, open + ": ", false},
-				{"forget " + away + " --yes", 0, "node/" + away + " forgotten", true},
+				{"forget " + absent + " --yes", 0, "node/" + absent + " forgotten", true},
 				{"prune --older-than=22000h --yes", 0, "", true},
 				{"uninstall --dry-run", 0, "", true},
 			} {
-				a := run(t, strings.Fields(one.command)...)
-				assert.Equal(t, one.code, a.Code, "%s\n%s%s", one.command, a.Out, a.ErrOut)
-				assert.Contains(t, a.Out+a.ErrOut, one.out, one.command)
-				if one.silent {
+				a := run(t, strings.Fields(row.command)...)
+				assert.Equal(t, row.code, a.Code, "%s\n%s%s", row.command, a.Out, a.ErrOut)
+				assert.Contains(t, a.Out+a.ErrOut, row.out, row.command)
+				if row.silent {
 					continue
 				}
-				assert.Equal(t, 1, strings.Count(a.ErrOut, c.says), "%s\n%s", one.command, a.ErrOut)
-				_, after, _ := strings.Cut(a.ErrOut, c.says)
-				sentence, _, _ := strings.Cut(after, "\n")
-				assert.True(t, strings.HasSuffix(sentence+"\n", instead), "%s: one line\n%s", one.command, a.ErrOut)
+				assert.Equal(t, 1, strings.Count(a.ErrOut, c.says), "%s\n%s", row.command, a.ErrOut)
+				_, tail, _ := strings.Cut(a.ErrOut, c.says)
+				sentence, _, _ := strings.Cut(tail, "\n")
+				assert.True(t, strings.HasSuffix(sentence+"\n", fallback), "%s: one line\n%s", row.command, a.ErrOut)
 			}
 			assert.Nil(t, recordOf(t, prefix+"-old"), "pruned")
 			assert.Equal(t, "a", labelsOf(t, open)["team"], "rolled back")

@@ -36,12 +36,12 @@ func TestARestoredLabelWithoutAManagerIsKeptForDoctorExplainAndPolicyCheckAlike(
 	register(t, name)
 	eventuallyHas(t, name, zone)
 	file := policyFile(t, "retention: 720h")
-	alike := func(t *testing.T, why string) {
+	alike := func(t *testing.T, reason string) {
 		t.Helper()
 		for _, item := range explanation(t, name).Items {
 			if item.Item == zone {
 				assert.True(t, item.Kept)
-				assert.Equal(t, why, item.Why)
+				assert.Equal(t, reason, item.Why)
 			}
 		}
 		var check judged

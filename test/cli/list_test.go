@@ -11,18 +11,18 @@ import (
 func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 	const test = "list"
 	register(t, "list-present")
-	edit(t, "list-present", map[string]string{of: test, "dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
+	edit(t, "list-present", map[string]string{testDomain: test, "dedicated": "ci", "node-role.kubernetes.io/worker": ""}, "tenant=blue:NoSchedule")
 	register(t, "list-gone")
-	edit(t, "list-gone", map[string]string{of: test})
+	edit(t, "list-gone", map[string]string{testDomain: test})
 	remove(t, "list-gone")
 
-	requireGolden(t, "list", run(t, "list", "-l", of+"="+test).RequireDone(t).Out)
-	requireGolden(t, "list-wide", run(t, "list", "-o", "wide", "-l", of+"="+test).RequireDone(t).Out)
-	gone := strings.Fields(run(t, "list", "--gone", "--no-headers", "-l", of+"="+test).RequireDone(t).Out)
+	requireGolden(t, "list", run(t, "list", "-l", testDomain+"="+test).RequireDone(t).Out)
+	requireGolden(t, "list-wide", run(t, "list", "-o", "wide", "-l", testDomain+"="+test).RequireDone(t).Out)
+	gone := strings.Fields(run(t, "list", "--gone", "--no-headers", "-l", testDomain+"="+test).RequireDone(t).Out)
 	assert.Equal(t, []string{"list-gone", "Gone"}, gone[:2])
 	assert.Len(t, gone, 8, "one line")
 
-	assert.Equal(t, "node/list-gone\nnode/list-present\n", run(t, "list", "-o", "name", "-l", of+"="+test).RequireDone(t).Out)
+	assert.Equal(t, "node/list-gone\nnode/list-present\n", run(t, "list", "-o", "name", "-l", testDomain+"="+test).RequireDone(t).Out)
 	var list struct {
 		APIVersion, Kind string
 		Items            []struct {
@@ -31,7 +31,7 @@ func TestListShowsEveryNodeAndEveryRecordOnce(t *testing.T) {
 			Current, Gated bool
 		}
 	}
-	answerJSON(t, &list, "list", "-l", of+"="+test)
+	answerJSON(t, &list, "list", "-l", testDomain+"="+test)
 	assert.Equal(t, "nodekeep.dev/v1alpha1", list.APIVersion)
 	assert.Equal(t, "NodeSummaryList", list.Kind)
 	require.Len(t, list.Items, 2)

@@ -40,11 +40,11 @@ func manyGone(t *testing.T, prefix string, n int) {
 
 func TestManyRecordsAreListedAndPrunedPageByPage(t *testing.T) {
 	loseEverything(t)
-	const many = 1200 // more than two pages
+	const plural = 1200 // more than two pages
 	nodekeep.WithoutCapture(t, func() {
-		manyGone(t, "many", many)
+		manyGone(t, "many", plural)
 		names := strings.Fields(run(t, "list", "-o", "name").RequireDone(t).Out)
-		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), many)
+		assert.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), plural)
 		assert.Equal(t, "1200 records removed\n", run(t, "prune", "--older-than=720h", "--yes").RequireDone(t).Out)
 	})
 	assert.Empty(t, recordsAll(t))

@@ -45,7 +45,7 @@ func TestMigrateNewRefusesWhileASelectorOfThePolicyNamesTheOldKey(t *testing.T) 
 }
 
 func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t *testing.T) {
-	defer under(t, migrating("both", ""))()
+	defer withPolicy(t, migrating("both", ""))()
 	register(t, "force-1")
 	edit(t, "force-1", map[string]string{"gpu": "a"})
 	registerWith(t, "force-foreign", map[string]string{"gpu": "a"}) // --node-labels
@@ -78,7 +78,7 @@ func TestMigrateNewWithForceRemovesAnOldKeyThatIsInUseButNoneThatAKubeletSets(t 
 	assert.Contains(t, forced.ErrOut, "DaemonSet selects on gpu by nodeSelector: default/force-agent (removing the label deletes their Pods)")
 	require.Eventually(t, keys("force-1", ",a"), settles, 100*time.Millisecond)
 	inForce(t, rules)
-	eventually(t, "force-1", func(r record.Record) bool { _, has := r.Items()["gpu"]; return !has })
+	eventually(t, "force-1", func(r record.Record) bool { _, ok := r.Items()["gpu"]; return !ok })
 	assert.True(t, keys("force-foreign", "a,a")(), "the kubelet sets it again")
 	status = run(t, "migrate", "status")
 	assert.Equal(t, 1, status.Code)

@@ -17,8 +17,8 @@ import (
 	"nodekeep.dev/nodekeep/policy/policytest"
 )
 
-// of is the label that selects the Nodes of one test.
-const of = "example.com/test"
+// testDomain is the label that selects the Nodes of one test.
+const testDomain = "example.com/test"
 
 // register makes a Node as its kubelet does.
 func register(t *testing.T, name string) {
@@ -69,13 +69,13 @@ func remove(t *testing.T, name string) {
 }
 
 // eventually waits until the record of a Node is as it should be.
-func eventually(t *testing.T, name string, is func(record.Record) bool) {
+func eventually(t *testing.T, name string, next func(record.Record) bool) {
 	t.Helper()
 	var last record.Record
 	harness.Eventually(t, func() bool {
 		entry, err := records(t).GetLive(t.Context(), name)
 		last = entry.Record
-		return err == nil && is(entry.Record)
+		return err == nil && next(entry.Record)
 	}, settles, 20*time.Millisecond, "record of %s: %v", name, &last)
 }
 
@@ -94,8 +94,8 @@ func current(t *testing.T, r record.Record) bool {
 func eventuallyHas(t *testing.T, name, key string) {
 	t.Helper()
 	harness.Eventually(t, func() bool {
-		_, has := nodekeep.Node(t, name).Labels[key]
-		return has
+		_, ok := nodekeep.Node(t, name).Labels[key]
+		return ok
 	}, settles, 20*time.Millisecond, "%s has no %s", name, key)
 }
 

@@ -98,7 +98,7 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 		edit(t, name, map[string]string{"dedicated": "ci", "rack": "r1", worker: ""})
 	}
 	remove(t, "policy-3")
-	before := *recordOf(t, "policy-1")
+	prev := *recordOf(t, "policy-1")
 	file := policyFile(t, "labels: {ignore: [rack], protected: never}\ntaints: {rules: [{selector: dedicated, taint: \"dedicated={value}:NoSchedule\"}]}")
 
 	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster -o wide")
@@ -108,7 +108,7 @@ func TestPolicyCheckCountsWhatAPolicyWouldChangeInTheClusterAndChangesNothing(t 
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	assert.Contains(t, a.ErrOut, "nodekeep is not installed there")
 	requireGolden(t, "policy-before-installation", a.Out)
-	assert.Equal(t, before, *recordOf(t, "policy-1"))
+	assert.Equal(t, prev, *recordOf(t, "policy-1"))
 	assert.NotContains(t, nodekeep.MustKubectl(t, "get", "node", "policy-1", "-o", "jsonpath={.spec.taints[*].key}"), "dedicated")
 
 	var check struct {
@@ -144,7 +144,7 @@ func TestPolicyCheckShowsGovernanceThatMovesFromOneKeyToAnother(t *testing.T) {
 	a := shell(t, filepath.Dir(file), "nodekeep policy check policy.yaml --against-cluster")
 	require.Equal(t, 0, a.Code, a.ErrOut)
 	requireGolden(t, "policy-governance", a.Out)
-	same := policyFile(t, "governance: {reserved: [x.example/*], keys: [{mode: deny, values: [silver], key: owner, required: false}]}")
-	a = shell(t, filepath.Dir(same), "nodekeep policy check policy.yaml --against-cluster")
+	match := policyFile(t, "governance: {reserved: [x.example/*], keys: [{mode: deny, values: [silver], key: owner, required: false}]}")
+	a = shell(t, filepath.Dir(match), "nodekeep policy check policy.yaml --against-cluster")
 	assert.Regexp(t, `(?m)^Changes: +none$`, a.Out)
 }

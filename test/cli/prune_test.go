@@ -39,23 +39,23 @@ func TestPruneRemovesRecordsOfNodesThatHaveBeenGoneForLongAndNoOthers(t *testing
 	nodekeep.WithoutCapture(t, func() {
 		changeRecord(t, "prune-live", func(r *record.Record) { r.DeletedAt = time.Now().UTC().Add(-4 * year) })
 
-		const than = "--older-than=22000h" // some 2.5 years
-		a := run(t, "prune", than, "--dry-run")
+		const threshold = "--older-than=22000h" // some 2.5 years
+		a := run(t, "prune", threshold, "--dry-run")
 		require.Equal(t, 0, a.Code, a.ErrOut)
 		requireGolden(t, "prune-dry-run", a.Out)
 		assert.Contains(t, a.ErrOut, "3 to be removed; 1 stay until an operator decides")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
-		a = answering(t, "", "prune", than)
+		a = answering(t, "", "prune", threshold)
 		assert.Equal(t, 3, a.Code)
 		assert.Contains(t, a.ErrOut, "Remove 3 of ")
 		require.NotNil(t, recordOf(t, "prune-older"))
 
-		assert.Equal(t, "1 record removed\n", run(t, "prune", than, "--at-most=1", "--yes").RequireDone(t).Out)
-		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "prune", than, "--yes").RequireDone(t).Out)
+		assert.Equal(t, "1 record removed\n", run(t, "prune", threshold, "--at-most=1", "--yes").RequireDone(t).Out)
+		assert.Equal(t, "1 record removed; 1 kept, which have changed or whose Nodes are back\n", run(t, "prune", threshold, "--yes").RequireDone(t).Out)
 	})
-	for name, there := range map[string]bool{"prune-old": false, "prune-older": false, "prune-recent": true, "prune-undecided": true, "prune-live": true} {
-		assert.Equal(t, there, recordOf(t, name) != nil, name)
+	for name, present := range map[string]bool{"prune-old": false, "prune-older": false, "prune-recent": true, "prune-undecided": true, "prune-live": true} {
+		assert.Equal(t, present, recordOf(t, name) != nil, name)
 	}
 }
 

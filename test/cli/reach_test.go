@@ -34,7 +34,7 @@ func TestAWrongCallIsNamedInPlainWords(t *testing.T) {
 	quarantined(t, "accept-spoiled")
 	spoil(t, "accept-spoiled")
 	defer run(t, "forget", "accept-spoiled", "--yes")
-	review, other := filepath.Join(reviews, "base", "kubelet.json"), filepath.Join(reviews, "records", "of-another-node.json")
+	review, second := filepath.Join(reviews, "base", "kubelet.json"), filepath.Join(reviews, "records", "of-another-node.json")
 	const number = `flag: must be a number that nodekeep history shows, or 0 for the state before the first change`
 	for _, c := range []struct {
 		line string
@@ -80,8 +80,8 @@ func TestAWrongCallIsNamedInPlainWords(t *testing.T) {
 		{"explain worker-1 --review x.json", 2, "not both"},
 		{"explain worker-1 --record x.json", 2, "go with --review"},
 		{"explain --review /does/not/exist", 2, "--review /does/not/exist"},
-		{"explain --offline --review " + other, 2, "decode AdmissionReview"},
-		{"explain --offline --review " + review + " --record " + other, 2, "it is the record of node"},
+		{"explain --offline --review " + second, 2, "decode AdmissionReview"},
+		{"explain --offline --review " + review + " --record " + second, 2, "it is the record of node"},
 	} {
 		assert.Empty(t, ends(t, c.code, c.says, strings.Fields(c.line)...).Out, c.line)
 	}
@@ -97,9 +97,9 @@ func nobodysKubeconfig(t *testing.T) string {
 	return path
 }
 
-// through returns a kubeconfig that goes through a proxy. No client certificate does, so it is that of a ServiceAccount that may
+// proxied returns a kubeconfig that goes through a proxy. No client certificate does, so it is that of a ServiceAccount that may
 // all that is needed.
-func through(t *testing.T) (*proxy.Proxy, string) {
+func proxied(t *testing.T) (*proxy.Proxy, string) {
 	t.Helper()
 	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-capture")
 	require.NoError(t, err)
@@ -107,14 +107,14 @@ func through(t *testing.T) (*proxy.Proxy, string) {
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, harness.WriteKubeconfig(path, p.Through(config)))
+	require.NoError(t, harness.WriteKubeconfig(path, p.Config(config)))
 	return p, path
 }
 
 func TestAWriteWithoutAnAnswerIsSaidToBeUncertain(t *testing.T) {
 	const name = "uncertain-1"
 	withHistory(t, name)
-	p, kubeconfig := through(t)
+	p, kubeconfig := proxied(t)
 	p.Break(proxy.Answer(proxy.NodeWrites, http.StatusConflict, metav1.StatusReasonConflict, 1))
 	a := nodekeep.Command(t, kubeconfig, "", "rollback", name, "--to", "1", "--yes")
 	assert.Equal(t, 3, a.Code)
@@ -136,7 +136,7 @@ func TestAWriteWithoutAnAnswerIsSaidToBeUncertain(t *testing.T) {
 }
 
 func TestCtrlCEndsACommandThatReads(t *testing.T) {
-	p, kubeconfig := through(t)
+	p, kubeconfig := proxied(t)
 	reached := make(chan struct{}, 100)
 	hang := proxy.Hang(proxy.Reads("nodes"), time.Hour)
 	p.Break(func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {

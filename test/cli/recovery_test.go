@@ -33,18 +33,18 @@ func recipe(t *testing.T) (save, restore string) {
 }
 
 // inAnotherCluster does something in a cluster of its own, in which nodekeep is installed.
-func inAnotherCluster(t *testing.T, do func()) {
+func inAnotherCluster(t *testing.T, fn func()) {
 	t.Helper()
 	control, err := harness.StartCluster(t.Context(), harness.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, control.Stop()) }()
-	another, err := nodekeep.InstallOn(t.Context(), control)
+	extra, err := nodekeep.InstallOn(t.Context(), control)
 	require.NoError(t, err)
-	another.TimeoutSeconds = harness.Patient
-	require.NoError(t, another.Start(t.Context()))
-	defer func(before *harness.Installation) { nodekeep = before }(nodekeep)
-	nodekeep = another
-	do()
+	extra.TimeoutSeconds = harness.Patient
+	require.NoError(t, extra.Start(t.Context()))
+	defer func(prev *harness.Installation) { nodekeep = prev }(nodekeep)
+	nodekeep = extra
+	fn()
 }
 
 func clusterUID(t *testing.T) string {
@@ -103,6 +103,6 @@ func TestTheNodesOfALostClusterGetTheirLabelsBackInANewOneFromRecordsThatKubectl
 		assert.Contains(t, run(t, "history", "recovery-2").RequireDone(t).Out, "tenant:NoSchedule", "histories are kept")
 
 		nodekeep.MustKubectl(t, "label", "node", "recovery-2", "rack-") // from here on they are records like any others
-		eventually(t, "recovery-2", func(r record.Record) bool { _, is := r.Items()["rack"]; return !is })
+		eventually(t, "recovery-2", func(r record.Record) bool { _, ok := r.Items()["rack"]; return !ok })
 	})
 }

@@ -38,7 +38,7 @@ func TestRememberLosesNothingThatANewObjectOfTheNameLacks(t *testing.T) {
 		run(t, "remember", "remember-again").RequireDone(t)
 		assert.Equal(t, map[string]string{"dedicated": "ci", worker: "", "rack": "r1"}, recordOf(t, "remember-again").Items())
 	})
-	harness.Eventually(t, func() bool { _, has := labelsOf(t, "remember-again")[worker]; return has }, settles, settles/1000)
+	harness.Eventually(t, func() bool { _, ok := labelsOf(t, "remember-again")[worker]; return ok }, settles, settles/1000)
 }
 
 func TestRememberWritesNothingOverWhatCannotBeRead(t *testing.T) {

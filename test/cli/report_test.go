@@ -108,11 +108,11 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 
 	// Without capture nothing is renamed here; test/integration/migration does that.
 	require.NoError(t, nodekeep.StopCapture())
-	both := migrating("both", "")
-	back := goesBy(t, both)
+	combined := migrating("both", "")
+	returned := goesBy(t, combined)
 	defer func() {
 		require.NoError(t, nodekeep.StartCapture(t.Context()))
-		back()
+		returned()
 	}()
 	status := run(t, "migrate", "status")
 	assert.Equal(t, 1, status.Code)
@@ -130,7 +130,7 @@ func TestMigratePlanAndStatusShowWhatIsLeftAndNewRefusesWhileAnObjectSelectsOnTh
 	assert.Contains(t, findings, "nodekeep migrate new gpu=example.com/gpu\n")
 
 	nodekeep.MustKubectl(t, "-n", "default", "delete", "daemonset", "migrate-agent")
-	rollOut(t, both)
+	rollOut(t, combined)
 	requireGolden(t, "migrate-new-both", run(t, "migrate", "new", "gpu=example.com/gpu", "--yes").RequireDone(t).Out)
 }
 

@@ -44,9 +44,9 @@ func ends(t *testing.T, code int, says string, args ...string) answer {
 }
 
 // answerJSON runs the program as an admin with -o json, and reads its answer.
-func answerJSON(t *testing.T, into any, args ...string) {
+func answerJSON(t *testing.T, target any, args ...string) {
 	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(run(t, append(args, "-o", "json")...).RequireDone(t).Out), into))
+	require.NoError(t, json.Unmarshal([]byte(run(t, append(args, "-o", "json")...).RequireDone(t).Out), target))
 }
 
 // What differs from run to run.

@@ -17,8 +17,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// elsewhere are blocks that other tests run, by their first command.
-var elsewhere = map[string]string{
+// foreignLabels are blocks that other tests run, by their first command.
+var foreignLabels = map[string]string{
 	"kubectl apply --server-side -f manifests/namespace.yaml": "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
 	"nodekeep uninstall":                                                    "TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse",
 	"kubectl delete deployment,poddisruptionbudget":                         "TestTheDocumentedCommandsDeleteVerificationAndNothingElse",
@@ -58,7 +58,7 @@ func (s snippet) runElsewhere() (test string, ok bool) {
 	if test, ok = ownTests[s.page]; ok {
 		return test, true
 	}
-	for begin, test := range elsewhere {
+	for begin, test := range foreignLabels {
 		if strings.HasPrefix(strings.TrimSpace(s.commands), begin) {
 			return test, true
 		}
@@ -114,20 +114,20 @@ func TestTheShellSnippetsOfTheDocsRun(t *testing.T) {
 }
 
 func TestEveryTestThatRunsSnippetsExists(t *testing.T) {
-	for _, tests := range []map[string]string{elsewhere, ownTests} {
-		for of, test := range tests {
+	for _, tests := range []map[string]string{foreignLabels, ownTests} {
+		for name, test := range tests {
 			if test != "" {
-				require.NoError(t, exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", filepath.Join(harness.Root(), "test")).Run(), "%s: %s", of, test)
+				require.NoError(t, exec.Command("grep", "-rq", "--include=*_test.go", "^func "+test+"(", filepath.Join(harness.Root(), "test")).Run(), "%s: %s", name, test)
 			}
 		}
 	}
 	used := map[string]bool{}
 	for _, s := range snippets(t) {
-		for begin := range elsewhere {
+		for begin := range foreignLabels {
 			used[begin] = used[begin] || strings.HasPrefix(strings.TrimSpace(s.commands), begin)
 		}
 	}
-	for begin := range elsewhere {
+	for begin := range foreignLabels {
 		assert.True(t, used[begin], "no page has %q", begin)
 	}
 }

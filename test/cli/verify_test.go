@@ -31,7 +31,7 @@ var profiles = policytest.Manifest(`verify:
 func taintsOf(t *testing.T, name string) (taints []string) {
 	t.Helper()
 	for _, taint := range nodekeep.Node(t, name).Spec.Taints {
-		if taint.Key != corev1.TaintNodeNotReady && !policy.DefaultGate.Is(taint) {
+		if taint.Key != corev1.TaintNodeNotReady && !policy.DefaultGate.Matches(taint) {
 			taints = append(taints, taint.ToString())
 		}
 	}
@@ -69,24 +69,24 @@ func hasMap(t *testing.T, namespace, name, key, text string) {
 }
 
 // failedOften has the annotation of a Node say that all attempts of a profile failed.
-func failedOften(t *testing.T, name, content, profile string, at time.Time, held *verify.Brake) {
+func failedOften(t *testing.T, name, content, profile string, instant time.Time, held *verify.Brake) {
 	t.Helper()
 	loaded, err := policy.Load([]byte(content), policy.DefaultGate)
 	require.NoError(t, err)
 	progress := verify.Progress{
 		Attempts: 5, Profile: profile, BootID: nodekeep.Node(t, name).Status.NodeInfo.BootID, RemovalHeld: held,
-		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: at},
+		Last: &verify.Last{Result: verify.VerdictFailed, Check: "api", Reason: "Timeout", Message: "no answer in time", Time: instant},
 	}
-	for _, one := range loaded.Verify().All() {
-		if one.Name == profile {
-			progress.Hash = one.Hash
+	for _, compiled := range loaded.Verify().All() {
+		if compiled.Name == profile {
+			progress.Hash = compiled.Hash
 		}
 	}
 	nodekeep.MustKubectl(t, "annotate", "node", name, verify.Annotation+"="+progress.String())
 }
 
 func TestAnOperatorSeesWhyNodesTakeNoWorkloads(t *testing.T) {
-	defer under(t, profiles)() // no controller runs
+	defer withPolicy(t, profiles)() // no controller runs
 	registerWith(t, "verify-gpu", map[string]string{"gpu": "yes"})
 	registerWith(t, "verify-new", map[string]string{"verified": "yes"})
 	registerWith(t, "verify-tried", map[string]string{"verified": "yes"})
@@ -156,7 +156,7 @@ func ranWithoutController(t *testing.T, node string) string {
 }
 
 func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
-	defer under(t, profiles)() // no controller runs
+	defer withPolicy(t, profiles)() // no controller runs
 	registerWith(t, "verify-again", map[string]string{"verified": "yes"})
 	becomesReady(t, "verify-again")
 
@@ -206,7 +206,7 @@ func TestANodeIsVerifiedAgainAndReleasedByAnOperator(t *testing.T) {
 }
 
 func TestANodeWhoseProfileOnlyReportsIsCheckedNowOnRequestAndStaysOpen(t *testing.T) {
-	defer under(t, policytest.Manifest("verify: {profiles: [{name: health, nodeSelector: health=yes, mode: report, checks: [{name: api, api: {}}]}]}\n"))() // no controller runs
+	defer withPolicy(t, policytest.Manifest("verify: {profiles: [{name: health, nodeSelector: health=yes, mode: report, checks: [{name: api, api: {}}]}]}\n"))() // no controller runs
 	registerWith(t, "verify-health", map[string]string{"health": "yes"})
 	assert.Empty(t, taintsOf(t, "verify-health"))
 	becomesReady(t, "verify-health")
@@ -250,7 +250,7 @@ var removing = policytest.Manifest(`verify:
 
 // No Node waits, and all the same nothing is tried while no controller leads.
 func TestOfAProfileThatIsNotProvedAnOperatorSeesThatNoControllerLeads(t *testing.T) {
-	defer under(t, removing)() // no controller runs
+	defer withPolicy(t, removing)() // no controller runs
 	registerWith(t, "open-unproved", map[string]string{"removable": "yes"})
 	becomesReady(t, "open-unproved")
 	nodekeep.MustKubectl(t, "taint", "node", "open-unproved", verify.Taint+"-")
@@ -274,7 +274,7 @@ func tableOfWaiting(t *testing.T, args ...string) string {
 }
 
 func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
-	defer under(t, removing)() // no controller runs
+	defer withPolicy(t, removing)() // no controller runs
 	registerWith(t, "remove-held", map[string]string{"removable": "yes"})
 	becomesReady(t, "remove-held")
 	assert.NotContains(t, run(t, "verify", "list").ErrOut, "emoved")
@@ -282,8 +282,8 @@ func TestAnOperatorSeesWhatHoldsRemovalsAndWhichNodesWereRemoved(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	failedOften(t, "remove-held", removing, "gpu", now, &verify.Brake{Reason: verify.BrakePods, Message: "Pod default/web-1 runs on it"})
 	ledger := verify.Ledger{}.
-		With(verify.Removal{Node: "remove-gone", UID: "U1", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-3 * time.Hour), Done: true}, now).
-		With(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
+		Add(verify.Removal{Node: "remove-gone", UID: "U1", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-3 * time.Hour), Done: true}, now).
+		Add(verify.Removal{Node: "remove-other", UID: "U2", Kind: verify.RemoveNodeClaim, Profile: "gpu", Time: now.Add(-5 * time.Minute), Done: true}, now)
 	inChecks(t, verify.LedgerMap, verify.LedgerKey, ledger.String())
 
 	list := run(t, "verify", "list") // lines for operators are next to the table, which scripts read

@@ -19,7 +19,7 @@ var rolled = policytest.Manifest(`verify:
 `)
 
 func TestAnOperatorSeesWhichNodesWouldBeTakenIntoVerificationAndCanStopIt(t *testing.T) {
-	defer under(t, rolled)()                                                  // no controller runs
+	defer withPolicy(t, rolled)()                                             // no controller runs
 	for _, name := range []string{"roll-a", "roll-b", "roll-c", "roll-new"} { // no profile selects them yet
 		registerWith(t, name, nil)
 		if name != "roll-new" {
@@ -61,7 +61,7 @@ func TestAnOperatorSeesWhichNodesWouldBeTakenIntoVerificationAndCanStopIt(t *tes
 }
 
 func TestAnOperatorSeesWhichNodesWaitToBeCheckedAgain(t *testing.T) {
-	defer under(t, rolled)() // no controller runs
+	defer withPolicy(t, rolled)() // no controller runs
 	registerWith(t, "recheck-a", nil)
 	becomesReady(t, "recheck-a")
 	nodekeep.MustKubectl(t, "label", "node", "recheck-a", "rolled=yes")

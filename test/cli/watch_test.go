@@ -18,18 +18,18 @@ import (
 func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 	const test = "watch"
 	register(t, "watch-1")
-	edit(t, "watch-1", map[string]string{of: test})
-	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", of+"="+test)
+	edit(t, "watch-1", map[string]string{testDomain: test})
+	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", testDomain+"="+test)
 	command.Env = nodekeep.Environment("")
 	steps := []struct {
-		do    func()
+		run   func()
 		shows string // how a line begins
 	}{
 		{func() {}, "watch-1 Present"},
 		{func() { edit(t, "watch-1", map[string]string{"more": "yes"}) }, "2 0 no"},
 		{func() { remove(t, "watch-1") }, "watch-1 Gone"},
 		{func() { nodekeep.MustKubectl(t, "-n", "nodekeep-system", "delete", "configmap", "node.watch-1") }, ""},
-		{func() { register(t, "watch-2"); edit(t, "watch-2", map[string]string{of: test}) }, "watch-2 Present"},
+		{func() { register(t, "watch-2"); edit(t, "watch-2", map[string]string{testDomain: test}) }, "watch-2 Present"},
 	}
 	done := -1
 	a := interrupted(t, command, func(out string) bool {
@@ -39,7 +39,7 @@ func TestWatchPrintsALineWhenALineHasChanged(t *testing.T) {
 		}
 		for done < 0 || done < len(steps) && strings.Contains(strings.Join(lines, "\n"), steps[done].shows) {
 			if done++; done < len(steps) {
-				steps[done].do()
+				steps[done].run()
 			}
 		}
 		return done == len(steps)
@@ -60,14 +60,14 @@ func TestWatchPrintsALineThatBeginsToBeSelectedAfterItsRecordHasChanged(t *testi
 	register(t, name)
 	edit(t, name, map[string]string{"more": "yes"})
 	recorded := make(chan struct{})
-	once := sync.OnceFunc(func() {
+	first := sync.OnceFunc(func() {
 		time.AfterFunc(time.Second, func() { close(recorded) }) // the client has read the record by then
 	})
-	p, kubeconfig := through(t)
+	p, kubeconfig := proxied(t)
 	var records, nodes atomic.Bool // the client watches them: what it lists before comes by no watch
 	behind := proxy.All(
-		proxy.Says(proxy.Watches("configmaps"), store.Name(name), func(*http.Request) { once() }),
-		proxy.Says(proxy.Watches("nodes"), of, func(r *http.Request) {
+		proxy.Says(proxy.Watches("configmaps"), store.Name(name), func(*http.Request) { first() }),
+		proxy.Says(proxy.Watches("nodes"), testDomain, func(r *http.Request) {
 			select {
 			case <-recorded:
 			case <-r.Context().Done():
@@ -79,12 +79,12 @@ func TestWatchPrintsALineThatBeginsToBeSelectedAfterItsRecordHasChanged(t *testi
 		nodes.Store(nodes.Load() || proxy.Watches("nodes")(r))
 		behind(w, r, apiServer)
 	})
-	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", of+"="+test)
+	command := exec.Command(nodekeep.Binary(), "list", "--watch", "-l", testDomain+"="+test)
 	command.Env = nodekeep.Environment(kubeconfig)
 	edited := false
 	a := interrupted(t, command, func(out string) bool {
 		if !edited && records.Load() && nodes.Load() {
-			edit(t, name, map[string]string{of: test})
+			edit(t, name, map[string]string{testDomain: test})
 			edited = true
 		}
 		return strings.Contains(out, name)

@@ -28,9 +28,9 @@ type rule struct {
 // matches compares as Cluster API and Medik8s do. A condition that is missing, or has another status, is healthy. The time counts from
 // lastTransitionTime.
 func (r rule) matches(conditions []corev1.NodeCondition, now time.Time) bool {
-	for _, one := range conditions {
-		if string(one.Type) == r.Type && string(one.Status) == r.Status {
-			return !now.Before(one.LastTransitionTime.Add(time.Duration(r.Seconds) * time.Second))
+	for _, item := range conditions {
+		if string(item.Type) == r.Type && string(item.Status) == r.Status {
+			return !now.Before(item.LastTransitionTime.Add(time.Duration(r.Seconds) * time.Second))
 		}
 	}
 	return false
@@ -67,8 +67,8 @@ func unhealthy(t *testing.T) map[string][]rule {
 	var check nodeHealthCheck
 	require.NoError(t, yaml.UnmarshalStrict([]byte(example(t, "remediation.medik8s.io/v1alpha1", "NodeHealthCheck")), &check))
 	assert.Equal(t, "80%", check.Spec.MinHealthy.String(), "a brake is set")
-	for _, one := range check.Spec.UnhealthyConditions {
-		all["Medik8s"] = append(all["Medik8s"], rule{one.Type, string(one.Status), int(one.Duration.Seconds())})
+	for _, item := range check.Spec.UnhealthyConditions {
+		all["Medik8s"] = append(all["Medik8s"], rule{item.Type, string(item.Status), int(item.Duration.Seconds())})
 	}
 	return all
 }
@@ -101,8 +101,8 @@ type life struct {
 	now       time.Time
 }
 
-// after has an attempt end so, then writes what the plan shows.
-func (l *life) after(wait time.Duration, last verify.Last) {
+// fail has an attempt end so, then writes what the plan shows.
+func (l *life) fail(wait time.Duration, last verify.Last) {
 	l.t.Helper()
 	l.now = l.now.Add(wait)
 	progress, profile := verify.ParseProgress(l.node.Annotation), l.profiles.All()[0]
@@ -113,7 +113,7 @@ func (l *life) after(wait time.Duration, last verify.Last) {
 	}
 	l.node.Annotation = progress.String()
 	action := verify.Plan(verify.Observed{Node: &l.node}, l.profiles, verify.Cluster{}, l.now)
-	require.Equal(l.t, verify.DoShow, action.Do, action.Why.String())
+	require.Equal(l.t, verify.DoShow, action.Operation, action.Diagnosis.String())
 	if l.condition.Status != action.Show.Status {
 		l.condition.LastTransitionTime = metav1.NewTime(l.now)
 	}
@@ -126,9 +126,9 @@ func TestOtherToolsActOnANodeThatFailsForLongAndOnNoOther(t *testing.T) {
 	require.NoError(t, err)
 	failed, passed := verify.Last{Result: verify.VerdictFailed, Check: "dns", Reason: "Timeout"}, verify.Last{Result: verify.VerdictPassed}
 	shared := verify.Last{Result: verify.VerdictShared, Check: "dns", Reason: verify.ReasonShared}
-	alone := verify.Last{Result: verify.VerdictFailed, Check: "dns", Reason: "Timeout", Unconfirmed: true}
+	unconfirmed := verify.Last{Result: verify.VerdictFailed, Check: "dns", Reason: "Timeout", Unconfirmed: true}
 	image := verify.Last{Result: verify.VerdictInconclusive, Reason: string(verify.CauseImage)}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		lasts []verify.Last // one each four minutes
 		acts  bool
 		ready bool // for a rule that requires True
@@ -140,20 +140,20 @@ func TestOtherToolsActOnANodeThatFailsForLongAndOnNoOther(t *testing.T) {
 		"a fault that all share":                  {lasts: []verify.Last{passed, shared, shared, shared, shared}, ready: true},
 		"a fault that all share, on a new one":    {lasts: []verify.Last{shared, shared, shared, shared, shared}},
 		"a fault that all share, after its own":   {lasts: []verify.Last{failed, shared, shared, shared}},
-		"no other Node is verified":               {lasts: []verify.Last{alone, alone, alone, alone, alone}},
-		"none any more":                           {lasts: []verify.Last{passed, alone, alone, alone, alone}, ready: true},
+		"no other Node is verified":               {lasts: []verify.Last{unconfirmed, unconfirmed, unconfirmed, unconfirmed, unconfirmed}},
+		"none any more":                           {lasts: []verify.Last{passed, unconfirmed, unconfirmed, unconfirmed, unconfirmed}, ready: true},
 		"an image cannot be pulled":               {lasts: []verify.Last{passed, image, image, image, image}, ready: true},
 		"an image cannot be pulled, on a new one": {lasts: []verify.Last{image, image, image, image}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &life{t: t, profiles: loaded.Verify(), now: time.Unix(1_700_000_000, 0), node: verify.Node{Name: "n1", UID: "u1", Ready: true, BootID: "b1"}}
-			for _, last := range one.lasts {
-				l.after(4*time.Minute, last)
+			for _, last := range row.lasts {
+				l.fail(4*time.Minute, last)
 			}
 			conditions := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}, l.condition}
 			verified := rule{verify.Condition, "False", 600}
-			assert.Equal(t, one.acts, verified.matches(conditions, l.now))
-			assert.Equal(t, one.ready, l.condition.Status == corev1.ConditionTrue)
+			assert.Equal(t, row.acts, verified.matches(conditions, l.now))
+			assert.Equal(t, row.ready, l.condition.Status == corev1.ConditionTrue)
 		})
 	}
 }

@@ -41,19 +41,19 @@ func command() *cobra.Command {
 			return os.WriteFile(args[0], recording(printed.String()), 0o644)
 		},
 	}
-	up := &cobra.Command{
+	start := &cobra.Command{
 		Use: "up", Short: "start a control plane with nodekeep on it and leave it running", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return bringUp(command.Context(), command.OutOrStdout(), dir)
 		},
 	}
-	down := &cobra.Command{
+	stop := &cobra.Command{
 		Use: "down", Short: "stop what up started", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return bringDown(command.OutOrStdout(), dir) },
 	}
-	for _, c := range []*cobra.Command{up, down} {
+	for _, c := range []*cobra.Command{start, stop} {
 		c.Flags().StringVar(&dir, "dir", ".demo", "folder for data, logs and the kubeconfig")
 	}
-	root.AddCommand(run, record, up, down)
+	root.AddCommand(run, record, start, stop)
 	return root
 }

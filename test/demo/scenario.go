@@ -125,11 +125,11 @@ func (s *scenario) delete(ctx context.Context) error {
 
 func (s *scenario) registerAgain(ctx context.Context) error {
 	s.step("It registers again, as its kubelet does it. This is what the CREATE returns:")
-	back, err := s.create(ctx, tenant, dedicated, unverified, gate)
+	returned, err := s.create(ctx, tenant, dedicated, unverified, gate)
 	if err != nil {
 		return err
 	}
-	if back.Labels["dedicated"] != "ci" {
+	if returned.Labels["dedicated"] != "ci" {
 		return errors.New("the label is missing in the CREATE's answer")
 	}
 	s.say("Label and taint dedicated=ci and the taint tenant=blue are in the object that was created:")

@@ -17,9 +17,9 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-func (s *scenario) step(what string) {
+func (s *scenario) step(title string) {
 	s.steps++
-	fmt.Fprintf(s.out, "\n%d. %s\n", s.steps, what)
+	fmt.Fprintf(s.out, "\n%d. %s\n", s.steps, title)
 }
 
 func (s *scenario) say(format string, arguments ...any) {
@@ -99,16 +99,16 @@ func (s *scenario) waitRecord(ctx context.Context) error {
 	})
 }
 
-func (s *scenario) waitComplete(ctx context.Context, since time.Time) error {
+func (s *scenario) waitComplete(ctx context.Context, start time.Time) error {
 	return wait.PollUntilContextTimeout(ctx, 2*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
 		seen, err := s.nodekeep.Admin.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		if _, has := seen.Labels[worker]; !has || policy.DefaultGate.On(seen.Spec.Taints) {
+		if _, ok := seen.Labels[worker]; !ok || policy.DefaultGate.Present(seen.Spec.Taints) {
 			return false, nil
 		}
-		s.say("done, seen %s after the CREATE's answer", time.Since(since).Round(time.Millisecond))
+		s.say("done, seen %s after the CREATE's answer", time.Since(start).Round(time.Millisecond))
 		return true, nil
 	})
 }

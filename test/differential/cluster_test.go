@@ -40,10 +40,10 @@ type record struct {
 func (r record) remembers() map[string]string {
 	all := map[string]string{}
 	for _, key := range allKeys() {
-		if value, has := r.NotShown.Labels[key]; has {
+		if value, ok := r.NotShown.Labels[key]; ok {
 			all[key] = value
 		}
-		if value, has := r.Labels[key]; has {
+		if value, ok := r.Labels[key]; ok {
 			all[key] = value
 		}
 	}

@@ -51,10 +51,10 @@ func (w *world) logFigures(t *testing.T, all script, took time.Duration) {
 	kinds, total := all.operations()
 	t.Logf("%d Nodes, %d rounds, %d operations in %s: %v", len(w.subjects), len(all), total, took.Round(time.Second), kinds)
 	t.Logf("webhook stopped %d times, capture %d times", w.processes.webhook.now().stops, w.processes.capture.now().stops)
-	checked, nothing, open, used := 0, 0, map[limit]int{}, map[limit]int{}
+	checked, blank, open, used := 0, 0, map[limit]int{}, map[limit]int{}
 	for _, s := range w.subjects {
 		checked += len(s.wanted.labels) * (len(all) + 1)
-		nothing += s.nothing
+		blank += s.unchanged
 		for limit, times := range s.open {
 			open[limit] += times
 			used[limit] += s.used[limit]
@@ -63,5 +63,5 @@ func (w *world) logFigures(t *testing.T, all script, took time.Duration) {
 	for limit, times := range open {
 		t.Logf("limit %q: allowed another answer for %d of %d labels looked at, and %d had one", limit, times, checked, used[limit])
 	}
-	t.Logf("edits that changed nothing, against the operator's last wish: %d", nothing)
+	t.Logf("edits that changed nothing, against the operator's last wish: %d", blank)
 }

@@ -26,11 +26,11 @@ const (
 
 // label is what the operator wanted of one label of one Node.
 type label struct {
-	last   answer   // the last edit
-	right  []answer // what is right: last alone, unless a limit widened it
-	before []answer // what was right when the Node object registered
-	trail  []answer // what was right since a record of this object showed it last; what a lost edit falls back to
-	edited bool     // on this Node object
+	last       answer   // the last edit
+	right      []answer // what is right: last alone, unless a limit widened it
+	registered []answer // what was right when the Node object registered
+	trail      []answer // what was right since a record of this object showed it last; what a lost edit falls back to
+	edited     bool     // on this Node object
 	// unproven: the last edit is a removal that nothing proves, so the value that was right before may be restored.
 	unproven bool
 	limits   []limit // what widened right
@@ -54,7 +54,7 @@ func newWanted(keys []string) *wanted {
 func (w *wanted) registered() {
 	w.exists = true
 	for _, l := range w.labels {
-		l.before, l.trail, l.edited = slices.Clone(l.right), slices.Clone(l.right), false
+		l.registered, l.trail, l.edited = slices.Clone(l.right), slices.Clone(l.right), false
 	}
 }
 
@@ -64,7 +64,7 @@ func (w *wanted) edited(key string, value answer, proven bool) {
 	l.last, l.right, l.edited, l.limits = value, []answer{value}, true, nil
 	l.unproven = value == absent && !proven
 	if l.unproven {
-		l.widen(l.before, unprovenRemoval)
+		l.widen(l.registered, unprovenRemoval)
 	}
 	l.trail = append(l.trail, l.right...)
 }
@@ -99,7 +99,7 @@ func (w *wanted) mayBeLost(fallBack map[string][]answer) {
 		if !w.exists || !l.edited || l.unproven {
 			l.widen(answers, unwatchedDeletion)
 		}
-		l.before = union(l.before, answers)
+		l.registered = union(l.registered, answers)
 		l.trail = union(l.trail, answers)
 	}
 }
@@ -113,7 +113,7 @@ func (w *wanted) settled(actual map[string]string) (open, used []limit) {
 		if shown != l.last {
 			used = append(used, l.limits...)
 		}
-		*l = label{last: shown, right: []answer{shown}, before: []answer{shown}, trail: []answer{shown}, edited: l.edited}
+		*l = label{last: shown, right: []answer{shown}, registered: []answer{shown}, trail: []answer{shown}, edited: l.edited}
 	}
 	return open, used
 }
@@ -129,12 +129,12 @@ func (w *wanted) wrong(actual map[string]string) map[string][]answer {
 	return wrong
 }
 
-func (l *label) widen(with []answer, because limit) {
-	wider := union(l.right, with)
+func (l *label) widen(answers []answer, cause limit) {
+	wider := union(l.right, answers)
 	if len(wider) > len(l.right) {
 		l.right = wider
-		if !slices.Contains(l.limits, because) {
-			l.limits = append(l.limits, because)
+		if !slices.Contains(l.limits, cause) {
+			l.limits = append(l.limits, cause)
 		}
 	}
 }
@@ -149,15 +149,15 @@ func in(labels map[string]string, key string) answer {
 
 func union(a, b []answer) []answer {
 	set := map[answer]bool{}
-	for _, one := range slices.Concat(a, b) {
-		set[one] = true
+	for _, answer := range slices.Concat(a, b) {
+		set[answer] = true
 	}
 	return slices.Sorted(maps.Keys(set))
 }
 
-func count(in []answer, what answer) (times int) {
-	for _, one := range in {
-		if one == what {
+func count(in []answer, key answer) (times int) {
+	for _, answer := range in {
+		if answer == key {
 			times++
 		}
 	}

@@ -13,8 +13,8 @@ import (
 type state string
 
 const (
-	down     state = "down"
-	up       state = "up"
+	stopped  state = "down"
+	running  state = "up"
 	starting state = "starting"
 	stopping state = "stopping"
 )
@@ -44,9 +44,9 @@ func (p *process) now() moment {
 }
 
 // upSince reports whether the process was up all the time.
-func (p *process) upSince(before moment) bool {
+func (p *process) upSince(prev moment) bool {
 	now := p.now()
-	return now.state == up && now.changes == before.changes
+	return now.state == running && now.changes == prev.changes
 }
 
 func (p *process) becomes(s state) {
@@ -68,9 +68,9 @@ func (p *process) disturbed() {
 }
 
 // bring takes the process to where it should be; again restarts it where it is up and stays up.
-func (p *process) bring(ctx context.Context, wantUp, again, abruptly bool) error {
-	isUp := p.now().state == up
-	if isUp && (!wantUp || again) {
+func (p *process) bring(ctx context.Context, wantUp, retry, abruptly bool) error {
+	isUp := p.now().state == running
+	if isUp && (!wantUp || retry) {
 		stop := p.stop
 		if abruptly {
 			stop = p.kill
@@ -79,7 +79,7 @@ func (p *process) bring(ctx context.Context, wantUp, again, abruptly bool) error
 		if err := stop(); err != nil {
 			return err
 		}
-		p.becomes(down)
+		p.becomes(stopped)
 		isUp = false
 	}
 	if !isUp && wantUp {
@@ -87,7 +87,7 @@ func (p *process) bring(ctx context.Context, wantUp, again, abruptly bool) error
 		if err := p.start(ctx); err != nil {
 			return err
 		}
-		p.becomes(up)
+		p.becomes(running)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ type processes struct {
 
 // pause has capture stand still, if it is up. It is slow then, not down: what it misses comes to it all at once.
 func (p *processes) pause() error {
-	if p.paused || p.capture.now().state != up {
+	if p.paused || p.capture.now().state != running {
 		return nil
 	}
 	p.paused = true
@@ -120,23 +120,23 @@ func processesOf(nodekeep *harness.Installation) *processes {
 	kill := func() error { return nodekeep.Cluster.Process("nodekeep-webhook").Kill() }
 	return &processes{
 		nodekeep: nodekeep,
-		webhook:  &process{state: down, start: nodekeep.StartWebhook, stop: nodekeep.StopWebhook, kill: kill},
-		capture:  &process{state: down, start: nodekeep.StartCapture, stop: nodekeep.StopCapture, kill: nodekeep.StopCapture},
+		webhook:  &process{state: stopped, start: nodekeep.StartWebhook, stop: nodekeep.StopWebhook, kill: kill},
+		capture:  &process{state: stopped, start: nodekeep.StartCapture, stop: nodekeep.StopCapture, kill: nodekeep.StopCapture},
 	}
 }
 
 // bring takes both to where a part wants them.
 func (p *processes) bring(ctx context.Context, to part) error {
-	var both sync.WaitGroup
+	var group sync.WaitGroup
 	var webhook, capture error
-	both.Go(func() { webhook = p.webhook.bring(ctx, to.webhook, to.restartWebhook, to.killWebhook) })
-	both.Go(func() {
+	group.Go(func() { webhook = p.webhook.bring(ctx, to.webhook, to.restartWebhook, to.killWebhook) })
+	group.Go(func() {
 		if !to.capture || to.restartCapture {
 			capture = p.resume() // or it could not stop
 		}
 		capture = errors.Join(capture, p.capture.bring(ctx, to.capture, to.restartCapture, false))
 	})
-	both.Wait()
+	group.Wait()
 	return errors.Join(webhook, capture)
 }
 

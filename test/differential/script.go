@@ -102,7 +102,7 @@ func (w *writer) part() part {
 	for n := range w.nodes {
 		p.early[n] = w.chance(0.5)
 		for range w.random.IntN(noOperations) {
-			if op, any := w.operation(&w.nodes[n]); any {
+			if op, ok := w.operation(&w.nodes[n]); ok {
 				p.operations[n] = append(p.operations[n], op)
 			}
 		}
@@ -119,7 +119,7 @@ func captureIsSlow(first, second *part) {
 	first.pauseCapture = true
 }
 
-func (w *writer) operation(node *imagined) (op operation, any bool) {
+func (w *writer) operation(node *imagined) (op operation, ok bool) {
 	if !node.exists {
 		node.exists = w.chance(0.75)
 		return operation{kind: registering}, node.exists
@@ -141,11 +141,11 @@ func (w *writer) edit(node *imagined) operation {
 	keys := allKeys()
 	for range 1 + w.random.IntN(10)/7 {
 		key := keys[w.random.IntN(len(keys))]
-		switch has := node.labels[key]; {
-		case has && w.chance(0.4), !has && w.chance(0.1):
+		switch ok := node.labels[key]; {
+		case ok && w.chance(0.4), !ok && w.chance(0.1):
 			op.kind, op.edits[key] = unlabelling, absent
 			delete(node.labels, key)
-		case has:
+		case ok:
 			op.kind, op.edits[key] = changing, w.value()
 		default:
 			op.kind, op.edits[key] = labelling, w.value()
@@ -167,4 +167,4 @@ func (w *writer) value() answer {
 	return answer(fmt.Sprintf("v%d", w.fresh))
 }
 
-func (w *writer) chance(of float64) bool { return w.random.Float64() < of }
+func (w *writer) chance(p float64) bool { return w.random.Float64() < p }

@@ -40,19 +40,19 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 	}
 	run := random.NewRun(t, "./test/differential", usual, fmt.Sprintf("%s=%s", soakVariable, duration))
 	w := newWorld(t, run.Nodes)
-	between := w.breakCapturesLine(t)
+	link := w.breakCapturesLine(t)
 	w.nodekeep.CaptureArgs = []string{"--leader-elect=false"} // one that cannot renew its Lease ends, and nothing starts it again here
 	require.NoError(t, w.processes.bring(t.Context(), part{webhook: true, capture: true, restartCapture: true}))
 	faults := rand.New(rand.NewPCG(run.Seed, 1))
 	afterCuts := &landmark{subject: *w.subject(t, "landmark-after-cuts")}
 	require.NoError(t, afterCuts.register(t.Context()))
-	stopCutting := cutNowAndThen(t.Context(), between, w.processes.capture, afterCuts)
+	stopCutting := cutNowAndThen(t.Context(), link, w.processes.capture, afterCuts)
 	defer stopCutting()
 
-	before := footprints(t, w.nodekeep)
+	head := footprints(t, w.nodekeep)
 	writer, started := newWriter(run.Seed, run.Nodes, true), time.Now()
 	var all script
-	restarts, told := 0, time.Now()
+	restarts, reported := 0, time.Now()
 	for time.Since(started) < duration {
 		round := writer.round()
 		all = append(all, round)
@@ -74,37 +74,37 @@ func TestALongTimeOfRandomFaults(t *testing.T) {
 			require.NoError(t, err, run.Replay)
 			restarts++
 		}
-		if time.Since(told) > time.Minute {
-			told = time.Now()
+		if time.Since(reported) > time.Minute {
+			reported = time.Now()
 			fmt.Fprintf(os.Stderr, "%s: %d rounds\n", time.Since(started).Round(time.Second), len(all))
 		}
 	}
 	w.logFigures(t, all, time.Since(started))
 	t.Logf("API server restarted %d times; capture's connections cut about every %s, 1 of %d of its writes refused", restarts, cutEvery, errorsEvery)
-	t.Logf("at the start: %s", before)
+	t.Logf("at the start: %s", head)
 	t.Logf("at the end:   %s", footprints(t, w.nodekeep))
 }
 
 // breakCapturesLine puts a proxy between capture and the API server that refuses some writes.
 func (w *world) breakCapturesLine(t *testing.T) *proxy.Proxy {
 	t.Helper()
-	between, err := proxy.Start(w.nodekeep.Cluster.Admin())
+	link, err := proxy.Start(w.nodekeep.Cluster.Admin())
 	require.NoError(t, err)
-	t.Cleanup(between.Stop)
+	t.Cleanup(link.Stop)
 	w.nodekeep.Route = func(process string, direct *rest.Config) *rest.Config {
 		if process == "nodekeep-capture" {
-			return between.Through(direct)
+			return link.Config(direct)
 		}
 		return direct
 	}
 	writes := func(r *http.Request) bool { return proxy.RecordWrites(r) || proxy.NodeWrites(r) }
-	between.Break(proxy.Answer(writes, http.StatusInternalServerError, metav1.StatusReasonInternalError, errorsEvery))
-	return between
+	link.Break(proxy.Answer(writes, http.StatusInternalServerError, metav1.StatusReasonInternalError, errorsEvery))
+	return link
 }
 
 // cutNowAndThen cuts all connections. A watch that cannot continue where it was begins with a new list, and no list shows what happened in
 // between to Nodes that are deleted: for the model, capture was down until it records an edit that was made after the cut.
-func cutNowAndThen(ctx context.Context, between *proxy.Proxy, capture *process, after *landmark) (stop func()) {
+func cutNowAndThen(ctx context.Context, link *proxy.Proxy, capture *process, next *landmark) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -115,8 +115,8 @@ func cutNowAndThen(ctx context.Context, between *proxy.Proxy, capture *process, 
 				return
 			case <-time.After(time.Duration(rand.Int64N(int64(2 * cutEvery)))):
 				capture.disturbed()
-				between.CutConnections()
-				for after.pass(ctx) != nil && ctx.Err() == nil { // the API server or capture may be down
+				link.CutConnections()
+				for next.pass(ctx) != nil && ctx.Err() == nil { // the API server or capture may be down
 					time.Sleep(300 * time.Millisecond)
 				}
 				capture.disturbed()

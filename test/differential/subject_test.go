@@ -24,12 +24,12 @@ type subject struct {
 	kubelet   kubernetes.Interface
 	processes *processes
 
-	wanted  *wanted
-	pending *pendingDeletion
-	story   []string
-	open    map[limit]int // labels for which each limit allowed another answer at the end of a round
-	used    map[limit]int // those of them that had another answer than the last edit
-	nothing int           // edits that changed nothing although the Node did not show what the operator last wanted
+	wanted    *wanted
+	pending   *pendingDeletion
+	story     []string
+	open      map[limit]int // labels for which each limit allowed another answer at the end of a round
+	used      map[limit]int // those of them that had another answer than the last edit
+	unchanged int           // edits that changed nothing although the Node did not show what the operator last wanted
 }
 
 // pendingDeletion is one that only capture saw, or several, and that no record showed yet.
@@ -43,8 +43,8 @@ func (s *subject) tell(format string, args ...any) {
 	s.story = append(s.story, fmt.Sprintf(format, args...))
 }
 
-// do carries out one operation and informs the model.
-func (s *subject) do(ctx context.Context, op operation) error {
+// run carries out one operation and informs the model.
+func (s *subject) run(ctx context.Context, op operation) error {
 	if err := s.resolve(ctx); err != nil {
 		return err
 	}
@@ -61,24 +61,24 @@ func (s *subject) do(ctx context.Context, op operation) error {
 }
 
 func (s *subject) register(ctx context.Context) error {
-	before := s.processes.String()
+	head := s.processes.String()
 	node, err := s.kubelet.CoreV1().Nodes().Create(ctx, harness.Registration(s.name), metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("register node %q (%s): %w", s.name, before, err)
+		return fmt.Errorf("register node %q (%s): %w", s.name, head, err)
 	}
 	s.wanted.registered()
-	s.tell("%s: register: uid %s version %s, shows %v, gate %t", before, node.UID, node.ResourceVersion, ours(node), random.Gated(node))
+	s.tell("%s: register: uid %s version %s, shows %v, gate %t", head, node.UID, node.ResourceVersion, ours(node), random.Gated(node))
 	return nil
 }
 
 // restart sends the CREATE that every kubelet sends when it starts, for a Node that exists.
 func (s *subject) restart(ctx context.Context) error {
-	before := s.processes.String()
+	head := s.processes.String()
 	_, err := s.kubelet.CoreV1().Nodes().Create(ctx, harness.Registration(s.name), metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("restart kubelet of node %q (%s): not AlreadyExists: %w", s.name, before, err)
+		return fmt.Errorf("restart kubelet of node %q (%s): not AlreadyExists: %w", s.name, head, err)
 	}
-	s.tell("%s: restart the kubelet", before)
+	s.tell("%s: restart the kubelet", head)
 	return nil
 }
 
@@ -87,16 +87,16 @@ func (s *subject) delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	webhook, capture, before := s.processes.webhook.now(), s.processes.capture.now(), s.processes.String()
+	webhook, capture, head := s.processes.webhook.now(), s.processes.capture.now(), s.processes.String()
 	if err := s.admin.CoreV1().Nodes().Delete(ctx, s.name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete node %q: %w", s.name, err)
 	}
-	s.tell("%s: delete: showed %v; %s", before, ours(node), seen)
+	s.tell("%s: delete: showed %v; %s", head, ours(node), seen)
 	fallBack := s.wanted.deleted()
 	switch {
 	case len(fallBack) == 0:
-	case webhook.state == up && s.processes.webhook.upSince(webhook): // the DELETE hook saw it
-	case capture.state == up && s.processes.capture.upSince(capture):
+	case webhook.state == running && s.processes.webhook.upSince(webhook): // the DELETE hook saw it
+	case capture.state == running && s.processes.capture.upSince(capture):
 		s.pend(capture.stops, fallBack)
 	default:
 		s.wanted.mayBeLost(fallBack)
@@ -168,7 +168,7 @@ func (s *subject) edit(ctx context.Context, op operation) error {
 		if err != nil {
 			return err
 		}
-		before := s.processes.String()
+		head := s.processes.String()
 		_, err = random.Relabel(ctx, s.admin, s.name, values(op.edits), node.ResourceVersion)
 		if apierrors.IsConflict(err) {
 			continue
@@ -176,7 +176,7 @@ func (s *subject) edit(ctx context.Context, op operation) error {
 		if err != nil {
 			return fmt.Errorf("label node %q: %w", s.name, err)
 		}
-		s.tell("%s: %s %s: showed %v in version %s; %s", before, op.kind, edits(op.edits), ours(node), node.ResourceVersion, seen)
+		s.tell("%s: %s %s: showed %v in version %s; %s", head, op.kind, edits(op.edits), ours(node), node.ResourceVersion, seen)
 		s.edited(op.edits, node, seen)
 		return nil
 	}
@@ -188,7 +188,7 @@ func (s *subject) edited(edits map[string]answer, node *corev1.Node, seen record
 	for key, value := range edits {
 		if in(node.Labels, key) == value {
 			if s.wanted.labels[key].last != value {
-				s.nothing++
+				s.unchanged++
 				s.tell("  %s: nothing changed", key)
 			}
 			continue

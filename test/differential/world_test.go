@@ -55,7 +55,7 @@ func (w *world) subject(t *testing.T, name string) *subject {
 func (w *world) play(ctx context.Context, title string, p part) error {
 	var bringing, resuming errgroup.Group
 	bringing.Go(func() error { return w.processes.bring(ctx, p) })
-	early := w.each(p, true, func(n int) error { return w.playOne(ctx, title, n, p) })
+	early := w.forEach(p, true, func(n int) error { return w.playOne(ctx, title, n, p) })
 	if err := bringing.Wait(); err != nil {
 		return err
 	}
@@ -69,19 +69,19 @@ func (w *world) play(ctx context.Context, title string, p part) error {
 		}
 		return err
 	})
-	others := w.each(p, false, func(n int) error { return w.playOne(ctx, title, n, p) })
-	return errors.Join(resuming.Wait(), early, others)
+	rest := w.forEach(p, false, func(n int) error { return w.playOne(ctx, title, n, p) })
+	return errors.Join(resuming.Wait(), early, rest)
 }
 
-// each calls do for the early Nodes, or for the others, some at a time.
-func (w *world) each(p part, early bool, do func(n int) error) error {
+// forEach calls do for the early Nodes, or for the others, some at a time.
+func (w *world) forEach(p part, early bool, fn func(n int) error) error {
 	var nodes []int
 	for n := range w.subjects {
 		if p.early[n] == early && len(p.operations[n]) > 0 {
 			nodes = append(nodes, n)
 		}
 	}
-	return random.Each(nodes, do)
+	return random.Each(nodes, fn)
 }
 
 // playOne does what the part has for one Node, in order.
@@ -89,7 +89,7 @@ func (w *world) playOne(ctx context.Context, title string, n int, p part) error 
 	s := w.subjects[n]
 	s.tell("%s", title)
 	for _, op := range p.operations[n] {
-		if err := s.do(ctx, op); err != nil {
+		if err := s.run(ctx, op); err != nil {
 			return err
 		}
 	}

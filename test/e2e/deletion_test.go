@@ -18,31 +18,31 @@ func remembersTheLastMoment(t *testing.T) {
 	labelDeleteRegister := func(rounds int) {
 		for range rounds {
 			round++
-			last := must{labels: map[string]string{domain + "moment": fmt.Sprint(round)}}
-			on.nodes.Label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
-			on.nodes.DeleteNode(t, k.name)
+			last := requirer{labels: map[string]string{domain + "moment": fmt.Sprint(round)}}
+			installed.nodes.Label(t, k.name, map[string]any{domain + "moment": fmt.Sprint(round)})
+			installed.nodes.DeleteNode(t, k.name)
 			w.expect(k.name, last)
 			received(t, k, last)
 			require.Empty(t, last.lacks(k.register(t)), "round %d: a label set at the moment of the deletion", round)
-			w.expect(k.name, must{})
+			w.expect(k.name, requirer{})
 		}
 	}
 	labelDeleteRegister(10)
-	without(t, captureName, func() { labelDeleteRegister(5) })
-	whole(t, k.name, must{labels: map[string]string{domain + "moment": fmt.Sprint(round)}})
+	withoutDeployment(t, captureName, func() { labelDeleteRegister(5) })
+	whole(t, k.name, requirer{labels: map[string]string{domain + "moment": fmt.Sprint(round)}})
 	w.sawNothingBare(t)
 }
 
 // received waits until dry-run registrations bring all of that, and not the labels without. The record was written a few milliseconds ago. The
 // replica of the webhook that reviews a registration may not have received it yet. A kubelet leaves it the time: none registers so soon.
-func received(t *testing.T, k *kubelet, want must, without ...string) {
+func received(t *testing.T, k *kubelet, want requirer, excluded ...string) {
 	t.Helper()
 	k.dryRuns(t, "the webhook must have received the record", func(node *corev1.Node) error {
 		if lacking := want.lacks(node); lacking != "" {
 			return errors.New("not yet " + lacking)
 		}
-		for _, key := range without {
-			if _, has := node.Labels[key]; has {
+		for _, key := range excluded {
+			if _, ok := node.Labels[key]; ok {
 				return errors.New("still " + key)
 			}
 		}

@@ -14,21 +14,21 @@ import (
 
 var errStillThere = errors.New("it is still there")
 
-// without runs something while a Deployment has no pods.
-func without(t *testing.T, deployment string, do func()) {
+// withoutDeployment runs something while a Deployment has no pods.
+func withoutDeployment(t *testing.T, deployment string, fn func()) {
 	t.Helper()
-	before := on.scale(t, deployment, 0)
+	prev := installed.scale(t, deployment, 0)
 	defer func() {
-		on.scale(t, deployment, before)
-		on.called(t)
+		installed.scale(t, deployment, prev)
+		installed.called(t)
 	}()
-	do()
+	fn()
 }
 
 // startedGated lets a kubelet of a cluster without the gate policy put the gate on by itself, as the docs ask for there.
 func startedGated(t *testing.T, k *kubelet) {
 	t.Helper()
-	if !on.gated(t) {
+	if !installed.gated(t) {
 		t.Log("this cluster has no gate policy; the kubelet registers with the taint by itself")
 		k.taints = []corev1.Taint{policy.DefaultGate.Taint()}
 	}
@@ -41,17 +41,17 @@ func keepsNodesGated(t *testing.T) {
 	k, _ := known(t, "gate", want)
 	startedGated(t, k)
 	w.expect(k.name, want)
-	without(t, webhookName, func() {
-		on.nodes.DeleteNode(t, k.name)
+	withoutDeployment(t, webhookName, func() {
+		installed.nodes.DeleteNode(t, k.name)
 		node := k.register(t)
 		require.NotEmpty(t, want.lacks(node), "nobody can have restored anything yet")
 		require.True(t, behindGate(node), "a Node that registers while the webhook is down is gated")
 		whole(t, k.name, want)
 	})
-	on.nodes.DeleteNode(t, k.name)
+	installed.nodes.DeleteNode(t, k.name)
 	received(t, k, ordinary())
-	again := k.register(t)
-	require.Empty(t, ordinary().lacks(again), "the webhook is back")
+	reread := k.register(t)
+	require.Empty(t, ordinary().lacks(reread), "the webhook is back")
 	whole(t, k.name, want)
 	w.sawNothingBare(t)
 }

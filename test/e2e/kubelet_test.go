@@ -34,8 +34,8 @@ type kubelet struct {
 // newKubelet makes one for a Node with a name of this run.
 func newKubelet(t testing.TB, name string) *kubelet {
 	t.Helper()
-	k := &kubelet{name: "e2e-" + on.run + "-" + name}
-	config := rest.CopyConfig(on.config)
+	k := &kubelet{name: "e2e-" + installed.run + "-" + name}
+	config := rest.CopyConfig(installed.config)
 	config.UserAgent = "kubelet/nodekeep-e2e" // managedFields are to say kubelet
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes"}}
 	var err error
@@ -47,7 +47,7 @@ func newKubelet(t testing.TB, name string) *kubelet {
 // node returns what the kubelet sends at its start. There is no room for pods, and the Node is ready: see the package's invariants.
 func (k *kubelet) node() *corev1.Node {
 	node := harness.Registration(k.name)
-	node.Labels[mark] = on.run
+	node.Labels[mark] = installed.run
 	maps.Copy(node.Labels, k.labels)
 	node.Spec.Taints = k.taints
 	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0"), corev1.ResourceCPU: resource.MustParse("0"), corev1.ResourceMemory: resource.MustParse("0")}
@@ -74,7 +74,7 @@ func (k *kubelet) register(t testing.TB) *corev1.Node {
 const inARow = 5
 
 // dryRuns sends CREATEs that store nothing, until several in a row bring what they should.
-func (k *kubelet) dryRuns(t testing.TB, what string, check func(*corev1.Node) error) {
+func (k *kubelet) dryRuns(t testing.TB, subject string, check func(*corev1.Node) error) {
 	t.Helper()
 	eventually(t, func() error {
 		for range inARow {
@@ -87,17 +87,17 @@ func (k *kubelet) dryRuns(t testing.TB, what string, check func(*corev1.Node) er
 			}
 		}
 		return nil
-	}, "%s, of node %s", what, k.name)
+	}, "%s, of node %s", subject, k.name)
 }
 
 // heartbeats reports all Nodes of this run to be ready, every few seconds until ctx ends, as their kubelets would.
 func (c *cluster) heartbeats(ctx context.Context) {
-	const every = 10 * time.Second
+	const interval = 10 * time.Second
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(every):
+		case <-time.After(interval):
 		}
 		nodes, err := c.admin.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: mark + "=" + c.run})
 		if err != nil {

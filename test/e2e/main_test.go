@@ -20,8 +20,8 @@ import (
 	"nodekeep.dev/nodekeep/policy"
 )
 
-// on is the cluster that the tests run on.
-var on *cluster
+// installed is the cluster that the tests run on.
+var installed *cluster
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -30,25 +30,25 @@ func run(m *testing.M) (code int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
-	if on, err = connect(); err != nil {
+	if installed, err = connect(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(on.home) }()
-	if err := on.prepare(ctx); err != nil {
+	defer func() { _ = os.RemoveAll(installed.home) }()
+	if err := installed.prepare(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Printf("run %s on %s\n", on.run, on.config.Host)
-	tidied := onSignal(func() { _ = on.tidy() })
+	fmt.Printf("run %s on %s\n", installed.run, installed.config.Host)
+	tidied := onSignal(func() { _ = installed.tidy() })
 	defer tidied()
 	defer func() {
-		if err := on.tidy(); err != nil {
+		if err := installed.tidy(); err != nil {
 			fmt.Fprintln(os.Stderr, "clean up:", err)
 			code = 1
 		}
 	}()
-	go on.heartbeats(ctx)
+	go installed.heartbeats(ctx)
 	return m.Run()
 }
 
@@ -72,14 +72,14 @@ func onSignal(tidy func()) (release func()) {
 // prepare removes what it is asked to replace and what an earlier run has left, and refuses where something else is.
 func (c *cluster) prepare(ctx context.Context) error {
 	if c.replace != "" {
-		where, what, ok := strings.Cut(c.replace, "/")
+		place, subject, ok := strings.Cut(c.replace, "/")
 		if !ok {
 			return fmt.Errorf("read NODEKEEP_E2E_REPLACE: %q is not namespace/release", c.replace)
 		}
-		if _, err := c.runHelm(ctx, "uninstall", what, "--namespace", where, "--wait", "--timeout", patience.String()); err != nil {
+		if _, err := c.runHelm(ctx, "uninstall", subject, "--namespace", place, "--wait", "--timeout", patience.String()); err != nil {
 			return fmt.Errorf("replace %s: %w", c.replace, err)
 		}
-		if err := c.admin.CoreV1().ConfigMaps(where).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "nodekeep.dev/record=true"}); err != nil {
+		if err := c.admin.CoreV1().ConfigMaps(place).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "nodekeep.dev/record=true"}); err != nil {
 			return fmt.Errorf("replace %s: remove records: %w", c.replace, err)
 		}
 	}
@@ -131,7 +131,7 @@ func (c *cluster) tidy() error {
 		return errors.Join(append(errs, fmt.Errorf("look for gated nodes: %w", err))...)
 	}
 	for _, node := range left.Items {
-		if policy.DefaultGate.On(node.Spec.Taints) {
+		if policy.DefaultGate.Present(node.Spec.Taints) {
 			errs = append(errs, fmt.Errorf("node %s is left behind the gate: kubectl taint node %s %s-", node.Name, node.Name, policy.DefaultGate))
 		}
 	}
@@ -144,8 +144,8 @@ func (c *cluster) tidyRelease(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	_, again := c.uninstall(ctx, "--ignore-not-found", "--no-hooks")
-	return errors.Join(fmt.Errorf("the uninstall hook failed: %w", err), again)
+	_, reread := c.uninstall(ctx, "--ignore-not-found", "--no-hooks")
+	return errors.Join(fmt.Errorf("the uninstall hook failed: %w", err), reread)
 }
 
 func (c *cluster) tidyNamespace(ctx context.Context) error {

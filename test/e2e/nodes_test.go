@@ -24,14 +24,14 @@ import (
 // settles is how long what nodekeep does by itself may take in a busy cluster.
 const settles = 2 * time.Minute
 
-// must is what a Node is to carry: labels, and taints as kubectl writes them.
-type must struct {
+// requirer is what a Node is to carry: labels, and taints as kubectl writes them.
+type requirer struct {
 	labels map[string]string
 	taints []string
 }
 
 // lacks says what a Node does not carry of it; empty if it carries everything.
-func (m must) lacks(node *corev1.Node) string {
+func (m requirer) lacks(node *corev1.Node) string {
 	var lacking []string
 	for key, value := range m.labels {
 		if got, present := node.Labels[key]; !present || got != value {
@@ -52,7 +52,7 @@ func behindGate(node *corev1.Node) bool { return policy.DefaultGate.Holds(node.S
 
 // read returns a Node as it is now. One that another client has deleted is an error that says so.
 func read(t testing.TB, name string) (*corev1.Node, error) {
-	node, err := on.admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	node, err := installed.admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read node %q: %w (who else deletes Nodes on this cluster?)", name, err)
 	}
@@ -60,18 +60,18 @@ func read(t testing.TB, name string) (*corev1.Node, error) {
 }
 
 // eventually waits until a look finds nothing wrong any more.
-func eventually(t testing.TB, look func() error, what string, args ...any) {
+func eventually(t testing.TB, look func() error, subject string, args ...any) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, settles, true, func(context.Context) (bool, error) {
 		last = look()
 		return last == nil, nil
 	})
-	require.NoError(t, err, "%s; last seen: %v", fmt.Sprintf(what, args...), last)
+	require.NoError(t, err, "%s; last seen: %v", fmt.Sprintf(subject, args...), last)
 }
 
 // remembered waits until the record of a Node object holds all of this.
-func remembered(t testing.TB, node *corev1.Node, want must) {
+func remembered(t testing.TB, node *corev1.Node, want requirer) {
 	t.Helper()
 	eventually(t, func() error {
 		record, err := recordOf(t, node.Name)
@@ -97,7 +97,7 @@ type plainRecord struct {
 }
 
 func recordOf(t testing.TB, node string) (r plainRecord, err error) {
-	cm, err := on.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
+	cm, err := installed.admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), store.Name(node), metav1.GetOptions{})
 	if err != nil {
 		return r, fmt.Errorf("read record of node %q: %w", node, err)
 	}
@@ -105,7 +105,7 @@ func recordOf(t testing.TB, node string) (r plainRecord, err error) {
 }
 
 // whole waits until a Node carries all of this and is not behind the gate.
-func whole(t testing.TB, name string, want must) {
+func whole(t testing.TB, name string, want requirer) {
 	t.Helper()
 	eventually(t, func() error {
 		node, err := read(t, name)

@@ -67,22 +67,22 @@ func (c *cluster) upgrade(t *testing.T, values map[string]any) {
 // diagnose says what helm does not: how the pods are, and what they printed last.
 func (c *cluster) diagnose(t *testing.T) string {
 	t.Helper()
-	var said strings.Builder
+	var out strings.Builder
 	for _, name := range []string{webhookName, captureName} {
 		for _, pod := range c.pods(t, name) {
-			fmt.Fprintf(&said, "pod %s: %s\n", pod.Name, pod.Status.Phase)
+			fmt.Fprintf(&out, "pod %s: %s\n", pod.Name, pod.Status.Phase)
 			for _, condition := range pod.Status.Conditions {
 				if condition.Status != corev1.ConditionTrue {
-					fmt.Fprintf(&said, "  not %s: %s %s\n", condition.Type, condition.Reason, condition.Message)
+					fmt.Fprintf(&out, "  not %s: %s %s\n", condition.Type, condition.Reason, condition.Message)
 				}
 			}
 			for _, status := range pod.Status.ContainerStatuses {
-				fmt.Fprintf(&said, "  container %s: %d restarts, %+v\n", status.Name, status.RestartCount, status.State)
+				fmt.Fprintf(&out, "  container %s: %d restarts, %+v\n", status.Name, status.RestartCount, status.State)
 			}
-			fmt.Fprintf(&said, "  log: %s\n", logs(t.Context(), pod.Name))
+			fmt.Fprintf(&out, "  log: %s\n", logs(t.Context(), pod.Name))
 		}
 	}
-	return said.String()
+	return out.String()
 }
 
 // uninstall takes the release off the cluster, hooks included, and returns what helm prints.
@@ -103,16 +103,16 @@ func (c *cluster) runHelm(ctx context.Context, args ...string) (string, error) {
 }
 
 // scale sets the replicas of a Deployment, waits until so many run and no other, and returns how many there were.
-func (c *cluster) scale(t *testing.T, name string, replicas int32) (before int32) {
+func (c *cluster) scale(t *testing.T, name string, replicas int32) (prev int32) {
 	t.Helper()
 	deployments := c.admin.AppsV1().Deployments(namespace)
 	scale, err := deployments.GetScale(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
-	before, scale.Spec.Replicas, scale.ResourceVersion = scale.Spec.Replicas, replicas, ""
+	prev, scale.Spec.Replicas, scale.ResourceVersion = scale.Spec.Replicas, replicas, ""
 	_, err = deployments.UpdateScale(t.Context(), name, scale, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	c.rolledOut(t, name)
-	return before
+	return prev
 }
 
 // rolledOut waits until a Deployment runs what it should and nothing else: no pod of it is left that ends.

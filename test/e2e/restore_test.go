@@ -15,27 +15,27 @@ import (
 )
 
 // ordinary returns what operators set on Nodes and kubelets may set too.
-func ordinary() must {
-	return must{
+func ordinary() requirer {
+	return requirer{
 		labels: map[string]string{domain + "tier": "gold", domain + "rack": "r7"},
 		taints: []string{domain + "maintenance=disk:NoSchedule", domain + "tenant=blue:PreferNoSchedule"},
 	}
 }
 
 // putOn puts this on a Node, as an admin.
-func putOn(t testing.TB, node string, what must) {
+func putOn(t testing.TB, node string, key requirer) {
 	t.Helper()
-	on.nodes.Label(t, node, what.labels)
-	on.nodes.Taint(t, node, what.taints...)
+	installed.nodes.Label(t, node, key.labels)
+	installed.nodes.Taint(t, node, key.taints...)
 }
 
 // known registers a Node, puts something on it and waits until that is recorded.
-func known(t testing.TB, name string, what must) (*kubelet, *corev1.Node) {
+func known(t testing.TB, name string, key requirer) (*kubelet, *corev1.Node) {
 	t.Helper()
 	k := newKubelet(t, name)
 	node := k.register(t)
-	putOn(t, k.name, what)
-	remembered(t, node, what)
+	putOn(t, k.name, key)
+	remembered(t, node, key)
 	return k, node
 }
 
@@ -53,10 +53,10 @@ func remembersANodeThatWasThere(t *testing.T, k *kubelet) {
 	node, err := read(t, k.name)
 	require.NoError(t, err)
 	remembered(t, node, ordinary())
-	on.nodes.DeleteNode(t, k.name)
+	installed.nodes.DeleteNode(t, k.name)
 	received(t, k, ordinary())
-	again := k.register(t)
-	require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
+	reread := k.register(t)
+	require.Empty(t, ordinary().lacks(reread), "the object that the CREATE stored must carry everything")
 	whole(t, k.name, ordinary())
 }
 
@@ -65,13 +65,13 @@ func restoresInTheCreate(t *testing.T) {
 	k, first := known(t, "restore", ordinary())
 	w.expect(k.name, ordinary())
 	for range 3 {
-		on.nodes.DeleteNode(t, k.name)
+		installed.nodes.DeleteNode(t, k.name)
 		received(t, k, ordinary())
-		again := k.register(t)
-		require.NotEqual(t, first.UID, again.UID)
-		require.Empty(t, ordinary().lacks(again), "the object that the CREATE stored must carry everything")
-		require.False(t, behindGate(again), "nothing was left to wait for")
-		stamp, ok := record.ParseStamp(again.Annotations[policy.StampAnnotation])
+		reread := k.register(t)
+		require.NotEqual(t, first.UID, reread.UID)
+		require.Empty(t, ordinary().lacks(reread), "the object that the CREATE stored must carry everything")
+		require.False(t, behindGate(reread), "nothing was left to wait for")
+		stamp, ok := record.ParseStamp(reread.Annotations[policy.StampAnnotation])
 		require.True(t, ok)
 		require.Subset(t, slices.Collect(maps.Keys(stamp.Given)), []string{domain + "tier", domain + "rack"})
 	}
@@ -79,7 +79,7 @@ func restoresInTheCreate(t *testing.T) {
 	left := ordinary()
 	delete(left.labels, domain+"rack")
 	w.expect(k.name, left)
-	on.nodes.Label(t, k.name, map[string]any{domain + "rack": nil})
+	installed.nodes.Label(t, k.name, map[string]any{domain + "rack": nil})
 	eventually(t, func() error {
 		r, err := recordOf(t, k.name)
 		if err == nil && r.Labels[domain+"rack"] != "" {
@@ -87,7 +87,7 @@ func restoresInTheCreate(t *testing.T) {
 		}
 		return err
 	}, "a label that a client removes must leave the record")
-	on.nodes.DeleteNode(t, k.name)
+	installed.nodes.DeleteNode(t, k.name)
 	received(t, k, left, domain+"rack")
 	require.NotContains(t, k.register(t).Labels, domain+"rack")
 	whole(t, k.name, left)
@@ -100,12 +100,12 @@ func givesProtectedLabelsBack(t *testing.T) {
 	want.labels["node-role.kubernetes.io/e2e"] = ""
 	k, _ := known(t, "protected", want)
 	w.expect(k.name, want)
-	on.nodes.DeleteNode(t, k.name)
+	installed.nodes.DeleteNode(t, k.name)
 	received(t, k, ordinary())
-	again := k.register(t)
-	require.Empty(t, ordinary().lacks(again), "what kubelets may set is in the CREATE")
-	if want.lacks(again) != "" { // it is there already where the policy says inline
-		require.True(t, behindGate(again), "a Node that waits for a protected label waits behind the gate")
+	reread := k.register(t)
+	require.Empty(t, ordinary().lacks(reread), "what kubelets may set is in the CREATE")
+	if want.lacks(reread) != "" { // it is there already where the policy says inline
+		require.True(t, behindGate(reread), "a Node that waits for a protected label waits behind the gate")
 	}
 	whole(t, k.name, want)
 	w.sawNothingBare(t)

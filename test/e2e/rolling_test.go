@@ -54,7 +54,7 @@ func registerAllTheWhile(t *testing.T, kind string, kubelets int) *registrations
 }
 
 func (r *registrations) register(t *testing.T, k *kubelet) {
-	err := on.admin.CoreV1().Nodes().Delete(t.Context(), k.name, metav1.DeleteOptions{})
+	err := installed.admin.CoreV1().Nodes().Delete(t.Context(), k.name, metav1.DeleteOptions{})
 	if err != nil && t.Context().Err() == nil {
 		r.note(func() { r.failed = append(r.failed, err.Error()) })
 		return
@@ -62,34 +62,34 @@ func (r *registrations) register(t *testing.T, k *kubelet) {
 	begun := time.Now()
 	node, err := k.client.CoreV1().Nodes().Create(t.Context(), k.node(), metav1.CreateOptions{})
 	took := time.Since(begun)
-	at := begun.Format("15:04:05.000 ") + k.name
+	stamp := begun.Format("15:04:05.000 ") + k.name
 	r.note(func() {
 		r.created++
 		r.slowest = max(r.slowest, took)
 		switch {
 		case err != nil:
-			r.failed = append(r.failed, at+": "+err.Error())
+			r.failed = append(r.failed, stamp+": "+err.Error())
 		case ordinary().lacks(node) == "":
 		case behindGate(node):
-			r.missed = append(r.missed, fmt.Sprintf("%s (%s)", at, took))
+			r.missed = append(r.missed, fmt.Sprintf("%s (%s)", stamp, took))
 		default:
-			r.bare = append(r.bare, at)
+			r.bare = append(r.bare, stamp)
 		}
 	})
 }
 
-func (r *registrations) note(what func()) {
+func (r *registrations) note(key func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	what()
+	key()
 }
 
 // end stops the load and says what became of it.
-func (r *registrations) end(t *testing.T, during string) {
+func (r *registrations) end(t *testing.T, phase string) {
 	t.Helper()
 	close(r.stop)
 	r.all.Wait()
-	t.Logf("%d registrations during %s, the slowest took %s", r.created, during, r.slowest.Round(time.Millisecond))
+	t.Logf("%d registrations during %s, the slowest took %s", r.created, phase, r.slowest.Round(time.Millisecond))
 	require.NotZero(t, r.created)
 	assert.Empty(t, r.failed, "registrations and deletions that failed")
 	assert.Empty(t, r.bare, "Nodes that joined bare and open for workloads")
@@ -108,11 +108,11 @@ func missesNothingWhileTheWebhookRestarts(t *testing.T) {
 	}}}}})
 	require.NoError(t, err)
 	for _, name := range []string{webhookName, captureName} {
-		_, err = on.admin.AppsV1().Deployments(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+		_, err = installed.admin.AppsV1().Deployments(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	for _, name := range []string{webhookName, captureName} {
-		on.rolledOut(t, name)
+		installed.rolledOut(t, name)
 	}
 	load.end(t, fmt.Sprintf("a rolling restart of %s", time.Since(begun).Round(time.Second)))
 	w.sawNothingBare(t)

@@ -16,9 +16,9 @@ import (
 // TestNodekeep is one scenario, since there is one cluster: from nothing through an installation, an upgrade, an uninstall and a second
 // installation. -run TestNodekeep/NAME runs the installation and that part.
 func TestNodekeep(t *testing.T) {
-	before := beforeInstall(t)
+	prev := beforeInstall(t)
 	install(t)
-	t.Run("remembers a Node that was there before it", func(t *testing.T) { remembersANodeThatWasThere(t, before) })
+	t.Run("remembers a Node that was there before it", func(t *testing.T) { remembersANodeThatWasThere(t, prev) })
 	t.Run("restores labels and taints in the CREATE itself", restoresInTheCreate)
 	t.Run("gives protected labels back behind the gate", givesProtectedLabelsBack)
 	t.Run("keeps Nodes gated while the webhook is down, and completes them", keepsNodesGated)
@@ -34,18 +34,18 @@ func TestNodekeep(t *testing.T) {
 // install installs the chart into a namespace with the mark and waits until the API server calls the webhook.
 func install(t *testing.T) {
 	t.Helper()
-	on.makeNamespace(t)
+	installed.makeNamespace(t)
 	begun := time.Now()
-	on.upgrade(t, on.baseValues())
+	installed.upgrade(t, installed.baseValues())
 	ready := time.Since(begun)
-	on.called(t)
+	installed.called(t)
 	t.Logf("installed: helm returned after %s, five dry-run CREATEs in a row were stamped after %s", ready.Round(100*time.Millisecond), time.Since(begun).Round(100*time.Millisecond))
 }
 
 // runsWithoutRestarts looks for what a cluster's operator would be told about: containers that ended, and calls that RBAC refused.
 func runsWithoutRestarts(t *testing.T) {
 	for _, name := range []string{webhookName, captureName} {
-		pods := on.pods(t, name)
+		pods := installed.pods(t, name)
 		require.NotEmpty(t, pods)
 		for _, pod := range pods {
 			for _, status := range pod.Status.ContainerStatuses {
@@ -62,7 +62,7 @@ func runsWithoutRestarts(t *testing.T) {
 
 // logs returns what a pod has printed, or why it cannot be read.
 func logs(ctx context.Context, pod string) string {
-	out, err := on.admin.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
+	out, err := installed.admin.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
 	if err != nil {
 		return "its log cannot be read: " + err.Error()
 	}

@@ -20,18 +20,18 @@ func putsTaintsOn(t *testing.T) {
 	node := k.register(t)
 	require.True(t, harness.Carries(node, unverified), "a new Node that the policy selects is tainted from its first moment: %v", node.Spec.Taints)
 	ours := domain + "dedicated=ci:NoSchedule"
-	on.nodes.Label(t, k.name, map[string]any{domain + "dedicated": "ci"})
-	whole(t, k.name, must{taints: []string{ours, unverified}})
-	remembered(t, node, must{labels: map[string]string{domain + "dedicated": "ci"}})
-	on.nodes.Untaint(t, k.name, unverified)
+	installed.nodes.Label(t, k.name, map[string]any{domain + "dedicated": "ci"})
+	whole(t, k.name, requirer{taints: []string{ours, unverified}})
+	remembered(t, node, requirer{labels: map[string]string{domain + "dedicated": "ci"}})
+	installed.nodes.Untaint(t, k.name, unverified)
 
-	on.nodes.DeleteNode(t, k.name)
-	received(t, k, must{taints: []string{ours}})
-	again := k.register(t)
-	require.True(t, harness.Carries(again, ours), "the rule's taint is there with its label: %v", again.Spec.Taints)
-	require.True(t, harness.Carries(again, unverified), "a new object has to be verified again: %v", again.Spec.Taints)
+	installed.nodes.DeleteNode(t, k.name)
+	received(t, k, requirer{taints: []string{ours}})
+	reread := k.register(t)
+	require.True(t, harness.Carries(reread, ours), "the rule's taint is there with its label: %v", reread.Spec.Taints)
+	require.True(t, harness.Carries(reread, unverified), "a new object has to be verified again: %v", reread.Spec.Taints)
 
-	on.nodes.Label(t, k.name, map[string]any{domain + "dedicated": nil})
+	installed.nodes.Label(t, k.name, map[string]any{domain + "dedicated": nil})
 	eventually(t, func() error {
 		node, err := read(t, k.name)
 		if err == nil && harness.Carries(node, ours) {

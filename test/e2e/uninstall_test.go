@@ -12,30 +12,30 @@ import (
 )
 
 func leavesNoNodeGated(t *testing.T) {
-	gated := on.gated(t)
+	gated := installed.gated(t)
 	k, _ := known(t, "uninstalled", ordinary())
-	other := newKubelet(t, "afterwards")
+	o := newKubelet(t, "afterwards")
 	// Nobody can complete it: both are down.
 	for _, name := range []string{webhookName, captureName} {
-		on.scale(t, name, 0)
+		installed.scale(t, name, 0)
 	}
 	startedGated(t, k)
-	on.nodes.DeleteNode(t, k.name)
+	installed.nodes.DeleteNode(t, k.name)
 	require.True(t, behindGate(k.register(t)))
 	records := ownRecords(t)
 
-	out, err := on.uninstall(t.Context())
+	out, err := installed.uninstall(t.Context())
 	require.NoError(t, err)
 	t.Log(out)
 	node, err := read(t, k.name)
 	require.NoError(t, err)
 	assert.False(t, behindGate(node), "the uninstall frees Nodes that nobody can complete: %v", node.Spec.Taints)
 	if gated {
-		assert.False(t, behindGate(other.register(t)), "nothing gates any more")
+		assert.False(t, behindGate(o.register(t)), "nothing gates any more")
 	}
-	assert.Empty(t, on.nodes.GatedNodes(t), "Nodes behind the gate")
+	assert.Empty(t, installed.nodes.GatedNodes(t), "Nodes behind the gate")
 	assert.Equal(t, records, ownRecords(t), "the records stay")
-	left, err := on.nodekeeps(t.Context())
+	left, err := installed.nodekeeps(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	assert.Empty(t, remains(t), "nothing of the release is left")
@@ -54,7 +54,7 @@ func remains(t *testing.T) (left []string) {
 		group("networking.k8s.io").WithResource("networkpolicies"),
 		group("policy").WithResource("poddisruptionbudgets"),
 	} {
-		list, err := on.objects.Resource(kind).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nodekeep"})
+		list, err := installed.objects.Resource(kind).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nodekeep"})
 		require.NoError(t, err)
 		for _, object := range list.Items {
 			left = append(left, kind.Resource+" "+object.Namespace+"/"+object.Name)
@@ -66,9 +66,9 @@ func remains(t *testing.T) (left []string) {
 func goesOnWithItsRecords(t *testing.T) {
 	k := newKubelet(t, "uninstalled")
 	// Deleted while nobody looks.
-	on.nodes.DeleteNode(t, k.name)
-	on.upgrade(t, on.baseValues())
-	on.called(t)
+	installed.nodes.DeleteNode(t, k.name)
+	installed.upgrade(t, installed.baseValues())
+	installed.called(t)
 	require.Empty(t, ordinary().lacks(k.register(t)), "the records of before the uninstall count")
 	whole(t, k.name, ordinary())
 }

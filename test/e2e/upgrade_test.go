@@ -19,11 +19,11 @@ import (
 // ownRecords returns the records of this run's Nodes, as they are stored.
 func ownRecords(t *testing.T) map[string]string {
 	t.Helper()
-	list, err := on.admin.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "nodekeep.dev/record=true"})
+	list, err := installed.admin.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "nodekeep.dev/record=true"})
 	require.NoError(t, err)
 	records := map[string]string{}
 	for _, cm := range list.Items {
-		if strings.HasPrefix(cm.Name, "node.e2e-"+on.run+"-") {
+		if strings.HasPrefix(cm.Name, "node.e2e-"+installed.run+"-") {
 			records[cm.Name] = cm.Data[store.DataKey]
 		}
 	}
@@ -33,14 +33,14 @@ func ownRecords(t *testing.T) map[string]string {
 
 // bundles returns the authorities that the API server is configured to trust, of every webhook of nodekeep.
 func bundles(ctx context.Context) (found []string, err error) {
-	mutating, err := on.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
+	mutating, err := installed.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	for _, hook := range mutating.Webhooks {
 		found = append(found, string(hook.ClientConfig.CABundle))
 	}
-	validating, err := on.admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
+	validating, err := installed.admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "nodekeep", metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func bundles(ctx context.Context) (found []string, err error) {
 // watchBundles looks at the authorities whenever the mutating webhook configuration changes. lost ends that, and returns each time a webhook had none.
 func watchBundles(t *testing.T) (lost func() []string) {
 	t.Helper()
-	watcher, err := on.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodekeep"})
+	watcher, err := installed.admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=nodekeep"})
 	require.NoError(t, err)
 	done := make(chan []string, 1)
 	go func() {
@@ -81,40 +81,40 @@ func watchBundles(t *testing.T) (lost func() []string) {
 func keepsRecordsOverAnUpgrade(t *testing.T) {
 	k, _ := known(t, "upgraded", ordinary())
 	ignored := domain + "ignored"
-	on.nodes.Label(t, k.name, map[string]any{ignored: "yes"})
+	installed.nodes.Label(t, k.name, map[string]any{ignored: "yes"})
 	node, err := read(t, k.name)
 	require.NoError(t, err)
-	remembered(t, node, must{labels: map[string]string{ignored: "yes"}})
+	remembered(t, node, requirer{labels: map[string]string{ignored: "yes"}})
 	load := registerAllTheWhile(t, "upgrading", 2)
 	records := ownRecords(t)
-	before, err := bundles(t.Context())
+	args, err := bundles(t.Context())
 	require.NoError(t, err)
 	lost := watchBundles(t)
 
-	values := on.baseValues()
+	values := installed.baseValues()
 	values["policy"].(map[string]any)["labels"] = map[string]any{"ignore": []string{ignored}}
 	for _, component := range []string{"webhook", "capture"} {
 		values[component] = map[string]any{"podAnnotations": map[string]string{mark: "upgraded"}}
 	}
 	begun := time.Now()
-	on.upgrade(t, values)
+	installed.upgrade(t, values)
 	for _, name := range []string{webhookName, captureName} {
-		on.rolledOut(t, name)
+		installed.rolledOut(t, name)
 	}
 	load.end(t, fmt.Sprintf("an upgrade of %s", time.Since(begun).Round(time.Second)))
 
 	require.Empty(t, lost())
-	after, err := bundles(t.Context())
+	next, err := bundles(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, before, after, "the authorities stay the same")
+	require.Equal(t, args, next, "the authorities stay the same")
 	now := ownRecords(t)
 	for name, data := range records {
 		if !strings.Contains(name, "upgrading") && !strings.Contains(name, "upgraded") { // those change
 			require.Equal(t, data, now[name], "record %s", name)
 		}
 	}
-	on.nodes.DeleteNode(t, k.name)
-	again := k.register(t)
-	require.Empty(t, ordinary().lacks(again))
-	require.NotContains(t, again.Labels, ignored, "the new policy is in force")
+	installed.nodes.DeleteNode(t, k.name)
+	reread := k.register(t)
+	require.Empty(t, ordinary().lacks(reread))
+	require.NotContains(t, reread.Labels, ignored, "the new policy is in force")
 }

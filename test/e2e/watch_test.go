@@ -19,7 +19,7 @@ import (
 // carrying what it must: not behind the gate, and something lacking.
 type witness struct {
 	mu    sync.Mutex
-	wants map[string]must
+	wants map[string]requirer
 	bare  []string
 	seen  int
 }
@@ -27,8 +27,8 @@ type witness struct {
 // watchNodes starts a witness that lives as long as the test.
 func watchNodes(t *testing.T) *witness {
 	t.Helper()
-	w := &witness{wants: map[string]must{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(on.admin, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = mark + "=" + on.run }))
+	w := &witness{wants: map[string]requirer{}}
+	factory := informers.NewSharedInformerFactoryWithOptions(installed.admin, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = mark + "=" + installed.run }))
 	informer := factory.Core().V1().Nodes().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { w.look(object) },
@@ -42,7 +42,7 @@ func watchNodes(t *testing.T) *witness {
 }
 
 // expect says what a Node must carry from its next object on.
-func (w *witness) expect(node string, want must) {
+func (w *witness) expect(node string, want requirer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wants[node] = want

@@ -30,11 +30,11 @@ const (
 )
 
 // withoutGuards does something while the guard policies do not exist and both processes know it.
-func withoutGuards(t testing.TB, do func()) {
+func withoutGuards(t testing.TB, fn func()) {
 	t.Helper()
 	require.NoError(t, nodekeep.WithoutGuards(t.Context(), func() {
 		guardsSeen(t, 0)
-		do()
+		fn()
 	}))
 	guardsSeen(t, 1)
 }
@@ -50,17 +50,17 @@ func guardsSeen(t testing.TB, inForce float64) {
 
 // ownAnnotations returns those of a Node that only nodekeep may write.
 func ownAnnotations(node *corev1.Node) map[string]string {
-	own := map[string]string{}
+	annotations := map[string]string{}
 	for key, value := range node.Annotations {
 		if strings.HasPrefix(key, ownPrefix) {
-			own[key] = value
+			annotations[key] = value
 		}
 	}
-	return own
+	return annotations
 }
 
-// as returns a client for a config, in JSON or protobuf.
-func as(t testing.TB, config *rest.Config, contentType string) *kubernetes.Clientset {
+// clientFor returns a client for a config, in JSON or protobuf.
+func clientFor(t testing.TB, config *rest.Config, contentType string) *kubernetes.Clientset {
 	t.Helper()
 	config.ContentType = contentType
 	client, err := kubernetes.NewForConfig(config)
@@ -86,8 +86,8 @@ func applied(t testing.TB, name string, annotations map[string]string) []byte {
 	return harness.MustJSON(t, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "annotations": annotations}})
 }
 
-// many returns so many annotations, each as small as can be.
-func many(n int) map[string]string {
+// manyLabels returns so many annotations, each as small as can be.
+func manyLabels(n int) map[string]string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	annotations := map[string]string{}
 	for _, a := range letters {
@@ -113,21 +113,21 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 	require.NoError(t, nodekeep.StopCapture()) // it would correct the list, since the Node has no such taint
 	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
 	nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{policy.TaintsAnnotation: "a=b:NoSchedule", "example.com/mine": "1"}}})
-	before := ownAnnotations(nodekeep.Node(t, name))
-	require.Len(t, before, 2)
+	prev := ownAnnotations(nodekeep.Node(t, name))
+	require.Len(t, prev, 2)
 
 	nodes := nodekeep.Kubelet(t, name).CoreV1().Nodes()
-	patch := func(how types.PatchType, body string, subresources ...string) func() error {
+	patch := func(kind types.PatchType, body string, subresources ...string) func() error {
 		return func() error {
-			_, err := nodes.Patch(t.Context(), name, how, []byte(body), metav1.PatchOptions{}, subresources...)
+			_, err := nodes.Patch(t.Context(), name, kind, []byte(body), metav1.PatchOptions{}, subresources...)
 			return err
 		}
 	}
 	stamp, taints := "nodekeep.dev~1restored", "nodekeep.dev~1taints"
 	ways := map[string]func() error{}
-	for of, subresources := range map[string][]string{"nodes": nil, "nodes/status": {"status"}} {
-		for what, way := range map[string]struct {
-			how  types.PatchType
+	for kind, subresources := range map[string][]string{"nodes": nil, "nodes/status": {"status"}} {
+		for subject, way := range map[string]struct {
+			kind types.PatchType
 			body string
 		}{
 			"merge patch, changed":                        {types.MergePatchType, `{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}}}`},
@@ -150,9 +150,9 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			"strategic patch, all deleted":                {types.StrategicMergePatchType, `{"metadata":{"annotations":{"$patch":"delete"}}}`},
 			"strategic patch, annotations: null":          {types.StrategicMergePatchType, `{"metadata":{"annotations":null}}`},
 		} {
-			ways[of+": "+what] = patch(way.how, way.body, subresources...)
+			ways[kind+": "+subject] = patch(way.kind, way.body, subresources...)
 		}
-		ways[of+": apply"] = func() error {
+		ways[kind+": apply"] = func() error {
 			yes := true
 			_, err := nodes.Patch(t.Context(), name, types.ApplyPatchType, applied(t, name, map[string]string{policy.StampAnnotation: "{}"}),
 				metav1.PatchOptions{FieldManager: "nodekeep", Force: &yes}, subresources...)
@@ -162,12 +162,12 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			"PUT without annotations":     func(node *corev1.Node) { node.Annotations = nil },
 			"PUT with a forged stamp":     func(node *corev1.Node) { node.Annotations = claims() },
 			"PUT without resourceVersion": func(node *corev1.Node) { node.Annotations, node.ResourceVersion = claims(), "" },
-			"PUT of 5,000 more and a lie": func(node *corev1.Node) { node.Annotations = many(5_000); maps.Copy(node.Annotations, claims()) },
+			"PUT of 5,000 more and a lie": func(node *corev1.Node) { node.Annotations = manyLabels(5_000); maps.Copy(node.Annotations, claims()) },
 			"PUT with no UTF-8":           func(node *corev1.Node) { node.Annotations[policy.StampAnnotation] = "{\xff}" },
 		} {
 			for _, contentType := range []string{asJSON, asProtobuf} {
-				client := as(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes()
-				ways[of+": "+format+", "+contentType] = func() error {
+				client := clientFor(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes()
+				ways[kind+": "+format+", "+contentType] = func() error {
 					node := nodekeep.Node(t, name)
 					change(node)
 					var err error
@@ -181,12 +181,12 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			}
 		}
 	}
-	for who, config := range map[string]*rest.Config{
+	for requester, config := range map[string]*rest.Config{
 		"a kubelet's name without its group": claiming("system:node:" + name),
 		"the group without a kubelet's name": claiming("client", "system:nodes"),
 	} {
-		client := as(t, config, asJSON).CoreV1().Nodes()
-		ways[who] = func() error {
+		client := clientFor(t, config, asJSON).CoreV1().Nodes()
+		ways[requester] = func() error {
 			_, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"nodekeep.dev/restored":"{}"}}}`), metav1.PatchOptions{})
 			return err
 		}
@@ -196,10 +196,10 @@ func TestNoKubeletCanChangeNodekeepsAnnotationsOnItsNode(t *testing.T) {
 			err := try()
 			require.True(t, apierrors.IsInvalid(err), "%v", err)
 			require.ErrorContains(t, err, guardMessage)
-			assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
+			assert.Equal(t, prev, ownAnnotations(nodekeep.Node(t, name)))
 		})
 	}
-	assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
+	assert.Equal(t, prev, ownAnnotations(nodekeep.Node(t, name)))
 	t.Run("an administrator may", func(t *testing.T) {
 		nodekeep.MergeNode(t, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{policy.TaintsAnnotation: nil}}})
 	})
@@ -210,7 +210,7 @@ func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
 	require.NoError(t, nodekeep.StopCapture())
 	defer func() { require.NoError(t, nodekeep.StartCapture(t.Context())) }()
 	patches := []struct {
-		what, body   string
+		name, body   string
 		subresources []string
 	}{
 		{"a heartbeat", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-11-22T10:00:00Z"}]}}`, []string{"status"}},
@@ -223,24 +223,24 @@ func TestWhatAKubeletMayWritePassesTheGuardPolicies(t *testing.T) {
 	for state, annotate := range map[string]func(annotations map[string]string){
 		"with a stamp":                        func(map[string]string) {},
 		"without annotations":                 func(annotations map[string]string) { clear(annotations) },
-		"with 2,000 annotations and a stamp":  func(annotations map[string]string) { maps.Copy(annotations, many(2_000)) },
+		"with 2,000 annotations and a stamp":  func(annotations map[string]string) { maps.Copy(annotations, manyLabels(2_000)) },
 		"with an annotation that is no UTF-8": func(annotations map[string]string) { annotations[ownPrefix+"odd"] = "\xff\x00" },
 	} {
 		t.Run(state, func(t *testing.T) {
 			name := "passes-" + strings.Map(func(r rune) rune { return map[bool]rune{true: r, false: -1}[r >= 'a' && r <= 'z'] }, state)
 			node := nodekeep.Register(t, name)
 			annotate(node.Annotations)
-			_, err := as(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
+			_, err := clientFor(t, nodekeep.Cluster.Admin(), asProtobuf).CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{})
 			require.NoError(t, err)
-			before, nodes := ownAnnotations(nodekeep.Node(t, name)), as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
+			prev, nodes := ownAnnotations(nodekeep.Node(t, name)), clientFor(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
 			for _, patch := range patches {
 				node, err = nodes.Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch.body), metav1.PatchOptions{}, patch.subresources...)
-				require.NoError(t, err, patch.what)
+				require.NoError(t, err, patch.name)
 			}
 			node.Status.Phase = corev1.NodeRunning
 			_, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
 			require.NoError(t, err, "a status by PUT")
-			assert.Equal(t, before, ownAnnotations(nodekeep.Node(t, name)))
+			assert.Equal(t, prev, ownAnnotations(nodekeep.Node(t, name)))
 			_, err = nodes.Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 			assert.True(t, apierrors.IsAlreadyExists(err), "a restarted kubelet gets past admission: %v", err)
 		})
@@ -255,28 +255,28 @@ func TestEveryCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 		return func(t *testing.T, name string) error {
 			node := harness.Registration(name)
 			node.Annotations = maps.Clone(annotations)
-			_, err := as(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+			_, err := clientFor(t, nodekeep.Cluster.Kubelet(name), contentType).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 			return err
 		}
 	}
-	with := func(more map[string]string) map[string]string {
+	replacement := func(extra map[string]string) map[string]string {
 		all := maps.Clone(forgery)
-		maps.Copy(all, more)
+		maps.Copy(all, extra)
 		return all
 	}
-	flood := many(2_000)
+	flood := manyLabels(2_000)
 	maps.Copy(flood, claims())
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.WithoutWebhook(t, func() {
-			for what, way := range map[string]struct {
+			for subject, way := range map[string]struct {
 				name string
-				do   func(t *testing.T, name string) error
+				send func(t *testing.T, name string) error
 				left map[string]string // of other annotations
 			}{
 				"JSON":                            {"strip-1", create(asJSON, forgery), nil},
 				"protobuf":                        {"strip-2", create(asProtobuf, forgery), nil},
-				"next to others":                  {"strip-3", create(asJSON, with(map[string]string{"example.com/a": "1", "b~0.c": "2"})), nil},
-				"next to others that are allowed": {"strip-4", create(asJSON, with(map[string]string{"example.com/a": "1"})), map[string]string{"example.com/a": "1"}},
+				"next to others":                  {"strip-3", create(asJSON, replacement(map[string]string{"example.com/a": "1", "b~0.c": "2"})), nil},
+				"next to others that are allowed": {"strip-4", create(asJSON, replacement(map[string]string{"example.com/a": "1"})), map[string]string{"example.com/a": "1"}},
 				"one of them":                     {"strip-5", create(asJSON, map[string]string{policy.TaintsAnnotation: "x"}), nil},
 				"another one only":                {"strip-6", create(asJSON, map[string]string{ownPrefix + "x": "x"}), nil},
 				"a value that is no UTF-8":        {"strip-7", create(asProtobuf, map[string]string{policy.StampAnnotation: "{\xff}"}), nil},
@@ -291,13 +291,13 @@ func TestEveryCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 				"a kubelet's name without its group": {"strip-13", func(t *testing.T, name string) error {
 					node := harness.Registration(name)
 					node.Annotations = forgery
-					_, err := as(t, claiming("system:node:"+name), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+					_, err := clientFor(t, claiming("system:node:"+name), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 					return err
 				}, nil},
 			} {
-				t.Run(what, func(t *testing.T) {
-					err := way.do(t, way.name)
-					if what == "next to others" {
+				t.Run(subject, func(t *testing.T) {
+					err := way.send(t, way.name)
+					if subject == "next to others" {
 						require.True(t, apierrors.IsInvalid(err), "'~' is no part of a key: %v", err)
 						return
 					}
@@ -315,7 +315,7 @@ func TestEveryCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 				node.Name, node.GenerateName, node.Annotations = "", "strip-generated-", forgery
 				_, err := nodekeep.Kubelet(t, "strip-generated").CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 				require.True(t, apierrors.IsForbidden(err), "a kubelet creates its own Node only: %v", err)
-				made, err := as(t, claiming("system:node:other"), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+				made, err := clientFor(t, claiming("system:node:other"), asJSON).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 				require.NoError(t, err)
 				assert.Empty(t, ownAnnotations(made))
 			})
@@ -340,9 +340,9 @@ func TestEveryCreateIsStrippedOfNodekeepsAnnotations(t *testing.T) {
 	t.Run("the webhook's own annotations stay", func(t *testing.T) {
 		for name := range map[string]bool{"strip-20": true, "strip-21": true} {
 			require.NoError(t, create(asJSON, forgery)(t, name))
-			own := ownAnnotations(nodekeep.Node(t, name))
-			assert.Equal(t, record.Stamp{}.String(), own[policy.StampAnnotation])
-			assert.NotContains(t, own, ownPrefix+"x.Y_z-1")
+			annotations := ownAnnotations(nodekeep.Node(t, name))
+			assert.Equal(t, record.Stamp{}.String(), annotations[policy.StampAnnotation])
+			assert.NotContains(t, annotations, ownPrefix+"x.Y_z-1")
 		}
 	})
 }
@@ -375,9 +375,9 @@ func TestATaintThatOnlyTheStampShowsIsForgottenWhenRemovedWhileTheGuardPoliciesA
 		nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", "maintenance:NoExecute": "disk"})
 		nodekeep.DeleteNode(t, name)
 		nodekeep.WithoutCapture(t, func() {
-			back := nodekeep.Register(t, name)
-			stamp, _ := record.ParseStamp(back.Annotations[policy.StampAnnotation])
-			require.Contains(t, stamp.Given, "maintenance:NoExecute", "%v", back.Annotations)
+			returned := nodekeep.Register(t, name)
+			stamp, _ := record.ParseStamp(returned.Annotations[policy.StampAnnotation])
+			require.Contains(t, stamp.Given, "maintenance:NoExecute", "%v", returned.Annotations)
 			node = nodekeep.Untaint(t, name, maintenance)
 		})
 		return node
@@ -400,7 +400,7 @@ func idle() time.Duration {
 }
 
 // underMutation does something while a policy of the cluster changes Nodes by a JSON patch. in reports whether it is in force.
-func underMutation(t *testing.T, name, patch string, operations []admissionregistrationv1.OperationType, in func() bool, do func()) {
+func underMutation(t *testing.T, name, patch string, operations []admissionregistrationv1.OperationType, in func() bool, fn func()) {
 	t.Helper()
 	policies, bindings := nodekeep.Admin.AdmissionregistrationV1().MutatingAdmissionPolicies(), nodekeep.Admin.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
 	_, err := policies.Create(t.Context(), &admissionregistrationv1.MutatingAdmissionPolicy{
@@ -429,7 +429,7 @@ func underMutation(t *testing.T, name, patch string, operations []admissionregis
 		require.Eventually(t, func() bool { return !in() }, harness.Settles, 50*time.Millisecond, "the policy must end")
 	}()
 	require.Eventually(t, in, harness.Settles, 50*time.Millisecond, "the policy must come into force")
-	do()
+	fn()
 }
 
 func TestALabelThatAnotherAdmissionPolicySetsAtTheCreationStaysAndTheRecordFollows(t *testing.T) {
@@ -484,9 +484,9 @@ func TestAnAdmissionPolicyThatRemovesTheAnnotationsOfNodekeepIsNotFought(t *test
 // A backup of a Node has nodekeep's annotations, which are about an object that is deleted.
 func TestANodeFromABackupIsANewNode(t *testing.T) {
 	require.NoError(t, nodekeep.GuardsOn(t.Context()))
-	for way, while := range map[string]func(do func()){
-		"webhook-up":   func(do func()) { do() },
-		"webhook-down": func(do func()) { nodekeep.WithoutWebhook(t, do) },
+	for way, outage := range map[string]func(fn func()){
+		"webhook-up":   func(fn func()) { fn() },
+		"webhook-down": func(fn func()) { nodekeep.WithoutWebhook(t, fn) },
 	} {
 		t.Run(way, func(t *testing.T) {
 			name, items := "from-"+way, map[string]string{"example.com/verify": "yes", worker: ""}
@@ -501,7 +501,7 @@ func TestANodeFromABackupIsANewNode(t *testing.T) {
 			nodekeep.DeleteNode(t, name)
 			made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: backup.Labels, Annotations: maps.Clone(backup.Annotations)}}
 			made.Annotations["nodekeep.dev/check"] = `{"attempts":1}`
-			while(func() {
+			outage(func() {
 				_, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), made, metav1.CreateOptions{})
 				require.NoError(t, err)
 				node := nodekeep.WaitRestored(t, name, items)

@@ -79,9 +79,9 @@ func TestWithAClientAuthorityOnlyTheAPIServerIsAnsweredAndABadFileLeavesTheLastG
 	require.NoError(t, err)
 	assert.Contains(t, string(answer), `"allowed":true`)
 
-	since := logged(t, r.Process.LogPath())
+	base := logged(t, r.Process.LogPath())
 	require.NoError(t, os.WriteFile(authoritiesFile, []byte("-----BEGIN CERTIFICATE-----\nbad"), 0o600))
-	require.Eventually(t, func() bool { return bytes.Contains([]byte(since()), []byte("the last good ones count")) }, harness.Settles, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return bytes.Contains([]byte(base()), []byte("the last good ones count")) }, harness.Settles, 10*time.Millisecond)
 	assert.True(t, r.Ready())
 	nobodyElse()
 	_, err = ask("/restore", apiServer)

@@ -77,18 +77,18 @@ func TestForgedReviewsOfADeletionChangeNoRecordAndNoRegistration(t *testing.T) {
 	}
 	want := map[string]string{"team": "a", worker: ""}
 	number := 0
-	for what, change := range forgeries {
+	for subject, change := range forgeries {
 		for _, lives := range []bool{true, false} {
 			number++
 			name := fmt.Sprintf("attacked-%d", number)
-			t.Run(fmt.Sprintf("%s, the Node lives: %t", what, lives), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, the Node lives: %t", subject, lives), func(t *testing.T) {
 				nodekeep.RegisterRecorded(t, name, want)
 				node := nodekeep.Node(t, name)
 				if !lives {
 					nodekeep.DeleteNode(t, name)
 					nodekeep.WaitDeletionRecorded(t, name)
 				}
-				before, version := nodekeep.MustRecord(t, name), nodekeep.RecordMap(t, name).ResourceVersion
+				prev, version := nodekeep.MustRecord(t, name), nodekeep.RecordMap(t, name).ResourceVersion
 				forged := node.DeepCopy()
 				forged.ResourceVersion = fmt.Sprint(number + mustAtoi(t, node.ResourceVersion))
 				change(forged)
@@ -96,10 +96,10 @@ func TestForgedReviewsOfADeletionChangeNoRecordAndNoRegistration(t *testing.T) {
 				if !lives {
 					assert.Equal(t, version, nodekeep.RecordMap(t, name).ResourceVersion, "nothing is written for a deleted Node")
 				}
-				after := nodekeep.MustRecord(t, name)
-				assert.Equal(t, before.Items(), after.Items())
-				assert.Equal(t, before.Newest().UID, after.Newest().UID)
-				assert.Equal(t, before.DeletedAt, after.DeletedAt)
+				next := nodekeep.MustRecord(t, name)
+				assert.Equal(t, prev.Items(), next.Items())
+				assert.Equal(t, prev.Newest().UID, next.Newest().UID)
+				assert.Equal(t, prev.DeletedAt, next.DeletedAt)
 
 				if lives { // a real edit afterwards is recorded
 					nodekeep.Label(t, name, map[string]string{"edited": "1"})
@@ -110,10 +110,10 @@ func TestForgedReviewsOfADeletionChangeNoRecordAndNoRegistration(t *testing.T) {
 					nodekeep.WaitDeletionRecorded(t, name)
 				}
 				nodekeep.Register(t, name)
-				back := nodekeep.WaitRestored(t, name, want)
-				assert.NotContains(t, back.Labels, controlPlane)
-				assert.Equal(t, lives, back.Labels["edited"] == "1")
-				for _, taint := range back.Spec.Taints {
+				returned := nodekeep.WaitRestored(t, name, want)
+				assert.NotContains(t, returned.Labels, controlPlane)
+				assert.Equal(t, lives, returned.Labels["edited"] == "1")
+				for _, taint := range returned.Spec.Taints {
 					assert.NotEqual(t, evil.Key, taint.Key)
 				}
 			})
@@ -131,7 +131,7 @@ func mustAtoi(t testing.TB, number string) int {
 func TestForgedReviewsOfNodesThatNobodyHasStoreNothing(t *testing.T) {
 	client := webhookClient(t)
 	forge(t, client, harness.Registration("attack-warm-up"))
-	before := recordMaps(t)
+	args := recordMaps(t)
 	pid := webhookPid()
 	held := resident(t, pid, "VmRSS")
 	large := map[string]string{}
@@ -143,7 +143,7 @@ func TestForgedReviewsOfNodesThatNobodyHasStoreNothing(t *testing.T) {
 		node.UID, node.ResourceVersion = types.UID(fmt.Sprintf("uid-%d", n)), "5"
 		forge(t, client, node)
 	}
-	assert.ElementsMatch(t, before, recordMaps(t))
+	assert.ElementsMatch(t, args, recordMaps(t))
 	assert.Less(t, resident(t, pid, "VmRSS")-held, 128<<20)
 }
 
@@ -213,14 +213,14 @@ func TestADeletionIsRecordedDuringAFloodOfForgedReviews(t *testing.T) {
 func editedAndDeleted(t *testing.T, names []string, atOnce int) (lost, rewritten int) {
 	t.Helper()
 	nodekeep.WithoutCapture(t, func() {
-		harness.Each(names, 8, func(name string) { nodekeep.Label(t, name, map[string]string{"edited": "after"}) })
+		harness.Parallel(names, 8, func(name string) { nodekeep.Label(t, name, map[string]string{"edited": "after"}) })
 		patches := func() int {
 			return int(nodekeep.APIServerSeries(t).Sum("apiserver_request_total", `verb="PATCH"`, `,resource="configmaps"`))
 		}
 		called, failed, writes := webhookCalls(t), deletions(t, "failed"), patches()
 		var mu sync.Mutex
 		var took []time.Duration
-		harness.Each(names, atOnce, func(name string) {
+		harness.Parallel(names, atOnce, func(name string) {
 			began := time.Now()
 			err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{})
 			mu.Lock()
@@ -231,7 +231,7 @@ func editedAndDeleted(t *testing.T, names []string, atOnce int) (lost, rewritten
 			took = append(took, time.Since(began))
 		})
 		writes = patches() - writes
-		excused := webhookCalls(t).since(called).deletionsFailed + deletions(t, "failed") - failed
+		excused := webhookCalls(t).minus(called).deletionsFailed + deletions(t, "failed") - failed
 		for _, name := range names {
 			if nodekeep.MustRecord(t, name).Items()["edited"] != "after" {
 				lost++

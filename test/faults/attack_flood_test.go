@@ -158,17 +158,17 @@ func TestAFloodOfForgedReviewsChangesNoRecordAndDelaysNoRegistration(t *testing.
 	nodekeep.WaitDeletionRecorded(t, "deleted")
 	pid := freshWebhook(t)
 	f := &flood{client: attackerClient(t, attackers[0], 50), paths: allPaths, connections: 50, rest: 100 * time.Millisecond, make: func(n int) []byte { return forgedReview(n, living, "deleted") }}
-	before := recordsBut(t, "in-flood")
+	prev := recordsBut(t, "in-flood")
 
 	for attempt := 1; ; attempt++ {
 		var quiet, flooded load
 		var halves [2][]time.Duration
 		for phase := range phases {
-			undisturbed := nodes.again(t, perPhase, never)
+			undisturbed := nodes.repeat(t, perPhase, untrue)
 			halves[phase*2/phases] = append(halves[phase*2/phases], undisturbed.took...)
 			quiet.add(undisturbed)
 			done, wait := f.send(t.Context(), webhookAddress(t), phase*reviews, reviews)
-			flooded.add(nodes.again(t, 1, func() bool { return !done() }))
+			flooded.add(nodes.repeat(t, 1, func() bool { return !done() }))
 			wait()
 		}
 		quiet.whole(t)
@@ -181,7 +181,7 @@ func TestAFloodOfForgedReviewsChangesNoRecordAndDelaysNoRegistration(t *testing.
 		}
 	}
 	assert.GreaterOrEqual(t, f.sent.Load(), int64(phases*reviews))
-	assert.Equal(t, before, recordsBut(t, "in-flood"))
+	assert.Equal(t, prev, recordsBut(t, "in-flood"))
 	survived(t, pid)
 }
 
@@ -215,7 +215,7 @@ func TestReviewsOfSixMiBFrom150CallersKeepNoRegistrationWaitingAndTheWebhookWith
 		defer wait()
 		callers, dones = append(callers, f), append(dones, done)
 	}
-	made := nodes.again(t, 10, func() bool { return slices.ContainsFunc(dones, func(done func() bool) bool { return !done() }) })
+	made := nodes.repeat(t, 10, func() bool { return slices.ContainsFunc(dones, func(done func() bool) bool { return !done() }) })
 	busy := int64(0)
 	for _, f := range callers {
 		t.Log(f)
@@ -248,7 +248,7 @@ func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 	roots, address := authorities(webhookBundle(t)), webhookAddress(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var left, opened, soon atomic.Int64
+	var left, opened, early atomic.Int64
 	var all sync.WaitGroup
 	for n := range tricklers {
 		start := []string{
@@ -270,7 +270,7 @@ func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 				_, _ = io.Copy(io.Discard, connection)
 				left.Add(1)
 				if time.Since(began) < leftSoon {
-					soon.Add(1)
+					early.Add(1)
 				}
 			}()
 			if _, err = io.WriteString(connection, start); err != nil {
@@ -288,12 +288,12 @@ func TestCallersThatTrickleAreLeftAndKeepNoRegistrationWaiting(t *testing.T) {
 			}
 		})
 	}
-	made := nodes.again(t, 20, never)
+	made := nodes.repeat(t, 20, untrue)
 	assert.Eventually(t, func() bool { return left.Load() == tricklers }, harness.Settles, 10*time.Millisecond, "they are left although they go on")
 	stop()
 	all.Wait()
 	assert.EqualValues(t, tricklers, opened.Load())
-	assert.NotZero(t, soon.Load(), "a machine that stands still may be late for some of them, not for all")
+	assert.NotZero(t, early.Load(), "a machine that stands still may be late for some of them, not for all")
 	made.whole(t)
 	survived(t, pid)
 }
@@ -327,9 +327,9 @@ func TestManyIdleConnectionsKeepNoRegistrationWaiting(t *testing.T) {
 			}
 		})
 	}
-	made := nodes.again(t, 20, never)
+	made := nodes.repeat(t, 20, untrue)
 	all.Wait()
-	made.add(nodes.again(t, 20, never))
+	made.add(nodes.repeat(t, 20, untrue))
 	require.EqualValues(t, idle, open.Load())
 	assert.Eventually(t, func() bool { return idle-closed.Load() <= 512 }, harness.Settles, 10*time.Millisecond, "no more than 512 are kept")
 	t.Logf("%d of %d connections were closed", closed.Load(), idle)
@@ -391,7 +391,7 @@ func TestHostileReviewsAreAnsweredOrRefusedWithinASecondInBoundedMemoryAndTheWeb
 	nodes := recordedNodes(t, "after-hostile", 3, ordinary)
 	client := webhookClient(t)
 	pid := webhookPid()
-	before := resident(t, pid, "VmRSS")
+	index := resident(t, pid, "VmRSS")
 	var slowest time.Duration
 	answered, refused := 0, 0
 	reviews := hostileReviews()
@@ -426,9 +426,9 @@ func TestHostileReviewsAreAnsweredOrRefusedWithinASecondInBoundedMemoryAndTheWeb
 		all.Go(func() { send(t, client, reviews["a Node of 10 MiB"]) })
 	}
 	all.Wait()
-	grown := resident(t, pid, "VmHWM") - before
+	grown := resident(t, pid, "VmHWM") - index
 	t.Logf("%d reviews answered, %d refused, the slowest kind after %s; memory grew from %d MiB by %d MiB at most",
-		answered, refused, round(slowest), before>>20, grown>>20)
+		answered, refused, round(slowest), index>>20, grown>>20)
 	assert.Less(t, grown, hostileGrowth)
 	assert.Equal(t, pid, webhookPid())
 

@@ -38,16 +38,16 @@ func TestAFloodOfScrapesAndProbesLeavesBothProcessesWithinTheirMemoryAndAnswersP
 				all.Go(func() { silent(ctx, t, attackers[1], scrape, 500, idle) })
 			}
 
-			scraper, other, kubelet := caller("127.0.0.10"), caller("127.0.0.11"), caller("127.0.0.12")
+			scraper, o, kubelet := caller("127.0.0.10"), caller("127.0.0.11"), caller("127.0.0.12")
 			for n := range 20 {
-				var both sync.WaitGroup
-				for _, client := range []*http.Client{scraper, other} {
-					both.Go(func() {
+				var group sync.WaitGroup
+				for _, client := range []*http.Client{scraper, o} {
+					group.Go(func() {
 						assert.Contains(t, read(t, client, scrape), "\nprocess_resident_memory_bytes ", "scrape %d", n)
 					})
 				}
 				assert.Equal(t, "ok\n", read(t, kubelet, ready), "probe %d", n)
-				both.Wait()
+				group.Wait()
 			}
 			stop()
 			all.Wait()
@@ -83,12 +83,12 @@ func read(t testing.TB, client *http.Client, from string) string {
 
 // crowd opens so many connections, and asks on each of them until it is closed or ctx is done.
 func crowd(ctx context.Context, t testing.TB, from, target string, connections int, answered *atomic.Int64) {
-	at, err := url.Parse(target)
+	address, err := url.Parse(target)
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for range connections {
 		all.Go(func() {
-			connection, err := dialFrom(from).DialContext(ctx, "tcp", at.Host)
+			connection, err := dialFrom(from).DialContext(ctx, "tcp", address.Host)
 			if err != nil {
 				return // the ports of the address are in use, or ctx is done
 			}
@@ -96,7 +96,7 @@ func crowd(ctx context.Context, t testing.TB, from, target string, connections i
 			defer context.AfterFunc(ctx, func() { _ = connection.Close() })()
 			buffer := make([]byte, 4096)
 			for ctx.Err() == nil {
-				if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", at.Path); err != nil {
+				if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", address.Path); err != nil {
 					return
 				}
 				for whole := false; !whole; { // the answer of either path ends in a line break, or a chunk of length 0
@@ -115,11 +115,11 @@ func crowd(ctx context.Context, t testing.TB, from, target string, connections i
 
 // silent opens so many connections, asks once on each, and reads only the first byte of the answer, or nothing.
 func silent(ctx context.Context, t testing.TB, from, target string, connections int, reads bool) {
-	at, err := url.Parse(target)
+	address, err := url.Parse(target)
 	require.NoError(t, err)
 	var open []net.Conn
 	for range connections {
-		connection, err := dialFrom(from).DialContext(ctx, "tcp", at.Host)
+		connection, err := dialFrom(from).DialContext(ctx, "tcp", address.Host)
 		if err != nil {
 			break
 		}
@@ -127,7 +127,7 @@ func silent(ctx context.Context, t testing.TB, from, target string, connections 
 		if tcp, ok := connection.(*net.TCPConn); ok {
 			_ = tcp.SetReadBuffer(1024)
 		}
-		_, _ = fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", at.Path)
+		_, _ = fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", address.Path)
 		if reads {
 			_, _ = connection.Read(make([]byte, 1))
 		}

@@ -24,8 +24,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// elsewhere returns the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
-func elsewhere(name string, version int, labels map[string]string) record.Record {
+// foreignRecord returns the record of a Node as a backup of another cluster holds it. version is as of that cluster, and so is the UID.
+func foreignRecord(name string, version int, labels map[string]string) record.Record {
 	return record.New(name, record.Object{UID: "11111111-2222-3333-4444-555555555555", Version: record.Version(version)}, labels)
 }
 
@@ -66,9 +66,9 @@ func untilKnown(t testing.TB, name, key string) {
 
 func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 	want := map[string]string{"rack": "r1", worker: ""}
-	const other = "77777777-2222-3333-4444-555555555555"
+	const o = "77777777-2222-3333-4444-555555555555"
 	type backup struct {
-		what, name string
+		kind, name string
 		version    int  // 0: the newest, and ahead
 		ahead      int  // of the newest
 		later      bool // impossible is an object that came after the one on which all was decided
@@ -77,16 +77,16 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 	}
 	for webhook, backups := range map[string][]backup{
 		"up": {
-			{what: "of the future", name: "backup-up", version: impossible, reset: true},
-			{what: "a little ahead", name: "backup-ahead", ahead: 50},
-			{what: "of another cluster, older", name: "backup-other", version: 1, cluster: other, reset: true},
+			{kind: "of the future", name: "backup-up", version: impossible, reset: true},
+			{kind: "a little ahead", name: "backup-ahead", ahead: 50},
+			{kind: "of another cluster, older", name: "backup-other", version: 1, cluster: o, reset: true},
 		},
 		"down": {
-			{what: "of the future", name: "backup-down", version: impossible, reset: true},
-			{what: "only what came later is impossible", name: "backup-later", version: 1, later: true, reset: true},
-			{what: "as new as the API server", name: "backup-equal"},
-			{what: "of another cluster, newer", name: "backup-other-newer", version: impossible, cluster: other, reset: true},
-			{what: "a little older", name: "backup-older", ahead: -1},
+			{kind: "of the future", name: "backup-down", version: impossible, reset: true},
+			{kind: "only what came later is impossible", name: "backup-later", version: 1, later: true, reset: true},
+			{kind: "as new as the API server", name: "backup-equal"},
+			{kind: "of another cluster, newer", name: "backup-other-newer", version: impossible, cluster: o, reset: true},
+			{kind: "a little older", name: "backup-older", ahead: -1},
 		},
 	} {
 		restored := func() {
@@ -94,7 +94,7 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 				if b.version == 0 {
 					b.version = newest(t) + b.ahead
 				}
-				backup := elsewhere(b.name, b.version, want)
+				backup := foreignRecord(b.name, b.version, want)
 				if b.later {
 					backup.Seen = append(backup.Seen, record.Object{UID: "66666666-2222-3333-4444-555555555555", Version: impossible})
 				}
@@ -112,7 +112,7 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 			restored()
 		}
 		for _, b := range backups {
-			t.Run("webhook "+webhook+": "+b.what, func(t *testing.T) {
+			t.Run("webhook "+webhook+": "+b.kind, func(t *testing.T) {
 				node := nodekeep.WaitRestored(t, b.name, want)
 				nodekeep.WaitRecorded(t, node, want)
 				if b.reset {
@@ -124,8 +124,8 @@ func TestARecordThatCanNeverBeRightBlocksNoNode(t *testing.T) {
 				nodekeep.DeleteNode(t, b.name)
 				nodekeep.WaitDeletionRecorded(t, b.name)
 				nodekeep.Register(t, b.name)
-				back := nodekeep.WaitRestored(t, b.name, map[string]string{"rack": "r2"})
-				assert.NotContains(t, back.Labels, worker)
+				returned := nodekeep.WaitRestored(t, b.name, map[string]string{"rack": "r2"})
+				assert.NotContains(t, returned.Labels, worker)
 			})
 		}
 	}
@@ -141,7 +141,7 @@ func TestARecordThatIsAheadOfALivingNodeIsReset(t *testing.T) {
 				nodekeep.Register(t, name+"-other") // a later version than that of the Node
 				version = newest(t)
 			}
-			restoreBackup(t, elsewhere(name, version, map[string]string{"rack": "r1", worker: ""}))
+			restoreBackup(t, foreignRecord(name, version, map[string]string{"rack": "r1", worker: ""}))
 			nodekeep.WaitRestored(t, name, map[string]string{"rack": "r1", worker: ""})
 			nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r1", worker: ""})
 		})
@@ -153,7 +153,7 @@ func TestAnEditRightBeforeADeletionIsRecordedOverARecordThatCanNeverBeRight(t *t
 	const name = "backup-deleted"
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.Register(t, name)
-		restoreBackup(t, elsewhere(name, impossible, map[string]string{"rack": "r1", "tier": "gold"}))
+		restoreBackup(t, foreignRecord(name, impossible, map[string]string{"rack": "r1", "tier": "gold"}))
 		nodekeep.Label(t, name, map[string]string{"rack": "r2"})
 		nodekeep.DeleteNode(t, name)
 		want := map[string]string{"rack": "r2", "tier": "gold"}
@@ -198,7 +198,7 @@ func TestAClientThatMayWriteConfigMapsElsewhereCannotLabelANodeOrChangeARecord(t
 	const namespace, known, unknown = "attack-tenant", "attack-tenant-known", "attack-tenant-unknown"
 	attacker := tenant(t, namespace)
 	node := nodekeep.RegisterRecorded(t, known, map[string]string{"dedicated": "ci"})
-	before, found := nodekeep.Record(t, known)
+	prev, found := nodekeep.Record(t, known)
 	require.True(t, found)
 
 	for _, name := range []string{known, unknown} {
@@ -210,13 +210,13 @@ func TestAClientThatMayWriteConfigMapsElsewhereCannotLabelANodeOrChangeARecord(t
 	// The policy and the TLS Secret cannot be replaced from another namespace either: a NodePolicy has no namespace, and the Secret is read from the
 	// release namespace only. A label that arrives by the watch after the forged records shows that they had time to arrive.
 	nodekeep.Label(t, known, map[string]string{"rack": "r1"})
-	after := nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", "rack": "r1"})
-	assert.Equal(t, before.Newest().UID, after.Newest().UID)
+	next := nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci", "rack": "r1"})
+	assert.Equal(t, prev.Newest().UID, next.Newest().UID)
 
 	nodekeep.DeleteNode(t, known)
-	again := nodekeep.Register(t, known)
-	assert.Equal(t, "ci", again.Labels["dedicated"])
-	for _, got := range []*corev1.Node{again, nodekeep.Register(t, unknown)} {
+	reread := nodekeep.Register(t, known)
+	assert.Equal(t, "ci", reread.Labels["dedicated"])
+	for _, got := range []*corev1.Node{reread, nodekeep.Register(t, unknown)} {
 		assert.NotContains(t, got.Labels, worker)
 		assert.NotEqual(t, "attacker", got.Labels["dedicated"])
 		assert.False(t, harness.Carries(got, "attacker:NoExecute"))
@@ -259,27 +259,27 @@ func TestARecordSpoiledUnderItsNodeIsLeftAsItIsAndCostsNothingOnceItIsMended(t *
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	for _, c := range []struct {
 		name, node string
-		spoil      func(good, other string) string
+		spoil      func(good, second string) string
 	}{
 		{"truncated", "truncated", func(good, _ string) string { return good[:len(good)/2] }},
-		{"swapped with that of another Node", "swapped", func(_, other string) string { return other }},
+		{"swapped with that of another Node", "swapped", func(_, second string) string { return second }},
 		{"of almost 1 MiB", "huge", func(good, _ string) string { return good + strings.Repeat(" ", 1<<20-len(good)-1000) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			other := c.node + "-other"
+			second := c.node + "-other"
 			nodekeep.RegisterRecorded(t, c.node, want)
-			nodekeep.RegisterRecorded(t, other, map[string]string{"dedicated": "gpu"})
-			good, others := stored(t, c.node), stored(t, other)
-			spoiled := c.spoil(good, others)
+			nodekeep.RegisterRecorded(t, second, map[string]string{"dedicated": "gpu"})
+			good, suffix := stored(t, c.node), stored(t, second)
+			spoiled := c.spoil(good, suffix)
 			overwrite(t, c.node, spoiled)
 			if c.node == "swapped" {
-				overwrite(t, other, good)
+				overwrite(t, second, good)
 			}
 			untilSeen(t)
 			nodekeep.Label(t, c.node, map[string]string{"edited": "1"})
 			nodekeep.DeleteNode(t, c.node)
-			back := nodekeep.Register(t, c.node)
-			assert.NotContains(t, back.Labels, "dedicated", "nothing is restored from it")
+			returned := nodekeep.Register(t, c.node)
+			assert.NotContains(t, returned.Labels, "dedicated", "nothing is restored from it")
 			time.Sleep(300 * time.Millisecond)
 			assert.True(t, harness.Gated(nodekeep.Node(t, c.node)), "no workload comes onto the Node")
 			assert.Equal(t, spoiled, stored(t, c.node), "it is left for an operator to look at")
@@ -287,13 +287,13 @@ func TestARecordSpoiledUnderItsNodeIsLeftAsItIsAndCostsNothingOnceItIsMended(t *
 			started := time.Now()
 			overwrite(t, c.node, good)
 			if c.node == "swapped" {
-				overwrite(t, other, others)
+				overwrite(t, second, suffix)
 			}
 			nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, c.node, want), want)
 			t.Logf("whole %s after the record was mended; the edit made meanwhile went with the Node object", time.Since(started).Round(time.Millisecond))
-			nodekeep.WaitRecorded(t, nodekeep.Node(t, other), map[string]string{"dedicated": "gpu"})
+			nodekeep.WaitRecorded(t, nodekeep.Node(t, second), map[string]string{"dedicated": "gpu"})
 			nodekeep.DeleteNode(t, c.node)
-			nodekeep.DeleteNode(t, other)
+			nodekeep.DeleteNode(t, second)
 		})
 	}
 }
@@ -311,9 +311,9 @@ func TestARecordOfTheNextVersionIsUsedAndItsUnknownFieldsSurviveARollback(t *tes
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
 	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, map[string]string{"a": "2", worker: ""}), map[string]string{"a": "2", worker: ""})
-	var after map[string]any
-	require.NoError(t, json.Unmarshal([]byte(stored(t, name)), &after))
-	assert.Equal(t, fields["invented"], after["invented"], "written back as it was read")
-	assert.InDelta(t, record.Format+1, after["version"], 0)
+	var next map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stored(t, name)), &next))
+	assert.Equal(t, fields["invented"], next["invented"], "written back as it was read")
+	assert.InDelta(t, record.Format+1, next["version"], 0)
 	nodekeep.DeleteNode(t, name)
 }

@@ -24,9 +24,9 @@ const tier = "node-role.kubernetes.io/tier"
 
 // shifted returns an identity that holds further texts behind NULs, up to the value of the label tier. A format that separates texts by NUL reads
 // the next identity from the first text, and so on. before is how many identities come between this one and the labels.
-func shifted(name string, before int) string {
+func shifted(name string, index int) string {
 	texts := []string{"machine"}
-	for range before {
+	for range index {
 		texts = append(texts, "")
 	}
 	return strings.Join(append(texts, "amd64", name, "linux", "gold", "", ""), "\x00")
@@ -34,10 +34,10 @@ func shifted(name string, before int) string {
 
 // bytesAttack is what a kubelet does to its own Node, with its own identity and by protobuf.
 type bytesAttack struct {
-	create func(node *corev1.Node) // what it brings at its registration
-	update func(node *corev1.Node) // what it changes in an update of the Node
-	status func(node *corev1.Node) // what it changes in an update of the status
-	as     string                  // the field manager of its update
+	create  func(node *corev1.Node) // what it brings at its registration
+	update  func(node *corev1.Node) // what it changes in an update of the Node
+	status  func(node *corev1.Node) // what it changes in an update of the status
+	manager string                  // the field manager of its update
 }
 
 func (a bytesAttack) register(t testing.TB, name string) *corev1.Node {
@@ -46,7 +46,7 @@ func (a bytesAttack) register(t testing.TB, name string) *corev1.Node {
 	if a.create != nil {
 		a.create(node)
 	}
-	created, err := as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	created, err := clientFor(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err, "the API server accepts what this test is about")
 	return created
 }
@@ -54,9 +54,9 @@ func (a bytesAttack) register(t testing.TB, name string) *corev1.Node {
 // carryOut changes the Node that lives, as its kubelet.
 func (a bytesAttack) carryOut(t testing.TB, name string) {
 	t.Helper()
-	nodes := as(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
-	change := func(how func(*corev1.Node), update func(context.Context, *corev1.Node, metav1.UpdateOptions) (*corev1.Node, error)) {
-		if how == nil {
+	nodes := clientFor(t, nodekeep.Cluster.Kubelet(name), asProtobuf).CoreV1().Nodes()
+	change := func(edit func(*corev1.Node), update func(context.Context, *corev1.Node, metav1.UpdateOptions) (*corev1.Node, error)) {
+		if edit == nil {
 			return
 		}
 		require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // capture may change the Node in between
@@ -64,8 +64,8 @@ func (a bytesAttack) carryOut(t testing.TB, name string) {
 			if err != nil {
 				return err
 			}
-			how(node)
-			_, err = update(t.Context(), node, metav1.UpdateOptions{FieldManager: a.as})
+			edit(node)
+			_, err = update(t.Context(), node, metav1.UpdateOptions{FieldManager: a.manager})
 			return err
 		}), "the API server accepts what this test is about")
 	}
@@ -82,14 +82,14 @@ func bytesAttacks() map[string]bytesAttack {
 			node.Annotations[key] = value
 		}
 	}
-	own := func(node *corev1.Node) { node.Labels["mine"] = "1" }
+	current := func(node *corev1.Node) { node.Labels["mine"] = "1" }
 	return map[string]bytesAttack{
 		"claims":     {update: annotate("cluster.x-k8s.io/labels-from-machine", "a\xff")},
 		"annotation": {update: annotate("example.com/note", "a\xff\x00")},
 		"stamp":      {update: annotate(policy.StampAnnotation, "{\"given\":{\"a\xff\x00b\":{\"value\":\"\xff\",\"since\":\"7\"},\"x:NoExecute\":{\"value\":\"\"}},\"brought\":{\"\xfe:NoSchedule\":\"\xff\"}}")},
-		"manager":    {update: own, as: "kube\xff"},
+		"manager":    {update: current, manager: "kube\xff"},
 		"managed-fields": {update: func(node *corev1.Node) {
-			own(node)
+			current(node)
 			node.ManagedFields = append(node.ManagedFields, metav1.ManagedFieldsEntry{
 				Manager: strings.Repeat("\xff", 128), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
 				Time: &metav1.Time{Time: time.Date(20_000, 1, 1, 0, 0, 0, 0, time.UTC)}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:mine":{}}}}`),
@@ -127,7 +127,7 @@ func noBytesDoHarm(t *testing.T) {
 		require.Equal(t, pid, nodekeep.Cluster.Process(captureProcess).Pid())
 	}
 	attacks := bytesAttacks()
-	before := webhookSeries(t, "nodekeep_webhook_deletions_total")
+	prev := webhookSeries(t, "nodekeep_webhook_deletions_total")
 	t.Run("at once", func(t *testing.T) {
 		for kind, attack := range attacks {
 			t.Run(kind, func(t *testing.T) {
@@ -155,7 +155,7 @@ func noBytesDoHarm(t *testing.T) {
 		}
 	})
 	harness.Eventually(t, func() bool {
-		return webhookSeries(t, "nodekeep_webhook_deletions_total") >= before+float64(len(attacks))
+		return webhookSeries(t, "nodekeep_webhook_deletions_total") >= prev+float64(len(attacks))
 	}, harness.Settles, 20*time.Millisecond, "the webhook reads the review of each deletion")
 	assert.Zero(t, captureSeries(t, `nodekeep_controller_errors_total{kind="panic"}`))
 
@@ -195,11 +195,11 @@ func TestANodeWith500LabelsHasAllOfThemInItsCreate(t *testing.T) {
 	nodekeep.RegisterRecorded(t, name, want)
 	nodekeep.DeleteNode(t, name)
 	began := time.Now()
-	back := nodekeep.Register(t, name)
+	returned := nodekeep.Register(t, name)
 	t.Logf("registered after %s", round(time.Since(began)))
-	assert.False(t, harness.Gated(back))
-	assert.True(t, harness.HasAll(back.Labels, want))
-	nodekeep.WaitRecorded(t, back, want)
+	assert.False(t, harness.Gated(returned))
+	assert.True(t, harness.HasAll(returned.Labels, want))
+	nodekeep.WaitRecorded(t, returned, want)
 }
 
 func TestNoLabelValueAndNoTaintValueIsLogged(t *testing.T) {
@@ -224,8 +224,8 @@ func TestNoLabelValueAndNoTaintValueIsLogged(t *testing.T) {
 	nodekeep.Label(t, name, map[string]any{"conflict": nil})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"dedicated": secret + "-changed", worker: secret, "maintenance:NoExecute": secret})
 
-	for process, since := range map[string]func() string{"webhook": ofWebhook, "capture": ofCapture} {
-		log := since()
+	for process, base := range map[string]func() string{"webhook": ofWebhook, "capture": ofCapture} {
+		log := base()
 		assert.NotContains(t, log, secret, process)
 		t.Logf("%s logged %d bytes", process, len(log))
 	}

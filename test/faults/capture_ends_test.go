@@ -18,9 +18,9 @@ func TestEditsOfDeletedNodesAreRecordedByACaptureThatGetsSIGTERM(t *testing.T) {
 	p := captureProxy(t)
 	all := recordedNodes(t, "ends", 40, ordinary)
 	nodekeep.WithoutWebhook(t, func() {
-		told := make(chan struct{})
-		p.Break(proxy.Report(proxy.RecordWrites, func(*http.Request) { <-told })) // so that every record waits
-		harness.Each(all.names, 4, func(name string) { nodekeep.Label(t, name, map[string]string{"edit": name}) })
+		reported := make(chan struct{})
+		p.Break(proxy.Report(proxy.RecordWrites, func(*http.Request) { <-reported })) // so that every record waits
+		harness.Parallel(all.names, 4, func(name string) { nodekeep.Label(t, name, map[string]string{"edit": name}) })
 		deleteAll(t, all.names)
 		left, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestEditsOfDeletedNodesAreRecordedByACaptureThatGetsSIGTERM(t *testing.T) {
 		harness.Eventually(t, observed, harness.Settles, 10*time.Millisecond)
 		go func() {
 			time.Sleep(time.Second) // capture has received SIGTERM by then; if it has not, the test shows less
-			close(told)
+			close(reported)
 		}()
 		require.NoError(t, nodekeep.StopCapture())
 		for _, name := range all.names {

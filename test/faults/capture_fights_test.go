@@ -25,7 +25,7 @@ const pausedItems = "nodekeep_capture_items_paused"
 func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testing.T) {
 	fought, calm := "fights-fought", "fights-calm"
 	follow(t, fought, calm)
-	node, before := nodekeep.Node(t, fought), captureSeries(t, "nodekeep_capture_steps_total")
+	node, prev := nodekeep.Node(t, fought), captureSeries(t, "nodekeep_capture_steps_total")
 	records := countWrites(t, fought)
 	attack := removeTaintAtOnce(t, fought, "lane=ci:NoSchedule", "tainter")
 	time.Sleep(3 * time.Second)
@@ -41,7 +41,7 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	nodekeep.WaitEvent(t, fought, capture.ItemPaused)
 	removed, took := attack.stop()
 	writes := records()
-	steps := captureSeries(t, "nodekeep_capture_steps_total") - before
+	steps := captureSeries(t, "nodekeep_capture_steps_total") - prev
 	t.Logf("in %s the client removed the taint %d times; the record was written %d times; capture took %.0f steps on all Nodes",
 		took.Round(time.Millisecond), removed, writes, steps)
 	assert.Greater(t, removed, 3, "the client must have fought")
@@ -49,11 +49,11 @@ func TestCaptureAddsARulesTaintThatAClientRemovesAtOnceLessAndLessOften(t *testi
 	assert.Less(t, writes, 30, "and write the record no more often than that and the two edits call for")
 	assert.Less(t, steps, 60.0)
 
-	told := pauseEvents(t, fought)
-	require.Len(t, told, 1, "one Event says it, not one for each time")
-	assert.LessOrEqual(t, told[0].Count, int32(1))
+	reported := pauseEvents(t, fought)
+	require.Len(t, reported, 1, "one Event says it, not one for each time")
+	assert.LessOrEqual(t, reported[0].Count, int32(1))
 	for _, side := range []string{`"nodekeep"`, `"tainter"`, "lane:NoSchedule"} {
-		assert.Contains(t, told[0].Message, side)
+		assert.Contains(t, reported[0].Message, side)
 	}
 	assert.Empty(t, pauseEvents(t, calm))
 
@@ -95,7 +95,7 @@ func TestANodeThatMissesAPausedTaintStaysGated(t *testing.T) {
 	nodekeep.WaitRestored(t, name, map[string]string{"lane": "ci"})
 	wasGated := false
 	watcher.Stop()
-	for _, state := range watcher.Of(name) {
+	for _, state := range watcher.States(name) {
 		lifted := wasGated && !harness.Gated(state.Node)
 		wasGated = harness.Gated(state.Node)
 		if lifted {
@@ -251,11 +251,11 @@ func countWrites(t testing.TB, node string) (stop func() int) {
 
 // changeAllTheTime gives a label a new value so often, or as fast as the API server answers, until that is enough, and
 // returns the last one.
-func changeAllTheTime(t testing.TB, name, key string, every time.Duration, enough func(changes int) bool) (last string, changes int) {
+func changeAllTheTime(t testing.TB, name, key string, interval time.Duration, done func(changes int) bool) (last string, changes int) {
 	t.Helper()
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for !enough(changes) {
+	for !done(changes) {
 		<-ticker.C
 		changes++
 		last = fmt.Sprintf("v%d", changes)

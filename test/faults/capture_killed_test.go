@@ -26,30 +26,30 @@ type stop struct {
 }
 
 func (s stop) String() string {
-	when := "before"
-	if s.moment == proxy.After {
-		when = "after"
+	moment := "before"
+	if s.moment == proxy.AfterResponse {
+		moment = "after"
 	}
-	return fmt.Sprintf("%s %s write %d", when, s.kind, s.number)
+	return fmt.Sprintf("%s %s write %d", moment, s.kind, s.number)
 }
 
 // killedAtEveryWrite lets something happen to a Node, first undisturbed, and then again and again on other Nodes with
 // capture killed at each of its writes. The end must be the same each time. prepare makes the Node; happen lets it happen;
 // is reports whether all of it is over.
-func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, happen func(name string), is func(name string) bool) {
+func killedAtEveryWrite(t *testing.T, p *proxy.Proxy, prefix string, prepare, happen func(name string), current func(name string) bool) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	undisturbed := prefix + "-undisturbed"
 	prepare(undisturbed)
 	defer nodekeep.DeleteNode(t, undisturbed)
 	happen(undisturbed)
-	want := quiet(t, undisturbed, time.Second, func() bool { return is(undisturbed) && recordedAlive(t, undisturbed) })
+	want := quiet(t, undisturbed, time.Second, func() bool { return current(undisturbed) && recordedAlive(t, undisturbed) })
 
 	var kills int
 	var longest time.Duration
 	for _, s := range []stop{
-		{kind: "node", writes: proxy.NodeWrites, moment: proxy.Before}, {kind: "node", writes: proxy.NodeWrites, moment: proxy.After},
-		{kind: "record", writes: proxy.RecordWrites, moment: proxy.Before}, {kind: "record", writes: proxy.RecordWrites, moment: proxy.After},
+		{kind: "node", writes: proxy.NodeWrites, moment: proxy.BeforeRequest}, {kind: "node", writes: proxy.NodeWrites, moment: proxy.AfterResponse},
+		{kind: "record", writes: proxy.RecordWrites, moment: proxy.BeforeRequest}, {kind: "record", writes: proxy.RecordWrites, moment: proxy.AfterResponse},
 	} {
 		for s.number = 1; ; s.number++ {
 			require.Less(t, s.number, int64(20), "capture goes on writing for ever")
@@ -88,9 +88,9 @@ func recordedAlive(t *testing.T, name string) bool {
 }
 
 // reachedOrOver waits until capture is held, or until all is over without that.
-func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (held bool) {
+func reachedOrOver(t *testing.T, reached <-chan struct{}, ended func() bool) (held bool) {
 	t.Helper()
-	since := time.Time{}
+	start := time.Time{}
 	for deadline := time.Now().Add(harness.Settles); time.Now().Before(deadline); {
 		select {
 		case <-reached:
@@ -98,11 +98,11 @@ func reachedOrOver(t *testing.T, reached <-chan struct{}, over func() bool) (hel
 		case <-time.After(10 * time.Millisecond):
 		}
 		switch {
-		case !over():
-			since = time.Time{}
-		case since.IsZero():
-			since = time.Now()
-		case time.Since(since) > time.Second: // the word of the last write may come after its effect
+		case !ended():
+			start = time.Time{}
+		case start.IsZero():
+			start = time.Now()
+		case time.Since(start) > time.Second: // the word of the last write may come after its effect
 			return false
 		}
 	}
@@ -155,7 +155,7 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 	for _, c := range []struct {
 		name, prefix    string
 		prepare, happen func(name string)
-		is              func(name string) bool
+		holds           func(name string) bool
 	}{
 		{"the first record is written", "first-record", func(name string) {
 			nodekeep.Register(t, name)
@@ -174,7 +174,7 @@ func TestCaptureKilledAtAnyWriteWhileATaintFollowsALabelEndsAsIfItHadNotBeenKill
 		{"the label is removed", "label-removed", prepared,
 			func(name string) { nodekeep.Label(t, name, map[string]any{"lane": nil}) }, carries("admins=1:NoExecute")},
 	} {
-		t.Run(c.name, func(t *testing.T) { killedAtEveryWrite(t, p, c.prefix, c.prepare, c.happen, c.is) })
+		t.Run(c.name, func(t *testing.T) { killedAtEveryWrite(t, p, c.prefix, c.prepare, c.happen, c.holds) })
 	}
 }
 
@@ -237,7 +237,7 @@ func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.
 	takesMinutes(t)
 	captureWith(t, nodekeep.Route) // with a Lease
 	leases := nodekeep.Admin.CoordinationV1().Leases(harness.Namespace)
-	for name, off := range map[string]time.Duration{"an hour ahead": time.Hour, "an hour behind": -time.Hour} {
+	for name, skew := range map[string]time.Duration{"an hour ahead": time.Hour, "an hour behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			leads := func() {
 				t.Helper()
@@ -249,8 +249,8 @@ func TestALeaseOfAHolderWhoseClockIsAnHourOffIsTakenOverLikeAnyOther(t *testing.
 			require.NoError(t, nodekeep.StopCapture())
 			lease, err := leases.Get(t.Context(), capture.LeaseName, metav1.GetOptions{})
 			require.NoError(t, err)
-			holder, at, seconds := "skewed", metav1.NewMicroTime(time.Now().Add(off)), int32(15)
-			lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.AcquireTime, lease.Spec.LeaseDurationSeconds = &holder, &at, &at, &seconds
+			holder, pos, seconds := "skewed", metav1.NewMicroTime(time.Now().Add(skew)), int32(15)
+			lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.AcquireTime, lease.Spec.LeaseDurationSeconds = &holder, &pos, &pos, &seconds
 			_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
 			require.NoError(t, err)
 			started := time.Now()

@@ -21,7 +21,7 @@ var remembering = map[string]string{"dedicated": "ci", worker: "", "tenant:NoSch
 func restoredNodes(t *testing.T, prefix string, count int) (all []string) {
 	t.Helper()
 	all = names(prefix, count)
-	harness.Each(all, 8, func(name string) {
+	harness.Parallel(all, 8, func(name string) {
 		nodekeep.RegisterRecorded(t, name, protected)
 		nodekeep.WaitRecorded(t, nodekeep.Taint(t, name, "tenant=blue:NoSchedule"), remembering)
 		returns(t, name, protected)
@@ -45,23 +45,23 @@ func returns(t *testing.T, name string, want map[string]string) {
 const patience = 3 * time.Minute
 
 // unchanged says that nobody changes Nodes while something is done to their records, and that each is recorded again in the end.
-func unchanged(t *testing.T, names []string, want map[string]string, do func()) {
+func unchanged(t *testing.T, names []string, want map[string]string, fn func()) {
 	t.Helper()
-	before := map[string]*corev1.Node{}
+	prev := map[string]*corev1.Node{}
 	for _, name := range names {
-		before[name] = nodekeep.Node(t, name)
+		prev[name] = nodekeep.Node(t, name)
 	}
 	watcher := nodekeep.WatchNodes(t)
-	do()
+	fn()
 	for _, name := range names {
 		harness.Eventually(t, func() bool {
 			r, ok := nodekeep.Record(t, name)
-			return ok && maps.Equal(r.Items(), want) && r.Newest().UID == before[name].UID
+			return ok && maps.Equal(r.Items(), want) && r.Newest().UID == prev[name].UID
 		}, patience, 20*time.Millisecond, "the record of node %s must come to hold %v", name, want)
 	}
 	isCurrent(t)
 	for _, state := range watcher.Stop() {
-		if was, ours := before[state.Name]; ours && !assert.Equal(t, was.ResourceVersion, state.ResourceVersion, "node %s was changed: %v, taints %v", state.Name, state.Labels, harness.TaintsOf(state.Node)) {
+		if old, ours := prev[state.Name]; ours && !assert.Equal(t, old.ResourceVersion, state.ResourceVersion, "node %s was changed: %v, taints %v", state.Name, state.Labels, harness.TaintsOf(state.Node)) {
 			return
 		}
 	}
@@ -77,7 +77,7 @@ func isCurrent(t *testing.T) {
 
 func deleteRecords(t *testing.T, names []string) {
 	t.Helper()
-	harness.Each(names, 8, func(name string) {
+	harness.Parallel(names, 8, func(name string) {
 		assert.NoError(t, nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).Delete(t.Context(), store.Name(name), metav1.DeleteOptions{}))
 	})
 }
@@ -162,7 +162,7 @@ func backedUp(t *testing.T, prefix string, count int) (names []string, backups [
 	for _, name := range names {
 		backups = append(backups, nodekeep.RecordMap(t, name))
 	}
-	harness.Each(names, 8, func(name string) {
+	harness.Parallel(names, 8, func(name string) {
 		nodekeep.Label(t, name, map[string]string{"dedicated": "build", "new": "1"})
 		nodekeep.Untaint(t, name, "tenant=blue:NoSchedule")
 		nodekeep.WaitRecorded(t, nodekeep.Taint(t, name, "tenant=red:NoSchedule"), today)
@@ -173,16 +173,16 @@ func backedUp(t *testing.T, prefix string, count int) (names []string, backups [
 
 func TestOlderRecordsThatArePutBackChangeNoLiveNode(t *testing.T) {
 	for name, put := range waysToPutBack(t) {
-		for _, down := range []bool{false, true} {
-			when := map[bool]string{false: ", while capture runs", true: ", while it is down"}[down]
-			t.Run(name+when, func(t *testing.T) {
+		for _, stopped := range []bool{false, true} {
+			moment := map[bool]string{false: ", while capture runs", true: ", while it is down"}[stopped]
+			t.Run(name+moment, func(t *testing.T) {
 				names, backups := backedUp(t, "backup", 5)
 				restore := func() {
 					for _, backup := range backups {
 						put(backup)
 					}
 				}
-				if down {
+				if stopped {
 					restore = func(restore func()) func() { return func() { nodekeep.WithoutCapture(t, restore) } }(restore)
 				}
 				unchanged(t, names, today, restore)

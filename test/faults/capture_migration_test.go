@@ -25,8 +25,8 @@ spec:
 
 func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testing.T) {
 	const oldKey, newKey = "renamed.old", "example.com/renamed.new"
-	before := nodekeep.Policy(t)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	head := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 	p := captureProxy(t)
 	nodekeep.SetPolicy(t, renaming)
 	rules, err := policy.Load([]byte(renaming), policy.DefaultGate)
@@ -50,16 +50,16 @@ func TestCaptureKilledAtAnyWriteOfAMigrationEndsAsIfItHadNotBeenKilled(t *testin
 		_, remembered := record.Items()[oldKey]
 		return ok && !old && node.Labels[newKey] == "a" && !remembered && record.Items()[newKey] == "a"
 	})
-	had, states := map[string]bool{}, 0
+	prev, states := map[string]bool{}, 0
 	for _, state := range watched.Stop() {
 		_, old := state.Labels[oldKey]
 		_, renamed := state.Labels[newKey]
 		uid := string(state.UID)
-		had[uid] = had[uid] || old
-		if had[uid] {
+		prev[uid] = prev[uid] || old
+		if prev[uid] {
 			states++
 			assert.True(t, old || renamed, "Node %s lacks both keys at resourceVersion %s", state.Name, state.ResourceVersion)
 		}
 	}
-	t.Logf("none of %d states of %d Nodes lacked both keys", states, len(had))
+	t.Logf("none of %d states of %d Nodes lacked both keys", states, len(prev))
 }

@@ -32,7 +32,7 @@ type person struct {
 
 	labels      map[string]string
 	maintenance string // value of a taint of the operator's own; empty: none
-	did         map[string]int
+	done        map[string]int
 	flips       bool // the label of the rule is set again with values that it had; otherwise each value is a new one
 	serial      int
 
@@ -42,15 +42,15 @@ type person struct {
 // newPerson registers the Node and gives it a label that no kubelet may set.
 func newPerson(t testing.TB, node string, seed uint64) *person {
 	t.Helper()
-	p := &person{t: t, admin: nodekeep.Admin, kubelet: nodekeep.Kubelet(t, node), node: node, dice: rand.New(rand.NewPCG(seed, 1)), labels: map[string]string{}, did: map[string]int{}, serving: &sync.RWMutex{}}
+	p := &person{t: t, admin: nodekeep.Admin, kubelet: nodekeep.Kubelet(t, node), node: node, dice: rand.New(rand.NewPCG(seed, 1)), labels: map[string]string{}, done: map[string]int{}, serving: &sync.RWMutex{}}
 	p.register()
 	p.set(worker, "")
 	return p
 }
 
 // insist tries until the API server has done it.
-func (p *person) insist(what string, try func(ctx context.Context) error) {
-	p.did[what]++
+func (p *person) insist(subject string, try func(ctx context.Context) error) {
+	p.done[subject]++
 	var err error
 	for deadline := time.Now().Add(2 * harness.Settles); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(p.t.Context(), harness.Settles/6)
@@ -60,11 +60,11 @@ func (p *person) insist(what string, try func(ctx context.Context) error) {
 			return
 		}
 	}
-	p.t.Errorf("%s of node %s: %v", what, p.node, err)
+	p.t.Errorf("%s of node %s: %v", subject, p.node, err)
 }
 
-func (p *person) patch(what string, change map[string]any) {
-	p.insist(what, func(ctx context.Context) error {
+func (p *person) patch(subject string, change map[string]any) {
+	p.insist(subject, func(ctx context.Context) error {
 		_, err := p.admin.CoreV1().Nodes().Patch(ctx, p.node, types.MergePatchType, harness.MustJSON(p.t, change), metav1.PatchOptions{FieldManager: "kubectl-label"})
 		return err
 	})
@@ -184,7 +184,7 @@ func labelsOfPeople(node *corev1.Node) map[string]string {
 // taints returns those that the Node must carry where the rule makes taints of this effect.
 func (p *person) taints(effect string) []string {
 	taints := []string{}
-	if value, has := p.labels["lane"]; has {
+	if value, ok := p.labels["lane"]; ok {
 		taints = append(taints, "lane="+value+":"+effect)
 	}
 	if p.maintenance != "" {
@@ -194,7 +194,7 @@ func (p *person) taints(effect string) []string {
 }
 
 // isRight reports whether the Node and its record are as the operator wants them.
-func (p *person) isRight(effect string) (right bool, is string) {
+func (p *person) isRight(effect string) (right bool, value string) {
 	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.node, metav1.GetOptions{})
 	if err != nil {
 		return false, err.Error()
@@ -223,24 +223,24 @@ func newPeople(t testing.TB, prefix string, count int) people {
 	all := make(people, count)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	var each sync.WaitGroup
+	var item sync.WaitGroup
 	var serving sync.RWMutex
 	for n, name := range names(fmt.Sprintf("%s-%x", prefix, seed>>48), count) { // what is recorded of an earlier run is not theirs
-		each.Go(func() {
+		item.Go(func() {
 			all[n] = newPerson(t, name, seed+uint64(n))
 			all[n].serving = &serving
 		})
 	}
-	each.Wait()
+	item.Wait()
 	return all
 }
 
 // work lets all of them act until told to stop, with a pause between two acts.
 func (all people) work(pause time.Duration) (stop func()) {
 	ends := make(chan struct{})
-	var each sync.WaitGroup
+	var item sync.WaitGroup
 	for _, p := range all {
-		each.Go(func() {
+		item.Go(func() {
 			for {
 				select {
 				case <-ends:
@@ -251,7 +251,7 @@ func (all people) work(pause time.Duration) (stop func()) {
 			}
 		})
 	}
-	return sync.OnceFunc(func() { close(ends); each.Wait() })
+	return sync.OnceFunc(func() { close(ends); item.Wait() })
 }
 
 // areRight waits until every Node and record is as it must be, and says how long that took.
@@ -259,13 +259,13 @@ func (all people) areRight(t testing.TB, effect string) time.Duration {
 	t.Helper()
 	started := time.Now()
 	for _, p := range all {
-		right, is := p.isRight(effect)
+		right, value := p.isRight(effect)
 		for !right && time.Since(started) < harness.Settles {
 			time.Sleep(10 * time.Millisecond)
-			right, is = p.isRight(effect)
+			right, value = p.isRight(effect)
 		}
 		if !right {
-			t.Errorf("node %s must carry %v and %v, and so must its record, but there are %s", p.node, p.labels, p.taints(effect), is)
+			t.Errorf("node %s must carry %v and %v, and so must its record, but there are %s", p.node, p.labels, p.taints(effect), value)
 		}
 	}
 	return time.Since(started)
@@ -281,12 +281,12 @@ func (all people) neverSchedulableWithoutLabel(t testing.TB, seen []harness.Stat
 	neverSchedulableWithout(t, seen, want)
 }
 
-// did sums up what all of them did.
-func (all people) did() string {
+// summary sums up what all of them did.
+func (all people) summary() string {
 	sum := map[string]int{}
 	for _, p := range all {
-		for what, times := range p.did {
-			sum[what] += times
+		for subject, times := range p.done {
+			sum[subject] += times
 		}
 	}
 	return strings.TrimPrefix(fmt.Sprint(sum), "map")
@@ -311,7 +311,7 @@ func TestTwoCapturesUnderALabelThatIsRemovedAndSetAgainKeepItsTaintTheirOwn(t *t
 
 func twoCaptures(t *testing.T, flips bool) {
 	t.Helper()
-	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
+	second := nodekeep.StartReplica(t, "capture", noElection).UntilReady(t).Metrics
 	first := nodekeep.MetricsURL("capture")
 	all := newPeople(t, "two", 8)
 	defer all.forget(t)
@@ -324,7 +324,7 @@ func twoCaptures(t *testing.T, flips bool) {
 	took := all.areRight(t, "NoSchedule")
 	acts, lost := "nodekeep_capture_steps_total", `nodekeep_controller_errors_total{controller="capture",kind="node_conflict"}`
 	t.Logf("%s were right %s after the last; the captures made %.0f and %.0f steps, and %.0f and %.0f patches of Nodes were lost to the other one and planned again",
-		all.did(), took.Round(time.Millisecond), harness.Series(t, first, acts), harness.Series(t, second, acts),
+		all.summary(), took.Round(time.Millisecond), harness.Series(t, first, acts), harness.Series(t, second, acts),
 		harness.Series(t, first, lost), harness.Series(t, second, lost))
 	assert.Positive(t, harness.Series(t, first, acts), "the first must have taken part")
 	assert.Positive(t, harness.Series(t, second, acts), "the second must have taken part")
@@ -332,14 +332,14 @@ func twoCaptures(t *testing.T, flips bool) {
 
 // Each takes the policy over at a time of its own, so for a moment they may follow different rules and undo each other.
 func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
-	second := nodekeep.StartReplica(t, "capture", alone).UntilReady(t).Metrics
+	second := nodekeep.StartReplica(t, "capture", noElection).UntilReady(t).Metrics
 	all := newPeople(t, "two-rules", 6)
 	defer all.forget(t)
 	for _, p := range all {
 		p.set("lane", "v0")
 	}
 	all.areRight(t, "NoSchedule")
-	before := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
+	prev := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
 	changeRules(t)
 	for _, p := range all {
 		p.set("lane", "v1")
@@ -348,8 +348,8 @@ func TestTwoCapturesWithDifferentRulesForAMomentComeToTheNewOnes(t *testing.T) {
 	took := all.areRight(t, "PreferNoSchedule")
 	time.Sleep(time.Second)
 	all.areRight(t, "PreferNoSchedule")
-	after := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
-	t.Logf("%d Nodes followed the new rules %s after the edits, which took %.0f steps of both captures", len(all), took.Round(time.Millisecond), after-before)
+	next := captureSeries(t, "nodekeep_capture_steps_total") + harness.Series(t, second, "nodekeep_capture_steps_total")
+	t.Logf("%d Nodes followed the new rules %s after the edits, which took %.0f steps of both captures", len(all), took.Round(time.Millisecond), next-prev)
 }
 
 // changeRules gives the taints of a rule another effect, in the policy that running processes follow, until the end of the test.
@@ -371,17 +371,17 @@ func TestRulesThatChangeUnderRegistrationsLeaveNoTaintBehind(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	stop()
 	took := all.areRight(t, "PreferNoSchedule")
-	t.Logf("%s were right %s after the last", all.did(), took.Round(time.Millisecond))
+	t.Logf("%s were right %s after the last", all.summary(), took.Round(time.Millisecond))
 }
 
 func TestAnAPIServerThatRestartsUnderEditsAndRegistrationsLosesNothing(t *testing.T) {
 	// A leader that cannot renew its Lease for 10 s ends, and nobody here would start it again as a Deployment does.
-	captureWith(t, nil, alone)
+	captureWith(t, nil, noElection)
 	all := newPeople(t, "restarted", 8)
 	defer all.forget(t)
 	all.areRight(t, "NoSchedule")
 	const failed = `nodekeep_webhook_deletions_total{outcome="failed"}`
-	before := webhookSeries(t, failed)
+	prev := webhookSeries(t, failed)
 	watcher := nodekeep.WatchNodes(t)
 	stop := all.work(20 * time.Millisecond)
 	time.Sleep(2 * time.Second)
@@ -389,12 +389,12 @@ func TestAnAPIServerThatRestartsUnderEditsAndRegistrationsLosesNothing(t *testin
 	all[0].serving.Lock() // this API server is the only one: of a deletion while it stops nobody can ask it (docs/design.md 5.8, limit 1)
 	require.NoError(t, nodekeep.Cluster.RestartAPIServer(t.Context()))
 	all[0].serving.Unlock()
-	away := time.Since(started)
+	absent := time.Since(started)
 	time.Sleep(2 * time.Second)
 	stop()
 	took := all.areRight(t, "NoSchedule")
 	states := watcher.Stop()
 	all.neverSchedulableWithoutLabel(t, states)
-	assert.InDelta(t, before, webhookSeries(t, failed), 0, "deletions that the webhook could not record")
-	t.Logf("the API server was away for %s; %s were all right %s after the last; %d states seen", away.Round(time.Millisecond), all.did(), took.Round(time.Millisecond), len(states))
+	assert.InDelta(t, prev, webhookSeries(t, failed), 0, "deletions that the webhook could not record")
+	t.Logf("the API server was away for %s; %s were all right %s after the last; %d states seen", absent.Round(time.Millisecond), all.summary(), took.Round(time.Millisecond), len(states))
 }

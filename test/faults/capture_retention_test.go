@@ -19,7 +19,7 @@ import (
 // sweeping restarts capture so that it sweeps every second, with no bound but that of what is due.
 func sweeping(t testing.TB) *proxy.Proxy {
 	t.Helper()
-	captureWith(t, nodekeep.Route, alone, "--retention-sweep=1s", "--retention-fraction=1")
+	captureWith(t, nodekeep.Route, noElection, "--retention-sweep=1s", "--retention-fraction=1")
 	return captureProxy(t)
 }
 
@@ -124,7 +124,7 @@ func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T)
 	p := sweeping(t)
 	names := recordedNodes(t, "swept-moment", 5, want).names
 	swept := func() float64 { return sweptWith(t, "put_back") + sweptWith(t, "kept") }
-	before := swept()
+	prev := swept()
 	watcher := nodekeep.WatchNodes(t)
 	var mu sync.Mutex
 	met := map[string]bool{}
@@ -150,6 +150,6 @@ func TestANodeThatRegistersInTheMomentOfTheRemovalHasItsRecordBack(t *testing.T)
 	for _, name := range names {
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 	}
-	neverSchedulableWithout(t, watcher.Stop(), should(names, want))
-	require.Eventually(t, func() bool { return swept() == before+float64(len(names)) }, harness.Settles, 20*time.Millisecond, "each is put back, or was written before the removal arrived")
+	neverSchedulableWithout(t, watcher.Stop(), expected(names, want))
+	require.Eventually(t, func() bool { return swept() == prev+float64(len(names)) }, harness.Settles, 20*time.Millisecond, "each is put back, or was written before the removal arrived")
 }

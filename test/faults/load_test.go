@@ -34,17 +34,17 @@ type load struct {
 	excused                      int // of these CREATEs, the gated ones
 }
 
-// again has each kubelet register its Node so many times, and longer while goOn says so.
-func (r returning) again(t testing.TB, times int, goOn func() bool) *load {
+// repeat has each kubelet register its Node so many times, and longer while goOn says so.
+func (r returning) repeat(t testing.TB, times int, goOn func() bool) *load {
 	t.Helper()
 	l := &load{kubelets: len(r.names)}
-	harness.Each(r.names, len(r.names), func(name string) {
+	harness.Parallel(r.names, len(r.names), func(name string) {
 		client := nodekeep.Kubelet(t, name)
 		for n := 0; n < times || goOn(); n++ {
 			began := time.Now()
 			err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{})
 			deleted, began := time.Since(began), time.Now()
-			back, failed := client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+			returned, failed := client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 			created := time.Since(began)
 			l.mu.Lock()
 			l.took = append(l.took, created)
@@ -60,10 +60,10 @@ func (r returning) again(t testing.TB, times int, goOn func() bool) *load {
 				l.failed = append(l.failed, err.Error())
 			case failed != nil:
 				l.failed = append(l.failed, failed.Error())
-			case late && harness.Gated(back):
+			case late && harness.Gated(returned):
 				l.excused++
-			case harness.Gated(back) || !harness.HasAll(back.Labels, r.want):
-				l.missed = append(l.missed, fmt.Sprintf("%s after %s: gated %t, %v", name, created, harness.Gated(back), back.Labels))
+			case harness.Gated(returned) || !harness.HasAll(returned.Labels, r.want):
+				l.missed = append(l.missed, fmt.Sprintf("%s after %s: gated %t, %v", name, created, harness.Gated(returned), returned.Labels))
 			}
 			l.mu.Unlock()
 			time.Sleep(pace)
@@ -72,7 +72,7 @@ func (r returning) again(t testing.TB, times int, goOn func() bool) *load {
 	return l
 }
 
-func never() bool { return false }
+func untrue() bool { return false }
 
 // startLoad has so many kubelets register at once, from now on; the function that it returns ends that.
 func startLoad(t testing.TB, prefix string, kubelets int, want map[string]string) (stop func() *load) {
@@ -80,16 +80,16 @@ func startLoad(t testing.TB, prefix string, kubelets int, want map[string]string
 	nodes := recordedNodes(t, prefix, kubelets, want)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan *load, 1)
-	go func() { ended <- nodes.again(t, 0, func() bool { return ctx.Err() == nil }) }()
+	go func() { ended <- nodes.repeat(t, 0, func() bool { return ctx.Err() == nil }) }()
 	stop = sync.OnceValue(func() *load { end(); return <-ended })
 	t.Cleanup(func() { stop() })
 	return stop
 }
 
-func (l *load) add(more *load) {
-	l.kubelets = more.kubelets
-	l.took, l.failed, l.missed = append(l.took, more.took...), append(l.failed, more.failed...), append(l.missed, more.missed...)
-	l.lateCreations, l.lateDeletions, l.excused = l.lateCreations+more.lateCreations, l.lateDeletions+more.lateDeletions, l.excused+more.excused
+func (l *load) add(extra *load) {
+	l.kubelets = extra.kubelets
+	l.took, l.failed, l.missed = append(l.took, extra.took...), append(l.failed, extra.failed...), append(l.missed, extra.missed...)
+	l.lateCreations, l.lateDeletions, l.excused = l.lateCreations+extra.lateCreations, l.lateDeletions+extra.lateDeletions, l.excused+extra.excused
 }
 
 func (l *load) String() string {
@@ -123,10 +123,10 @@ func webhookCalls(t testing.TB) calls {
 	return calls{sum("request_total", creation), sum("fail_open_count", creation), sum("request_total", deletion), sum("fail_open_count", deletion)}
 }
 
-func (c calls) since(before calls) calls {
+func (c calls) minus(prev calls) calls {
 	return calls{
-		c.creations - before.creations, c.creationsFailed - before.creationsFailed,
-		c.deletions - before.deletions, c.deletionsFailed - before.deletionsFailed,
+		c.creations - prev.creations, c.creationsFailed - prev.creationsFailed,
+		c.deletions - prev.deletions, c.deletionsFailed - prev.deletionsFailed,
 	}
 }
 

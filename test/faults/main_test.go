@@ -87,8 +87,8 @@ const (
 	webhookProcess = "nodekeep-webhook"
 )
 
-// alone has capture act at once: a killed leader's Lease would have to run out first.
-const alone = "--leader-elect=false"
+// noElection has capture act at once: a killed leader's Lease would have to run out first.
+const noElection = "--leader-elect=false"
 
 // rules is the policy of the tests: the shipped one, and everything that can be set on a Node, for labels that only tests of it use.
 const rules = `apiVersion: nodekeep.dev/v1alpha1
@@ -114,7 +114,7 @@ func prepare(i *harness.Installation) (err error) {
 	}
 	i.Route = route(captureProcess, betweenCapture)
 	i.TimeoutSeconds = harness.Patient
-	i.CaptureArgs = []string{alone}
+	i.CaptureArgs = []string{noElection}
 	return i.WritePolicy(context.Background(), rules)
 }
 
@@ -122,7 +122,7 @@ func prepare(i *harness.Installation) (err error) {
 func route(process string, p *proxy.Proxy) func(string, *rest.Config) *rest.Config {
 	return func(name string, direct *rest.Config) *rest.Config {
 		if name == process {
-			return p.Through(direct)
+			return p.Config(direct)
 		}
 		return direct
 	}
@@ -146,16 +146,16 @@ func webhookProxy(t testing.TB) *proxy.Proxy {
 	t.Helper()
 	p, err := proxy.Start(nodekeep.Cluster.Admin())
 	require.NoError(t, err)
-	before := nodekeep.Route
+	prev := nodekeep.Route
 	t.Cleanup(func() {
 		p.Break(nil)
 		require.NoError(t, nodekeep.StopWebhook())
 		p.Stop()
-		nodekeep.Route = before
+		nodekeep.Route = prev
 		require.NoError(t, nodekeep.StartWebhook(context.WithoutCancel(t.Context())))
 	})
 	require.NoError(t, nodekeep.StopWebhook())
-	capture, webhook := before, route(webhookProcess, p)
+	capture, webhook := prev, route(webhookProcess, p)
 	nodekeep.Route = func(name string, direct *rest.Config) *rest.Config {
 		if name == webhookProcess {
 			return webhook(name, direct)
@@ -195,25 +195,25 @@ func webhookSeries(t testing.TB, series string) float64 {
 }
 
 // logged returns what a process has logged since a moment.
-func logged(t testing.TB, path string) (since func() string) {
+func logged(t testing.TB, path string) (base func() string) {
 	t.Helper()
-	before, err := os.ReadFile(path)
+	head, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return func() string {
 		now, err := os.ReadFile(path)
 		require.NoError(t, err)
-		return string(now[len(before):])
+		return string(now[len(head):])
 	}
 }
 
 // resident returns how much memory a process holds (VmRSS), or held at most so far (VmHWM), in bytes.
-func resident(t testing.TB, pid int, what string) int {
+func resident(t testing.TB, pid int, subject string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Skipf("needs /proc: %v", err)
 	}
-	found := regexp.MustCompile(what + `:\s+(\d+) kB`).FindSubmatch(status)
+	found := regexp.MustCompile(subject + `:\s+(\d+) kB`).FindSubmatch(status)
 	require.NotNil(t, found)
 	kibibytes, err := strconv.Atoi(string(found[1]))
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ type returning struct {
 func recordedNodes(t testing.TB, prefix string, count int, want map[string]string) returning {
 	t.Helper()
 	r := returning{names: names(prefix, count), want: want}
-	harness.Each(r.names, 4, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
+	harness.Parallel(r.names, 4, func(name string) { nodekeep.RegisterRecorded(t, name, want) })
 	return r
 }
 
@@ -58,8 +58,8 @@ func deleteAll(t testing.TB, names []string) {
 	}
 }
 
-// should says of each of the Nodes that it should carry these labels.
-func should(names []string, labels map[string]string) map[string]map[string]string {
+// expected says of each of the Nodes that it should carry these labels.
+func expected(names []string, labels map[string]string) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, name := range names {
 		all[name] = labels
@@ -69,13 +69,13 @@ func should(names []string, labels map[string]string) map[string]map[string]stri
 
 // neverSchedulableWithout says of the states that a watch saw: no Node of these names or UIDs was ever schedulable without the labels and taints that
 // it should carry.
-func neverSchedulableWithout(t testing.TB, seen []harness.State, should map[string]map[string]string, taints ...string) {
+func neverSchedulableWithout(t testing.TB, seen []harness.State, expected map[string]map[string]string, taints ...string) {
 	t.Helper()
 	states := 0
 	for _, node := range seen {
-		want, ours := should[node.Name]
+		want, ours := expected[node.Name]
 		if !ours {
-			want, ours = should[string(node.UID)]
+			want, ours = expected[string(node.UID)]
 		}
 		if !ours {
 			continue
@@ -114,13 +114,13 @@ func (r returning) comeBack(t testing.TB) measured {
 	watcher := nodekeep.WatchNodes(t)
 	m := measured{soonest: time.Hour, soonestDeletion: time.Hour}
 	var mu sync.Mutex
-	harness.Each(r.names, len(r.names), func(name string) {
+	harness.Parallel(r.names, len(r.names), func(name string) {
 		client, began := nodekeep.Kubelet(t, name), time.Now()
 		if err := nodekeep.Admin.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Errorf("delete node %s: %v; a Node can always be deleted", name, err)
 		}
 		deleted, began := time.Since(began), time.Now()
-		back, err := client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+		returned, err := client.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 		registered, began := time.Since(began), time.Now()
 		if err != nil {
 			t.Errorf("register node %s: %v; a kubelet must always be able to register its Node", name, err)
@@ -135,10 +135,10 @@ func (r returning) comeBack(t testing.TB) measured {
 		m.deleted, m.registered, m.completed = max(m.deleted, deleted), max(m.registered, registered), max(m.completed, time.Since(began))
 		m.soonest, m.soonestDeletion = min(m.soonest, registered), min(m.soonestDeletion, deleted)
 		switch {
-		case !harness.Gated(back) && harness.HasAll(back.Labels, r.want):
+		case !harness.Gated(returned) && harness.HasAll(returned.Labels, r.want):
 			m.restored++
-		case !harness.Gated(back):
-			assert.Fail(t, "a Node joined bare", "%s with %v", name, back.Labels)
+		case !harness.Gated(returned):
+			assert.Fail(t, "a Node joined bare", "%s with %v", name, returned.Labels)
 		case registered >= webhookTimeout:
 			m.late++
 		}
@@ -146,7 +146,7 @@ func (r returning) comeBack(t testing.TB) measured {
 	for _, name := range r.names {
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), r.want)
 	}
-	neverSchedulableWithout(t, watcher.Stop(), should(r.names, r.want))
+	neverSchedulableWithout(t, watcher.Stop(), expected(r.names, r.want))
 	require.False(t, t.Failed())
 	return m
 }
@@ -209,14 +209,14 @@ func endState(t testing.TB, name string) string {
 }
 
 // quiet waits until nothing has changed on a Node and in its record for a while, and returns the state.
-func quiet(t testing.TB, name string, during time.Duration, is func() bool) string {
+func quiet(t testing.TB, name string, period time.Duration, current func() bool) string {
 	t.Helper()
-	require.Eventually(t, is, harness.Settles, 10*time.Millisecond, "node %s: %s", name, evaluated(func() string { return endState(t, name) }))
-	last, since := endState(t, name), time.Now()
-	for time.Since(since) < during {
+	require.Eventually(t, current, harness.Settles, 10*time.Millisecond, "node %s: %s", name, evaluated(func() string { return endState(t, name) }))
+	last, start := endState(t, name), time.Now()
+	for time.Since(start) < period {
 		time.Sleep(20 * time.Millisecond)
 		if now := endState(t, name); now != last {
-			last, since = now, time.Now()
+			last, start = now, time.Now()
 		}
 	}
 	return last
@@ -230,18 +230,18 @@ func (e evaluated) String() string { return e() }
 
 // comesToRest asserts that a Node and its record, once they have not changed for a moment, are not written for a while. Processes that
 // fight over them pause longer each time, but in the beginning not for so long.
-func comesToRest(t testing.TB, name string, during time.Duration) {
+func comesToRest(t testing.TB, name string, period time.Duration) {
 	t.Helper()
 	versions := func() [2]string {
 		return [2]string{nodekeep.Node(t, name).ResourceVersion, nodekeep.RecordMap(t, name).ResourceVersion}
 	}
-	last, since := versions(), time.Now()
+	last, start := versions(), time.Now()
 	require.Eventually(t, func() bool {
 		if now := versions(); now != last {
-			last, since = now, time.Now()
+			last, start = now, time.Now()
 		}
-		return time.Since(since) > 1500*time.Millisecond
+		return time.Since(start) > 1500*time.Millisecond
 	}, harness.Settles, 20*time.Millisecond, "node %s and its record are written again and again", name)
-	time.Sleep(during)
+	time.Sleep(period)
 	assert.Equal(t, last, versions(), "the Node and its record must rest")
 }

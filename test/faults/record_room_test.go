@@ -44,12 +44,12 @@ func TestARecordThatMayNotBeWrittenKeepsNoNodeBehindTheGate(t *testing.T) {
 
 // Before removals were bounded, 1,650 of the longest keys filled a record for good.
 func TestWhatClientsRemoveFillsNoRecord(t *testing.T) {
-	const name, rounds, each = "churn-1", 9, 200
+	const name, rounds, item = "churn-1", 9, 200
 	domain := strings.Join([]string{strings.Repeat("a", 63), strings.Repeat("b", 63), strings.Repeat("c", 63), strings.Repeat("d", 61)}, ".")
 	nodekeep.RegisterRecorded(t, name, ordinary)
 	for round := range rounds {
 		set, remove := map[string]any{}, map[string]any{}
-		for i := range each {
+		for i := range item {
 			key := fmt.Sprintf("%s/%030d-%028d", domain, round, i)
 			set[key], remove[key] = "v", nil
 		}
@@ -57,7 +57,7 @@ func TestWhatClientsRemoveFillsNoRecord(t *testing.T) {
 			return func() bool { r, _ := nodekeep.Record(t, name); return len(r.Items()) == count }
 		}
 		nodekeep.Label(t, name, set)
-		require.Eventually(t, items(len(ordinary)+each), harness.Settles, 10*time.Millisecond, "round %d", round)
+		require.Eventually(t, items(len(ordinary)+item), harness.Settles, 10*time.Millisecond, "round %d", round)
 		nodekeep.Label(t, name, remove)
 		require.Eventually(t, items(len(ordinary)), harness.Settles, 10*time.Millisecond, "round %d", round)
 	}
@@ -75,7 +75,7 @@ func TestWhatClientsRemoveFillsNoRecord(t *testing.T) {
 
 // A kubelet may change labels of its own Node that are not protected, and names any field manager.
 func TestAKubeletThatFillsItsRecordWithRemovalsTakesNothingFromOperators(t *testing.T) {
-	const name, rounds, each = "churn-2", 3, 120
+	const name, rounds, item = "churn-2", 3, 120
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	node := nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci", worker: "", "refused": "by-an-operator"})
 	nodekeep.Label(t, name, map[string]any{"refused": nil})
@@ -83,14 +83,14 @@ func TestAKubeletThatFillsItsRecordWithRemovalsTakesNothingFromOperators(t *test
 	kubelet := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes()
 	for round := range rounds {
 		set, remove := map[string]any{}, map[string]any{}
-		for i := range each {
+		for i := range item {
 			key := fmt.Sprintf("churn.example.com/%d-%d", round, i)
 			set[key], remove[key] = "v", nil
 		}
 		for _, change := range []struct {
 			labels map[string]any
 			items  int
-		}{{set, len(want) + each}, {remove, len(want)}} {
+		}{{set, len(want) + item}, {remove, len(want)}} {
 			patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": change.labels}})
 			_, err := kubelet.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-label"})
 			require.NoError(t, err)
@@ -99,6 +99,6 @@ func TestAKubeletThatFillsItsRecordWithRemovalsTakesNothingFromOperators(t *test
 	}
 	nodekeep.DeleteNode(t, name)
 	nodekeep.Register(t, name)
-	back := nodekeep.WaitRestored(t, name, want)
-	assert.NotContains(t, back.Labels, "refused", "what an operator removed stays removed")
+	returned := nodekeep.WaitRestored(t, name, want)
+	assert.NotContains(t, returned.Labels, "refused", "what an operator removed stays removed")
 }

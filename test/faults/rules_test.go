@@ -48,9 +48,9 @@ const gpuTaint = "accelerator=nvidia-gpu:NoSchedule"
 // followRules has both processes follow labelRules until the end of the test.
 func followRules(t *testing.T) {
 	t.Helper()
-	before := nodekeep.Policy(t)
+	head := nodekeep.Policy(t)
 	nodekeep.SetPolicy(t, labelRules)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 	nodekeep.RulesInForce(t)
 }
 
@@ -76,8 +76,8 @@ func ruledNode(t *testing.T, name string) {
 	reportsGPUs(t, name, "2", time.Hour)
 	untilExactly(t, name, gpuLabels)
 	harness.Eventually(t, func() bool {
-		r, is := nodekeep.Record(t, name)
-		return is && r.Derived["gpu.count"].Value == "2"
+		r, ok := nodekeep.Record(t, name)
+		return ok && r.Derived["gpu.count"].Value == "2"
 	}, harness.Settles, 20*time.Millisecond)
 }
 
@@ -96,7 +96,7 @@ func untilExactly(t *testing.T, name string, want map[string]string) (node *core
 func ruledLabels(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for _, key := range []string{"accelerator", "extra", "gpu.count", gpuWorker, "size"} {
-		if value, is := node.Labels[key]; is {
+		if value, ok := node.Labels[key]; ok {
 			labels[key] = value
 		}
 	}
@@ -105,16 +105,16 @@ func ruledLabels(node *corev1.Node) map[string]string {
 
 // changesOf counts how often each label was changed in the states of a Node.
 func changesOf(states []harness.State) map[string]int {
-	changes, before := map[string]int{}, map[string]string{}
+	changes, prev := map[string]int{}, map[string]string{}
 	for n, state := range states {
 		now := ruledLabels(state.Node)
 		for _, key := range []string{"accelerator", "extra", "gpu.count", gpuWorker, "size"} {
-			was, had := before[key]
-			if value, is := now[key]; n > 0 && (is != had || value != was) {
+			old, ok := prev[key]
+			if value, found := now[key]; n > 0 && (found != ok || value != old) {
 				changes[key]++
 			}
 		}
-		before = now
+		prev = now
 	}
 	return changes
 }
@@ -127,18 +127,18 @@ func TestAKubeletThatReportsNoCPUGetsNoDefaultAndNoRefusal(t *testing.T) {
 	nodekeep.RegisterNode(t, node)
 	large := map[string]string{"size": "large"}
 	untilExactly(t, name, large)
-	harness.Eventually(t, func() bool { r, is := nodekeep.Record(t, name); return is && r.Derived["size"].Value == "large" }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { r, ok := nodekeep.Record(t, name); return ok && r.Derived["size"].Value == "large" }, harness.Settles, 20*time.Millisecond)
 
 	nodekeep.DeleteNode(t, name)
 	node = harness.Registration(name) // cAdvisor fails
 	node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("0"), "memory": resource.MustParse("0")}
-	back := nodekeep.RegisterNode(t, node)
-	assert.Equal(t, large, ruledLabels(back), "the rule of before, in the CREATE; not the default")
+	returned := nodekeep.RegisterNode(t, node)
+	assert.Equal(t, large, ruledLabels(returned), "the rule of before, in the CREATE; not the default")
 	watcher := nodekeep.WatchNodes(t)
 	kubeletSays(t, name, map[string]any{"capacity": map[string]any{"cpu": "32", "memory": "64Gi"}})
 	untilExactly(t, name, large)
 	watcher.Stop()
-	assert.Empty(t, changesOf(watcher.Of(name)))
+	assert.Empty(t, changesOf(watcher.States(name)))
 
 	fresh := harness.Registration("ruled-cpu-fresh")
 	fresh.Status.Capacity = node.Status.Capacity
@@ -157,7 +157,7 @@ func TestAGPUNodeThatRegistersWhileTheWebhookIsDownIsGatedUntilCaptureHasGivenIt
 		assert.True(t, harness.Gated(nodekeep.Register(t, name)))
 		untilExactly(t, name, gpuLabels)
 	})
-	neverSchedulableWithout(t, watcher.Stop(), should([]string{name}, gpuLabels), gpuTaint)
+	neverSchedulableWithout(t, watcher.Stop(), expected([]string{name}, gpuLabels), gpuTaint)
 }
 
 func TestAGPUNodeThatRegistersWhileCaptureIsDownHasItsLabelsInTheCREATEAndNoneChangesWhenCaptureIsBack(t *testing.T) {
@@ -167,23 +167,23 @@ func TestAGPUNodeThatRegistersWhileCaptureIsDownHasItsLabelsInTheCREATEAndNoneCh
 	watcher := nodekeep.WatchNodes(t)
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
+		returned := nodekeep.Register(t, name)
 		ordinary := maps.Clone(gpuLabels)
 		delete(ordinary, gpuWorker)
-		assert.Equal(t, ordinary, ruledLabels(back))
-		assert.True(t, harness.Gated(back), "the protected label waits")
-		assert.True(t, harness.Carries(back, gpuTaint))
+		assert.Equal(t, ordinary, ruledLabels(returned))
+		assert.True(t, harness.Gated(returned), "the protected label waits")
+		assert.True(t, harness.Carries(returned, gpuTaint))
 	})
 	untilExactly(t, name, gpuLabels)
 	seen := watcher.Stop()
-	neverSchedulableWithout(t, seen, should([]string{name}, gpuLabels), gpuTaint)
-	assert.Equal(t, map[string]int{gpuWorker: 1}, changesOf(watcher.Of(name)), "the protected label comes, and nothing else moves")
+	neverSchedulableWithout(t, seen, expected([]string{name}, gpuLabels), gpuTaint)
+	assert.Equal(t, map[string]int{gpuWorker: 1}, changesOf(watcher.States(name)), "the protected label comes, and nothing else moves")
 }
 
 func TestCaptureThatIsKilledBetweenTheRecordAndThePatchSetsTheLabelsOfRulesAtItsNextStart(t *testing.T) {
 	followRules(t)
 	p := captureProxy(t)
-	for _, moment := range []proxy.Moment{proxy.Before, proxy.After} {
+	for _, moment := range []proxy.Moment{proxy.BeforeRequest, proxy.AfterResponse} {
 		name := fmt.Sprintf("ruled-killed-%d", moment)
 		nodekeep.Register(t, name)
 		untilExactly(t, name, map[string]string{"size": "little"})
@@ -205,7 +205,7 @@ func TestCaptureThatIsKilledBetweenTheRecordAndThePatchSetsTheLabelsOfRulesAtIts
 		assert.True(t, harness.Carries(node, gpuTaint))
 		seen := watcher.Stop()
 		assert.NotEmpty(t, seen)
-		for key, times := range changesOf(watcher.Of(name)) {
+		for key, times := range changesOf(watcher.States(name)) {
 			assert.Equal(t, 1, times, key)
 		}
 		assert.Empty(t, nodekeep.MustRecord(t, name).Items(), "none of them is recorded as a client's decision")
@@ -214,13 +214,13 @@ func TestCaptureThatIsKilledBetweenTheRecordAndThePatchSetsTheLabelsOfRulesAtIts
 
 func TestAKubeletThatForgesTheListOfRuledLabelsTakesNoLabelOfOperatorsAway(t *testing.T) {
 	followRules(t)
-	forged := policy.Own{Labels: map[string]record.Derived{
+	forged := policy.AnnotationContent{Labels: map[string]record.Derived{
 		gpuWorker: {Value: "", Rule: "gpu"}, worker: {Value: "", Rule: "gpu"}, "tier": {Value: "gold", Rule: "gpu"}, "accelerator": {Value: "nvidia-gpu", Rule: "gpu"},
 	}}.Annotations(0)
-	adopted := policy.Own{Labels: map[string]record.Derived{
+	adopted := policy.AnnotationContent{Labels: map[string]record.Derived{
 		gpuWorker: {Value: "", Rule: "gpu", Adopted: true}, worker: {Value: "", Rule: "gpu", Adopted: true}, "tier": {Value: "gold", Rule: "gpu", Adopted: true},
 	}}.Annotations(0)
-	absent := policy.Own{Labels: map[string]record.Derived{
+	absent := policy.AnnotationContent{Labels: map[string]record.Derived{
 		gpuWorker: {Rule: "gpu", Absent: true}, worker: {Rule: "gpu", Absent: true}, "tier": {Rule: "gpu", Absent: true},
 	}}.Annotations(0)
 	operators := map[string]string{gpuWorker: "", worker: "", "tier": "gold"}
@@ -300,7 +300,7 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	const name = "ruled-flips"
 	node := nodekeep.Register(t, name)
 	kubeletSays(t, name, map[string]any{"capacity": map[string]any{"cpu": "2"}})
-	harness.Eventually(t, func() bool { r, is := nodekeep.Record(t, name); return is && r.Derived["size"].Value == "little" }, harness.Settles, 20*time.Millisecond)
+	harness.Eventually(t, func() bool { r, ok := nodekeep.Record(t, name); return ok && r.Derived["size"].Value == "little" }, harness.Settles, 20*time.Millisecond)
 	nodekeep.Label(t, name, map[string]any{"rack": "r1"})
 	nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r1"})
 	nodekeep.Label(t, name, map[string]any{"rack": "r2"})
@@ -313,7 +313,7 @@ func TestAKubeletThatFlipsAFactDropsNothingThatOperatorsDidFromTheHistory(t *tes
 	}
 	last := nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r2"})
 	byRules, byClients := 0, 0
-	for _, change := range history.Of(last) {
+	for _, change := range history.Changes(last) {
 		if change.Number == 0 {
 			byRules++
 		} else {
@@ -350,7 +350,7 @@ func TestProcessesOnDifferentPoliciesForAWhileMakeNoLabelFlap(t *testing.T) {
 	time.Sleep(12 * time.Second) // a replica that does not lead waits 3 s before it acts, and 30 s after it has begun
 	require.Equal(t, gpuLabels, ruledLabels(nodekeep.Node(t, name)))
 	watcher.Stop()
-	assert.Empty(t, changesOf(watcher.Of(name)), "the leader's policy counts")
+	assert.Empty(t, changesOf(watcher.States(name)), "the leader's policy counts")
 }
 
 func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *testing.T) {
@@ -368,10 +368,10 @@ func TestAWebhookAndACaptureOnDifferentPoliciesChangeALabelOnceForEachPolicy(t *
 	time.Sleep(2 * time.Second)
 	assert.Equal(t, gpuLabels, ruledLabels(nodekeep.Node(t, name)), "as capture's policy says")
 	captureHears()
-	more := maps.Clone(gpuLabels)
-	more["extra"] = "added"
-	untilExactly(t, name, more)
+	extra := maps.Clone(gpuLabels)
+	extra["extra"] = "added"
+	untilExactly(t, name, extra)
 	time.Sleep(2 * time.Second)
-	neverSchedulableWithout(t, watcher.Stop(), should([]string{name}, gpuLabels), gpuTaint)
-	assert.Equal(t, map[string]int{gpuWorker: 1, "extra": 2}, changesOf(watcher.Of(name)))
+	neverSchedulableWithout(t, watcher.Stop(), expected([]string{name}, gpuLabels), gpuTaint)
+	assert.Equal(t, map[string]int{gpuWorker: 1, "extra": 2}, changesOf(watcher.States(name)))
 }

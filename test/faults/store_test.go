@@ -71,7 +71,7 @@ func TestEditsMadeWhileRecordsCannotBeWrittenAreRecordedOnceTheyCan(t *testing.T
 // A write that is never answered must not keep its worker for ever: sixteen of them would be all there are.
 func TestRecordWritesThatAreNeverAnsweredDoNotStopCapture(t *testing.T) {
 	takesMinutes(t)
-	captureWith(t, nodekeep.Route, alone, "--workers=2")
+	captureWith(t, nodekeep.Route, noElection, "--workers=2")
 	p := captureProxy(t)
 	names := names("unanswered", 4)
 	for _, name := range names {
@@ -142,12 +142,12 @@ func TestAQuotaThatIsUsedUpDelaysFirstRecordsAndNothingElse(t *testing.T) {
 // lost with it; that is what deleting the namespace means.
 func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing.T) {
 	control := harness.ForTest(t, harness.Options{ControllerManager: true})
-	own, err := nodekeep.InstallOn(t.Context(), control)
+	current, err := nodekeep.InstallOn(t.Context(), control)
 	require.NoError(t, err)
-	own.TimeoutSeconds = harness.Patient
+	current.TimeoutSeconds = harness.Patient
 	shared := nodekeep
 	defer func() { nodekeep = shared }()
-	nodekeep = own
+	nodekeep = current
 	require.NoError(t, nodekeep.Start(t.Context()))
 	want := map[string]string{"dedicated": "ci", worker: ""}
 	names := recordedNodes(t, "kept", 5, want).names
@@ -162,7 +162,7 @@ func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing
 
 	// The processes run on here, as they would not in a cluster, whose Pods are deleted too. Capture may receive the last records
 	// only when the namespace is deleted.
-	said := func() (log string, times int) {
+	got := func() (log string, times int) {
 		content, err := os.ReadFile(nodekeep.Cluster.LogPath(captureProcess))
 		require.NoError(t, err)
 		return string(content), strings.Count(string(content), "record of a live node was deleted")
@@ -170,10 +170,10 @@ func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing
 	counted := func(metric string) float64 { return captureSeries(t, metric) }
 	const vanished, failures = "nodekeep_capture_records_vanished_total", `nodekeep_controller_errors_total{controller="capture",kind="failure"}`
 	assert.Eventually(t, func() bool {
-		_, times := said()
+		_, times := got()
 		return times >= len(names) && counted(vanished) >= float64(len(names)) && counted(failures) > 0
 	}, harness.Settles, 20*time.Millisecond)
-	log, times := said()
+	log, times := got()
 	assert.Equal(t, len(names), times, "capture must say it once of each Node:\n%s", log)
 	assert.InDelta(t, len(names), counted(vanished), 0)
 	assert.Positive(t, counted(failures))
@@ -212,39 +212,39 @@ func TestTheNamespaceOfTheRecordsIsDeletedByAccidentAndInstalledAgain(t *testing
 	}
 	t.Logf("both processes ran and what all live Nodes show was recorded again %s after their start", time.Since(started).Round(time.Millisecond))
 	nodekeep.DeleteNode(t, names[1])
-	back := nodekeep.Register(t, names[1])
-	assert.True(t, harness.Gated(back), "the gate is in force again")
+	returned := nodekeep.Register(t, names[1])
+	assert.True(t, harness.Gated(returned), "the gate is in force again")
 	nodekeep.WaitRestored(t, names[1], want)
 }
 
 // A client gives a Node more labels than a record has room for. Its record stays as it is until the Node's labels fit again; other
 // Nodes are not concerned.
 func TestANodeWithMoreLabelsThanARecordHoldsKeepsItsRecordAndStopsNobody(t *testing.T) {
-	const huge, other = "too-many-labels", "next-to-too-many-labels"
+	const huge, o = "too-many-labels", "next-to-too-many-labels"
 	node := nodekeep.RegisterRecorded(t, huge, map[string]string{"lane": "before"})
-	said := logged(t, nodekeep.Cluster.LogPath(captureProcess))
+	out := logged(t, nodekeep.Cluster.LogPath(captureProcess))
 	failures := captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`)
-	many, none := map[string]any{}, map[string]any{}
+	plural, empty := map[string]any{}, map[string]any{}
 	for n := range 1500 {
 		key := fmt.Sprintf("%s.%s.%s.%s.example/%060d", strings.Repeat("a", 60), strings.Repeat("b", 60), strings.Repeat("c", 60), strings.Repeat("d", 50), n)
-		many[key], none[key] = strings.Repeat("e", 63), nil
+		plural[key], empty[key] = strings.Repeat("e", 63), nil
 	}
 	patch := func(labels map[string]any) {
 		t.Helper()
 		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), huge, types.MergePatchType, harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": labels}}), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
-	patch(many)
+	patch(plural)
 	harness.Eventually(t, func() bool {
 		return captureSeries(t, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`) > failures
 	}, harness.Settles, 20*time.Millisecond)
-	assert.Eventually(t, func() bool { return strings.Contains(said(), "let the policy keep fewer labels") }, harness.Settles, 20*time.Millisecond)
-	assert.Contains(t, said(), huge)
+	assert.Eventually(t, func() bool { return strings.Contains(out(), "let the policy keep fewer labels") }, harness.Settles, 20*time.Millisecond)
+	assert.Contains(t, out(), huge)
 	assert.Equal(t, map[string]string{"lane": "before"}, nodekeep.MustRecord(t, huge).Items())
 
-	nodekeep.RegisterRecorded(t, other, map[string]string{"lane": "next"})
+	nodekeep.RegisterRecorded(t, o, map[string]string{"lane": "next"})
 
-	none["lane"] = "after"
-	patch(none)
+	empty["lane"] = "after"
+	patch(empty)
 	nodekeep.WaitRecorded(t, node, map[string]string{"lane": "after"})
 }

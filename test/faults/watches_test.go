@@ -62,8 +62,8 @@ func TestAListThatBreaksOffHalfWayAtTheStartShrinksNoRecord(t *testing.T) {
 	deleteAll(t, names)
 }
 
-func both(one, other proxy.Match) proxy.Match {
-	return func(r *http.Request) bool { return one(r) && other(r) }
+func allOf(item, o proxy.Match) proxy.Match {
+	return func(r *http.Request) bool { return item(r) && o(r) }
 }
 
 // resumable is how long a watch must have lasted for client-go to resume it: otherwise it begins with a list again.
@@ -114,11 +114,11 @@ func (u *unseen) arrives(t *testing.T) (took time.Duration) {
 // The watches are cut and cannot be resumed where they ended, as after a compaction of etcd; the lists behind them
 // break off half way as well.
 func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
-	watches := proxy.Any(proxy.Watches("nodes"), proxy.Watches("configmaps"))
+	watches := proxy.AnyOf(proxy.Watches("nodes"), proxy.Watches("configmaps"))
 	resumed := func(r *http.Request) bool { // not the watch that stands in for a list
 		return watches(r) && r.URL.Query().Get("sendInitialEvents") == ""
 	}
-	lists := proxy.Any(proxy.ReadsAll("nodes"), proxy.ReadsAll("configmaps"))
+	lists := proxy.AnyOf(proxy.ReadsAll("nodes"), proxy.ReadsAll("configmaps"))
 	for _, c := range []struct {
 		name, prefix string
 		fault        proxy.Fault
@@ -132,8 +132,8 @@ func TestWatchesThatExpireAndRelistsThatBreakOffLoseNothing(t *testing.T) {
 			time.Sleep(resumable)
 			var nodes, records, lost atomic.Int64
 			p.Break(proxy.All(
-				proxy.Report(both(resumed, proxy.Watches("nodes")), func(*http.Request) { nodes.Add(1) }),
-				proxy.Report(both(resumed, proxy.Watches("configmaps")), func(*http.Request) { records.Add(1) }),
+				proxy.Report(allOf(resumed, proxy.Watches("nodes")), func(*http.Request) { nodes.Add(1) }),
+				proxy.Report(allOf(resumed, proxy.Watches("configmaps")), func(*http.Request) { records.Add(1) }),
 				proxy.Report(lists, func(*http.Request) { lost.Add(1) }),
 				proxy.Cut(proxy.Times(lists, 4), 10_000), c.fault))
 			p.CutConnections()
@@ -155,7 +155,7 @@ func TestAnEtcdThatIsCompactedWhileCaptureReceivesNothingLosesNothing(t *testing
 	p := captureProxy(t)
 	u := unseen{names: recordedNodes(t, "compacted", 12, protected).names, want: protected}
 	time.Sleep(resumable)
-	watches := proxy.Any(proxy.Watches("nodes"), proxy.Watches("configmaps"))
+	watches := proxy.AnyOf(proxy.Watches("nodes"), proxy.Watches("configmaps"))
 	p.Break(proxy.Answer(watches, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, 1)) // what a watch waits out, and goes on from where it was
 	p.CutConnections()
 	u.change(t)
@@ -205,7 +205,7 @@ func TestOtherConfigMapsThatChangeHaveNobodyReadRecordsAgain(t *testing.T) {
 		c := &counts{}
 		seen[process] = c
 		p.Break(proxy.All(
-			proxy.Report(proxy.Any(proxy.ReadsAll("configmaps"), proxy.ReadsAll("nodes")), func(r *http.Request) {
+			proxy.Report(proxy.AnyOf(proxy.ReadsAll("configmaps"), proxy.ReadsAll("nodes")), func(r *http.Request) {
 				c.all.Add(1)
 				t.Logf("%s reads all again at %s: %s", process, time.Now().Format(time.TimeOnly), r.URL)
 			}),
@@ -215,19 +215,19 @@ func TestOtherConfigMapsThatChangeHaveNobodyReadRecordsAgain(t *testing.T) {
 	for _, p := range processes {
 		p.CutConnections() // ends the watches that first streamed everything, which run for minutes
 	}
-	before := map[string]int64{} // a watch that begins on a connection that is just cut is an error, and after errors all is read
+	prev := map[string]int64{} // a watch that begins on a connection that is just cut is an error, and after errors all is read
 	require.Eventually(t, func() bool {
 		resumed := true
 		for process, c := range seen {
-			before[process], resumed = c.all.Load(), resumed && c.resumed.Load() > 0
+			prev[process], resumed = c.all.Load(), resumed && c.resumed.Load() > 0
 		}
 		time.Sleep(5 * resumable)
-		return resumed && before["capture"] == seen["capture"].all.Load() && before["webhook"] == seen["webhook"].all.Load()
+		return resumed && prev["capture"] == seen["capture"].all.Load() && prev["webhook"] == seen["webhook"].all.Load()
 	}, harness.Settles, resumable, "capture and webhook must resume their watches of records")
 	changes := changeForeignConfigMaps(t)
 	for process, p := range processes {
 		p.Break(nil)
-		assert.Equal(t, before[process], seen[process].all.Load(), "%s read everything again", process)
+		assert.Equal(t, prev[process], seen[process].all.Load(), "%s read everything again", process)
 		assert.GreaterOrEqual(t, seen[process].resumed.Load(), int64(3), "%s must have resumed its watch, or this test shows nothing", process)
 		t.Logf("%s resumed its watch of records %d times while other ConfigMaps changed %d times", process, seen[process].resumed.Load(), changes)
 	}
@@ -247,10 +247,10 @@ func TestCaptureReplacesWatchesThatAreHeldOpenAndBringNothing(t *testing.T) {
 		return func(r *http.Request) bool { return !passes.Load() && watches(r) }
 	}
 	p.Break(proxy.All(
-		proxy.Report(proxy.Any(proxy.ReadsAll("configmaps"), proxy.ReadsAll("nodes")), func(*http.Request) { all.Add(1) }),
+		proxy.Report(proxy.AnyOf(proxy.ReadsAll("configmaps"), proxy.ReadsAll("nodes")), func(*http.Request) { all.Add(1) }),
 		proxy.Report(proxy.Watches("nodes"), func(*http.Request) { nodes.Add(1) }),
 		proxy.Report(proxy.Watches("configmaps"), func(*http.Request) { records.Add(1) }),
-		proxy.Mute(held(proxy.Any(proxy.Watches("nodes"), proxy.Watches("configmaps"))), time.Hour)))
+		proxy.Mute(held(proxy.AnyOf(proxy.Watches("nodes"), proxy.Watches("configmaps"))), time.Hour)))
 	p.CutConnections()
 	require.Eventually(t, func() bool { return nodes.Load() > 0 && records.Load() > 0 }, harness.Settles, 20*time.Millisecond, "capture must watch again")
 	time.Sleep(2 * time.Second) // a watch that began on a connection which was just being cut begins once more, and is held, too
@@ -285,8 +285,8 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	var stalled atomic.Bool
 	p.Break(proxy.Stall(proxy.Watches("configmaps"), &stalled))
 	require.NoError(t, nodekeep.StartWebhook(t.Context()))
-	before := map[string]string{"changed": "old", "removed": "1", "kept": "1"}
-	nodes := []*corev1.Node{nodekeep.RegisterRecorded(t, name, before), nodekeep.RegisterRecorded(t, later, before)}
+	prev := map[string]string{"changed": "old", "removed": "1", "kept": "1"}
+	nodes := []*corev1.Node{nodekeep.RegisterRecorded(t, name, prev), nodekeep.RegisterRecorded(t, later, prev)}
 	now := map[string]string{"changed": "new", "added": "1", "kept": "1"}
 	shows := func(gate bool) func() bool { return func() bool { return answersWithGate(t, witness, gate) } }
 	lifts, leaves := shows(false), shows(true)
@@ -311,12 +311,12 @@ func TestAWebhookWhoseRecordsStallRestoresWhatItKnowsStampsItAndLeavesTheGate(t 
 	require.Eventually(t, leaves, 3*time.Minute, 50*time.Millisecond, "the webhook must notice")
 	noticed := time.Since(started)
 
-	var back *corev1.Node
+	var returned *corev1.Node
 	nodekeep.WithoutCapture(t, func() {
-		back = nodekeep.Register(t, later)
-		assert.True(t, harness.HasAll(back.Labels, map[string]string{"changed": "old", "removed": "1", "kept": "1"}), "it restores what it knows: %v", back.Labels)
+		returned = nodekeep.Register(t, later)
+		assert.True(t, harness.HasAll(returned.Labels, map[string]string{"changed": "old", "removed": "1", "kept": "1"}), "it restores what it knows: %v", returned.Labels)
 		assert.True(t, harness.Gated(nodekeep.Node(t, later)), "and does not claim that nothing is missing")
-		stamp, ok := record.ParseStamp(back.Annotations[policy.StampAnnotation])
+		stamp, ok := record.ParseStamp(returned.Annotations[policy.StampAnnotation])
 		assert.True(t, ok)
 		assert.Equal(t, []string{"changed", "kept", "removed"}, slices.Sorted(maps.Keys(stamp.Given)))
 	})

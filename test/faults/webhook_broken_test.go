@@ -56,8 +56,8 @@ func setClientConfigs(t testing.TB, creation, deletion admissionregistrationv1.W
 	require.NoError(t, err)
 }
 
-// at returns the same config for another address; a nil bundle leaves the one that is there.
-func at(t testing.TB, config admissionregistrationv1.WebhookClientConfig, address string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
+// endpointAt returns the same config for another address; a nil bundle leaves the one that is there.
+func endpointAt(t testing.TB, config admissionregistrationv1.WebhookClientConfig, address string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
 	t.Helper()
 	require.NotNil(t, config.URL)
 	u, err := url.Parse(*config.URL)
@@ -73,10 +73,10 @@ func at(t testing.TB, config admissionregistrationv1.WebhookClientConfig, addres
 
 // pointAt has the API server call another address with another caBundle (nil: the same one). The function that it returns
 // puts back what was there.
-func pointAt(t testing.TB, address string, bundle []byte) (back func()) {
+func pointAt(t testing.TB, address string, bundle []byte) (returned func()) {
 	t.Helper()
 	creation, deletion := clientConfigs(t)
-	setClientConfigs(t, at(t, creation, address, bundle), at(t, deletion, address, bundle))
+	setClientConfigs(t, endpointAt(t, creation, address, bundle), endpointAt(t, deletion, address, bundle))
 	return func() { t.Helper(); setClientConfigs(t, creation, deletion) }
 }
 
@@ -279,9 +279,9 @@ func TestAWebhookThatHangsOrAnswersGarbageDelaysARegistrationByItsTimeoutAtMostA
 			}
 			nodes := recordedNodes(t, fmt.Sprintf("broken-%d", n), 3, want)
 			fake := startFake(t, certificate, c.connection, c.handler)
-			back := pointAt(t, fake.address, nil)
+			returned := pointAt(t, fake.address, nil)
 			defer func() {
-				back()
+				returned()
 				untilCalled(t, true)
 			}()
 			fake.untilReached(t)
@@ -295,7 +295,7 @@ func TestAWebhookThatHangsOrAnswersGarbageDelaysARegistrationByItsTimeoutAtMostA
 				assert.Zero(t, m.restored, "the webhook is broken")
 			}
 			began := time.Now()
-			back()
+			returned()
 			untilCalled(t, true)
 			healed = append(healed, time.Since(began))
 		})
@@ -323,9 +323,9 @@ func TestAMissingWebhookDelaysNoRegistrationAndCaptureCompletesTheNode(t *testin
 
 func TestAWebhookThatHasNotReadItsRecordsYetSendsReviewsBackAndLetsNoNodePassBare(t *testing.T) {
 	gone, late := recordedNodes(t, "unsynced", 4, ordinary), recordedNodes(t, "unsynced-late", 4, ordinary)
-	between := webhookProxy(t)
+	link := webhookProxy(t)
 	release := make(chan struct{})
-	between.Break(func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
+	link.Break(func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if proxy.Reads("configmaps")(r) {
 			select {
 			case <-release:
@@ -356,9 +356,9 @@ func TestAWebhookThatHasNotReadItsRecordsYetSendsReviewsBackAndLetsNoNodePassBar
 
 	began := time.Now()
 	time.AfterFunc(250*time.Millisecond, func() { close(release) })
-	during := late.comeBack(t) // sent back until the records are read
+	middle := late.comeBack(t) // sent back until the records are read
 	require.NoError(t, <-started)
 	t.Logf("unsynced: %s", m)
-	t.Logf("while it syncs: %s; whole again %s after the records could be read", during, round(time.Since(began)-250*time.Millisecond))
+	t.Logf("while it syncs: %s; whole again %s after the records could be read", middle, round(time.Since(began)-250*time.Millisecond))
 	gone.areRestored(t)
 }

@@ -84,11 +84,11 @@ func (m mount) put(t testing.TB, content pair) {
 	require.NoError(t, os.Mkdir(in(version), 0o700))
 	require.NoError(t, os.WriteFile(in(version, "tls.crt"), content.certificate, 0o600))
 	require.NoError(t, os.WriteFile(in(version, "tls.key"), content.key, 0o600))
-	before, _ := os.Readlink(in("..data"))
+	head, _ := os.Readlink(in("..data"))
 	require.NoError(t, os.Symlink(version, in("..data_tmp")))
 	require.NoError(t, os.Rename(in("..data_tmp"), in("..data")))
-	if before != "" {
-		require.NoError(t, os.RemoveAll(in(before)))
+	if head != "" {
+		require.NoError(t, os.RemoveAll(in(head)))
 	}
 }
 
@@ -108,7 +108,7 @@ func byFiles(t testing.TB, files mount, host string, believes []byte, args ...st
 }
 
 func TestABadCertificateInTheCertDirStopsNoRegistrationAndANewOneIsServedWithoutARestart(t *testing.T) {
-	ours, another := newAuthority(t), newAuthority(t)
+	ours, extra := newAuthority(t), newAuthority(t)
 	for n, c := range []struct {
 		name          string
 		by            authority
@@ -118,7 +118,7 @@ func TestABadCertificateInTheCertDirStopsNoRegistrationAndANewOneIsServedWithout
 	}{
 		{"it has expired", ours, loopback, -time.Minute, "[-] certificate: the serving certificate", "expired"},
 		{"it is for another name", ours, "10.0.0.1", time.Hour, "[+] certificate", "not 127.0.0.1"},
-		{"it is signed by another authority", another, loopback, time.Hour, "[+] certificate", "unknown authority"},
+		{"it is signed by another authority", extra, loopback, time.Hour, "[+] certificate", "unknown authority"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			nodes := recordedNodes(t, fmt.Sprintf("badcert-%d", n), 3, protected)
@@ -145,12 +145,12 @@ func TestABadCertificateInTheCertDirStopsNoRegistrationAndANewOneIsServedWithout
 }
 
 func TestAWrongCABundleStopsNoRegistrationAndStaysUntilItIsMendedWhereCertificatesComeFromFiles(t *testing.T) {
-	ours, another := newAuthority(t), newAuthority(t)
+	ours, extra := newAuthority(t), newAuthority(t)
 	files := newMount(t)
 	files.put(t, ours.leaf(t, loopback, time.Hour))
 	r := byFiles(t, files, loopback, ours.PEM)
 	untilCalled(t, true)
-	for name, bundle := range map[string][]byte{"wrong": another.PEM, "empty": {}} {
+	for name, bundle := range map[string][]byte{"wrong": extra.PEM, "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			nodes := recordedNodes(t, "bundle-"+name, 3, protected)
 			pointAt(t, r.Address, bundle)
@@ -173,7 +173,7 @@ func TestTheWebhookItselfCorrectsAWrongCABundleWhereItManagesItsCertificates(t *
 	nodes := recordedNodes(t, "healed", 3, protected)
 	right, deletion := clientConfigs(t)
 	began := time.Now()
-	setClientConfigs(t, at(t, right, webhookAddress(t), newAuthority(t).PEM), at(t, deletion, webhookAddress(t), []byte{}))
+	setClientConfigs(t, endpointAt(t, right, webhookAddress(t), newAuthority(t).PEM), endpointAt(t, deletion, webhookAddress(t), []byte{}))
 	corrected := func() bool {
 		mutating, validating := clientConfigs(t)
 		return bytes.Equal(mutating.CABundle, right.CABundle) && bytes.Equal(validating.CABundle, deletion.CABundle)
@@ -199,7 +199,7 @@ func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {
 	r := byFiles(t, files, unspecified, bundles[0])
 	untilCalled(t, true)
 	stop := startLoad(t, "rotated", 6, ordinary)
-	before := webhookCalls(t)
+	prev := webhookCalls(t)
 	var served []time.Duration
 	for n := range rotations {
 		leaf := authorities[(n+1)%2].leaf(t, unspecified, time.Hour)
@@ -217,7 +217,7 @@ func TestACertificateThatIsReplacedUnderLoadCostsNoRestore(t *testing.T) {
 		pointAt(t, viaHTTP1(r.Address), bundles[(n+1)%2])
 		time.Sleep(300 * time.Millisecond)
 	}
-	made := webhookCalls(t).since(before)
+	made := webhookCalls(t).minus(prev)
 	l := stop()
 	t.Logf("each certificate was served after %v", served)
 	l.whole(t)
@@ -253,19 +253,19 @@ func TestTheWebhookSpeaksTLS13OnlyAndTheAPIServerCallsIt(t *testing.T) {
 	_ = connection.Close()
 
 	nodekeep.RegisterRecorded(t, name, ordinary)
-	var back *corev1.Node
+	var returned *corev1.Node
 	var made calls
 	for range attempts {
-		before, began := webhookCalls(t), time.Now()
+		prev, began := webhookCalls(t), time.Now()
 		nodekeep.DeleteNode(t, name)
-		back = nodekeep.Register(t, name)
+		returned = nodekeep.Register(t, name)
 		took := time.Since(began)
-		made = webhookCalls(t).since(before)
+		made = webhookCalls(t).minus(prev)
 		if took < webhookTimeout { // else the API server may have given up on a call
 			break
 		}
 	}
-	assert.True(t, harness.HasAll(back.Labels, ordinary), "restored in the CREATE")
-	assert.False(t, harness.Gated(back))
+	assert.True(t, harness.HasAll(returned.Labels, ordinary), "restored in the CREATE")
+	assert.False(t, harness.Gated(returned))
 	made.served(t, &load{})
 }

@@ -73,7 +73,7 @@ func TestWhatAKubeletClaimsOfItsNodeMakesNodekeepForgetNothingAndSkipNoTaint(t *
 // claim is what a kubelet does when its Node registers.
 type claim struct {
 	name string
-	does func(t *testing.T, node string)
+	act  func(t *testing.T, node string)
 	// Without the guard policies a stamp that its kubelet forged as the webhook's or capture's counts: labels that the kubelet may set
 	// anyway count as removed (forgets), and no registration taint is added (skips). Protected labels and taints are restored all the same.
 	forgets, skips bool
@@ -84,19 +84,19 @@ type claim struct {
 func claimsAreInVain(t *testing.T, guarded bool) {
 	noFields := []any{map[string]any{}}
 	atCreate := func(t *testing.T, node string) { createClaiming(t, node, claims()) }
-	later := func(does func(t *testing.T, node string)) func(t *testing.T, node string) {
+	later := func(act func(t *testing.T, node string)) func(t *testing.T, node string) {
 		return func(t *testing.T, node string) {
 			createClaiming(t, node, nil)
-			does(t, node)
+			act(t, node)
 		}
 	}
-	for during, c := range map[string]struct {
-		do     func(t testing.TB, do func())
+	for phase, c := range map[string]struct {
+		run    func(t testing.TB, fn func())
 		claims []claim
 	}{
-		"both up": {func(_ testing.TB, do func()) { do() }, []claim{
-			{name: "at CREATE", does: atCreate},
-			{name: "on a Node that is whole, and deleted then", does: func(t *testing.T, node string) {
+		"both up": {func(_ testing.TB, fn func()) { fn() }, []claim{
+			{name: "at CREATE", act: atCreate},
+			{name: "on a Node that is whole, and deleted then", act: func(t *testing.T, node string) {
 				createClaiming(t, node, nil)
 				arrives(t, node, guarded, claim{})
 				claimLater(t, node, guarded)
@@ -105,40 +105,40 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			}},
 		}},
 		"webhook down": {nodekeep.WithoutWebhook, []claim{
-			{name: "at CREATE", does: func(t *testing.T, node string) {
+			{name: "at CREATE", act: func(t *testing.T, node string) {
 				atCreate(t, node)
 				arrives(t, node, guarded, claim{})
 			}},
 		}},
 		"capture down": {nodekeep.WithoutCapture, []claim{
-			{name: "later", does: later(func(t *testing.T, node string) { claimLater(t, node, guarded) })},
-			{name: "later, managedFields say that the kubelet wrote the stamp", disowns: true, does: later(func(t *testing.T, node string) {
+			{name: "later", act: later(func(t *testing.T, node string) { claimLater(t, node, guarded) })},
+			{name: "later, managedFields say that the kubelet wrote the stamp", disowns: true, act: later(func(t *testing.T, node string) {
 				writes(t, node, "", false, map[string]any{"managedFields": ownedBy("kubelet")})
 			})},
 		}},
 		// By managedFields nodekeep distinguishes its own stamp from a kubelet's where no policies guard it, and a kubelet may choose the name of
 		// its manager and edit them.
 		"both down": {nodekeep.WithoutBoth, []claim{
-			{name: "at CREATE, then managedFields emptied", forgets: true, skips: true, does: func(t *testing.T, node string) {
+			{name: "at CREATE, then managedFields emptied", forgets: true, skips: true, act: func(t *testing.T, node string) {
 				atCreate(t, node)
 				writes(t, node, "", false, map[string]any{"managedFields": noFields})
 			}},
-			{name: "later, behind the gate", does: later(func(t *testing.T, node string) {
+			{name: "later, behind the gate", act: later(func(t *testing.T, node string) {
 				require.True(t, harness.Gated(nodekeep.Node(t, node)))
 				claimLater(t, node, guarded)
 			})},
-			{name: "later, in nodekeep's name", forgets: true, does: later(func(t *testing.T, node string) {
+			{name: "later, in nodekeep's name", forgets: true, act: later(func(t *testing.T, node string) {
 				writes(t, node, "nodekeep", guarded, map[string]any{"annotations": claims()})
 				writes(t, node, "nodekeep", false, map[string]any{"labels": map[string]any{"mine": "1"}, "managedFields": ownedBy("nodekeep")})
 			})},
-			{name: "later, without any managedFields", forgets: true, skips: true, does: later(func(t *testing.T, node string) {
+			{name: "later, without any managedFields", forgets: true, skips: true, act: later(func(t *testing.T, node string) {
 				writes(t, node, "", guarded, map[string]any{"annotations": claims(), "managedFields": noFields})
 				writes(t, node, "", false, map[string]any{"managedFields": noFields})
 			})},
 		}},
 	} {
 		node := func(n int) string {
-			return fmt.Sprintf("claims-%t-%s-%d", guarded, strings.ReplaceAll(during, " ", "-"), n)
+			return fmt.Sprintf("claims-%t-%s-%d", guarded, strings.ReplaceAll(phase, " ", "-"), n)
 		}
 		for n := range c.claims {
 			registered := nodekeep.Register(t, node(n))
@@ -147,13 +147,13 @@ func claimsAreInVain(t *testing.T, guarded bool) {
 			nodekeep.WaitRecorded(t, registered, map[string]string{"dedicated": "ci", worker: "", "maintenance:NoExecute": "disk"})
 			nodekeep.DeleteNode(t, node(n))
 		}
-		c.do(t, func() {
+		c.run(t, func() {
 			for n, claim := range c.claims {
-				claim.does(t, node(n))
+				claim.act(t, node(n))
 			}
 		})
 		for n, claim := range c.claims {
-			t.Run(during+": "+claim.name, func(t *testing.T) { arrives(t, node(n), guarded, claim) })
+			t.Run(phase+": "+claim.name, func(t *testing.T) { arrives(t, node(n), guarded, claim) })
 		}
 	}
 }

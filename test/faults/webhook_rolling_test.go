@@ -126,7 +126,7 @@ func TestARollingRestartUnderLoadMissesNoRestoreRefusesNoRegistrationAndDropsNoC
 	t.Cleanup(pointAt(t, viaHTTP1(b.address), nil))
 	untilCalled(t, true)
 	stop := startLoad(t, "rolling", 8, ordinary)
-	before, began := webhookCalls(t), time.Now()
+	prev, began := webhookCalls(t), time.Now()
 	var old *harness.Replica
 	for range rounds {
 		for n := range replicas {
@@ -137,7 +137,7 @@ func TestARollingRestartUnderLoadMissesNoRestoreRefusesNoRegistrationAndDropsNoC
 	}
 	<-old.Process.Exited()
 	l := stop()
-	made := webhookCalls(t).since(before)
+	made := webhookCalls(t).minus(prev)
 	t.Logf("%d replicas replaced in %s; %d connections found no replica", rounds*len(replicas), round(time.Since(began)), b.broken.Load())
 	l.whole(t)
 	made.served(t, l)

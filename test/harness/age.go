@@ -40,7 +40,7 @@ func (i *Installation) AgeNode(t testing.TB, name string, by time.Duration) {
 		}, &answer))
 		return answer.Succeeded
 	}
-	before := i.Node(t, name).CreationTimestamp
+	prev := i.Node(t, name).CreationTimestamp
 	Eventually(t, older, Settles, 20*time.Millisecond, "another client writes Node %s again and again", name)
-	Eventually(t, func() bool { return i.Node(t, name).CreationTimestamp.Before(&before) }, Settles, 20*time.Millisecond)
+	Eventually(t, func() bool { return i.Node(t, name).CreationTimestamp.Before(&prev) }, Settles, 20*time.Millisecond)
 }

@@ -74,9 +74,9 @@ func (a *Authority) Client(user string, groups ...string) (certPEM, keyPEM []byt
 }
 
 // Server issues a serving certificate for these names and addresses, good until then or, by default, for a year.
-func (a *Authority) Server(names []string, addresses []net.IP, until time.Time) (certPEM, keyPEM []byte, err error) {
+func (a *Authority) Server(names []string, addresses []net.IP, expiry time.Time) (certPEM, keyPEM []byte, err error) {
 	return a.issue(&x509.Certificate{
-		NotAfter:    until,
+		NotAfter:    expiry,
 		Subject:     pkix.Name{CommonName: names[0]},
 		DNSNames:    names,
 		IPAddresses: addresses,

@@ -30,7 +30,7 @@ func (c *Cluster) Compact(ctx context.Context) error {
 }
 
 // etcd calls etcd's JSON gateway.
-func (c *Cluster) etcd(ctx context.Context, path string, body, into any) error {
+func (c *Cluster) etcd(ctx context.Context, path string, body, target any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -47,8 +47,8 @@ func (c *Cluster) etcd(ctx context.Context, path string, body, into any) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", path, response.Status)
 	}
-	if into == nil {
+	if target == nil {
 		return nil
 	}
-	return json.NewDecoder(response.Body).Decode(into)
+	return json.NewDecoder(response.Body).Decode(target)
 }

@@ -14,8 +14,8 @@ import (
 // Denial is an admission policy of the cluster, as another team may have it: what it denies of Nodes.
 type Denial struct {
 	Operation admissionregistrationv1.OperationType
-	When      string // a CEL expression; empty: always
-	Unless    string // a CEL expression
+	Condition string // a CEL expression; empty: always
+	Exception string // a CEL expression
 	Message   string
 }
 
@@ -33,11 +33,11 @@ func (i *Installation) Deny(t testing.TB, name string, d Denial, denied func() b
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
 				},
 			}}},
-			Validations: []admissionregistrationv1.Validation{{Expression: d.Unless, Message: d.Message}},
+			Validations: []admissionregistrationv1.Validation{{Expression: d.Exception, Message: d.Message}},
 		},
 	}
-	if d.When != "" {
-		policy.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "when", Expression: d.When}}
+	if d.Condition != "" {
+		policy.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "when", Expression: d.Condition}}
 	}
 	_, err := api.ValidatingAdmissionPolicies().Create(t.Context(), policy, metav1.CreateOptions{})
 	require.NoError(t, err)

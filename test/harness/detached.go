@@ -78,8 +78,8 @@ func (e entry) signal(process *os.Process, signals ...os.Signal) error {
 	return nil
 }
 
-func (e entry) gone(within time.Duration) bool {
-	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(pollInterval) {
+func (e entry) gone(timeout time.Duration) bool {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
 		if !e.running() {
 			return true
 		}

@@ -31,15 +31,15 @@ func TestAConditionCanEndItsTest(t *testing.T) {
 		"it does not hold": {func(*failing) bool { return false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within := time.Minute
+			timeout := time.Minute
 			if name == "it does not hold" {
-				within = time.Millisecond
+				timeout = time.Millisecond
 			}
 			f, ended := &failing{TB: t}, make(chan struct{})
 			returned := false
 			go func() {
 				defer close(ended)
-				harness.Eventually(f, func() bool { return c.holds(f) }, within, time.Millisecond)
+				harness.Eventually(f, func() bool { return c.holds(f) }, timeout, time.Millisecond)
 				returned = true
 			}()
 			select {

@@ -37,12 +37,12 @@ func Registration(name string) *corev1.Node {
 	return node
 }
 
-// Each calls do for every name, so many at a time.
-func Each(names []string, atOnce int, do func(name string)) {
+// Parallel calls do for every name, so many at a time.
+func Parallel(names []string, atOnce int, fn func(name string)) {
 	var all errgroup.Group
 	all.SetLimit(atOnce)
 	for _, name := range names {
-		all.Go(func() error { do(name); return nil })
+		all.Go(func() error { fn(name); return nil })
 	}
 	_ = all.Wait() // there are no errors
 }

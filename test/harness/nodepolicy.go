@@ -57,12 +57,12 @@ func (i *Installation) Policy(t testing.TB) string {
 	t.Helper()
 	policies, err := i.Policies()
 	require.NoError(t, err)
-	is, err := policies.Get(context.WithoutCancel(t.Context()), PolicyName, metav1.GetOptions{})
+	current, err := policies.Get(context.WithoutCancel(t.Context()), PolicyName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return ""
 	}
 	require.NoError(t, err)
-	manifest := map[string]any{"apiVersion": is.GetAPIVersion(), "kind": is.GetKind(), "metadata": map[string]any{"name": is.GetName()}, "spec": is.Object["spec"]}
+	manifest := map[string]any{"apiVersion": current.GetAPIVersion(), "kind": current.GetKind(), "metadata": map[string]any{"name": current.GetName()}, "spec": current.Object["spec"]}
 	content, err := yaml.Marshal(manifest)
 	require.NoError(t, err)
 	return string(content)
@@ -87,7 +87,7 @@ func (i *Installation) WritePolicy(ctx context.Context, content string) error {
 // test keeps from the policy are named, and not waited for.
 func (i *Installation) SetPolicy(t testing.TB, content string, deaf ...string) {
 	t.Helper()
-	i.followed(t, deaf, func(ctx context.Context) (int64, error) { return i.storePolicy(ctx, content) })
+	i.whenRead(t, deaf, func(ctx context.Context) (int64, error) { return i.storePolicy(ctx, content) })
 }
 
 // RenewPolicy makes a new generation of the NodePolicy. It says the same as before, in other words. So capture looks for acceptance
@@ -111,10 +111,10 @@ func Quarantining(t testing.TB, content string) string {
 // Quarantine has the NodePolicy quarantine other machines until the test ends. Otherwise capture ends each quarantine that a test writes.
 func (i *Installation) Quarantine(t testing.TB) {
 	t.Helper()
-	before := i.Policy(t)
-	if quarantines := Quarantining(t, before); quarantines != before {
+	head := i.Policy(t)
+	if quarantines := Quarantining(t, head); quarantines != head {
 		i.SetPolicy(t, quarantines)
-		t.Cleanup(func() { i.SetPolicy(t, before) })
+		t.Cleanup(func() { i.SetPolicy(t, head) })
 	}
 }
 
@@ -127,11 +127,11 @@ func renewed(t testing.TB, content string) string {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	was := "720h"
+	old := "720h"
 	if says, set := spec["retention"]; set {
-		was = fmt.Sprint(says)
+		old = fmt.Sprint(says)
 	}
-	spec["retention"] = was + "0s"
+	spec["retention"] = old + "0s"
 	manifest["spec"] = spec
 	return string(MustJSON(t, manifest))
 }
@@ -140,7 +140,7 @@ func renewed(t testing.TB, content string) string {
 // refuses cannot be stored at all.
 func (i *Installation) ForcePolicy(t testing.TB, content string) {
 	t.Helper()
-	i.followed(t, nil, func(ctx context.Context) (generation int64, err error) {
+	i.whenRead(t, nil, func(ctx context.Context) (generation int64, err error) {
 		err = i.withoutPolicyHook(ctx, func() error {
 			var storing error
 			waiting := poll(ctx, func() (bool, error) {
@@ -152,9 +152,9 @@ func (i *Installation) ForcePolicy(t testing.TB, content string) {
 		return generation, err
 	})
 	if p := i.Cluster.Process(webhookName); p != nil && p.running() {
-		another := renewed(t, content) // an update that changes nothing of the spec passes
+		modified := renewed(t, content) // an update that changes nothing of the spec passes
 		err := poll(context.WithoutCancel(t.Context()), func() (bool, error) {
-			err := i.refuses(t.Context(), another)
+			err := i.refuses(t.Context(), modified)
 			return isRefusal(err), err
 		})
 		require.NoError(t, err, "the API server must ask the webhook again")
@@ -162,12 +162,12 @@ func (i *Installation) ForcePolicy(t testing.TB, content string) {
 }
 
 // WithoutPolicyHook has the API server store each NodePolicy that the schema takes, while do runs.
-func (i *Installation) WithoutPolicyHook(t testing.TB, do func()) {
+func (i *Installation) WithoutPolicyHook(t testing.TB, fn func()) {
 	t.Helper()
 	require.NoError(t, i.withoutPolicyHook(context.WithoutCancel(t.Context()), func() error {
 		wrong := i.dryApply(t, "labels: {keep: [a b]}")
 		require.Eventually(t, func() bool { return wrong() == nil }, Settles, 50*time.Millisecond, "the API server must not ask the webhook")
-		do()
+		fn()
 		return nil
 	}))
 }
@@ -206,7 +206,7 @@ func (i *Installation) DeletePolicy(t testing.TB) {
 // they were by restore, or at the end of the test.
 func (i *Installation) UsePolicy(t testing.TB, content string, captureArgs ...string) (restore func()) {
 	t.Helper()
-	before, argsBefore := i.Policy(t), i.CaptureArgs
+	head, argsBefore := i.Policy(t), i.CaptureArgs
 	ctx := context.WithoutCancel(t.Context())
 	use := func(content string, args []string) {
 		t.Helper()
@@ -221,7 +221,7 @@ func (i *Installation) UsePolicy(t testing.TB, content string, captureArgs ...st
 		require.NoError(t, starts.Wait())
 	}
 	use(content, captureArgs)
-	restore = sync.OnceFunc(func() { use(before, argsBefore) })
+	restore = sync.OnceFunc(func() { use(head, argsBefore) })
 	t.Cleanup(restore)
 	return restore
 }
@@ -237,32 +237,32 @@ func (i *Installation) storePolicy(ctx context.Context, content string) (generat
 	if err != nil {
 		return 0, err
 	}
-	var is, stored *unstructured.Unstructured
+	var current, stored *unstructured.Unstructured
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) { // capture writes the status
-		is, err = policies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+		current, err = policies.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			is = &unstructured.Unstructured{}
+			current = &unstructured.Unstructured{}
 			stored, err = policies.Create(ctx, &wanted, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		case err == nil:
-			stored, err = policies.Update(ctx, replaced(is, &wanted), metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+			stored, err = policies.Update(ctx, replaced(current, &wanted), metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
 		}
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store policy: %w", err)
 	}
-	if stored.GetUID() == is.GetUID() && stored.GetGeneration() == is.GetGeneration() {
+	if stored.GetUID() == current.GetUID() && stored.GetGeneration() == current.GetGeneration() {
 		return 0, nil
 	}
 	return stored.GetGeneration(), nil
 }
 
 // replaced returns an object with all that a manifest says in place of what it says, but for metadata.
-func replaced(is, wanted *unstructured.Unstructured) *unstructured.Unstructured {
-	with := wanted.DeepCopy()
-	with.Object["metadata"] = is.DeepCopy().Object["metadata"]
-	return with
+func replaced(current, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	replacement := wanted.DeepCopy()
+	replacement.Object["metadata"] = current.DeepCopy().Object["metadata"]
+	return replacement
 }
 
 // refuses returns the error of the API server for a policy, which is not stored.
@@ -275,11 +275,11 @@ func (i *Installation) refuses(ctx context.Context, content string) error {
 	if err != nil {
 		return err
 	}
-	is, err := policies.Get(ctx, PolicyName, metav1.GetOptions{})
+	current, err := policies.Get(ctx, PolicyName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read policy: %w", err)
 	}
-	_, err = policies.Update(ctx, replaced(is, &wanted), metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = policies.Update(ctx, replaced(current, &wanted), metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 
@@ -292,9 +292,9 @@ func isRefusal(err error) bool {
 func poll(ctx context.Context, done func() (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
-		var is bool
-		is, last = done()
-		return is, nil
+		var ok bool
+		ok, last = done()
+		return ok, nil
 	})
 	if err != nil {
 		return errors.Join(err, last)
@@ -303,23 +303,23 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 }
 
 // withoutPolicyHook does something while the API server does not ask the webhook about policies. API servers notice within moments.
-func (i *Installation) withoutPolicyHook(ctx context.Context, do func() error) error {
+func (i *Installation) withoutPolicyHook(ctx context.Context, fn func() error) error {
 	configurations := i.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	with, err := configurations.Get(ctx, "nodekeep", metav1.GetOptions{})
+	replacement, err := configurations.Get(ctx, "nodekeep", metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read webhook configuration: %w", err)
 	}
-	at, found := hookAt(with, policyHook)
+	pos, found := hookAt(replacement, policyHook)
 	if !found {
 		return fmt.Errorf("the ValidatingWebhookConfiguration has no entry %s", policyHook)
 	}
-	path := fmt.Sprintf("/webhooks/%d", at)
+	path := fmt.Sprintf("/webhooks/%d", pos)
 	change := func(operation map[string]any) error {
 		patch, err := json.Marshal([]map[string]any{operation})
 		if err != nil {
 			return err
 		}
-		if _, err = configurations.Patch(ctx, with.Name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err = configurations.Patch(ctx, replacement.Name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("%s entry %s of the webhook configuration: %w", operation["op"], policyHook, err)
 		}
 		return nil
@@ -327,27 +327,27 @@ func (i *Installation) withoutPolicyHook(ctx context.Context, do func() error) e
 	if err := change(map[string]any{"op": "remove", "path": path}); err != nil {
 		return err
 	}
-	return errors.Join(do(), change(map[string]any{"op": "add", "path": path, "value": with.Webhooks[at]}))
+	return errors.Join(fn(), change(map[string]any{"op": "add", "path": path, "value": replacement.Webhooks[pos]}))
 }
 
-func hookAt(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, name string) (at int, found bool) {
-	at = slices.IndexFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == name })
-	return at, at >= 0
+func hookAt(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, name string) (i int, found bool) {
+	i = slices.IndexFunc(configuration.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == name })
+	return i, i >= 0
 }
 
 // DeletionHook returns the entry of the ValidatingWebhookConfiguration for deletions of Nodes, and its JSON path.
 func (i *Installation) DeletionHook(t testing.TB) (hook admissionregistrationv1.ValidatingWebhook, path string) {
 	t.Helper()
-	with, err := i.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.WithoutCancel(t.Context()), "nodekeep", metav1.GetOptions{})
+	replacement, err := i.Admin.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(context.WithoutCancel(t.Context()), "nodekeep", metav1.GetOptions{})
 	require.NoError(t, err)
-	at, found := hookAt(with, "deletion.nodekeep.dev")
+	pos, found := hookAt(replacement, "deletion.nodekeep.dev")
 	require.True(t, found)
-	return with.Webhooks[at], fmt.Sprintf("/webhooks/%d", at)
+	return replacement.Webhooks[pos], fmt.Sprintf("/webhooks/%d", pos)
 }
 
-// followed changes the NodePolicy. It returns when each running process of the installation has read the new generation. It does not wait for those
+// whenRead changes the NodePolicy. It returns when each running process of the installation has read the new generation. It does not wait for those
 // that are deaf.
-func (i *Installation) followed(t testing.TB, deaf []string, change func(context.Context) (generation int64, err error)) {
+func (i *Installation) whenRead(t testing.TB, deaf []string, change func(context.Context) (generation int64, err error)) {
 	t.Helper()
 	var followers []*Process
 	sizes := map[*Process]int{}
@@ -396,7 +396,7 @@ func (i *Installation) withoutPolicy(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read manifests: %w", err)
 	}
-	others := slices.DeleteFunc(strings.Split(string(content), "\n---\n"), policyDocument.MatchString)
-	without := filepath.Join(i.Cluster.Dir(), "without-policy-"+filepath.Base(path))
-	return without, writeFile(without, []byte(strings.Join(others, "\n---\n")))
+	docs := slices.DeleteFunc(strings.Split(string(content), "\n---\n"), policyDocument.MatchString)
+	file := filepath.Join(i.Cluster.Dir(), "without-policy-"+filepath.Base(path))
+	return file, writeFile(file, []byte(strings.Join(docs, "\n---\n")))
 }

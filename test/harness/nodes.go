@@ -34,9 +34,9 @@ func MustJSON(t testing.TB, value any) []byte {
 }
 
 // HasAll reports whether a map has these keys with these values.
-func HasAll(have, want map[string]string) bool {
+func HasAll(current, want map[string]string) bool {
 	for key, value := range want {
-		if got, ok := have[key]; !ok || got != value {
+		if got, ok := current[key]; !ok || got != value {
 			return false
 		}
 	}
@@ -58,8 +58,8 @@ func (i *Installation) Kubelet(t testing.TB, node string) *kubernetes.Clientset 
 	return client
 }
 
-// As returns a client with the identity of a ServiceAccount of the release.
-func (i *Installation) As(t testing.TB, account string) *kubernetes.Clientset {
+// ClientFor returns a client with the identity of a ServiceAccount of the release.
+func (i *Installation) ClientFor(t testing.TB, account string) *kubernetes.Clientset {
 	t.Helper()
 	config, err := i.Cluster.ServiceAccount(t.Context(), Namespace, account)
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func (i *Installation) WaitEvent(t testing.TB, node, reason string) {
 }
 
 // Gated reports whether a Node carries the gate.
-func Gated(node *corev1.Node) bool { return policy.DefaultGate.On(node.Spec.Taints) }
+func Gated(node *corev1.Node) bool { return policy.DefaultGate.Present(node.Spec.Taints) }
 
 // GatedNodes names the Nodes behind the gate.
 func (i *Installation) GatedNodes(t testing.TB) (gated []string) {
@@ -197,23 +197,23 @@ func (i *Installation) WaitGating(t testing.TB, gating bool) {
 }
 
 // WithoutWebhook does something while the webhook is down.
-func (i *Installation) WithoutWebhook(t testing.TB, do func()) {
+func (i *Installation) WithoutWebhook(t testing.TB, fn func()) {
 	t.Helper()
 	require.NoError(t, i.StopWebhook())
 	defer func() { require.NoError(t, i.StartWebhook(context.WithoutCancel(t.Context()))) }()
-	do()
+	fn()
 }
 
 // WithoutCapture does something while capture is down.
-func (i *Installation) WithoutCapture(t testing.TB, do func()) {
+func (i *Installation) WithoutCapture(t testing.TB, fn func()) {
 	t.Helper()
 	require.NoError(t, i.StopCapture())
 	defer func() { require.NoError(t, i.StartCapture(context.WithoutCancel(t.Context()))) }()
-	do()
+	fn()
 }
 
 // WithoutBoth does something while both processes are down.
-func (i *Installation) WithoutBoth(t testing.TB, do func()) {
+func (i *Installation) WithoutBoth(t testing.TB, fn func()) {
 	t.Helper()
-	i.WithoutCapture(t, func() { i.WithoutWebhook(t, do) })
+	i.WithoutCapture(t, func() { i.WithoutWebhook(t, fn) })
 }

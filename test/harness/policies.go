@@ -50,12 +50,12 @@ func (i *Installation) GuardsOn(ctx context.Context) error {
 }
 
 // WithoutGuards does something while the guard policies do not exist and both processes have started without them.
-func (i *Installation) WithoutGuards(ctx context.Context, do func()) (err error) {
+func (i *Installation) WithoutGuards(ctx context.Context, fn func()) (err error) {
 	if err := i.restarted(ctx, i.GuardsOff); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, i.restarted(context.WithoutCancel(ctx), i.GuardsOn)) }()
-	do()
+	fn()
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (i *Installation) GateOn(ctx context.Context) error {
 }
 
 // WithInline does something while protected labels are restored in the CREATE itself, as the policy says. The self-test has proved that then.
-func (i *Installation) WithInline(t testing.TB, do func()) {
+func (i *Installation) WithInline(t testing.TB, fn func()) {
 	t.Helper()
 	reinstall := func(ctx context.Context, further ...string) {
 		require.NoError(t, i.StopWebhook())
@@ -143,5 +143,5 @@ func (i *Installation) WithInline(t testing.TB, do func()) {
 		_, body := Readiness(i.ReadyURL("webhook"))
 		return strings.Contains(body, "[+] protected labels: inline")
 	}, Settles, 20*time.Millisecond, "the self-test must prove the inline route")
-	do()
+	fn()
 }

@@ -50,14 +50,14 @@ func reserve(address string) error {
 }
 
 // reservations keeps the reserved ports open: what nothing refers to is closed.
-var reservations held
+var reservations reservedPort
 
-type held struct {
+type reservedPort struct {
 	mu    sync.Mutex
 	ports []net.PacketConn
 }
 
-func (h *held) add(c net.PacketConn) {
+func (h *reservedPort) add(c net.PacketConn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ports = append(h.ports, c)

@@ -74,9 +74,9 @@ func TestStopDetached(t *testing.T) {
 		require.NoError(t, recordPID(dir, p))
 		entries, err := readPIDs(dir)
 		require.NoError(t, err)
-		other := entries[0]
-		other.start += "0"
-		require.NoError(t, other.stop())
+		o := entries[0]
+		o.start += "0"
+		require.NoError(t, o.stop())
 		assert.True(t, p.running())
 		assert.True(t, entries[0].running())
 	})
@@ -86,13 +86,13 @@ func TestStopDetached(t *testing.T) {
 		a.command.Name, b.command.Name = "a", "b"
 		require.NoError(t, recordPID(dir, a))
 		require.NoError(t, recordPID(dir, b))
-		again := shell(t, "exec sleep 600")
-		again.command.Name = "a"
-		require.NoError(t, recordPID(dir, again))
+		reread := shell(t, "exec sleep 600")
+		reread.command.Name = "a"
+		require.NoError(t, recordPID(dir, reread))
 		entries, err := readPIDs(dir)
 		require.NoError(t, err)
 		require.Len(t, entries, 2)
-		assert.Equal(t, again.Pid(), entries[0].pid)
+		assert.Equal(t, reread.Pid(), entries[0].pid)
 		assert.Equal(t, b.Pid(), entries[1].pid)
 	})
 }

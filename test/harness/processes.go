@@ -74,12 +74,12 @@ func (i *Installation) pointAtLoopback(ctx context.Context) error {
 
 // loopbackPatch is nil where nothing is to be done.
 func (i *Installation) loopbackPatch(configuration []byte) ([]byte, error) {
-	var of admissionregistrationv1.MutatingWebhookConfiguration // a validating one has the same fields here
-	if err := json.Unmarshal(configuration, &of); err != nil {
+	var webhooks admissionregistrationv1.MutatingWebhookConfiguration // a validating one has the same fields here
+	if err := json.Unmarshal(configuration, &webhooks); err != nil {
 		return nil, fmt.Errorf("decode webhook configuration: %w", err)
 	}
 	var operations []map[string]any
-	for n, hook := range of.Webhooks {
+	for n, hook := range webhooks.Webhooks {
 		if hook.ClientConfig.Service == nil {
 			continue
 		}

@@ -30,16 +30,16 @@ var replicas atomic.Int64
 // server as the installed process of its kind does.
 func (i *Installation) StartReplica(t testing.TB, kind string, args ...string) *Replica {
 	t.Helper()
-	own := []string{kind, "--kubeconfig", filepath.Join(i.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", Namespace}
+	flags := []string{kind, "--kubeconfig", filepath.Join(i.Cluster.Dir(), "nodekeep-"+kind+".kubeconfig"), "--namespace", Namespace}
 	free, err := FreeAddresses(3)
 	require.NoError(t, err)
 	r := &Replica{Address: free[0], Probes: "http://" + free[1], Metrics: "http://" + free[2] + "/metrics"}
 	if kind == "webhook" {
-		own = append(own, "--host", "127.0.0.1", "--port", port(r.Address))
+		flags = append(flags, "--host", "127.0.0.1", "--port", port(r.Address))
 	}
-	own = append(own, "--health-probe-bind-address", free[1], "--metrics-bind-address", free[2])
+	flags = append(flags, "--health-probe-bind-address", free[1], "--metrics-bind-address", free[2])
 	name := fmt.Sprintf("another-%s-%d", kind, replicas.Add(1))
-	r.Process, err = i.Cluster.Go(name, i.Binary(), append(own, args...), "POD_NAME="+name)
+	r.Process, err = i.Cluster.Go(name, i.Binary(), append(flags, args...), "POD_NAME="+name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Process.Stop() })
 	return r

@@ -67,11 +67,11 @@ func TestAStaticAdmissionPolicyConfinesTheWebhooksServiceAccountToTheCABundle(t 
 func thiefOf(t *testing.T, c *harness.Cluster) func(patch string) error {
 	t.Helper()
 	admin := client(t, c.Admin())
-	url, none, ignore := "https://127.0.0.1:9/restore", admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	url, empty, ignore := "https://127.0.0.1:9/restore", admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
 	_, err := admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodekeep"},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "restore.nodekeep.dev", SideEffects: &none, FailurePolicy: &ignore, AdmissionReviewVersions: []string{"v1"}, ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
+			Name: "restore.nodekeep.dev", SideEffects: &empty, FailurePolicy: &ignore, AdmissionReviewVersions: []string{"v1"}, ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
@@ -89,9 +89,9 @@ func thiefOf(t *testing.T, c *harness.Cluster) func(patch string) error {
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: account}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	as := rest.CopyConfig(c.Admin())
-	as.Impersonate = rest.ImpersonationConfig{UserName: account}
-	thief, err := kubernetes.NewForConfig(as)
+	config := rest.CopyConfig(c.Admin())
+	config.Impersonate = rest.ImpersonationConfig{UserName: account}
+	thief, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		_, err := thief.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})

@@ -18,7 +18,7 @@ import (
 // State is a Node as a watcher saw it, and when.
 type State struct {
 	*corev1.Node
-	At time.Time
+	Time time.Time
 }
 
 // Watcher keeps every state of every Node that anybody could see.
@@ -45,7 +45,7 @@ func (i *Installation) WatchNodes(t testing.TB) *Watcher {
 	go func() {
 		defer close(ended)
 		for start := sync.OnceFunc(func() { close(began) }); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			w.follow(ctx, i, start)
+			w.watch(ctx, i, start)
 		}
 	}()
 	<-began
@@ -55,7 +55,7 @@ func (i *Installation) WatchNodes(t testing.TB) *Watcher {
 		if t.Context().Err() == nil { // the test still wants all that is stored so far
 			i.MergeNode(t, witness, map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: moment}}})
 			require.Eventually(t, func() bool {
-				return slices.ContainsFunc(w.Of(witness), func(s State) bool { return s.Annotations[key] == moment })
+				return slices.ContainsFunc(w.States(witness), func(s State) bool { return s.Annotations[key] == moment })
 			}, Settles, 5*time.Millisecond, "the watch must arrive at this moment")
 		}
 		cancel()
@@ -65,8 +65,8 @@ func (i *Installation) WatchNodes(t testing.TB) *Watcher {
 	return w
 }
 
-// follow watches until the watch ends: an API server may restart. Then the states that it finds are the next ones.
-func (w *Watcher) follow(ctx context.Context, i *Installation, start func()) {
+// watch watches until the watch ends: an API server may restart. Then the states that it finds are the next ones.
+func (w *Watcher) watch(ctx context.Context, i *Installation, start func()) {
 	nodes := i.Admin.CoreV1().Nodes()
 	list, err := nodes.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -103,8 +103,8 @@ func (w *Watcher) Stop() []State {
 	return slices.Clone(w.states)
 }
 
-// Of returns the states of a Node that were seen, oldest first.
-func (w *Watcher) Of(name string) []State {
+// States returns the states of a Node that were seen, oldest first.
+func (w *Watcher) States(name string) []State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.byName[name])

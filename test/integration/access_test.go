@@ -14,11 +14,11 @@ import (
 
 type access = authorizationv1.ResourceAttributes
 
-// may reports whether the API server allows a client something.
-func may(t *testing.T, client *kubernetes.Clientset, what access) bool {
+// mayAccess reports whether the API server allows a client something.
+func mayAccess(t *testing.T, client *kubernetes.Clientset, key access) bool {
 	t.Helper()
 	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &key},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return review.Status.Allowed
@@ -65,7 +65,7 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"change the policy's kind":    {Verb: "patch", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "nodepolicies.nodekeep.dev"},
 		"take other Leases":           {Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: harness.Namespace, Name: "other"},
 	}
-	only := map[string]map[string]access{
+	rest := map[string]map[string]access{
 		"nodekeep-webhook": {
 			"patch Nodes":                           {Verb: "patch", Resource: "nodes"},
 			"list Nodes":                            {Verb: "list", Resource: "nodes"},
@@ -87,7 +87,7 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 		"read the guard policy":       {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: "nodekeep-guard"},
 		"read the binding of a guard": {Verb: "get", Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicybindings", Name: "nodekeep-strip"},
 	}
-	more := map[string]map[string]access{
+	extra := map[string]map[string]access{
 		"nodekeep-webhook": {
 			"read Nodes": {Verb: "get", Resource: "nodes"},
 		},
@@ -96,16 +96,16 @@ func TestTheServiceAccountsMayDoNothingElse(t *testing.T) {
 			"write Events about Nodes and the policy": {Verb: "create", Resource: "events", Namespace: "default"},
 		},
 	}
-	for account, own := range only {
-		client := nodekeep.As(t, account)
-		for _, set := range []map[string]access{common, own} {
-			for what, attributes := range set {
-				t.Run(account+" may not "+what, func(t *testing.T) { assert.False(t, may(t, client, attributes)) })
+	for account, current := range rest {
+		client := nodekeep.ClientFor(t, account)
+		for _, set := range []map[string]access{common, current} {
+			for subject, attributes := range set {
+				t.Run(account+" may not "+subject, func(t *testing.T) { assert.False(t, mayAccess(t, client, attributes)) })
 			}
 		}
-		for _, set := range []map[string]access{reads, more[account]} {
-			for what, attributes := range set {
-				t.Run(account+" may "+what, func(t *testing.T) { assert.True(t, may(t, client, attributes)) })
+		for _, set := range []map[string]access{reads, extra[account]} {
+			for subject, attributes := range set {
+				t.Run(account+" may "+subject, func(t *testing.T) { assert.True(t, mayAccess(t, client, attributes)) })
 			}
 		}
 	}

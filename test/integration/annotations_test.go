@@ -57,9 +57,9 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			remembersAnnotations(t, name, annotations{host: "metal3/host-7", config: long})
 			nodekeep.DeleteNode(t, name)
 
-			back := nodekeep.Register(t, name)
-			assert.Equal(t, annotations{host: "metal3/host-7", config: long}, annotationsOf(back.Annotations), "in the CREATE")
-			assert.Less(t, len(back.Annotations[policy.StampAnnotation]), 500, "the stamp does not repeat what is long")
+			returned := nodekeep.Register(t, name)
+			assert.Equal(t, annotations{host: "metal3/host-7", config: long}, annotationsOf(returned.Annotations), "in the CREATE")
+			assert.Less(t, len(returned.Annotations[policy.StampAnnotation]), 500, "the stamp does not repeat what is long")
 			assert.False(t, harness.Gated(nodekeep.WaitRestored(t, name, nil)))
 			staysAs(t, nodekeep.Node(t, name))
 
@@ -77,8 +77,8 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			nodekeep.DeleteNode(t, name)
 			node := harness.Registration(name)
 			node.Annotations = annotations{host: "metal3/brought", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-			back := nodekeep.RegisterNode(t, node)
-			assert.Equal(t, annotations{host: "metal3/brought", config: "kept", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}, annotationsOf(back.Annotations))
+			returned := nodekeep.RegisterNode(t, node)
+			assert.Equal(t, annotations{host: "metal3/brought", config: "kept", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}, annotationsOf(returned.Annotations))
 		})
 		t.Run("a value that is too large is left alone, and the one from before is forgotten", func(t *testing.T) {
 			const name = "annotated-3"
@@ -119,12 +119,12 @@ func TestAnnotationsThatThePolicyNamesOutliveTheirNode(t *testing.T) {
 			nodekeep.Register(t, name)
 			annotate(t, name, map[string]any{host: "metal3/host-7"})
 			remembersAnnotations(t, name, annotations{host: "metal3/host-7"})
-			before := nodekeep.RecordMap(t, name).ResourceVersion
+			head := nodekeep.RecordMap(t, name).ResourceVersion
 			patch := []byte(`{"metadata":{"annotations":{"b.example.com/heartbeat":"1"}},"status":{"conditions":[{"type":"Ready","status":"False","reason":"again"}]}}`)
 			_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 			require.NoError(t, err)
 			captureHasSeenAll(t)
-			assert.Equal(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
+			assert.Equal(t, head, nodekeep.RecordMap(t, name).ResourceVersion)
 		})
 	})
 }

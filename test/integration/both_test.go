@@ -19,9 +19,9 @@ func TestWithBothDownNodesRegisterGatedAndNothingIsLost(t *testing.T) {
 	nodekeep.WithoutBoth(t, func() {
 		eachNode(names, func(name string) {
 			nodekeep.DeleteNode(t, name)
-			back := nodekeep.Register(t, name)
-			assert.NotContains(t, back.Labels, "dedicated")
-			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "%s must not be schedulable", name)
+			returned := nodekeep.Register(t, name)
+			assert.NotContains(t, returned.Labels, "dedicated")
+			assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints), "%s must not be schedulable", name)
 		})
 		for _, name := range names {
 			assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints), "and stays so")

@@ -34,13 +34,13 @@ func TestWhatToolsSayOfOneMachineIsNotRemembered(t *testing.T) {
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"rack": "r1", "own:NoSchedule": "1"})
 
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
+	returned := nodekeep.Register(t, name)
 	for key := range found {
-		assert.NotContains(t, back.Labels, key)
+		assert.NotContains(t, returned.Labels, key)
 	}
-	assert.Equal(t, []string{"own=1:NoSchedule"}, harness.TaintsOf(back))
+	assert.Equal(t, []string{"own=1:NoSchedule"}, harness.TaintsOf(returned))
 	for _, owned := range []string{"node.kubernetes.io/unschedulable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"} {
-		assert.False(t, harness.Carries(back, owned), owned)
+		assert.False(t, harness.Carries(returned, owned), owned)
 	}
 }
 
@@ -71,13 +71,13 @@ func TestWhatOnlyOperatorsSetIsRecordedThoughTheCatalogueNamesIt(t *testing.T) {
 
 	for range 2 { // what was restored has no manager, and stays remembered
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
-		assert.Equal(t, "row-1", back.Labels[zone], "a kubelet may carry the zone: it is in the CREATE")
-		assert.Equal(t, "metal", back.Labels[pool])
-		assert.NotContains(t, back.Labels, part, "it waits for capture")
-		assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-		assert.NotContains(t, back.Labels, "node-ready/verified", "a check that another machine has passed")
-		assert.Equal(t, "amd64", back.Labels[corev1.LabelArchStable])
+		returned := nodekeep.Register(t, name)
+		assert.Equal(t, "row-1", returned.Labels[zone], "a kubelet may carry the zone: it is in the CREATE")
+		assert.Equal(t, "metal", returned.Labels[pool])
+		assert.NotContains(t, returned.Labels, part, "it waits for capture")
+		assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints))
+		assert.NotContains(t, returned.Labels, "node-ready/verified", "a check that another machine has passed")
+		assert.Equal(t, "amd64", returned.Labels[corev1.LabelArchStable])
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, all), all)
 	}
 	nodekeep.Label(t, name, map[string]any{zone: nil, part: "core"})
@@ -96,11 +96,11 @@ func TestWhatAComponentSetsOrTakesOverIsNotRecordedAndNotRestored(t *testing.T) 
 	nodekeep.Label(t, name, map[string]any{zone: "row-1", cpus: "own"})
 	nodekeep.WaitRecorded(t, node, map[string]string{"rack": "r1", zone: "row-1", cpus: "own"})
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
-	require.Equal(t, "row-1", back.Labels[zone])
+	returned := nodekeep.Register(t, name)
+	require.Equal(t, "row-1", returned.Labels[zone])
 
 	setAs(t, nodekeep.Admin, name, "my-cloud-controller-manager", map[string]any{zone: "cloud-b"})
-	nodekeep.WaitRecorded(t, back, map[string]string{"rack": "r1", cpus: "own"})
+	nodekeep.WaitRecorded(t, returned, map[string]string{"rack": "r1", cpus: "own"})
 	webhookHasRecords(t)
 	nodekeep.DeleteNode(t, name)
 	assert.NotContains(t, nodekeep.Register(t, name).Labels, zone, "its owner sets it again, or has dropped it")
@@ -149,8 +149,8 @@ func TestACordonIsRecordedOnlyIfThePolicySaysSo(t *testing.T) {
 		want := map[string]string{"rack": "r1", policy.Cordon: ""}
 		nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
-		assert.True(t, back.Spec.Unschedulable, "it is in the CREATE")
+		returned := nodekeep.Register(t, name)
+		assert.True(t, returned.Spec.Unschedulable, "it is in the CREATE")
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, nil), want)
 
 		nodekeep.DeleteNode(t, name)

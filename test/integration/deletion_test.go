@@ -36,9 +36,9 @@ func TestAChangeAndADeletionInOneMomentWhileCaptureIsDownAreNotLost(t *testing.T
 		}
 		webhookHasRecords(t)
 		for _, name := range names {
-			back := nodekeep.Register(t, name)
-			assert.True(t, harness.HasAll(back.Labels, map[string]string{"edited": "after", "added": "1"}), "%v", back.Labels)
-			assert.NotContains(t, back.Labels, "removed")
+			returned := nodekeep.Register(t, name)
+			assert.True(t, harness.HasAll(returned.Labels, map[string]string{"edited": "after", "added": "1"}), "%v", returned.Labels)
+			assert.NotContains(t, returned.Labels, "removed")
 		}
 	})
 }

@@ -45,16 +45,16 @@ spec:
 func mayReadSlices(t *testing.T) (revoke func()) {
 	t.Helper()
 	roles := nodekeep.Admin.RbacV1().ClusterRoles()
-	change := func(ctx context.Context, rules []rbacv1.PolicyRule) (before []rbacv1.PolicyRule) {
+	change := func(ctx context.Context, rules []rbacv1.PolicyRule) (prev []rbacv1.PolicyRule) {
 		role, err := roles.Get(ctx, "nodekeep-capture", metav1.GetOptions{})
 		require.NoError(t, err)
-		before = role.Rules
+		prev = role.Rules
 		if role.Rules = rules; rules == nil {
-			role.Rules = slices.Concat(before, []rbacv1.PolicyRule{{APIGroups: []string{resourcev1.GroupName}, Resources: []string{"resourceslices"}, Verbs: []string{"get", "list", "watch"}}})
+			role.Rules = slices.Concat(prev, []rbacv1.PolicyRule{{APIGroups: []string{resourcev1.GroupName}, Resources: []string{"resourceslices"}, Verbs: []string{"get", "list", "watch"}}})
 		}
 		_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
 		require.NoError(t, err)
-		return before
+		return prev
 	}
 	shipped := change(t.Context(), nil)
 	revoke = func() { change(context.WithoutCancel(t.Context()), shipped) }
@@ -110,7 +110,7 @@ func hasOfDevices(t *testing.T, name string, want map[string]string, held bool) 
 		node = nodekeep.Node(t, name)
 		isHeld := false
 		for _, label := range policy.DerivedLabels(node.Annotations[policy.LabelsAnnotation]) {
-			isHeld = isHeld || !label.Until.IsZero()
+			isHeld = isHeld || !label.End.IsZero()
 		}
 		return maps.Equal(want, ofDevices(node)) && held == isHeld
 	}, settles, 20*time.Millisecond, "node %s must come to have %v, held: %v", name, want, held)
@@ -144,25 +144,25 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 
 		// Another model comes. Of two slices, only the first is there: whether the RTX 5070 is still there is not known.
 		publishes(t, "devices-1-a", 3, 2, "H100 PCIe")
-		both := labels{"gpu.model": "h100", "gpu.rtx5070": "true", "devices-test": "true"}
-		staysAs(t, hasOfDevices(t, name, both, false))
+		combined := labels{"gpu.model": "h100", "gpu.rtx5070": "true", "devices-test": "true"}
+		staysAs(t, hasOfDevices(t, name, combined, false))
 		publishes(t, "devices-1-b", 3, 2, "H100 PCIe")
-		hasOfDevices(t, name, both, true) // now it is, and the label is held
+		hasOfDevices(t, name, combined, true) // now it is, and the label is held
 		publishes(t, "devices-1-b", 4, 2, "GeForce RTX 5070 Ti")
 		publishes(t, "devices-1-a", 4, 2, "H100 PCIe")
-		hasOfDevices(t, name, both, false)
+		hasOfDevices(t, name, combined, false)
 
 		withdraws(t, name, "devices-1-a", "devices-1-b") // the driver restarts
-		hasOfDevices(t, name, both, true)
+		hasOfDevices(t, name, combined, true)
 		publishes(t, "devices-1-a", 1, 2, "H100 PCIe")
 		publishes(t, "devices-1-b", 1, 2, "GeForce RTX 5070 Ti")
-		hasOfDevices(t, name, both, false)
+		hasOfDevices(t, name, combined, false)
 
 		recordComes(t, name, func(r record.Record) bool { return r.Derived["gpu.model"].Value == "h100" })
 		nodekeep.DeleteNode(t, name)
-		assert.Equal(t, both, ofDevices(nodekeep.Register(t, name)), "in the CREATE")
+		assert.Equal(t, combined, ofDevices(nodekeep.Register(t, name)), "in the CREATE")
 		reports(t, name, "", longReady())
-		node := hasOfDevices(t, name, both, false)
+		node := hasOfDevices(t, name, combined, false)
 
 		// The right is revoked: what there is stays, and nothing is known of another Node.
 		revoke()
@@ -179,7 +179,7 @@ func TestRulesAboutDevicesFollowTheResourceSlicesOfANode(t *testing.T) {
 
 		mayReadSlices(t)
 		unknown(0)
-		hasOfDevices(t, name, both, true)
+		hasOfDevices(t, name, combined, true)
 	})
 	unknown(0)
 	hasOfDevices(t, name, labels{}, false)

@@ -15,24 +15,24 @@ import (
 )
 
 // pausedCapture does something while capture stands still; what it missed comes to it all at once.
-func pausedCapture(t *testing.T, do func()) {
+func pausedCapture(t *testing.T, fn func()) {
 	t.Helper()
 	process := nodekeep.Cluster.Process("nodekeep-capture")
 	require.NoError(t, process.Pause())
 	defer func() { require.NoError(t, process.Resume()) }()
-	do()
+	fn()
 }
 
 func TestARestartedKubeletChangesNothing(t *testing.T) {
 	const name = "restarted-1"
 	nodekeep.RegisterRecorded(t, name, map[string]string{"dedicated": "ci", worker: ""})
-	before, record := nodekeep.Node(t, name), nodekeep.RecordMap(t, name).ResourceVersion
+	prev, record := nodekeep.Node(t, name), nodekeep.RecordMap(t, name).ResourceVersion
 	for range 5 {
 		_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 		require.True(t, apierrors.IsAlreadyExists(err), "the CREATE of an existing Node must get past admission: %v", err)
 	}
 	captureHasSeenAll(t)
-	assert.Equal(t, before.ResourceVersion, nodekeep.Node(t, name).ResourceVersion, "the Node was written")
+	assert.Equal(t, prev.ResourceVersion, nodekeep.Node(t, name).ResourceVersion, "the Node was written")
 	assert.Equal(t, record, nodekeep.RecordMap(t, name).ResourceVersion, "the record was written")
 }
 
@@ -45,8 +45,8 @@ func TestALabelRemovedFromALiveNodeStaysRemoved(t *testing.T) {
 	nodekeep.Register(t, name)
 	harness.Eventually(t, func() bool { // in the CREATE, unless the webhook has not received the record's last state yet
 		labels := nodekeep.Node(t, name).Labels
-		_, there := labels["drop"]
-		return labels["keep"] == "1" && !there
+		_, present := labels["drop"]
+		return labels["keep"] == "1" && !present
 	}, settles, 20*time.Millisecond)
 }
 
@@ -55,8 +55,8 @@ func TestEditsAfterARestoreWhileCaptureWasDownAreNotUndone(t *testing.T) {
 	nodekeep.RegisterRecorded(t, name, map[string]string{"keep": "1", "drop": "1", "tier": "old"})
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
-		require.Equal(t, "1", back.Labels["drop"], "restored first")
+		returned := nodekeep.Register(t, name)
+		require.Equal(t, "1", returned.Labels["drop"], "restored first")
 		nodekeep.Label(t, name, map[string]any{"drop": nil, "tier": "new"})
 	})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"keep": "1", "tier": "new"})
@@ -82,8 +82,8 @@ func TestLabelDeleteAndAddAgainBeforeCaptureLooksLosesNothing(t *testing.T) {
 		pausedCapture(t, func() {
 			nodekeep.Label(t, name, map[string]any{"second": "2", "first": "changed"})
 			nodekeep.DeleteNode(t, name)
-			back := nodekeep.Register(t, name)
-			assert.Equal(t, "1", back.Labels["first"], "the webhook cannot know better yet")
+			returned := nodekeep.Register(t, name)
+			assert.Equal(t, "1", returned.Labels["first"], "the webhook cannot know better yet")
 		})
 	})
 	want := map[string]string{"first": "changed", "second": "2"}
@@ -91,7 +91,7 @@ func TestLabelDeleteAndAddAgainBeforeCaptureLooksLosesNothing(t *testing.T) {
 }
 
 // withoutDeletionHook does something while deletions are not recorded as they happen.
-func withoutDeletionHook(t *testing.T, do func()) {
+func withoutDeletionHook(t *testing.T, fn func()) {
 	t.Helper()
 	_, hook := nodekeep.DeletionHook(t)
 	operations := func(operation string) {
@@ -105,7 +105,7 @@ func withoutDeletionHook(t *testing.T, do func()) {
 	operations("CONNECT")
 	inForce(false)
 	defer func() { operations("DELETE"); inForce(true) }()
-	do()
+	fn()
 }
 
 // hookIsCalled deletes a Node in a dry run. The API server counts its call before it answers; the webhook counts only a moment later.
@@ -115,12 +115,12 @@ func hookIsCalled(t *testing.T) bool {
 		return nodekeep.APIServerSeries(t).Sum("apiserver_admission_webhook_admission_duration_seconds_count", `name="deletion.nodekeep.dev"`)
 	}
 	nodes := nodekeep.Admin.CoreV1().Nodes()
-	some, err := nodes.List(t.Context(), metav1.ListOptions{Limit: 1})
+	list, err := nodes.List(t.Context(), metav1.ListOptions{Limit: 1})
 	require.NoError(t, err)
-	require.NotEmpty(t, some.Items)
-	before := calls()
-	require.NoError(t, nodes.Delete(t.Context(), some.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
-	return calls() > before
+	require.NotEmpty(t, list.Items)
+	prev := calls()
+	require.NoError(t, nodes.Delete(t.Context(), list.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}))
+	return calls() > prev
 }
 
 func TestAddDeleteAddBeforeCaptureLooksLosesNothing(t *testing.T) {
@@ -145,26 +145,26 @@ func capturePatches(t *testing.T, name string, labels map[string]string, spec ma
 	if spec != nil {
 		change["spec"] = spec
 	}
-	_, err := nodekeep.As(t, "nodekeep-capture").CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
+	_, err := nodekeep.ClientFor(t, "nodekeep-capture").CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
 		harness.MustJSON(t, change), metav1.PatchOptions{FieldManager: "nodekeep"})
 	require.NoError(t, err)
 }
 
 func TestACrashAfterThePatchAndBeforeTheRecordIsMadeGood(t *testing.T) {
-	had := map[string]string{"keep": "1", "drop": "1"}
+	prev := map[string]string{"keep": "1", "drop": "1"}
 	for _, name := range []string{"crashed-1", "crashed-2"} {
-		nodekeep.RegisterRecorded(t, name, had)
+		nodekeep.RegisterRecorded(t, name, prev)
 	}
 	nodekeep.WithoutBoth(t, func() {
 		for _, name := range []string{"crashed-1", "crashed-2"} {
 			nodekeep.DeleteNode(t, name)
 			nodekeep.Register(t, name)
-			capturePatches(t, name, had, nil)
+			capturePatches(t, name, prev, nil)
 		}
 		nodekeep.Label(t, "crashed-2", map[string]any{"drop": nil})
 	})
-	nodekeep.WaitRecorded(t, nodekeep.Node(t, "crashed-1"), had)
-	assert.True(t, harness.HasAll(nodekeep.Node(t, "crashed-1").Labels, had))
+	nodekeep.WaitRecorded(t, nodekeep.Node(t, "crashed-1"), prev)
+	assert.True(t, harness.HasAll(nodekeep.Node(t, "crashed-1").Labels, prev))
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, "crashed-2"), map[string]string{"keep": "1"})
 	assert.NotContains(t, nodekeep.Node(t, "crashed-2").Labels, "drop", "a removal is not undone")
 }

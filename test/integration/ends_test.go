@@ -86,7 +86,7 @@ func TestTheNextMachineInheritsNoMarkOfTheEndAndAllThatOperatorsSet(t *testing.T
 			recordComes(t, node, func(r record.Record) bool { return harness.HasAll(r.Items(), kept) })
 			if c.noted != "" {
 				recordComes(t, node, func(r record.Record) bool {
-					return slices.ContainsFunc(history.Of(r), func(change history.Change) bool { return change.Actor == c.noted })
+					return slices.ContainsFunc(history.Changes(r), func(change history.Change) bool { return change.Actor == c.noted })
 				})
 			}
 			if live := nodekeep.Node(t, node); live.DeletionTimestamp != nil {
@@ -101,8 +101,8 @@ func TestTheNextMachineInheritsNoMarkOfTheEndAndAllThatOperatorsSet(t *testing.T
 				return err != nil
 			}, harness.Settles, 10*time.Millisecond)
 			nodekeep.RegisterNode(t, next)
-			back := nodekeep.WaitRestored(t, node, nil)
-			items := record.Join(back.Labels, back.Spec.Taints)
+			returned := nodekeep.WaitRestored(t, node, nil)
+			items := record.Join(returned.Labels, returned.Spec.Taints)
 			for _, mark := range c.marks {
 				assert.NotContains(t, items, mark)
 			}
@@ -117,7 +117,7 @@ func TestANodeThatStaysAfterItsCordonKeepsWhatWasSetMeanwhile(t *testing.T) {
 	changeAs(t, name, "kubectl-cordon", map[string]any{"spec": map[string]any{"unschedulable": true}})
 	changeAs(t, name, "in-house", withLabels(map[string]any{"example.com/firmware": "7"}))
 	recordComes(t, name, func(r record.Record) bool {
-		return slices.ContainsFunc(history.Of(r), func(change history.Change) bool { return change.Actor == "end:in-house" })
+		return slices.ContainsFunc(history.Changes(r), func(change history.Change) bool { return change.Actor == "end:in-house" })
 	})
 	changeAs(t, name, "kubectl-uncordon", map[string]any{"spec": map[string]any{"unschedulable": nil}})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"example.com/firmware": "7", "rack": "r1"})

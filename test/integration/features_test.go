@@ -114,12 +114,12 @@ func declares(t *testing.T, name string, features ...string) (kept bool) {
 		require.NoError(t, err)
 		node.Status.DeclaredFeatures = features
 		node.Status.NodeInfo.KubeletVersion = "v1.36.0"
-		var after *corev1.Node
-		if after, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
+		var updated *corev1.Node
+		if updated, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
 			return false
 		}
 		require.NoError(t, err)
-		kept = slices.Equal(features, after.Status.DeclaredFeatures)
+		kept = slices.Equal(features, updated.Status.DeclaredFeatures)
 		return true
 	}, settles, 20*time.Millisecond)
 	return kept

@@ -77,27 +77,27 @@ func TestAMachineUnderANewNameGetsWhatItHad(t *testing.T) {
 		})
 		t.Run("but not protected labels before an operator accepts them", func(t *testing.T) {
 			for side, waits := range map[string]bool{"old": true, "new": false} {
-				before, after := "follow-3"+side+"a", "follow-3"+side+"b"
-				oldName(t, before, side, map[string]string{"disk": "fast", worker: ""})
-				hostile := registerAs(t, after, side) // a kubelet's identity: it only claims to be that machine
+				head, tail := "follow-3"+side+"a", "follow-3"+side+"b"
+				oldName(t, head, side, map[string]string{"disk": "fast", worker: ""})
+				hostile := registerAs(t, tail, side) // a kubelet's identity: it only claims to be that machine
 				assert.Equal(t, "fast", hostile.Labels["disk"])
-				nodekeep.WaitEvent(t, after, "MachineChanged")
-				harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, after).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
+				nodekeep.WaitEvent(t, tail, "MachineChanged")
+				harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, tail).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
 				nodekeep.WithoutCapture(t, func() {})
-				nodekeep.Label(t, after, map[string]any{"seen": "1"})
-				recordComes(t, after, func(r record.Record) bool { return r.Items()["seen"] == "1" })
-				node := nodekeep.Node(t, after)
+				nodekeep.Label(t, tail, map[string]any{"seen": "1"})
+				recordComes(t, tail, func(r record.Record) bool { return r.Items()["seen"] == "1" })
+				node := nodekeep.Node(t, tail)
 				assert.NotContains(t, node.Labels, worker)
-				assert.True(t, policy.DefaultGate.On(node.Spec.Taints), "what waits keeps the gate on")
+				assert.True(t, policy.DefaultGate.Present(node.Spec.Taints), "what waits keeps the gate on")
 
-				nodekeep.MustKubectl(t, "-n", harness.Namespace, "annotate", "configmap", store.Name(after), store.AcceptAnnotation+"="+side)
-				node = nodekeep.WaitRestored(t, after, map[string]string{"disk": "fast"})
+				nodekeep.MustKubectl(t, "-n", harness.Namespace, "annotate", "configmap", store.Name(tail), store.AcceptAnnotation+"="+side)
+				node = nodekeep.WaitRestored(t, tail, map[string]string{"disk": "fast"})
 				if waits {
-					nodekeep.WaitRestored(t, after, map[string]string{worker: ""})
+					nodekeep.WaitRestored(t, tail, map[string]string{worker: ""})
 				} else {
 					assert.NotContains(t, node.Labels, worker)
 				}
-				assert.NotContains(t, nodekeep.RecordMap(t, after).Data, store.QuarantinedKey)
+				assert.NotContains(t, nodekeep.RecordMap(t, tail).Data, store.QuarantinedKey)
 			}
 		})
 		t.Run("but nothing where two machines claim one identity", func(t *testing.T) {

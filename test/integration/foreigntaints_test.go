@@ -22,7 +22,7 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		"foreign-taint-2": "dedicated=ci:NoSchedule", // the very taint that the rule wants
 	}
 	// Every step is made on each of the Nodes; none may be written by us after it.
-	each := func(step func(name string)) {
+	perNode := func(step func(name string)) {
 		for name := range theirs {
 			step(name)
 		}
@@ -40,17 +40,17 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		harness.Eventually(t, func() bool { return eventsOf(t, "default", name, "ItemTaken") == times }, 3*settles, 20*time.Millisecond, name)
 	}
 	untouched := func() {
-		before := map[string]*corev1.Node{}
-		each(func(name string) { before[name] = nodekeep.Node(t, name) })
+		prev := map[string]*corev1.Node{}
+		perNode(func(name string) { prev[name] = nodekeep.Node(t, name) })
 		captureHasSeenAll(t)
-		each(func(name string) {
-			unwritten(t, before[name])
-			assert.Equal(t, []string{theirs[name]}, harness.TaintsOf(before[name]))
-			assert.NotContains(t, before[name].Annotations, policy.TaintsAnnotation, "%s: not shown as ours", name)
+		perNode(func(name string) {
+			unwritten(t, prev[name])
+			assert.Equal(t, []string{theirs[name]}, harness.TaintsOf(prev[name]))
+			assert.NotContains(t, prev[name].Annotations, policy.TaintsAnnotation, "%s: not shown as ours", name)
 		})
 	}
 
-	each(func(name string) {
+	perNode(func(name string) {
 		nodekeep.Register(t, name)
 		nodekeep.Taint(t, name, theirs[name])
 		remembered(name)
@@ -59,21 +59,21 @@ func aTaintOfSomebodyElseIsLeftAlone(t *testing.T) {
 		reported(name, 1)
 	})
 	untouched()
-	each(func(name string) { reported(name, 1) })
+	perNode(func(name string) { reported(name, 1) })
 
-	each(func(name string) { // the same on the next Node object, where admission restores it
+	perNode(func(name string) { // the same on the next Node object, where admission restores it
 		nodekeep.DeleteNode(t, name)
 		assert.Equal(t, []string{theirs[name]}, harness.TaintsOf(nodekeep.Register(t, name)))
 		remembered(name, "dedicated")
 		reported(name, 2) // one Event for each object
 	})
-	each(func(name string) {
+	perNode(func(name string) {
 		nodekeep.Label(t, name, map[string]any{"dedicated": nil})
 		remembered(name)
 	})
 	untouched()
 
-	each(func(name string) { // once it is removed, the rule has its way
+	perNode(func(name string) { // once it is removed, the rule has its way
 		nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 		remembered(name, "dedicated")
 		nodekeep.Untaint(t, name, theirs[name])
@@ -100,7 +100,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 			liars = append(liars, liar{fmt.Sprintf("liar-%s-%t", manager, adopted), manager, adopted})
 		}
 	}
-	registerAndLie := func(l liar, before func()) {
+	registerAndLie := func(l liar, prev func()) {
 		stamp := record.Stamp{
 			Given:   map[string]record.Given{"dedicated": {Value: "ci"}, "maintenance:NoExecute": {Value: "disk"}}, // as if admission had restored it, from a stale record
 			Brought: map[string]string{"example.com/known:NoSchedule": "1", "example.com/gone:NoSchedule": "1"},
@@ -113,7 +113,7 @@ func liesOfKubeletsAreInVain(t *testing.T) {
 		assert.Equal(t, "dedicated=ci:NoSchedule", created.Annotations[policy.TaintsAnnotation])
 		assert.NotEqual(t, stamp.String(), created.Annotations[policy.StampAnnotation])
 		nodekeep.Taint(t, l.name, admins)
-		before()
+		prev()
 		_, err = nodekeep.Kubelet(t, l.name).CoreV1().Nodes().Patch(t.Context(), l.name, types.MergePatchType,
 			harness.MustJSON(t, map[string]any{"metadata": map[string]any{"annotations": lies}}), metav1.PatchOptions{FieldManager: l.manager})
 		require.NoError(t, err, "a kubelet may write annotations")

@@ -28,9 +28,9 @@ func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing
 	seen := nodekeep.WatchNodes(t)
 	nodekeep.WithoutWebhook(t, func() {
 		eachNode(names, func(name string) {
-			back := nodekeep.Register(t, name)
-			assert.True(t, harness.Carries(back, gate), "%s joined, but gated", name)
-			assert.False(t, harness.Carries(back, maintenance), "the webhook was down")
+			returned := nodekeep.Register(t, name)
+			assert.True(t, harness.Carries(returned, gate), "%s joined, but gated", name)
+			assert.False(t, harness.Carries(returned, maintenance), "the webhook was down")
 		})
 		assert.True(t, harness.Carries(nodekeep.Register(t, "gated-fresh"), gate), "also one without a record")
 		for _, name := range names {
@@ -42,7 +42,7 @@ func TestWithTheWebhookDownEveryNodeIsGatedUntilCaptureHasCompletedIt(t *testing
 	})
 	seen.Stop()
 	for _, name := range names {
-		for _, state := range seen.Of(name) {
+		for _, state := range seen.States(name) {
 			complete := harness.Carries(state.Node, maintenance) && harness.HasAll(state.Labels, labels)
 			assert.True(t, complete || policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen incomplete and without the gate", name)
 		}

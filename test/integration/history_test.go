@@ -16,21 +16,21 @@ import (
 )
 
 // tells waits until the history of a Node's record has that many entries in all, dropped ones included, and returns it.
-func tells(t *testing.T, node string, changes int) (told []history.Change) {
+func tells(t *testing.T, node string, changes int) (known []history.Change) {
 	t.Helper()
 	recordComes(t, node, func(r record.Record) bool {
-		told = history.Of(r)
-		return len(told) > 0 && told[len(told)-1].Number >= changes
+		known = history.Changes(r)
+		return len(known) > 0 && known[len(known)-1].Number >= changes
 	})
-	require.Equal(t, changes, told[len(told)-1].Number, "%+v", told)
-	return told
+	require.Equal(t, changes, known[len(known)-1].Number, "%+v", known)
+	return known
 }
 
 // lastChange returns the newest entry as it is stored, without its number and time.
-func lastChange(t *testing.T, told []history.Change) string {
+func lastChange(t *testing.T, known []history.Change) string {
 	t.Helper()
 	var fields map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal(harness.MustJSON(t, told[len(told)-1]), &fields))
+	require.NoError(t, json.Unmarshal(harness.MustJSON(t, known[len(known)-1]), &fields))
 	delete(fields, "number")
 	delete(fields, "time")
 	return string(harness.MustJSON(t, fields))
@@ -52,11 +52,11 @@ func TestTheHistoryShowsWhoChangedWhatAndWhen(t *testing.T) {
 	const name = "history-1"
 	node := nodekeep.Register(t, name)
 	nodekeep.MustKubectl(t, "label", "node", name, "dedicated=ci", "--field-manager=alice")
-	assert.Empty(t, history.Of(nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})), "the first record has no change")
+	assert.Empty(t, history.Changes(nodekeep.WaitRecorded(t, node, map[string]string{"dedicated": "ci"})), "the first record has no change")
 
 	steps := []struct {
-		what    string
-		do      func()
+		name    string
+		run     func()
 		manager string
 		want    string
 	}{
@@ -84,18 +84,18 @@ func TestTheHistoryShowsWhoChangedWhatAndWhen(t *testing.T) {
 			nodekeep.WithoutCapture(t, func() {})
 		}
 		began := time.Now().Add(-time.Second)
-		step.do()
-		told := tells(t, name, n+1)
-		assert.JSONEq(t, step.want, lastChange(t, told), step.what)
-		at := told[n].Time
+		step.run()
+		known := tells(t, name, n+1)
+		assert.JSONEq(t, step.want, lastChange(t, known), step.name)
+		stamp := known[n].Time
 		if step.manager != "" {
 			want := wroteAt(t, name, step.manager)
-			assert.True(t, want.Equal(&at), "%s: at %s, told as %s", step.what, want, at)
+			assert.True(t, want.Equal(&stamp), "%s: at %s, told as %s", step.name, want, stamp)
 		}
-		assert.WithinRange(t, at.Time, began.Truncate(time.Second), time.Now(), step.what)
+		assert.WithinRange(t, stamp.Time, began.Truncate(time.Second), time.Now(), step.name)
 	}
 
-	before := nodekeep.RecordMap(t, name).ResourceVersion
+	head := nodekeep.RecordMap(t, name).ResourceVersion
 	first, _ := nodekeep.Record(t, name)
 	beats(t, name, 5)
 	nodekeep.MustKubectl(t, "annotate", "node", name, "note=mine")
@@ -103,18 +103,18 @@ func TestTheHistoryShowsWhoChangedWhatAndWhen(t *testing.T) {
 	nodekeep.Register(t, name)
 	nodekeep.WaitRestored(t, name, map[string]string{"dedicated": "gpu", worker: ""})
 	comesToCarry(t, name, "maintenance=disk:NoSchedule", "other=1:NoExecute")
-	again := recordComes(t, name, func(r record.Record) bool {
+	reread := recordComes(t, name, func(r record.Record) bool {
 		return r.Newest().UID == nodekeep.Node(t, name).UID && r.DeletedAt.IsZero()
 	})
-	assert.NotEqual(t, before, nodekeep.RecordMap(t, name).ResourceVersion)
-	assert.Equal(t, history.Of(first), history.Of(again), "a Node that registers as it was has not changed")
+	assert.NotEqual(t, head, nodekeep.RecordMap(t, name).ResourceVersion)
+	assert.Equal(t, history.Changes(first), history.Changes(reread), "a Node that registers as it was has not changed")
 
 	for to, want := range map[int]string{
 		0: `{"dedicated": "ci", "example.com/rack": null, "` + worker + `": null, "team": null, "maintenance:NoSchedule": null, "other:NoExecute": null}`,
 		4: `{"example.com/rack": "r7", "team": "x"}`,
 		6: `{}`,
 	} {
-		items, err := history.RollBack(again, to)
+		items, err := history.RollBack(reread, to)
 		require.NoError(t, err)
 		assert.JSONEq(t, want, string(harness.MustJSON(t, items)), "rolled back to %d", to)
 	}
@@ -134,15 +134,15 @@ func TestAChangeThatOnlyTheDeletionShowsIsInTheHistory(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.Label(t, name, map[string]any{"edited": "after", "removed": nil})
 		nodekeep.DeleteNode(t, name)
-		told := map[string]string{}
+		reported := map[string]string{}
 		for _, change := range tells(t, name, 2) {
-			told[change.Actor] = string(harness.MustJSON(t, change.Items))
+			reported[change.Actor] = string(harness.MustJSON(t, change.Items))
 		}
-		assert.Len(t, told, 2)
-		assert.JSONEq(t, `{"edited": {"from": "before", "to": "after"}}`, told["kubectl-label"])
-		assert.JSONEq(t, `{"removed": {"from": "1"}}`, told[""])
+		assert.Len(t, reported, 2)
+		assert.JSONEq(t, `{"edited": {"from": "before", "to": "after"}}`, reported["kubectl-label"])
+		assert.JSONEq(t, `{"removed": {"from": "1"}}`, reported[""])
 	})
-	before, _ := nodekeep.Record(t, name)
-	after := nodekeep.WaitDeletionRecorded(t, name)
-	assert.Equal(t, history.Of(before), history.Of(after), "capture, which sees the same, does not tell it again")
+	prev, _ := nodekeep.Record(t, name)
+	next := nodekeep.WaitDeletionRecorded(t, name)
+	assert.Equal(t, history.Changes(prev), history.Changes(next), "capture, which sees the same, does not tell it again")
 }

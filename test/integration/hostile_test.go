@@ -93,10 +93,10 @@ func TestNoRecordKeepsANodeOut(t *testing.T) {
 				data = fmt.Sprintf(data, node)
 			}
 			putRaw(t, node, data)
-			back := nodekeep.Register(t, node)
-			assert.True(t, harness.HasAll(back.Labels, c.restored), "%v", back.Labels)
+			returned := nodekeep.Register(t, node)
+			assert.True(t, harness.HasAll(returned.Labels, c.restored), "%v", returned.Labels)
 			for _, key := range c.absent {
-				assert.NotContains(t, back.Labels, key)
+				assert.NotContains(t, returned.Labels, key)
 			}
 		})
 	}
@@ -135,15 +135,15 @@ func TestNoShapeOfNodeIsKeptOut(t *testing.T) {
 			nodekeep.DeleteNode(t, c.node)
 			node := harness.Registration(c.node)
 			c.make(node)
-			back := nodekeep.RegisterNode(t, node)
-			assert.Equal(t, "ci", back.Labels["dedicated"])
-			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-			stamp, _ := record.ParseStamp(back.Annotations[policy.StampAnnotation]) // there may be no room for one
+			returned := nodekeep.RegisterNode(t, node)
+			assert.Equal(t, "ci", returned.Labels["dedicated"])
+			assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints))
+			stamp, _ := record.ParseStamp(returned.Annotations[policy.StampAnnotation]) // there may be no room for one
 			assert.NotContains(t, stamp.Given, worker)
-			back = nodekeep.WaitRestored(t, c.node, want)
+			returned = nodekeep.WaitRestored(t, c.node, want)
 			maps.Copy(want, c.taints)
-			nodekeep.WaitRecorded(t, back, want)
-			assert.True(t, maps.Equal(c.taints, customTaints(back)), "%v", harness.TaintsOf(back))
+			nodekeep.WaitRecorded(t, returned, want)
+			assert.True(t, maps.Equal(c.taints, customTaints(returned)), "%v", harness.TaintsOf(returned))
 		})
 	}
 }
@@ -157,8 +157,8 @@ func longName(length int) string {
 func TestAnUnreadableRecordKeepsTheGateUntilItIsMended(t *testing.T) {
 	const name = "unreadable-1"
 	putRaw(t, name, "}garbage{")
-	back := nodekeep.RegisterNode(t, tainted(name, gate))
-	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "a gate that is on stays on")
+	returned := nodekeep.RegisterNode(t, tainted(name, gate))
+	assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints), "a gate that is on stays on")
 	nodekeep.WaitEvent(t, name, "RecordInvalid")
 	assert.True(t, policy.DefaultGate.Holds(nodekeep.Node(t, name).Spec.Taints))
 

@@ -17,12 +17,12 @@ import (
 const inlinePolicy = "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {protected: inline}\n"
 
 // withPolicy does something under another policy, which the running processes follow.
-func withPolicy(t *testing.T, content string, do func()) {
+func withPolicy(t *testing.T, content string, fn func()) {
 	t.Helper()
 	shipped := nodekeep.Policy(t)
 	nodekeep.SetPolicy(t, content)
 	defer nodekeep.SetPolicy(t, shipped)
-	do()
+	fn()
 }
 
 // proved waits for the result of the self-test.
@@ -63,18 +63,18 @@ func protectedLabelsAreInTheKubeletsOwnCreate(t *testing.T) {
 	nodekeep.WithoutCapture(t, func() {
 		for range 20 {
 			nodekeep.DeleteNode(t, name)
-			back := nodekeep.Register(t, name)
-			assert.True(t, harness.HasAll(back.Labels, want), "%v", back.Labels)
-			assert.False(t, harness.Gated(back))
-			assert.ElementsMatch(t, keys, givenTo(t, back))
+			returned := nodekeep.Register(t, name)
+			assert.True(t, harness.HasAll(returned.Labels, want), "%v", returned.Labels)
+			assert.False(t, harness.Gated(returned))
+			assert.ElementsMatch(t, keys, givenTo(t, returned))
 		}
 		// The strip policy acts on this one, and must not act again on what the webhook added.
 		nodekeep.DeleteNode(t, name)
 		forging := harness.Registration(name)
 		forging.Annotations = map[string]string{policy.StampAnnotation: `{"given":{"` + worker + `":{"value":""}}}`}
-		back := nodekeep.RegisterNode(t, forging)
-		assert.True(t, harness.HasAll(back.Labels, want), "%v", back.Labels)
-		assert.ElementsMatch(t, keys, givenTo(t, back))
+		returned := nodekeep.RegisterNode(t, forging)
+		assert.True(t, harness.HasAll(returned.Labels, want), "%v", returned.Labels)
+		assert.ElementsMatch(t, keys, givenTo(t, returned))
 	})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), want)
 
@@ -97,11 +97,11 @@ func protectedLabelsOfRulesAreInTheKubeletsOwnCreate(t *testing.T) {
 		nodekeep.WithoutCapture(t, func() {
 			for range 5 {
 				nodekeep.DeleteNode(t, name)
-				back := nodekeep.Register(t, name) // its device plugin has not registered yet
-				assert.Equal(t, want, ruled(back))
-				assert.Contains(t, back.Labels, worker)
-				assert.False(t, harness.Gated(back))
-				assert.Contains(t, harness.TaintsOf(back), "accelerator=nvidia-gpu:NoSchedule")
+				returned := nodekeep.Register(t, name) // its device plugin has not registered yet
+				assert.Equal(t, want, ruled(returned))
+				assert.Contains(t, returned.Labels, worker)
+				assert.False(t, harness.Gated(returned))
+				assert.Contains(t, harness.TaintsOf(returned), "accelerator=nvidia-gpu:NoSchedule")
 			}
 		})
 		becomes(t, name, want)
@@ -114,8 +114,8 @@ func inlineFallsBackToDeferred(t *testing.T) {
 	nodekeep.RegisterRecorded(t, name, want)
 	proved(t, "deferred although the policy says inline", 0)
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
-	assert.NotContains(t, back.Labels, worker)
-	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
+	returned := nodekeep.Register(t, name)
+	assert.NotContains(t, returned.Labels, worker)
+	assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints))
 	nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 }

@@ -27,18 +27,18 @@ func deferring(labels string) string {
 }
 
 // denyingKubelets does something while the cluster denies a kubelet's CREATE with the label.
-func denyingKubelets(t *testing.T, do func()) {
+func denyingKubelets(t *testing.T, fn func()) {
 	t.Helper()
 	lift := nodekeep.Deny(t, "kubelets-may-not-set-dedicated", harness.Denial{
-		Operation: admissionregistrationv1.Create, When: "'system:nodes' in request.userInfo.groups",
-		Unless: "!has(object.metadata.labels) || !('dedicated' in object.metadata.labels)", Message: "group system:nodes may not add dedicated",
+		Operation: admissionregistrationv1.Create, Condition: "'system:nodes' in request.userInfo.groups",
+		Exception: "!has(object.metadata.labels) || !('dedicated' in object.metadata.labels)", Message: "group system:nodes may not add dedicated",
 	}, func() bool {
 		node := harness.RegistrationWith("judged-probe", map[string]string{judged: "ci"})
 		_, err := nodekeep.Kubelet(t, node.Name).CoreV1().Nodes().Create(context.WithoutCancel(t.Context()), node, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	})
 	defer lift()
-	do()
+	fn()
 }
 
 // What a webhook restores counts as set by the kubelet: without labels.defer the Node is kept out, and no policy of the cluster is
@@ -64,13 +64,13 @@ func deniedThenDeferred(t *testing.T, name, labels string, want, protected map[s
 	})
 	withPolicy(t, deferring(labels+", defer: ["+judged+"]"), func() {
 		nodekeep.WithoutCapture(t, func() {
-			back := nodekeep.Register(t, name)
-			assert.NotContains(t, back.Labels, judged)
-			assert.Equal(t, "r1", back.Labels["rack"], "other labels are in the CREATE")
-			assert.True(t, harness.HasAll(back.Labels, protected), "protected labels go where the policy says: %v", back.Labels)
-			assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-			assert.True(t, harness.Carries(back, judgedTaint), "rules see the label that is to come: %v", back.Spec.Taints)
-			assert.NotContains(t, givenTo(t, back), judged)
+			returned := nodekeep.Register(t, name)
+			assert.NotContains(t, returned.Labels, judged)
+			assert.Equal(t, "r1", returned.Labels["rack"], "other labels are in the CREATE")
+			assert.True(t, harness.HasAll(returned.Labels, protected), "protected labels go where the policy says: %v", returned.Labels)
+			assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints))
+			assert.True(t, harness.Carries(returned, judgedTaint), "rules see the label that is to come: %v", returned.Spec.Taints)
+			assert.NotContains(t, givenTo(t, returned), judged)
 		})
 		nodekeep.WaitRecorded(t, nodekeep.WaitRestored(t, name, want), want)
 		comesToCarry(t, name, judgedTaint)
@@ -87,9 +87,9 @@ func TestALabelThatThePolicyDefersIsInTheCreateOfAnybodyElse(t *testing.T) {
 	withPolicy(t, deferring("defer: ["+judged+"]"), func() {
 		nodekeep.RegisterRecorded(t, name, want)
 		nodekeep.DeleteNode(t, name)
-		back, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		returned, err := nodekeep.Admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		assert.True(t, harness.HasAll(back.Labels, want))
-		assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
+		assert.True(t, harness.HasAll(returned.Labels, want))
+		assert.False(t, policy.DefaultGate.Present(returned.Spec.Taints))
 	})
 }

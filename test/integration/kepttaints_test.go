@@ -29,16 +29,16 @@ func TestTaintsOfEveryEffectAreInTheVeryObjectThatTheKubeletsCreateReturns(t *te
 	assert.NotContains(t, nodekeep.RecordMap(t, name).Data["record.json"], "timeAdded")
 	for range 2 { // a restored taint is recorded like one that an admin added
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
+		returned := nodekeep.Register(t, name)
 		for _, text := range texts {
-			assert.True(t, harness.Carries(back, text), "%s in %v", text, harness.TaintsOf(back))
+			assert.True(t, harness.Carries(returned, text), "%s in %v", text, harness.TaintsOf(returned))
 		}
-		for _, taint := range back.Spec.Taints {
+		for _, taint := range returned.Spec.Taints {
 			assert.Nil(t, taint.TimeAdded, taint.Key)
 		}
-		assert.False(t, policy.DefaultGate.On(back.Spec.Taints), "nothing is left to restore")
-		nodekeep.WaitRecorded(t, back, want)
-		staysAs(t, back)
+		assert.False(t, policy.DefaultGate.Present(returned.Spec.Taints), "nothing is left to restore")
+		nodekeep.WaitRecorded(t, returned, want)
+		staysAs(t, returned)
 	}
 	nodekeep.WaitEvent(t, name, "LabelsRestored")
 }
@@ -49,10 +49,10 @@ func TestTheKubeletsOwnTaintWinsOverTheRememberedOne(t *testing.T) {
 	nodekeep.Taint(t, name, "maintenance=disk:NoExecute", "example.com/other=1:NoSchedule")
 	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk", "example.com/other:NoSchedule": "1"})
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.RegisterNode(t, tainted(name, "maintenance=network:NoExecute", "maintenance=network:NoSchedule"))
+	returned := nodekeep.RegisterNode(t, tainted(name, "maintenance=network:NoExecute", "maintenance=network:NoSchedule"))
 	want := []string{"example.com/other=1:NoSchedule", "maintenance=network:NoExecute", "maintenance=network:NoSchedule"}
-	assert.Equal(t, want, harness.TaintsOf(back), "one taint of a key and effect, and that is the Node's own")
-	nodekeep.WaitRecorded(t, back, map[string]string{ // the value that lost is not forgotten
+	assert.Equal(t, want, harness.TaintsOf(returned), "one taint of a key and effect, and that is the Node's own")
+	nodekeep.WaitRecorded(t, returned, map[string]string{ // the value that lost is not forgotten
 		"maintenance:NoExecute": "disk", "maintenance:NoSchedule": "network", "example.com/other:NoSchedule": "1",
 	})
 	assert.Equal(t, want, harness.TaintsOf(nodekeep.Node(t, name)))
@@ -65,10 +65,10 @@ func TestTheRememberedTaintReplacesTheKubeletsWhereThePolicySaysSo(t *testing.T)
 	nodekeep.WaitRecorded(t, node, map[string]string{"maintenance:NoExecute": "disk"})
 	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  labels: {onConflict: restoreStored}\n", func() {
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.RegisterNode(t, tainted(name, "first=1:NoSchedule", "maintenance=network:NoExecute", "last=1:NoSchedule"))
+		returned := nodekeep.RegisterNode(t, tainted(name, "first=1:NoSchedule", "maintenance=network:NoExecute", "last=1:NoSchedule"))
 		want := []string{"first=1:NoSchedule", "last=1:NoSchedule", "maintenance=disk:NoExecute"}
-		assert.Equal(t, want, harness.TaintsOf(back))
-		nodekeep.WaitRecorded(t, back, map[string]string{"maintenance:NoExecute": "disk", "first:NoSchedule": "1", "last:NoSchedule": "1"})
+		assert.Equal(t, want, harness.TaintsOf(returned))
+		nodekeep.WaitRecorded(t, returned, map[string]string{"maintenance:NoExecute": "disk", "first:NoSchedule": "1", "last:NoSchedule": "1"})
 		assert.Equal(t, want, harness.TaintsOf(nodekeep.Node(t, name)))
 	})
 }

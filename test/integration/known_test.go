@@ -26,14 +26,14 @@ func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	names := harness.Names("rules-known", count)
 	labels := map[string]string{"dedicated": "ci", roleCI: ""}
 	want := []string{"dedicated=ci:NoSchedule", "role=ci:NoExecute"}
-	has := func(node *corev1.Node) bool { return harness.Carries(node, want[0]) && harness.Carries(node, want[1]) }
+	contains := func(node *corev1.Node) bool { return harness.Carries(node, want[0]) && harness.Carries(node, want[1]) }
 	eachNode(names, func(name string) { nodekeep.RegisterRecorded(t, name, labels) })
 	seen, records, uncalled := nodekeep.WatchNodes(t), watchRecords(t), failedOpen(t)
 	var first atomic.Int64
 	eachNode(names, func(name string) {
 		nodekeep.DeleteNode(t, name)
 		node := nodekeep.Register(t, name)
-		if has(node) && node.Labels["dedicated"] == "ci" {
+		if contains(node) && node.Labels["dedicated"] == "ci" {
 			first.Add(1)
 		}
 		assert.True(t, policy.DefaultGate.Holds(node.Spec.Taints), name)
@@ -50,13 +50,13 @@ func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	uncalled = failedOpen(t) - uncalled
 	bare := 0 // Nodes that were seen without their taints, for a moment
 	for _, name := range names {
-		states := slices.DeleteFunc(seen.Of(name), func(s harness.State) bool { return !uids[s.UID] })
+		states := slices.DeleteFunc(seen.States(name), func(s harness.State) bool { return !uids[s.UID] })
 		require.NotEmpty(t, states, name)
 		for _, state := range states {
-			complete := has(state.Node) && harness.HasAll(state.Labels, labels)
+			complete := contains(state.Node) && harness.HasAll(state.Labels, labels)
 			assert.True(t, complete || policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the gate and with %v", name, state.Labels)
 		}
-		if slices.ContainsFunc(states, func(s harness.State) bool { return !has(s.Node) }) {
+		if slices.ContainsFunc(states, func(s harness.State) bool { return !contains(s.Node) }) {
 			bare++
 		}
 	}
@@ -68,7 +68,7 @@ func noWatcherSeesAKnownNodeWithoutItsTaints(t *testing.T) {
 	t.Logf("%d of %d CREATEs answered with the taints; %d Nodes were seen without them; the API server gave up %d calls", first.Load(), count, bare, uncalled)
 	assert.GreaterOrEqual(t, int(first.Load())+uncalled, count, "a busy machine answers too late; those Nodes are gated")
 	assert.LessOrEqual(t, bare, uncalled)
-	assert.Equal(t, 5, bareControl(t, names[:5], has), "without webhook and gate, the watch shows Nodes without their taints")
+	assert.Equal(t, 5, bareControl(t, names[:5], contains), "without webhook and gate, the watch shows Nodes without their taints")
 }
 
 // failedOpen counts the calls of webhooks that the API server has given up so far, to go on without them.
@@ -94,7 +94,7 @@ func bareControl(t *testing.T, names []string, right func(*corev1.Node) bool) (b
 			}
 			seen.Stop()
 			for _, name := range names {
-				if slices.ContainsFunc(seen.Of(name), func(s harness.State) bool { return !right(s.Node) && !policy.DefaultGate.On(s.Spec.Taints) }) {
+				if slices.ContainsFunc(seen.States(name), func(s harness.State) bool { return !right(s.Node) && !policy.DefaultGate.Present(s.Spec.Taints) }) {
 					bare++
 				}
 			}
@@ -104,7 +104,7 @@ func bareControl(t *testing.T, names []string, right func(*corev1.Node) bool) (b
 }
 
 // withoutGate does something while the gate policy is switched off; the webhook must be down.
-func withoutGate(t *testing.T, do func()) {
+func withoutGate(t *testing.T, fn func()) {
 	t.Helper()
 	require.NoError(t, nodekeep.GateOff(t.Context()))
 	defer func() {
@@ -112,7 +112,7 @@ func withoutGate(t *testing.T, do func()) {
 		nodekeep.WaitGating(t, true)
 	}()
 	nodekeep.WaitGating(t, false)
-	do()
+	fn()
 }
 
 // watchRecords collects every state of every record from now on, until stop is called.

@@ -26,7 +26,7 @@ const gate = "nodekeep.dev/restoring:NoSchedule"
 const settles = harness.Settles
 
 // eachNode calls do for every name, some at a time.
-func eachNode(names []string, do func(name string)) { harness.Each(names, 16, do) }
+func eachNode(names []string, fn func(name string)) { harness.Parallel(names, 16, fn) }
 
 // givenTo returns the keys that a Node's stamp says nodekeep set.
 func givenTo(t testing.TB, node *corev1.Node) []string {
@@ -41,7 +41,7 @@ func givenNow(t testing.TB, name string, labels map[string]string) string {
 	t.Helper()
 	version, err := record.ParseVersion(nodekeep.Node(t, name).ResourceVersion)
 	require.NoError(t, err)
-	return record.Stamp{}.With(labels, record.Record{}, version).String()
+	return record.Stamp{}.Merge(labels, record.Record{}, version).String()
 }
 
 // tainted returns a Node that registers with these taints.
@@ -76,11 +76,11 @@ func captureHasSeenAll(t testing.TB) {
 }
 
 // recordComes waits until the record of a Node is as it should be.
-func recordComes(t testing.TB, node string, is func(record.Record) bool) (found record.Record) {
+func recordComes(t testing.TB, node string, current func(record.Record) bool) (found record.Record) {
 	t.Helper()
 	harness.Eventually(t, func() bool {
 		found, _ = nodekeep.Record(t, node)
-		return is(found)
+		return current(found)
 	}, settles, 20*time.Millisecond, "the record of node %s must come to be as wanted; last seen %+v", node, &found)
 	return found
 }

@@ -91,7 +91,7 @@ func becomes(t *testing.T, name string, want map[string]string) *corev1.Node {
 func ruled(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for _, key := range []string{"accelerator", "gpu.count", gpuWorker, "hardware.tier", "voice-pipeline"} {
-		if value, is := node.Labels[key]; is {
+		if value, ok := node.Labels[key]; ok {
 			labels[key] = value
 		}
 	}
@@ -119,21 +119,21 @@ func TestRulesSetLabelsAtRegistrationAndFollowWhatTheKubeletReports(t *testing.T
 			assert.Equal(t, "2", record.Derived["gpu.count"].Value, "nobody's decision, but remembered for the next registration")
 
 			nodekeep.DeleteNode(t, name)
-			back := nodekeep.Register(t, name)
+			returned := nodekeep.Register(t, name)
 			ordinary := maps.Clone(dualGPU)
 			delete(ordinary, gpuWorker)
-			assert.Equal(t, ordinary, ruled(back), "in the CREATE")
-			assert.Equal(t, "r1", back.Labels["rack"])
-			assert.True(t, harness.Gated(back), "the protected label is still to come")
-			assert.Contains(t, harness.TaintsOf(back), "accelerator=nvidia-gpu:NoSchedule")
+			assert.Equal(t, ordinary, ruled(returned), "in the CREATE")
+			assert.Equal(t, "r1", returned.Labels["rack"])
+			assert.True(t, harness.Gated(returned), "the protected label is still to come")
+			assert.Contains(t, harness.TaintsOf(returned), "accelerator=nvidia-gpu:NoSchedule")
 			becomes(t, name, dualGPU)
 
 			reports(t, name, "0", metav1.Now()) // the kubelet has started again, and its plugin has not
 			staysAs(t, becomes(t, name, dualGPU))
 			reports(t, name, "1", longReady()) // the other may follow: a plugin registers one device after the other
 			becomes(t, name, labels{"accelerator": "nvidia-gpu", "gpu.count": "1", gpuWorker: "", "hardware.tier": "dual-gpu"})
-			told := history.Of(nodekeep.WaitRecorded(t, back, labels{"rack": "r1"}))
-			last := told[len(told)-1]
+			known := history.Changes(nodekeep.WaitRecorded(t, returned, labels{"rack": "r1"}))
+			last := known[len(known)-1]
 			assert.Equal(t, history.RuleActor("gpu"), last.Actor)
 			assert.Equal(t, map[string]history.Values{"gpu.count": {From: new("2"), To: new("1")}}, last.Items)
 		})
@@ -193,9 +193,9 @@ func TestARuleThatMakesWhatNoLabelCanBeIsReportedAndTheNodeRegistersWithoutIt(t 
 		"  - {name: kernel, when: {names: [rules-invalid-*]}, set: {kernel: \"{node.kernel}\", hardware.tier: standard}}\n"), func() {
 		node := harness.Registration(name)
 		node.Status.NodeInfo.KernelVersion = "6.1 (rebuilt)"
-		back := nodekeep.RegisterNode(t, node)
-		assert.Equal(t, map[string]string{"hardware.tier": "standard"}, ruled(back))
-		assert.NotContains(t, back.Labels, "kernel")
+		returned := nodekeep.RegisterNode(t, node)
+		assert.Equal(t, map[string]string{"hardware.tier": "standard"}, ruled(returned))
+		assert.NotContains(t, returned.Labels, "kernel")
 		nodekeep.WaitEvent(t, name, "RuleLabelInvalid")
 		becomes(t, name, map[string]string{"hardware.tier": "standard"})
 		nodekeep.DeleteNode(t, name)

@@ -52,9 +52,9 @@ func (w wayToApply) apply(t *testing.T, name string, labels map[string]string) {
 }
 
 // hold returns what a tool can do with its labels: who holds a third client off, and what is left of labels that it drops and changes.
-func (w wayToApply) hold(t *testing.T, name string) (is map[string]string) {
+func (w wayToApply) hold(t *testing.T, name string) (current map[string]string) {
 	t.Helper()
-	is = map[string]string{}
+	current = map[string]string{}
 	for _, key := range []string{plain, protected} {
 		file := filepath.Join(t.TempDir(), "other.json")
 		require.NoError(t, os.WriteFile(file, harness.MustJSON(t, map[string]any{
@@ -63,35 +63,35 @@ func (w wayToApply) hold(t *testing.T, name string) (is map[string]string) {
 		says, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "--field-manager=third", "-f", file)
 		require.Error(t, err, says)
 		_, says, _ = strings.Cut(says, `with "`)
-		is["a third client's "+key+" conflicts with"], _, _ = strings.Cut(says, `"`)
+		current["a third client's "+key+" conflicts with"], _, _ = strings.Cut(says, `"`)
 	}
-	labels := func(which string) map[string]string {
+	labels := func(filter string) map[string]string {
 		node := nodekeep.Node(t, name)
-		return map[string]string{which + plain: node.Labels[plain], which + protected: node.Labels[protected]}
+		return map[string]string{filter + plain: node.Labels[plain], filter + protected: node.Labels[protected]}
 	}
 	w.apply(t, name, map[string]string{})
-	maps.Copy(is, labels("once dropped: "))
+	maps.Copy(current, labels("once dropped: "))
 	w.apply(t, name, map[string]string{plain: "b", protected: "b"})
-	maps.Copy(is, labels("once changed: "))
+	maps.Copy(current, labels("once changed: "))
 	w.apply(t, name, map[string]string{plain: "b"})
-	maps.Copy(is, labels("once one is dropped: "))
-	return is
+	maps.Copy(current, labels("once one is dropped: "))
+	return current
 }
 
 func TestAGitOpsToolHoldsItsLabelsOnANodeThatHasRegisteredAgain(t *testing.T) {
 	declared := map[string]string{plain: "a", protected: "a"}
-	at := 0
+	i := 0
 	for way, w := range waysToApply() {
-		for with, register := range map[string]func(t testing.TB, do func()){
-			"with the webhook":    func(_ testing.TB, do func()) { do() },
+		for replacement, register := range map[string]func(t testing.TB, fn func()){
+			"with the webhook":    func(_ testing.TB, fn func()) { fn() },
 			"without the webhook": nodekeep.WithoutWebhook,
 		} {
-			at++
-			t.Run(way+", "+with, func(t *testing.T) {
-				name, before := fmt.Sprintf("in-git-%d", at), fmt.Sprintf("in-git-%d-before", at)
-				nodekeep.Register(t, before)
-				w.apply(t, before, declared)
-				want := w.hold(t, before)
+			i++
+			t.Run(way+", "+replacement, func(t *testing.T) {
+				name, head := fmt.Sprintf("in-git-%d", i), fmt.Sprintf("in-git-%d-before", i)
+				nodekeep.Register(t, head)
+				w.apply(t, head, declared)
+				want := w.hold(t, head)
 
 				nodekeep.Register(t, name)
 				w.apply(t, name, declared)
@@ -157,7 +157,7 @@ func TestAKubeletThatForgesOwnersOwnsNothingWhenItRegistersAgain(t *testing.T) {
 			nodekeep.Register(t, name)
 			tool.apply(t, name, map[string]string{plain: "a", protected: "a"})
 			nodekeep.WaitRecordedAtLeast(t, nodekeep.Node(t, name), map[string]string{plain: "a", protected: "a"})
-			before := nodekeep.MustRecord(t, name)
+			prev := nodekeep.MustRecord(t, name)
 			_, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType,
 				harness.MustJSON(t, map[string]any{"metadata": map[string]any{"managedFields": fields}}), metav1.PatchOptions{FieldManager: "kubelet"})
 			require.NoError(t, err)
@@ -165,13 +165,13 @@ func TestAKubeletThatForgesOwnersOwnsNothingWhenItRegistersAgain(t *testing.T) {
 			nodekeep.WaitRecordedAtLeast(t, nodekeep.Node(t, name), map[string]string{"example.com/after": "1", protected: "a"})
 			nodekeep.DeleteNode(t, name)
 			nodekeep.WaitDeletionRecorded(t, name)
-			was, _ := before.Entry(protected)
-			is, _ := nodekeep.MustRecord(t, name).Entry(protected)
-			require.Equal(t, was.Owners, is.Owners)
+			former, _ := prev.Entry(protected)
+			current, _ := nodekeep.MustRecord(t, name).Entry(protected)
+			require.Equal(t, former.Owners, current.Owners)
 
 			nodekeep.RegisterNode(t, harness.Registration(name))
-			back := nodekeep.WaitRestored(t, name, map[string]string{protected: "a"})
-			for _, entry := range back.ManagedFields {
+			returned := nodekeep.WaitRestored(t, name, map[string]string{protected: "a"})
+			for _, entry := range returned.ManagedFields {
 				if entry.Manager == "kubelet" {
 					assert.NotContains(t, entry.FieldsV1.GetRawString(), protected)
 				}
@@ -187,17 +187,17 @@ func TestManagedFieldsAreTheSameOnANodeThatHasRegisteredAgain(t *testing.T) {
 	withPolicy(t, annotationsPolicy, func() {
 		const nodes = 100
 		names := make([]string, nodes)
-		before := make([][]string, nodes)
+		prev := make([][]string, nodes)
 		want := map[string]string{}
 		for i := range names {
 			names[i] = fmt.Sprintf("managed-%d", i)
 			nodekeep.Register(t, names[i])
-			for at, manager := range []string{"kubectl-label", "operator-a", "operator-b"} {
+			for pos, manager := range []string{"kubectl-label", "operator-a", "operator-b"} {
 				key := "example.com/of-" + manager
 				labels := map[string]string{key: "1", "node-role.kubernetes.io/" + manager: ""}
 				maps.Copy(want, labels)
 				change := map[string]any{"labels": labels}
-				if at == 0 {
+				if pos == 0 {
 					change["annotations"] = map[string]string{"a.example.com/note": "1"}
 				}
 				_, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), names[i], types.MergePatchType, harness.MustJSON(t, map[string]any{"metadata": change}), metav1.PatchOptions{FieldManager: manager})
@@ -214,8 +214,8 @@ func TestManagedFieldsAreTheSameOnANodeThatHasRegisteredAgain(t *testing.T) {
 		}
 		for i, name := range names {
 			node := nodekeep.Node(t, name)
-			before[i] = managersOf(t, node)
-			require.GreaterOrEqual(t, len(before[i]), 6, "five managers and the kubelet: %v", before[i])
+			prev[i] = managersOf(t, node)
+			require.GreaterOrEqual(t, len(prev[i]), 6, "five managers and the kubelet: %v", prev[i])
 			nodekeep.WaitRecordedAtLeast(t, node, want)
 		}
 		for _, name := range names {
@@ -225,10 +225,10 @@ func TestManagedFieldsAreTheSameOnANodeThatHasRegisteredAgain(t *testing.T) {
 		}
 		differ := 0
 		for i, name := range names {
-			after := nodekeep.WaitRestored(t, name, want)
-			if is := managersOf(t, after); !slices.Equal(before[i], is) {
+			updated := nodekeep.WaitRestored(t, name, want)
+			if current := managersOf(t, updated); !slices.Equal(prev[i], current) {
 				if differ++; differ == 1 {
-					assert.Equal(t, before[i], is, name)
+					assert.Equal(t, prev[i], current, name)
 				}
 			}
 		}

@@ -17,15 +17,15 @@ import (
 // Beyond ten managers the API server merges the oldest entries of managedFields into "ancient-changes". What is a kubelet's own stays its own:
 // once it does not bring the label any more, the label does not return.
 func TestALabelWhoseManagerTheAPIServerHasLostIsWhoseItWasBefore(t *testing.T) {
-	const own, operators = "example.com/pool", "example.com/tier"
-	for name, register := range map[string]func(t testing.TB, do func()){
-		"with the webhook":    func(_ testing.TB, do func()) { do() },
+	const current, operators = "example.com/pool", "example.com/tier"
+	for name, register := range map[string]func(t testing.TB, fn func()){
+		"with the webhook":    func(_ testing.TB, fn func()) { fn() },
 		"without the webhook": nodekeep.WithoutWebhook,
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := "lost-owners-" + strings.Fields(name)[0]
 			brings := harness.Registration(node)
-			brings.Labels[own] = "k"
+			brings.Labels[current] = "k"
 			register(t, func() {
 				nodekeep.RegisterNode(t, brings)
 				nodekeep.WaitRestored(t, node, nil)
@@ -40,7 +40,7 @@ func TestALabelWhoseManagerTheAPIServerHasLostIsWhoseItWasBefore(t *testing.T) {
 			}
 			nodekeep.Label(t, node, map[string]string{"example.com/last": "1"}) // observed once the managers are lost
 			lost := nodekeep.Node(t, node)
-			for _, key := range []string{own, operators} {
+			for _, key := range []string{current, operators} {
 				owners := slices.DeleteFunc(slices.Clone(lost.ManagedFields), func(entry metav1.ManagedFieldsEntry) bool {
 					return !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+key+`"`)
 				})
@@ -52,10 +52,10 @@ func TestALabelWhoseManagerTheAPIServerHasLostIsWhoseItWasBefore(t *testing.T) {
 
 			nodekeep.DeleteNode(t, node)
 			nodekeep.WaitDeletionRecorded(t, node)
-			back := nodekeep.Register(t, node)
-			assert.NotContains(t, back.Labels, own, "the kubelet does not bring it any more")
-			assert.Equal(t, "gold", back.Labels[operators])
-			nodekeep.WaitRecorded(t, back, want)
+			returned := nodekeep.Register(t, node)
+			assert.NotContains(t, returned.Labels, current, "the kubelet does not bring it any more")
+			assert.Equal(t, "gold", returned.Labels[operators])
+			nodekeep.WaitRecorded(t, returned, want)
 		})
 	}
 }

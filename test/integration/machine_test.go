@@ -41,7 +41,7 @@ func waitQuarantines(t *testing.T, name, machine string) {
 	harness.Eventually(t, func() bool {
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		node, err := nodekeep.Kubelet(t, name).CoreV1().Nodes().Create(t.Context(), registrationAs(name, machine), dry)
-		return err == nil && policy.DefaultGate.On(node.Spec.Taints)
+		return err == nil && policy.DefaultGate.Present(node.Spec.Taints)
 	}, settles, 20*time.Millisecond)
 }
 
@@ -60,9 +60,9 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testin
 				nodekeep.RegisterRecorded(t, c.name, old)
 				nodekeep.DeleteNode(t, c.name)
 				waitQuarantines(t, c.name, "another")
-				back := registerAs(t, c.name, "another")
-				assert.NotContains(t, back.Labels, "dedicated", "nothing is restored")
-				assert.True(t, policy.DefaultGate.On(back.Spec.Taints), "the gate stays")
+				returned := registerAs(t, c.name, "another")
+				assert.NotContains(t, returned.Labels, "dedicated", "nothing is restored")
+				assert.True(t, policy.DefaultGate.Present(returned.Spec.Taints), "the gate stays")
 				harness.Eventually(t, func() bool { return nodekeep.RecordMap(t, c.name).Data[store.QuarantinedKey] != "" }, settles, 20*time.Millisecond)
 				setAside, err := store.Decode([]byte(nodekeep.RecordMap(t, c.name).Data[store.QuarantinedKey]), c.name)
 				require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestAnotherMachineUnderTheNameIsQuarantinedUntilAnOperatorDecides(t *testin
 
 				nodekeep.Label(t, c.name, map[string]any{"new": "1"})
 				recordComes(t, c.name, func(r record.Record) bool { return r.Items()["new"] == "1" })
-				assert.True(t, policy.DefaultGate.On(nodekeep.Node(t, c.name).Spec.Taints), "still undecided")
+				assert.True(t, policy.DefaultGate.Present(nodekeep.Node(t, c.name).Spec.Taints), "still undecided")
 
 				nodekeep.MustKubectl(t, "-n", harness.Namespace, "annotate", "configmap", store.Name(c.name), store.AcceptAnnotation+"="+c.accept)
 				node := nodekeep.WaitRestored(t, c.name, c.want)
@@ -113,9 +113,9 @@ func TestAProtectedLabelRemovedAfterACrashStaysRemovedWhileTheGuardPoliciesAreIn
 	nodekeep.RegisterRecorded(t, name, map[string]string{"keep": "1", worker: ""})
 	nodekeep.WithoutCapture(t, func() {
 		nodekeep.DeleteNode(t, name)
-		back := nodekeep.Register(t, name)
-		require.True(t, policy.DefaultGate.On(back.Spec.Taints))
-		capturePatches(t, name, map[string]string{"keep": "1", worker: ""}, map[string]any{"taints": policy.DefaultGate.Without(back.Spec.Taints)})
+		returned := nodekeep.Register(t, name)
+		require.True(t, policy.DefaultGate.Present(returned.Spec.Taints))
+		capturePatches(t, name, map[string]string{"keep": "1", worker: ""}, map[string]any{"taints": policy.DefaultGate.RemoveFrom(returned.Spec.Taints)})
 		nodekeep.Label(t, name, map[string]any{worker: nil})
 	})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"keep": "1"})
@@ -190,7 +190,7 @@ func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
 		nodekeep.DeleteNode(t, name)
 		waitGone(t, name)
 	}
-	one, two := map[string]string{"rack": "1", worker: ""}, map[string]string{"rack": "2"}
+	item, two := map[string]string{"rack": "1", worker: ""}, map[string]string{"rack": "2"}
 	withPolicy(t, policytest.Manifest(forgetPolicy), func() {
 		registers(first, "one", map[string]string{})
 		sets(first, map[string]any{"rack": "1", worker: ""})
@@ -204,7 +204,7 @@ func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
 		sets(first, map[string]any{"rack": "2"})
 		leaves(first)
 
-		registers(first, "one", one)
+		registers(first, "one", item)
 		harness.Eventually(t, func() bool { return eventsOf(t, "default", first, "MachineChanged") > 1 }, 3*settles, 50*time.Millisecond, "this machine has its name again")
 		leaves(first)
 		registers(first, "two", two)
@@ -233,11 +233,11 @@ func TestWhereNamesAreAddressesEachMachineHasItsOwnRecord(t *testing.T) {
 
 func TestAKubeletThatForgesMachinesOfItsNamePushesOutNoRecordWithALabelThatItMayNotSet(t *testing.T) {
 	const name = "forging"
-	had := map[string]string{"dedicated": "ci", worker: ""}
+	prev := map[string]string{"dedicated": "ci", worker: ""}
 	withPolicy(t, policytest.Manifest(forgetPolicy), func() {
 		registerAs(t, name, "forging-one")
 		nodekeep.Label(t, name, map[string]any{"dedicated": "ci", worker: ""})
-		machineHas(t, name, "forging-one", had)
+		machineHas(t, name, "forging-one", prev)
 		config := nodekeep.Cluster.Kubelet(name)
 		config.UserAgent = "kubectl/v1.36.0" // else its labels are not recorded, and nothing is set aside
 		kubelet, err := kubernetes.NewForConfig(config)
@@ -255,7 +255,7 @@ func TestAKubeletThatForgesMachinesOfItsNamePushesOutNoRecordWithALabelThatItMay
 		nodekeep.DeleteNode(t, name)
 		waitGone(t, name)
 		registerAs(t, name, "forging-one") // a claim is enough under the name that the machine had, as with restore
-		machineHas(t, name, "forging-one", had)
+		machineHas(t, name, "forging-one", prev)
 		assert.NotContains(t, nodekeep.Node(t, name).Labels, "mine")
 	})
 }

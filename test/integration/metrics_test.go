@@ -16,7 +16,7 @@ import (
 // measured is a series, and what it was when the test began.
 type measured struct {
 	process, series string
-	before          float64
+	prev            float64
 }
 
 func measure(t *testing.T, process, series string) measured {
@@ -26,13 +26,13 @@ func measure(t *testing.T, process, series string) measured {
 
 func (m measured) rose(t *testing.T) float64 {
 	t.Helper()
-	return metric(t, m.process, m.series) - m.before
+	return metric(t, m.process, m.series) - m.prev
 }
 
 // comesTo waits until a series has risen by so much.
 func (m measured) comesTo(t *testing.T, rise float64) {
 	t.Helper()
-	harness.Eventually(t, func() bool { return m.rose(t) == rise }, settles, 20*time.Millisecond, "%s must rise by %v from %v", m.series, rise, m.before)
+	harness.Eventually(t, func() bool { return m.rose(t) == rise }, settles, 20*time.Millisecond, "%s must rise by %v from %v", m.series, rise, m.prev)
 }
 
 func TestMetricsCountEditsFlapsRestoresAndTimes(t *testing.T) {
@@ -43,9 +43,9 @@ func TestMetricsCountEditsFlapsRestoresAndTimes(t *testing.T) {
 	current := measure(t, "capture", "nodekeep_capture_nodes_current ")
 	changed := time.Now()
 	harness.Eventually(t, func() bool { // a capture that has just started has every Node before it
-		nodesBefore, currentBefore := nodes.before, current.before
+		nodesBefore, currentBefore := nodes.prev, current.prev
 		nodes, current = measure(t, nodes.process, nodes.series), measure(t, current.process, current.series)
-		if nodes.before != nodesBefore || current.before != currentBefore || current.before == 0 && nodes.before > 0 {
+		if nodes.prev != nodesBefore || current.prev != currentBefore || current.prev == 0 && nodes.prev > 0 {
 			changed = time.Now()
 		}
 		return time.Since(changed) > 2*time.Second

@@ -21,8 +21,8 @@ func TestALabelThatOnlyTheKubeletSetsIsNotRemembered(t *testing.T) {
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"dedicated": "ci"})
 	nodekeep.DeleteNode(t, name)
-	back := createAsKubelet(t, name, nil) // it left the kubelet's configuration
-	assert.NotContains(t, back, "example.com/pool", "a label that its owner has dropped must not rise again")
+	returned := createAsKubelet(t, name, nil) // it left the kubelet's configuration
+	assert.NotContains(t, returned, "example.com/pool", "a label that its owner has dropped must not rise again")
 }
 
 func TestALabelOfTheKubeletThatAnOperatorChangedIsRecorded(t *testing.T) {
@@ -32,8 +32,8 @@ func TestALabelOfTheKubeletThatAnOperatorChangedIsRecorded(t *testing.T) {
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, name), map[string]string{"example.com/pool": "b"})
 	nodekeep.DeleteNode(t, name)
 
-	back := createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
-	assert.Equal(t, "a", back["example.com/pool"], "what the Node brings wins")
+	returned := createAsKubelet(t, name, map[string]string{"example.com/pool": "a"})
+	assert.Equal(t, "a", returned["example.com/pool"], "what the Node brings wins")
 	recordComes(t, name, func(r record.Record) bool { // and the operator's value stays remembered
 		return r.Newest().UID == nodekeep.Node(t, name).UID && r.Items()["example.com/pool"] == "b"
 	})

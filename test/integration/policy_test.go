@@ -29,15 +29,15 @@ func TestThePolicyIsFollowedWhileTheProcessesRun(t *testing.T) {
 		return kept != edit
 	}, settles, 100*time.Millisecond, "capture follows: the label is not recorded any more, but not forgotten")
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
-	assert.Equal(t, edit, back.Labels["a"])
-	assert.NotContains(t, back.Labels, "b")
-	assert.NotContains(t, back.Labels, worker)
-	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: ""})
+	returned := nodekeep.Register(t, name)
+	assert.Equal(t, edit, returned.Labels["a"])
+	assert.NotContains(t, returned.Labels, "b")
+	assert.NotContains(t, returned.Labels, worker)
+	nodekeep.WaitRecorded(t, returned, map[string]string{"a": edit, "b": kept, worker: ""})
 
 	nodekeep.ForcePolicy(t, policytest.Manifest("labels: {keep: [a b]}"))
 	nodekeep.Label(t, name, map[string]any{"c": "3"})
-	nodekeep.WaitRecorded(t, back, map[string]string{"a": edit, "b": kept, worker: "", "c": "3"}) // the last good policy is in force
+	nodekeep.WaitRecorded(t, returned, map[string]string{"a": edit, "b": kept, worker: "", "c": "3"}) // the last good policy is in force
 
 	nodekeep.SetPolicy(t, shipped)
 	nodekeep.DeleteNode(t, name)

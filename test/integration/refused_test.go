@@ -23,7 +23,7 @@ func denyLabel(t *testing.T, probe, key string) (lift func()) {
 	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{key: ""}}})
 	return nodekeep.Deny(t, "no-such-label", harness.Denial{
 		Operation: admissionregistrationv1.Update,
-		Unless:    "!has(object.metadata.labels) || !('" + key + "' in object.metadata.labels)", Message: "label refused by the test",
+		Exception: "!has(object.metadata.labels) || !('" + key + "' in object.metadata.labels)", Message: "label refused by the test",
 	}, func() bool {
 		_, err := nodekeep.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), probe, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
@@ -36,9 +36,9 @@ func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.
 	nodekeep.DeleteNode(t, name)
 	lift := denyLabel(t, "refused-probe", key)
 
-	back := nodekeep.Register(t, name)
-	assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints))
-	adopted := recordComes(t, name, func(r record.Record) bool { return r.Newest().UID == back.UID })
+	returned := nodekeep.Register(t, name)
+	assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints))
+	adopted := recordComes(t, name, func(r record.Record) bool { return r.Newest().UID == returned.UID })
 	assert.Equal(t, map[string]string{"a": "1", worker: "", key: ""}, adopted.Items(), "the refused label is not forgotten")
 	nodekeep.WaitEvent(t, name, "LabelRefused")
 	node := nodekeep.Node(t, name)
@@ -53,12 +53,12 @@ func TestALabelThatTheAPIServerRefusesStaysRememberedAndTheGateStays(t *testing.
 // While the device plugin is away, the record alone says what the rule sets.
 func TestALabelOfARuleThatTheAPIServerRefusesStaysInTheRecordAndTheGateStays(t *testing.T) {
 	const name = "refused-gpu-1"
-	had := map[string]string{gpuWorker: ""}
+	prev := map[string]string{gpuWorker: ""}
 	rule := `{name: gpu, when: {names: [` + name + `], capacity: {nvidia.com/gpu: ">=1"}}, set: {` + gpuWorker + `: ""}, trust: kubelet}`
 	withPolicy(t, policytest.Manifest("labels: {rules: ["+rule+"]}\n"), func() {
 		nodekeep.Register(t, name)
 		reports(t, name, "2", longReady())
-		becomes(t, name, had)
+		becomes(t, name, prev)
 		nodekeep.DeleteNode(t, name)
 		lift := denyLabel(t, "refused-gpu-probe", gpuWorker)
 
@@ -68,7 +68,7 @@ func TestALabelOfARuleThatTheAPIServerRefusesStaysInTheRecordAndTheGateStays(t *
 		assert.True(t, harness.Gated(nodekeep.Node(t, name)))
 
 		lift() // nothing else happens
-		becomes(t, name, had)
+		becomes(t, name, prev)
 	})
 	becomes(t, name, map[string]string{})
 }

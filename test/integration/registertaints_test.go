@@ -28,8 +28,8 @@ func taintOwners(node *corev1.Node) (managers []string) {
 // that adds or removes a taint, which happens on every Node that becomes ready. So a taint of --register-with-taints cannot be told
 // from a taint that an operator added, and is recorded: docs/platforms.md says so, and names taints.ignore.
 func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *testing.T) {
-	const name, own = "registers-with-taints", "example.com/burnin:NoSchedule"
-	node := nodekeep.RegisterNode(t, tainted(name, own))
+	const name, current = "registers-with-taints", "example.com/burnin:NoSchedule"
+	node := nodekeep.RegisterNode(t, tainted(name, current))
 	assert.Equal(t, []string{"kubelet"}, taintOwners(node), "a webhook's additions to the list count as the kubelet's too")
 
 	// kube-controller-manager adds and removes taints of the node lifecycle.
@@ -37,16 +37,16 @@ func TestATaintThatAKubeletRegistersWithIsRecordedUnlessThePolicyIgnoresIt(t *te
 	node, err := nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "kube-controller-manager"})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"kube-controller-manager"}, taintOwners(node), "from now on nobody can tell whose the taint is")
-	nodekeep.WaitRecorded(t, node, map[string]string{own: ""})
+	nodekeep.WaitRecorded(t, node, map[string]string{current: ""})
 
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
-	assert.True(t, harness.Carries(back, own), "the record keeps the taint of a kubelet that no longer registers with it")
+	returned := nodekeep.Register(t, name)
+	assert.True(t, harness.Carries(returned, current), "the record keeps the taint of a kubelet that no longer registers with it")
 
 	withPolicy(t, "apiVersion: nodekeep.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: default}\nspec:\n  taints: {ignore: [example.com/burnin]}\n", func() {
 		nodekeep.DeleteNode(t, name)
-		assert.True(t, harness.Carries(nodekeep.RegisterNode(t, tainted(name, own)), own), "the kubelet's own taint stays")
+		assert.True(t, harness.Carries(nodekeep.RegisterNode(t, tainted(name, current)), current), "the kubelet's own taint stays")
 		nodekeep.DeleteNode(t, name)
-		assert.False(t, harness.Carries(nodekeep.Register(t, name), own), "taints.ignore leaves the taint to the kubelet")
+		assert.False(t, harness.Carries(nodekeep.Register(t, name), current), "taints.ignore leaves the taint to the kubelet")
 	})
 }

@@ -38,17 +38,17 @@ func aRegistrationTaintIsThereFromTheFirstStateAndPutOnOnce(t *testing.T) {
 	record := nodekeep.WaitRecorded(t, node, map[string]string{"other": "1"})
 	assert.NotContains(t, record.Items(), "node-ready/unverified:NoSchedule", "it is not remembered")
 	seen.Stop()
-	require.NotEmpty(t, seen.Of(name))
-	for _, state := range seen.Of(name) {
+	require.NotEmpty(t, seen.States(name))
+	for _, state := range seen.States(name) {
 		assert.True(t, harness.Carries(state.Node, unverified), "version %s", state.ResourceVersion)
 	}
 
-	off := nodekeep.Untaint(t, name, unverified)
+	removed := nodekeep.Untaint(t, name, unverified)
 	for range 3 {
 		_, err := registerToVerify(t, name)
 		require.True(t, apierrors.IsAlreadyExists(err), "%v", err)
 	}
-	staysAs(t, off)
+	staysAs(t, removed)
 	nodekeep.Label(t, name, map[string]any{"other": "2", "more": "1"})
 	nodekeep.WaitRecorded(t, node, map[string]string{"other": "2", "more": "1"})
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci"}) // capture writes the Node
@@ -79,7 +79,7 @@ func withTheWebhookDownCaptureRegistersBeforeTheGateGoes(t *testing.T) {
 		nodekeep.RegisterRecorded(t, name, map[string]string{"a": "1", roleGPU: ""})
 		nodekeep.DeleteNode(t, name)
 	})
-	has := func(node *corev1.Node) bool {
+	contains := func(node *corev1.Node) bool {
 		for _, text := range wanted[node.Name] {
 			if !harness.Carries(node, text) {
 				return false
@@ -102,28 +102,28 @@ func withTheWebhookDownCaptureRegistersBeforeTheGateGoes(t *testing.T) {
 	})
 	seen.Stop()
 	for _, name := range names {
-		on := 0
-		before := false
-		for _, state := range seen.Of(name) {
-			now := has(state.Node)
+		count := 0
+		prev := false
+		for _, state := range seen.States(name) {
+			now := contains(state.Node)
 			_, stamped := state.Annotations[policy.StampAnnotation]
 			assert.True(t, now || policy.DefaultGate.Holds(state.Spec.Taints), "%s was seen without the gate and without %v", name, wanted[name])
 			assert.Equal(t, stamped, now, "%s: stamped and added in one PATCH", name)
-			if now && !before {
-				on++
+			if now && !prev {
+				count++
 			}
-			before = now
+			prev = now
 		}
-		assert.Equal(t, 1, on, "%s: added once", name)
+		assert.Equal(t, 1, count, "%s: added once", name)
 	}
-	off := map[string]*corev1.Node{}
+	removed := map[string]*corev1.Node{}
 	for _, name := range names {
 		nodekeep.Untaint(t, name, unverified)
-		off[name] = nodekeep.Untaint(t, name, gpuNotYet)
+		removed[name] = nodekeep.Untaint(t, name, gpuNotYet)
 	}
 	captureHasSeenAll(t)
 	for _, name := range names {
-		unwritten(t, off[name])
+		unwritten(t, removed[name])
 	}
 }
 
@@ -133,12 +133,12 @@ func registrationSelectsByTheLabelsThatTheNodeWillHave(t *testing.T) {
 	assert.False(t, harness.Carries(nodekeep.Node(t, name), gpuNotYet), "a label that comes later changes nothing")
 	nodekeep.DeleteNode(t, name)
 	seen := nodekeep.WatchNodes(t)
-	back := nodekeep.Register(t, name)
-	assert.NotContains(t, back.Labels, roleGPU, "no kubelet may carry it")
-	assert.True(t, harness.Carries(back, gpuNotYet), "but it will have the label: %v", harness.TaintsOf(back))
+	returned := nodekeep.Register(t, name)
+	assert.NotContains(t, returned.Labels, roleGPU, "no kubelet may carry it")
+	assert.True(t, harness.Carries(returned, gpuNotYet), "but it will have the label: %v", harness.TaintsOf(returned))
 	node := nodekeep.WaitRestored(t, name, map[string]string{roleGPU: ""})
 	seen.Stop()
-	for _, state := range seen.Of(name) {
+	for _, state := range seen.States(name) {
 		assert.True(t, harness.Carries(state.Node, gpuNotYet))
 	}
 	nodekeep.WaitRecorded(t, node, map[string]string{roleGPU: ""})
@@ -162,7 +162,7 @@ func aNodeThatWasThereBeforeGetsNoRegistrationTaint(t *testing.T) {
 		for _, name := range names {
 			_, err := registerToVerify(t, name)
 			require.NoError(t, err)
-			node := nodekeep.ChangeTaints(t, name, policy.DefaultGate.Without) // as if nodekeep had not been there
+			node := nodekeep.ChangeTaints(t, name, policy.DefaultGate.RemoveFrom) // as if nodekeep had not been there
 			require.Empty(t, harness.TaintsOf(node))
 			require.NotContains(t, node.Annotations, policy.StampAnnotation)
 		}
@@ -173,9 +173,9 @@ func aNodeThatWasThereBeforeGetsNoRegistrationTaint(t *testing.T) {
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, names[0]), map[string]string{"a": "1", roleGPU: ""})
 	nodekeep.WaitRecorded(t, nodekeep.Node(t, names[1]), map[string]string{"a": "1", roleGPU: "", "b": "2"})
 	nodekeep.WaitRestored(t, names[1], map[string]string{"b": "2"})
-	before := nodekeep.Node(t, names[0])
+	prev := nodekeep.Node(t, names[0])
 	staysAs(t, handedOver(t, names[1]))
-	unwritten(t, before)
+	unwritten(t, prev)
 	for _, name := range names {
 		assert.Empty(t, harness.TaintsOf(nodekeep.Node(t, name)), name)
 	}

@@ -12,18 +12,18 @@ import (
 func TestLabelsAreInTheVeryObjectThatTheKubeletsCreateReturns(t *testing.T) {
 	const name = "plain-1"
 	first := nodekeep.Register(t, name)
-	assert.False(t, policy.DefaultGate.On(first.Spec.Taints), "a new Node with nothing to restore carries no gate")
+	assert.False(t, policy.DefaultGate.Present(first.Spec.Taints), "a new Node with nothing to restore carries no gate")
 	nodekeep.Label(t, name, map[string]any{"dedicated": "ci", "example.com/rack": "r7"})
 	want := map[string]string{"dedicated": "ci", "example.com/rack": "r7"}
 	nodekeep.WaitRecorded(t, first, want)
 	nodekeep.DeleteNode(t, name)
 
-	back := nodekeep.Register(t, name)
-	assert.NotEqual(t, first.UID, back.UID)
-	assert.True(t, harness.HasAll(back.Labels, want), "labels in the CREATE's answer: %v", back.Labels)
-	assert.False(t, policy.DefaultGate.On(back.Spec.Taints))
-	assert.ElementsMatch(t, []string{"dedicated", "example.com/rack"}, givenTo(t, back))
-	nodekeep.WaitRecorded(t, back, want)
+	returned := nodekeep.Register(t, name)
+	assert.NotEqual(t, first.UID, returned.UID)
+	assert.True(t, harness.HasAll(returned.Labels, want), "labels in the CREATE's answer: %v", returned.Labels)
+	assert.False(t, policy.DefaultGate.Present(returned.Spec.Taints))
+	assert.ElementsMatch(t, []string{"dedicated", "example.com/rack"}, givenTo(t, returned))
+	nodekeep.WaitRecorded(t, returned, want)
 }
 
 func TestProtectedLabelsFollowBehindTheGate(t *testing.T) {
@@ -35,11 +35,11 @@ func TestProtectedLabelsFollowBehindTheGate(t *testing.T) {
 	nodekeep.DeleteNode(t, name)
 
 	nodekeep.WithoutCapture(t, func() { // the gate waits for it
-		back := nodekeep.Register(t, name)
-		assert.Equal(t, "ci", back.Labels["dedicated"])
-		assert.NotContains(t, back.Labels, worker, "NodeRestriction would have rejected it")
-		assert.True(t, policy.DefaultGate.Holds(back.Spec.Taints), "the gate is in the CREATE's answer")
-		assert.NotContains(t, givenTo(t, back), worker)
+		returned := nodekeep.Register(t, name)
+		assert.Equal(t, "ci", returned.Labels["dedicated"])
+		assert.NotContains(t, returned.Labels, worker, "NodeRestriction would have rejected it")
+		assert.True(t, policy.DefaultGate.Holds(returned.Spec.Taints), "the gate is in the CREATE's answer")
+		assert.NotContains(t, givenTo(t, returned), worker)
 	})
 
 	done := nodekeep.WaitRestored(t, name, want)

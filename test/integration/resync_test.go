@@ -32,15 +32,15 @@ func aRulesTaintComesBackAndResyncsWriteNothing(t *testing.T) {
 		return time.Since(changed) > 2*time.Second && metric(t, "capture", "nodekeep_capture_items_paused ") == 0
 	}, 3*settles, 200*time.Millisecond)
 	measured := []string{"nodekeep_capture_steps_total", `nodekeep_controller_errors_total{controller="capture",kind="node_conflict"}`, `nodekeep_controller_errors_total{controller="capture",kind="failure"}`}
-	before := map[string]float64{}
+	prev := map[string]float64{}
 	for _, series := range measured {
-		before[series] = metric(t, "capture", series)
+		prev[series] = metric(t, "capture", series)
 	}
 	time.Sleep(3*resync + 500*time.Millisecond)
 	assert.Equal(t, nodes, nodeVersions(t), "a Node was written")
 	assert.Equal(t, records, recordVersions(t), "a record was written")
 	for _, series := range measured {
-		assert.InDelta(t, before[series], metric(t, "capture", series), 0, series)
+		assert.InDelta(t, prev[series], metric(t, "capture", series), 0, series)
 	}
 	t.Logf("three resyncs of %d Nodes and %d records wrote nothing", len(nodes), len(records))
 }

@@ -23,11 +23,11 @@ const (
 )
 
 // sweeping does something while capture sweeps every second.
-func sweeping(t *testing.T, args []string, do func()) {
+func sweeping(t *testing.T, args []string, fn func()) {
 	t.Helper()
 	nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = append([]string{"--retention-sweep=1s"}, args...) })
 	defer nodekeep.WithoutCapture(t, func() { nodekeep.CaptureArgs = nil })
-	do()
+	fn()
 }
 
 // goneNode registers, labels and deletes a Node, and waits until its record says that it is deleted.
@@ -64,8 +64,8 @@ func countIn(t *testing.T, line, key string) int {
 // severalSweeps waits until capture has swept twice more: the second sweep began after this call.
 func severalSweeps(t *testing.T) {
 	t.Helper()
-	before := len(sweeps(t))
-	harness.Eventually(t, func() bool { return len(sweeps(t)) >= before+2 }, settles, 50*time.Millisecond)
+	index := len(sweeps(t))
+	harness.Eventually(t, func() bool { return len(sweeps(t)) >= index+2 }, settles, 50*time.Millisecond)
 }
 
 func TestRecordsAreCollectedOnceTheirNodesHaveBeenGoneForTheRetention(t *testing.T) {
@@ -133,23 +133,23 @@ func TestASweepCollectsNoMoreThanItsFractionOfAllRecords(t *testing.T) {
 			createRecord(t, long)
 		})
 	})
-	before := len(sweeps(t))
+	index := len(sweeps(t))
 	sweeping(t, nil, func() {
 		for _, name := range names {
 			nodekeep.WaitNoRecord(t, name)
 		}
 		severalSweeps(t) // a sweep says what it did once it is over
 	})
-	removed, most := 0, 0
-	swept := sweeps(t)[before:]
+	removed, limit := 0, 0
+	swept := sweeps(t)[index:]
 	t.Logf("%d records were collected in %d sweeps", count, len(swept))
 	for _, line := range swept {
 		records, now := countIn(t, line, "records"), countIn(t, line, "removed")
 		assert.LessOrEqual(t, now, max(1, records/10), line)
-		removed, most = removed+now, max(most, now)
+		removed, limit = removed+now, max(limit, now)
 	}
 	assert.GreaterOrEqual(t, removed, count)
-	assert.Greater(t, most, 1, "a tenth of all was more than one")
+	assert.Greater(t, limit, 1, "a tenth of all was more than one")
 }
 
 func TestADryRunCollectsNothing(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // A rule is what it sets, not its name. The device plugin of the Node is away, so nothing but what is known from before says that it has GPUs.
 func TestARuleUnderAnotherNameKeepsItsLabelAndTheTaintThatFollows(t *testing.T) {
 	const name, taint = "renamed-rule-1", "renamed-rule=gpu:NoSchedule"
-	had := map[string]string{"accelerator": "renamed"}
+	prev := map[string]string{"accelerator": "renamed"}
 	called := func(rule string) string {
 		return policytest.Manifest(`labels:
   rules:
@@ -35,21 +35,21 @@ taints:
 	withPolicy(t, called("one"), func() {
 		nodekeep.Register(t, name)
 		reports(t, name, "2", longReady())
-		becomes(t, name, had)
+		becomes(t, name, prev)
 		nodekeep.DeleteNode(t, name)
 		nodekeep.SetPolicy(t, called("two"))
 		nodekeep.RulesInForce(t)
 
 		watcher := nodekeep.WatchNodes(t)
 		nodekeep.Register(t, name) // without its devices
-		becomes(t, name, had)
+		becomes(t, name, prev)
 		follows("two")
 		nodekeep.SetPolicy(t, called("three"))
 		follows("three")
-		becomes(t, name, had)
+		becomes(t, name, prev)
 		watcher.Stop()
-		for _, state := range watcher.Of(name) {
-			assert.True(t, harness.Gated(state.Node) || harness.HasAll(state.Labels, had) && harness.Carries(state.Node, taint),
+		for _, state := range watcher.States(name) {
+			assert.True(t, harness.Gated(state.Node) || harness.HasAll(state.Labels, prev) && harness.Carries(state.Node, taint),
 				"version %s is open without what the rule set: %v, %v", state.ResourceVersion, state.Labels, harness.TaintsOf(state.Node))
 		}
 	})

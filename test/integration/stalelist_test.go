@@ -23,7 +23,7 @@ func TestAListOfTaintsThatWasReadBehindTheGateRemovesNothingThatCameSince(t *tes
 	nodekeep.WithoutWebhook(t, func() {
 		nodekeep.WithoutCapture(t, func() {
 			read = nodekeep.RegisterNode(t, tainted(name, "own=1:NoSchedule"))
-			require.True(t, policy.DefaultGate.On(read.Spec.Taints))
+			require.True(t, policy.DefaultGate.Present(read.Spec.Taints))
 		})
 		nodekeep.WaitRestored(t, name, nil)
 	})

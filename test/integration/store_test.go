@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheStoresContractHoldsOnTheRealAPIServerWithTheRightsOfCapture(t *testing.T) {
-	asCapture := nodekeep.As(t, "nodekeep-capture")
+	asCapture := nodekeep.ClientFor(t, "nodekeep-capture")
 	nodekeep.WithoutCapture(t, func() { // it would mark the records of Nodes that do not exist
 		storetest.Contract(t, func(t *testing.T) storetest.Store {
 			return storetest.ConfigMaps(t, asCapture, nodekeep.Admin, harness.Namespace)

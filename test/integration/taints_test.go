@@ -77,10 +77,10 @@ func eventsOf(t testing.TB, namespace, object, reason string) (count int) {
 // nextEvent returns what waits for one more Event of a reason about an object.
 func nextEvent(t testing.TB, namespace, object, reason string) (wait func()) {
 	t.Helper()
-	before := eventsOf(t, namespace, object, reason)
+	index := eventsOf(t, namespace, object, reason)
 	return func() {
 		t.Helper()
-		harness.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > before }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
+		harness.Eventually(t, func() bool { return eventsOf(t, namespace, object, reason) > index }, 3*settles, 50*time.Millisecond, "one more Event %s about %s", reason, object)
 	}
 }
 

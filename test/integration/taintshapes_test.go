@@ -33,11 +33,11 @@ func randomRegistration(name string) taintedRegistration {
 	values := []string{"", "a", "ci", "gpu", "true"}
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
 	r := taintedRegistration{node: harness.Registration(name), labels: map[string]string{}}
-	own := map[string]bool{}
+	current := map[string]bool{}
 	for range rand.IntN(6) {
 		taint := corev1.Taint{Key: pick(append(keys, string(policy.DefaultGate))), Value: pick(values), Effect: pick(effects)}
-		if item := record.TaintKey(taint); !own[item] { // a kubelet with two of them could not register without us either
-			own[item] = true
+		if item := record.TaintKey(taint); !current[item] { // a kubelet with two of them could not register without us either
+			current[item] = true
 			r.node.Spec.Taints = append(r.node.Spec.Taints, taint)
 		}
 	}
@@ -88,9 +88,9 @@ func (r taintedRegistration) wanted() map[string]string {
 		}
 		remembered[item] = true
 		known := map[string]bool{"dedicated": true, "role": true, "soft": true, "node-ready/unverified": true, "example.com/mine": true}
-		once := taint.Effect == corev1.TaintEffectNoSchedule && (taint.Key == "node-ready/unverified" || taint.Key == "example.com/mine")
+		first := taint.Effect == corev1.TaintEffectNoSchedule && (taint.Key == "node-ready/unverified" || taint.Key == "example.com/mine")
 		effect := map[corev1.TaintEffect]bool{"NoSchedule": true, "PreferNoSchedule": true, "NoExecute": true}
-		if known[taint.Key] && !once && effect[taint.Effect] && len(taint.Value) < 10 && taint.Value != "-" {
+		if known[taint.Key] && !first && effect[taint.Effect] && len(taint.Value) < 10 && taint.Value != "-" {
 			add(taint.Key, taint.Value, string(taint.Effect))
 		}
 	}
@@ -98,11 +98,11 @@ func (r taintedRegistration) wanted() map[string]string {
 	if labels["dedicated"] == "ci" {
 		add("dedicated", "first", "NoSchedule")
 	}
-	if value, is := labels["dedicated"]; is {
+	if value, ok := labels["dedicated"]; ok {
 		add("dedicated", value, "NoSchedule")
 		add("dedicated", value, "NoExecute")
 	}
-	if _, is := labels[roleCI]; is {
+	if _, ok := labels[roleCI]; ok {
 		add("role", "ci", "NoExecute")
 	}
 	if labels["soft"] == "yes" {
@@ -119,7 +119,7 @@ func (r taintedRegistration) wanted() map[string]string {
 func customTaints(node *corev1.Node) map[string]string {
 	taints := map[string]string{}
 	for _, taint := range node.Spec.Taints {
-		if !policy.DefaultGate.Is(taint) && !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+		if !policy.DefaultGate.Matches(taint) && !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
 			taints[record.TaintKey(taint)] = taint.Value
 		}
 	}
@@ -139,18 +139,18 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
   - {taint: "node-ready/unverified=true:NoSchedule"}
   - {taint: "example.com/mine:NoSchedule", nodeSelector: dedicated=gpu}
 `))
-	withWebhook, without := make([]string, 0, count), make([]string, 0, count/3)
+	withWebhook, excluded := make([]string, 0, count), make([]string, 0, count/3)
 	all := map[string]taintedRegistration{}
 	for n := range count {
 		name := fmt.Sprintf("tainted-%03d", n)
 		all[name] = randomRegistration(name)
 		if n%3 == 0 {
-			without = append(without, name)
+			excluded = append(excluded, name)
 		} else {
 			withWebhook = append(withWebhook, name)
 		}
 	}
-	eachNode(append(withWebhook, without...), func(name string) { createRaw(t, name, all[name].record(t)) })
+	eachNode(append(withWebhook, excluded...), func(name string) { createRaw(t, name, all[name].record(t)) })
 	webhookHasRecords(t)
 	var registered, atOnce atomic.Int64
 	create := func(name string) {
@@ -169,7 +169,7 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 	uncalled = failedOpen(t) - uncalled // a busy machine answers too late
 	assert.GreaterOrEqual(t, int(atOnce.Load())+uncalled, len(withWebhook), "with the webhook up, all is in the CREATE; %d calls were given up", uncalled)
 	nodekeep.WithoutWebhook(t, func() {
-		eachNode(without, create)
+		eachNode(excluded, create)
 		for name, r := range all {
 			node := nodekeep.WaitRestored(t, name, r.labelsInTheEnd())
 			if !maps.Equal(customTaints(node), r.wanted()) {
@@ -180,7 +180,7 @@ func TestNoSetOfTaintsKeepsANodeOut(t *testing.T) {
 	})
 	require.EqualValues(t, count, registered.Load())
 	t.Logf("%d of %d random registrations were accepted, %d with the webhook up and %d without; %d had every taint in the CREATE itself, and all in the end",
-		registered.Load(), count, len(withWebhook), len(without), atOnce.Load())
+		registered.Load(), count, len(withWebhook), len(excluded), atOnce.Load())
 }
 
 // labelsInTheEnd returns the labels that the Node must have in the end.

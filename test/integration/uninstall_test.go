@@ -29,32 +29,32 @@ import (
 
 // On a control plane of its own, of whose nodekeep neither process runs: Nodes stay gated.
 func TestUninstalling(t *testing.T) {
-	own, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))
+	current, err := nodekeep.InstallOn(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
-	own.TimeoutSeconds = harness.Patient
-	own.WaitGating(t, true)
-	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, own) })
-	t.Run("shows a plan and asks", func(t *testing.T) { uninstallingShowsAPlanAndAsks(t, own) })
-	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, own) })
-	require.NoError(t, own.Reapply(t.Context()))
-	own.WaitGating(t, true)
-	t.Run("leaves no Node behind the gate and forgets nothing", func(t *testing.T) { uninstallingLeavesNoNodeBehindTheGate(t, own) })
+	current.TimeoutSeconds = harness.Patient
+	current.WaitGating(t, true)
+	t.Run("says what it may not do", func(t *testing.T) { uninstallingSaysWhatItMayNotDo(t, current) })
+	t.Run("shows a plan and asks", func(t *testing.T) { uninstallingShowsAPlanAndAsks(t, current) })
+	t.Run("lets capture complete the Nodes behind the gate first", func(t *testing.T) { uninstallingLetsCaptureCompleteNodesFirst(t, current) })
+	require.NoError(t, current.Reapply(t.Context()))
+	current.WaitGating(t, true)
+	t.Run("leaves no Node behind the gate and forgets nothing", func(t *testing.T) { uninstallingLeavesNoNodeBehindTheGate(t, current) })
 }
 
 // uninstall runs the command and returns what it prints.
-func uninstall(t *testing.T, own *harness.Installation, args ...string) string {
+func uninstall(t *testing.T, current *harness.Installation, args ...string) string {
 	t.Helper()
-	answer := own.Command(t, "", "", append([]string{"uninstall", "--yes"}, args...)...)
+	answer := current.Command(t, "", "", append([]string{"uninstall", "--yes"}, args...)...)
 	require.Equal(t, 0, answer.Code, answer.ErrOut)
 	return answer.Out
 }
 
-func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installation) {
-	client := own.Admin.CoreV1()
-	kubelets := registerAllTheWhile(t, own)
-	harness.Eventually(t, func() bool { return len(own.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
-	maintained := own.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
-	stopChanging := changeAllTheWhile(t, own, "maintained")
+func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, current *harness.Installation) {
+	client := current.Admin.CoreV1()
+	kubelets := registerAllTheWhile(t, current)
+	harness.Eventually(t, func() bool { return len(current.GatedNodes(t)) > 5 }, settles, 50*time.Millisecond)
+	maintained := current.RegisterNode(t, tainted("maintained", "maintenance=disk:NoExecute"))
+	stopChanging := changeAllTheWhile(t, current, "maintained")
 	for _, name := range []string{"node.left-1", store.AcceptedName, inventories.InventoryName} {
 		_, err := client.ConfigMaps(harness.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) { // capture may have been faster
@@ -62,15 +62,15 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		}
 	}
 	tenant := harness.TaintOf("tenant=blue:NoExecute")
-	own.RegisterNode(t, tainted("unverified", "example.com/unverified:NoExecute", "tenant=blue:NoExecute", "nodekeep.dev/unverified:NoSchedule"))
-	own.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n"+
+	current.RegisterNode(t, tainted("unverified", "example.com/unverified:NoExecute", "tenant=blue:NoExecute", "nodekeep.dev/unverified:NoSchedule"))
+	current.SetPolicy(t, policytest.Manifest("verify:\n  profiles:\n"+
 		"  - {name: all, taint: 'example.com/unverified:NoExecute', checks: [{name: api, api: {}}]}\n"))
 
 	for _, kind := range []string{"role", "rolebinding"} { // of an emergency that is not ended, so that verify closes no Node again
-		own.MustKubectl(t, "-n", harness.Namespace, "create", kind, "nodekeep-emergency", map[string]string{"role": "--verb=get", "rolebinding": "--role=nodekeep-emergency"}[kind], map[string]string{"role": "--resource=pods", "rolebinding": "--serviceaccount=" + harness.Namespace + ":nodekeep-verify"}[kind])
+		current.MustKubectl(t, "-n", harness.Namespace, "create", kind, "nodekeep-emergency", map[string]string{"role": "--verb=get", "rolebinding": "--role=nodekeep-emergency"}[kind], map[string]string{"role": "--resource=pods", "rolebinding": "--serviceaccount=" + harness.Namespace + ":nodekeep-verify"}[kind])
 	}
 
-	out := uninstall(t, own, "--settle", "1s", "--patience", "0s")
+	out := uninstall(t, current, "--settle", "1s", "--patience", "0s")
 	stopChanging()
 	registered := kubelets()
 	for _, line := range []string{
@@ -87,23 +87,23 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 		assert.Contains(t, out, "ValidatingAdmissionPolicy "+name+": deleted")
 	}
 	t.Logf("%d Nodes registered meanwhile, %d were freed", registered, strings.Count(out, ": gate lifted"))
-	assert.Empty(t, own.GatedNodes(t))
-	assert.Equal(t, policy.DefaultGate.Without(maintained.Spec.Taints), own.Node(t, "maintained").Spec.Taints, "nothing but the gate goes")
-	verified := own.Node(t, "unverified").Spec.Taints
+	assert.Empty(t, current.GatedNodes(t))
+	assert.Equal(t, policy.DefaultGate.RemoveFrom(maintained.Spec.Taints), current.Node(t, "maintained").Spec.Taints, "nothing but the gate goes")
+	verified := current.Node(t, "unverified").Spec.Taints
 	assert.Contains(t, verified, tenant)
 	for _, taint := range verified {
 		assert.NotContains(t, taint.Key, "unverified", "the taints of verification go, of the policy and the default one")
 	}
 
-	own.MustKubectl(t, "-n", harness.Namespace, "delete", "rolebinding,role", "nodekeep-emergency") // as it says
-	again := uninstall(t, own, "--settle", "0s")
-	assert.NotContains(t, again, "emergency")
-	assert.Contains(t, again, "RoleBinding nodekeep-gate: is not there")
-	assert.Contains(t, again, "0 Nodes were freed")
+	current.MustKubectl(t, "-n", harness.Namespace, "delete", "rolebinding,role", "nodekeep-emergency") // as it says
+	reread := uninstall(t, current, "--settle", "0s")
+	assert.NotContains(t, reread, "emergency")
+	assert.Contains(t, reread, "RoleBinding nodekeep-gate: is not there")
+	assert.Contains(t, reread, "0 Nodes were freed")
 
 	// As `make uninstall` goes on.
-	own.MustKubectl(t, "delete", "--ignore-not-found", "-f", harness.Manifest())
-	left, err := harness.Left(t.Context(), own.Cluster)
+	current.MustKubectl(t, "delete", "--ignore-not-found", "-f", harness.Manifest())
+	left, err := harness.Left(t.Context(), current.Cluster)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 	_, err = client.ConfigMaps(harness.Namespace).Get(t.Context(), "node.left-1", metav1.GetOptions{})
@@ -111,20 +111,20 @@ func uninstallingLeavesNoNodeBehindTheGate(t *testing.T, own *harness.Installati
 }
 
 // capture completes a Node before it frees it, so it is given the time to do so.
-func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Installation) {
-	require.NoError(t, own.StartCapture(t.Context()))
+func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, current *harness.Installation) {
+	require.NoError(t, current.StartCapture(t.Context()))
 	const name = "completed-last"
-	own.RegisterRecorded(t, name, map[string]string{worker: ""})
-	require.NoError(t, own.StopCapture())
-	own.DeleteNode(t, name)
-	own.Register(t, name)
-	require.Equal(t, []string{name}, own.GatedNodes(t))
+	current.RegisterRecorded(t, name, map[string]string{worker: ""})
+	require.NoError(t, current.StopCapture())
+	current.DeleteNode(t, name)
+	current.Register(t, name)
+	require.Equal(t, []string{name}, current.GatedNodes(t))
 
 	path := filepath.Join(t.TempDir(), "uninstall")
 	file, err := os.Create(path)
 	require.NoError(t, err)
 	defer file.Close()
-	command := exec.CommandContext(t.Context(), own.Binary(), "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig(), "--settle", "0s", "--patience", "5m")
+	command := exec.CommandContext(t.Context(), current.Binary(), "uninstall", "--yes", "--kubeconfig", current.AdminKubeconfig(), "--settle", "0s", "--patience", "5m")
 	command.Stdout, command.Stderr = file, file
 	require.NoError(t, command.Start())
 	printed := func() string {
@@ -133,35 +133,35 @@ func uninstallingLetsCaptureCompleteNodesFirst(t *testing.T, own *harness.Instal
 		return string(content)
 	}
 	require.Eventually(t, func() bool { return strings.Contains(printed(), "1 Node behind the gate; capture has 5m0s") }, settles, 20*time.Millisecond)
-	require.NoError(t, own.StartCapture(t.Context()))
-	defer func() { assert.NoError(t, own.StopCapture()) }()
+	require.NoError(t, current.StartCapture(t.Context()))
+	defer func() { assert.NoError(t, current.StopCapture()) }()
 	require.NoError(t, command.Wait(), printed())
 	assert.Contains(t, printed(), "0 Nodes were freed here")
-	node := own.Node(t, name)
+	node := current.Node(t, name)
 	assert.False(t, harness.Gated(node))
 	assert.Contains(t, node.Labels, worker)
 }
 
-func uninstallingSaysWhatItMayNotDo(t *testing.T, own *harness.Installation) {
-	own.Register(t, "left")
-	config, err := own.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
+func uninstallingSaysWhatItMayNotDo(t *testing.T, current *harness.Installation) {
+	current.Register(t, "left")
+	config, err := current.Cluster.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-webhook")
 	require.NoError(t, err)
 	kubeconfig := t.TempDir() + "/kubeconfig"
 	require.NoError(t, harness.WriteKubeconfig(kubeconfig, config))
-	refused := own.Command(t, kubeconfig, "", "uninstall", "--yes")
+	refused := current.Command(t, kubeconfig, "", "uninstall", "--yes")
 	assert.Equal(t, 3, refused.Code, "nothing was done")
-	for _, what := range []string{
+	for _, subject := range []string{
 		"delete mutatingadmissionpolicybindings.admissionregistration.k8s.io in the whole cluster", "delete rolebindings.rbac.authorization.k8s.io in namespace nodekeep-system",
 		"delete mutatingwebhookconfigurations.admissionregistration.k8s.io in the whole cluster", "list nodes in the whole cluster",
 	} {
-		assert.Contains(t, refused.ErrOut, "you may not "+what)
+		assert.Contains(t, refused.ErrOut, "you may not "+subject)
 	}
-	assert.Equal(t, []string{"left"}, own.GatedNodes(t))
-	own.DeleteNode(t, "left")
+	assert.Equal(t, []string{"left"}, current.GatedNodes(t))
+	current.DeleteNode(t, "left")
 }
 
 // changeAllTheWhile changes the Node, so that writes of others meet conflicts, until stop is called.
-func changeAllTheWhile(t *testing.T, own *harness.Installation, name string) (stop func()) {
+func changeAllTheWhile(t *testing.T, current *harness.Installation, name string) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
 	var group sync.WaitGroup
@@ -172,7 +172,7 @@ func changeAllTheWhile(t *testing.T, own *harness.Installation, name string) (st
 				return
 			case <-time.After(20 * time.Millisecond):
 			}
-			own.Label(t, name, map[string]string{"n": fmt.Sprint(n)})
+			current.Label(t, name, map[string]string{"n": fmt.Sprint(n)})
 		}
 	})
 	stop = sync.OnceFunc(func() { close(done); group.Wait() })
@@ -181,7 +181,7 @@ func changeAllTheWhile(t *testing.T, own *harness.Installation, name string) (st
 }
 
 // registerAllTheWhile has kubelets register Nodes until stop is called, which returns how many.
-func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() int) {
+func registerAllTheWhile(t *testing.T, current *harness.Installation) (stop func() int) {
 	t.Helper()
 	done := make(chan struct{})
 	var group sync.WaitGroup
@@ -193,7 +193,7 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 				return
 			case <-time.After(30 * time.Millisecond):
 			}
-			own.Register(t, fmt.Sprintf("joining-%d", registered))
+			current.Register(t, fmt.Sprintf("joining-%d", registered))
 		}
 	})
 	stop = sync.OnceValue(func() int { close(done); group.Wait(); return registered })
@@ -201,10 +201,10 @@ func registerAllTheWhile(t *testing.T, own *harness.Installation) (stop func() i
 	return stop
 }
 
-func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
-	own.RegisterNode(t, tainted("planned", "nodekeep.dev/unverified:NoSchedule"))
-	assert.NotContains(t, own.Command(t, "", "", "uninstall", "--dry-run").Out, "Leases", "no process has run yet")
-	leases := own.Admin.CoordinationV1().Leases(harness.Namespace)
+func uninstallingShowsAPlanAndAsks(t *testing.T, current *harness.Installation) {
+	current.RegisterNode(t, tainted("planned", "nodekeep.dev/unverified:NoSchedule"))
+	assert.NotContains(t, current.Command(t, "", "", "uninstall", "--dry-run").Out, "Leases", "no process has run yet")
+	leases := current.Admin.CoordinationV1().Leases(harness.Namespace)
 	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: capture.LeaseName}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	shows := func(plan string) {
@@ -214,32 +214,32 @@ func uninstallingShowsAPlanAndAsks(t *testing.T, own *harness.Installation) {
 		assert.Regexp(t, `RoleBinding +nodekeep-gate +to be deleted\n`, plan)
 		assert.Regexp(t, `ConfigMap +nodekeep-inventory +not there\n`, plan)
 		assert.Regexp(t, `Leases that stay: +nodekeep-capture in namespace nodekeep-system;`, plan)
-		assert.Equal(t, []string{"planned"}, own.GatedNodes(t), "nothing is changed")
-		own.MustKubectl(t, "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate") // nothing is deleted
+		assert.Equal(t, []string{"planned"}, current.GatedNodes(t), "nothing is changed")
+		current.MustKubectl(t, "-n", harness.Namespace, "get", "rolebinding/nodekeep-gate") // nothing is deleted
 	}
-	dry := own.Command(t, "", "", "uninstall", "--dry-run")
+	dry := current.Command(t, "", "", "uninstall", "--dry-run")
 	assert.Equal(t, 0, dry.Code, dry.ErrOut)
 	assert.Equal(t, "Nothing was changed (dry run).\n", dry.ErrOut)
 	shows(dry.Out)
 	for _, typed := range []string{"", "n\n"} {
-		refused := own.Command(t, "", typed, "uninstall")
+		refused := current.Command(t, "", typed, "uninstall")
 		assert.Equal(t, 3, refused.Code)
 		assert.Empty(t, refused.Out)
 		assert.Contains(t, refused.ErrOut, "Uninstall? [y/N] nothing was changed")
 		shows(refused.ErrOut)
 	}
-	context := own.Command(t, "", "", "uninstall", "--context", "missing")
+	context := current.Command(t, "", "", "uninstall", "--context", "missing")
 	assert.Equal(t, 2, context.Code)
 	assert.Contains(t, context.ErrOut, `context "missing" does not exist`)
-	other := own.Command(t, "", "", "uninstall", "--dry-run", "--as", "nobody-known")
-	assert.Equal(t, 3, other.Code)
-	assert.Contains(t, other.ErrOut, "you may not get configmaps")
-	agreed := own.Command(t, "", "y\n", "uninstall", "--settle", "0s", "--patience", "0s")
+	o := current.Command(t, "", "", "uninstall", "--dry-run", "--as", "nobody-known")
+	assert.Equal(t, 3, o.Code)
+	assert.Contains(t, o.ErrOut, "you may not get configmaps")
+	agreed := current.Command(t, "", "y\n", "uninstall", "--settle", "0s", "--patience", "0s")
 	assert.Equal(t, 0, agreed.Code, agreed.ErrOut)
 	assert.Contains(t, agreed.Out, "RoleBinding nodekeep-gate: deleted")
-	assert.Empty(t, own.GatedNodes(t))
-	own.DeleteNode(t, "planned")
+	assert.Empty(t, current.GatedNodes(t))
+	current.DeleteNode(t, "planned")
 	require.NoError(t, leases.Delete(t.Context(), capture.LeaseName, metav1.DeleteOptions{}), "it stays")
-	require.NoError(t, own.Reapply(t.Context()))
-	own.WaitGating(t, true)
+	require.NoError(t, current.Reapply(t.Context()))
+	current.WaitGating(t, true)
 }

@@ -84,7 +84,7 @@ func TestANodeHasTheTaintOfItsProfileBeforeAWorkloadCanUseItWithTheWebhookUpOrDo
 				created := register()
 				nodekeep.WaitRestored(t, name, map[string]string{harness.Worker: ""})
 				watched.Stop()
-				for _, state := range watched.Of(name) {
+				for _, state := range watched.States(name) {
 					if state.UID == created.UID {
 						assert.True(t, harness.Gated(state.Node) || harness.Carries(state.Node, unchecked), "no moment without gate and taint")
 						assert.NotContains(t, state.Labels, "example.com/checked")
@@ -116,9 +116,9 @@ func TestAPolicyWithOtherKeysDoesNotMakeThoseOfVerificationAnOperators(t *testin
 			nodekeep.WithoutCapture(t, func() {})
 			requireNotRecorded(t, name, "restarted-without-profiles")
 			nodekeep.DeleteNode(t, name)
-			back := nodekeep.Register(t, name)
-			assert.NotContains(t, back.Labels, "example.com/checked")
-			assert.False(t, harness.Carries(back, unchecked))
+			returned := nodekeep.Register(t, name)
+			assert.NotContains(t, returned.Labels, "example.com/checked")
+			assert.False(t, harness.Carries(returned, unchecked))
 		})
 	})
 }

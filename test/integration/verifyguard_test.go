@@ -21,10 +21,10 @@ import (
 
 // asVerifier does something with the identity of the controller once what nodekeep-verify.yaml adds is there, and the API server goes by the
 // policy nodekeep-verify. No process runs.
-func asVerifier(t *testing.T, do func(client *kubernetes.Clientset)) {
+func asVerifier(t *testing.T, fn func(client *kubernetes.Clientset)) {
 	t.Helper()
 	nodekeep.MustKubectl(t, "apply", "--server-side", "-f", filepath.Join(harness.Manifests(), harness.VerifyManifest), "-l", "app.kubernetes.io/component in (verify, checks, guards)")
-	client := nodekeep.As(t, "nodekeep-verify")
+	client := nodekeep.ClientFor(t, "nodekeep-verify")
 	nodekeep.WithoutBoth(t, func() {
 		nodekeep.Register(t, "verifier-probe")
 		require.Eventually(t, func() bool {
@@ -32,7 +32,7 @@ func asVerifier(t *testing.T, do func(client *kubernetes.Clientset)) {
 			return apierrors.IsInvalid(err)
 		}, settles, 50*time.Millisecond)
 		nodekeep.DeleteNode(t, "verifier-probe")
-		do(client)
+		fn(client)
 	})
 }
 
@@ -237,14 +237,14 @@ func mayDoNothingElse(t *testing.T, client *kubernetes.Clientset) {
 	require.NoError(t, err)
 	checker, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	for what, attributes := range allowed {
-		t.Run("it may "+what, func(t *testing.T) { assert.True(t, may(t, client, attributes)) })
+	for subject, attributes := range allowed {
+		t.Run("it may "+subject, func(t *testing.T) { assert.True(t, mayAccess(t, client, attributes)) })
 	}
-	for what, attributes := range denied {
-		t.Run("it may not "+what, func(t *testing.T) { assert.False(t, may(t, client, attributes)) })
+	for subject, attributes := range denied {
+		t.Run("it may not "+subject, func(t *testing.T) { assert.False(t, mayAccess(t, client, attributes)) })
 	}
 	maps.Copy(allowed, denied)
-	for what, attributes := range allowed {
-		t.Run("the Pods' account may not "+what, func(t *testing.T) { assert.False(t, may(t, checker, attributes)) })
+	for subject, attributes := range allowed {
+		t.Run("the Pods' account may not "+subject, func(t *testing.T) { assert.False(t, mayAccess(t, checker, attributes)) })
 	}
 }

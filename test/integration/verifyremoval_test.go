@@ -40,12 +40,12 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 		require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'nodekeep-verify-removal' with binding 'nodekeep-verify-removal' denied request: nodekeep-verify can "+says)
 	}
 
-	const reboots, again = verification.Taint + "=reboot-1-2:NoSchedule", verification.Taint + "=recheck:NoSchedule"
+	const reboots, retryHint = verification.Taint + "=reboot-1-2:NoSchedule", verification.Taint + "=recheck:NoSchedule"
 	for name, taints := range map[string][]string{
 		"removed-open":    nil,
 		"removed-tenant":  {"tenant:NoSchedule"},
 		"removed-reboots": {reboots},
-		"removed-again":   {again},
+		"removed-again":   {retryHint},
 		"removed-new":     {verification.Taint + ":NoSchedule"},
 		"removed-both":    {reboots, verification.Taint + ":NoExecute"},
 	} {
@@ -66,7 +66,7 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 	condition := func(kind, status string) map[string]any {
 		return map[string]any{"type": kind, "status": status, "reason": "A", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 	}
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		conditions []any
 		allowed    bool
 	}{
@@ -80,13 +80,13 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 		}}
 		made, err := admin.Resource(claims).Create(t.Context(), claim, metav1.CreateOptions{})
 		require.NoError(t, err)
-		if one.conditions != nil {
-			require.NoError(t, unstructured.SetNestedSlice(made.Object, one.conditions, "status", "conditions"))
+		if row.conditions != nil {
+			require.NoError(t, unstructured.SetNestedSlice(made.Object, row.conditions, "status", "conditions"))
 			_, err = admin.Resource(claims).UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
 			require.NoError(t, err)
 		}
 		err = account.Resource(claims).Delete(t.Context(), name, dry)
-		if one.allowed {
+		if row.allowed {
 			require.NoError(t, err, name)
 			continue
 		}
@@ -105,7 +105,7 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 		},
 	}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		patch   string
 		allowed bool
 	}{
@@ -123,13 +123,13 @@ func removesNoNodeThatWasOpen(t *testing.T, client *kubernetes.Clientset) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
-			_, err := account.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(one.patch), options)
-			if one.allowed {
+			_, err := account.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(row.patch), options)
+			if row.allowed {
 				require.NoError(t, err)
 				return
 			}
 			denied(t, err, "change nothing of a Machine but add the annotation cluster.x-k8s.io/remediate-machine")
-			_, err = admin.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(one.patch), options)
+			_, err = admin.Resource(machines).Namespace("default").Patch(t.Context(), "machine", types.MergePatchType, []byte(row.patch), options)
 			require.NoError(t, err, "the policy concerns nobody else")
 		})
 	}

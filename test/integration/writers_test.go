@@ -28,7 +28,7 @@ const (
 // taintWriter puts a taint of its own on Nodes and takes it off again, and knows where it must be.
 type taintWriter struct {
 	taint     corev1.Taint
-	on        map[string]bool // by Node
+	nodes     map[string]bool // by Node
 	conflicts int
 	wrong     []string // what it found otherwise than it had left it
 }
@@ -43,7 +43,7 @@ func (w *taintWriter) flip(ctx context.Context, t *testing.T, name string) error
 		}
 		w.look(node, "before a write")
 		taints := harness.WithoutTaint(node.Spec.Taints, w.taint.ToString())
-		if !w.on[name] {
+		if !w.nodes[name] {
 			taints = append(taints, w.taint)
 		}
 		if rand.IntN(2) == 0 {
@@ -60,16 +60,16 @@ func (w *taintWriter) flip(ctx context.Context, t *testing.T, name string) error
 		case err != nil:
 			return err
 		default:
-			w.on[name] = !w.on[name]
+			w.nodes[name] = !w.nodes[name]
 			w.look(node, "in the answer")
 			return nil
 		}
 	}
 }
 
-func (w *taintWriter) look(node *corev1.Node, when string) {
-	if harness.Carries(node, w.taint.ToString()) != w.on[node.Name] {
-		w.wrong = append(w.wrong, fmt.Sprintf("%s, version %s, %s: the taint should be on: %t", node.Name, node.ResourceVersion, when, w.on[node.Name]))
+func (w *taintWriter) look(node *corev1.Node, moment string) {
+	if harness.Carries(node, w.taint.ToString()) != w.nodes[node.Name] {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s, version %s, %s: the taint should be on: %t", node.Name, node.ResourceVersion, moment, w.nodes[node.Name]))
 	}
 }
 
@@ -84,7 +84,7 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 	errs := make([]error, writersAll)
 	var writing, labelling sync.WaitGroup
 	for n := range writers {
-		w := &taintWriter{taint: corev1.Taint{Key: fmt.Sprintf("writer-%d.example.com/own", n), Value: "v", Effect: effects[n%len(effects)]}, on: map[string]bool{}}
+		w := &taintWriter{taint: corev1.Taint{Key: fmt.Sprintf("writer-%d.example.com/own", n), Value: "v", Effect: effects[n%len(effects)]}, nodes: map[string]bool{}}
 		writers[n] = w
 		writing.Go(func() {
 			for write := 0; write < writes && errs[n] == nil; write++ {
@@ -117,11 +117,11 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 	}
 	for _, name := range names {
 		var want []string
-		if value, is := final[name].(string); is {
+		if value, ok := final[name].(string); ok {
 			want = append(want, "dedicated="+value+":NoSchedule")
 		}
 		for _, w := range writers {
-			if w.on[name] {
+			if w.nodes[name] {
 				want = append(want, w.taint.ToString())
 			}
 		}
@@ -133,8 +133,8 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 	seen.Stop()
 	states, byRule := 0, 0
 	for _, name := range names {
-		between, rule := differences(t, seen.Of(name))
-		states, byRule = states+between, byRule+rule
+		middle, rule := differences(t, seen.States(name))
+		states, byRule = states+middle, byRule+rule
 	}
 	t.Logf("%d writers met %d conflicts in %d writes each, while the taint of the rule changed %d times; %d states were looked at", writersAll, conflicts, writes, byRule, states)
 	assert.Positive(t, byRule)
@@ -146,18 +146,18 @@ func eightWritersAndARuleLoseNothing(t *testing.T) {
 // differences goes through the states of a Node: one write is one party's, so it changes one taint at most.
 func differences(t *testing.T, states []harness.State) (count, byRule int) {
 	t.Helper()
-	var before map[string]string
+	var prev map[string]string
 	for _, state := range states {
 		now := record.Join(nil, state.Spec.Taints)
-		if before != nil && !maps.Equal(before, now) {
+		if prev != nil && !maps.Equal(prev, now) {
 			var changed []string
 			for item, value := range now {
-				if old, was := before[item]; !was || old != value {
+				if old, ok := prev[item]; !ok || old != value {
 					changed = append(changed, item)
 				}
 			}
-			for item := range before {
-				if _, is := now[item]; !is {
+			for item := range prev {
+				if _, ok := now[item]; !ok {
 					changed = append(changed, item)
 				}
 			}
@@ -166,7 +166,7 @@ func differences(t *testing.T, states []harness.State) (count, byRule int) {
 				byRule++
 			}
 		}
-		before, count = now, count+1
+		prev, count = now, count+1
 	}
 	return count, byRule
 }

@@ -27,8 +27,8 @@ func (b *Buffer) String() string {
 	return b.text.String()
 }
 
-// With returns the lines that have a text.
-func (b *Buffer) With(text string) (found []string) {
+// Lines returns the lines that have a text.
+func (b *Buffer) Lines(text string) (found []string) {
 	for line := range strings.Lines(b.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, line)

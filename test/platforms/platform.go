@@ -35,7 +35,7 @@ const hidden = "x"
 // platformOf returns the platform of a Node, which gets another name. It also names the labels that no manager owns: who set them is not known.
 func platformOf(node *corev1.Node, name string) (p platform, unowned []string, err error) {
 	rename := func(text string) string { return strings.ReplaceAll(text, node.Name, name) }
-	owners := observe.Of(node).Owners
+	owners := observe.FromNode(node).Owners
 	switch {
 	case node.Name == "":
 		return platform{}, nil, errors.New("one Node is expected, not a list")

@@ -60,14 +60,14 @@ func (p platform) play(t *testing.T) []row {
 		if item.OnNode == nil || record.IsTaint(item.Item) && ofNodeLifecycle(item.Item) { // the API server adds that taint to every new Node
 			continue
 		}
-		after := absent
-		if own, ok := brought[item.Item]; ok {
-			assert.Equal(t, own, shown[item.Item], "%s: the kubelet's value stays", item.Item)
-			after = fromKubelet
+		tail := absent
+		if current, ok := brought[item.Item]; ok {
+			assert.Equal(t, current, shown[item.Item], "%s: the kubelet's value stays", item.Item)
+			tail = fromKubelet
 		} else if item.Kept {
 			assert.Contains(t, shown, item.Item, "it is kept")
 			assert.Equal(t, *item.OnNode, shown[item.Item], item.Item)
-			after = restored
+			tail = restored
 		} else {
 			assert.NotContains(t, shown, item.Item, "it is not kept")
 		}
@@ -75,7 +75,7 @@ func (p platform) play(t *testing.T) []row {
 		if record.IsTaint(item.Item) { // managedFields have one owner of all taints
 			managers = []string{p.kubelet()}
 		}
-		rows = append(rows, row{item: item.Item, by: managers, kept: item.Kept, why: item.Why, after: after})
+		rows = append(rows, row{item: item.Item, by: managers, kept: item.Kept, reason: item.Why, tail: tail})
 	}
 	nodekeep.WaitRecorded(t, registered, kept)
 	nodekeep.DeleteNode(t, p.Name)
@@ -86,18 +86,18 @@ func (p platform) play(t *testing.T) []row {
 // label sets the labels of a manager. A label that another manager has set to the same value is applied, so that both own it.
 func (p platform) label(t *testing.T, manager string) {
 	t.Helper()
-	own, shared := map[string]string{}, map[string]string{}
+	annotations, shared := map[string]string{}, map[string]string{}
 	shown := nodekeep.Node(t, p.Name).Labels
 	for key, value := range p.By[manager] {
 		if found, ok := shown[key]; ok && found == value {
 			shared[key] = value
 		} else {
-			own[key] = value
+			annotations[key] = value
 		}
 	}
 	nodes := nodekeep.Admin.CoreV1().Nodes()
-	if len(own) > 0 {
-		body := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": own}})
+	if len(annotations) > 0 {
+		body := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": annotations}})
 		_, err := nodes.Patch(t.Context(), p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager})
 		require.NoError(t, err)
 	}

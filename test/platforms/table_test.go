@@ -22,11 +22,11 @@ const yes = "**yes**"
 
 // row is a label or taint of the old machine.
 type row struct {
-	item  string
-	by    []string // field managers
-	kept  bool
-	why   string
-	after string
+	item   string
+	by     []string // field managers
+	kept   bool
+	reason string
+	tail   string
 }
 
 const tableHead = "| Label or taint | Set by | Kept | Why | On the new machine |\n|---|---|---|---|---|\n"
@@ -40,7 +40,7 @@ func tableOf(rows []row) string {
 		if r.kept {
 			kept = yes
 		}
-		table.WriteString(lineOf("`"+r.item+"`", "`"+strings.Join(r.by, "`, `")+"`", kept, strings.ReplaceAll(r.why, "*", `\*`), r.after))
+		table.WriteString(lineOf("`"+r.item+"`", "`"+strings.Join(r.by, "`, `")+"`", kept, strings.ReplaceAll(r.reason, "*", `\*`), r.tail))
 	}
 	return table.String()
 }

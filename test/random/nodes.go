@@ -23,12 +23,12 @@ const (
 )
 
 // Each calls do for every item, some at a time, and returns all errors.
-func Each[T any](items []T, do func(item T) error) error {
+func Each[T any](items []T, fn func(item T) error) error {
 	var all errgroup.Group
 	all.SetLimit(parallel)
 	failures := make([]error, len(items))
 	for n, item := range items {
-		all.Go(func() error { failures[n] = do(item); return nil })
+		all.Go(func() error { failures[n] = fn(item); return nil })
 	}
 	_ = all.Wait() // the errors are in failures
 	return errors.Join(failures...)
@@ -79,9 +79,9 @@ func Nodes(ctx context.Context, client kubernetes.Interface) (nodes map[string]*
 
 // Settle looks again and again, until nothing is wrong and nothing was written since the look before. If that takes too long, it returns what is
 // wrong, or what is still written. What look says is wrong, and the versions of what it saw, have a key for each object.
-func Settle(within time.Duration, look func() (wrong, versions map[string]string, err error)) (map[string]string, error) {
+func Settle(timeout time.Duration, look func() (wrong, versions map[string]string, err error)) (map[string]string, error) {
 	var prev map[string]string
-	for first, deadline := true, time.Now().Add(within); ; first = false {
+	for first, deadline := true, time.Now().Add(timeout); ; first = false {
 		wrong, versions, err := look()
 		switch {
 		case err != nil:

@@ -30,15 +30,15 @@ type Run struct {
 
 // NewRun reads the settings of a run of the tests in folder. usual has those that the environment does not say; more are other variables that the
 // run depends on.
-func NewRun(t testing.TB, folder string, usual Run, more ...string) Run {
+func NewRun(t testing.TB, folder string, usual Run, extra ...string) Run {
 	t.Helper()
 	r := Run{
 		Seed:   Seed(t),
 		Nodes:  int(Setting(t, "NODEKEEP_NODES", uint64(usual.Nodes))),
 		Rounds: int(Setting(t, "NODEKEEP_ROUNDS", uint64(usual.Rounds))),
 	}
-	more = append(more, fmt.Sprintf("NODEKEEP_NODES=%d NODEKEEP_ROUNDS=%d", r.Nodes, r.Rounds))
-	r.Replay = Replay(t, folder, r.Seed, more...)
+	extra = append(extra, fmt.Sprintf("NODEKEEP_NODES=%d NODEKEEP_ROUNDS=%d", r.Nodes, r.Rounds))
+	r.Replay = Replay(t, folder, r.Seed, extra...)
 	return r
 }
 
@@ -49,9 +49,9 @@ func Seed(t testing.TB) uint64 {
 }
 
 // Replay is the command that runs a test again with a seed. It is printed at once, so that it is there also when the run is cut off.
-func Replay(t testing.TB, folder string, seed uint64, more ...string) string {
+func Replay(t testing.TB, folder string, seed uint64, extra ...string) string {
 	t.Helper()
-	variables := append([]string{fmt.Sprintf("%s=%d", seedVariable, seed)}, more...)
+	variables := append([]string{fmt.Sprintf("%s=%d", seedVariable, seed)}, extra...)
 	command := fmt.Sprintf("%s go test -run '^%s$' %s", strings.Join(variables, " "), t.Name(), folder)
 	fmt.Fprintln(os.Stderr, "replay:", command)
 	return command

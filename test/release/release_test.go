@@ -71,53 +71,53 @@ func TestARelease(t *testing.T) {
 		}
 	})
 	t.Run("installs with kubectl, is checked and uninstalled", func(t *testing.T) {
-		own, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
+		current, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
 		require.NoError(t, err)
-		works(t, cli, own)
-		run(t, release, cli, "uninstall", "--yes", "--kubeconfig", own.AdminKubeconfig())
-		require.NoError(t, own.StopCapture())
-		require.NoError(t, own.StopWebhook())
-		own.MustKubectl(t, "delete", "--ignore-not-found", "-f", filepath.Join(release, "nodekeep.yaml"))
-		own.WaitGating(t, false)
+		works(t, cli, current)
+		run(t, release, cli, "uninstall", "--yes", "--kubeconfig", current.AdminKubeconfig())
+		require.NoError(t, current.StopCapture())
+		require.NoError(t, current.StopWebhook())
+		current.MustKubectl(t, "delete", "--ignore-not-found", "-f", filepath.Join(release, "nodekeep.yaml"))
+		current.WaitGating(t, false)
 	})
 	t.Run("installs with helm, is checked and uninstalled", func(t *testing.T) {
-		own, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
+		current, err := harness.InstallProduct(t.Context(), harness.ForTest(t, harness.Options{}), harness.Product{Binary: cli, Manifests: release})
 		require.NoError(t, err)
-		own.MustKubectl(t, "delete", "-f", filepath.Join(release, "nodekeep.yaml"), "-f", filepath.Join(release, "crd.yaml")) // Helm adopts no object that is there
+		current.MustKubectl(t, "delete", "-f", filepath.Join(release, "nodekeep.yaml"), "-f", filepath.Join(release, "crd.yaml")) // Helm adopts no object that is there
 		helm := func(args ...string) {
-			_, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", own.AdminKubeconfig())...)
+			_, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", current.AdminKubeconfig())...)
 			require.NoError(t, err)
 		}
 		helm("install", "nodekeep", charts[0])
-		own.WaitGating(t, true)
-		works(t, cli, own)
+		current.WaitGating(t, true)
+		works(t, cli, current)
 		job := make(chan error)
 		go func() {
-			_, err := harness.RunUninstallJob(t.Context(), own.Cluster, cli, harness.Namespace)
+			_, err := harness.RunUninstallJob(t.Context(), current.Cluster, cli, harness.Namespace)
 			job <- err
 		}()
 		helm("uninstall", "nodekeep")
 		require.NoError(t, <-job)
-		own.WaitGating(t, false)
+		current.WaitGating(t, false)
 	})
 }
 
 // works looks at what the Deployments run, and then runs the same processes outside the cluster. A Node is recorded, and doctor finds nothing wrong.
-func works(t *testing.T, cli string, own *harness.Installation) {
+func works(t *testing.T, cli string, current *harness.Installation) {
 	t.Helper()
-	deployments, err := own.Admin.AppsV1().Deployments(harness.Namespace).List(t.Context(), metav1.ListOptions{})
+	deployments, err := current.Admin.AppsV1().Deployments(harness.Namespace).List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Len(t, deployments.Items, 2)
 	for _, deployment := range deployments.Items {
 		assert.Regexp(t, "^"+image+":v", deployment.Spec.Template.Spec.Containers[0].Image, deployment.Name)
 	}
-	own.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all") // without Pods they are an error to doctor
-	require.NoError(t, own.Start(t.Context()))
-	own.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
+	current.MustKubectl(t, "-n", harness.Namespace, "delete", "deployment", "--all") // without Pods they are an error to doctor
+	require.NoError(t, current.Start(t.Context()))
+	current.RegisterRecorded(t, "worker-1", map[string]string{"dedicated": "ci"})
 	var out []byte
 	require.Eventually(t, func() bool { // the processes report a moment after their start
 		var err error
-		out, err = exec.CommandContext(t.Context(), cli, "doctor", "--kubeconfig", own.AdminKubeconfig()).CombinedOutput()
+		out, err = exec.CommandContext(t.Context(), cli, "doctor", "--kubeconfig", current.AdminKubeconfig()).CombinedOutput()
 		return err == nil
 	}, harness.Settles, time.Second, "%s", &out)
 }

@@ -71,9 +71,9 @@ func openBrowser(t testing.TB) *browser {
 	var address string
 	require.Eventually(t, func() bool {
 		content, err := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
-		port, path, both := strings.Cut(strings.TrimSpace(string(content)), "\n")
+		port, path, ok := strings.Cut(strings.TrimSpace(string(content)), "\n")
 		address = "ws://127.0.0.1:" + port + path
-		return err == nil && both
+		return err == nil && ok
 	}, answers, 100*time.Millisecond, "Chromium does not start")
 	socket, err := websocket.Dial(address, "", "http://127.0.0.1")
 	require.NoError(t, err)

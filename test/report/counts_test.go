@@ -54,28 +54,28 @@ func countIndependently(t *testing.T, file string) counted {
 			}
 			c.labels[key][value]++
 		}
-		of, has := node.Metadata.Labels[tier]
-		if !has {
-			of = "(no label)"
+		kind, ok := node.Metadata.Labels[tier]
+		if !ok {
+			kind = "(no label)"
 		}
-		if c.capacity[of] == nil {
-			c.capacity[of] = map[string]float64{}
+		if c.capacity[kind] == nil {
+			c.capacity[kind] = map[string]float64{}
 		}
 		for name, amount := range node.Status.Capacity {
-			c.capacity[of][name] += amountIn(t, amount)
+			c.capacity[kind][name] += amountIn(t, amount)
 		}
 		switch value := node.Metadata.Labels[tier]; {
-		case !has:
+		case !ok:
 			wrong(node.Metadata.Name, tier, "required")
 		case value != "standard" && value != "gpu" && value != "high-performance":
 			wrong(node.Metadata.Name, tier, "value")
 		}
-		if rack, has := node.Metadata.Labels["rack"]; !has {
+		if rack, ok := node.Metadata.Labels["rack"]; !ok {
 			wrong(node.Metadata.Name, "rack", "required")
 		} else if number, err := strconv.Atoi(strings.TrimPrefix(rack, "r")); err != nil || number < 0 || rack[0] != 'r' {
 			wrong(node.Metadata.Name, "rack", "pattern")
 		}
-		if _, has := node.Metadata.Labels["team.owner"]; !has {
+		if _, ok := node.Metadata.Labels["team.owner"]; !ok {
 			wrong(node.Metadata.Name, "team.owner", "required")
 		}
 	}
@@ -87,7 +87,7 @@ func amountIn(t *testing.T, text string) float64 {
 	t.Helper()
 	factor := 1.0
 	for unit, by := range map[string]float64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 1e3, "M": 1e6, "m": 1e-3} {
-		if number, is := strings.CutSuffix(text, unit); is {
+		if number, ok := strings.CutSuffix(text, unit); ok {
 			text, factor = number, by
 			break
 		}
@@ -220,10 +220,10 @@ func TestTheCountsAreThoseOfKubectl(t *testing.T) {
 	assert.Equal(t, want.labels, labels)
 
 	capacity := map[string]map[string]float64{}
-	for _, of := range got.Summary.Tiers {
-		capacity[of.Value] = map[string]float64{}
-		for name, amount := range of.Capacity {
-			capacity[of.Value][name] = amountIn(t, amount)
+	for _, row := range got.Summary.Tiers {
+		capacity[row.Value] = map[string]float64{}
+		for name, amount := range row.Capacity {
+			capacity[row.Value][name] = amountIn(t, amount)
 		}
 	}
 	assert.Equal(t, want.capacity, capacity)

@@ -24,15 +24,15 @@ func mayReadSlices(t *testing.T) {
 // publish has the driver of a Node list these devices in a ResourceSlice, with the kubelet's identity. partly says that there is to be one more
 // slice, which never comes. Without devices, the driver withdraws its slice.
 func (w *world) publish(m *machine, cards []string, partly bool) (err error) {
-	before := len(m.cards)
+	index := len(m.cards)
 	m.cards, m.partly = cards, partly && len(cards) > 0
 	slices, slice := w.clients[m.name].ResourceV1().ResourceSlices(), &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
 	switch {
-	case before == 0 && len(cards) == 0:
+	case index == 0 && len(cards) == 0:
 		return nil
 	case len(cards) == 0:
 		return slices.Delete(w.t.Context(), m.name, metav1.DeleteOptions{})
-	case before > 0:
+	case index > 0:
 		if slice, err = slices.Get(w.t.Context(), m.name, metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (w *world) publish(m *machine, cards []string, partly bool) (err error) {
 			Name: fmt.Sprintf("card-%d", n), Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"productName": {StringValue: &card}},
 		})
 	}
-	if before > 0 {
+	if index > 0 {
 		_, err = slices.Update(w.t.Context(), slice, metav1.UpdateOptions{})
 	} else {
 		_, err = slices.Create(w.t.Context(), slice, metav1.CreateOptions{})

@@ -19,8 +19,8 @@ const (
 	yes
 )
 
-func answerOf(is bool) answer {
-	if is {
+func answerOf(holds bool) answer {
+	if holds {
 		return yes
 	}
 	return no
@@ -35,7 +35,7 @@ type machine struct {
 	blind     bool     // its kubelet cannot read CPU and memory, and reports 0
 	gpus      int      // that its kubelet reports
 	sick      int      // GPUs that its kubelet reports, and does not offer to Pods
-	had       bool     // time for device plugins to register
+	waited    bool     // time for device plugins to register
 	cards     []string // models of the devices that its ResourceSlices list
 	partly    bool     // one of its ResourceSlices is missing, as the others say
 	left      bool     // it shows the label that its installer adds at each registration
@@ -48,7 +48,7 @@ type machine struct {
 // setting is a label that a rule set.
 type setting struct {
 	value, rule string
-	until       time.Time // when it ends, though its rule is false; zero: while the rule is true
+	end         time.Time // when it ends, though its rule is false; zero: while the rule is true
 	absent      bool      // the rule keeps the label off the Node
 }
 
@@ -59,14 +59,14 @@ type question struct {
 }
 
 // view is what a rule sees of labels: a value, and whether it is known.
-type view func(key string) (value string, there, known bool)
+type view func(key string) (value string, present, known bool)
 
 // healthy returns how many GPUs Pods can have.
 func (m *machine) healthy() int { return max(0, m.gpus-m.sick) }
 
 func gpusAtLeast(count int) question {
 	return question{fmt.Sprintf(`capacity: {nvidia.com/gpu: ">=%d"}`, count), func(m *machine, _ view) answer {
-		if m.gpus == 0 && !m.had {
+		if m.gpus == 0 && !m.waited {
 			return maybe
 		}
 		return answerOf(m.gpus >= count)
@@ -75,7 +75,7 @@ func gpusAtLeast(count int) question {
 
 func healthyAtLeast(count int) question {
 	return question{fmt.Sprintf(`allocatable: {nvidia.com/gpu: ">=%d"}`, count), func(m *machine, _ view) answer {
-		if m.healthy() == 0 && !m.had {
+		if m.healthy() == 0 && !m.waited {
 			return maybe
 		}
 		return answerOf(m.healthy() >= count)
@@ -104,7 +104,7 @@ func cardsAtLeast(count int, model string) question {
 				found++
 			}
 		}
-		if found < count && (m.partly || !m.had) {
+		if found < count && (m.partly || !m.waited) {
 			return maybe
 		}
 		return answerOf(found >= count)
@@ -126,11 +126,11 @@ func named(prefix string) question {
 
 func labelled(key, value string) question {
 	return question{fmt.Sprintf("labels: %s=%s", key, value), func(_ *machine, see view) answer {
-		has, there, known := see(key)
+		text, present, known := see(key)
 		if !known {
 			return maybe
 		}
-		return answerOf(there && has == value)
+		return answerOf(present && text == value)
 	}}
 }
 
@@ -148,20 +148,20 @@ func anyOf(questions ...question) question {
 	}}
 }
 
-func always() question { return question{"", func(*machine, view) answer { return yes }} }
+func tautology() question { return question{"", func(*machine, view) answer { return yes }} }
 
 // filled is a value that is not the same on every Node.
 type filled struct {
-	text string
-	of   func(m *machine) (value string, known bool)
+	text  string
+	value func(m *machine) (value string, known bool)
 }
 
-func gpuCount(before string) filled {
-	return filled{before + "{capacity.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(before, m.gpus), m.gpus > 0 || m.had }}
+func gpuCount(head string) filled {
+	return filled{head + "{capacity.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(head, m.gpus), m.gpus > 0 || m.waited }}
 }
 
 func healthyCount() filled {
-	return filled{"{allocatable.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(m.healthy()), m.healthy() > 0 || m.had }}
+	return filled{"{allocatable.nvidia.com/gpu}", func(m *machine) (string, bool) { return fmt.Sprint(m.healthy()), m.healthy() > 0 || m.waited }}
 }
 
 // rack is of a Node whose name is KIND-rNN-NUMBER.
@@ -175,16 +175,16 @@ func racked() question {
 
 // rule is an entry of labels.rules.
 type rule struct {
-	name    string
-	when    question
-	set     map[string]string
-	fill    map[string]filled
-	absent  []string
-	wins    bool          // over operators
-	trusts  bool          // the kubelet
-	hold    time.Duration // that the policy says; 0: none
-	plugins bool          // it looks at what device plugins and drivers report
-	audit   bool          // it sets nothing
+	name      string
+	condition question
+	set       map[string]string
+	fill      map[string]filled
+	absent    []string
+	wins      bool          // over operators
+	trusts    bool          // the kubelet
+	hold      time.Duration // that the policy says; 0: none
+	plugins   bool          // it looks at what device plugins and drivers report
+	audit     bool          // it sets nothing
 }
 
 // holds is for how long a label stays after the rule became false.
@@ -199,10 +199,10 @@ func (s setting) String() string {
 	if s.absent {
 		s.value = "absent"
 	}
-	if s.until.IsZero() {
+	if s.end.IsZero() {
 		return s.value + " by " + s.rule
 	}
-	return fmt.Sprintf("%s by %s until %s", s.value, s.rule, s.until.Format(time.TimeOnly))
+	return fmt.Sprintf("%s by %s until %s", s.value, s.rule, s.end.Format(time.TimeOnly))
 }
 
 // rules are those of a policy.
@@ -213,7 +213,7 @@ func (all rules) yaml() string {
 	var text strings.Builder
 	text.WriteString("taints:\n  rules:\n  - {selector: accelerator=nvidia-gpu, taint: \"accelerator=nvidia-gpu:NoSchedule\"}\n  - {selector: pool, taint: \"pool={value}:NoSchedule\"}\nlabels:\n  rules:\n")
 	for _, r := range all {
-		fmt.Fprintf(&text, "  - name: %s\n    when: {%s}\n", r.name, r.when.text)
+		fmt.Fprintf(&text, "  - name: %s\n    when: {%s}\n", r.name, r.condition.text)
 		if r.hold > 0 {
 			fmt.Fprintf(&text, "    hold: %s\n", r.hold)
 		}
@@ -251,28 +251,28 @@ func (r rule) keys() []string {
 }
 
 // maker returns the rule that made a setting, if it makes it still. Without a rule of that name, it is the first from an index on that makes the same.
-func (all rules) maker(from int, key string, was setting) int {
-	for at, r := range all {
-		if r.name == was.rule {
-			if slices.Contains(r.keys(), key) && slices.Contains(r.absent, key) == was.absent {
-				return at
+func (all rules) maker(from int, key string, prev setting) int {
+	for i, r := range all {
+		if r.name == prev.rule {
+			if slices.Contains(r.keys(), key) && slices.Contains(r.absent, key) == prev.absent {
+				return i
 			}
 			return -1
 		}
 	}
-	for at := from; at < len(all); at++ {
-		r := all[at]
+	for i := from; i < len(all); i++ {
+		r := all[i]
 		_, filled := r.fill[key]
-		if slices.Contains(r.keys(), key) && slices.Contains(r.absent, key) == was.absent && (was.absent || filled || r.set[key] == was.value) {
-			return at
+		if slices.Contains(r.keys(), key) && slices.Contains(r.absent, key) == prev.absent && (prev.absent || filled || r.set[key] == prev.value) {
+			return i
 		}
 	}
 	return -1
 }
 
 func (r rule) value(key string, m *machine) (value string, known bool) {
-	if fill, is := r.fill[key]; is {
-		return fill.of(m)
+	if fill, ok := r.fill[key]; ok {
+		return fill.value(m)
 	}
 	return r.set[key], true
 }
@@ -288,20 +288,20 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 	all = slices.DeleteFunc(slices.Clone(all), func(r rule) bool { return r.audit })
 	o, decided := outcome{map[string]setting{}, map[string]bool{}}, map[string]bool{}
 	see := func(key string) (string, bool, bool) {
-		if set, is := o.set[key]; is {
+		if set, ok := o.set[key]; ok {
 			return set.value, true, !o.open[key]
 		}
-		value, there := m.operators[key]
-		return value, there, !o.open[key]
+		value, present := m.operators[key]
+		return value, present, !o.open[key]
 	}
 	for n, r := range all {
-		holds := r.when.ask(m, see)
+		holds := r.condition.ask(m, see)
 		for _, key := range r.keys() {
 			if decided[key] {
 				continue
 			}
 			_, taken := m.operators[key]
-			was, had := m.ruled[key]
+			prev, ok := m.ruled[key]
 			value, known := r.value(key, m)
 			var give setting
 			wins, removes := r.wins, slices.Contains(r.absent, key)
@@ -310,21 +310,21 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 				give = setting{value: value, rule: r.name, absent: removes}
 			case holds != no:
 				o.open[key], decided[key] = true, true
-				by := all.maker(n, key, was)
-				if !had || by < n {
+				by := all.maker(n, key, prev)
+				if !ok || by < n {
 					continue
 				}
-				give, wins = setting{value: was.value, rule: all[by].name, absent: was.absent}, all[by].wins
-				if literal, is := all[by].set[key]; is {
+				give, wins = setting{value: prev.value, rule: all[by].name, absent: prev.absent}, all[by].wins
+				if literal, ok := all[by].set[key]; ok {
 					give.value = literal
 				}
 			case taken && !r.wins && !removes: // what an operator has set since is not held
 				continue
-			case had && all.maker(n, key, was) == n && r.holds() > 0 && (was.until.IsZero() || now.Before(was.until)):
-				give = was
+			case ok && all.maker(n, key, prev) == n && r.holds() > 0 && (prev.end.IsZero() || now.Before(prev.end)):
+				give = prev
 				give.rule = r.name
-				if end := now.Add(r.holds()); give.until.IsZero() || give.until.After(end) {
-					give.until = end
+				if end := now.Add(r.holds()); give.end.IsZero() || give.end.After(end) {
+					give.end = end
 				}
 			default:
 				continue
@@ -340,17 +340,17 @@ func (all rules) apply(m *machine, now time.Time) outcome {
 
 // alters reports whether new rules change Nodes. They may change or remove a label that old rules had set, at once or after its hold. They may
 // remove what others had set, or restore what old rules had removed.
-func (m *machine) alters(after map[string]setting) bool {
-	shown, shows := m.labels(m.ruled), m.labels(after)
+func (m *machine) alters(next map[string]setting) bool {
+	shown, shows := m.labels(m.ruled), m.labels(next)
 	for _, key := range allKeys() {
-		was, ruled := m.ruled[key]
-		is := after[key]
-		before, had := shown[key]
-		now, has := shows[key]
+		prev, ruled := m.ruled[key]
+		current := next[key]
+		head, ok := shown[key]
+		now, found := shows[key]
 		switch {
-		case ruled && was.until.IsZero() && !is.until.IsZero(),
-			ruled && was.absent && has,
-			had && (!has || now != before):
+		case ruled && prev.end.IsZero() && !current.end.IsZero(),
+			ruled && prev.absent && found,
+			ok && (!found || now != head):
 			return true
 		}
 	}
@@ -358,9 +358,9 @@ func (m *machine) alters(after map[string]setting) bool {
 }
 
 // added returns what the Node carries while new rules are held: what it had, and what they add.
-func (m *machine) added(after map[string]setting) map[string]setting {
-	all, shown := maps.Clone(after), m.labels(m.ruled)
-	maps.DeleteFunc(all, func(key string, _ setting) bool { _, had := shown[key]; return had })
+func (m *machine) added(next map[string]setting) map[string]setting {
+	all, shown := maps.Clone(next), m.labels(m.ruled)
+	maps.DeleteFunc(all, func(key string, _ setting) bool { _, ok := shown[key]; return ok })
 	maps.Copy(all, m.ruled)
 	return all
 }
@@ -372,12 +372,12 @@ func (m *machine) labels(set map[string]setting) map[string]string {
 		shown[leftOver] = "1"
 	}
 	for _, key := range allKeys() {
-		if value, is := m.operators[key]; is {
+		if value, ok := m.operators[key]; ok {
 			shown[key] = value
 		}
-		if by, is := set[key]; is && by.absent {
+		if by, ok := set[key]; ok && by.absent {
 			delete(shown, key)
-		} else if is {
+		} else if ok {
 			shown[key] = by.value
 		}
 	}
@@ -390,7 +390,7 @@ func taints(labels map[string]string) []string {
 	if labels["accelerator"] == "nvidia-gpu" {
 		wanted = append(wanted, "accelerator=nvidia-gpu:NoSchedule")
 	}
-	if pool, is := labels["pool"]; is {
+	if pool, ok := labels["pool"]; ok {
 		wanted = append(wanted, "pool="+pool+":NoSchedule")
 	}
 	return wanted

@@ -14,12 +14,12 @@ func TestNodesOfSixKindsCarryExactlyWhatTheRulesSayAfterEachStepAndNoLabelFlaps(
 	started := time.Now()
 	w := newWorld(t, run.Seed, run.Nodes)
 	w.change("first policy", w.writer.policy())
-	w.step("all register", func() { w.each(w.machines, w.register) })
+	w.step("all register", func() { w.forEach(w.machines, w.register) })
 	w.step("device plugins register", func() {
-		w.each(w.machines, func(m *machine) error { return w.plug(m, kinds()[kindOf(m)][2], true, cardsOf(kindOf(m))) })
+		w.forEach(w.machines, func(m *machine) error { return w.plug(m, kinds()[kindOf(m)][2], true, cardsOf(kindOf(m))) })
 	})
 	for round := range run.Rounds {
-		in := func(what string) string { return fmt.Sprintf("round %d: %s", round+1, what) }
+		in := func(subject string) string { return fmt.Sprintf("round %d: %s", round+1, subject) }
 		w.change(in("another policy"), w.writer.policy())
 		switch round % 3 {
 		case 0:
@@ -35,20 +35,20 @@ func TestNodesOfSixKindsCarryExactlyWhatTheRulesSayAfterEachStepAndNoLabelFlaps(
 	t.Logf("%d Nodes, %d policies in %s: %v", run.Nodes, run.Rounds+1, time.Since(started).Round(time.Second), w.figures)
 }
 
-func (w *world) step(title string, do func()) {
+func (w *world) step(title string, fn func()) {
 	w.t.Helper()
 	began := time.Now()
-	do()
+	fn()
 	w.settle(title, began, w.follow)
 }
 
 // plug has the drivers of a Node list its devices, and its device plugins report GPUs. The drivers come first: once they had time to start, a
 // device that is not listed counts as absent.
-func (w *world) plug(m *machine, gpus int, had bool, cards []string) error {
+func (w *world) plug(m *machine, gpus int, ok bool, cards []string) error {
 	if err := w.publish(m, cards, false); err != nil {
 		return err
 	}
-	return w.report(m, gpus, had, false)
+	return w.report(m, gpus, ok, false)
 }
 
 // restarts are machines that boot: their Nodes are deleted and register without GPUs, and their plugins register later, all or fewer. Some are
@@ -56,35 +56,35 @@ func (w *world) plug(m *machine, gpus int, had bool, cards []string) error {
 func (w *world) restarts(in func(string) string) {
 	w.t.Helper()
 	w.outlast(in("machines restart"))
-	some, gpus, replaced := w.some(0.3), map[string]int{}, map[string]bool{}
-	for _, m := range some {
+	part, gpus, replaced := w.sample(0.3), map[string]int{}, map[string]bool{}
+	for _, m := range part {
 		m.blind = w.writer.chance(0.3)
-		switch of := w.writer.Float64(); {
-		case of < 0.25:
+		switch p := w.writer.Float64(); {
+		case p < 0.25:
 			replaced[m.name] = true
 			w.figures["machines replaced"]++
-		case of < 0.5:
+		case p < 0.5:
 			m.installed++
 		}
 	}
-	w.step(in("machines restart"), func() { w.each(some, func(m *machine) error { return w.restart(m, replaced[m.name]) }) })
+	w.step(in("machines restart"), func() { w.forEach(part, func(m *machine) error { return w.restart(m, replaced[m.name]) }) })
 	w.step(in("their kubelets are ready, and no plugin has registered"), func() {
-		w.each(some, func(m *machine) error {
+		w.forEach(part, func(m *machine) error {
 			m.blind = false
 			return w.report(m, 0, false, len(m.name)%2 == 0)
 		})
 	})
-	for _, m := range some {
+	for _, m := range part {
 		gpus[m.name] = kinds()[kindOf(m)][2]
 		if w.writer.chance(0.2) {
 			gpus[m.name] /= 2
 		}
 	}
 	w.step(in("their plugins register"), func() {
-		w.each(some, func(m *machine) error { return w.report(m, gpus[m.name], gpus[m.name] == 0, false) })
+		w.forEach(part, func(m *machine) error { return w.report(m, gpus[m.name], gpus[m.name] == 0, false) })
 	})
 	w.step(in("and had time to"), func() {
-		w.each(some, func(m *machine) error { return w.report(m, gpus[m.name], true, false) })
+		w.forEach(part, func(m *machine) error { return w.report(m, gpus[m.name], true, false) })
 	})
 }
 
@@ -92,8 +92,8 @@ func (w *world) restarts(in func(string) string) {
 func (w *world) devices(in func(string) string) {
 	w.t.Helper()
 	w.outlast(in("devices come and go"))
-	some, gpus, cards, partly := w.some(0.4), map[string]int{}, map[string][]string{}, map[string]bool{}
-	for _, m := range some {
+	part, gpus, cards, partly := w.sample(0.4), map[string]int{}, map[string][]string{}, map[string]bool{}
+	for _, m := range part {
 		gpus[m.name] = pick(w.writer, 0, 1, 2, 4)
 		if kinds()[kindOf(m)][2] == 0 {
 			gpus[m.name] = 0
@@ -102,7 +102,7 @@ func (w *world) devices(in func(string) string) {
 		cards[m.name], partly[m.name] = w.cards(m)
 	}
 	w.step(in("devices come and go"), func() {
-		w.each(some, func(m *machine) error {
+		w.forEach(part, func(m *machine) error {
 			if err := w.report(m, gpus[m.name], true, true); err != nil {
 				return err
 			}
@@ -124,14 +124,14 @@ func (w *world) cards(m *machine) (cards []string, partly bool) {
 // fight has an operator's client set a label on a few Nodes again each time that a rule has replaced it.
 func (w *world) fight(title string) {
 	w.t.Helper()
-	some := []*machine{}
+	part := []*machine{}
 	for _, m := range w.machines {
-		_, before := m.operators[owner]
-		if _, ruled := m.ruled[owner]; ruled && !before && m.name != witness && len(some) < 3 {
-			some = append(some, m)
+		_, prev := m.operators[owner]
+		if _, ruled := m.ruled[owner]; ruled && !prev && m.name != witness && len(part) < 3 {
+			part = append(part, m)
 		}
 	}
-	w.step(title, func() { w.each(some, w.insist) })
+	w.step(title, func() { w.forEach(part, w.insist) })
 }
 
 // kubeletsRestart: the Nodes stay, and say 0 GPUs until the plugins have registered again. Drivers withdraw their slices, or list fewer devices
@@ -139,14 +139,14 @@ func (w *world) fight(title string) {
 func (w *world) kubeletsRestart(in func(string) string) {
 	w.t.Helper()
 	w.outlast(in("kubelets restart"))
-	some, gpus := w.some(0.4), map[string]int{}
+	part, gpus := w.sample(0.4), map[string]int{}
 	cards, left := map[string][]string{}, map[string]int{}
-	for _, m := range some {
+	for _, m := range part {
 		gpus[m.name], cards[m.name], left[m.name] = m.gpus, m.cards, w.writer.IntN(len(m.cards)+1)
 		m.blind = w.writer.chance(0.3)
 	}
 	w.step(in("kubelets restart"), func() {
-		w.each(some, func(m *machine) error {
+		w.forEach(part, func(m *machine) error {
 			if err := w.report(m, 0, false, true); err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func (w *world) kubeletsRestart(in func(string) string) {
 		})
 	})
 	w.step(in("their plugins register again"), func() {
-		w.each(some, func(m *machine) error {
+		w.forEach(part, func(m *machine) error {
 			m.blind = false
 			return w.plug(m, gpus[m.name], true, cards[m.name])
 		})
@@ -169,20 +169,20 @@ func (w *world) operators(title string) {
 		value any
 	}
 	edits := map[*machine]edit{}
-	some := w.some(0.3)
-	for _, m := range some {
+	part := w.sample(0.3)
+	for _, m := range part {
 		key := pick(w.writer, operatorKeys()...)
-		own, has := m.operators[key]
+		current, ok := m.operators[key]
 		set, ruled := m.ruled[key]
 		switch {
-		case has && !ruled && own != "" && w.writer.chance(0.5): // what a winning rule hides cannot be removed
+		case ok && !ruled && current != "" && w.writer.chance(0.5): // what a winning rule hides cannot be removed
 			edits[m] = edit{key, nil}
 			delete(m.operators, key)
-		case !has && ruled && w.writer.chance(0.3):
+		case !ok && ruled && w.writer.chance(0.3):
 			edits[m] = edit{key, nil}
 		default:
 			value := w.writer.value(key)
-			if value == own || value == set.value {
+			if value == current || value == set.value {
 				value += "-other"
 			}
 			edits[m] = edit{key, value}
@@ -190,7 +190,7 @@ func (w *world) operators(title string) {
 		}
 	}
 	w.step(title, func() {
-		w.each(some, func(m *machine) error { return w.relabel(m, edits[m].key, edits[m].value) })
+		w.forEach(part, func(m *machine) error { return w.relabel(m, edits[m].key, edits[m].value) })
 	})
 }
 

@@ -64,9 +64,9 @@ func machines(count int) (all []*machine) {
 	names := []string{"gpua", "gpub", "gpud", "big", "small", "pgmac"}
 	for n := range count {
 		kind := names[n%len(names)]
-		of := kinds()[kind]
+		size := kinds()[kind]
 		all = append(all, &machine{
-			name: fmt.Sprintf("%s-r%02d-%03d", kind, n%7, n), cpu: of[0], gib: of[1], room: of[0],
+			name: fmt.Sprintf("%s-r%02d-%03d", kind, n%7, n), cpu: size[0], gib: size[1], room: size[0],
 			operators: map[string]string{}, ruled: map[string]setting{},
 		})
 	}
@@ -79,59 +79,59 @@ type writer struct {
 	short time.Duration
 }
 
-func (w writer) chance(of float64) bool { return w.Float64() < of }
+func (w writer) chance(p float64) bool { return w.Float64() < p }
 
 func pick[T any](w writer, from ...T) T { return from[w.IntN(len(from))] }
 
 // policy makes rules: some of the usual ones, some of them changed, in another order.
 func (w writer) policy() rules {
 	gpu := rule{
-		name: pick(w, "gpu", "gpu", "accelerated"), when: gpusAtLeast(pick(w, 1, 1, 1, 2)), set: map[string]string{"accelerator": "nvidia-gpu", gpuWorker: ""},
+		name: pick(w, "gpu", "gpu", "accelerated"), condition: gpusAtLeast(pick(w, 1, 1, 1, 2)), set: map[string]string{"accelerator": "nvidia-gpu", gpuWorker: ""},
 		fill: map[string]filled{"gpu.count": gpuCount(pick(w, "", "", "n"))}, trusts: true, plugins: true,
 		hold: pick(w, 0, 0, time.Minute, time.Hour), // shorter and longer than the grace
 	}
 	cards := []rule{
-		{name: "h100", when: cardsAtLeast(pick(w, 1, 2), "H100"), set: map[string]string{"gpu.model": "h100"}, plugins: true, hold: pick(w, 0, time.Hour)},
-		{name: pick(w, "rtx", "rtx", "geforce"), when: cardsAtLeast(1, "RTX 5070"), set: map[string]string{"gpu.model": "rtx5070"}, plugins: true},
-		{name: "cards", when: cardsAtLeast(1, ""), set: map[string]string{"gpu.model": "other"}, plugins: true},
-		{name: "plain", when: always(), set: map[string]string{"gpu.model": "none"}},
+		{name: "h100", condition: cardsAtLeast(pick(w, 1, 2), "H100"), set: map[string]string{"gpu.model": "h100"}, plugins: true, hold: pick(w, 0, time.Hour)},
+		{name: pick(w, "rtx", "rtx", "geforce"), condition: cardsAtLeast(1, "RTX 5070"), set: map[string]string{"gpu.model": "rtx5070"}, plugins: true},
+		{name: "cards", condition: cardsAtLeast(1, ""), set: map[string]string{"gpu.model": "other"}, plugins: true},
+		{name: "plain", condition: tautology(), set: map[string]string{"gpu.model": "none"}},
 	}
 	if w.chance(0.3) {
 		cards[0], cards[1] = cards[1], cards[0]
 	}
 	room := []rule{
-		{name: "healthy", when: healthyAtLeast(pick(w, 1, 2)), fill: map[string]filled{"gpu.healthy": healthyCount()}, plugins: true},
-		{name: "roomy", when: roomAtLeast(pick(w, 6, 12)), set: map[string]string{"room": "roomy"}, hold: pick(w, 0, w.short, w.short)},
-		{name: "tight", when: always(), set: map[string]string{"room": pick(w, "tight", "tight", "some")}},
-		{name: "banned", when: roomAtLeast(pick(w, 6, 12)), absent: []string{banned}, hold: pick(w, 0, w.short, w.short)},
+		{name: "healthy", condition: healthyAtLeast(pick(w, 1, 2)), fill: map[string]filled{"gpu.healthy": healthyCount()}, plugins: true},
+		{name: "roomy", condition: roomAtLeast(pick(w, 6, 12)), set: map[string]string{"room": "roomy"}, hold: pick(w, 0, w.short, w.short)},
+		{name: "tight", condition: tautology(), set: map[string]string{"room": pick(w, "tight", "tight", "some")}},
+		{name: "banned", condition: roomAtLeast(pick(w, 6, 12)), absent: []string{banned}, hold: pick(w, 0, w.short, w.short)},
 	}
 	tiers := []rule{
-		{name: "quad", when: gpusAtLeast(4), set: map[string]string{"hardware.tier": "quad-gpu"}, plugins: true},
-		{name: "dual", when: gpusAtLeast(2), set: map[string]string{"hardware.tier": pick(w, "dual-gpu", "dual-gpu", "multi-gpu")}, plugins: true},
-		{name: "high", when: anyOf(named("pgmac"), sizeAtLeast(16, 64)), set: map[string]string{"hardware.tier": "high", "voice-pipeline": pick(w, "enabled", "enabled", "on")}, wins: w.chance(0.3)},
-		{name: "rest", when: always(), set: map[string]string{"hardware.tier": "standard"}, wins: w.chance(0.2)},
+		{name: "quad", condition: gpusAtLeast(4), set: map[string]string{"hardware.tier": "quad-gpu"}, plugins: true},
+		{name: "dual", condition: gpusAtLeast(2), set: map[string]string{"hardware.tier": pick(w, "dual-gpu", "dual-gpu", "multi-gpu")}, plugins: true},
+		{name: "high", condition: anyOf(named("pgmac"), sizeAtLeast(16, 64)), set: map[string]string{"hardware.tier": "high", "voice-pipeline": pick(w, "enabled", "enabled", "on")}, wins: w.chance(0.3)},
+		{name: "rest", condition: tautology(), set: map[string]string{"hardware.tier": "standard"}, wins: w.chance(0.2)},
 	}
 	if w.chance(0.2) {
 		tiers[1], tiers[2] = tiers[2], tiers[1]
 	}
-	others := []rule{
-		{name: "racks", when: racked(), fill: map[string]filled{"example.com/rack": rack()}, wins: w.chance(0.5)},
-		{name: "large", when: sizeAtLeast(pick(w, 16, 16, 8), 8), set: map[string]string{"size": "large"}},
-		{name: "little", when: always(), set: map[string]string{"size": pick(w, "little", "little", "other")}},
+	extra := []rule{
+		{name: "racks", condition: racked(), fill: map[string]filled{"example.com/rack": rack()}, wins: w.chance(0.5)},
+		{name: "large", condition: sizeAtLeast(pick(w, 16, 16, 8), 8), set: map[string]string{"size": "large"}},
+		{name: "little", condition: tautology(), set: map[string]string{"size": pick(w, "little", "little", "other")}},
 	}
-	w.Shuffle(2, func(a, b int) { others[a], others[b] = others[b], others[a] })
-	all := slices.Concat([]rule{gpu}, tiers, others, cards, room, []rule{
-		{name: "pools", when: labelled("hardware.tier", pick(w, "dual-gpu", "standard", "high")), set: map[string]string{"pool": pick(w, "one", "one", "two")}},
-		{name: "classes", when: labelled("team", "gold"), set: map[string]string{"team.class": "premium"}},
-		{name: "clean", when: pick(w, always(), named("gpu"), named("none")), absent: []string{leftOver}},
-		{name: "owned", when: always(), set: map[string]string{owner: "platform"}, wins: true},
+	w.Shuffle(2, func(a, b int) { extra[a], extra[b] = extra[b], extra[a] })
+	all := slices.Concat([]rule{gpu}, tiers, extra, cards, room, []rule{
+		{name: "pools", condition: labelled("hardware.tier", pick(w, "dual-gpu", "standard", "high")), set: map[string]string{"pool": pick(w, "one", "one", "two")}},
+		{name: "classes", condition: labelled("team", "gold"), set: map[string]string{"team.class": "premium"}},
+		{name: "clean", condition: pick(w, tautology(), named("gpu"), named("none")), absent: []string{leftOver}},
+		{name: "owned", condition: tautology(), set: map[string]string{owner: "platform"}, wins: true},
 	})
 	all = slices.DeleteFunc(all, func(rule) bool { return w.chance(0.08) })
 	for n := range all {
 		all[n].audit = w.chance(0.08)
 	}
 	number := w.IntN(1_000_000) // its own name: what it would set is counted by name
-	return append(all, rule{name: fmt.Sprintf("trial-%d", number), when: pick(w, always(), roomAtLeast(12), gpusAtLeast(1)), set: map[string]string{trial: "yes"}, audit: true})
+	return append(all, rule{name: fmt.Sprintf("trial-%d", number), condition: pick(w, tautology(), roomAtLeast(12), gpusAtLeast(1)), set: map[string]string{trial: "yes"}, audit: true})
 }
 
 // value returns what an operator writes.

@@ -39,47 +39,47 @@ type world struct {
 
 	mu      sync.Mutex
 	written map[string]bool   // resourceVersions that the script wrote
-	again   map[string]int    // how often more a label may change in this step, by Node, and by Node/label
+	extra   map[string]int    // how often more a label may change in this step, by Node, and by Node/label
 	seen    map[string]int    // how many states of a Node were looked at
-	at      map[string]string // the version of the last one
+	version map[string]string // the version of the last one
 	last    map[string]map[string]string
 }
 
 func newWorld(t *testing.T, seed uint64, count int) *world {
 	w := &world{
 		t: t, writer: writer{rand.New(rand.NewPCG(seed, 0)), shortHold(count)}, machines: machines(count), clients: map[string]*kubernetes.Clientset{}, figures: map[string]int{},
-		written: map[string]bool{}, again: map[string]int{}, seen: map[string]int{}, at: map[string]string{}, last: map[string]map[string]string{},
+		written: map[string]bool{}, extra: map[string]int{}, seen: map[string]int{}, version: map[string]string{}, last: map[string]map[string]string{},
 	}
 	for _, m := range w.machines {
 		w.clients[m.name] = nodekeep.Kubelet(t, m.name)
 	}
 	mayReadSlices(t)
 	w.watcher = nodekeep.WatchNodes(t)
-	w.at[witness] = nodekeep.Node(t, witness).ResourceVersion
+	w.version[witness] = nodekeep.Node(t, witness).ResourceVersion
 	w.machines = append(w.machines, &machine{name: witness, exists: true, cpu: 8, gib: 32, room: 8, operators: map[string]string{}, ruled: map[string]setting{}})
 	return w
 }
 
-// each does something to some of the Nodes, many at once. The witness is left alone.
-func (w *world) each(machines []*machine, do func(m *machine) error) {
+// forEach does something to some of the Nodes, many at once. The witness is left alone.
+func (w *world) forEach(machines []*machine, fn func(m *machine) error) {
 	w.t.Helper()
 	machines = slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return m.name == witness })
 	require.NoError(w.t, random.Each(machines, func(m *machine) error {
-		if err := do(m); err != nil {
+		if err := fn(m); err != nil {
 			return fmt.Errorf("node %s: %w", m.name, err)
 		}
 		return nil
 	}))
 }
 
-// some returns a part of the Nodes.
-func (w *world) some(part float64) (some []*machine) {
+// sample returns a part of the Nodes.
+func (w *world) sample(part float64) (list []*machine) {
 	for _, m := range w.machines {
 		if w.writer.chance(part) && m.name != witness {
-			some = append(some, m)
+			list = append(list, m)
 		}
 	}
-	return some
+	return list
 }
 
 // resources returns what the kubelet reports of itself.
@@ -115,15 +115,15 @@ func (w *world) register(m *machine) error {
 	node.Status.Capacity, node.Status.Allocatable = m.resources()
 	node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID, node.Status.NodeInfo.MachineID = m.identity()
 	node.Labels[leftOver] = "1"
-	m.exists, m.gpus, m.had, m.left = true, 0, false, true
-	before, late := m.created(w.rules)
+	m.exists, m.gpus, m.waited, m.left = true, 0, false, true
+	prev, late := m.created(w.rules)
 	stored, err := w.clients[m.name].CoreV1().Nodes().Create(w.t.Context(), node, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("a kubelet was refused: %w", err)
 	}
-	after, _ := m.created(w.rules) // a label that was held may have ended
-	if got := shown(stored); !maps.Equal(got, before) && !maps.Equal(got, after) {
-		return fmt.Errorf("the CREATE has %v, and not %v", got, after)
+	next, _ := m.created(w.rules) // a label that was held may have ended
+	if got := shown(stored); !maps.Equal(got, prev) && !maps.Equal(got, next) {
+		return fmt.Errorf("the CREATE has %v, and not %v", got, next)
 	}
 	if m.replaced > 0 && len(m.ruled) == 0 { // another machine: what its CREATE lacks, it lacks for that
 		w.mu.Lock()
@@ -162,16 +162,16 @@ func (w *world) restart(m *machine, replaced bool) error {
 // or says 0, as kubelets do.
 //
 // The time since which a Node is ready is moved by way of not being ready, as on any Node.
-func (w *world) report(m *machine, gpus int, had, says bool) error {
-	if had && !m.had {
+func (w *world) report(m *machine, gpus int, ok, says bool) error {
+	if ok && !m.waited {
 		unready := map[string]any{"status": map[string]any{"conditions": []map[string]any{{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}}}}
 		if err := w.patch(m, "status", unready); err != nil {
 			return err
 		}
 	}
-	m.gpus, m.had = gpus, had
+	m.gpus, m.waited = gpus, ok
 	ready := time.Now()
-	if had {
+	if ok {
 		ready = ready.Add(-time.Hour)
 	}
 	resources := func(list corev1.ResourceList, gpus int) map[string]any {
@@ -223,7 +223,7 @@ func (w *world) insist(m *machine) error {
 			return err
 		}
 		deadline := time.Now().Add(settles)
-		for is := value; is == value; time.Sleep(10 * time.Millisecond) {
+		for got := value; got == value; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				return fmt.Errorf("%s=%s is not corrected the %d. time", owner, value, n+1)
 			}
@@ -231,16 +231,16 @@ func (w *world) insist(m *machine) error {
 			if err != nil {
 				return err
 			}
-			is = node.Labels[owner]
+			got = node.Labels[owner]
 		}
 		corrected[n] = time.Now()
 	}
-	if last, before := corrected[times-1].Sub(corrected[times-2]), corrected[times-2].Sub(corrected[times-3]); before < time.Second/2 || last < time.Second*3/2 {
-		return fmt.Errorf("a client that sets %s again and again is corrected after %s, then after %s: that is no growing pause", owner, before, last)
+	if last, prev := corrected[times-1].Sub(corrected[times-2]), corrected[times-2].Sub(corrected[times-3]); prev < time.Second/2 || last < time.Second*3/2 {
+		return fmt.Errorf("a client that sets %s again and again is corrected after %s, then after %s: that is no growing pause", owner, prev, last)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.again[m.name+"/"+owner] = times
+	w.extra[m.name+"/"+owner] = times
 	w.figures["labels fought over"]++
 	return nil
 }
@@ -264,7 +264,7 @@ func (w *world) visible(node *corev1.Node, needs ...string) error {
 // listed returns what the annotation lists of a Node.
 func listed(node *corev1.Node) (all map[string]struct {
 	Value, Rule string
-	Until       time.Time
+	End         time.Time
 	Absent      bool
 }) {
 	_ = json.Unmarshal([]byte(node.Annotations["nodekeep.dev/labels"]), &all)
@@ -286,7 +286,7 @@ func complaint(m *machine, node *corev1.Node, want map[string]setting) string {
 	}
 	got := listed(node)
 	for key, set := range want {
-		if got[key].Value != set.value || got[key].Rule != set.rule || !got[key].Until.Equal(set.until) || got[key].Absent != set.absent {
+		if got[key].Value != set.value || got[key].Rule != set.rule || !got[key].End.Equal(set.end) || got[key].Absent != set.absent {
 			return fmt.Sprintf("the annotation says of %s %+v, and not %+v", key, got[key], set)
 		}
 	}
@@ -297,7 +297,7 @@ func complaint(m *machine, node *corev1.Node, want map[string]setting) string {
 }
 
 // settle waits until all is at rest and every Node as the model says. then is what that is of one Node.
-func (w *world) settle(title string, began time.Time, then func(m *machine, now time.Time) map[string]setting) {
+func (w *world) settle(title string, began time.Time, planned func(m *machine, now time.Time) map[string]setting) {
 	w.t.Helper()
 	var nodes map[string]*corev1.Node
 	var now time.Time
@@ -308,8 +308,8 @@ func (w *world) settle(title string, began time.Time, then func(m *machine, now 
 			if !m.exists {
 				continue
 			}
-			w.begin(m, then(m, now), began, now)
-			if complaint := complaint(m, nodes[m.name], then(m, now)); complaint != "" {
+			w.begin(m, planned(m, now), began, now)
+			if complaint := complaint(m, nodes[m.name], planned(m, now)); complaint != "" {
 				wrong[m.name] = fmt.Sprintf("%s; operators: %v, rules set before: %v", complaint, m.operators, m.ruled)
 			}
 		}
@@ -323,7 +323,7 @@ func (w *world) settle(title string, began time.Time, then func(m *machine, now 
 		}
 		w.t.Fatalf("%s: %d Nodes are not as the model says", title, len(wrong))
 	}
-	w.accept(now, then)
+	w.accept(now, planned)
 	w.looks(title, nodes)
 }
 
@@ -332,28 +332,28 @@ func (w *world) settle(title string, began time.Time, then func(m *machine, now 
 func (w *world) begin(m *machine, want map[string]setting, began, now time.Time) {
 	w.t.Helper()
 	for key, set := range want {
-		was := m.ruled[key]
-		if set.until.IsZero() || set.until.Equal(was.until) {
+		prev := m.ruled[key]
+		if set.end.IsZero() || set.end.Equal(prev.end) {
 			continue
 		}
 		hold := w.rules.named(set.rule).holds()
 		early, late := began.Add(hold-time.Second), now.Add(hold) // whole seconds are stored
-		states := w.watcher.Of(m.name)[w.seen[m.name]:]
-		at := slices.IndexFunc(states, func(state harness.State) bool {
-			is := listed(state.Node)[key]
-			return is.Rule == set.rule && is.Value == set.value && is.Absent == set.absent && !is.Until.IsZero() && !is.Until.Equal(was.until)
+		states := w.watcher.States(m.name)[w.seen[m.name]:]
+		i := slices.IndexFunc(states, func(state harness.State) bool {
+			current := listed(state.Node)[key]
+			return current.Rule == set.rule && current.Value == set.value && current.Absent == set.absent && !current.End.IsZero() && !current.End.Equal(prev.end)
 		})
-		switch since := lacks(states, key, set); {
-		case at >= 0:
-			set.until = listed(states[at].Node)[key].Until
-			require.False(w.t, set.until.Before(early) || set.until.After(late), "node %s: %s is held until %s, which is not from %s to %s", m.name, key, set.until, early, late)
+		switch start := lacks(states, key, set); {
+		case i >= 0:
+			set.end = listed(states[i].Node)[key].End
+			require.False(w.t, set.end.Before(early) || set.end.After(late), "node %s: %s is held until %s, which is not from %s to %s", m.name, key, set.end, early, late)
 			w.figures["labels held"]++
 			if set.absent {
 				w.figures["labels held absent"]++
 			}
-		case now.After(early) && !since.IsZero():
-			require.False(w.t, since.Before(early), "node %s: %s is held until %s at least, and goes at %s", m.name, key, early, since)
-			set.until = since
+		case now.After(early) && !start.IsZero():
+			require.False(w.t, start.Before(early), "node %s: %s is held until %s at least, and goes at %s", m.name, key, early, start)
+			set.end = start
 			w.figures["holds that were never listed"]++
 		default:
 			continue
@@ -363,27 +363,27 @@ func (w *world) begin(m *machine, want map[string]setting, began, now time.Time)
 }
 
 // lacks is since when a Node that has no gate does not have a setting of a rule, up to the newest state; zero: it has it.
-func lacks(states []harness.State, key string, set setting) (since time.Time) {
+func lacks(states []harness.State, key string, set setting) (start time.Time) {
 	for _, state := range slices.Backward(states) {
-		is, there := listed(state.Node)[key]
-		if there && is.Value == set.value && is.Absent == set.absent || random.Gated(state.Node) {
+		current, present := listed(state.Node)[key]
+		if present && current.Value == set.value && current.Absent == set.absent || random.Gated(state.Node) {
 			break
 		}
-		since = state.At
+		start = state.Time
 	}
-	return since
+	return start
 }
 
 // accept takes over what is there.
-func (w *world) accept(now time.Time, then func(m *machine, now time.Time) map[string]setting) {
+func (w *world) accept(now time.Time, planned func(m *machine, now time.Time) map[string]setting) {
 	for _, m := range w.machines {
 		if !m.exists {
 			continue
 		}
-		want := then(m, now)
-		for key, was := range m.ruled {
-			if !was.until.IsZero() && now.After(was.until) && want[key] != was {
-				w.again[m.name] = max(w.again[m.name], 1)
+		want := planned(m, now)
+		for key, prev := range m.ruled {
+			if !prev.end.IsZero() && now.After(prev.end) && want[key] != prev {
+				w.extra[m.name] = max(w.extra[m.name], 1)
 				w.figures["holds that ended"]++
 			}
 		}
@@ -400,51 +400,51 @@ func (w *world) looks(title string, nodes map[string]*corev1.Node) {
 			continue
 		}
 		changes, stay := map[string][]string{}, taints(w.last[m.name])
-		if w.again[m.name] > 0 {
+		if w.extra[m.name] > 0 {
 			stay = nil
 		}
 		stay = slices.DeleteFunc(stay, func(taint string) bool { return !slices.Contains(taints(shown(nodes[m.name])), taint) })
 		for _, state := range w.statesUntil(nodes[m.name]) {
 			require.NoError(w.t, w.visible(state.Node, stay...), "%s: node %s", title, m.name)
 			w.figures["states looked at"]++
-			now, was := shown(state.Node), w.last[m.name]
+			now, prev := shown(state.Node), w.last[m.name]
 			for _, key := range allKeys() {
-				value, is := now[key]
-				before, had := was[key]
+				value, ok := now[key]
+				head, found := prev[key]
 				switch {
-				case value == before && is == had, w.written[state.ResourceVersion]:
+				case value == head && ok == found, w.written[state.ResourceVersion]:
 				case key == gpuWorker && random.Gated(state.Node): // it is not in the CREATE, and comes before the gate goes
-					if is {
+					if ok {
 						w.figures["labels that waited for capture"]++
 					} else {
-						now[key] = before // as if it had stayed
+						now[key] = head // as if it had stayed
 					}
 				default:
-					changes[key] = append(changes[key], fmt.Sprintf("%s: %q, then %q", state.ResourceVersion, before, value))
+					changes[key] = append(changes[key], fmt.Sprintf("%s: %q, then %q", state.ResourceVersion, head, value))
 					w.figures["labels changed"]++
 				}
 			}
 			w.last[m.name] = now
 		}
-		for key, of := range changes {
-			require.LessOrEqual(w.t, len(of), 1+w.again[m.name]+w.again[m.name+"/"+key], "%s: node %s: label %s flaps: %v", title, m.name, key, of)
+		for key, names := range changes {
+			require.LessOrEqual(w.t, len(names), 1+w.extra[m.name]+w.extra[m.name+"/"+key], "%s: node %s: label %s flaps: %v", title, m.name, key, names)
 		}
 	}
-	clear(w.again)
+	clear(w.extra)
 }
 
 // statesUntil returns the states of a Node that were not looked at yet, up to this one. What comes after it is of the next step.
 func (w *world) statesUntil(node *corev1.Node) (states []harness.State) {
 	w.t.Helper()
-	at := -1
+	i := -1
 	require.Eventually(w.t, func() bool {
-		states = w.watcher.Of(node.Name)[w.seen[node.Name]:]
-		at = slices.IndexFunc(states, func(state harness.State) bool { return state.ResourceVersion == node.ResourceVersion })
-		return at >= 0 || node.ResourceVersion == w.at[node.Name]
+		states = w.watcher.States(node.Name)[w.seen[node.Name]:]
+		i = slices.IndexFunc(states, func(state harness.State) bool { return state.ResourceVersion == node.ResourceVersion })
+		return i >= 0 || node.ResourceVersion == w.version[node.Name]
 	}, harness.Settles, 5*time.Millisecond, "the watch must arrive at version %s of node %s", node.ResourceVersion, node.Name)
-	w.at[node.Name] = node.ResourceVersion
-	w.seen[node.Name] += at + 1
-	return states[:at+1]
+	w.version[node.Name] = node.ResourceVersion
+	w.seen[node.Name] += i + 1
+	return states[:i+1]
 }
 
 // follow returns what the rules of now say.
@@ -488,8 +488,8 @@ func (w *world) outlast(title string) {
 	last := time.Time{}
 	for _, m := range w.machines {
 		for _, set := range m.ruled {
-			if soon := set.until.Before(time.Now().Add(w.writer.short + soonest)); soon && set.until.After(last) {
-				last = set.until
+			if ending := set.end.Before(time.Now().Add(w.writer.short + soonest)); ending && set.end.After(last) {
+				last = set.end
 			}
 		}
 	}
@@ -503,7 +503,7 @@ func (w *world) audited(title string, reads int) {
 	w.t.Helper()
 	last, want := w.rules[len(w.rules)-1], 0.0
 	for _, m := range w.machines {
-		if m.exists && last.when.ask(m, nil) == yes {
+		if m.exists && last.condition.ask(m, nil) == yes {
 			want += float64(reads)
 		}
 	}

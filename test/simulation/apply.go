@@ -5,8 +5,8 @@ import (
 	"nodekeep.dev/nodekeep/test/simulation/oracle"
 )
 
-// do carries out a step and reports whether it changed anything.
-func (m *model) do(w *world, s step) bool {
+// step carries out a step and reports whether it changed anything.
+func (m *model) step(w *world, s step) bool {
 	var next state
 	if w.live() {
 		next = *w.tip()
@@ -19,9 +19,9 @@ func (m *model) do(w *world, s step) bool {
 		w.captures[s.a] = capture{taken: w.captures[s.a].taken + 1}
 	case restarts:
 		w.left.faults--
-		was := w.captures[s.a]
+		prev := w.captures[s.a]
 		w.captures[s.a] = capture{taken: int8(len(w.log)), done: !w.live()}
-		return w.captures[s.a] != was
+		return w.captures[s.a] != prev
 	case patchesStale:
 		w.left.faults--
 		return m.patch(w, &w.records[s.b].Record, &w.records[len(w.records)-1].Record)
@@ -29,11 +29,11 @@ func (m *model) do(w *world, s step) bool {
 		w.left.edits--
 		i := &next.items[s.a]
 		i.Value, i.Owner = s.b, oracle.Client
-		if s.b == none || m.Taints[s.a] || m.Owned && s.b == i.Given {
-			i.Owner = oracle.Nobody
+		if s.b == noValue || m.Taints[s.a] || m.Owned && s.b == i.Given {
+			i.Owner = oracle.NoOwner
 		}
 		next.edited[s.a] = !i.Derived()
-		if m.Rule && s.a == 0 && w.tip().items[0].Derived() && s.b == none {
+		if m.Rule && s.a == 0 && w.tip().items[0].Derived() && s.b == noValue {
 			next.edited[0] = false // the client's own was not there
 		}
 		w.push(next)
@@ -58,15 +58,15 @@ func (m *model) do(w *world, s step) bool {
 	case registers, registersBring, registersKubelet, registersStale, registersAlone:
 		m.registerStep(w, s)
 	case kubeletRestarts:
-		next.items[0].Value, next.items[0].Owner = own, oracle.Kubelet
+		next.items[0].Value, next.items[0].Owner = kubeletValue, oracle.Kubelet
 		w.push(next)
 	case unstamps:
 		w.left.unstamps--
 		next.bare = true
 		for k := range next.items {
 			i := &next.items[k]
-			next.edited[k] = i.Value != none && !i.Decision(m.Taints[k]) && i.Owner != oracle.Kubelet && !i.Derived()
-			i.Given, i.From, i.Since, i.Brought = none, 0, 0, none
+			next.edited[k] = i.Value != noValue && !i.Decision(m.Taints[k]) && i.Owner != oracle.Kubelet && !i.Derived()
+			i.Given, i.From, i.Start, i.Brought = noValue, 0, 0, noValue
 		}
 		w.push(next)
 	case vanishes, putsBack, writesManually:
@@ -110,13 +110,13 @@ func (m *model) resync(w *world) {
 func (m *model) registerStep(w *world, s step) {
 	now := w.record()
 	from := &now
-	brings, by := none, oracle.Nobody
+	brings, by := noValue, oracle.NoOwner
 	switch s.kind {
 	case registersBring:
 		w.left.edits--
 		brings = s.a
 	case registersKubelet:
-		brings = own
+		brings = kubeletValue
 	case registersStale:
 		w.left.faults--
 		from = &w.records[s.a].Record
@@ -124,7 +124,7 @@ func (m *model) registerStep(w *world, s step) {
 		w.left.faults--
 		from, brings = nil, s.a
 	}
-	if brings == own && !m.Taints[0] {
+	if brings == kubeletValue && !m.Taints[0] {
 		by = oracle.Kubelet
 	}
 	m.register(w, from, brings, by, s.b)
@@ -132,24 +132,24 @@ func (m *model) registerStep(w *world, s step) {
 
 // aboutToBeDeleted is the DELETE handler: it reads the Node live and merges that as final.
 func (m *model) aboutToBeDeleted(w *world) {
-	at := len(w.log) - 1
-	o := m.observation(w, at)
+	i := len(w.log) - 1
+	o := m.observation(w, i)
 	o.Final = true
-	m.observe(w, at, o)
+	m.observe(w, i, o)
 }
 
 // accept is an operator's decision about a name that two machines had. The Node's next state is observed after it.
 func (m *model) accept(w *world, old bool) {
 	r := w.record()
-	own, other := sideOf(r.Machine), sideOf(r.Quarantined.Machine)
+	current, waiting := sideOf(r.Machine), sideOf(r.Quarantined.Machine)
 	next := *w.tip()
 	next.edited, next.bare = [maxKeys]bool{}, false
 	log := make([]*state, len(w.log))
 	for i, s := range w.log {
 		decided := *s
-		decided.void = s.void || old && s.side == own || !old && s.side == other
-		if old && s.side == other {
-			decided.side = own
+		decided.void = s.void || old && s.side == current || !old && s.side == waiting
+		if old && s.side == waiting {
+			decided.side = current
 		}
 		log[i] = &decided
 	}
@@ -161,7 +161,7 @@ func (m *model) accept(w *world, old bool) {
 	if old {
 		for k, i := range next.items {
 			listed, _ := i.Listed()
-			next.edited[k] = i.Decision(m.Taints[k]) || i.Value == none && listed != none
+			next.edited[k] = i.Decision(m.Taints[k]) || i.Value == noValue && listed != noValue
 		}
 		m.write(w, record.AcceptOld(r, record.Object{UID: uid(w.tip().object), Version: record.Version(len(w.log))}))
 	} else {

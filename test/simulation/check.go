@@ -51,9 +51,9 @@ func (m *model) checkSide(w *world, side int8, r record.Record, k int, count *[o
 		q.Settled = w.settled
 	}
 	wanted := func(states uint64) oracle.Answer {
-		q.Seen = func(at int) oracle.Observation {
-			switch bit := uint64(1) << at; {
-			case states&bit == 0, w.log[at].side != side:
+		q.Seen = func(i int) oracle.Observation {
+			switch bit := uint64(1) << i; {
+			case states&bit == 0, w.log[i].side != side:
 				return oracle.NotObserved
 			case k == 0 && w.unselected&bit != 0:
 				return oracle.WhileUnselected
@@ -63,26 +63,26 @@ func (m *model) checkSide(w *world, side int8, r record.Record, k int, count *[o
 		}
 		return q.Wanted()
 	}
-	why := oracle.Promised
+	excuse := oracle.Promised
 	if got != q.Last() {
 		want := wanted(w.observed)
 		switch {
 		case want.Allows(got):
-			why = want.Why
+			excuse = want.Excuse
 		case wanted(w.observed &^ w.lost).Allows(got):
-			why = oracle.SlowWriter
+			excuse = oracle.SlowWriter
 		case w.tooFar:
-			why = oracle.TooFarBehind
+			excuse = oracle.TooFarBehind
 		default:
 			return fmt.Sprintf("the record remembers %s as %q, and %q was wanted last", m.names[k], values[got], values[want.Value])
 		}
 	}
-	count[why]++
+	count[excuse]++
 	if !w.live() || w.tip().side != side || r.Quarantined != nil {
 		return ""
 	}
 	shown := w.tip().items[k]
-	free := shown.Owner == oracle.Kubelet || shown.Derived() || k == 0 && w.ignores || m.Taints[k] && shown.Brought != none && shown.Value == shown.Brought
+	free := shown.Owner == oracle.Kubelet || shown.Derived() || k == 0 && w.ignores || m.Taints[k] && shown.Brought != noValue && shown.Value == shown.Brought
 	if shown.Value != got && !free {
 		return fmt.Sprintf("the Node shows %s as %q, and %q is recorded", m.names[k], values[shown.Value], values[got])
 	}

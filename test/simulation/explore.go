@@ -21,7 +21,7 @@ func (m *model) explore(limit time.Duration) (r result) {
 // space returns all that can happen to a Node, and counts the excuses of what is checked.
 func (m *model) space(count *[oracle.Excuses]int64) *search.Space[world, step, hash] {
 	return &search.Space[world, step, hash]{
-		Start: m.start, Hash: m.hash, Steps: m.steps, Do: m.do, Wrong: (*world).restless, Text: m.text, Tell: m.tell,
+		Start: m.start, Hash: m.hash, Steps: m.steps, Apply: m.step, Wrong: (*world).restless, Text: m.text, Tell: m.tell,
 		Works: func(s step) bool { return s.kind == reconciles || s.kind == takes },
 		Judge: func(w *world) string { return m.judge(w, count) },
 	}

@@ -16,7 +16,7 @@ func (h hash) mix(x uint64) hash {
 	return hash{hi ^ lo + lo2, hi2 ^ lo2 + bits.RotateLeft64(lo, 17)}
 }
 
-func (h hash) add(other hash) hash { return h.mix(other.a).mix(other.b) }
+func (h hash) add(o hash) hash { return h.mix(o.a).mix(o.b) }
 
 func (h hash) text(s string) hash {
 	x := uint64(len(s))
@@ -40,7 +40,7 @@ func (s *state) hash() hash {
 	h := hash{1, 2}.mix(uint64(s.object)<<24 | uint64(s.side)<<16 | uint64(s.machine)<<8 | bit(s.deleted) | bit(s.void)<<1 | bit(s.bare)<<2)
 	for k, i := range s.items {
 		x := bit(s.edited[k])
-		for _, v := range [...]int8{i.Value, int8(i.Owner), i.Given, int8(i.From), int8(i.Since), i.Brought, i.Rule} {
+		for _, v := range [...]int8{i.Value, int8(i.Owner), i.Given, int8(i.From), int8(i.Start), i.Brought, i.Rule} {
 			x = x<<8 | uint64(uint8(v))
 		}
 		h = h.mix(x)

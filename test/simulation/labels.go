@@ -13,7 +13,7 @@ import (
 )
 
 // labels explores migrations and rules for labels, each part within its own bounds.
-func (s settings) labels(only *regexp.Regexp, out io.Writer) (ok bool, states, checks int64, err error) {
+func (s settings) labels(filter *regexp.Regexp, out io.Writer) (ok bool, states, checks int64, err error) {
 	for _, p := range []struct {
 		name   string
 		bounds labels.Bounds
@@ -26,7 +26,7 @@ func (s settings) labels(only *regexp.Regexp, out io.Writer) (ok bool, states, c
 		{"label-rules-absent", labels.Bounds{Objects: 2, Captures: 1, Edits: 2, Faults: 0, Rule: oracle.KeptOff}},
 		{"label-rules-edits", labels.Bounds{Objects: 1, Captures: 1, Edits: 3, Faults: 1, Rule: oracle.RuleWins}},
 	} {
-		if !only.MatchString(p.name) {
+		if !filter.MatchString(p.name) {
 			continue
 		}
 		b := p.bounds

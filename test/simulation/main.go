@@ -31,7 +31,7 @@ func main() {
 
 // settings are what flags say.
 type settings struct {
-	only                             string
+	scenario                         string
 	objects, edits, faults, captures int
 	limit                            time.Duration
 	length                           int
@@ -41,7 +41,7 @@ type settings struct {
 func run(args []string, out io.Writer) (ok bool, err error) {
 	var s settings
 	flags := flag.NewFlagSet("simulation", flag.ContinueOnError)
-	flags.StringVar(&s.only, "only", "", "explore only parts whose name matches this regular expression")
+	flags.StringVar(&s.scenario, "only", "", "explore only parts whose name matches this regular expression")
 	flags.IntVar(&s.objects, "objects", -1, "Node objects of the name, instead of the bound of each part")
 	flags.IntVar(&s.edits, "edits", -1, "changes by clients, instead of the bound of each part")
 	flags.IntVar(&s.faults, "faults", -1, "faults, instead of the bound of each part")
@@ -55,28 +55,28 @@ func run(args []string, out io.Writer) (ok bool, err error) {
 	if s.replay != "" {
 		return s.replayFile(out)
 	}
-	only, err := regexp.Compile("^(" + cmp.Or(s.only, ".*") + ")$")
+	filter, err := regexp.Compile("^(" + cmp.Or(s.scenario, ".*") + ")$")
 	if err != nil {
 		return false, fmt.Errorf("read -only: %w", err)
 	}
 	begin := time.Now()
 	ok, states, checks := true, int64(0), int64(0)
 	for _, p := range suite() {
-		if only.MatchString(p.name) && ok {
+		if filter.MatchString(p.name) && ok {
 			r := s.explore(p, out)
 			ok = r.Violation == "" && r.Exhaustive
 			states, checks = states+r.States, checks+r.Checks
 		}
 	}
 	if ok {
-		var more, checked int64
-		if ok, more, checked, err = s.labels(only, out); err != nil {
+		var extra, checked int64
+		if ok, extra, checked, err = s.labels(filter, out); err != nil {
 			return false, err
 		}
-		states, checks = states+more, checks+checked
+		states, checks = states+extra, checks+checked
 	}
 	if s.length > 0 && ok {
-		ok = s.orders(only, out)
+		ok = s.orders(filter, out)
 	}
 	fmt.Fprintf(out, "total: %d states, %d of them at rest and checked, %s\n", states, checks, time.Since(begin).Round(time.Second))
 	return ok, nil
@@ -90,8 +90,8 @@ func newModel(b bounds) *model {
 	return &model{bounds: b, names: keyNames(b.Taints), policy: p}
 }
 
-// over returns the bounds of a part with those that flags set.
-func (s settings) over(b bounds) bounds {
+// withBounds returns the bounds of a part with those that flags set.
+func (s settings) withBounds(b bounds) bounds {
 	override(s.objects, &b.Objects)
 	override(s.edits, &b.Edits)
 	override(s.faults, &b.Faults)
@@ -110,7 +110,7 @@ func override[N int | int8](flag int, bound *N) {
 }
 
 func (s settings) explore(p part, out io.Writer) result {
-	m := newModel(s.over(p.bounds))
+	m := newModel(s.withBounds(p.bounds))
 	begin := time.Now()
 	r, b := m.explore(s.limit), m.bounds
 	size := fmt.Sprintf("%d objects, %d captures, %d edits, %d faults", b.Objects, b.Captures, b.Edits, b.Faults)
@@ -134,16 +134,16 @@ func (s settings) print(out io.Writer, name, size string, r search.Result, took 
 }
 
 func excused(counts [oracle.Excuses]int64) string {
-	var some []string
-	for why, n := range counts {
-		if n > 0 && oracle.Excuse(why) != oracle.Promised {
-			some = append(some, fmt.Sprintf("%d %s", n, oracle.Excuse(why)))
+	var parts []string
+	for reason, n := range counts {
+		if n > 0 && oracle.Excuse(reason) != oracle.Promised {
+			parts = append(parts, fmt.Sprintf("%d %s", n, oracle.Excuse(reason)))
 		}
 	}
-	return fmt.Sprintf("%d as promised, excused: %s", counts[oracle.Promised], cmp.Or(strings.Join(some, ", "), "none"))
+	return fmt.Sprintf("%d as promised, excused: %s", counts[oracle.Promised], cmp.Or(strings.Join(parts, ", "), "none"))
 }
 
-func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
+func (s settings) orders(filter *regexp.Regexp, out io.Writer) bool {
 	for _, p := range []struct {
 		name     string
 		bounds   bounds
@@ -157,7 +157,7 @@ func (s settings) orders(only *regexp.Regexp, out io.Writer) bool {
 		{"annotation-orders", bounds{Keys: 1, Values: 2, Objects: 2}, true},
 		{"object-orders", bounds{Keys: 1, Values: 2, Objects: 3}, false},
 	} {
-		if !only.MatchString(p.name) {
+		if !filter.MatchString(p.name) {
 			continue
 		}
 		begin := time.Now()

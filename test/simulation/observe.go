@@ -13,14 +13,14 @@ import (
 // What the states of a scenario look like to the product.
 
 var (
-	values   = [...]string{none: "", 1: "one", 2: "two", own: "own"}
+	values   = [...]string{noValue: "", 1: "one", 2: "two", kubeletValue: "own"}
 	machines = [...]record.Machine{{}, {SystemUUID: "A"}, {SystemUUID: "B"}, {SystemUUID: "C"}}
 	deleted  = time.Unix(1, 0)
 )
 
 func valueOf(text string) int8 {
-	for value, as := range values {
-		if as == text {
+	for value, known := range values {
+		if known == text {
 			return int8(value)
 		}
 	}
@@ -41,11 +41,11 @@ func keyNames(taints [maxKeys]bool) (names [maxKeys]string) {
 }
 
 // observation returns what a process reads of a state.
-func (m *model) observation(w *world, at int) record.Observation {
-	s := w.log[at]
+func (m *model) observation(w *world, i int) record.Observation {
+	s := w.log[i]
 	read := &s.read[bit(w.ignores)]
 	if *read == nil {
-		*read = s.observe(at, m.names, w.ignores, m.Owned)
+		*read = s.observe(i, m.names, w.ignores, m.Owned)
 	}
 	o := (*read).(record.Observation)
 	if m.policy.TellsMachinesApart() {
@@ -60,20 +60,20 @@ const (
 	owners record.Owners = "Apply argocd-controller\n" + owner
 )
 
-func (s *state) observe(at int, names [maxKeys]string, ignores, owned bool) record.Observation {
-	o := record.Observation{UID: uid(s.object), Version: record.Version(at + 1), Items: map[string]record.Item{}}
+func (s *state) observe(i int, names [maxKeys]string, ignores, owned bool) record.Observation {
+	o := record.Observation{UID: uid(s.object), Version: record.Version(i + 1), Items: map[string]record.Item{}}
 	if s.deleted {
 		o.Final, o.DeletedAt = true, deleted
 	}
 	for k, i := range s.items {
 		name := names[k]
-		if i.Value != none {
+		if i.Value != noValue {
 			shown := record.Item{Value: values[i.Value]}
 			switch {
 			case i.Derived():
 				shown.Owner = record.Rule
 			case i.Owner == oracle.Kubelet || ignores && k == 0:
-				shown.Owner = record.Other
+				shown.Owner = record.OtherOwner
 			case i.Owner == oracle.Client && owned && i.Value == i.Given:
 				shown.Owner, shown.Owners = record.Client, owners
 			case i.Owner == oracle.Client, owned && !record.IsTaint(name) && i.Value == i.Given:
@@ -81,17 +81,17 @@ func (s *state) observe(at int, names [maxKeys]string, ignores, owned bool) reco
 			}
 			o.Items[name] = shown
 		}
-		if i.Given != none {
+		if i.Given != noValue {
 			if o.Stamp.Given == nil {
 				o.Stamp.Given = map[string]record.Given{}
 			}
-			given := record.Given{Value: values[i.Given], From: record.Version(max(i.From, 0)), Since: record.Version(i.Since)}
+			given := record.Given{Value: values[i.Given], From: record.Version(max(i.From, 0)), Version: record.Version(i.Start)}
 			if owned && !record.IsTaint(name) {
 				given.Owners = owner
 			}
 			o.Stamp.Given[name] = given
 		}
-		if i.Brought != none {
+		if i.Brought != noValue {
 			if o.Stamp.Brought == nil {
 				o.Stamp.Brought = map[string]string{}
 			}
@@ -105,7 +105,7 @@ func (s *state) observe(at int, names [maxKeys]string, ignores, owned bool) reco
 func remembered(r record.Record, name string) int8 {
 	e, ok := r.Entry(name)
 	if !ok || e.Removed {
-		return none
+		return noValue
 	}
 	return valueOf(e.Value)
 }

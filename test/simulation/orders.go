@@ -15,7 +15,7 @@ type orders struct {
 	model
 	length   int
 	unstamps bool
-	until    time.Time
+	end      time.Time
 	ordersResult
 }
 
@@ -34,7 +34,7 @@ type history struct {
 }
 
 func (m *model) orders(length int, unstamps bool, limit time.Duration) ordersResult {
-	o := &orders{model: *m, length: length, unstamps: unstamps, until: time.Now().Add(limit)}
+	o := &orders{model: *m, length: length, unstamps: unstamps, end: time.Now().Add(limit)}
 	o.Exhaustive = true
 	o.grow(history{results: [][]record.Record{{{}}}})
 	return o.ordersResult
@@ -44,7 +44,7 @@ func (o *orders) grow(h history) {
 	if o.Violation != "" || !o.Exhaustive || len(h.log) == o.length {
 		return
 	}
-	if o.Histories%64 == 0 && time.Now().After(o.until) {
+	if o.Histories%64 == 0 && time.Now().After(o.end) {
 		o.Exhaustive = false
 		return
 	}
@@ -62,9 +62,9 @@ func (o *orders) extend(h history, s state) history {
 	next := history{log: append(h.log[:n:n], &s), results: append(h.results[:1<<n:1<<n], make([][]record.Record, 1<<n)...)}
 	next.about = about(next.log, 0, 0)
 	observations := make([]record.Observation, n+1)
-	for at, s := range next.log {
-		observations[at] = s.observe(at, o.names, false, o.Owned)
-		observations[at].Final = s.deleted
+	for i, s := range next.log {
+		observations[i] = s.observe(i, o.names, false, o.Owned)
+		observations[i].Final = s.deleted
 	}
 	for set := 1 << n; set < 1<<(n+1) && o.Violation == ""; set++ {
 		next.results[set] = o.reach(next.results, observations, set)
@@ -82,17 +82,17 @@ func (o *orders) reach(results [][]record.Record, observations []record.Observat
 			all = append(all, r)
 		}
 	}
-	for at := range observations {
-		if set&(1<<at) != 0 {
-			for _, r := range results[set&^(1<<at)] {
-				add(record.Merge(r, observations[at]))
+	for i := range observations {
+		if set&(1<<i) != 0 {
+			for _, r := range results[set&^(1<<i)] {
+				add(record.Merge(r, observations[i]))
 			}
 		}
 	}
 	for i := 0; i < len(all); i++ {
-		for at := range observations {
-			if set&(1<<at) != 0 {
-				add(record.Merge(all[i], observations[at]))
+		for pos := range observations {
+			if set&(1<<pos) != 0 {
+				add(record.Merge(all[i], observations[pos]))
 			}
 		}
 	}
@@ -102,15 +102,15 @@ func (o *orders) reach(results [][]record.Record, observations []record.Observat
 func (o *orders) judgeSet(h history, set int) {
 	o.Subsets++
 	size, orders := 0, int64(1)
-	for at := range h.log {
-		if set&(1<<at) != 0 {
+	for i := range h.log {
+		if set&(1<<i) != 0 {
 			size++
 			orders *= int64(size)
 		}
 	}
 	o.Orders += orders
-	q := oracle.Question{Log: h.about, Taint: o.Taints[0], Seen: func(at int) oracle.Observation {
-		if set&(1<<at) != 0 {
+	q := oracle.Question{Log: h.about, Taint: o.Taints[0], Seen: func(i int) oracle.Observation {
+		if set&(1<<i) != 0 {
 			return oracle.Observed
 		}
 		return oracle.NotObserved
@@ -122,7 +122,7 @@ func (o *orders) judgeSet(h history, set int) {
 		case got == strict:
 			o.Excused[oracle.Promised]++
 		case want.Allows(got):
-			o.Excused[want.Why]++
+			o.Excused[want.Excuse]++
 		case lostRecord(h.log, set, got):
 			o.Excused[oracle.Lost]++
 		default:
@@ -135,8 +135,8 @@ func (o *orders) judgeSet(h history, set int) {
 // lostRecord reports whether a value was given from a state that the set lacks. The record which had that state is lost then. What was decided
 // between that state and those of the set cannot be known.
 func lostRecord(log []*state, set int, value int8) bool {
-	for at, s := range log {
-		if i := s.items[0]; set&(1<<at) != 0 && (value == none || value == i.Given) && i.From > 0 && set&(1<<(i.From-1)) == 0 {
+	for pos, s := range log {
+		if i := s.items[0]; set&(1<<pos) != 0 && (value == noValue || value == i.Given) && i.From > 0 && set&(1<<(i.From-1)) == 0 {
 			return true
 		}
 	}
@@ -145,12 +145,12 @@ func lostRecord(log []*state, set int, value int8) bool {
 
 func (o *orders) sets(h history, set int) string {
 	var b strings.Builder
-	for at, s := range h.log {
+	for i, s := range h.log {
 		mark := " "
-		if set&(1<<at) != 0 {
+		if set&(1<<i) != 0 {
 			mark = "*"
 		}
-		fmt.Fprintf(&b, "\n%s version %d: %s", mark, at+1, o.describe(s))
+		fmt.Fprintf(&b, "\n%s version %d: %s", mark, i+1, o.describe(s))
 	}
 	return b.String() + "\n"
 }
@@ -170,48 +170,48 @@ func (o *orders) successors(log []*state) (next []state) {
 	}
 	now := *log[len(log)-1]
 	now.edited, now.bare = [maxKeys]bool{}, false
-	at := len(log)
+	pos := len(log)
 	i := now.items[0]
 	add := func(i oracle.Item, edited bool) {
 		s := now
 		s.items[0], s.edited[0] = i, edited
 		next = append(next, s)
 	}
-	for v := none; v <= o.Values; v++ {
+	for v := noValue; v <= o.Values; v++ {
 		set := i
 		set.Value, set.Owner = v, oracle.Client
-		if o.Taints[0] || v == none || o.Owned && v == i.Given {
-			set.Owner = oracle.Nobody
+		if o.Taints[0] || v == noValue || o.Owned && v == i.Given {
+			set.Owner = oracle.NoOwner
 		}
-		if set != i && (v != none || i.Value != none) {
+		if set != i && (v != noValue || i.Value != noValue) {
 			add(set, true)
 		}
 	}
-	if o.Kubelet && !o.Taints[0] && i.Value != own {
+	if o.Kubelet && !o.Taints[0] && i.Value != kubeletValue {
 		set := i
-		set.Value, set.Owner = own, oracle.Kubelet
+		set.Value, set.Owner = kubeletValue, oracle.Kubelet
 		add(set, false)
 	}
 	listed, _ := i.Listed()
-	if i.Value == none && listed == none {
+	if i.Value == noValue && listed == noValue {
 		for v := int8(1); v <= o.Values; v++ {
 			if from := decidedOn(log, v); from > 0 {
-				add(oracle.Item{Value: v, Given: v, From: from, Since: at}, false)
+				add(oracle.Item{Value: v, Given: v, From: from, Start: pos}, false)
 			}
 		}
 	}
-	if i.Value != none && i.Value == i.Given && i.Owner == oracle.Nobody {
-		if decidedOn(log, none) > i.From {
+	if i.Value != noValue && i.Value == i.Given && i.Owner == oracle.NoOwner {
+		if decidedOn(log, noValue) > i.From {
 			add(oracle.Item{}, false)
 		}
 		if from := decidedOn(log, 3-i.Value); from > i.From {
-			add(oracle.Item{Value: 3 - i.Value, Given: 3 - i.Value, From: from, Since: at}, false)
+			add(oracle.Item{Value: 3 - i.Value, Given: 3 - i.Value, From: from, Start: pos}, false)
 		}
 	}
-	if o.unstamps && listed != none {
+	if o.unstamps && listed != noValue {
 		bare := i
-		bare.Given, bare.From, bare.Since, bare.Brought = none, 0, 0, none
-		add(bare, i.Value != none && !i.Decision(o.Taints[0]) && i.Owner != oracle.Kubelet)
+		bare.Given, bare.From, bare.Start, bare.Brought = noValue, 0, 0, noValue
+		add(bare, i.Value != noValue && !i.Decision(o.Taints[0]) && i.Owner != oracle.Kubelet)
 		next[len(next)-1].bare = true
 	}
 	end := now
@@ -221,9 +221,9 @@ func (o *orders) successors(log []*state) (next []state) {
 
 // decidedOn returns the version of the last state by which a client decided on a value; 0 if none did.
 func decidedOn(log []*state, v int8) int {
-	for at := len(log) - 1; at >= 0; at-- {
-		if log[at].edited[0] && log[at].items[0].Value == v {
-			return at + 1
+	for i := len(log) - 1; i >= 0; i-- {
+		if log[i].edited[0] && log[i].items[0].Value == v {
+			return i + 1
 		}
 	}
 	return 0
@@ -250,10 +250,10 @@ func (o *orders) created(log []*state, object int8) (next []state) {
 	if o.Kubelet {
 		by := oracle.Kubelet
 		if o.Taints[0] {
-			by = oracle.Nobody
+			by = oracle.NoOwner
 		}
-		add(oracle.Item{Value: own, Owner: by, Brought: own}, false)
-		add(oracle.Item{Value: own, Owner: by}, o.Taints[0])
+		add(oracle.Item{Value: kubeletValue, Owner: by, Brought: kubeletValue}, false)
+		add(oracle.Item{Value: kubeletValue, Owner: by}, o.Taints[0])
 	}
 	return next
 }

@@ -34,39 +34,39 @@ func (m *model) write(w *world, r record.Record) {
 
 // decodeBoth reads a record as the store does: a quarantined record is stored next to it.
 func decodeBoth(data []byte, r record.Record) (record.Record, error) {
-	back, err := record.Decode(data)
-	back.Quarantined = r.Quarantined
-	return back, err
+	decoded, err := record.Decode(data)
+	decoded.Quarantined = r.Quarantined
+	return decoded, err
 }
 
 // observe merges a state into the record as it is, and writes that if it is worth a write.
-func (m *model) observe(w *world, at int, o record.Observation) (wrote bool) {
-	before := w.record()
-	current, turn := m.turn(before, w.log[at].machine, o)
-	after := record.Merge(current, o)
-	if o.Version >= after.Newest().Version {
-		after.Machine = machines[w.log[at].machine].Over(after.Machine)
+func (m *model) observe(w *world, i int, o record.Observation) (wrote bool) {
+	prev := w.record()
+	current, transition := m.transition(prev, w.log[i].machine, o)
+	next := record.Merge(current, o)
+	if o.Version >= next.Newest().Version {
+		next.Machine = machines[w.log[i].machine].Merge(next.Machine)
 	}
-	wrote = turn != policy.Stays || record.Write(current, after, o, m.complete(w, &after, o))
-	m.note(w, at, current, o, wrote, !w.ignores)
+	wrote = transition != policy.Stays || record.Write(current, next, o, m.complete(w, &next, o))
+	m.note(w, i, current, o, wrote, !w.ignores)
 	if wrote {
-		m.write(w, after)
+		m.write(w, next)
 	}
 	return wrote
 }
 
-// turn returns the record that an observation of a machine is merged into.
-func (m *model) turn(r record.Record, machine int8, o record.Observation) (record.Record, policy.Turn) {
+// transition returns the record that an observation of a machine is merged into.
+func (m *model) transition(r record.Record, machine int8, o record.Observation) (record.Record, policy.Transition) {
 	if newest := r.Newest(); o.UID == newest.UID || o.Version <= newest.Version {
 		return r, policy.Stays
 	}
-	return m.policy.Turn(machines[machine], r, o.Version, deleted)
+	return m.policy.Transition(machines[machine], r, o.Version, deleted)
 }
 
 // note keeps which states were observed, for the oracle.
-func (m *model) note(w *world, at int, before record.Record, o record.Observation, wrote, selected bool) {
-	bit := uint64(1) << at
-	if !taken(before, o) || before.Floor > 0 && len(before.Seen) == record.MaxObjects && o.Version < before.Seen[0].Version {
+func (m *model) note(w *world, i int, prev record.Record, o record.Observation, wrote, selected bool) {
+	bit := uint64(1) << i
+	if !taken(prev, o) || prev.Floor > 0 && len(prev.Seen) == record.MaxObjects && o.Version < prev.Seen[0].Version {
 		w.tooFar = w.tooFar || m.Objects > record.MaxObjects
 		return
 	}
@@ -84,18 +84,18 @@ func (m *model) note(w *world, at int, before record.Record, o record.Observatio
 		w.soft |= bit
 	}
 	if wrote {
-		w.lost |= w.soft &^ (bit<<1 - 1) & w.statesOf(w.log[at].object)
+		w.lost |= w.soft &^ (bit<<1 - 1) & w.statesOf(w.log[i].object)
 	}
 }
 
 // taken reports whether an observation counts for the record, or for one that it keeps of another machine.
 func taken(r record.Record, o record.Observation) bool {
-	other := o.Machine.Compare(r.Machine) == record.OtherMachine && o.Version < r.Newest().Version
-	if o.Version > r.Floor && !other {
+	foreign := o.Machine.Compare(r.Machine) == record.OtherMachine && o.Version < r.Newest().Version
+	if o.Version > r.Floor && !foreign {
 		return true
 	}
 	kept := r.Earlier
-	if of := func(e record.Record) bool { return e.Machine == o.Machine }; o.Version > r.Floor && !slices.ContainsFunc(kept, of) { // the first one
+	if sameMachine := func(e record.Record) bool { return e.Machine == o.Machine }; o.Version > r.Floor && !slices.ContainsFunc(kept, sameMachine) { // the first one
 		return true
 	}
 	if r.Quarantined != nil {
@@ -108,24 +108,24 @@ func taken(r record.Record, o record.Observation) bool {
 
 // statesOf returns the states of an object.
 func (w *world) statesOf(object int8) (states uint64) {
-	for at, s := range w.log {
+	for i, s := range w.log {
 		if s.object == object {
-			states |= 1 << at
+			states |= 1 << i
 		}
 	}
 	return states
 }
 
 // reconcile is one step of a capture: it writes the record, or it patches the Node, or it does nothing.
-func (m *model) reconcile(w *world, i int) (did bool) {
+func (m *model) reconcile(w *world, i int) (done bool) {
 	c := &w.captures[i]
 	if c.taken == 0 || c.done {
 		return false
 	}
-	at := int(c.taken) - 1
-	s := w.log[at]
-	was := w.observed&^w.unselected | w.unselected<<32
-	wrote := m.observe(w, at, m.observation(w, at))
+	pos := int(c.taken) - 1
+	s := w.log[pos]
+	prev := w.observed&^w.unselected | w.unselected<<32
+	wrote := m.observe(w, pos, m.observation(w, pos))
 	if s.deleted {
 		c.done = true
 		return true
@@ -134,10 +134,10 @@ func (m *model) reconcile(w *world, i int) (did bool) {
 		return true
 	}
 	live := &w.records[len(w.records)-1].Record
-	if at == len(w.log)-1 && m.patch(w, live, live) {
+	if pos == len(w.log)-1 && m.patch(w, live, live) {
 		return true
 	}
-	return was != w.observed&^w.unselected|w.unselected<<32
+	return prev != w.observed&^w.unselected|w.unselected<<32
 }
 
 // changes returns what a capture changes on the Node by a record. They are labels and taints to set, and those to remove. For taints, the live record
@@ -178,11 +178,11 @@ func (m *model) complete(w *world, r *record.Record, o record.Observation) bool 
 
 // patch changes the Node as a record wants it. It applies to the newest state only: it carries uid and resourceVersion.
 func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
-	at := len(w.log) - 1
+	pos := len(w.log) - 1
 	next := *w.tip()
 	next.edited, next.bare = [maxKeys]bool{}, false
-	o := m.observation(w, at)
-	if _, turn := m.turn(*restore, next.machine, o); turn != policy.Stays {
+	o := m.observation(w, pos)
+	if _, transition := m.transition(*restore, next.machine, o); transition != policy.Stays {
 		return false
 	}
 	set, remove := m.changes(w, restore, live, o)
@@ -191,10 +191,10 @@ func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 		i := &next.items[k]
 		if value, ok := set[m.names[k]]; ok {
 			v := valueOf(value)
-			w.broken = w.broken || v == none || i.Value != none && !m.decidedSince(w, k, *i, v)
-			*i, changed = oracle.Item{Value: v, Given: v, From: versionOf(value, m.names[k], restore, live), Since: at + 1}, true
+			w.broken = w.broken || v == noValue || i.Value != noValue && !m.decidedSince(w, k, *i, v)
+			*i, changed = oracle.Item{Value: v, Given: v, From: versionOf(value, m.names[k], restore, live), Start: pos + 1}, true
 		} else if slices.Contains(remove, m.names[k]) {
-			w.broken = w.broken || !m.decidedSince(w, k, *i, none)
+			w.broken = w.broken || !m.decidedSince(w, k, *i, noValue)
 			*i, changed = oracle.Item{}, true
 		}
 	}
@@ -212,7 +212,7 @@ func (m *model) patch(w *world, restore, live *record.Record) (changed bool) {
 // listed value is a limit. Nobody can tell it from nodekeep's.
 func (m *model) decidedSince(w *world, k int, shown oracle.Item, value int8) bool {
 	return shown.From > 0 && w.log[shown.From-1].void || slices.ContainsFunc(w.log[max(shown.From, 0):], func(s *state) bool { return s.edited[k] && s.items[k].Value == value }) ||
-		slices.ContainsFunc(w.log, func(s *state) bool { return s.edited[k] && s.items[k].Back(m.Taints[k]) })
+		slices.ContainsFunc(w.log, func(s *state) bool { return s.edited[k] && s.items[k].Restored(m.Taints[k]) })
 }
 
 // versionOf returns the version of the entry that has a value, of the records that a capture goes by; [oracle.NoState] if it has none.
@@ -230,12 +230,12 @@ func (m *model) follow(s *state) (changed bool) {
 	if !m.Rule {
 		return false
 	}
-	taint, want := &s.items[0], s.items[1].Value != none
+	taint, want := &s.items[0], s.items[1].Value != noValue
 	switch {
-	case want && taint.Value == none:
-		taint.Value, taint.Owner, taint.Rule = own, oracle.Nobody, own
+	case want && taint.Value == noValue:
+		taint.Value, taint.Owner, taint.Rule = kubeletValue, oracle.NoOwner, kubeletValue
 	case !want && taint.Derived():
-		taint.Value, taint.Rule = none, none
+		taint.Value, taint.Rule = noValue, noValue
 	default:
 		return false
 	}
@@ -246,26 +246,26 @@ func (m *model) follow(s *state) (changed bool) {
 func (m *model) register(w *world, from *record.Record, brings int8, by oracle.Owner, machine int8) {
 	s := state{object: m.Objects - w.left.objects + 1, machine: machine, side: machine}
 	w.left.objects--
-	if brings != none {
+	if brings != noValue {
 		i := &s.items[0]
 		i.Value, i.Owner = brings, by
-		s.edited[0] = by == oracle.Nobody && brings != own
+		s.edited[0] = by == oracle.NoOwner && brings != kubeletValue
 	}
 	if from != nil {
-		own, _ := m.policy.Turn(machines[machine], *from, 0, deleted)
+		rec, _ := m.policy.Transition(machines[machine], *from, 0, deleted)
 		for k := range m.Keys {
-			v, i := remembered(own, m.names[k]), &s.items[k]
+			v, i := remembered(rec, m.names[k]), &s.items[k]
 			switch {
-			case v == none:
-			case i.Value != none:
+			case v == noValue:
+			case i.Value != noValue:
 				i.Brought = i.Value
-			case own.Isolated() || w.ignores && k == 0 || m.Protected && k == 0:
+			case rec.Isolated() || w.ignores && k == 0 || m.Protected && k == 0:
 			default:
-				i.Value, i.Given, i.From = v, v, versionOf(values[v], m.names[k], &own)
+				i.Value, i.Given, i.From = v, v, versionOf(values[v], m.names[k], &rec)
 			}
 		}
 	}
-	if brings == own && m.Taints[0] && s.items[0].Brought == none {
+	if brings == kubeletValue && m.Taints[0] && s.items[0].Brought == noValue {
 		s.edited[0] = true // nobody can tell it from a client's
 	}
 	if from != nil {

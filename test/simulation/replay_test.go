@@ -61,8 +61,8 @@ func TestWhatIsPrintedOfAScenarioReplaysTheSame(t *testing.T) {
 	steps = append(steps, space.Rest(&w)...)
 	require.Empty(t, space.JudgeAtRest(&w))
 	assert.Equal(t, int64(1), counts[oracle.Unobserved])
-	again, did, err := space.Read(strings.NewReader(space.Show(steps)))
+	reread, done, err := space.Read(strings.NewReader(space.Show(steps)))
 	require.NoError(t, err)
-	assert.Equal(t, steps, did)
-	assert.Equal(t, space.Hash(&w), space.Hash(&again))
+	assert.Equal(t, steps, done)
+	assert.Equal(t, space.Hash(&w), space.Hash(&reread))
 }

@@ -9,18 +9,18 @@ import (
 )
 
 // tell returns what a step did: the states, the records, and what was observed.
-func (m *model) tell(was, is *world) string {
+func (m *model) tell(prev, next *world) string {
 	var b strings.Builder
-	for at := len(was.log); at < len(is.log); at++ {
-		fmt.Fprintf(&b, "#   version %d: %s\n", at+1, m.describe(is.log[at]))
+	for i := len(prev.log); i < len(next.log); i++ {
+		fmt.Fprintf(&b, "#   version %d: %s\n", i+1, m.describe(next.log[i]))
 	}
-	for at := range is.log {
-		if bit := uint64(1) << at; is.observed&bit != 0 && was.observed&bit == 0 {
-			fmt.Fprintf(&b, "#   observed: version %d\n", at+1)
+	for i := range next.log {
+		if bit := uint64(1) << i; next.observed&bit != 0 && prev.observed&bit == 0 {
+			fmt.Fprintf(&b, "#   observed: version %d\n", i+1)
 		}
 	}
-	for at := len(was.records); at < len(is.records); at++ {
-		fmt.Fprintf(&b, "#   record %d: %s\n", at, describeRecord(is.records[at].Record))
+	for i := len(prev.records); i < len(next.records); i++ {
+		fmt.Fprintf(&b, "#   record %d: %s\n", i, describeRecord(next.records[i].Record))
 	}
 	return b.String()
 }
@@ -36,16 +36,16 @@ func (m *model) describe(s *state) string {
 			continue
 		}
 		fmt.Fprintf(&b, ", %s=%q", m.names[k], values[i.Value])
-		if i.Owner != oracle.Nobody {
+		if i.Owner != oracle.NoOwner {
 			fmt.Fprintf(&b, " by %s", [...]string{"", "a client", "the kubelet"}[i.Owner])
 		}
-		if i.Given != none {
-			fmt.Fprintf(&b, " (given %q since %d)", values[i.Given], i.Since)
+		if i.Given != noValue {
+			fmt.Fprintf(&b, " (given %q since %d)", values[i.Given], i.Start)
 		}
-		if i.Brought != none {
+		if i.Brought != noValue {
 			fmt.Fprintf(&b, " (brought %q)", values[i.Brought])
 		}
-		if i.Rule != none {
+		if i.Rule != noValue {
 			b.WriteString(" (derived)")
 		}
 	}

@@ -10,8 +10,8 @@ const maxKeys = 2
 
 // Values. Clients set one and two; a kubelet, and a rule for taints, set own.
 const (
-	none = oracle.None
-	own  = oracle.Value(3)
+	noValue      = oracle.NoValue
+	kubeletValue = oracle.Value(3)
 )
 
 // state is one state of a Node object. Its version is its index in the log and one.
@@ -31,11 +31,11 @@ type state struct {
 // about returns the log as far as it is about one key of one machine.
 func about(log []*state, side int8, k int) []oracle.State {
 	all := make([]oracle.State, len(log))
-	for at, s := range log {
-		if all[at].Object = int(s.object); s.side != side {
+	for i, s := range log {
+		if all[i].Object = int(s.object); s.side != side {
 			continue
 		}
-		all[at] = oracle.State{Object: int(s.object), Edited: s.edited[k], Bare: s.bare, Void: s.void, Item: s.items[k]}
+		all[i] = oracle.State{Object: int(s.object), Edited: s.edited[k], Bare: s.bare, Void: s.void, Item: s.items[k]}
 	}
 	return all
 }

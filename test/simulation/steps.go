@@ -57,7 +57,7 @@ func (m *model) text(s step) string {
 	case patchesStale:
 		return fmt.Sprintf("capture %d patches the Node by record %d", s.a+1, s.b)
 	case edits:
-		if s.b == none {
+		if s.b == noValue {
 			return fmt.Sprintf("a client removes %s", m.names[s.a])
 		}
 		return fmt.Sprintf("a client sets %s to %s", m.names[s.a], value(s.b))
@@ -80,7 +80,7 @@ func (m *model) text(s step) string {
 	case registersStale:
 		return fmt.Sprintf("the Node registers%s, and the webhook restores record %d", machine, s.a)
 	case registersAlone:
-		if s.a == own {
+		if s.a == kubeletValue {
 			return fmt.Sprintf("the Node registers%s with the kubelet's own %s while the webhook is down", machine, m.names[0])
 		}
 		return "the Node registers" + machine + " while the webhook is down"
@@ -147,12 +147,12 @@ func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
 	if w.left.edits > 0 {
 		for k := range int8(m.Keys) {
 			now := w.tip().items[k]
-			for v := none; v <= min(m.Values, w.used(k)+1); v++ {
+			for v := noValue; v <= min(m.Values, w.used(k)+1); v++ {
 				if v != now.Value {
 					add(edits, k, v)
 				}
 			}
-			if now.Given != none && now.Value == now.Given && now.Owner == oracle.Nobody && !m.Taints[k] {
+			if now.Given != noValue && now.Value == now.Given && now.Owner == oracle.NoOwner && !m.Taints[k] {
 				add(applies, k, 0)
 			}
 		}
@@ -167,7 +167,7 @@ func (m *model) liveSteps(w *world, add func(k kind, a, b int8)) {
 	if w.left.faults > 0 {
 		add(deletesUnobserved, 0, 0)
 	}
-	if m.Kubelet && !m.Taints[0] && w.configured() && w.tip().items[0].Value != own {
+	if m.Kubelet && !m.Taints[0] && w.configured() && w.tip().items[0].Value != kubeletValue {
 		add(kubeletRestarts, 0, 0)
 	}
 	if w.left.unstamps > 0 && w.tip().stamped() {
@@ -200,7 +200,7 @@ func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
 		}
 		add(registersAlone, 0, machine)
 		if m.Kubelet {
-			add(registersAlone, own, machine)
+			add(registersAlone, kubeletValue, machine)
 		}
 		for j := 1; j < len(w.records)-1; j++ {
 			add(registersStale, int8(j), machine)
@@ -209,27 +209,27 @@ func (m *model) registrations(w *world, add func(k kind, a, b int8)) {
 }
 
 // used returns the greatest value that clients have set a key to. A scenario with values exchanged is the same scenario.
-func (w *world) used(k int8) (most int8) {
+func (w *world) used(k int8) (highest int8) {
 	for _, s := range w.log {
-		if v := s.items[k].Value; v != own {
-			most = max(most, v)
+		if v := s.items[k].Value; v != kubeletValue {
+			highest = max(highest, v)
 		}
 	}
-	return most
+	return highest
 }
 
 // usedMachines returns how many machines have had the name.
-func (w *world) usedMachines() (most int8) {
+func (w *world) usedMachines() (highest int8) {
 	for _, s := range w.log {
-		most = max(most, s.machine)
+		highest = max(highest, s.machine)
 	}
-	return most
+	return highest
 }
 
 // configured reports whether the kubelet of this object has a value of its own.
 func (w *world) configured() bool {
 	for _, s := range w.log {
-		if s.object == w.tip().object && s.items[0].Value == own {
+		if s.object == w.tip().object && s.items[0].Value == kubeletValue {
 			return true
 		}
 	}
@@ -242,7 +242,7 @@ func (w *world) newestObject() int8 {
 
 func (s *state) stamped() bool {
 	for _, i := range s.items {
-		if l, _ := i.Listed(); l != none {
+		if l, _ := i.Listed(); l != noValue {
 			return true
 		}
 	}

@@ -31,14 +31,14 @@ func ConfigMaps(t *testing.T, client, admin kubernetes.Interface, namespace stri
 	records, err := store.NewConfigMaps(client, namespace, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		records.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-over
+		<-done
 	})
 	require.Eventually(t, records.Synced, patience, 5*time.Millisecond)
 	return &Cluster{ConfigMaps: records, t: t, admin: admin, namespace: namespace}

@@ -24,7 +24,7 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 		"a Node that nobody put has no record": func(s subject) { s.lacks() },
 		"what was put is there at once": func(s subject) {
 			entry := s.put(s.record("ci"), "")
-			s.same(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
+			s.equal(store.Entry{Record: s.record("ci"), Version: entry.Version}, entry)
 			s.holds(entry)
 		},
 		"a record has all its fields":                        readsEverything,
@@ -122,9 +122,9 @@ func Contract(t *testing.T, newStore func(t *testing.T) Store) {
 			require.NoError(s.t, s.Delete(s.t.Context(), s.node, second.Version))
 			s.isGone()
 			s.remains(second.Version)
-			again := s.put(s.record("ci"), "")
-			s.holds(again)
-			require.NoError(s.t, s.Delete(s.t.Context(), s.node, again.Version))
+			entry := s.put(s.record("ci"), "")
+			s.holds(entry)
+			require.NoError(s.t, s.Delete(s.t.Context(), s.node, entry.Version))
 			s.isGone()
 		},
 		"without a version nothing is deleted": func(s subject) {
@@ -195,10 +195,10 @@ func keepsEarlierMachines(s subject) {
 		require.NotNil(s.t, got.Record.Earlier[0].Quarantined, "what waits for an operator waits still")
 		assert.Equal(s.t, waits.Items(), got.Record.Earlier[0].Quarantined.Items())
 	}
-	back, found := record.Returned(second, first.Machine, 81399, record.Keeping{Now: gone})
+	returned, found := record.Returned(second, first.Machine, 81399, record.Keeping{Now: gone})
 	require.True(s.t, found)
-	back = record.Merge(back, record.Observation{UID: "uid-3", Version: 81400})
-	last := s.put(back, entry.Version)
+	returned = record.Merge(returned, record.Observation{UID: "uid-3", Version: 81400})
+	last := s.put(returned, entry.Version)
 	s.holds(last)
 	s.holds(s.put(s.record("ci"), last.Version))
 	for _, got := range s.read() {
@@ -232,7 +232,7 @@ func keepsHistory(s subject) {
 	cause := func(string, history.Values) history.Cause {
 		return history.Cause{Actor: "kubectl-label", Time: metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))}
 	}
-	changed := s.put(history.Following(first, s.record("gpu"), cause), entry.Version)
+	changed := s.put(history.Append(first, s.record("gpu"), cause), entry.Version)
 	s.holds(changed)
 	live, err := s.GetLive(s.t.Context(), s.node)
 	require.NoError(s.t, err)

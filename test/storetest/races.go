@@ -50,15 +50,15 @@ func oneWins(s subject, version string) {
 // oneDeletes lets one delete and many write over the same version at the same time.
 func oneDeletes(s subject) {
 	for round := range 5 {
-		before := s.put(s.record(fmt.Sprint(round)), "")
+		prev := s.put(s.record(fmt.Sprint(round)), "")
 		const writers = 3
 		var entries [writers]store.Entry
 		var errs [writers + 1]error
 		var all sync.WaitGroup
-		all.Go(func() { errs[writers] = s.Delete(s.t.Context(), s.node, before.Version) })
+		all.Go(func() { errs[writers] = s.Delete(s.t.Context(), s.node, prev.Version) })
 		for i := range writers {
 			all.Go(func() {
-				entries[i], errs[i] = s.Put(s.t.Context(), s.record(fmt.Sprintf("over-%d-%d", round, i)), before.Version)
+				entries[i], errs[i] = s.Put(s.t.Context(), s.record(fmt.Sprintf("over-%d-%d", round, i)), prev.Version)
 			})
 		}
 		all.Wait()

@@ -92,14 +92,14 @@ func (s subject) holds(want store.Entry) {
 	s.holdsLive(want)
 	want.Record.HistoryOmitted, want.Record.History = len(want.Record.History) > 0, nil
 	assert.Equal(s.t, want.Record.HistoryOmitted, got.Record.HistoryOmitted)
-	s.same(want, got)
+	s.equal(want, got)
 }
 
 func (s subject) holdsLive(want store.Entry) {
 	s.t.Helper()
 	got, err := s.GetLive(s.t.Context(), s.node)
 	require.NoError(s.t, err)
-	s.same(want, got)
+	s.equal(want, got)
 }
 
 // read returns what each way of reading shows, now.
@@ -112,24 +112,24 @@ func (s subject) read() []store.Entry {
 	return []store.Entry{fromMemory, live}
 }
 
-func (s subject) same(want, got store.Entry) {
+func (s subject) equal(want, got store.Entry) {
 	s.t.Helper()
 	assert.Equal(s.t, want.Version, got.Version)
 	assert.Equal(s.t, s.encoded(want.Record), s.encoded(got.Record))
 	require.Equal(s.t, want.Record.Quarantined == nil, got.Record.Quarantined == nil)
 	if want.Record.Quarantined != nil {
-		before, after := *want.Record.Quarantined, *got.Record.Quarantined
-		if after.HistoryOmitted {
-			before.History = nil
+		prev, next := *want.Record.Quarantined, *got.Record.Quarantined
+		if next.HistoryOmitted {
+			prev.History = nil
 		}
-		assert.Equal(s.t, s.encoded(before), s.encoded(after))
+		assert.Equal(s.t, s.encoded(prev), s.encoded(next))
 	}
 	require.Len(s.t, got.Record.Earlier, len(want.Record.Earlier))
-	for i, before := range want.Record.Earlier {
+	for i, prev := range want.Record.Earlier {
 		if got.Record.Earlier[i].HistoryOmitted {
-			before.History = nil
+			prev.History = nil
 		}
-		assert.Equal(s.t, s.encoded(before), s.encoded(got.Record.Earlier[i]))
+		assert.Equal(s.t, s.encoded(prev), s.encoded(got.Record.Earlier[i]))
 	}
 	assert.False(s.t, got.Unlisted)
 }

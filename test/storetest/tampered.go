@@ -37,11 +37,11 @@ func leavesUnreadable(s subject) {
 	for i, data := range unreadable(s.node) {
 		s.Tamper(s.node, []byte(data))
 		s.unusable()
-		before, _ := s.GetLive(s.t.Context(), s.node)
+		prev, _ := s.GetLive(s.t.Context(), s.node)
 		s.conflicts(s.record("over it"), "")
-		after, err := s.GetLive(s.t.Context(), s.node)
+		next, err := s.GetLive(s.t.Context(), s.node)
 		require.ErrorIs(s.t, err, store.ErrUnreadable)
-		assert.Equal(s.t, before.Version, after.Version, "number %d is as it was", i)
+		assert.Equal(s.t, prev.Version, next.Version, "number %d is as it was", i)
 		s.Remove(s.node)
 		s.lacks()
 	}

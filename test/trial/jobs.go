@@ -26,7 +26,7 @@ type Step struct {
 	Says   []string `json:"says,omitempty"`
 	Unsaid []string `json:"unsaid,omitempty"`
 	// Until is set where the step waits for something that happens by itself. The command is repeated until all of the above holds.
-	Until bool `json:"until,omitempty"`
+	Repeat bool `json:"until,omitempty"`
 }
 
 //go:embed jobs.yaml

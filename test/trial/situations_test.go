@@ -132,9 +132,9 @@ const follows = time.Minute
 func try(t *testing.T, line string) (untrue []string) {
 	t.Helper()
 	for end := time.Now().Add(follows); ; time.Sleep(time.Second) {
-		before := read(t)
+		prev := read(t)
 		answer := nodekeep.Command(t, "", "", strings.Fields(line)...)
-		untrue = Untrue(Said{Command: wordsOf(line), Text: answer.Out + answer.ErrOut, Code: answer.Code}, before, read(t))
+		untrue = Untrue(Output{Command: wordsOf(line), Text: answer.Out + answer.ErrOut, Code: answer.Code}, prev, read(t))
 		if len(untrue) == 0 {
 			return nil
 		}

@@ -37,7 +37,7 @@ const (
 
 // State is what the API server has at one moment.
 type State struct {
-	At      time.Time
+	Time    time.Time
 	Nodes   map[string]*corev1.Node
 	Records map[string]record.Record
 	// Pods of nodekeep that are Ready, by component.
@@ -61,7 +61,7 @@ func Read(ctx context.Context, config *rest.Config, namespace string) (State, er
 	if err != nil {
 		return State{}, fmt.Errorf("make client: %w", err)
 	}
-	s := State{At: time.Now(), Nodes: map[string]*corev1.Node{}, Records: map[string]record.Record{}, Pods: map[string][]string{}}
+	s := State{Time: time.Now(), Nodes: map[string]*corev1.Node{}, Records: map[string]record.Record{}, Pods: map[string][]string{}}
 	for _, read := range []func() error{
 		func() error { return s.readNodes(ctx, client) },
 		func() error { return s.readRecords(ctx, client, namespace) },
@@ -94,8 +94,8 @@ func (s *State) readRecords(ctx context.Context, client kubernetes.Interface, na
 		return err
 	}
 	for _, stored := range maps.Items {
-		node, is := strings.CutPrefix(stored.Name, "node.")
-		if !is {
+		node, ok := strings.CutPrefix(stored.Name, "node.")
+		if !ok {
 			continue
 		}
 		if found, err := store.Decode([]byte(stored.Data[store.DataKey]), node); err == nil {
@@ -128,7 +128,7 @@ func (s *State) readLeader(ctx context.Context, client kubernetes.Interface, nam
 	if err != nil {
 		return err
 	}
-	if lease.Spec.HolderIdentity != nil && lease.Spec.RenewTime != nil && s.At.Sub(lease.Spec.RenewTime.Time) < leaseTakenOver {
+	if lease.Spec.HolderIdentity != nil && lease.Spec.RenewTime != nil && s.Time.Sub(lease.Spec.RenewTime.Time) < leaseTakenOver {
 		s.Leader = *lease.Spec.HolderIdentity
 	}
 	return nil
@@ -152,12 +152,12 @@ func (s *State) readPolicy(ctx context.Context, objects dynamic.Interface) error
 		return err
 	}
 	// What of the spec cannot be used may not fit its type either. Only the rest is read.
-	is := &v1alpha1.NodePolicy{}
+	live := &v1alpha1.NodePolicy{}
 	status, _ := found.Object["status"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": found.Object["metadata"], "status": status}, is); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": found.Object["metadata"], "status": status}, live); err != nil {
 		return fmt.Errorf("decode NodePolicy: %w", err)
 	}
-	s.Policy = is
+	s.Policy = live
 	return nil
 }
 
@@ -205,15 +205,15 @@ func hasTaint(node *corev1.Node, key string) bool {
 }
 
 // shown returns an item of a Node: a label by its key, a taint as key:effect, an annotation as @key.
-func shown(node *corev1.Node, item string) (value string, has bool) {
+func shown(node *corev1.Node, item string) (value string, ok bool) {
 	if node == nil {
 		return "", false
 	}
-	if key, is := strings.CutPrefix(item, "@"); is {
-		value, has = node.Annotations[key]
-		return value, has
+	if key, found := strings.CutPrefix(item, "@"); found {
+		value, ok = node.Annotations[key]
+		return value, ok
 	}
-	if key, effect, is := strings.Cut(item, ":"); is {
+	if key, effect, ok := strings.Cut(item, ":"); ok {
 		for _, taint := range node.Spec.Taints {
 			if taint.Key == key && string(taint.Effect) == effect {
 				return taint.Value, true
@@ -221,6 +221,6 @@ func shown(node *corev1.Node, item string) (value string, has bool) {
 		}
 		return "", false
 	}
-	value, has = node.Labels[item]
-	return value, has
+	value, ok = node.Labels[item]
+	return value, ok
 }

@@ -29,7 +29,7 @@ func rowsOf(text string, columns ...string) (rows []row) {
 			for i, name := range names {
 				r[name] = cells[i]
 			}
-			if r.has(columns) {
+			if r.matches(columns) {
 				rows = append(rows, r)
 			}
 		}
@@ -37,9 +37,9 @@ func rowsOf(text string, columns ...string) (rows []row) {
 	return rows
 }
 
-func (r row) has(columns []string) bool {
+func (r row) matches(columns []string) bool {
 	for _, column := range columns {
-		if _, has := r[column]; !has {
+		if _, ok := r[column]; !ok {
 			return false
 		}
 	}
@@ -58,7 +58,7 @@ func isHeading(cells []string) bool {
 // factOf returns the value of a line such as "Status:   Present"; "" where there is none.
 func factOf(text, name string) string {
 	for line := range strings.Lines(text) {
-		if value, is := strings.CutPrefix(line, name+":"); is {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(value)
 		}
 	}
@@ -66,9 +66,9 @@ func factOf(text, name string) string {
 }
 
 // cell returns a value as tables show it.
-func cell(value string, has bool) string {
+func cell(value string, ok bool) string {
 	switch {
-	case !has:
+	case !ok:
 		return "-"
 	case value == "":
 		return `""`

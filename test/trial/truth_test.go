@@ -16,7 +16,7 @@ import (
 func sample() State {
 	object := record.Object{UID: "1"}
 	return State{
-		At: time.Now(),
+		Time: time.Now(),
 		Nodes: map[string]*corev1.Node{
 			"a": {ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"rack": "r1"}}},
 			"b": {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
@@ -44,7 +44,7 @@ func TestTheCheckerFindsWhatIsNotTrue(t *testing.T) {
 	invalid := func(s *State) { s.Policy.Status.Conditions[0].Status = metav1.ConditionFalse }
 	behind := func(s *State) { s.Policy.Status.Followers["v"] = 1 }
 	const lists = "NAME   STATUS       SINCE   LABELS   TAINTS   GATED\n"
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		command []string
 		text    string
 		code    int
@@ -97,19 +97,19 @@ func TestTheCheckerFindsWhatIsNotTrue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := sample()
-			if one.change != nil {
-				one.change(&state)
+			if row.change != nil {
+				row.change(&state)
 			}
-			assert.Len(t, Untrue(Said{Command: one.command, Text: one.text, Code: one.code}, state), one.untrue)
+			assert.Len(t, Untrue(Output{Command: row.command, Text: row.text, Code: row.code}, state), row.untrue)
 		})
 	}
 }
 
 func TestWhatWasTrueBeforeOrAfterIsTrue(t *testing.T) {
-	before, after := sample(), sample()
-	after.Nodes["b"].Spec.Taints = nil
-	said := Said{Command: []string{"gate", "list"}, Text: "No Node is behind the gate.\n"}
-	assert.Empty(t, Untrue(said, before, after))
-	assert.Empty(t, Untrue(said, after, before))
-	assert.NotEmpty(t, Untrue(said, before, before))
+	prev, next := sample(), sample()
+	next.Nodes["b"].Spec.Taints = nil
+	out := Output{Command: []string{"gate", "list"}, Text: "No Node is behind the gate.\n"}
+	assert.Empty(t, Untrue(out, prev, next))
+	assert.Empty(t, Untrue(out, next, prev))
+	assert.NotEmpty(t, Untrue(out, prev, prev))
 }

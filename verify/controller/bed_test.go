@@ -36,7 +36,7 @@ import (
 const (
 	namespace = "checks"
 	passes    = `{"results":[{"check":"dns","outcome":"passed","required":true,"millis":1}]}`
-	nothing   = `{"results":[]}`
+	noResults = `{"results":[]}`
 	silent    = "silent" // the worker goes on and reports nothing
 	refuses   = `{"results":[{"check":"dns","outcome":"failed","required":true,"reason":"Timeout","message":"no answer","millis":1}]}`
 )
@@ -219,17 +219,17 @@ func (b *bed) patchNode(patch k8stesting.PatchAction) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := object.(*corev1.Node)
+	prev := object.(*corev1.Node)
 	var asked struct {
 		Metadata struct{ UID, ResourceVersion string }
 	}
 	if err := json.Unmarshal(patch.GetPatch(), &asked); err != nil {
 		return nil, err
 	}
-	if asked.Metadata.UID != string(before.UID) || asked.Metadata.ResourceVersion != before.ResourceVersion {
+	if asked.Metadata.UID != string(prev.UID) || asked.Metadata.ResourceVersion != prev.ResourceVersion {
 		return nil, apierrors.NewConflict(patch.GetResource().GroupResource(), patch.GetName(), errors.New("older"))
 	}
-	old, err := json.Marshal(before)
+	old, err := json.Marshal(prev)
 	if err != nil {
 		return nil, err
 	}
@@ -240,15 +240,15 @@ func (b *bed) patchNode(patch k8stesting.PatchAction) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	after := &corev1.Node{}
-	if err := json.Unmarshal(changed, after); err != nil {
+	updated := &corev1.Node{}
+	if err := json.Unmarshal(changed, updated); err != nil {
 		return nil, err
 	}
 	if b.strips {
-		delete(after.Annotations, verify.Annotation)
+		delete(updated.Annotations, verify.Annotation)
 	}
-	after.ResourceVersion = strconv.Itoa(b.serial)
-	return after, b.client.Tracker().Update(patch.GetResource(), after, "")
+	updated.ResourceVersion = strconv.Itoa(b.serial)
+	return updated, b.client.Tracker().Update(patch.GetResource(), updated, "")
 }
 
 // change changes a Node as another client does.
@@ -325,11 +325,11 @@ func (b *bed) end(pod *corev1.Pod) {
 		return
 	}
 	if task, err := verify.ParseTask(pod.Spec.Containers[0].Env[0].Value); err == nil && len(task.Checks) == 0 {
-		report = nothing
+		report = noResults
 	}
 	worker := &corev1.ContainerStateTerminated{Message: report, StartedAt: metav1.NewTime(b.now()), Reason: "Completed"}
 	pod.Status.Phase = corev1.PodSucceeded
-	if report != passes && report != nothing {
+	if report != passes && report != noResults {
 		pod.Status.Phase, worker.ExitCode, worker.Reason = corev1.PodFailed, 1, "Error"
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: verify.Worker, State: corev1.ContainerState{Terminated: worker}}}
@@ -362,9 +362,9 @@ func (b *bed) process() (c *Controller, stop func()) {
 		Events:  b.events, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(cmp.Or(b.log, io.Discard), nil)), Workers: 4, Sweep: b.sweep, Now: b.now,
 	})
 	require.NoError(b.t, err)
-	before := b.watches.Load()
+	prev := b.watches.Load()
 	done.Go(func() { _ = c.Run(ctx) })
-	b.waitFor("Nodes and Pods must be watched", func() bool { return b.watches.Load() == before+2 })
+	b.waitFor("Nodes and Pods must be watched", func() bool { return b.watches.Load() == prev+2 })
 	done.Go(func() { b.kubelets(ctx) })
 	c.Lead()
 	return c, func() { cancel(); done.Wait() }

@@ -85,20 +85,20 @@ func TestConditionEventAndMetricOfANodeThatWaitsSayTheSame(t *testing.T) {
 				c.queue.Add("n1")
 				return conditionOf(b.node("n1")).Reason == string(test.cause)
 			})
-			said := conditionOf(b.node("n1"))
-			assert.Contains(t, said.Message, test.says)
-			assert.Equal(t, corev1.ConditionUnknown, said.Status)
-			assert.Contains(t, b.told(VerificationWaits), "Warning VerificationWaits The Node waits to be verified: "+said.Message)
+			out := conditionOf(b.node("n1"))
+			assert.Contains(t, out.Message, test.says)
+			assert.Equal(t, corev1.ConditionUnknown, out.Status)
+			assert.Contains(t, b.event(VerificationWaits), "Warning VerificationWaits The Node waits to be verified: "+out.Message)
 			b.waitFor("the metric must have the cause", func() bool {
 				return series(t, newStandingCollector(c), "nodekeep_verify_causes", string(test.cause), "all") == 1
 			})
-			before := b.wroteTimes("patch nodes/status")
+			index := b.wroteTimes("patch nodes/status")
 			for range 20 {
 				b.pass(time.Second)
 				c.queue.Add("n1")
 				time.Sleep(20 * time.Millisecond)
 			}
-			assert.LessOrEqual(t, b.wroteTimes("patch nodes/status"), before+1, "the same answer is no write again")
+			assert.LessOrEqual(t, b.wroteTimes("patch nodes/status"), index+1, "the same answer is no write again")
 			allow()
 			if test.report == passes && test.denied.verb != "" && test.profile == nil {
 				b.waitFor("it must be verified once nothing is denied", func() bool {

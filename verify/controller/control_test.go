@@ -82,10 +82,10 @@ func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T
 	}
 	c, stop := b.process()
 	defer stop()
-	b.waitFor("each Node must have failed twice as others do", b.each(names, func(name string) bool { return b.progress(name).Shared >= 2 }))
-	assert.True(t, b.each(names, func(name string) bool { return b.progress(name).Attempts == 0 && !isOpen(b.node(name)) })())
+	b.waitFor("each Node must have failed twice as others do", b.forEach(names, func(name string) bool { return b.progress(name).Shared >= 2 }))
+	assert.True(t, b.forEach(names, func(name string) bool { return b.progress(name).Attempts == 0 && !isOpen(b.node(name)) })())
 	b.breaks(silent) // attempts go before conditions, and on a slow machine the next one may always be due
-	b.waitFor("the conditions must say so", b.each(names, func(name string) bool { return conditionOf(b.node(name)).Reason == verify.ReasonShared }))
+	b.waitFor("the conditions must say so", b.forEach(names, func(name string) bool { return conditionOf(b.node(name)).Reason == verify.ReasonShared }))
 	assert.Contains(t, conditionOf(b.node("n0")).Message, "verified Node old fails it, too: no answer")
 	b.breaks(refuses)
 	assert.InDelta(t, 1, sharedFailure(t, c), 0)
@@ -97,7 +97,7 @@ func TestAFaultThatAllNodesShareCountsNoAttemptAndAllOpenWhenItEnds(t *testing.T
 	assert.Contains(t, kept.Data[verify.ReportKey], verify.ReasonShared)
 
 	b.breaks("")
-	b.waitFor("all must open when the fault ends", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
+	b.waitFor("all must open when the fault ends", b.forEach(names, func(name string) bool { return isOpen(b.node(name)) }))
 	events := b.drainEvents()
 	assert.Equal(t, 1, count(events, SharedFailure), "one Event, not one of each Node")
 	assert.Zero(t, count(events, VerificationFailed)+count(events, RemovalHeld)+count(events, NodeRemoved))
@@ -120,7 +120,7 @@ func TestAPolicyWhoseCheckOfTheMachineFailsEverywhereRemovesNoneAndAllOpenWhenIt
 	}
 	c, stop := b.process()
 	defer stop()
-	b.waitFor("each removal must be held", b.each(names, func(name string) bool { return b.held(name) != nil }))
+	b.waitFor("each removal must be held", b.forEach(names, func(name string) bool { return b.held(name) != nil }))
 	for _, name := range names {
 		assert.Equal(t, verify.BrakeNoControl, b.held(name).Reason, name)
 	}
@@ -131,12 +131,12 @@ func TestAPolicyWhoseCheckOfTheMachineFailsEverywhereRemovesNoneAndAllOpenWhenIt
 
 	b.use(removes)
 	c.EnqueueAll()
-	b.waitFor("all must open when the policy is corrected", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
+	b.waitFor("all must open when the policy is corrected", b.forEach(names, func(name string) bool { return isOpen(b.node(name)) }))
 	assert.Empty(t, b.ledger().Removals)
 }
 
-// each reports whether something has held for each of the Nodes at some time. A Node for which it did is not looked at again: that costs time.
-func (b *bed) each(names []string, holds func(name string) bool) func() bool {
+// forEach reports whether something has held for each of the Nodes at some time. A Node for which it did is not looked at again: that costs time.
+func (b *bed) forEach(names []string, holds func(name string) bool) func() bool {
 	left := slices.Clone(names)
 	return func() bool {
 		left = slices.DeleteFunc(left, holds)
@@ -194,21 +194,21 @@ func TestAControllerThatTakesOverBelievesNoControlPodOfTheOneBefore(t *testing.T
 	_, stop := b.process()
 	b.waitFor("the failure must be found to be shared", func() bool { return b.progress("n1").Shared >= 1 })
 	stop()
-	before := b.podList()
-	require.NotEmpty(t, before, "the control Pod stays while its result counts")
+	prev := b.podList()
+	require.NotEmpty(t, prev, "the control Pod stays while its result counts")
 	c, stop := b.process()
 	defer stop()
 	b.waitFor("a control Pod of its own must answer", func() bool { return b.progress("n1").Shared >= 2 && b.controlPods() == 2 })
 	b.pass(4 * time.Minute)
 	c.queue.Add(controlWork)
 	b.waitFor("the control Pod of the process before must go", func() bool {
-		return !slices.ContainsFunc(b.podList(), func(pod corev1.Pod) bool { return pod.UID == before[0].UID })
+		return !slices.ContainsFunc(b.podList(), func(pod corev1.Pod) bool { return pod.UID == prev[0].UID })
 	})
 }
 
 func TestWhatAnotherClientCreatesInTheNamespaceOfTheChecksOpensNoNodeAndDecidesNothing(t *testing.T) {
-	forged := func(b *bed, name, on, uid, report string) *corev1.Pod {
-		pod := workerPod(Options{Namespace: namespace, Image: "x"}, name, &verify.Node{Name: on, UID: uid}, verify.Action{Profile: b.profiles.All()[0]}, verify.Task{})
+	forged := func(b *bed, name, place, uid, report string) *corev1.Pod {
+		pod := workerPod(Options{Namespace: namespace, Image: "x"}, name, &verify.Node{Name: place, UID: uid}, verify.Action{Profile: b.profiles.All()[0]}, verify.Task{})
 		pod.UID, pod.CreationTimestamp = types.UID("forged-"+name), metav1.NewTime(b.now())
 		ended := &corev1.ContainerStateTerminated{Message: report, FinishedAt: metav1.NewTime(b.now())}
 		if pod.Status.Phase = corev1.PodSucceeded; report == refuses {

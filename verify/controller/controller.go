@@ -50,20 +50,20 @@ type Options struct {
 type Controller struct {
 	Options
 
-	nodes, pods cache.SharedIndexInformer
-	synced      []cache.InformerSynced
-	lookups     *lookups
-	queue       workqueue.TypedRateLimitingInterface[string]
-	leading     atomic.Bool
-	memory      memory
-	standing    standing
-	controls    controls
-	witnesses   witnesses
-	trials      trials
-	brakes      brakes
-	told        told
-	remover     *remove.Remover
-	ledger      *remove.Store
+	nodes, pods   cache.SharedIndexInformer
+	synced        []cache.InformerSynced
+	lookups       *lookups
+	queue         workqueue.TypedRateLimitingInterface[string]
+	leading       atomic.Bool
+	memory        memory
+	standing      standing
+	controls      controls
+	witnesses     witnesses
+	trials        trials
+	brakes        brakes
+	sharedReports sharedReports
+	remover       *remove.Remover
+	ledger        *remove.Store
 
 	mu     sync.Mutex // guards starts
 	starts *verify.Starts
@@ -95,8 +95,8 @@ func New(options Options) (*Controller, error) {
 	}
 	c.standing.begin()
 	c.memory.nodes, c.controls.pods = map[string]remembered{}, map[string]control{}
-	c.controls.since, c.trials.known = map[string]time.Time{}, map[string]trial{}
-	c.brakes.seen, c.told.facts = map[brakeKey]time.Time{}, map[fact]telling{}
+	c.controls.oldest, c.trials.known = map[string]time.Time{}, map[string]trial{}
+	c.brakes.seen, c.sharedReports.facts = map[brakeKey]time.Time{}, map[fact]telling{}
 	nodes := store.ListWatch(options.Client, options.Client.CoreV1().Nodes(), "", nil)
 	c.nodes = cache.NewSharedIndexInformer(nodes, &corev1.Node{}, 0, cache.Indexers{})
 	pods := store.ListWatch(options.Client, options.Client.CoreV1().Pods(options.Namespace), "", nil)
@@ -134,10 +134,10 @@ func New(options Options) (*Controller, error) {
 }
 
 // kept has memory hold what of makes of an object.
-func kept[T any](of func(*T) any) cache.TransformFunc {
+func kept[T any](convert func(*T) any) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if typed, ok := object.(*T); ok {
-			return of(typed), nil
+			return convert(typed), nil
 		}
 		return object, nil
 	}
@@ -155,8 +155,8 @@ func all[T any](informer cache.SharedIndexInformer) iter.Seq[*T] {
 }
 
 // handlers call changed with the object before and after each event; nil: there was none, or is none.
-func handlers[T any](changed func(before, after *T)) cache.ResourceEventHandlerFuncs {
-	of := func(object any) *T {
+func handlers[T any](changed func(prev, next *T)) cache.ResourceEventHandlerFuncs {
+	convert := func(object any) *T {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
@@ -164,9 +164,9 @@ func handlers[T any](changed func(before, after *T)) cache.ResourceEventHandlerF
 		return typed
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { changed(nil, of(object)) },
-		UpdateFunc: func(before, after any) { changed(of(before), of(after)) },
-		DeleteFunc: func(object any) { changed(of(object), nil) },
+		AddFunc:    func(object any) { changed(nil, convert(object)) },
+		UpdateFunc: func(oldObject, newObject any) { changed(convert(oldObject), convert(newObject)) },
+		DeleteFunc: func(object any) { changed(convert(object), nil) },
 	}
 }
 
@@ -178,61 +178,61 @@ func (c *Controller) selecting() verify.Profiles {
 }
 
 // nodeChanged notes what the process must remember of each event, since the queue holds names and no events.
-func (c *Controller) nodeChanged(before, after *node) {
+func (c *Controller) nodeChanged(prev, current *node) {
 	profiles := c.Profiles() // of now: the policy may have changed since the watch brought them
-	held := func(n *node) bool { return n != nil && len(profiles.HeldBy(n.taints)) > 0 }
-	wasHeld, isHeld := held(before), held(after)
-	same := before != nil && after != nil && before.uid == after.uid
-	if before != nil && !same {
-		c.memory.forget(before.uid)
+	held := func(n *node) bool { return n != nil && len(profiles.ClosingTaints(n.taints)) > 0 }
+	wasClosed, isClosed := held(prev), held(current)
+	equal := prev != nil && current != nil && prev.uid == current.uid
+	if prev != nil && !equal {
+		c.memory.forget(prev.uid)
 	}
-	if c.standing.changed(before, after, c.Now()) {
+	if c.standing.changed(prev, current, c.Now()) {
 		c.Logger.Warn("many nodes are not ready at once: no node is verified again because of a reboot until they are back")
 		for n := range all[node](c.nodes) {
-			if n.away {
+			if n.absent {
 				c.queue.Add(n.name)
 			}
 		}
 	}
-	if before != nil && before.rechecked && (after == nil || !after.rechecked) {
+	if prev != nil && prev.rechecked && (current == nil || !current.rechecked) {
 		for _, name := range c.standing.next() {
 			c.queue.Add(name)
 		}
 	}
-	if same && wasHeld != isHeld {
-		c.memory.interrupt(after.uid, isHeld && verify.Incomplete(before.taints, c.Cluster.Gate) == "")
+	if equal && wasClosed != isClosed {
+		c.memory.interrupt(current.uid, isClosed && verify.Incomplete(prev.taints, c.Cluster.Gate) == "")
 	}
-	if isHeld {
-		c.memory.hold(after.uid, c.Now())
+	if isClosed {
+		c.memory.hold(current.uid, c.Now())
 	}
 	switch {
-	case after == nil:
-		c.queue.Add(before.name)
-	case isHeld, wasHeld, after.full != nil, before != nil && (!same || before.reports && after.look.At.IsZero()):
-		c.queue.Add(after.name)
-	case !after.look.At.IsZero():
-		c.queue.AddAfter(after.name, after.look.At.Sub(c.Now()))
+	case current == nil:
+		c.queue.Add(prev.name)
+	case isClosed, wasClosed, current.full != nil, prev != nil && (!equal || prev.reports && current.look.Time.IsZero()):
+		c.queue.Add(current.name)
+	case !current.look.Time.IsZero():
+		c.queue.AddAfter(current.name, current.look.Time.Sub(c.Now()))
 	}
 }
 
-func (c *Controller) podChanged(before, after *pod) {
-	if !before.counts() {
-		before = nil
+func (c *Controller) podChanged(prev, current *pod) {
+	if !prev.counts() {
+		prev = nil
 	}
-	if !after.counts() {
-		after = nil
+	if !current.counts() {
+		current = nil
 	}
-	if before != nil && before.on != "" || after != nil && after.on != "" {
-		c.controlChanged(before, after)
+	if prev != nil && prev.nodeName != "" || current != nil && current.nodeName != "" {
+		c.controlChanged(prev, current)
 		return
 	}
-	if before != nil && (after == nil || after.UID != before.UID) {
-		c.starting(func(starts *verify.Starts) { starts.Gone(before.UID) })
-		c.queue.Add(before.node)
+	if prev != nil && (current == nil || current.UID != prev.UID) {
+		c.starting(func(starts *verify.Starts) { starts.Gone(prev.UID) })
+		c.queue.Add(prev.node)
 	}
-	if after != nil {
-		c.starting(func(starts *verify.Starts) { starts.Exists(after.UID) })
-		c.queue.Add(after.node)
+	if current != nil {
+		c.starting(func(starts *verify.Starts) { starts.Exists(current.UID) })
+		c.queue.Add(current.node)
 	}
 }
 
@@ -309,16 +309,16 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) grantTurns(ctx context.Context) {
 	for {
 		c.mu.Lock()
-		node, again := c.starts.Next(c.Now())
+		node, delay := c.starts.Next(c.Now())
 		c.mu.Unlock()
 		if node != "" {
 			c.queue.Add(node)
 			continue
 		}
-		if again == 0 {
-			again = time.Minute // nothing waits, or no Pod may be added
+		if delay == 0 {
+			delay = time.Minute // nothing waits, or no Pod may be added
 		}
-		timer := time.NewTimer(again)
+		timer := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -365,8 +365,8 @@ func (c *Controller) work(ctx context.Context) {
 }
 
 // contained does the work on one object. A panic in it is logged and counted, and is an error like any other.
-func (c *Controller) contained(work, node string, do func() error) error {
-	err := contain.Call(do)
+func (c *Controller) contained(work, node string, fn func() error) error {
+	err := contain.Call(fn)
 	c.reportPanic(work, node, err)
 	return err
 }

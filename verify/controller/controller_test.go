@@ -19,9 +19,9 @@ import (
 
 const settles = 3 * time.Minute // as in the tests on a real API server: six other packages may run
 
-func (b *bed) waitFor(what string, holds func() bool) {
+func (b *bed) waitFor(subject string, holds func() bool) {
 	b.t.Helper()
-	require.Eventually(b.t, holds, settles, 5*time.Millisecond, what)
+	require.Eventually(b.t, holds, settles, 5*time.Millisecond, subject)
 }
 
 func TestANodeIsOpenedOnceItsWorkerPodPassed(t *testing.T) {
@@ -99,13 +99,13 @@ func TestAProcessThatIsKilledAfterAnyWriteLosesNothing(t *testing.T) {
 
 // killedAfterEachWrite kills the process of a bed after its first write, that of another bed after its second write, and so on, until one is over
 // before. The process that follows has to finish. It returns how often it killed one.
-func killedAfterEachWrite(prepare func() *bed, over, finished func(*bed) bool, check func(b *bed, killAt int)) (killed int) {
+func killedAfterEachWrite(prepare func() *bed, ended, finished func(*bed) bool, check func(b *bed, killAt int)) (killed int) {
 	for killAt := 1; killAt < 40; killAt++ {
 		b := prepare()
 		b.killAt = killAt
 		_, stop := b.process()
 		dead := func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.dead }
-		b.waitFor("it must be over, or the process be killed", func() bool { return dead() || over(b) })
+		b.waitFor("it must be over, or the process be killed", func() bool { return dead() || ended(b) })
 		stop()
 		if !dead() {
 			break
@@ -165,7 +165,7 @@ func TestAControllerThatTakesOverStartsEachAttemptAgain(t *testing.T) {
 	}
 	_, stop = b.process()
 	defer stop()
-	b.waitFor("all must be opened", b.each(names, func(name string) bool { return isOpen(b.node(name)) }))
+	b.waitFor("all must be opened", b.forEach(names, func(name string) bool { return isOpen(b.node(name)) }))
 	b.waitFor("all Pods must go", func() bool { return len(b.podList()) == 0 })
 	assert.Equal(t, 2*len(names), b.wroteTimes("create pods"))
 	for _, name := range names {
@@ -223,10 +223,10 @@ func TestAtAColdStartTheFirstNodeIsOpenedWithoutWhatCannotBeThereYet(t *testing.
 func unverifiedOnly(node *corev1.Node) { node.Spec.Taints = node.Spec.Taints[:1] }
 
 func TestTheChecksOfAServiceThatCouldBeThereAreSkippedOnNoNode(t *testing.T) {
-	own := corev1.Taint{Key: "example.com/infra", Effect: corev1.TaintEffectNoSchedule}
-	infra := func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, own) }
+	infraTaint := corev1.Taint{Key: "example.com/infra", Effect: corev1.TaintEffectNoSchedule}
+	infra := func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, infraTaint) }
 	for name, c := range map[string]struct {
-		on      string // the Node of a Pod of DNS that does not answer; empty: there is none
+		dnsNode string // the Node of a Pod of DNS that does not answer; empty: there is none
 		pod     func(*corev1.Pod)
 		ends    bool // the Pod
 		node    func(*corev1.Node)
@@ -234,22 +234,22 @@ func TestTheChecksOfAServiceThatCouldBeThereAreSkippedOnNoNode(t *testing.T) {
 	}{
 		"no Pod has a place, and the Node is open for any":   {skipped: true},
 		"no Pod has a place, and the Node has another taint": {node: infra},
-		"it runs and does not answer":                        {on: "old"},
-		"it runs, and the Node has another taint":            {on: "old", node: infra},
-		"it runs on a Node that is away":                     {on: "away", skipped: true},
-		"it runs on a Node that does not exist":              {on: "gone", skipped: true},
-		"a Pod that a kubelet made says nothing":             {on: "old", pod: func(p *corev1.Pod) { p.OwnerReferences = nil }, skipped: true},
-		"a Pod that ends says nothing":                       {on: "old", ends: true, skipped: true},
+		"it runs and does not answer":                        {dnsNode: "old"},
+		"it runs, and the Node has another taint":            {dnsNode: "old", node: infra},
+		"it runs on a Node that is away":                     {dnsNode: "away", skipped: true},
+		"it runs on a Node that does not exist":              {dnsNode: "gone", skipped: true},
+		"a Pod that a kubelet made says nothing":             {dnsNode: "old", pod: func(p *corev1.Pod) { p.OwnerReferences = nil }, skipped: true},
+		"a Pod that ends says nothing":                       {dnsNode: "old", ends: true, skipped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			b.change("old", func(node *corev1.Node) { node.Spec.Taints = []corev1.Taint{own} })
+			b.change("old", func(node *corev1.Node) { node.Spec.Taints = []corev1.Taint{infraTaint} })
 			b.register("away", "")
 			b.change("away", func(node *corev1.Node) { node.Spec.Taints, node.Status.Conditions = nil, nil })
 			require.NoError(t, b.client.Tracker().Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"}}))
-			if c.on != "" {
+			if c.dnsNode != "" {
 				pod := daemonPod(func(p *corev1.Pod) {
-					p.Name, p.UID, p.OwnerReferences[0].Kind, p.Spec.NodeName = "dns-1", "dns", "ReplicaSet", c.on
+					p.Name, p.UID, p.OwnerReferences[0].Kind, p.Spec.NodeName = "dns-1", "dns", "ReplicaSet", c.dnsNode
 				})
 				if c.pod != nil {
 					c.pod(pod)
@@ -258,7 +258,7 @@ func TestTheChecksOfAServiceThatCouldBeThereAreSkippedOnNoNode(t *testing.T) {
 				require.NoError(t, b.client.Tracker().Add(&discoveryv1.EndpointSlice{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1", Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}},
 					Endpoints: []discoveryv1.Endpoint{{
-						Addresses: []string{"10.0.0.1"}, NodeName: &c.on, Conditions: discoveryv1.EndpointConditions{Ready: new(false), Terminating: &c.ends},
+						Addresses: []string{"10.0.0.1"}, NodeName: &c.dnsNode, Conditions: discoveryv1.EndpointConditions{Ready: new(false), Terminating: &c.ends},
 						TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: "dns-1", UID: "dns"},
 					}},
 				}))
@@ -280,15 +280,15 @@ func TestCountsOfNodesSurviveAChangeOfThePolicy(t *testing.T) {
 	var s standing
 	s.begin()
 	open := func(profile string) *node { return &node{name: "n1", uid: "u1", profile: profile} }
-	held := &node{name: "n1", uid: "u1", profile: "b", held: true}
+	held := &node{name: "n1", uid: "u1", profile: "b", closed: true}
 	s.changed(nil, open("a"), time.Now())
 	assert.Equal(t, map[string]int{"a": 1}, s.open)
 	s.changed(open("a"), held, time.Now()) // another policy takes its taint for one of verification
 	assert.Empty(t, s.open)
-	assert.True(t, s.isHeld("n1"))
+	assert.True(t, s.isClosed("n1"))
 	s.changed(held, open("b"), time.Now())
 	assert.Equal(t, map[string]int{"b": 1}, s.open)
-	assert.False(t, s.isHeld("n1"))
+	assert.False(t, s.isClosed("n1"))
 	s.changed(open("b"), nil, time.Now())
 	assert.Empty(t, s.open)
 }

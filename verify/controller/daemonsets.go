@@ -20,25 +20,25 @@ type daemonLookups struct {
 }
 
 type daemonLookup struct {
-	mu  sync.Mutex // held while they are looked up, so that a burst looks up once
-	at  time.Time
-	all []verify.DaemonSet
+	mu   sync.Mutex // held while they are looked up, so that a burst looks up once
+	time time.Time
+	all  []verify.DaemonSet
 }
 
 // daemonSets reports for each entry of wait.daemonSets whether the Pod on a Node is Ready; see [verify.Observed].
-func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.Node) (map[string]bool, error) {
+func (l *lookups) daemonSets(ctx context.Context, entries []string, node *verify.Node) (map[string]bool, error) {
 	ready := map[string]bool{}
 	pods := map[string]map[string]bool{} // by namespace: the DaemonSets with a Ready Pod on the Node
 	for _, entry := range entries {
-		namespace, every := verify.DaemonSetsOf(entry)
+		namespace, wildcard := verify.DaemonSetsOf(entry)
 		if _, ok := pods[namespace]; !ok {
-			found, err := l.readyDaemons(ctx, namespace, on.Name)
+			found, err := l.readyDaemons(ctx, namespace, node.Name)
 			if err != nil {
 				return nil, fmt.Errorf("look up Pods for %s of wait.daemonSets: %w", entry, err)
 			}
 			pods[namespace] = found
 		}
-		if !every {
+		if !wildcard {
 			if pods[namespace][entry] {
 				ready[entry] = true
 			}
@@ -49,7 +49,7 @@ func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.N
 			return nil, err
 		}
 		for _, daemonSet := range all {
-			if daemonSet.RunsOn(on) {
+			if daemonSet.RunsOn(node) {
 				ready[entry] = true // that none runs there proves nothing: they may be deleted, or not created yet
 				ready[daemonSet.Name] = pods[namespace][daemonSet.Name]
 			}
@@ -60,9 +60,9 @@ func (l *lookups) daemonSets(ctx context.Context, entries []string, on *verify.N
 
 // readyDaemons returns the DaemonSets of a namespace, or of all, as NAMESPACE/NAME, that have a Ready Pod on a Node. The API server has an index of Pods by
 // their Node. So the answer costs it the Pods of one Node, even for all namespaces.
-func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[string]bool, error) {
+func (l *lookups) readyDaemons(ctx context.Context, namespace, place string) (map[string]bool, error) {
 	options := metav1.ListOptions{ResourceVersion: fromCache}
-	options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", on).String()
+	options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", place).String()
 	list, err := l.client.CoreV1().Pods(namespace).List(ctx, options)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[s
 	ready := map[string]bool{}
 	for _, pod := range list.Items {
 		owner := metav1.GetControllerOf(&pod)
-		if pod.Spec.NodeName == on && owner != nil && owner.Kind == "DaemonSet" && isReady(&pod) {
+		if pod.Spec.NodeName == place && owner != nil && owner.Kind == "DaemonSet" && isReady(&pod) {
 			ready[pod.Namespace+"/"+owner.Name] = true
 		}
 	}
@@ -79,30 +79,30 @@ func (l *lookups) readyDaemons(ctx context.Context, namespace, on string) (map[s
 
 // daemonSetsIn returns the DaemonSets of a namespace, or of all. Nodes that wait at one time share a lookup.
 func (l *lookups) daemonSetsIn(ctx context.Context, namespace string) ([]verify.DaemonSet, error) {
-	entry := l.daemons.of(namespace)
+	entry := l.daemons.lookup(namespace)
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if l.now().Sub(entry.at) < lookupLasts {
+	if l.now().Sub(entry.time) < lookupLasts {
 		return entry.all, nil
 	}
 	list, err := l.client.AppsV1().DaemonSets(namespace).List(ctx, metav1.ListOptions{ResourceVersion: fromCache})
 	if err != nil {
-		where := "namespace " + namespace
+		place := "namespace " + namespace
 		if namespace == metav1.NamespaceAll {
-			where = "all namespaces"
+			place = "all namespaces"
 		}
-		return nil, fmt.Errorf("look up DaemonSets of %s: %w", where, err)
+		return nil, fmt.Errorf("look up DaemonSets of %s: %w", place, err)
 	}
-	entry.at, entry.all = l.now(), nil
+	entry.time, entry.all = l.now(), nil
 	for i := range list.Items {
-		if one := &list.Items[i]; one.DeletionTimestamp == nil {
-			entry.all = append(entry.all, verify.DaemonSet{Name: one.Namespace + "/" + one.Name, Pod: one.Spec.Template.Spec})
+		if daemonSet := &list.Items[i]; daemonSet.DeletionTimestamp == nil {
+			entry.all = append(entry.all, verify.DaemonSet{Name: daemonSet.Namespace + "/" + daemonSet.Name, Pod: daemonSet.Spec.Template.Spec})
 		}
 	}
 	return entry.all, nil
 }
 
-func (l *daemonLookups) of(namespace string) *daemonLookup {
+func (l *daemonLookups) lookup(namespace string) *daemonLookup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byNamespace == nil {

@@ -75,8 +75,8 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 	c.Logger.Info("attempt did not pass", "node", n.name, "profile", action.Profile.Name, "attempt", progress.Attempts,
 		"verdict", progress.Last.Result, "check", progress.Last.Check, "reason", progress.Last.Reason)
 	if action.Judged.Garbage != nil {
-		if first := !c.memory.of(n.uid).garbage; first {
-			c.memory.change(n.uid, func(one *remembered) { one.garbage = true })
+		if first := !c.memory.get(n.uid).garbage; first {
+			c.memory.change(n.uid, func(entry *remembered) { entry.garbage = true })
 			c.Logger.Warn("a worker's report cannot be used; this is logged once for each Node", "node", n.name, "pod", action.Pod.Name, "error", action.Judged.Garbage)
 		}
 	}
@@ -84,25 +84,25 @@ func (c *Controller) reportAttempt(n *node, action verify.Action) {
 		c.reportShared(n, action)
 		return
 	}
-	reason, then := VerificationFailed, fmt.Sprintf("The next attempt comes in %s", progress.Pause(action.Profile))
+	reason, next := VerificationFailed, fmt.Sprintf("The next attempt comes in %s", progress.Pause(action.Profile))
 	if progress.Attempts == action.Profile.MaxAttempts || progress.Stuck(action.Profile) && progress.Last.Result == verify.VerdictInconclusive {
-		reason, then = VerificationStuck, fmt.Sprintf("It is tried on, every %s", progress.Pause(action.Profile))
+		reason, next = VerificationStuck, fmt.Sprintf("It is tried on, every %s", progress.Pause(action.Profile))
 	}
-	others := ""
+	suffix := ""
 	if last := progress.Last; last.Result == verify.VerdictInconclusive && progress.Failed == 0 { // what failed before is this Node's own
-		if !c.told.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, string(last.Why().Cause)}, "/"), n.uid, action, c.Now()) {
+		if !c.sharedReports.due(strings.Join([]string{reason, action.Profile.Hash, last.Check, string(last.Diagnosis().Cause)}, "/"), n.uid, action, c.Now()) {
 			return
 		}
-		others = othersToo
+		suffix = othersToo
 	}
 	c.event(n, corev1.EventTypeWarning, reason, "Attempt %d of profile %s did not pass: %s. %s. ConfigMap %s has the report%s",
-		progress.Attempts, action.Profile.Name, progress.Last.Why().Sentence(n.name), then, verify.ReportName(n.name), others)
+		progress.Attempts, action.Profile.Name, progress.Last.Diagnosis().Sentence(n.name), next, verify.ReportName(n.name), suffix)
 }
 
 // reportWaits shows what a Node waits for, once its condition says so.
 func (c *Controller) reportWaits(n *node, profile verify.CompiledProfile, show verify.Projection) {
 	row, _ := verify.Cause(show.Reason).Explain()
-	if !row.Lasts || !c.told.due(show.Reason, n.uid, verify.Action{Profile: profile}, c.Now()) {
+	if !row.Lasts || !c.sharedReports.due(show.Reason, n.uid, verify.Action{Profile: profile}, c.Now()) {
 		return
 	}
 	c.Logger.Warn("node waits for long", "node", n.name, "profile", profile.Name, "cause", show.Reason)
@@ -111,13 +111,13 @@ func (c *Controller) reportWaits(n *node, profile verify.CompiledProfile, show v
 
 // reportShared reports that the Nodes of a profile fail a check as verified Nodes do. It does so once while that lasts, not for each Node.
 func (c *Controller) reportShared(failing *node, action verify.Action) {
-	if !c.told.due(verify.ReasonShared, failing.uid, action, c.Now()) {
+	if !c.sharedReports.due(verify.ReasonShared, failing.uid, action, c.Now()) {
 		return
 	}
 	last := action.Progress.Last
 	c.Logger.Warn("nodes fail a check that verified nodes fail, too; no attempts are counted", "profile", action.Profile.Name, "check", last.Check, "message", last.Message)
-	on, _, err := c.nodes.GetStore().GetByKey(action.ControlOn)
-	if n, ok := on.(*node); ok && err == nil {
+	object, _, err := c.nodes.GetStore().GetByKey(action.ControlOn)
+	if n, ok := object.(*node); ok && err == nil {
 		c.event(n, corev1.EventTypeWarning, SharedFailure, "Check %s of profile %s fails on new Nodes and on this verified Node: %s. What it asks is broken, not the new Nodes: their attempts are not counted, "+
 			"and they are tried again each minute", last.Check, action.Profile.Name, last.Message)
 	}
@@ -127,7 +127,7 @@ func (c *Controller) reportShared(failing *node, action verify.Action) {
 func (c *Controller) reportTrial(n *node, profile verify.CompiledProfile, report verify.SavedReport) {
 	c.Logger.Info("trial of a profile has ended", "node", n.name, "profile", profile.Name, "verdict", report.Result, "check", report.Check, "reason", report.Reason)
 	action := verify.Action{Profile: profile, Progress: verify.Progress{Attempts: report.Attempt}}
-	if report.Result == verify.VerdictPassed || !c.told.due(ProfileNotProved+"/"+profile.Hash, n.uid, action, c.Now()) {
+	if report.Result == verify.VerdictPassed || !c.sharedReports.due(ProfileNotProved+"/"+profile.Hash, n.uid, action, c.Now()) {
 		return
 	}
 	c.event(n, corev1.EventTypeWarning, ProfileNotProved, "Profile %s: not yet proved: %s. This Node stays open", profile.Name, report.TrialWhy(""))
@@ -135,14 +135,14 @@ func (c *Controller) reportTrial(n *node, profile verify.CompiledProfile, report
 
 // reportEnded shows a Node whose verification ended without a passed attempt.
 func (c *Controller) reportEnded(n *node, action verify.Action) {
-	how := action.Progress.Last.Result
-	c.Metrics.verdicts.WithLabelValues(action.Profile.Name, string(how)).Inc()
-	c.Logger.Info("verification ended", "node", n.name, "profile", action.Profile.Name, "how", how)
+	verdict := action.Progress.Last.Result
+	c.Metrics.verdicts.WithLabelValues(action.Profile.Name, string(verdict)).Inc()
+	c.Logger.Info("verification ended", "node", n.name, "profile", action.Profile.Name, "how", verdict)
 	if c.reportReturns(n, action) {
 		return
 	}
-	if how == verify.VerdictReleased {
-		c.event(n, corev1.EventTypeWarning, VerificationReleased, "The taint was removed: %s", action.Progress.Last.Why().Sentence(n.name))
+	if verdict == verify.VerdictReleased {
+		c.event(n, corev1.EventTypeWarning, VerificationReleased, "The taint was removed: %s", action.Progress.Last.Diagnosis().Sentence(n.name))
 		return
 	}
 	c.event(n, corev1.EventTypeNormal, VerificationEnded, "The Node is not verified any more: %s", action.Progress.Last.Message)

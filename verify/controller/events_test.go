@@ -31,10 +31,10 @@ func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
 		assert.Equal(t, verify.VerdictInconclusive, last.Result, name)
 		assert.False(t, isOpen(b.node(name)), name)
 	}
-	said := log.With("a worker's report cannot be used")
-	assert.Len(t, said, len(hostile), "%s", said)
+	lines := log.Lines("a worker's report cannot be used")
+	assert.Len(t, lines, len(hostile), "%s", lines)
 	for name := range hostile {
-		assert.Len(t, log.With("logged once for each Node\" node="+name+" "), 1, name)
+		assert.Len(t, log.Lines("logged once for each Node\" node="+name+" "), 1, name)
 	}
 	b.waitFor("each one counts", func() bool {
 		return series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(verdictBadReport)) >= float64(3*len(hostile))
@@ -42,8 +42,8 @@ func TestABadReportIsInconclusiveAndLoggedOnceForEachNode(t *testing.T) {
 	assert.Zero(t, series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(verify.VerdictFailed)))
 }
 
-// told waits for the next Event of a Node that has a text, past others.
-func (b *bed) told(text string) string {
+// event waits for the next Event of a Node that has a text, past others.
+func (b *bed) event(text string) string {
 	b.t.Helper()
 	for {
 		select {
@@ -65,27 +65,27 @@ func TestTheEndOfEachVerificationIsShownAndCounted(t *testing.T) {
 	}
 	c, stop := b.process()
 	defer stop()
-	ended := func(how verify.Verdict) float64 {
-		return series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(how))
+	ended := func(verdict verify.Verdict) float64 {
+		return series(t, c.Metrics.verdicts, "nodekeep_verify_verdicts_total", "all", string(verdict))
 	}
 	for _, name := range []string{"released", "unselected", "untainted", "verified"} {
 		b.waitFor("an attempt must fail", func() bool { return b.progress(name).Attempts >= 1 })
 	}
-	assert.Contains(t, b.told(VerificationFailed), "Warning VerificationFailed Attempt 1 of profile all did not pass: a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; ")
-	assert.Contains(t, b.told(VerificationStuck), "Warning VerificationStuck Attempt 2 of profile all did not pass: a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; ")
+	assert.Contains(t, b.event(VerificationFailed), "Warning VerificationFailed Attempt 1 of profile all did not pass: a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; ")
+	assert.Contains(t, b.event(VerificationStuck), "Warning VerificationStuck Attempt 2 of profile all did not pass: a required check failed: dns (Timeout): no answer; nodekeep tries again by itself; ")
 
 	b.say("verified", passes)
-	assert.Equal(t, "Normal Verified The checks of profile all passed: the taint was removed", b.told(" Verified "))
+	assert.Equal(t, "Normal Verified The checks of profile all passed: the taint was removed", b.event(" Verified "))
 	b.change("unselected", func(node *corev1.Node) { node.Labels = map[string]string{"pool": "none"} })
-	assert.Equal(t, "Normal VerificationEnded The Node is not verified any more: no profile selects the Node", b.told(VerificationEnded))
+	assert.Equal(t, "Normal VerificationEnded The Node is not verified any more: no profile selects the Node", b.event(VerificationEnded))
 	b.change("untainted", func(node *corev1.Node) { node.Spec.Taints = node.Spec.Taints[1:] })
-	assert.Contains(t, b.told(VerificationEnded), "Normal VerificationEnded The Node is not verified any more: ")
+	assert.Contains(t, b.event(VerificationEnded), "Normal VerificationEnded The Node is not verified any more: ")
 	b.pass(2 * time.Hour)
 	c.EnqueueAll()
-	assert.Contains(t, b.told(VerificationReleased), "Warning VerificationReleased The taint was removed: the Node was opened without passed checks: ")
+	assert.Contains(t, b.event(VerificationReleased), "Warning VerificationReleased The taint was removed: the Node was opened without passed checks: ")
 	b.waitFor("it must be without the taint", func() bool { return len(b.node("released").Spec.Taints) == 1 })
 	assert.NotContains(t, b.node("released").Labels, verify.Label)
-	for how, times := range map[verify.Verdict]float64{verify.VerdictReleased: 1, verify.VerdictRemoved: 1} {
-		b.waitFor("it must be counted", func() bool { return ended(how) == times })
+	for verdict, times := range map[verify.Verdict]float64{verify.VerdictReleased: 1, verify.VerdictRemoved: 1} {
+		b.waitFor("it must be counted", func() bool { return ended(verdict) == times })
 	}
 }

@@ -45,8 +45,8 @@ type lookups struct {
 
 // lookup is what was found some moments ago.
 type lookup struct {
-	mu sync.Mutex // held while it is looked up, so that a burst looks up once
-	at time.Time
+	mu   sync.Mutex // held while it is looked up, so that a burst looks up once
+	time time.Time
 	found
 }
 
@@ -74,7 +74,7 @@ func (l *lookups) service(ctx context.Context, name string) (found, error) {
 	l.mu.Unlock()
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if l.now().Sub(entry.at) < lookupLasts {
+	if l.now().Sub(entry.time) < lookupLasts {
 		return entry.found, nil
 	}
 	namespace, service, _ := strings.Cut(name, "/")
@@ -96,7 +96,7 @@ func (l *lookups) service(ctx context.Context, name string) (found, error) {
 	if err != nil {
 		return found{}, fmt.Errorf("look up Pods of Service %s: %w", name, err)
 	}
-	entry.at, entry.found = l.now(), found{service: object, endpoints: counted, waiting: waiting}
+	entry.time, entry.found = l.now(), found{service: object, endpoints: counted, waiting: waiting}
 	if apierrors.IsNotFound(missing) {
 		entry.service = nil
 	}
@@ -108,19 +108,19 @@ func (l *lookups) service(ctx context.Context, name string) (found, error) {
 func (l *lookups) counted(ctx context.Context, ready []endpoint) (counted []endpoint, err error) {
 	asked := 0
 	for _, i := range rand.Perm(len(ready)) {
-		of := ready[i].pod
-		if of == nil { // only who may write EndpointSlices adds it
+		ref := ready[i].pod
+		if ref == nil { // only who may write EndpointSlices adds it
 			counted = append(counted, ready[i])
 			continue
 		}
 		if asked++; asked > maxAsked {
 			continue
 		}
-		pod, err := l.client.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{ResourceVersion: fromCache})
+		pod, err := l.client.CoreV1().Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{ResourceVersion: fromCache})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		if err == nil && pod.UID == of.UID && isOwned(pod) {
+		if err == nil && pod.UID == ref.UID && isOwned(pod) {
 			counted = append(counted, ready[i])
 		}
 	}
@@ -141,12 +141,12 @@ func endpointsOf(list []discoveryv1.EndpointSlice, ready bool) (all []endpoint) 
 		for _, port := range slice.Ports {
 			ports[ptr.Deref(port.Name, "")] = int(ptr.Deref(port.Port, 0))
 		}
-		for _, one := range slice.Endpoints {
-			ends := !ready && ptr.Deref(one.Conditions.Terminating, false)
-			if ptr.Deref(one.Conditions.Ready, true) == ready && !ends && len(one.Addresses) > 0 {
-				e := endpoint{address: one.Addresses[0], node: ptr.Deref(one.NodeName, ""), ports: ports}
-				if one.TargetRef != nil && one.TargetRef.Kind == "Pod" {
-					e.pod = one.TargetRef
+		for _, candidate := range slice.Endpoints {
+			ends := !ready && ptr.Deref(candidate.Conditions.Terminating, false)
+			if ptr.Deref(candidate.Conditions.Ready, true) == ready && !ends && len(candidate.Addresses) > 0 {
+				e := endpoint{address: candidate.Addresses[0], node: ptr.Deref(candidate.NodeName, ""), ports: ports}
+				if candidate.TargetRef != nil && candidate.TargetRef.Kind == "Pod" {
+					e.pod = candidate.TargetRef
 				}
 				all = append(all, e)
 			}
@@ -157,9 +157,9 @@ func endpointsOf(list []discoveryv1.EndpointSlice, ready bool) (all []endpoint) 
 
 // portName returns the name of a port of the Service.
 func (f found) portName(port int) (name string, ok bool) {
-	for _, one := range f.service.Spec.Ports {
-		if int(one.Port) == port {
-			return one.Name, true
+	for _, candidate := range f.service.Spec.Ports {
+		if int(candidate.Port) == port {
+			return candidate.Name, true
 		}
 	}
 	return "", false
@@ -167,7 +167,7 @@ func (f found) portName(port int) (name string, ok bool) {
 
 // target returns where a Service is: its addresses, and ready endpoints behind one of its ports, in random order. Endpoints on the Node except are left
 // out.
-func (f found) target(port int, except string) (target verify.Target) {
+func (f found) target(port int, excluded string) (target verify.Target) {
 	if f.service == nil {
 		return target
 	}
@@ -181,18 +181,18 @@ func (f found) target(port int, except string) (target verify.Target) {
 		return target
 	}
 	for _, i := range rand.Perm(len(f.endpoints)) {
-		one := f.endpoints[i]
-		number := one.ports[name]
-		if number == 0 || one.node == except && except != "" || len(target.Endpoints) == maxEndpoints {
+		endpoint := f.endpoints[i]
+		number := endpoint.ports[name]
+		if number == 0 || endpoint.node == excluded && excluded != "" || len(target.Endpoints) == maxEndpoints {
 			continue
 		}
-		target.Endpoints = append(target.Endpoints, net.JoinHostPort(one.address, strconv.Itoa(number)))
+		target.Endpoints = append(target.Endpoints, net.JoinHostPort(endpoint.address, strconv.Itoa(number)))
 	}
 	return target
 }
 
 // task returns what the worker of an attempt is to do.
-func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns string) (verify.Task, error) {
+func (l *lookups) task(ctx context.Context, place string, action verify.Action, dns string) (verify.Task, error) {
 	task := verify.Task{Timeout: action.Profile.Profile.Timeout, Services: map[string]verify.Target{}}
 	asksDNS := false
 	for _, check := range action.Profile.Checks {
@@ -209,7 +209,7 @@ func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns
 		if err != nil {
 			return verify.Task{}, err
 		}
-		task.Services[needs.Service.Target()] = service.target(needs.Service.Port, on)
+		task.Services[needs.Service.Target()] = service.target(needs.Service.Port, place)
 	}
 	for _, name := range action.Profile.Services(dns) {
 		service, err := l.service(ctx, name)
@@ -219,7 +219,7 @@ func (l *lookups) task(ctx context.Context, on string, action verify.Action, dns
 		if name == dns && asksDNS {
 			task.DNS = service.target(dnsPort, "")
 		}
-		task.Services[name] = service.target(0, on)
+		task.Services[name] = service.target(0, place)
 	}
 	return task, nil
 }
@@ -236,8 +236,8 @@ func (l *lookups) backings(ctx context.Context, profile verify.CompiledProfile, 
 		}
 		placed := slices.ContainsFunc(service.waiting, func(e endpoint) bool {
 			object, exists, err := nodes.GetStore().GetByKey(e.node)
-			on, isNode := object.(*node)
-			return err == nil && exists && isNode && on.ready
+			target, isNode := object.(*node)
+			return err == nil && exists && isNode && target.ready
 		})
 		backings[name] = verify.Backing{Ready: len(service.endpoints), Placed: placed}
 	}

@@ -39,7 +39,7 @@ func daemonPod(change func(*corev1.Pod)) *corev1.Pod {
 
 func TestADaemonSetIsReadyOnANodeOnlyByItsOwnReadyPodThere(t *testing.T) {
 	const cni = "kube-system/cni"
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		change func(*corev1.Pod)
 		ready  bool
 	}{
@@ -55,10 +55,10 @@ func TestADaemonSetIsReadyOnANodeOnlyByItsOwnReadyPodThere(t *testing.T) {
 		"same name, other namespace": {func(p *corev1.Pod) { p.Namespace = "default" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &lookups{client: fake.NewSimpleClientset(daemonPod(one.change)), now: time.Now, services: map[string]*lookup{}}
+			l := &lookups{client: fake.NewSimpleClientset(daemonPod(row.change)), now: time.Now, services: map[string]*lookup{}}
 			ready, err := l.daemonSets(t.Context(), []string{cni}, &verify.Node{Name: "n1"})
 			require.NoError(t, err)
-			assert.Equal(t, one.ready, ready[cni])
+			assert.Equal(t, row.ready, ready[cni])
 		})
 	}
 }
@@ -88,12 +88,12 @@ func TestDaemonSetsOfTwoNamespacesAreReadWithOneListEach(t *testing.T) {
 
 func TestEachDaemonSetOfANamespaceThatRunsOnTheNodeIsLookedUp(t *testing.T) {
 	daemonSet := func(name string, change func(*appsv1.DaemonSet)) *appsv1.DaemonSet {
-		one := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
-		one.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		daemonSet.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		if change != nil {
-			change(one)
+			change(daemonSet)
 		}
-		return one
+		return daemonSet
 	}
 	client := fake.NewSimpleClientset(
 		daemonPod(nil),
@@ -132,9 +132,9 @@ func TestEachDaemonSetOfANamespaceThatRunsOnTheNodeIsLookedUp(t *testing.T) {
 
 func TestEachDaemonSetOfTheClusterThatRunsOnTheNodeIsLookedUpWithOneListOfEachKind(t *testing.T) {
 	daemonSet := func(namespace, name string, tolerations ...corev1.Toleration) *appsv1.DaemonSet {
-		one := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		one.Spec.Template.Spec.Tolerations = tolerations
-		return one
+		daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		daemonSet.Spec.Template.Spec.Tolerations = tolerations
+		return daemonSet
 	}
 	all := corev1.Toleration{Operator: corev1.TolerationOpExists}
 	client := fake.NewSimpleClientset(

@@ -133,9 +133,9 @@ func oneIf(yes bool) int {
 
 // standing is where all Nodes stand: those with the taint one by one, the others counted by profile.
 type standing struct {
-	mu   sync.Mutex
-	held map[string]stands // by the Node's name
-	open map[string]int    // by profile
+	mu     sync.Mutex
+	closed map[string]stands // by the Node's name
+	open   map[string]int    // by profile
 	// controls are how many Nodes a control Pod can run on, by profile.
 	controls  map[string]int
 	failing   map[string]int     // of those in open, on which the last attempt did not pass, by profile
@@ -156,53 +156,53 @@ type stands struct {
 
 // begin knows of no Node.
 func (s *standing) begin() {
-	s.held, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
+	s.closed, s.open, s.controls = map[string]stands{}, map[string]int{}, map[string]int{}
 	s.failing = map[string]int{}
 	s.rechecked, s.closing, s.waiting = map[string]int{}, map[string]closing{}, map[string]bool{}
 }
 
 // changed counts an event of a Node; began is true when an outage begins with it.
-func (s *standing) changed(before, after *node, now time.Time) (began bool) {
+func (s *standing) changed(prev, current *node, now time.Time) (began bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts, away := 0, 0
-	for by, n := range map[int]*node{-1: before, 1: after} {
+	counts, absent := 0, 0
+	for by, n := range map[int]*node{-1: prev, 1: current} {
 		if n == nil {
 			continue
 		}
-		s.open[n.profile] += by * oneIf(!n.held)
+		s.open[n.profile] += by * oneIf(!n.closed)
 		s.controls[n.profile] += by * oneIf(n.controls)
 		s.failing[n.profile] += by * oneIf(n.look.Fails)
 		s.takers += by * oneIf(n.takes)
 		s.rechecked[n.profile] += by * oneIf(n.rechecked)
 		counts += by * oneIf(n.counts)
-		away += by * oneIf(n.away)
+		absent += by * oneIf(n.absent)
 	}
 	zero := func(_ string, count int) bool { return count == 0 } // of a profile that is deleted
 	maps.DeleteFunc(s.open, zero)
 	maps.DeleteFunc(s.controls, zero)
 	maps.DeleteFunc(s.failing, zero)
 	maps.DeleteFunc(s.rechecked, zero)
-	if before != nil && (after == nil || after.held || after.uid != before.uid) {
-		delete(s.closing, before.uid)
+	if prev != nil && (current == nil || current.closed || current.uid != prev.uid) {
+		delete(s.closing, prev.uid)
 	}
 	switch {
-	case after == nil:
-		delete(s.held, before.name)
-		delete(s.waiting, before.name)
-	case !after.held:
-		delete(s.held, after.name)
-	case s.held[after.name] == stands{}:
-		s.held[after.name] = stands{profile: after.profile, state: verify.StateWaiting, cause: verify.CauseDue}
+	case current == nil:
+		delete(s.closed, prev.name)
+		delete(s.waiting, prev.name)
+	case !current.closed:
+		delete(s.closed, current.name)
+	case s.closed[current.name] == stands{}:
+		s.closed[current.name] = stands{profile: current.profile, state: verify.StateWaiting, cause: verify.CauseDue}
 	}
-	return s.outage.Change(counts, away, now)
+	return s.outage.Change(counts, absent, now)
 }
 
-// outageUntil returns when the outage ends, if no more Nodes are away by then; see [verify.Outage.Until].
+// outageUntil returns when the outage ends, if no more Nodes are away by then; see [verify.Outage.End].
 func (s *standing) outageUntil(now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.outage.Until(now)
+	return s.outage.End(now)
 }
 
 // isCold reports whether ordinary Pods can run on no Node.
@@ -216,32 +216,32 @@ func (s *standing) isCold() bool {
 func (s *standing) set(name string, n *node, action verify.Action, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.held[name]; ok && n != nil && action.State != verify.StateOpen && action.State != "" {
-		one := stands{profile: action.Profile.Name, state: action.State, cause: action.Why.Cause, due: action.Due}
+	if _, ok := s.closed[name]; ok && n != nil && action.State != verify.StateOpen && action.State != "" {
+		entry := stands{profile: action.Profile.Name, state: action.State, cause: action.Diagnosis.Cause, due: action.Due}
 		if refused {
-			one.cause = verify.CauseRefused
+			entry.cause = verify.CauseRefused
 		}
 		if held := action.Progress.RemovalHeld; held != nil {
-			one.brake = held.Reason
+			entry.brake = held.Reason
 		}
-		s.held[name] = one
+		s.closed[name] = entry
 	}
 }
 
-// because notes why a Node with the taint waits, where nothing could be planned.
-func (s *standing) because(name string, cause verify.Cause) {
+// count notes why a Node with the taint waits, where nothing could be planned.
+func (s *standing) count(name string, cause verify.Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one, ok := s.held[name]; ok {
-		one.cause = cause
-		s.held[name] = one
+	if entry, ok := s.closed[name]; ok {
+		entry.cause = cause
+		s.closed[name] = entry
 	}
 }
 
-func (s *standing) isHeld(name string) bool {
+func (s *standing) isClosed(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.held[name]
+	_, ok := s.closed[name]
 	return ok
 }
 
@@ -256,8 +256,8 @@ func (s *standing) able(profile string) int {
 func (s *standing) holds(profile string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.held {
-		if one.profile == profile {
+	for _, entry := range s.closed {
+		if entry.profile == profile {
 			return true
 		}
 	}
@@ -297,11 +297,11 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		profile string
 		state   verify.State
 	}
-	type because struct {
+	type causeKey struct {
 		profile string
 		cause   verify.Cause
 	}
-	now, nodes, overdue, brakes, causes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]int{}, map[because]int{}
+	now, nodes, overdue, brakes, causes := c.Now(), map[series]int{}, map[string]int{}, map[verify.BrakeReason]int{}, map[causeKey]int{}
 	c.standing.mu.Lock()
 	for _, profile := range c.Profiles().All() {
 		for _, state := range verify.States() {
@@ -310,20 +310,20 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 		overdue[profile.Name] = 0
 		for _, row := range verify.Causes() {
 			if slices.Contains(row.States, verify.StateStuck) || slices.Contains(row.States, verify.StateChecking) {
-				causes[because{profile.Name, row.Cause}] = 0
+				causes[causeKey{profile.Name, row.Cause}] = 0
 			}
 		}
 		failing := c.standing.failing[profile.Name]
 		nodes[series{profile.Name, verify.StateOpen}], nodes[series{profile.Name, verify.StateFailing}] = c.standing.open[profile.Name]-failing, failing
 	}
-	for _, one := range c.standing.held {
-		if _, ok := overdue[one.profile]; !ok {
+	for _, entry := range c.standing.closed {
+		if _, ok := overdue[entry.profile]; !ok {
 			continue
 		}
-		nodes[series{one.profile, one.state}]++
-		causes[because{one.profile, one.cause}]++
-		brakes[one.brake] = 1
-		overdue[one.profile] += oneIf(!one.due.IsZero() && now.After(one.due))
+		nodes[series{entry.profile, entry.state}]++
+		causes[causeKey{entry.profile, entry.cause}]++
+		brakes[entry.brake] = 1
+		overdue[entry.profile] += oneIf(!entry.due.IsZero() && now.After(entry.due))
 	}
 	c.standing.mu.Unlock()
 	send := func(series *prometheus.Desc, value int, labels ...string) {
@@ -332,11 +332,11 @@ func (c *standingCollector) Collect(to chan<- prometheus.Metric) {
 	for _, reason := range verify.BrakeReasons() {
 		send(c.brakes, brakes[reason], string(reason))
 	}
-	for one, count := range causes {
-		send(c.causes, count, one.profile, string(one.cause))
+	for key, count := range causes {
+		send(c.causes, count, key.profile, string(key.cause))
 	}
-	for one, count := range nodes {
-		send(c.nodes, count, one.profile, string(one.state))
+	for labels, count := range nodes {
+		send(c.nodes, count, labels.profile, string(labels.state))
 	}
 	for profile, count := range overdue {
 		send(c.overdue, count, profile)

@@ -17,12 +17,12 @@ type node struct {
 	name, uid, version string
 	profile            string // that selects the Node
 	taints             []corev1.Taint
-	held               bool         // it has a taint of verification, by the policy when the watch brought it
+	closed             bool         // it has a taint of verification, by the policy when the watch brought it
 	rechecked          bool         // it was closed to check it again
 	takes              bool         // ordinary Pods can run on it
 	ready              bool         // as the Node says
 	controls           bool         // a control Pod can run on it: it is verified, and Ready
-	counts, away       bool         // see [verify.Profiles.Away]
+	counts, absent     bool         // see [verify.Profiles.Absent]
 	fails              bool         // see [verify.Profiles.Fails]
 	passed             time.Time    // see [verify.Profiles.PassedAt]
 	full               *verify.Node // nil: the plan has nothing to do
@@ -43,16 +43,16 @@ func nodeOf(object *corev1.Node, profiles verify.Profiles, gate string, now time
 		slim.ready = full.Ready
 		slim.takes = verify.TakesWorkloads(full.Ready, object.Spec.Unschedulable, object.Spec.Taints)
 		slim.controls = profiles.Controls(&full) && !object.Spec.Unschedulable
-		slim.counts, slim.away = profiles.Away(&full)
-		profile, _ := profiles.For(object.Labels)
+		slim.counts, slim.absent = profiles.Absent(&full)
+		profile, _ := profiles.Match(object.Labels)
 		slim.profile, slim.rechecked = profile.Name, profiles.Rechecked(slim.taints)
 		slim.fails, slim.passed = profiles.Fails(&full), profiles.PassedAt(&full)
-		slim.held = len(profiles.HeldBy(slim.taints)) > 0
-		if slim.reports = !slim.held && !full.Deleting && profile.Reports(); slim.reports {
+		slim.closed = len(profiles.ClosingTaints(slim.taints)) > 0
+		if slim.reports = !slim.closed && !full.Deleting && profile.Reports(); slim.reports {
 			slim.look = profiles.LookAt(&full, gate, now)
 			return nil
 		}
-		if slim.held || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Do != verify.DoNothing {
+		if slim.closed || verify.Plan(verify.Observed{Node: &full}, profiles, verify.Cluster{}, now).Operation != verify.DoNothing {
 			slim.full = &full
 		}
 		return nil

@@ -29,7 +29,7 @@ func (c *Controller) patchNode(ctx context.Context, n *node, action verify.Actio
 	metadata := preconditions{UID: n.uid, ResourceVersion: n.version, Annotations: map[string]string{verify.Annotation: action.Progress.String()}}
 	body := map[string]any{}
 	opened := map[string]any{"taints": profiles.Opened(n.taints)} // the whole list, which is safe only together with the resourceVersion
-	switch action.Do {
+	switch action.Operation {
 	case verify.DoHold:
 		body["spec"] = map[string]any{"taints": append(slices.Clone(n.taints), action.Hold)}
 		metadata.Annotations = nil
@@ -67,9 +67,9 @@ func (c *Controller) patchStatus(ctx context.Context, n *node, show verify.Proje
 	if n.full.Verified.Status != show.Status {
 		condition["lastTransitionTime"] = metav1.NewTime(c.Now())
 	}
-	c.memory.change(n.uid, func(one *remembered) {
-		if !one.held.IsZero() {
-			one.shown = c.Now()
+	c.memory.change(n.uid, func(entry *remembered) {
+		if !entry.closedSince.IsZero() {
+			entry.shown = c.Now()
 		}
 	})
 	return c.patch(ctx, n, types.StrategicMergePatchType, map[string]any{

@@ -34,7 +34,7 @@ func TestWhatAKubeletWritesIntoTheStatusOfAWorkerPodTakesLittleMemory(t *testing
 	}
 	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
-			before := heap()
+			index := heap()
 			var kept []*pod
 			for range pods {
 				object := workerPod(Options{Namespace: namespace, Image: "x"}, "check-1", &verify.Node{Name: "n1", UID: "u1"}, verify.Action{}, verify.Task{})
@@ -46,7 +46,7 @@ func TestWhatAKubeletWritesIntoTheStatusOfAWorkerPodTakesLittleMemory(t *testing
 				}
 				kept = append(kept, podOf(object))
 			}
-			assert.Less(t, heap()-before, pods*size/10)
+			assert.Less(t, heap()-index, pods*size/10)
 			assert.Equal(t, "n1", kept[0].node)
 			runtime.KeepAlive(kept)
 		})

@@ -14,9 +14,9 @@ import (
 
 // closing is a Node that this process closes to check it again, until the watch shows the taint.
 type closing struct {
-	profile string
-	takes   bool
-	until   time.Time // after it, the write is taken not to have happened
+	profile  string
+	takes    bool
+	deadline time.Time // after it, the write is taken not to have happened
 }
 
 // closingLasts is longer than the write and its event take together.
@@ -36,7 +36,7 @@ func (s *standing) reserve(n *node, profile string, now time.Time) bool {
 	if s.roomFor(n, profile, now).Refuses() != "" {
 		return false
 	}
-	s.closing[n.uid] = closing{profile: profile, takes: n.takes, until: now.Add(closingLasts)}
+	s.closing[n.uid] = closing{profile: profile, takes: n.takes, deadline: now.Add(closingLasts)}
 	return true
 }
 
@@ -70,15 +70,15 @@ func (s *standing) next() (names []string) {
 // roomFor is called with the lock.
 func (s *standing) roomFor(n *node, profile string, now time.Time) verify.Room {
 	room := verify.Room{Selected: s.open[profile], Closed: s.rechecked[profile], Takers: s.takers, Takes: n.takes}
-	for _, one := range s.held {
-		room.Selected += oneIf(one.profile == profile)
+	for _, entry := range s.closed {
+		room.Selected += oneIf(entry.profile == profile)
 	}
-	for uid, one := range s.closing {
-		if uid == n.uid || now.After(one.until) {
+	for uid, entry := range s.closing {
+		if uid == n.uid || now.After(entry.deadline) {
 			continue
 		}
-		room.Closed += oneIf(one.profile == profile)
-		room.Takers -= oneIf(one.takes)
+		room.Closed += oneIf(entry.profile == profile)
+		room.Takers -= oneIf(entry.takes)
 	}
 	return room
 }
@@ -97,7 +97,7 @@ func (c *Controller) recheck(ctx context.Context, n *node, action verify.Action,
 	if err != nil {
 		return err
 	}
-	c.memory.change(n.uid, func(one *remembered) { one.served = n.full.Request })
+	c.memory.change(n.uid, func(entry *remembered) { entry.served = n.full.Request })
 	c.Logger.Info("node is verified again", "node", n.name, "profile", action.Profile.Name, "reason", action.Recheck)
 	if action.Progress.Returns <= verify.FreeReturns { // see reportReturns
 		c.event(n, corev1.EventTypeNormal, VerificationAgain, "The Node is checked again: %s", action.Recheck)
@@ -108,8 +108,8 @@ func (c *Controller) recheck(ctx context.Context, n *node, action verify.Action,
 // reportBraked shows, once for all Nodes of a profile, that Nodes wait to be checked again for the same reason.
 func (c *Controller) reportBraked(n *node, action verify.Action) {
 	c.standing.waits(n.name)
-	if c.told.due("recheck/"+action.Why.Detail, n.uid, action, c.Now()) {
-		c.Logger.Info("nodes wait to be verified again", "node", n.name, "profile", action.Profile.Name, "reason", action.Why.Detail)
-		c.event(n, corev1.EventTypeNormal, RecheckWaits, "The Node is checked again later: %s%s", action.Why.Detail, othersToo)
+	if c.sharedReports.due("recheck/"+action.Diagnosis.Detail, n.uid, action, c.Now()) {
+		c.Logger.Info("nodes wait to be verified again", "node", n.name, "profile", action.Profile.Name, "reason", action.Diagnosis.Detail)
+		c.event(n, corev1.EventTypeNormal, RecheckWaits, "The Node is checked again later: %s%s", action.Diagnosis.Detail, othersToo)
 	}
 }

@@ -34,8 +34,8 @@ func (b *bed) verifiedNodes(count int) (names []string) {
 }
 
 // closedMost returns how many Nodes were closed at one time, at most, and the fewest that were open, until the test ends.
-func (b *bed) closedMost(names []string) (most, fewest *atomic.Int64) {
-	most, fewest = &atomic.Int64{}, &atomic.Int64{}
+func (b *bed) closedMost(names []string) (maximum, fewest *atomic.Int64) {
+	maximum, fewest = &atomic.Int64{}, &atomic.Int64{}
 	fewest.Store(int64(len(names)))
 	done := make(chan struct{})
 	b.t.Cleanup(func() { close(done) })
@@ -56,11 +56,11 @@ func (b *bed) closedMost(names []string) (most, fewest *atomic.Int64) {
 					closed += int64(len(node.Spec.Taints))
 				}
 			}
-			most.Store(max(most.Load(), closed))
+			maximum.Store(max(maximum.Load(), closed))
 			fewest.Store(min(fewest.Load(), int64(len(names))-closed))
 		}
 	}()
-	return most, fewest
+	return maximum, fewest
 }
 
 func unlabel(node *corev1.Node) { delete(node.Labels, verify.Label) }
@@ -71,7 +71,7 @@ func TestNodesWhoseLabelWasRemovedAreCheckedAgainFewAtATimeAlsoAfterARestart(t *
 	for _, name := range names { // no process runs
 		b.change(name, unlabel)
 	}
-	most, _ := b.closedMost(names)
+	maximum, _ := b.closedMost(names)
 	for i := range 4 { // processes are killed in between
 		_, stop := b.process()
 		b.waitFor("another Node must be closed", func() bool { return b.rounds(names) >= len(names)+5*(i+1) })
@@ -88,7 +88,7 @@ func TestNodesWhoseLabelWasRemovedAreCheckedAgainFewAtATimeAlsoAfterARestart(t *
 		b.waitFor("it must be open", func() bool { return b.node(name).Labels[verify.Label] == "true" && len(b.node(name).Spec.Taints) == 0 })
 		assert.Equal(t, 2, b.progress(name).Round, name)
 	}
-	assert.LessOrEqual(t, most.Load(), int64(2), "one in ten of 26 Nodes")
+	assert.LessOrEqual(t, maximum.Load(), int64(2), "one in ten of 26 Nodes")
 	waits := 0
 	for range len(b.events.Events) {
 		if strings.Contains(<-b.events.Events, RecheckWaits) {
@@ -225,9 +225,9 @@ func TestARequestIsServedOnceThoughAnAdmissionPolicyDropsTheNoteOfIt(t *testing.
 	open := func() bool { return isOpen(b.node("n1")) }
 	b.waitFor("the request must not keep the Node closed", open)
 	for _, value := range []string{"a", "b"} {
-		before := b.wroteTimes("create pods")
+		index := b.wroteTimes("create pods")
 		asks(value)
-		b.waitFor("the Node must be checked", func() bool { return b.wroteTimes("create pods") == before+1 })
+		b.waitFor("the Node must be checked", func() bool { return b.wroteTimes("create pods") == index+1 })
 		b.waitFor("the Node must be open again", open)
 		for range 20 {
 			b.pass(time.Minute)
@@ -235,6 +235,6 @@ func TestARequestIsServedOnceThoughAnAdmissionPolicyDropsTheNoteOfIt(t *testing.
 			time.Sleep(5 * time.Millisecond)
 		}
 		assert.True(t, open(), "the request was served")
-		assert.Equal(t, before+1, b.wroteTimes("create pods"))
+		assert.Equal(t, index+1, b.wroteTimes("create pods"))
 	}
 }

@@ -34,21 +34,21 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	cluster.OutageUntil = c.standing.outageUntil(c.Now())
 	action := verify.Plan(seen, profiles, cluster, c.Now())
 	c.standing.set(name, n, action, seen.Refused != "" && action.Acts())
-	if n != nil && c.standing.isHeld(name) {
-		c.memory.wait(n.uid, action.Why.Cause, c.Now())
+	if n != nil && c.standing.isClosed(name) {
+		c.memory.wait(n.uid, action.Diagnosis.Cause, c.Now())
 	}
 	if !c.Leading() {
 		return nil
 	}
-	if action.Do != verify.DoStart {
+	if action.Operation != verify.DoStart {
 		c.starting(func(starts *verify.Starts) { starts.Leave(name) })
 	}
-	again := action.Again
+	requeue := action.Requeue
 	if err != nil { // the log is read again with a growing pause
-		again = action.Due
+		requeue = action.Due
 	}
-	if !again.IsZero() {
-		c.queue.AddAfter(name, max(again.Sub(c.Now()), firstRetry))
+	if !requeue.IsZero() {
+		c.queue.AddAfter(name, max(requeue.Sub(c.Now()), firstRetry))
 	}
 	if acted := c.act(ctx, n, action, profiles); acted != nil {
 		err = acted
@@ -58,7 +58,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 
 // act takes the step that was planned.
 func (c *Controller) act(ctx context.Context, n *node, action verify.Action, profiles verify.Profiles) error {
-	switch action.Do {
+	switch action.Operation {
 	case verify.DoStart:
 		return c.start(ctx, n, action)
 	case verify.DoControl:
@@ -77,7 +77,7 @@ func (c *Controller) act(ctx context.Context, n *node, action verify.Action, pro
 			return err
 		}
 		c.report(n, action)
-		if action.Do == verify.DoReport { // also if an admission policy drops the annotation that ends the attempt
+		if action.Operation == verify.DoReport { // also if an admission policy drops the annotation that ends the attempt
 			return c.deletePod(ctx, action)
 		}
 	case verify.DoShow:
@@ -102,11 +102,11 @@ const (
 // shown returns the error of a step. Where the API server refuses it again and again, the Node shows it. Without that, nothing would be seen of a
 // missing right, a quota, or an admission policy or webhook that denies.
 func (c *Controller) shown(ctx context.Context, n *node, err error) error {
-	if n == nil || n.full == nil || !c.standing.isHeld(n.name) {
+	if n == nil || n.full == nil || !c.standing.isClosed(n.name) {
 		return err
 	}
 	if err == nil {
-		c.memory.change(n.uid, func(one *remembered) { one.failing, one.refused = time.Time{}, "" })
+		c.memory.change(n.uid, func(entry *remembered) { entry.failing, entry.refused = time.Time{}, "" })
 		return nil
 	}
 	final, ok := refusal(err)
@@ -114,24 +114,24 @@ func (c *Controller) shown(ctx context.Context, n *node, err error) error {
 		return err
 	}
 	now := c.Now()
-	c.memory.change(n.uid, func(one *remembered) {
-		if one.failing.IsZero() {
-			one.failing = now
+	c.memory.change(n.uid, func(entry *remembered) {
+		if entry.failing.IsZero() {
+			entry.failing = now
 		}
 	})
-	own := c.memory.of(n.uid)
-	if lasts := now.Sub(own.failing) >= troubled; !lasts && (!final || c.queue.NumRequeues(n.name)+1 < refusedAfter) {
+	entry := c.memory.get(n.uid)
+	if lasts := now.Sub(entry.failing) >= troubled; !lasts && (!final || c.queue.NumRequeues(n.name)+1 < refusedAfter) {
 		return err
 	}
-	why := verify.Why{Cause: verify.CauseRefused, Detail: verify.Shorten(podNames.ReplaceAllString(err.Error(), "$1"))}
-	c.memory.change(n.uid, func(one *remembered) { one.refused = why.Detail })
-	c.standing.because(n.name, why.Cause)
-	show, differs := why.Shown(n.full, verify.ParseProgress(n.full.Annotation).Tried())
-	if same := show.Reason == n.full.Verified.Reason; !differs || same && now.Before(own.shown.Add(troubled)) {
+	diagnosis := verify.Diagnosis{Cause: verify.CauseRefused, Detail: verify.Shorten(podNames.ReplaceAllString(err.Error(), "$1"))}
+	c.memory.change(n.uid, func(entry *remembered) { entry.refused = diagnosis.Detail })
+	c.standing.count(n.name, diagnosis.Cause)
+	show, differs := diagnosis.Shown(n.full, verify.ParseProgress(n.full.Annotation).Tried())
+	if equal := show.Reason == n.full.Verified.Reason; !differs || equal && now.Before(entry.shown.Add(troubled)) {
 		return err
 	}
 	if denied := c.patchStatus(ctx, n, show); denied == nil {
-		profile, _ := c.Profiles().For(n.full.Labels)
+		profile, _ := c.Profiles().Match(n.full.Labels)
 		c.reportWaits(n, profile, show)
 	} else if !errors.Is(denied, remove.ErrChanged) {
 		c.Logger.Warn("the condition of a node cannot be written", "node", n.name, "error", denied)
@@ -154,7 +154,7 @@ func refusal(err error) (final, ok bool) {
 
 // report shows what was written to a Node.
 func (c *Controller) report(n *node, action verify.Action) {
-	switch action.Do {
+	switch action.Operation {
 	case verify.DoOpen:
 		c.reportVerified(n, action)
 	case verify.DoFree, verify.DoClose:
@@ -164,11 +164,11 @@ func (c *Controller) report(n *node, action verify.Action) {
 	case verify.DoForget:
 		c.Logger.Info("the profile of a node no longer reports", "node", n.name)
 	case verify.DoHold, verify.DoUnhold:
-		c.Logger.Info("node may reboot", "node", n.name, "do", action.Do, "reason", action.Why.Detail)
+		c.Logger.Info("node may reboot", "node", n.name, "do", action.Operation, "reason", action.Diagnosis.Detail)
 	case verify.DoNote:
 		// Else a policy that drops the annotation would keep the Node from being checked.
-		c.memory.change(n.uid, func(one *remembered) { one.opened, one.served = false, n.full.Request })
-		c.Logger.Info("noted on the node", "node", n.name, "reason", action.Why.String())
+		c.memory.change(n.uid, func(entry *remembered) { entry.opened, entry.served = false, n.full.Request })
+		c.Logger.Info("noted on the node", "node", n.name, "reason", action.Diagnosis.String())
 	}
 }
 
@@ -203,21 +203,21 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 		return nil, seen, err
 	}
 	n, _ = object.(*node)
-	held := len(profiles.HeldBy(n.taints)) > 0
+	held := len(profiles.ClosingTaints(n.taints)) > 0
 	if n.full == nil && held && c.Leading() { // the watch brought it under another policy
 		if n, err = c.readNode(ctx, n); err != nil || n == nil {
 			return nil, verify.Observed{}, err
 		}
-		held = len(profiles.HeldBy(n.taints)) > 0
+		held = len(profiles.ClosingTaints(n.taints)) > 0
 	}
-	seen.Served = c.memory.of(n.uid).served
+	seen.Served = c.memory.get(n.uid).served
 	seen.Node = n.planned()
-	profile, selected := profiles.For(seen.Node.Labels)
+	profile, selected := profiles.Match(seen.Node.Labels)
 	if !held && (n.reports || profile.Reports()) {
 		return c.observeOpen(ctx, n, seen, profiles)
 	}
 	if len(seen.Pods) == 0 && !held {
-		c.memory.settled(n.uid)
+		c.memory.reset(n.uid)
 	}
 	if !held {
 		if selected && n.full != nil {
@@ -231,10 +231,10 @@ func (c *Controller) observe(ctx context.Context, name string, profiles verify.P
 
 // observeAttempt is observe for a Node that may be checked.
 func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Observed, profiles verify.Profiles) (_ *node, _ verify.Observed, err error) {
-	own := c.memory.of(n.uid)
-	seen.Held, seen.Started, seen.Own, seen.Opened, seen.Cold = own.held, own.started, own.own, own.opened, c.standing.isCold()
-	seen.Waits, seen.Refused, seen.Shown, seen.Answers, seen.Hurried = own.waits, own.refused, own.shown, own.answers, own.hurried
-	profile, selected := profiles.For(seen.Node.Labels)
+	entry := c.memory.get(n.uid)
+	seen.Held, seen.Started, seen.Worker, seen.Opened, seen.Cold = entry.closedSince, entry.started, entry.worker, entry.opened, c.standing.isCold()
+	seen.Waits, seen.Refused, seen.Shown, seen.Answers, seen.Hurried = entry.waits, entry.refused, entry.shown, entry.answers, entry.hurried
+	profile, selected := profiles.Match(seen.Node.Labels)
 	if selected {
 		seen.Control = c.controlOf(profile, n.name)
 	}
@@ -242,8 +242,8 @@ func (c *Controller) observeAttempt(ctx context.Context, n *node, seen verify.Ob
 		seen.Control.Passed = c.witnesses.last(c, profile.Name, n.name, seen.Control.Witnesses())
 	}
 	for i := range seen.Pods {
-		if seen.Pods[i].UID == own.own.UID && own.skipped != "" {
-			seen.Pods[i].Skipped = strings.Split(own.skipped, ",")
+		if seen.Pods[i].UID == entry.worker.UID && entry.skipped != "" {
+			seen.Pods[i].Skipped = strings.Split(entry.skipped, ",")
 		}
 	}
 	if selected && c.Leading() {
@@ -321,12 +321,12 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 	if err != nil {
 		return fmt.Errorf("create worker Pod of node %q: %w", n.name, err)
 	}
-	c.memory.change(n.uid, func(one *remembered) {
-		one.started = c.Now()
-		if action.Progress.Unanswered(one.answers) {
-			one.hurried = one.started
+	c.memory.change(n.uid, func(entry *remembered) {
+		entry.started = c.Now()
+		if action.Progress.Unanswered(entry.answers) {
+			entry.hurried = entry.started
 		}
-		one.answers = action.Progress.Asked
+		entry.answers = action.Progress.Asked
 	})
 	return nil
 }
@@ -335,23 +335,23 @@ func (c *Controller) start(ctx context.Context, n *node, action verify.Action) e
 func podName(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
 // createPod creates the worker Pod or control Pod of an action on a Node.
-func (c *Controller) createPod(ctx context.Context, name string, on *verify.Node, action verify.Action) (uid string, err error) {
-	task, err := c.lookups.task(ctx, on.Name, action, c.Cluster.DNS)
+func (c *Controller) createPod(ctx context.Context, name string, node *verify.Node, action verify.Action) (uid string, err error) {
+	task, err := c.lookups.task(ctx, node.Name, action, c.Cluster.DNS)
 	if err != nil {
 		return "", err
 	}
-	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, workerPod(c.Options, name, on, action, task), metav1.CreateOptions{FieldManager: verify.Manager})
+	created, err := c.Client.CoreV1().Pods(c.Namespace).Create(ctx, workerPod(c.Options, name, node, action, task), metav1.CreateOptions{FieldManager: verify.Manager})
 	if err != nil {
 		return "", err
 	}
 	message := "worker pod created"
-	if action.Do == verify.DoControl {
+	if action.Operation == verify.DoControl {
 		message = "control pod created"
 	}
 	if strings.HasPrefix(name, verify.TrialPrefix) {
 		message = "trial pod created"
 	}
-	c.Logger.Info(message, "node", on.Name, "pod", name, "profile", action.Profile.Name,
+	c.Logger.Info(message, "node", node.Name, "pod", name, "profile", action.Profile.Name,
 		"attempt", action.Progress.Attempts+1, "skipped", action.Skip)
 	return string(created.UID), nil
 }
@@ -369,6 +369,6 @@ func (c *Controller) deletePod(ctx context.Context, action verify.Action) error 
 	case err != nil:
 		return fmt.Errorf("delete worker Pod %q: %w", action.Pod.Name, err)
 	}
-	c.Logger.Info("worker pod deleted", "pod", action.Pod.Name, "reason", action.Why.Detail, "forced", action.Force)
+	c.Logger.Info("worker pod deleted", "pod", action.Pod.Name, "reason", action.Diagnosis.Detail, "forced", action.Force)
 	return nil
 }

@@ -34,24 +34,24 @@ func (c *Controller) remove(ctx context.Context, n *node, action verify.Action, 
 		return err
 	}
 	decided := action.Decide(seen, profiles.Limits, c.Now())
-	if decided.Do != verify.DoRemove {
+	if decided.Operation != verify.DoRemove {
 		return c.record(ctx, n, decided, profiles)
 	}
 	if err := c.keepReport(ctx, action.Report(n.full)); err != nil {
 		return err
 	}
-	stored, err = c.ledger.Write(ctx, stored, seen.Ledger.With(decided.Removal, c.Now()))
+	stored, err = c.ledger.Write(ctx, stored, seen.Ledger.Add(decided.Removal, c.Now()))
 	if errors.Is(err, remove.ErrChanged) {
 		return err
 	} else if err != nil {
-		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeLedger, err.Error())), profiles)
+		return c.record(ctx, n, decided.BlockedBy(verify.BrakeOf(verify.BrakeLedger, err.Error())), profiles)
 	}
 	err = c.remover.Remove(ctx, target)
 	if errors.Is(err, remove.ErrChanged) {
 		return err
 	} else if err != nil {
 		c.Metrics.removals.WithLabelValues(string(decided.Removal.Kind), outcomeFailed).Inc()
-		return c.record(ctx, n, decided.HeldBy(verify.BrakeOf(verify.BrakeAPIError, err.Error())), profiles)
+		return c.record(ctx, n, decided.BlockedBy(verify.BrakeOf(verify.BrakeAPIError, err.Error())), profiles)
 	}
 	c.reportRemoved(n, decided, target)
 	if _, err := c.ledger.Write(ctx, stored, stored.Ledger.Finished(n.uid)); err != nil {
@@ -67,10 +67,10 @@ func (c *Controller) removals(ctx context.Context, n *node, action verify.Action
 	for _, profile := range c.Profiles().All() {
 		closes[profile.Name] = !profile.Reports()
 	}
-	for one := range all[node](c.nodes) {
-		seen.Selected += oneIf(closes[one.profile])
-		if one.profile == action.Profile.Name {
-			seen.Nodes[one.uid] = one.fails
+	for peer := range all[node](c.nodes) {
+		seen.Selected += oneIf(closes[peer.profile])
+		if peer.profile == action.Profile.Name {
+			seen.Nodes[peer.uid] = peer.fails
 		}
 	}
 	stored, err := c.ledger.Read(ctx)
@@ -97,7 +97,7 @@ func (c *Controller) confirm(ctx context.Context, n *node, kind verify.RemovalKi
 	var refused *remove.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return target, verify.BrakeOf(verify.BrakeRefused, refused.Why), nil
+		return target, verify.BrakeOf(verify.BrakeRefused, refused.Reason), nil
 	case err != nil:
 		return target, verify.BrakeOf(verify.BrakeAPIError, err.Error()), nil
 	}
@@ -115,8 +115,8 @@ func (c *Controller) confirm(ctx context.Context, n *node, kind verify.RemovalKi
 func (c *Controller) withSeen(ledger verify.Ledger) verify.Ledger {
 	c.brakes.mu.Lock()
 	defer c.brakes.mu.Unlock()
-	for key, at := range c.brakes.seen {
-		ledger, _ = ledger.Seeing(key.profile, key.reason, at)
+	for key, seen := range c.brakes.seen {
+		ledger, _ = ledger.Seeing(key.profile, key.reason, seen)
 	}
 	return ledger
 }
@@ -151,25 +151,25 @@ func (c *Controller) reportHeld(n *node, action verify.Action) {
 	if !c.tells(n, action, brake.Reason) {
 		return
 	}
-	c.Logger.Warn("removal of a node is held", "node", n.name, "profile", action.Profile.Name, "reason", brake.Reason, "until", brake.Until, "why", brake.Message)
-	many := ""
+	c.Logger.Warn("removal of a node is held", "node", n.name, "profile", action.Profile.Name, "reason", brake.Reason, "until", brake.End, "why", brake.Message)
+	plural := ""
 	if brake.Reason.Shared() {
-		many = ". This holds for other Nodes of the profile, too"
+		plural = ". This holds for other Nodes of the profile, too"
 	}
 	c.event(n, corev1.EventTypeWarning, RemovalHeld, "The Node failed its checks, and onFailure of profile %s is %s. It is not removed: %s%s. nodekeep goes on to check it, and decides again after the next attempt that fails",
-		action.Profile.Name, action.Profile.OnFailure, brake, many)
+		action.Profile.Name, action.Profile.OnFailure, brake, plural)
 }
 
 // tells reports whether an Event is due about a brake.
 func (c *Controller) tells(n *node, action verify.Action, reason verify.BrakeReason) bool {
-	before := verify.ParseProgress(n.full.Annotation).RemovalHeld
+	prev := verify.ParseProgress(n.full.Annotation).RemovalHeld
 	switch {
 	case reason == verify.BrakeSharedFailure: // the Event SharedFailure reports it
 		return false
 	case !reason.Shared():
-		return before == nil || before.Reason != reason
+		return prev == nil || prev.Reason != reason
 	}
-	return c.told.due(RemovalHeld+"/"+string(reason), n.uid, action, c.Now())
+	return c.sharedReports.due(RemovalHeld+"/"+string(reason), n.uid, action, c.Now())
 }
 
 // reportRemoved shows a removal.
@@ -181,9 +181,9 @@ func (c *Controller) reportRemoved(n *node, action verify.Action, target remove.
 	}
 	c.Metrics.removals.WithLabelValues(string(kind), outcomeRemoved).Inc()
 	c.Logger.Warn("node removed", "node", n.name, "profile", action.Profile.Name, "object", target.String(), "check", action.Progress.Last.Check, "attempts", action.Progress.Attempts)
-	what := fmt.Sprintf("nodekeep deleted %s", target)
+	message := fmt.Sprintf("nodekeep deleted %s", target)
 	if kind == verify.RemoveMachine {
-		what = fmt.Sprintf("nodekeep marked %s for remediation", target)
+		message = fmt.Sprintf("nodekeep marked %s for remediation", target)
 	}
-	c.event(n, corev1.EventTypeWarning, NodeRemoved, "%s, since the Node failed %d attempts of profile %s: %s. ConfigMap %s has the report", what, action.Progress.Failed, action.Profile.Name, action.Progress.Last.Why(), verify.ReportName(n.name))
+	c.event(n, corev1.EventTypeWarning, NodeRemoved, "%s, since the Node failed %d attempts of profile %s: %s. ConfigMap %s has the report", message, action.Progress.Failed, action.Profile.Name, action.Progress.Last.Diagnosis(), verify.ReportName(n.name))
 }

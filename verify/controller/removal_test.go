@@ -46,11 +46,11 @@ func fleet(t *testing.T, nodes int) *bed {
 func (b *bed) fail(names ...string) {
 	b.t.Helper()
 	b.waitFor("every Node must have a worker Pod", func() bool {
-		on := map[string]bool{}
+		nodes := map[string]bool{}
 		for _, pod := range b.podList() {
-			on[pod.Spec.NodeName] = true
+			nodes[pod.Spec.NodeName] = true
 		}
-		return !slices.ContainsFunc(names, func(name string) bool { return !on[name] })
+		return !slices.ContainsFunc(names, func(name string) bool { return !nodes[name] })
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,8 +60,8 @@ func (b *bed) fail(names ...string) {
 }
 
 // numbered returns names that begin alike.
-func numbered(prefix string, many int) (names []string) {
-	for i := range many {
+func numbered(prefix string, plural int) (names []string) {
+	for i := range plural {
 		names = append(names, fmt.Sprint(prefix, i))
 	}
 	return names
@@ -99,8 +99,8 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
 	defer stop()
 	b.waitFor("the Node must be removed", func() bool { return !b.exists("broken") })
 	b.waitFor("the entry must be finished", b.allDone)
-	one, _ := first(b.ledger())
-	assert.Equal(t, "broken", one.Node)
+	removal, _ := first(b.ledger())
+	assert.Equal(t, "broken", removal.Node)
 	assert.Len(t, b.ledger().Removals, 1)
 	events := b.drainEvents()
 	assert.Equal(t, 1, count(events, NodeRemoved))
@@ -120,7 +120,7 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnce(t *testing.T) {
 	b.fail("broken", "other")
 	b.waitFor("the same name must be held", func() bool { return b.held("broken") != nil && b.held("broken").Reason == verify.BrakeSameNode })
 	b.waitFor("the other one must be held", func() bool { return b.held("other") != nil && b.held("other").Reason == verify.BrakeCooldown })
-	assert.Equal(t, one.Time.Add(15*time.Minute).UTC(), b.held("other").Until.UTC())
+	assert.Equal(t, removal.Time.Add(15*time.Minute).UTC(), b.held("other").End.UTC())
 	assert.Len(t, b.ledger().Removals, 1)
 	b.waitFor("the series must say so", func() bool { return brakeOpen(t, c, verify.BrakeCooldown) == 1 })
 	assert.InDelta(t, 0, brakeOpen(t, c, verify.BrakeTooMany), 0)
@@ -158,16 +158,16 @@ func TestANodeThatWasOpenIsNotRemovedWhenItsTaintIsAdded(t *testing.T) {
 
 // No Pod could run on these Nodes before either.
 func TestANodeThatGetsItsTaintBeforeItTakesWorkloadsIsRemovedLikeAnyOther(t *testing.T) {
-	const other = "example.com/startup"
+	const o = "example.com/startup"
 	for name, test := range map[string]struct {
-		before string
+		old    string
 		change func(*bed)
 	}{
 		"capture replaces the gate by it, since the webhook was down": {"nodekeep.dev/restoring", func(b *bed) {
 			b.change("broken", func(node *corev1.Node) { node.Spec.Taints[0].Key = verify.Taint })
 		}},
-		"the policy has its key from now on": {other, func(b *bed) {
-			b.use(func(profile *verify.Profile) { removes(profile); profile.Taint = other + ":NoSchedule" })
+		"the policy has its key from now on": {o, func(b *bed) {
+			b.use(func(profile *verify.Profile) { removes(profile); profile.Taint = o + ":NoSchedule" })
 			b.change("broken", func(node *corev1.Node) { node.Labels["heartbeat"] = "1" })
 		}},
 	} {
@@ -176,7 +176,7 @@ func TestANodeThatGetsItsTaintBeforeItTakesWorkloadsIsRemovedLikeAnyOther(t *tes
 			b.register("broken", refuses)
 			b.change("broken", func(node *corev1.Node) {
 				node.Labels = map[string]string{}
-				node.Spec.Taints = []corev1.Taint{{Key: test.before, Effect: corev1.TaintEffectNoSchedule}}
+				node.Spec.Taints = []corev1.Taint{{Key: test.old, Effect: corev1.TaintEffectNoSchedule}}
 			})
 			c, stop := b.process()
 			defer stop()
@@ -313,9 +313,9 @@ func TestAProcessThatIsKilledBetweenTheWritesOfARemovalNeverMakesItTwice(t *test
 		b.register("broken", refuses)
 		return b
 	}
-	over := func(b *bed) bool { return !b.exists("broken") && len(b.podList()) <= 2 && b.allDone() }
+	ended := func(b *bed) bool { return !b.exists("broken") && len(b.podList()) <= 2 && b.allDone() }
 	removed := func(b *bed) bool { return !b.exists("broken") }
-	killed := killedAfterEachWrite(prepare, over, removed, func(b *bed, killAt int) {
+	killed := killedAfterEachWrite(prepare, ended, removed, func(b *bed, killAt int) {
 		assert.Len(t, b.ledger().Removals, 1, "killed after write %d: it counts once", killAt)
 		assert.Equal(t, 1, b.wroteTimes("delete nodes"), "killed after write %d", killAt)
 	})
@@ -323,8 +323,8 @@ func TestAProcessThatIsKilledBetweenTheWritesOfARemovalNeverMakesItTwice(t *test
 }
 
 func (b *bed) allDone() bool {
-	one, ok := first(b.ledger())
-	return ok && one.Done
+	removal, ok := first(b.ledger())
+	return ok && removal.Done
 }
 
 func TestAControllerThatTakesOverRemovesNoMoreThanTheBudgetLets(t *testing.T) {

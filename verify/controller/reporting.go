@@ -16,23 +16,23 @@ const remembers = 2 * time.Minute
 // something is to be done about it. Of those that are due, only the Node whose turn it is costs API calls.
 func (c *Controller) observeOpen(ctx context.Context, n *node, seen verify.Observed, profiles verify.Profiles) (*node, verify.Observed, error) {
 	now, idle := c.Now(), len(seen.Pods) == 0
-	if forgotten := c.memory.of(n.uid).started.Add(remembers); idle && !now.Before(forgotten) {
-		c.memory.settled(n.uid)
+	if forgotten := c.memory.get(n.uid).started.Add(remembers); idle && !now.Before(forgotten) {
+		c.memory.reset(n.uid)
 	} else if idle {
 		c.queue.AddAfter(n.name, forgotten.Sub(now))
 	}
-	due := !n.look.At.IsZero() && !now.Before(n.look.At)
+	due := !n.look.Time.IsZero() && !now.Before(n.look.Time)
 	switch {
-	case !c.Leading() || idle && n.look.At.IsZero():
+	case !c.Leading() || idle && n.look.Time.IsZero():
 		return n, verify.Observed{}, nil
 	case idle && !due:
-		c.queue.AddAfter(n.name, n.look.At.Sub(now))
+		c.queue.AddAfter(n.name, n.look.Time.Sub(now))
 		return n, verify.Observed{}, nil
 	case idle && n.look.Waits && !c.hasTurn(n):
 		return n, verify.Observed{}, errNoTurn
 	}
 	live, err := c.readNode(ctx, n)
-	if err != nil || live == nil || len(profiles.HeldBy(live.taints)) > 0 { // the watch is about to bring the taint
+	if err != nil || live == nil || len(profiles.ClosingTaints(live.taints)) > 0 { // the watch is about to bring the taint
 		return nil, verify.Observed{}, err
 	}
 	seen.Node = live.full
@@ -40,20 +40,20 @@ func (c *Controller) observeOpen(ctx context.Context, n *node, seen verify.Obser
 }
 
 // hasTurn reports whether it is a Node's turn to be checked. Until then it waits in line, after all Nodes that take no workloads.
-func (c *Controller) hasTurn(n *node) (has bool) {
+func (c *Controller) hasTurn(n *node) (ok bool) {
 	c.starting(func(starts *verify.Starts) {
-		if has = starts.Has(n.name); !has {
+		if ok = starts.Granted(n.name); !ok {
 			starts.Want(n.name, n.look.Turn)
 		}
 	})
-	return has
+	return ok
 }
 
 // isTurn is hasTurn for a Node that need not wait in line.
 func (c *Controller) isTurn(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.starts.Has(name)
+	return c.starts.Granted(name)
 }
 
 // reportPassed shows that the checks of an open Node have passed. Only one that failed before gets an Event: each passes again and again.

@@ -20,7 +20,7 @@ import (
 // reporting returns a bed whose profile only reports, and with open Nodes of these names.
 func reporting(t *testing.T, report string, names ...string) *bed {
 	b := newBed(t)
-	b.use(func(p *verify.Profile) { p.Mode, p.Every = verify.ModeReport, "1h" })
+	b.use(func(p *verify.Profile) { p.Mode, p.Interval = verify.ModeReport, "1h" })
 	b.change("old", func(n *corev1.Node) { n.Labels = map[string]string{"pool": "none"} })
 	for _, name := range names {
 		b.open(name, report)
@@ -59,8 +59,8 @@ func TestAnOpenNodeIsCheckedAndItsConditionKeptCurrent(t *testing.T) {
 	b.waitFor("it is checked each hour", func() bool {
 		return b.progress("n1").Round == 2 && conditionOf(b.node("n1")).LastHeartbeatTime.After(first.LastHeartbeatTime.Time)
 	})
-	again := conditionOf(b.node("n1"))
-	assert.Equal(t, first.LastTransitionTime, again.LastTransitionTime, "the status is the same")
+	reread := conditionOf(b.node("n1"))
+	assert.Equal(t, first.LastTransitionTime, reread.LastTransitionTime, "the status is the same")
 
 	b.waitFor("its worker Pods go", func() bool { return len(b.podList()) == 0 }) // one that did not start would wait for an hour
 	b.say("n1", refuses)
@@ -75,7 +75,7 @@ func TestAnOpenNodeIsCheckedAndItsConditionKeptCurrent(t *testing.T) {
 	assert.InDelta(t, 2, series(t, newStandingCollector(c), "nodekeep_verify_nodes", "all", string(verify.StateOpen)), 0)
 	_, err := b.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), verify.ReportName("n1"), metav1.GetOptions{})
 	require.NoError(t, err, "its report is kept")
-	assert.Contains(t, b.told("required check failed"), VerificationFailed)
+	assert.Contains(t, b.event("required check failed"), VerificationFailed)
 	b.waitFor("it is tried on", func() bool { b.pass(time.Second); c.queue.Add("n1"); return b.progress("n1").Failed >= 3 })
 	assert.Equal(t, failed.LastTransitionTime, conditionOf(b.node("n1")).LastTransitionTime, "other tools count from here")
 
@@ -85,7 +85,7 @@ func TestAnOpenNodeIsCheckedAndItsConditionKeptCurrent(t *testing.T) {
 		c.queue.Add("n1")
 		return b.stands("n1", corev1.ConditionTrue, verify.CauseChecksPassed)()
 	})
-	assert.Contains(t, b.told(Verified), "pass again")
+	assert.Contains(t, b.event(Verified), "pass again")
 	assert.Equal(t, []corev1.Taint{{Key: "other", Effect: corev1.TaintEffectNoSchedule}}, b.node("n1").Spec.Taints)
 }
 
@@ -94,7 +94,7 @@ func TestANodeThatIsCheckedDoesNotAnswerForItself(t *testing.T) {
 	b := reporting(t, passes, "n1", "n2")
 	c, stop := b.process()
 	defer stop()
-	b.waitFor("both must pass", b.each([]string{"n1", "n2"}, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
+	b.waitFor("both must pass", b.forEach([]string{"n1", "n2"}, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
 	b.waitFor("their worker Pods go", func() bool { return len(b.podList()) == 0 })
 	b.say("n1", refuses)
 	b.pass(time.Hour)
@@ -111,7 +111,7 @@ func TestAFaultThatAllNodesShareMakesNoConditionFalse(t *testing.T) {
 	b := reporting(t, passes, names...)
 	c, stop := b.process()
 	defer stop()
-	b.waitFor("all must pass", b.each(names, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
+	b.waitFor("all must pass", b.forEach(names, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
 	b.mu.Lock()
 	b.fault = refuses
 	b.mu.Unlock()
@@ -123,7 +123,7 @@ func TestAFaultThatAllNodesShareMakesNoConditionFalse(t *testing.T) {
 		}
 		b.pass(time.Second)
 		c.EnqueueAll()
-		return b.each(names, func(name string) bool {
+		return b.forEach(names, func(name string) bool {
 			return conditionOf(b.node(name)).Reason == string(verify.CauseShared) || conditionOf(b.node(name)).Reason == string(verify.CauseUnconfirmed)
 		})()
 	})
@@ -134,14 +134,14 @@ func TestChecksThatFailOnEveryNodeFromTheStartMakeNoConditionFalse(t *testing.T)
 	b := reporting(t, refuses, names...)
 	_, stop := b.process()
 	defer stop()
-	b.waitFor("none may be False", b.each(names, func(name string) bool { return b.stands(name, corev1.ConditionUnknown, verify.CauseUnconfirmed)() }))
+	b.waitFor("none may be False", b.forEach(names, func(name string) bool { return b.stands(name, corev1.ConditionUnknown, verify.CauseUnconfirmed)() }))
 }
 
 func TestARestartChecksNoNodeAgainBeforeItIsDue(t *testing.T) {
 	names := numbered("n", 20)
 	b := reporting(t, passes, names...)
 	_, stop := b.process()
-	all := b.each(names, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() })
+	all := b.forEach(names, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() })
 	b.waitFor("all must pass", func() bool { return all() && len(b.podList()) == 0 })
 	stop()
 	created, gets := b.wroteTimes("create pods"), b.gets()
@@ -159,8 +159,8 @@ func TestAConditionThatAKubeletWritesIsCorrectedAndNoOtherNodeIsTouched(t *testi
 	b := reporting(t, passes, "evil", "n1")
 	_, stop := b.process()
 	defer stop()
-	b.waitFor("both must pass", b.each([]string{"evil", "n1"}, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
-	other := b.node("n1")
+	b.waitFor("both must pass", b.forEach([]string{"evil", "n1"}, func(name string) bool { return b.stands(name, corev1.ConditionTrue, verify.CauseChecksPassed)() }))
+	o := b.node("n1")
 	b.change("evil", func(n *corev1.Node) {
 		for i := range n.Status.Conditions {
 			if n.Status.Conditions[i].Type == verify.Condition {
@@ -169,7 +169,7 @@ func TestAConditionThatAKubeletWritesIsCorrectedAndNoOtherNodeIsTouched(t *testi
 		}
 	})
 	b.waitFor("the condition says again what its checks said", b.stands("evil", corev1.ConditionTrue, verify.CauseChecksPassed))
-	assert.Equal(t, other, b.node("n1"))
+	assert.Equal(t, o, b.node("n1"))
 }
 
 // Else the worker Pods of such Nodes would take the places of all others.
@@ -189,20 +189,20 @@ func TestAnAdmissionPolicyThatDropsTheAnnotationLeavesNoWorkerPod(t *testing.T) 
 func TestTheNodesThatPassedLastAreKnownWithoutTheNodeInQuestion(t *testing.T) {
 	now := time.Now()
 	var nodes []*node
-	for i, ago := range []time.Duration{time.Hour, time.Minute, time.Second, 2 * time.Second, -time.Hour} {
-		nodes = append(nodes, &node{name: fmt.Sprint("n", i), profile: "p", passed: now.Add(-ago)})
+	for i, age := range []time.Duration{time.Hour, time.Minute, time.Second, 2 * time.Second, -time.Hour} {
+		nodes = append(nodes, &node{name: fmt.Sprint("n", i), profile: "p", passed: now.Add(-age)})
 	}
 	nodes = append(nodes, &node{name: "never", profile: "p"}, &node{name: "other", profile: "q", passed: now})
-	w := witnesses{at: now, latest: latestPasses(slices.Values(nodes), now)}
+	w := witnesses{time: now, latest: latestPasses(slices.Values(nodes), now)}
 	c := &Controller{Options: Options{Now: func() time.Time { return now }}}
 	for _, test := range []struct {
-		without string
-		wanted  int
-		want    time.Time
+		excluded string
+		wanted   int
+		want     time.Time
 	}{
 		{"", 1, now.Add(-time.Second)}, {"", 2, now.Add(-2 * time.Second)}, {"n2", 1, now.Add(-2 * time.Second)}, {"n2", 2, now.Add(-time.Minute)}, {"n2", 3, time.Time{}},
 	} {
-		assert.Equal(t, test.want, w.last(c, "p", test.without, test.wanted), "%+v", test)
+		assert.Equal(t, test.want, w.last(c, "p", test.excluded, test.wanted), "%+v", test)
 	}
 	assert.Zero(t, w.last(c, "q", "other", 1))
 }
@@ -229,10 +229,10 @@ func TestATaintOfANodeWhoseProfileOnlyReportsIsRemoved(t *testing.T) {
 }
 
 func TestAProcessThatIsKilledAfterAnyWriteReportsAllTheSame(t *testing.T) {
-	over := func(b *bed) bool {
+	ended := func(b *bed) bool {
 		return b.stands("n1", corev1.ConditionTrue, verify.CauseChecksPassed)() && len(b.podList()) == 0
 	}
-	killed := killedAfterEachWrite(func() *bed { return reporting(t, passes, "n1") }, over, over, func(b *bed, killAt int) {
+	killed := killedAfterEachWrite(func() *bed { return reporting(t, passes, "n1") }, ended, ended, func(b *bed, killAt int) {
 		assert.LessOrEqual(t, b.wroteTimes("create pods"), 2, "killed after write %d: %s", killAt, b.writes)
 	})
 	assert.GreaterOrEqual(t, killed, 3)
@@ -256,7 +256,7 @@ func TestWhatAProfileReportedCountsNoMoreOnceItSelectsTheNodeNoMore(t *testing.T
 
 // Of 100,000 Nodes all are due at once after a first start: they wait in line by name, and nothing else of them is in memory.
 func TestManyNodesThatAreDueTakeLittleMemoryAndNoCallsWhileTheyWait(t *testing.T) {
-	const many = 10_000
+	const plural = 10_000
 	b := reporting(t, passes)
 	profiles := b.profiles
 	object := func(i int) *corev1.Node {
@@ -273,19 +273,19 @@ func TestManyNodesThatAreDueTakeLittleMemoryAndNoCallsWhileTheyWait(t *testing.T
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	starts, held := verify.NewStarts(profiles.Start), make([]*node, 0, many)
-	before := used()
-	for i := range many {
+	starts, held := verify.NewStarts(profiles.Start), make([]*node, 0, plural)
+	prev := used()
+	for i := range plural {
 		slim := nodeOf(object(i), profiles, "", b.now())
 		require.Nil(t, slim.full)
-		require.True(t, slim.reports && slim.look.Waits && !slim.look.At.IsZero())
+		require.True(t, slim.reports && slim.look.Waits && !slim.look.Time.IsZero())
 		starts.Want(slim.name, verify.TurnReport)
 		held = append(held, slim)
 	}
-	each := (used() - before) / many
+	item := (used() - prev) / plural
 	runtime.KeepAlive(held)
 	runtime.KeepAlive(starts)
-	assert.Less(t, each, uint64(1024), "bytes a Node")
+	assert.Less(t, item, uint64(1024), "bytes a Node")
 
 	for i := range 200 {
 		node := object(i)

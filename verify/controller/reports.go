@@ -63,11 +63,11 @@ func (c *Controller) sweepReports(ctx context.Context) {
 
 func (c *Controller) sweepReport(ctx context.Context, object *corev1.ConfigMap) error {
 	report, _ := verify.ParseSavedReport(object.Data[verify.ReportKey]) // one that cannot be read is as old as its ConfigMap
-	at := object.CreationTimestamp.Time
-	if report.Time.After(at) {
-		at = report.Time
+	created := object.CreationTimestamp.Time
+	if report.Time.After(created) {
+		created = report.Time
 	}
-	if c.Now().Sub(at) < c.Retention() || c.standing.isHeld(report.Node) || c.isOfTrial(report) {
+	if c.Now().Sub(created) < c.Retention() || c.standing.isClosed(report.Node) || c.isOfTrial(report) {
 		return nil
 	}
 	err := c.Client.CoreV1().ConfigMaps(c.Namespace).Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})

@@ -22,9 +22,9 @@ import (
 // keep stores a report of a Node as an earlier process did; age is that of the report and of its ConfigMap.
 func (b *bed) keep(name string, age time.Duration, change func(*corev1.ConfigMap)) {
 	b.t.Helper()
-	at := b.now().Add(-age)
-	object := reportMap(namespace, verify.SavedReport{Node: name, Time: at})
-	object.UID, object.ResourceVersion, object.CreationTimestamp = types.UID(name), "1", metav1.NewTime(at)
+	t := b.now().Add(-age)
+	object := reportMap(namespace, verify.SavedReport{Node: name, Time: t})
+	object.UID, object.ResourceVersion, object.CreationTimestamp = types.UID(name), "1", metav1.NewTime(t)
 	if change != nil {
 		change(object)
 	}

@@ -38,8 +38,8 @@ type trial struct {
 	next   time.Time // when to look again
 }
 
-// of returns what is known of the checks that a profile has now.
-func (t *trials) of(profile verify.CompiledProfile) (known trial, ok bool) {
+// find returns what is known of the checks that a profile has now.
+func (t *trials) find(profile verify.CompiledProfile) (known trial, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known = t.known[profile.Name]
@@ -68,7 +68,7 @@ func (c *Controller) enqueueTrials() {
 	profiles := c.Profiles()
 	c.trials.keep(profiles)
 	for _, profile := range profiles.All() {
-		if known, ok := c.trials.of(profile); profile.Triable() && (!ok || !known.proved) {
+		if known, ok := c.trials.find(profile); profile.Triable() && (!ok || !known.proved) {
 			c.queue.Add(trialWork + profile.Name)
 		}
 	}
@@ -81,7 +81,7 @@ func (c *Controller) workTrial(ctx context.Context, name string) error {
 	if !c.Leading() || !ok || !profile.Triable() {
 		return nil
 	}
-	known, ok := c.trials.of(profile)
+	known, ok := c.trials.find(profile)
 	if !ok {
 		last, err := c.lastTrial(ctx, profile)
 		if err != nil {
@@ -93,30 +93,30 @@ func (c *Controller) workTrial(ctx context.Context, name string) error {
 	if known.proved {
 		return nil
 	}
-	if one, ok := c.trialPod(profile); ok {
-		return c.endTrial(ctx, profile, one, known)
+	if control, ok := c.trialPod(profile); ok {
+		return c.endTrial(ctx, profile, control, known)
 	}
 	if left := known.next.Sub(c.Now()); left > 0 {
 		c.queue.AddAfter(trialWork+name, left)
 		return nil
 	}
-	on, proved, err := c.placeOfTrial(ctx, profiles, profile)
+	node, proved, err := c.placeOfTrial(ctx, profiles, profile)
 	switch {
 	case err != nil:
 		return err
 	case proved:
 		known.proved = true
-	case on == nil:
+	case node == nil:
 		known.next = c.Now().Add(profile.MaxBackoff)
 	default: // its Pod may be deleted before it ends
 		known.next = c.Now().Add(profile.Backoff)
 	}
 	c.trials.set(profile, known)
-	if on == nil || proved {
+	if node == nil || proved {
 		c.queue.AddAfter(trialWork+name, known.next.Sub(c.Now()))
 		return nil
 	}
-	return c.startTrial(ctx, profile, on)
+	return c.startTrial(ctx, profile, node)
 }
 
 // lastKnown returns what the last trial shows that a process kept.
@@ -143,10 +143,10 @@ func (c *Controller) lastTrial(ctx context.Context, profile verify.CompiledProfi
 }
 
 // trialPod returns the trial Pod of the checks that a profile has now.
-func (c *Controller) trialPod(profile verify.CompiledProfile) (one control, ok bool) {
-	for _, one := range c.controls.all() {
-		if one = c.observed(one); one.key == profile.TrialKey() && one.Deleted.IsZero() {
-			return one, true
+func (c *Controller) trialPod(profile verify.CompiledProfile) (pod control, ok bool) {
+	for _, control := range c.controls.all() {
+		if control = c.observed(control); control.key == profile.TrialKey() && control.Deleted.IsZero() {
+			return control, true
 		}
 	}
 	return control{}, false
@@ -154,7 +154,7 @@ func (c *Controller) trialPod(profile verify.CompiledProfile) (one control, ok b
 
 // placeOfTrial reads the Nodes of a profile live, since the watch brought them under another policy. A verified one goes before others that are open;
 // nil: there is none.
-func (c *Controller) placeOfTrial(ctx context.Context, profiles verify.Profiles, profile verify.CompiledProfile) (on *verify.Node, proved bool, err error) {
+func (c *Controller) placeOfTrial(ctx context.Context, profiles verify.Profiles, profile verify.CompiledProfile) (node *verify.Node, proved bool, err error) {
 	options := metav1.ListOptions{LabelSelector: profile.Selector.String(), Limit: nodesAtOnce}
 	var verified, open []*corev1.Node
 	for page := 0; ; page++ {
@@ -189,32 +189,32 @@ func (c *Controller) placeOfTrial(ctx context.Context, profiles verify.Profiles,
 }
 
 // startTrial creates a trial Pod. It counts towards the limits of starts as a control Pod does.
-func (c *Controller) startTrial(ctx context.Context, profile verify.CompiledProfile, on *verify.Node) error {
-	one := control{key: profile.TrialKey(), ControlPod: verify.ControlPod{On: on.Name, Pod: verify.Pod{Name: podName(verify.TrialPrefix), NodeUID: on.UID, Created: c.Now()}}}
-	if err := c.createControl(ctx, one, on, profile); err != nil {
-		return fmt.Errorf("create trial Pod of profile %q on node %q: %w", profile.Name, on.Name, err)
+func (c *Controller) startTrial(ctx context.Context, profile verify.CompiledProfile, node *verify.Node) error {
+	pod := control{key: profile.TrialKey(), ControlPod: verify.ControlPod{Node: node.Name, Pod: verify.Pod{Name: podName(verify.TrialPrefix), NodeUID: node.UID, Created: c.Now()}}}
+	if err := c.createControl(ctx, pod, node, profile); err != nil {
+		return fmt.Errorf("create trial Pod of profile %q on node %q: %w", profile.Name, node.Name, err)
 	}
 	c.queue.Add(trialWork + profile.Name) // the watch may have brought the Pod before its uid was known
 	return nil
 }
 
 // endTrial keeps what came of a trial Pod that has ended, and deletes it. A Node that is not Ready by now shows nothing.
-func (c *Controller) endTrial(ctx context.Context, profile verify.CompiledProfile, one control, known trial) error {
-	judged := verify.Judge(one.Pod, profile.Network(), c.Now())
+func (c *Controller) endTrial(ctx context.Context, profile verify.CompiledProfile, pod control, known trial) error {
+	judged := verify.Judge(pod.Pod, profile.Network(), c.Now())
 	if judged.Verdict == verify.VerdictRunning {
-		c.queue.AddAfter(trialWork+profile.Name, max(judged.Again.Sub(c.Now()), firstRetry))
+		c.queue.AddAfter(trialWork+profile.Name, max(judged.Deadline.Sub(c.Now()), firstRetry))
 		return nil
 	}
-	object, _, err := c.nodes.GetStore().GetByKey(one.On)
-	if n, ok := object.(*node); err == nil && ok && n.uid == one.NodeUID && n.ready {
-		report := profile.TrialReport(judged, one.On, one.NodeUID, known.failed+1, c.Now())
+	object, _, err := c.nodes.GetStore().GetByKey(pod.Node)
+	if n, ok := object.(*node); err == nil && ok && n.uid == pod.NodeUID && n.ready {
+		report := profile.TrialReport(judged, pod.Node, pod.NodeUID, known.failed+1, c.Now())
 		if err := c.keepReport(ctx, report); err != nil {
 			return err
 		}
 		c.trials.set(profile, lastKnown(profile, report))
 		c.reportTrial(n, profile, report)
 	}
-	c.controls.forget(one.Name)
+	c.controls.forget(pod.Name)
 	c.queue.AddAfter(trialWork+profile.Name, firstRetry)
-	return c.deletePod(ctx, verify.Action{Pod: one.Pod, Why: verify.Why{Cause: verify.CauseOldWorker, Detail: "the trial has ended"}, Force: true})
+	return c.deletePod(ctx, verify.Action{Pod: pod.Pod, Diagnosis: verify.Diagnosis{Cause: verify.CauseOldWorker, Detail: "the trial has ended"}, Force: true})
 }

@@ -44,7 +44,7 @@ func (b *bed) noPods() bool { return len(b.podList()) == 0 }
 func TestAProfileIsTriedOnceOnAnOpenNodeAndIsProvedWhenThatPasses(t *testing.T) {
 	b := newBed(t)
 	b.opens("n1", passes)
-	before := b.node("n1").ResourceVersion
+	head := b.node("n1").ResourceVersion
 	c, stop := b.process()
 	b.waitFor("the trial must pass", func() bool { return b.trial().Result == verify.VerdictPassed && b.noPods() })
 	assert.Equal(t, "n1", b.trial().Node)
@@ -55,7 +55,7 @@ func TestAProfileIsTriedOnceOnAnOpenNodeAndIsProvedWhenThatPasses(t *testing.T) 
 	b.change("n2", func(node *corev1.Node) { node.Spec.Taints = []corev1.Taint{b.profiles.All()[0].Taint} })
 	b.waitFor("another Node must open", func() bool { return b.node("n2").Labels[verify.Label] == "true" })
 	stop()
-	assert.Equal(t, before, b.node("n1").ResourceVersion, "nothing of the Node changes")
+	assert.Equal(t, head, b.node("n1").ResourceVersion, "nothing of the Node changes")
 
 	_, stop = b.process()
 	defer stop()
@@ -93,7 +93,7 @@ func TestChecksThatANodeHasPassedAreNotTried(t *testing.T) {
 	c, stop := b.process()
 	defer stop()
 	b.waitFor("the profile must be known to be proved", func() bool {
-		known, ok := c.trials.of(b.profiles.All()[0])
+		known, ok := c.trials.find(b.profiles.All()[0])
 		return ok && known.proved
 	})
 	assert.Zero(t, b.trialPods())
@@ -106,7 +106,7 @@ func TestChecksThatANodeHasPassedAreNotTried(t *testing.T) {
 	b.use(nil)
 	c.EnqueueAll()
 	b.waitFor("the checks of before must be proved, and the trial Pod must go", func() bool {
-		known, ok := c.trials.of(b.profiles.All()[0])
+		known, ok := c.trials.find(b.profiles.All()[0])
 		return ok && known.proved && b.noPods()
 	})
 }
@@ -126,7 +126,7 @@ func TestWithoutAnOpenNodeAProfileIsTriedOnceOneIsThere(t *testing.T) {
 			c, stop := b.process()
 			defer stop()
 			b.waitFor("it must be looked for", func() bool {
-				known, ok := c.trials.of(b.profiles.All()[0])
+				known, ok := c.trials.find(b.profiles.All()[0])
 				return ok && !known.next.IsZero()
 			})
 			assert.Zero(t, b.trialPods())
@@ -160,7 +160,7 @@ func TestAProfileOfChecksOfTheMachineAloneIsNotTried(t *testing.T) {
 	b.opens("n1", passes)
 	_, stop := b.process()
 	defer stop()
-	b.register("n2", nothing)
+	b.register("n2", noResults)
 	b.waitFor("the Node must be opened by its own Pod", func() bool { return isOpen(b.node("n2")) })
 	assert.Zero(t, b.trialPods())
 }

@@ -85,8 +85,8 @@ func containerCheck(check verify.Check) corev1.Container {
 	container := corev1.Container{
 		Name: check.Name, Image: check.Container.Image, Command: check.Container.Command, Args: check.Container.Args, SecurityContext: restricted(false),
 	}
-	for _, one := range check.Container.Env {
-		container.Env = append(container.Env, corev1.EnvVar{Name: one.Name, Value: one.Value})
+	for _, variable := range check.Container.Env {
+		container.Env = append(container.Env, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
 	}
 	for name, limit := range check.Container.Limits {
 		if container.Resources.Limits == nil {

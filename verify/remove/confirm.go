@@ -57,13 +57,13 @@ func (t Target) String() string {
 
 // RefusedError reports that no object was confirmed to stand for a Node. Another try gives the same until the Node or the object changes.
 type RefusedError struct {
-	Node string
-	Why  string // for readers: what is wrong, and what to do
+	Node   string
+	Reason string // for readers: what is wrong, and what to do
 }
 
 // Error has the Node and the reason.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("node %q is not removed: %s", e.Node, e.Why)
+	return fmt.Sprintf("node %q is not removed: %s", e.Node, e.Reason)
 }
 
 // Confirm finds the object whose removal removes the Node. If there is no such object, or its status names another Node, it returns a [RefusedError].
@@ -153,9 +153,9 @@ func (r *Remover) read(ctx context.Context, target *Target, group, plural string
 	if err != nil {
 		return nil, fmt.Errorf("remove node %q: find the API group %s: %w", target.Node, group, err)
 	}
-	for _, one := range groups.Groups {
-		if one.Name == group {
-			target.resource.Version = one.PreferredVersion.Version
+	for _, candidate := range groups.Groups {
+		if candidate.Name == group {
+			target.resource.Version = candidate.PreferredVersion.Version
 		}
 	}
 	if target.resource.Version == "" {
@@ -177,7 +177,7 @@ func (r *Remover) read(ctx context.Context, target *Target, group, plural string
 }
 
 func refused(node, format string, values ...any) error {
-	return &RefusedError{Node: node, Why: fmt.Sprintf(format, values...)}
+	return &RefusedError{Node: node, Reason: fmt.Sprintf(format, values...)}
 }
 
 // differ reports whether both are known and not equal.

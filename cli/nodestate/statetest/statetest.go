@@ -63,8 +63,8 @@ func NotShown(keys ...string) func(*record.Record) {
 func OfAnother(r *record.Record) { r.Seen[0].UID = "0" }
 
 // GoneSince makes it the record of a Node that was deleted so long ago.
-func GoneSince(ago time.Duration) func(*record.Record) {
-	return func(r *record.Record) { r.DeletedAt = Now().Add(-ago) }
+func GoneSince(age time.Duration) func(*record.Record) {
+	return func(r *record.Record) { r.DeletedAt = Now().Add(-age) }
 }
 
 // Quarantining sets a record with these items aside.
@@ -96,8 +96,8 @@ func Present(name string, labels map[string]string, taints ...corev1.Taint) node
 }
 
 // Past is the record of a deleted Node.
-func Past(name string, since time.Duration, items map[string]string) nodestate.State {
-	s := nodestate.State{Name: name, Record: Recorded(items, GoneSince(since))}
+func Past(name string, base time.Duration, items map[string]string) nodestate.State {
+	s := nodestate.State{Name: name, Record: Recorded(items, GoneSince(base))}
 	s.Record.Node = name
 	return s
 }
@@ -111,9 +111,9 @@ func Taint(key, value string) corev1.Taint {
 func RuledBy(rule string, labels Set) func(*corev1.Node) {
 	derived := map[string]record.Derived{}
 	for key, value := range labels {
-		derived[key] = record.Derived{Value: value, Rule: rule, Since: 8}
+		derived[key] = record.Derived{Value: value, Rule: rule, Version: 8}
 	}
-	return func(n *corev1.Node) { n.Annotations = policy.Own{Labels: derived}.Annotations(0) }
+	return func(n *corev1.Node) { n.Annotations = policy.AnnotationContent{Labels: derived}.Annotations(0) }
 }
 
 // EntryOf is an entry of managedFields.

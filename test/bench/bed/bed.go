@@ -142,10 +142,10 @@ func (b *Bed) SetPolicy(ctx context.Context, content string) {
 	require.NoError(b, b.nodekeep.WritePolicy(ctx, content))
 }
 
-// Until asks every so often until done says yes, for so long at most. The error says "wait until" and what.
-func (b *Bed) Until(ctx context.Context, limit, every time.Duration, what string, done func(ctx context.Context) (bool, error)) {
-	err := wait.PollUntilContextTimeout(ctx, every, limit, true, done)
-	require.NoError(b, err, "wait until %s", what)
+// Wait asks every so often until done says yes, for so long at most. The error says "wait until" and what.
+func (b *Bed) Wait(ctx context.Context, limit, interval time.Duration, subject string, done func(ctx context.Context) (bool, error)) {
+	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, done)
+	require.NoError(b, err, "wait until %s", subject)
 }
 
 // get reads a page that one of the started processes serves.

@@ -51,7 +51,7 @@ func (b *Bed) bind(ctx context.Context, policies ...string) {
 func (b *Bed) Enforce(ctx context.Context, probe string, policies ...string) {
 	b.bind(ctx, policies...)
 	denies := slices.Contains(policies, governance.DenyPolicy)
-	b.Until(ctx, settles, Look, "the API server goes by the bindings", func(ctx context.Context) (bool, error) {
+	b.Wait(ctx, settles, Look, "the API server goes by the bindings", func(ctx context.Context) (bool, error) {
 		_, err := b.Admin.CoreV1().Nodes().Patch(ctx, probe, types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/key-0":"not-listed"}}}`),
 			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsInvalid(err) == denies, nil

@@ -21,9 +21,9 @@ func (b *Bed) takeShipped(ctx context.Context) {
 	require.NoError(b, err)
 	capture, err := validating.Get(ctx, "nodekeep", metav1.GetOptions{})
 	require.NoError(b, err)
-	at := slices.IndexFunc(capture.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == "deletion.nodekeep.dev" })
-	require.GreaterOrEqual(b, at, 0)
-	b.restoreHook, b.captureHook = restore.Webhooks[0], capture.Webhooks[at]
+	i := slices.IndexFunc(capture.Webhooks, func(hook admissionregistrationv1.ValidatingWebhook) bool { return hook.Name == "deletion.nodekeep.dev" })
+	require.GreaterOrEqual(b, i, 0)
+	b.restoreHook, b.captureHook = restore.Webhooks[0], capture.Webhooks[i]
 	b.restoreHook.Name, b.captureHook.Name = "restore.bench.nodekeep.dev", "capture.bench.nodekeep.dev"
 	require.NoError(b, mutating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
 	require.NoError(b, validating.Delete(ctx, "nodekeep", metav1.DeleteOptions{}))
@@ -55,8 +55,8 @@ func (b *Bed) clientConfig(ctx context.Context, v Variant) admissionregistration
 	switch v.Answerer {
 	case Nodekeep, deletions:
 		address = b.webhook.reviews
-		if v.At != nil {
-			address = v.At.reviews
+		if v.Program != nil {
+			address = v.Program.reviews
 		}
 	default:
 		b.startReference(ctx)

@@ -62,14 +62,14 @@ func status() corev1.NodeStatus {
 }
 
 // conditions returns those of a kubelet that is well, as it reports them at a moment.
-func conditions(at metav1.Time) (all []corev1.NodeCondition) {
+func conditions(stamp metav1.Time) (all []corev1.NodeCondition) {
 	for _, condition := range []corev1.NodeConditionType{"MemoryPressure", "DiskPressure", "PIDPressure"} {
 		all = append(all, corev1.NodeCondition{
-			Type: condition, Status: corev1.ConditionFalse, LastHeartbeatTime: at,
+			Type: condition, Status: corev1.ConditionFalse, LastHeartbeatTime: stamp,
 			Reason: "KubeletHasSufficient", Message: "kubelet has sufficient resources available",
 		})
 	}
 	return append(all, corev1.NodeCondition{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: at, Reason: "KubeletReady", Message: "kubelet is posting ready status",
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: stamp, Reason: "KubeletReady", Message: "kubelet is posting ready status",
 	})
 }

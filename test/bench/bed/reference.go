@@ -27,7 +27,7 @@ func (b *Bed) startReference(ctx context.Context) {
 	}
 	address := b.freeAddresses(1)[0]
 	started := &reference{address: address, process: b.self(ReferenceCommand, address, b.file(certFile), b.file(keyFile))}
-	b.Until(ctx, settles, Look, "the reference webhooks answer", func(ctx context.Context) (bool, error) {
+	b.Wait(ctx, settles, Look, "the reference webhooks answer", func(ctx context.Context) (bool, error) {
 		_, err := b.get(ctx, "https://"+address+countPath)
 		return err == nil, nil
 	})

@@ -36,7 +36,7 @@ func Start(program func(*Run)) error {
 }
 
 // Cleanup has something done at the end of the run, however it ends. What is added last is done first.
-func (r *Run) Cleanup(do func() error) { r.cleanups = append(r.cleanups, do) }
+func (r *Run) Cleanup(fn func() error) { r.cleanups = append(r.cleanups, fn) }
 
 // Errorf notes a step that failed.
 func (r *Run) Errorf(format string, args ...any) {
@@ -49,8 +49,8 @@ func (r *Run) Errorf(format string, args ...any) {
 func (r *Run) FailNow() { runtime.Goexit() }
 
 // Load calls do for every name, so many at a time, as measure.Run does. The first error ends the run.
-func (r *Run) Load(ctx context.Context, names []string, atOnce int, do func(ctx context.Context, name string) error) measure.Load {
-	load, err := measure.Run(ctx, names, atOnce, do)
+func (r *Run) Load(ctx context.Context, names []string, atOnce int, fn func(ctx context.Context, name string) error) measure.Load {
+	load, err := measure.Run(ctx, names, atOnce, fn)
 	require.NoError(r, err)
 	return load
 }

@@ -24,7 +24,7 @@ func (b *Bed) Use(ctx context.Context, v Variant) {
 	b.setGate(ctx, v.Gate)
 	b.setGuards(ctx, v.Guards)
 	b.settle(ctx, Variant{Gate: v.Gate})
-	if v.Answerer == Nobody {
+	if v.Answerer == NoWebhook {
 		return
 	}
 	b.reviewCreates(ctx, v)
@@ -40,12 +40,12 @@ func (b *Bed) Install(ctx context.Context) {
 }
 
 // setGate puts the shipped gate policy in force, or out of it by taking its binding away.
-func (b *Bed) setGate(ctx context.Context, on bool) {
-	if b.gated == on {
+func (b *Bed) setGate(ctx context.Context, enabled bool) {
+	if b.gated == enabled {
 		return
 	}
-	b.gated = on
-	if on {
+	b.gated = enabled
+	if enabled {
 		require.NoError(b, b.nodekeep.GateOn(ctx))
 		return
 	}
@@ -54,12 +54,12 @@ func (b *Bed) setGate(ctx context.Context, on bool) {
 }
 
 // setGuards puts the shipped guard policies in force, or deletes them.
-func (b *Bed) setGuards(ctx context.Context, on bool) {
-	if b.guarded == on {
+func (b *Bed) setGuards(ctx context.Context, enabled bool) {
+	if b.guarded == enabled {
 		return
 	}
-	b.guarded = on
-	if on {
+	b.guarded = enabled
+	if enabled {
 		require.NoError(b, b.nodekeep.GuardsOn(ctx))
 	} else {
 		require.NoError(b, b.nodekeep.GuardsOff(ctx))
@@ -79,13 +79,13 @@ func (b *Bed) settle(ctx context.Context, v Variant) {
 
 func (b *Bed) probe(ctx context.Context, v Variant) error {
 	const name = "bench-probe"
-	before := b.served(ctx)
+	count := b.served(ctx)
 	node, err := b.Kubelets.CoreV1().Nodes().Create(AsKubelet(ctx, name), b.Registration(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return fmt.Errorf("create probe: %w", err)
 	}
 	// That the no-op webhook is called can be seen in no Node.
-	if called, want := b.served(ctx) > before, v.Answerer == Noop || v.Answerer == Mark || v.Answerer == Labels; called != want {
+	if called, want := b.served(ctx) > count, v.Answerer == Noop || v.Answerer == Mark || v.Answerer == Labels; called != want {
 		return fmt.Errorf("that a reference webhook is called is %t", called)
 	}
 	return v.Check(node)

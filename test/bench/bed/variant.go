@@ -13,11 +13,11 @@ type Answerer string
 
 // Who may answer.
 const (
-	Nobody   Answerer = ""         // no webhook is configured
-	Noop     Answerer = "/noop"    // reads the AdmissionReview and lets the Node pass
-	Mark     Answerer = "/mark"    // always the same patch: one annotation
-	Labels   Answerer = "/labels"  // always the same patch: the annotation and the ten labels
-	Nodekeep Answerer = "/restore" // nodekeep's webhook
+	NoWebhook Answerer = ""         // no webhook is configured
+	Noop      Answerer = "/noop"    // reads the AdmissionReview and lets the Node pass
+	Mark      Answerer = "/mark"    // always the same patch: one annotation
+	Labels    Answerer = "/labels"  // always the same patch: the annotation and the ten labels
+	Nodekeep  Answerer = "/restore" // nodekeep's webhook
 )
 
 // Variant is how a CREATE is answered.
@@ -28,7 +28,7 @@ type Variant struct {
 	Guards   bool // the guard policies are in force
 	Recorded bool // there are records of the Nodes
 	// At is the webhook of nodekeep's that answers; nil is the one that was started last.
-	At *Program
+	Program *Program
 }
 
 // markAnnotation is what the reference webhooks set on a Node, about as long as nodekeep's stamp.
@@ -47,7 +47,7 @@ func (v Variant) Check(node *corev1.Node) error {
 		}
 	}
 	// nodekeep has nothing to leave for later here, so it lifts the gate; the others know nothing of it.
-	if gated := policy.DefaultGate.On(node.Spec.Taints); gated != (v.Gate && v.Answerer != Nodekeep) {
+	if gated := policy.DefaultGate.Present(node.Spec.Taints); gated != (v.Gate && v.Answerer != Nodekeep) {
 		return fmt.Errorf("node %q: that it is gated is %t", node.Name, gated)
 	}
 	return nil
@@ -63,7 +63,7 @@ func mark(node *corev1.Node) Answerer {
 
 func (v Variant) mark() Answerer {
 	if v.Answerer == Noop {
-		return Nobody
+		return NoWebhook
 	}
 	return v.Answerer
 }

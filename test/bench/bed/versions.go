@@ -34,8 +34,8 @@ func (b *Bed) versions(ctx context.Context, resource, namespace string) Versions
 	})
 	pages.PageSize = pageSize
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		one := object.(*metav1.PartialObjectMetadata)
-		found[one.Name] = one.ResourceVersion
+		metadata := object.(*metav1.PartialObjectMetadata)
+		found[metadata.Name] = metadata.ResourceVersion
 		return nil
 	})
 	require.NoError(b, err)
@@ -43,14 +43,14 @@ func (b *Bed) versions(ctx context.Context, resource, namespace string) Versions
 }
 
 // Changed counts the objects that came, went or were written since.
-func (v Versions) Changed(since Versions) (count int) {
+func (v Versions) Changed(base Versions) (count int) {
 	for name, version := range v {
-		if since[name] != version {
+		if base[name] != version {
 			count++
 		}
 	}
-	for name := range since {
-		if _, still := v[name]; !still {
+	for name := range base {
+		if _, ok := v[name]; !ok {
 			count++
 		}
 	}

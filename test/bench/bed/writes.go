@@ -32,10 +32,10 @@ type Counter struct {
 // CountWrites has the processes that are started from now on go through a proxy that counts what they write.
 func (b *Bed) CountWrites() *Counter {
 	c := &Counter{counts: map[Kind]int{}}
-	through, err := proxy.Start(b.cluster.Admin())
+	proxied, err := proxy.Start(b.cluster.Admin())
 	require.NoError(b, err)
-	b.Route = through.Through
-	through.Break(proxy.Report(proxy.Writes, func(r *http.Request) {
+	b.Route = proxied.Config
+	proxied.Break(proxy.Report(proxy.Writes, func(r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if kind := kindOf(r); kind != "" {

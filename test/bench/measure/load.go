@@ -13,7 +13,7 @@ type Load struct {
 }
 
 // Run calls do for every name, so many at a time, and notes how long each call took. It stops at the first error.
-func Run(ctx context.Context, names []string, atOnce int, do func(ctx context.Context, name string) error) (Load, error) {
+func Run(ctx context.Context, names []string, atOnce int, fn func(ctx context.Context, name string) error) (Load, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	queue := make(chan string)
@@ -24,7 +24,7 @@ func Run(ctx context.Context, names []string, atOnce int, do func(ctx context.Co
 		workers.Go(func() {
 			for name := range queue {
 				start := time.Now()
-				if err := do(ctx, name); err != nil {
+				if err := fn(ctx, name); err != nil {
 					cancel(err)
 					return
 				}
@@ -43,8 +43,8 @@ func Run(ctx context.Context, names []string, atOnce int, do func(ctx context.Co
 	close(queue)
 	workers.Wait()
 	load := Load{Took: time.Since(began)}
-	for _, some := range times {
-		load.Times = append(load.Times, some...)
+	for _, part := range times {
+		load.Times = append(load.Times, part...)
 	}
 	return load, context.Cause(ctx)
 }

@@ -20,9 +20,9 @@ func TestQuantile(t *testing.T) {
 		times = append(times, time.Duration(100-n))
 	}
 	for name, c := range map[string]struct {
-		of   measure.Times
-		q    float64
-		want time.Duration
+		times measure.Times
+		q     float64
+		want  time.Duration
 	}{
 		"the middle":       {times, 0.5, 51},
 		"the last percent": {times, 0.99, 100},
@@ -30,7 +30,7 @@ func TestQuantile(t *testing.T) {
 		"of one":           {measure.Times{7}, 0.99, 7},
 		"of none":          {nil, 0.5, 0},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, c.of.Quantile(c.q)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, c.times.Quantile(c.q)) })
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // Variant is one of several things that are compared.
 type Variant struct {
 	Name string // without spaces
-	Do   func()
+	Run  func()
 }
 
 // InTurn compares variants with the first of them. It runs b.N rounds of so many calls of each variant, and each round begins with another variant.
@@ -23,25 +23,25 @@ func InTurn(b *testing.B, calls int, variants ...Variant) {
 	times, ratios := make([]Times, len(variants)), make([][]float64, len(variants))
 	for round := 0; b.Loop(); round++ {
 		for i := range variants {
-			at := (round + i) % len(variants)
+			pos := (round + i) % len(variants)
 			start := cpuTime(b)
 			for range calls {
-				variants[at].Do()
+				variants[pos].Run()
 			}
-			times[at] = append(times[at], cpuTime(b)-start)
+			times[pos] = append(times[pos], cpuTime(b)-start)
 		}
-		for at := range variants {
-			ratios[at] = append(ratios[at], float64(times[at][round])/float64(times[0][round]))
+		for i := range variants {
+			ratios[i] = append(ratios[i], float64(times[i][round])/float64(times[0][round]))
 		}
 	}
 	first := times[0].Quantile(0)
-	for at, variant := range variants {
-		least := times[at].Quantile(0)
-		b.ReportMetric(float64(least)/float64(time.Microsecond)/float64(calls), "µs-CPU/"+variant.Name)
-		b.ReportMetric(testing.AllocsPerRun(calls, variant.Do), "allocs/"+variant.Name)
-		if at > 0 {
-			b.ReportMetric(float64(least)/float64(first), fmt.Sprintf("%s/%s", variant.Name, variants[0].Name))
-			b.ReportMetric(Median(ratios[at]), fmt.Sprintf("median-%s/%s", variant.Name, variants[0].Name))
+	for i, variant := range variants {
+		minimum := times[i].Quantile(0)
+		b.ReportMetric(float64(minimum)/float64(time.Microsecond)/float64(calls), "µs-CPU/"+variant.Name)
+		b.ReportMetric(testing.AllocsPerRun(calls, variant.Run), "allocs/"+variant.Name)
+		if i > 0 {
+			b.ReportMetric(float64(minimum)/float64(first), fmt.Sprintf("%s/%s", variant.Name, variants[0].Name))
+			b.ReportMetric(Median(ratios[i]), fmt.Sprintf("median-%s/%s", variant.Name, variants[0].Name))
 		}
 	}
 }

@@ -11,11 +11,11 @@ func PolicyOfRules(count, cores int) string {
 		if i%5 == 0 { // at CREATE, whether there is a GPU is not known yet, which blocks the key
 			key = fmt.Sprintf("example.com/gpu-%d", i/5)
 		}
-		when := []string{
+		conditions := []string{
 			`{capacity: {nvidia.com/gpu: ">=1", cpu: ">=64"}}`, `{names: ["gpu-*", "db-*"]}`, `{nameRegex: "^rack-(?P<rack>[0-9]+)-"}`,
 			`{node: {arch: arm64, kubelet: ">=1.30"}}`, fmt.Sprintf(`{any: [{capacity: {cpu: ">=%d"}}, {names: ["big-*"]}]}`, cores),
 		}[i%5]
-		text += fmt.Sprintf("    - {name: rule-%d, when: %s, set: {%s: %s}}\n", i, when, key, []string{"a", "b", "c", "d", "large"}[i%5])
+		text += fmt.Sprintf("    - {name: rule-%d, when: %s, set: {%s: %s}}\n", i, conditions, key, []string{"a", "b", "c", "d", "large"}[i%5])
 	}
 	return text
 }

@@ -61,9 +61,9 @@ func Seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds())
 func Mebibytes(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 
 // Ratio prints how many times one is the other; nothing where that makes no sense.
-func Ratio(one, other float64) string {
-	if one == 0 || other == 0 {
+func Ratio(value, base float64) string {
+	if value == 0 || base == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f", one/other)
+	return fmt.Sprintf("%.2f", value/base)
 }

@@ -26,11 +26,11 @@ func (t Times) Milliseconds(quantiles ...float64) (cells []any) {
 }
 
 // Median returns the middle one of some numbers, 0 of none.
-func Median(of []float64) float64 {
-	if len(of) == 0 {
+func Median(values []float64) float64 {
+	if len(values) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(of))
+	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {
 		return sorted[middle]

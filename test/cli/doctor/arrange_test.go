@@ -67,7 +67,7 @@ func rollAll(t *testing.T) {
 func removed(t *testing.T, object string) (putBack func()) {
 	t.Helper()
 	var content map[string]any
-	require.NoError(t, json.Unmarshal([]byte(do(t, "kubectl get "+object+" -o json")), &content))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "kubectl get "+object+" -o json")), &content))
 	metadata := content["metadata"].(map[string]any)
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"} {
 		delete(metadata, field)
@@ -75,14 +75,14 @@ func removed(t *testing.T, object string) (putBack func()) {
 	data, err := json.Marshal(content)
 	require.NoError(t, err)
 	file := fileOf(t, data)
-	do(t, "kubectl delete "+object)
-	return func() { do(t, "kubectl create -f "+file) }
+	run(t, "kubectl delete "+object)
+	return func() { run(t, "kubectl create -f "+file) }
 }
 
 // patch changes an object, named as kubectl does, by a JSON patch.
 func patch(t *testing.T, object, operations string) {
 	t.Helper()
-	do(t, "kubectl patch "+object+" --type=json --patch-file="+fileOf(t, []byte("["+operations+"]")))
+	run(t, "kubectl patch "+object+" --type=json --patch-file="+fileOf(t, []byte("["+operations+"]")))
 }
 
 func fileOf(t *testing.T, content []byte) string {
@@ -108,7 +108,7 @@ func received(t *testing.T, name string) {
 			return false
 		}
 		_, stamped := node.Annotations[policy.StampAnnotation]
-		return stamped && policy.DefaultGate.On(node.Spec.Taints)
+		return stamped && policy.DefaultGate.Present(node.Spec.Taints)
 	}, settles, 50*time.Millisecond)
 }
 

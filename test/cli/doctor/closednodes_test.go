@@ -18,7 +18,7 @@ func TestANodeOnWhichAnotherClientUndoesWhatCaptureSetsIsFound(t *testing.T) {
 	rollAll(t)
 	const name = "doctor-paused"
 	register(t, name)
-	defer do(t, "kubectl delete node "+name)
+	defer run(t, "kubectl delete node "+name)
 	node, err := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	event := &corev1.Event{
@@ -33,7 +33,7 @@ func TestANodeOnWhichAnotherClientUndoesWhatCaptureSetsIsFound(t *testing.T) {
 	_, err = nodekeep.Admin.CoreV1().Events(metav1.NamespaceDefault).Update(t.Context(), event, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	isHealthy(t)
-	do(t, "kubectl -n default delete event "+name)
+	run(t, "kubectl -n default delete event "+name)
 }
 
 func TestThatNothingIsInstalledIsOneRowWithTheCommandToInstallIt(t *testing.T) {

@@ -37,7 +37,7 @@ func TestAHealthyInstallationHasNoFindings(t *testing.T) {
 	assert.Equal(t, "DoctorReport", report.Kind)
 	assert.True(t, report.Healthy)
 	assert.Len(t, report.Checks, strings.Count(out, "\n")-1)
-	assert.Empty(t, do(t, "kubectl get nodes -o name"), "the dry runs have stored nothing")
+	assert.Empty(t, run(t, "kubectl get nodes -o name"), "the dry runs have stored nothing")
 }
 
 func TestAnObjectThatIsMissingIsFound(t *testing.T) {
@@ -106,7 +106,7 @@ func TestACertificateThatHasExpiredIsFoundAndThePrintedCommandAsksForAnother(t *
 	authority, expired := newCertificate(t, -3*time.Hour)
 	secret, err := json.Marshal(map[string]any{"data": map[string][]byte{"ca.crt": authority, "tls.crt": expired}})
 	require.NoError(t, err)
-	do(t, "kubectl "+ns+" patch secret nodekeep-webhook-tls --type=merge --patch-file="+fileOf(t, secret))
+	run(t, "kubectl "+ns+" patch secret nodekeep-webhook-tls --type=merge --patch-file="+fileOf(t, secret))
 
 	remedies := finds(t, "certificate-expired")
 	runs(t, remedies, "kubectl -n nodekeep-system patch secret/")
@@ -117,18 +117,18 @@ func TestACertificateThatHasExpiredIsFoundAndThePrintedCommandAsksForAnother(t *
 func TestAServiceWithNobodyBehindItIsFound(t *testing.T) {
 	rollAll(t)
 	const service = `{"op":"add","path":"/webhooks/0/clientConfig/service","value":{"namespace":"nodekeep-system","name":"nodekeep-webhook","path":"/restore"}}`
-	url := do(t, `kubectl get mutatingwebhookconfiguration nodekeep -o jsonpath='{.webhooks[0].clientConfig.url}'`)
+	url := run(t, `kubectl get mutatingwebhookconfiguration nodekeep -o jsonpath='{.webhooks[0].clientConfig.url}'`)
 	patch(t, "mutatingwebhookconfiguration nodekeep", `{"op":"remove","path":"/webhooks/0/clientConfig/url"},`+service)
 	finds(t, "no-endpoints")
 
 	slice := fileOf(t, []byte(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"nodekeep-webhook-1","labels":{"kubernetes.io/service-name":"nodekeep-webhook"}},
 		"addressType":"IPv4","ports":[{"name":"webhook","port":9443}],"endpoints":[{"addresses":["192.0.2.1"],"conditions":{"ready":false}},{"addresses":["192.0.2.2"]}]}`))
-	do(t, "kubectl "+ns+" create -f "+slice)
+	run(t, "kubectl "+ns+" create -f "+slice)
 	finds(t, "some-endpoints")
 	putBack := removed(t, ns+" service nodekeep-webhook")
 	finds(t, "no-service")
 	putBack()
-	do(t, "kubectl "+ns+" delete endpointslice nodekeep-webhook-1")
+	run(t, "kubectl "+ns+" delete endpointslice nodekeep-webhook-1")
 	patch(t, "mutatingwebhookconfiguration nodekeep",
 		`{"op":"remove","path":"/webhooks/0/clientConfig/service"},{"op":"add","path":"/webhooks/0/clientConfig/url","value":"`+url+`"}`)
 	isHealthy(t)
@@ -138,10 +138,10 @@ func TestACaptureThatDoesNotLeadIsFound(t *testing.T) {
 	rollAll(t)
 	require.NoError(t, nodekeep.StopCapture())
 	finds(t, "leader-left")
-	installed := strings.TrimSuffix(do(t, "kubectl "+ns+" get deployment nodekeep-capture -o jsonpath='{.metadata.creationTimestamp}'"), "Z")
-	do(t, `kubectl `+ns+` patch lease nodekeep-capture --type=merge -p '{"spec":{"holderIdentity":"worker-1_00000000-0000-0000-0000-000000000000","renewTime":"`+installed+`.000000Z"}}'`)
+	installed := strings.TrimSuffix(run(t, "kubectl "+ns+" get deployment nodekeep-capture -o jsonpath='{.metadata.creationTimestamp}'"), "Z")
+	run(t, `kubectl `+ns+` patch lease nodekeep-capture --type=merge -p '{"spec":{"holderIdentity":"worker-1_00000000-0000-0000-0000-000000000000","renewTime":"`+installed+`.000000Z"}}'`)
 	finds(t, "leader-dead")
-	do(t, "kubectl "+ns+" delete lease nodekeep-capture")
+	run(t, "kubectl "+ns+" delete lease nodekeep-capture")
 	finds(t, "leader-never")
 	require.NoError(t, nodekeep.StartCapture(t.Context()))
 	isHealthy(t)
@@ -162,10 +162,10 @@ func TestRecordsThatCannotBeReadOrFoundOrWaitAndTheNodesBehindTheGateAreFound(t 
 	remedies := finds(t, "records", "--gate-after 0s")
 	runs(t, remedies, "kubectl -n nodekeep-system delete configmap node.doctor-torn")
 	runs(t, remedies, "kubectl -n nodekeep-system label configmap ")
-	do(t, "kubectl "+ns+" delete configmap node.doctor-two")
+	run(t, "kubectl "+ns+" delete configmap node.doctor-two")
 	isHealthy(t)
-	do(t, "kubectl delete node doctor-torn")
-	do(t, "kubectl "+ns+" delete configmap --ignore-not-found node.doctor-stray node.doctor-torn")
+	run(t, "kubectl delete node doctor-torn")
+	run(t, "kubectl "+ns+" delete configmap --ignore-not-found node.doctor-stray node.doctor-torn")
 }
 
 func TestAPolicyThatIsMissingOrWrongIsFoundAndThePrintedCommandsCreateItAndNameItsErrors(t *testing.T) {
@@ -189,7 +189,7 @@ func TestAPolicyThatIsMissingOrWrongIsFoundAndThePrintedCommandsCreateItAndNameI
 	putBack := removed(t, "customresourcedefinition nodepolicies.nodekeep.dev")
 	finds(t, "policy-unserved")
 	putBack()
-	do(t, "kubectl wait --for=condition=Established customresourcedefinition/nodepolicies.nodekeep.dev")
+	run(t, "kubectl wait --for=condition=Established customresourcedefinition/nodepolicies.nodekeep.dev")
 	eventually(t, func() bool { return nodekeep.WritePolicy(t.Context(), shipped) == nil })
 	isHealthy(t)
 }
@@ -206,7 +206,7 @@ func TestAUserWithoutRightsSeesWhichRightsAreMissingAndHowToGetThem(t *testing.T
 	rollAll(t)
 	grants := finds(t, "no-rights", "--as jane")
 	for _, grant := range grants {
-		do(t, grant)
+		run(t, grant)
 		assert.NotContains(t, grant, "secret")
 	}
 	assert.Contains(t, isHealthy(t, "--as jane"), "jane may read Nodes and records, and not create configmaps in namespace nodekeep-system, patch configmaps")
@@ -215,7 +215,7 @@ func TestAUserWithoutRightsSeesWhichRightsAreMissingAndHowToGetThem(t *testing.T
 // The certificate is seen without any right to the Secret that has its private key.
 func TestTheCertificateIsSeenByTheDryRunsAlone(t *testing.T) {
 	rollAll(t)
-	do(t, "kubectl create clusterrole dry-runs --verb=create --resource=nodes && kubectl create clusterrolebinding dry-runs --clusterrole=dry-runs --user=ruth")
+	run(t, "kubectl create clusterrole dry-runs --verb=create --resource=nodes && kubectl create clusterrolebinding dry-runs --clusterrole=dry-runs --user=ruth")
 	var out string
 	eventually(t, func() bool {
 		out = shell(t, "nodekeep doctor --as ruth").Out
@@ -227,15 +227,15 @@ func TestTheCertificateIsSeenByTheDryRunsAlone(t *testing.T) {
 
 func TestWhatIsNotAnsweredInTimeIsUnknown(t *testing.T) {
 	rollAll(t)
-	do(t, "kubectl "+ns+" create serviceaccount doctor && kubectl create clusterrolebinding doctor --clusterrole=cluster-admin --serviceaccount=nodekeep-system:doctor")
+	run(t, "kubectl "+ns+" create serviceaccount doctor && kubectl create clusterrolebinding doctor --clusterrole=cluster-admin --serviceaccount=nodekeep-system:doctor")
 	config, err := nodekeep.Cluster.ServiceAccount(t.Context(), harness.Namespace, "doctor")
 	require.NoError(t, err)
-	between, err := proxy.Start(config)
+	link, err := proxy.Start(config)
 	require.NoError(t, err)
-	t.Cleanup(between.Stop)
+	t.Cleanup(link.Stop)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, harness.WriteKubeconfig(kubeconfig, between.Through(config)))
-	between.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Hour)) // longer than any test may wait
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, link.Config(config)))
+	link.Break(proxy.Hang(func(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" }, time.Hour)) // longer than any test may wait
 
 	const want = "gated-nodes unknown 1 unknown; see below\nclosed-nodes unknown 1 unknown; see below\npaused-items unknown 1 unknown; see below\nclaimed-keys unknown 1 unknown; see below\nnot-kept unknown 1 unknown; see below\nverification unknown 1 unknown; see below\n\nunknown (gated-nodes, closed-nodes, paused-items, claimed-keys, not-kept, verification): there was no answer within 5s\n  Try again, with a longer --timeout.\n"
 	var a harness.Answer
@@ -273,7 +273,7 @@ func runs(t *testing.T, remedies []string, begin string) {
 	for _, remedy := range remedies {
 		if strings.HasPrefix(remedy, begin) {
 			found = true
-			do(t, remedy)
+			run(t, remedy)
 		}
 	}
 	require.True(t, found, "%q does not begin any of %q", begin, remedies)
@@ -284,7 +284,7 @@ func TestAdmissionRulesOfOthersThatMayDenyNodesAreFound(t *testing.T) {
 	rollAll(t)
 	apply := func(content string) {
 		t.Helper()
-		do(t, "kubectl apply --server-side -f "+fileOf(t, []byte(content)))
+		run(t, "kubectl apply --server-side -f "+fileOf(t, []byte(content)))
 	}
 	const denies = `
 apiVersion: admissionregistration.k8s.io/v1
@@ -313,7 +313,7 @@ spec:
 	apply(denies)
 	for _, kind := range [][]string{{"clusterpolicies", "kyverno.io", "ClusterPolicy"}, {"validatingpolicies", "policies.kyverno.io", "ValidatingPolicy"}, {"k8snodelabels", "constraints.gatekeeper.sh", "K8sNodeLabels"}} {
 		apply(strings.NewReplacer("PLURAL", kind[0], "GROUP", kind[1], "KIND", kind[2]).Replace(engine))
-		do(t, "kubectl wait --for=condition=Established crd/"+kind[0]+"."+kind[1])
+		run(t, "kubectl wait --for=condition=Established crd/"+kind[0]+"."+kind[1])
 	}
 	eventually(t, func() bool { return shell(t, "kubectl get clusterpolicies,validatingpolicies,k8snodelabels").Code == 0 })
 	apply(`
@@ -343,20 +343,20 @@ spec: {match: {kinds: [{apiGroups: [""], kinds: [Node]}]}}
 	runs(t, commands, "kubectl get k8snodelabels.constraints.gatekeeper.sh/node-labels")
 	isHealthy(t, "--skip admission-rules")
 
-	do(t, "kubectl delete crd clusterpolicies.kyverno.io validatingpolicies.policies.kyverno.io k8snodelabels.constraints.gatekeeper.sh")
-	do(t, `kubectl patch validatingadmissionpolicy kubelets-may-not-set-dedicated --type=merge -p '{"spec":{"matchConditions":[],"validations":[{"expression":"object.metadata.?labels.?dedicated.hasValue()","message":"a Node must be dedicated"}]}}'`)
+	run(t, "kubectl delete crd clusterpolicies.kyverno.io validatingpolicies.policies.kyverno.io k8snodelabels.constraints.gatekeeper.sh")
+	run(t, `kubectl patch validatingadmissionpolicy kubelets-may-not-set-dedicated --type=merge -p '{"spec":{"matchConditions":[],"validations":[{"expression":"object.metadata.?labels.?dedicated.hasValue()","message":"a Node must be dedicated"}]}}'`)
 	finds(t, "admission-rule-denies")
-	do(t, "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy kubelets-may-not-set-dedicated")
+	run(t, "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy kubelets-may-not-set-dedicated")
 	isHealthy(t)
 }
 
 func TestWhatTalosSetsTooIsANoteInAHealthyCluster(t *testing.T) {
 	rollAll(t)
 	const name = "doctor-talos"
-	do(t, `kubectl create -f - <<'EOF'
+	run(t, `kubectl create -f - <<'EOF'
 {"apiVersion":"v1","kind":"Node","metadata":{"name":"`+name+`","labels":{"rack":"7"},"annotations":{"talos.dev/owned-labels":"[\"rack\"]"}}}
 EOF`)
-	defer do(t, "kubectl delete node "+name)
+	defer run(t, "kubectl delete node "+name)
 	_, below, _ := strings.Cut(isHealthy(t), "\n\n")
 	claimed, kept, _ := strings.Cut(below, "\n\n")
 	assert.Equal(t, `note (claimed-keys): Talos says in talos.dev/owned-labels of doctor-talos that it sets rack; nodekeep restores that all the same
@@ -364,8 +364,8 @@ EOF`)
     nodekeep explain doctor-talos`, claimed)
 	assert.Contains(t, kept, "note (not-kept): not kept (it belongs to the node lifecycle controller): node.kubernetes.io/not-ready:NoSchedule\n")
 	for line := range strings.Lines(kept) {
-		if command, is := strings.CutPrefix(line, "    "); is {
-			assert.Contains(t, do(t, command), "node.kubernetes.io/not-ready:NoSchedule", command)
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			assert.Contains(t, run(t, command), "node.kubernetes.io/not-ready:NoSchedule", command)
 		}
 	}
 }
@@ -374,8 +374,8 @@ func TestWhatRulesAskForAndNoNodeHasIsANoteInAHealthyCluster(t *testing.T) {
 	rollAll(t)
 	const name = "doctor-asked"
 	register(t, name)
-	defer do(t, "kubectl delete node "+name)
-	do(t, "kubectl patch node "+name+` --subresource=status --type=merge -p '{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}'`)
+	defer run(t, "kubectl delete node "+name)
+	run(t, "kubectl patch node "+name+` --subresource=status --type=merge -p '{"status":{"capacity":{"cpu":"4"},"nodeInfo":{"architecture":"amd64","operatingSystem":"linux"}}}'`)
 	shipped := nodekeep.Policy(t)
 	defer nodekeep.SetPolicy(t, shipped)
 	nodekeep.SetPolicy(t, policytest.Manifest(`labels: {rules: [
@@ -386,8 +386,8 @@ func TestWhatRulesAskForAndNoNodeHasIsANoteInAHealthyCluster(t *testing.T) {
 	assert.Contains(t, below, "note (label-rules): rule old asks for node.arch mips64, which ")
 	assert.NotContains(t, below, "capacity.cpu")
 	for line := range strings.Lines(below) {
-		if command, is := strings.CutPrefix(line, "    "); is && strings.Contains(command, "get nodes") {
-			assert.Contains(t, do(t, command), name, command)
+		if command, ok := strings.CutPrefix(line, "    "); ok && strings.Contains(command, "get nodes") {
+			assert.Contains(t, run(t, command), name, command)
 		}
 	}
 }

@@ -11,12 +11,12 @@ import (
 func TestAnEmergencyIsFoundAndThatTheAPIServerDoesNotSeeItIs(t *testing.T) {
 	rollAll(t)
 	file := filepath.Join(harness.Manifests(), "emergency.yaml")
-	do(t, "kubectl apply -f "+file)
+	run(t, "kubectl apply -f "+file)
 	finds(t, "emergency")
-	do(t, "kubectl create clusterrolebinding doctor-everything --clusterrole=cluster-admin --serviceaccount=nodekeep-system:nodekeep-capture")
+	run(t, "kubectl create clusterrolebinding doctor-everything --clusterrole=cluster-admin --serviceaccount=nodekeep-system:nodekeep-capture")
 	finds(t, "emergency-unseen")
-	do(t, "kubectl delete clusterrolebinding doctor-everything")
+	run(t, "kubectl delete clusterrolebinding doctor-everything")
 	finds(t, "emergency")
-	do(t, "kubectl delete -f "+file)
+	run(t, "kubectl delete -f "+file)
 	isHealthy(t)
 }

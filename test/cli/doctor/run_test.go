@@ -20,8 +20,8 @@ func shell(t *testing.T, line string) harness.Answer {
 	return nodekeep.Shell(t, "", "", line)
 }
 
-// do runs a command line that must work.
-func do(t *testing.T, line string) string {
+// run runs a command line that must work.
+func run(t *testing.T, line string) string {
 	t.Helper()
 	a := shell(t, line)
 	require.Equal(t, 0, a.Code, "%s\n%s%s", line, a.Out, a.ErrOut)
@@ -42,7 +42,7 @@ func finds(t *testing.T, name string, flags ...string) (remedies []string) {
 	assert.Equal(t, want, alike(findings(a.Out)))
 	assert.Equal(t, 1, a.Code, a.ErrOut)
 	for line := range strings.Lines(a.Out) {
-		if command, is := strings.CutPrefix(line, "    "); is {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
 			remedies = append(remedies, strings.TrimSpace(command))
 		}
 	}
@@ -75,9 +75,9 @@ func isHealthy(t *testing.T, flags ...string) (out string) {
 }
 
 // eventually is like that of testify, whose first look comes late; on a timeout it says what it has seen.
-func eventually(t *testing.T, is func() bool) {
+func eventually(t *testing.T, current func() bool) {
 	t.Helper()
-	for end := time.Now().Add(settles); !is() && time.Now().Before(end); {
+	for end := time.Now().Add(settles); !current() && time.Now().Before(end); {
 		time.Sleep(200 * time.Millisecond)
 	}
 }
@@ -113,8 +113,8 @@ var differing = []struct {
 
 // alike writes what differs from run to run in one way.
 func alike(text string) string {
-	for _, one := range differing {
-		text = one.pattern.ReplaceAllString(text, one.alike)
+	for _, row := range differing {
+		text = row.pattern.ReplaceAllString(text, row.alike)
 	}
 	return text
 }

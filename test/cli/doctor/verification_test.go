@@ -17,10 +17,10 @@ import (
 // From switching verification on to switching it off while a Node waits. No controller runs, so its Lease is written by the test.
 func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *testing.T) {
 	rollAll(t)
-	do(t, "kubectl -n kube-system create service clusterip kube-dns --tcp=53:53")
-	defer do(t, "kubectl -n kube-system delete service kube-dns")
+	run(t, "kubectl -n kube-system create service clusterip kube-dns --tcp=53:53")
+	defer run(t, "kubectl -n kube-system delete service kube-dns")
 	file := filepath.Join(harness.Manifests(), "nodekeep-verify.yaml")
-	do(t, "kubectl apply --server-side --force-conflicts -f "+file)
+	run(t, "kubectl apply --server-side --force-conflicts -f "+file)
 	rollAll(t) // its webhook and capture tolerate another taint
 	finds(t, "verification-starts")
 	roll(t, "nodekeep-verify", 2, "nodekeep:v0.1.0-dev")
@@ -32,7 +32,7 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	putBackDNS()
 	isHealthy(t)
 
-	do(t, "kubectl label namespace nodekeep-checks pod-security.kubernetes.io/enforce=privileged --overwrite")
+	run(t, "kubectl label namespace nodekeep-checks pod-security.kubernetes.io/enforce=privileged --overwrite")
 	patch(t, "validatingadmissionpolicybinding nodekeep-verify", `{"op":"replace","path":"/spec/validationActions","value":["Warn"]}`)
 	putBack := removed(t, "-n nodekeep-checks rolebinding nodekeep-verify-checks")
 	remedies := finds(t, "verification-broken")
@@ -42,20 +42,20 @@ func TestVerificationThatCannotWorkIsFoundAndNodesThatItLeavesTaintedAre(t *test
 	isHealthy(t)
 
 	register(t, "doctor-unverified")
-	do(t, "kubectl taint node doctor-unverified --overwrite nodekeep.dev/unverified:NoSchedule")
-	do(t, "kubectl "+ns+" delete deployment nodekeep-verify")
+	run(t, "kubectl taint node doctor-unverified --overwrite nodekeep.dev/unverified:NoSchedule")
+	run(t, "kubectl "+ns+" delete deployment nodekeep-verify")
 	finds(t, "verification-gone")
 	nodekeep.SetPolicy(t, policytest.Head)
 	remedies = finds(t, "verification-left")
 	runs(t, remedies, "kubectl taint nodes --all nodekeep.dev/unverified-")
 	isHealthy(t)
 
-	do(t, "kubectl "+ns+" delete lease nodekeep-verify")
-	do(t, "kubectl delete node doctor-unverified")
-	do(t, "kubectl delete --wait=false --ignore-not-found -f "+file+" -l 'app.kubernetes.io/component in (verify, checks)'")
-	do(t, "kubectl delete --ignore-not-found validatingadmissionpolicy,validatingadmissionpolicybinding nodekeep-verify")
+	run(t, "kubectl "+ns+" delete lease nodekeep-verify")
+	run(t, "kubectl delete node doctor-unverified")
+	run(t, "kubectl delete --wait=false --ignore-not-found -f "+file+" -l 'app.kubernetes.io/component in (verify, checks)'")
+	run(t, "kubectl delete --ignore-not-found validatingadmissionpolicy,validatingadmissionpolicybinding nodekeep-verify")
 	finalized := []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"nodekeep-checks"},"spec":{}}`) // no controller does that here
-	do(t, "kubectl replace --raw /api/v1/namespaces/nodekeep-checks/finalize -f "+fileOf(t, finalized))
+	run(t, "kubectl replace --raw /api/v1/namespaces/nodekeep-checks/finalize -f "+fileOf(t, finalized))
 	isHealthy(t)
 }
 

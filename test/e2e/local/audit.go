@@ -64,8 +64,8 @@ func (r registration) stored(t *testing.T) *corev1.Node {
 	return node
 }
 
-// of returns the registrations of a Node, the oldest first.
-func (l auditLog) of(t *testing.T, node string) (list []registration) {
+// registrations returns the registrations of a Node, the oldest first.
+func (l auditLog) registrations(t *testing.T, node string) (list []registration) {
 	t.Helper()
 	content, err := os.ReadFile(l.path)
 	require.NoError(t, err)
@@ -83,12 +83,12 @@ func (l auditLog) of(t *testing.T, node string) (list []registration) {
 }
 
 // next waits for the registration of a Node that comes after so many.
-func (l auditLog) next(t *testing.T, node string, after int) registration {
+func (l auditLog) next(t *testing.T, node string, offset int) registration {
 	t.Helper()
 	var list []registration
 	harness.Eventually(t, func() bool {
-		list = l.of(t, node)
-		return len(list) > after
+		list = l.registrations(t, node)
+		return len(list) > offset
 	}, startTimeout, 20*time.Millisecond, "the kubelet of %s must register", node)
-	return list[after]
+	return list[offset]
 }

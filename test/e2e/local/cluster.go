@@ -42,8 +42,8 @@ func forTest(t *testing.T) *cluster {
 	if testing.Short() {
 		t.Skip("needs a kubelet: run without -short")
 	}
-	if why := unavailable(); why != "" {
-		t.Skip(why)
+	if reason := unavailable(); reason != "" {
+		t.Skip(reason)
 	}
 	dir, err := os.MkdirTemp(built(t), "cluster-") //nolint:usetesting // a stopped kubelet leaves mounts in it, which end with the machine
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ var (
 func ofRules(node *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for key := range gpuLabels {
-		if value, is := node.Labels[key]; is {
+		if value, ok := node.Labels[key]; ok {
 			labels[key] = value
 		}
 	}
@@ -88,8 +88,8 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 		assert.Equal(t, gpuLabels, ofRules(node), "no version of the Node lacks a label")
 	}
 	for key, label := range policy.DerivedLabels(restartedNode.Annotations[policy.LabelsAnnotation]) {
-		if !label.Until.IsZero() { // the Node never stopped being ready, and so 0 GPUs are believed
-			assert.Greater(t, label.Until.Sub(restarted), classify.PluginGrace-2*time.Second, "label %s is held", key)
+		if !label.End.IsZero() { // the Node never stopped being ready, and so 0 GPUs are believed
+			assert.Greater(t, label.End.Sub(restarted), classify.PluginGrace-2*time.Second, "label %s is held", key)
 		}
 	}
 	t.Logf("ready since %s before the restart (0s: the kubelet was not ready in between), annotation %s",
@@ -113,22 +113,22 @@ func TestAGPUNodeKeepsItsLabelsWhileItsDevicePluginIsAway(t *testing.T) {
 // hasOfRules waits until the Node has exactly these of the labels that gpuRules may set.
 func (c *cluster) hasOfRules(t *testing.T, want map[string]string) {
 	t.Helper()
-	c.until(t, gpuNode, fmt.Sprintf("labeled %v", want), func(node *corev1.Node) bool { return maps.Equal(want, ofRules(node)) })
+	c.await(t, gpuNode, fmt.Sprintf("labeled %v", want), func(node *corev1.Node) bool { return maps.Equal(want, ofRules(node)) })
 }
 
 // reports waits until a kubelet that is ready reports so many GPUs.
 func (c *cluster) reports(t *testing.T, want int64) {
 	t.Helper()
-	c.until(t, gpuNode, fmt.Sprintf("one with %d GPUs", want), func(node *corev1.Node) bool {
-		have, reported := node.Status.Capacity[gpus]
-		return reported && have.Value() == want && ready(node)
+	c.await(t, gpuNode, fmt.Sprintf("one with %d GPUs", want), func(node *corev1.Node) bool {
+		current, reported := node.Status.Capacity[gpus]
+		return reported && current.Value() == want && ready(node)
 	})
 }
 
 // readySince makes a Node one that has been ready since a time. Its kubelet keeps that time while it stays ready.
-func (c *cluster) readySince(t *testing.T, since time.Time) {
+func (c *cluster) readySince(t *testing.T, start time.Time) {
 	t.Helper()
-	body := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`, since.UTC().Format(time.RFC3339))
+	body := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":%q}]}}`, start.UTC().Format(time.RFC3339))
 	_, err := c.Admin.CoreV1().Nodes().Patch(t.Context(), gpuNode, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 	require.NoError(t, err)
 }

@@ -53,7 +53,7 @@ func (c *cluster) startDNS(t *testing.T) *dns {
 	d := &dns{folder: filepath.Join(c.Cluster.Dir(), "dns"), faults: make([]dnsFault, replicas)}
 	require.NoError(t, os.MkdirAll(d.folder, 0o700))
 	require.NoError(t, d.write())
-	c.services.following(func(all []*corev1.Service) { d.learn(t, all) })
+	c.services.onChange(func(all []*corev1.Service) { d.learn(t, all) })
 	for replica, address := range d.servers() {
 		c.runs(t, fmt.Sprintf("dns-%d", replica), "dns", "--listen="+net.JoinHostPort(address, "53"), "--zone="+d.zone(replica))
 	}

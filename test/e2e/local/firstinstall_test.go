@@ -47,9 +47,11 @@ func TestAFirstInstallIsReadyOnAnyCluster(t *testing.T) {
 			}
 			assert.Equal(t, map[string]int{"webhook": 3, "capture": 2}, ready)
 			for _, name := range names {
-				harness.Eventually(t, func() bool { return !policy.DefaultGate.On(c.Node(t, name).Spec.Taints) }, settles, 20*time.Millisecond, "the gate of %s must be lifted", name)
+				harness.Eventually(t, func() bool { return !policy.DefaultGate.Present(c.Node(t, name).Spec.Taints) }, settles, 20*time.Millisecond, "the gate of %s must be lifted", name)
 			}
-			harness.Eventually(t, func() bool { return strings.Contains(scrape(t), "\nnodekeep_controller_leading{controller=\"capture\"} 1\n") }, settles, 100*time.Millisecond,
+			harness.Eventually(t, func() bool {
+				return strings.Contains(scrape(t), "\nnodekeep_controller_leading{controller=\"capture\"} 1\n")
+			}, settles, 100*time.Millisecond,
 				"the replica that leads must serve the metrics of the host")
 		})
 	}

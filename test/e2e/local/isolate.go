@@ -37,7 +37,7 @@ func runTests(m *testing.M) int {
 	}
 	dir, err := os.MkdirTemp("", "nodekeep-node-")
 	if err == nil {
-		err = again(dir)
+		err = resetDir(dir)
 	}
 	if err == nil {
 		err = os.RemoveAll(dir)
@@ -50,8 +50,8 @@ func runTests(m *testing.M) int {
 	return 0
 }
 
-// again runs this test binary once more, on a machine of its own.
-func again(dir string) error {
+// resetDir runs this test binary once more, on a machine of its own.
+func resetDir(dir string) error {
 	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if err := build(stop, dir); err != nil {

@@ -23,7 +23,7 @@ func (c *cluster) killedAtEachWrite(t *testing.T, k *kubelet) {
 	defer c.runsVerifiers(t, 1)
 	p, start := c.controllerOnTheHost(t)
 	kills := 0
-	for _, moment := range []proxy.Moment{proxy.Before, proxy.After} {
+	for _, moment := range []proxy.Moment{proxy.BeforeRequest, proxy.AfterResponse} {
 		for number, held := int64(1), true; held; number++ {
 			require.Less(t, number, int64(30), "the controller goes on writing for ever")
 			t.Run(fmt.Sprintf("moment %d of write %d", moment, number), func(t *testing.T) {
@@ -60,7 +60,7 @@ func (c *cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, harness.WriteKubeconfig(kubeconfig, p.Through(config)))
+	require.NoError(t, harness.WriteKubeconfig(kubeconfig, p.Config(config)))
 	return p, func(t *testing.T) *harness.Process {
 		t.Helper()
 		controller, err := c.Cluster.Go("verify", binary(t), []string{
@@ -76,20 +76,20 @@ func (c *cluster) controllerOnTheHost(t *testing.T) (p *proxy.Proxy, start func(
 // reachedOrOpen waits until the controller is held at a write, or until the Node is open without that.
 func reachedOrOpen(t *testing.T, reached <-chan string, open func() bool) (held bool) {
 	t.Helper()
-	var since time.Time
+	var start time.Time
 	require.Eventually(t, func() bool {
 		select {
-		case at := <-reached:
-			t.Logf("killed at %s", at)
+		case stamp := <-reached:
+			t.Logf("killed at %s", stamp)
 			held = true
 		default:
 		}
 		if !open() {
-			since = time.Time{}
-		} else if since.IsZero() {
-			since = time.Now()
+			start = time.Time{}
+		} else if start.IsZero() {
+			start = time.Now()
 		}
-		return held || !since.IsZero() && time.Since(since) > 2*time.Second // it may write after the Node is open
+		return held || !start.IsZero() && time.Since(start) > 2*time.Second // it may write after the Node is open
 	}, settles, 50*time.Millisecond, "the controller neither reaches the write nor opens the Node")
 	return held
 }

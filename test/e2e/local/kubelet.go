@@ -57,10 +57,10 @@ func (k *kubelet) loads(t *testing.T, name, file string) {
 // stopContainers ends the container runtime and all containers, as if the machine were switched off.
 func (k *kubelet) stopContainers(t *testing.T) {
 	t.Helper()
-	own := filepath.Join("/sys/fs/cgroup", k.name)
-	require.NoError(t, os.WriteFile(filepath.Join(own, "cgroup.kill"), []byte("1"), 0))
+	current := filepath.Join("/sys/fs/cgroup", k.name)
+	require.NoError(t, os.WriteFile(filepath.Join(current, "cgroup.kill"), []byte("1"), 0))
 	harness.Eventually(t, func() bool {
-		state, err := os.ReadFile(filepath.Join(own, "cgroup.events"))
+		state, err := os.ReadFile(filepath.Join(current, "cgroup.events"))
 		require.NoError(t, err)
 		return bytes.Contains(state, []byte("populated 0\n"))
 	}, startTimeout, 10*time.Millisecond, "containers of %s must end", k.name)
@@ -143,15 +143,15 @@ func ready(node *corev1.Node) bool {
 }
 
 // untilIt waits until a process does something. It fails the test at once if the process ends.
-func untilIt(t *testing.T, process *harness.Process, what string, does func() bool) {
+func untilIt(t *testing.T, process *harness.Process, subject string, done func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, startTimeout, true, func(context.Context) (bool, error) {
 		select {
 		case <-process.Exited():
 			return false, errors.New("it ended")
 		default:
-			return does(), nil
+			return done(), nil
 		}
 	})
-	require.NoError(t, err, "wait until %s %s; its log is %s", process.Name(), what, process.LogPath())
+	require.NoError(t, err, "wait until %s %s; its log is %s", process.Name(), subject, process.LogPath())
 }

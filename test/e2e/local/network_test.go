@@ -24,9 +24,9 @@ func TestAPodResolvesAndConnectsUntilSomethingIsBroken(t *testing.T) {
 	}
 	const known = `User "system:anonymous" cannot get resource` // the API server's words, over TLS that was verified
 	for _, test := range []struct {
-		name      string
-		inject    func()
-		logs, why string // a pattern of the log; the reason why no container runs
+		name         string
+		inject       func()
+		logs, reason string // a pattern of the log; the reason why no container runs
 	}{
 		{name: "all is well", logs: known},
 		{name: "the DNS servers are mute", inject: func() { d.breaks(t, muteDNS, muteDNS) }, logs: "lookup .*i/o timeout"},
@@ -40,7 +40,7 @@ func TestAPodResolvesAndConnectsUntilSomethingIsBroken(t *testing.T) {
 			inject: func() { k.breaks(t, faults{Lost: []string{"10.96.0.1/32"}}) },
 		},
 		{
-			name: "the image is missing", why: "ErrImageNeverPull",
+			name: "the image is missing", reason: "ErrImageNeverPull",
 			inject: func() { k.breaks(t, faults{NoImage: true}) },
 		},
 		{name: "all is well again", logs: known},
@@ -52,9 +52,9 @@ func TestAPodResolvesAndConnectsUntilSomethingIsBroken(t *testing.T) {
 			}
 			pod := c.runPod(t, k.name)
 			status := pod.Status.ContainerStatuses[0]
-			if test.why != "" {
+			if test.reason != "" {
 				require.NotNil(t, status.State.Waiting)
-				assert.Equal(t, test.why, status.State.Waiting.Reason)
+				assert.Equal(t, test.reason, status.State.Waiting.Reason)
 				return
 			}
 			log, err := c.Admin.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
@@ -94,7 +94,7 @@ func (c *cluster) endpointsReady(t *testing.T, namespace, name string, ready boo
 	service, err := c.Admin.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	for _, port := range service.Spec.Ports {
-		at := frontendOf(service, port)
-		require.Eventually(t, func() bool { return c.services.serves(at) == ready }, settles, 20*time.Millisecond, "%v of Service %s/%s", at, namespace, name)
+		front := frontendOf(service, port)
+		require.Eventually(t, func() bool { return c.services.serves(front) == ready }, settles, 20*time.Millisecond, "%v of Service %s/%s", front, namespace, name)
 	}
 }

@@ -44,22 +44,22 @@ func TestHowLongANodeTakesToOpen(t *testing.T) {
 	c.opens(t, k.name)
 	seen := c.observes(t)
 
-	var whole, until, worker, after, running, plain measure.Times
+	var whole, opening, worker, closing, running, plain measure.Times
 	for range count {
 		k.losesNode(t)
 		k.start(t)
 		node := c.opens(t, k.name)
-		isReady, opened := seen.when(t, node.UID, "ready"), seen.when(t, node.UID, "open")
+		isReady, opened := seen.time(t, node.UID, "ready"), seen.time(t, node.UID, "open")
 		check := seen.workerOf(t, node.UID)
-		created, ended := seen.when(t, check, "created"), seen.when(t, check, "ended")
+		created, ended := seen.time(t, check, "created"), seen.time(t, check, "ended")
 		whole = append(whole, opened.Sub(isReady))
-		until, worker, after = append(until, created.Sub(isReady)), append(worker, ended.Sub(created)), append(after, opened.Sub(ended))
+		opening, worker, closing = append(opening, created.Sub(isReady)), append(worker, ended.Sub(created)), append(closing, opened.Sub(ended))
 
 		pod := c.createPod(t, corev1.PodSpec{NodeName: k.name}, "version")
 		c.untilPod(t, pod.Name, succeeded)
-		created = seen.when(t, pod.UID, "created")
-		running = append(running, seen.when(t, pod.UID, "started").Sub(created))
-		plain = append(plain, seen.when(t, pod.UID, "ended").Sub(created))
+		created = seen.time(t, pod.UID, "created")
+		running = append(running, seen.time(t, pod.UID, "started").Sub(created))
+		plain = append(plain, seen.time(t, pod.UID, "ended").Sub(created))
 		require.NoError(t, c.Admin.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
 	}
 	var out strings.Builder
@@ -69,9 +69,9 @@ func TestHowLongANodeTakesToOpen(t *testing.T) {
 		times    measure.Times
 	}{
 		{"Node Ready", "taint removed", whole},
-		{"Node Ready", "worker Pod created", until},
+		{"Node Ready", "worker Pod created", opening},
 		{"worker Pod created", "its end reported", worker},
-		{"its end reported", "taint removed", after},
+		{"its end reported", "taint removed", closing},
 		{"plain Pod created", "reported to run", running},
 		{"plain Pod created", "its end reported", plain},
 	} {
@@ -133,25 +133,25 @@ func (m *moments) see(object any) {
 }
 
 // note notes what is so for the first time.
-func (m *moments) note(of types.UID, what string, now time.Time, is bool) {
-	if m.times[of] == nil {
-		m.times[of] = map[string]time.Time{}
+func (m *moments) note(uid types.UID, subject string, now time.Time, ok bool) {
+	if m.times[uid] == nil {
+		m.times[uid] = map[string]time.Time{}
 	}
-	if _, known := m.times[of][what]; is && !known {
-		m.times[of][what] = now
+	if _, known := m.times[uid][subject]; ok && !known {
+		m.times[uid][subject] = now
 	}
 }
 
-// when waits until something was seen.
-func (m *moments) when(t *testing.T, of types.UID, what string) (at time.Time) {
+// time waits until something was seen.
+func (m *moments) time(t *testing.T, uid types.UID, subject string) (instant time.Time) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		at = m.times[of][what]
-		return !at.IsZero()
-	}, settles, 10*time.Millisecond, "%s of %s must be seen", what, of)
-	return at
+		instant = m.times[uid][subject]
+		return !instant.IsZero()
+	}, settles, 10*time.Millisecond, "%s of %s must be seen", subject, uid)
+	return instant
 }
 
 // workerOf returns the worker Pod that opened a Node.

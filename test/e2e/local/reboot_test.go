@@ -31,9 +31,9 @@ func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *
 
 	t.Run("a short restart of the kubelet", func(t *testing.T) {
 		k.stop(t)
-		before := c.Node(t, k.name)
+		prev := c.Node(t, k.name)
 		k.start(t)
-		reported := c.until(t, k.name, "reported by the new kubelet", func(node *corev1.Node) bool { return heartbeat(node).After(heartbeat(before)) })
+		reported := c.await(t, k.name, "reported by the new kubelet", func(node *corev1.Node) bool { return heartbeat(node).After(heartbeat(prev)) })
 		for _, node := range states.upTo(t, reported) {
 			assert.False(t, unverified(node), "version %s", node.ResourceVersion)
 			assert.Equal(t, 1, roundOf(node), "version %s", node.ResourceVersion)
@@ -42,9 +42,9 @@ func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *
 
 	t.Run("a kubelet that is away for long", func(t *testing.T) {
 		k.stop(t)
-		c.until(t, k.name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
+		c.await(t, k.name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
 		k.start(t)
-		node := c.until(t, k.name, "open", func(node *corev1.Node) bool { return ready(node) && !unverified(node) })
+		node := c.await(t, k.name, "open", func(node *corev1.Node) bool { return ready(node) && !unverified(node) })
 		assert.Equal(t, 1, roundOf(node), "it was not checked again")
 		assert.Equal(t, "true", node.Labels[verify.Label])
 	})
@@ -52,7 +52,7 @@ func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *
 	t.Run("a reboot, after which a check fails", func(t *testing.T) {
 		k.stop(t)
 		k.stopContainers(t)
-		c.until(t, k.name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
+		c.await(t, k.name, "held while it is not Ready", func(node *corev1.Node) bool { return !ready(node) && unverified(node) })
 		pod := c.createPod(t, corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelHostname: k.name}}, "version").Name
 		k.breaks(t, faults{Lost: []string{"10.96.0.1/32"}})
 		k.boots(t, "11111111-1111-4111-8111-111111111111")
@@ -76,7 +76,7 @@ func TestARealNodeIsVerifiedAgainAfterARebootAndNotAfterARestartOfItsKubelet(t *
 		k.stop(t)
 		k.stopContainers(t)
 		k.boots(t, "22222222-2222-4222-8222-222222222222")
-		c.until(t, k.name, "verified again", func(node *corev1.Node) bool { return !unverified(node) && roundOf(node) == 3 })
+		c.await(t, k.name, "verified again", func(node *corev1.Node) bool { return !unverified(node) && roundOf(node) == 3 })
 	})
 }
 
@@ -103,14 +103,14 @@ func heartbeat(node *corev1.Node) (last time.Time) {
 	return last
 }
 
-// until waits until a Node is what it should be, and returns it as it is then.
-func (c *cluster) until(t *testing.T, name, what string, holds func(*corev1.Node) bool) (node *corev1.Node) {
+// await waits until a Node is what it should be, and returns it as it is then.
+func (c *cluster) await(t *testing.T, name, subject string, holds func(*corev1.Node) bool) (node *corev1.Node) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, settles, true, func(ctx context.Context) (bool, error) {
 		var err error
 		node, err = c.Admin.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		return err == nil && holds(node), nil
 	})
-	require.NoError(t, err, "node %s must be %s; last seen: labels %v, taints %v, annotations %v", name, what, node.Labels, node.Spec.Taints, node.Annotations)
+	require.NoError(t, err, "node %s must be %s; last seen: labels %v, taints %v, annotations %v", name, subject, node.Labels, node.Spec.Taints, node.Annotations)
 	return node
 }

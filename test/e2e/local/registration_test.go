@@ -41,7 +41,7 @@ var (
 // Real kubelets, whose Nodes are deleted and which are started again: one next to the node that nodekeep runs on, then that very node.
 func TestARealKubeletGetsBackWhatItsNodeHad(t *testing.T) {
 	c := forTest(t)
-	only := c.add(t, "node-1")
+	kubelet := c.add(t, "node-1")
 	c.installed(t)
 	t.Run("runs pods with the rights that the chart grants", runsPodsWithoutRights)
 	k := c.add(t, "node-2", "--node-labels=example.com/own=kubelet")
@@ -55,9 +55,9 @@ func TestARealKubeletGetsBackWhatItsNodeHad(t *testing.T) {
 	t.Run("may put the gate on by itself", func(t *testing.T) { mayPutTheGateOnByItself(t, c, k) })
 
 	k.losesNode(t)
-	c.decorate(t, only.name)
-	t.Run("registers as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, only) })
-	t.Run("registers so with all pods deleted", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, only) })
+	c.decorate(t, kubelet.name)
+	t.Run("registers as the only node of its cluster", func(t *testing.T) { comesBackByItself(t, c, kubelet) })
+	t.Run("registers so with all pods deleted", func(t *testing.T) { comesBackByItselfWithoutItsPods(t, c, kubelet) })
 }
 
 // decorate puts labels and a taint on a Node as operators do, and waits until its record holds them.
@@ -103,11 +103,11 @@ func sendsWhatIsKnown(t *testing.T, r registration) {
 
 // staysAwayUntilItIsStarted: a running kubelet does not notice that its Node is deleted.
 func staysAwayUntilItIsStarted(t *testing.T, c *cluster, k *kubelet) {
-	registered := len(c.audit.of(t, k.name))
+	registered := len(c.audit.registrations(t, k.name))
 	c.DeleteNode(t, k.name)
 	// It reports its status every ten seconds.
 	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
-		require.LessOrEqual(t, len(c.audit.of(t, k.name)), registered)
+		require.LessOrEqual(t, len(c.audit.registrations(t, k.name)), registered)
 	}
 	k.registersAgain(t)
 	c.comesBack(t, k.name)
@@ -116,7 +116,7 @@ func staysAwayUntilItIsStarted(t *testing.T, c *cluster, k *kubelet) {
 // registersAgain starts the kubelet again and returns what it sends.
 func (k *kubelet) registersAgain(t *testing.T, args ...string) registration {
 	t.Helper()
-	registered := len(k.cluster.audit.of(t, k.name))
+	registered := len(k.cluster.audit.registrations(t, k.name))
 	k.stop(t)
 	k.start(t, append([]string{"--node-labels=example.com/own=kubelet"}, args...)...)
 	return k.cluster.audit.next(t, k.name, registered)
@@ -125,7 +125,7 @@ func (k *kubelet) registersAgain(t *testing.T, args ...string) registration {
 // comesBack waits until a Node carries everything, is ready and not behind the gate.
 func (c *cluster) comesBack(t *testing.T, name string) *corev1.Node {
 	t.Helper()
-	return c.until(t, name, "fully restored and ready", func(node *corev1.Node) bool { return restored(node) && ready(node) })
+	return c.await(t, name, "fully restored and ready", func(node *corev1.Node) bool { return restored(node) && ready(node) })
 }
 
 // restored reports whether a Node has what decorate gave it, and no gate.
@@ -152,16 +152,16 @@ func getsEverythingBackEachTime(t *testing.T, c *cluster, k *kubelet) {
 
 // changesNothingByARestart: each start sends a CREATE, and the Node stays the object that it is.
 func changesNothingByARestart(t *testing.T, c *cluster, k *kubelet) {
-	before := c.comesBack(t, k.name)
+	prev := c.comesBack(t, k.name)
 	states := c.watchesNode(t, k.name)
 	r := k.registersAgain(t)
 	assert.Equal(t, 409, r.ResponseStatus.Code, "the kubelet sends a CREATE for a Node that exists: %s", r.Response)
 	var status metav1.Status
 	require.NoError(t, json.Unmarshal(r.Response, &status))
 	assert.True(t, apierrors.IsAlreadyExists(&apierrors.StatusError{ErrStatus: status}))
-	after := c.comesBack(t, k.name)
-	assert.Equal(t, before.UID, after.UID)
-	for _, node := range states.upTo(t, after) {
+	updated := c.comesBack(t, k.name)
+	assert.Equal(t, prev.UID, updated.UID)
+	for _, node := range states.upTo(t, updated) {
 		assert.True(t, restored(node), "it is never gated, nor without its labels: version %s", node.ResourceVersion)
 	}
 }
@@ -174,7 +174,7 @@ func mayPutTheGateOnByItself(t *testing.T, c *cluster, k *kubelet) {
 	stored := r.stored(t)
 	copies := 0
 	for _, taint := range stored.Spec.Taints {
-		if policy.DefaultGate.Is(taint) {
+		if policy.DefaultGate.Matches(taint) {
 			copies++
 		}
 	}
@@ -184,21 +184,21 @@ func mayPutTheGateOnByItself(t *testing.T, c *cluster, k *kubelet) {
 
 // comesBackByItself: all of nodekeep runs on the very Node that goes.
 func comesBackByItself(t *testing.T, c *cluster, k *kubelet) {
-	before := c.pods(t)
+	prev := c.pods(t)
 	r := c.goesAndComesBack(t, k, func() {})
 	assert.NotEmpty(t, r.stored(t).Annotations[policy.StampAnnotation], "its containers run on without it, and so the webhook answered")
-	assert.Equal(t, before, c.pods(t))
+	assert.Equal(t, prev, c.pods(t))
 }
 
 // comesBackByItselfWithoutItsPods: the machine was off, and the pods that replace those that were on it found no node.
 func comesBackByItselfWithoutItsPods(t *testing.T, c *cluster, k *kubelet) {
-	before := c.pods(t)
+	prev := c.pods(t)
 	r := c.goesAndComesBack(t, k, func() {
 		k.stopContainers(t)
-		for name := range before { // as the garbage collector does with pods of Nodes that have been gone for forty seconds
+		for name := range prev { // as the garbage collector does with pods of Nodes that have been gone for forty seconds
 			require.NoError(t, c.Admin.CoreV1().Pods(namespace).Delete(t.Context(), name, *metav1.NewDeleteOptions(0)))
 		}
-		harness.Eventually(t, func() bool { return c.endpoints(t) == 0 && len(c.pods(t)) == len(before) }, settles, 20*time.Millisecond)
+		harness.Eventually(t, func() bool { return c.endpoints(t) == 0 && len(c.pods(t)) == len(prev) }, settles, 20*time.Millisecond)
 		k.startContainers(t)
 	})
 	assert.Empty(t, r.stored(t).Annotations[policy.StampAnnotation], "there was no webhook")

@@ -19,11 +19,11 @@ type relay struct {
 	listener  io.Closer
 }
 
-func newRelay(at frontend, endpoints []string) (*relay, error) {
+func newRelay(front frontend, endpoints []string) (*relay, error) {
 	r := &relay{}
 	r.endpoints.Store(&endpoints)
-	if at.network == "udp" {
-		packets, err := net.ListenPacket(at.network, at.address)
+	if front.network == "udp" {
+		packets, err := net.ListenPacket(front.network, front.address)
 		if err != nil {
 			return nil, fmt.Errorf("relay: %w", err)
 		}
@@ -31,7 +31,7 @@ func newRelay(at frontend, endpoints []string) (*relay, error) {
 		go r.packets(packets)
 		return r, nil
 	}
-	listener, err := net.Listen(at.network, at.address)
+	listener, err := net.Listen(front.network, front.address)
 	if err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}

@@ -33,21 +33,21 @@ func TestThreeRealNodesThatExistAreTakenIntoVerificationWhileAlwaysOneTakesPods(
 	for _, name := range names {
 		assert.Equal(t, 2, roundOf(c.opens(t, name)), "it was open, and was checked once")
 	}
-	takes, closed, most := map[string]bool{}, map[string]bool{}, 0
+	takes, closed, limit := map[string]bool{}, map[string]bool{}, 0
 	for _, name := range names {
 		states.upTo(t, c.Node(t, name))
 	}
 	for i, node := range states.upTo(t, c.Node(t, names[0])) {
-		of := verify.NodeOf(node)
-		takes[node.Name] = verify.TakesWorkloads(of.Ready, node.Spec.Unschedulable, node.Spec.Taints)
+		verified := verify.NodeOf(node)
+		takes[node.Name] = verify.TakesWorkloads(verified.Ready, node.Spec.Unschedulable, node.Spec.Taints)
 		if delete(closed, node.Name); unverified(node) {
 			closed[node.Name] = true
 		}
-		if most = max(most, len(closed)); i >= len(names) { // the first ones are the list
+		if limit = max(limit, len(closed)); i >= len(names) { // the first ones are the list
 			assert.Contains(t, takesPods(takes), true, "version %s of node %s: no Node takes Pods", node.ResourceVersion, node.Name)
 		}
 	}
-	assert.Equal(t, 1, most, "a third of three Nodes")
+	assert.Equal(t, 1, limit, "a third of three Nodes")
 
 	assert.Contains(t, c.nodekeep(t, "verify", "run", "--all", "--yes"), "3 passed these checks before")
 	for _, name := range names {

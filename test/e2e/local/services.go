@@ -40,7 +40,7 @@ type services struct {
 
 	mu     sync.Mutex
 	relays map[frontend]*relay
-	follow func([]*corev1.Service) // is called with all Services after each change
+	notify func([]*corev1.Service) // is called with all Services after each change
 }
 
 // frontend is where clients reach a port of a Service.
@@ -71,7 +71,7 @@ func (c *cluster) startServices(t *testing.T) {
 	}
 	c.services = s
 	notify := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { s.again() }, UpdateFunc: func(any, any) { s.again() }, DeleteFunc: func(any) { s.again() },
+		AddFunc: func(any) { s.restart() }, UpdateFunc: func(any, any) { s.restart() }, DeleteFunc: func(any) { s.restart() },
 	}
 	_, err = factory.Core().V1().Services().Informer().AddEventHandler(notify)
 	require.NoError(t, err)
@@ -99,8 +99,8 @@ func (c *cluster) startServices(t *testing.T) {
 		stop()
 		running.Wait()
 		factory.Shutdown()
-		for at, r := range s.relays {
-			assert.NoError(t, r.close(), "%v", at)
+		for front, r := range s.relays {
+			assert.NoError(t, r.close(), "%v", front)
 		}
 	})
 }
@@ -134,20 +134,20 @@ func (c *cluster) publish(t *testing.T, namespace, service string, ports []corev
 	require.NoError(t, err)
 }
 
-// again asks for a reconciliation.
-func (s *services) again() {
+// restart asks for a reconciliation.
+func (s *services) restart() {
 	select {
 	case s.changed <- struct{}{}:
 	default: // asked for already
 	}
 }
 
-// following calls a function with all Services, at once and after each change.
-func (s *services) following(follow func([]*corev1.Service)) {
+// onChange calls a function with all Services, at once and after each change.
+func (s *services) onChange(follow func([]*corev1.Service)) {
 	s.mu.Lock()
-	s.follow = follow
+	s.notify = follow
 	s.mu.Unlock()
-	s.again()
+	s.restart()
 }
 
 // reconcile makes the relays those of the Services that have ready endpoints.
@@ -159,26 +159,26 @@ func (s *services) reconcile() (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, r := range s.relays {
-		if len(want[at]) == 0 {
+	for front, r := range s.relays {
+		if len(want[front]) == 0 {
 			err = errors.Join(err, r.close())
-			delete(s.relays, at)
+			delete(s.relays, front)
 		}
 	}
-	for at, endpoints := range want {
-		if r := s.relays[at]; r != nil {
+	for front, endpoints := range want {
+		if r := s.relays[front]; r != nil {
 			r.endpoints.Store(&endpoints)
 			continue
 		}
-		made, failed := newRelay(at, endpoints)
+		made, failed := newRelay(front, endpoints)
 		if failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
-		s.relays[at] = made
+		s.relays[front] = made
 	}
-	if s.follow != nil {
-		s.follow(all)
+	if s.notify != nil {
+		s.notify(all)
 	}
 	return err
 }
@@ -220,8 +220,8 @@ func readyEndpoints(slice *discoveryv1.EndpointSlice, portName string) (list []s
 }
 
 // serves reports whether a server answers there.
-func (s *services) serves(at frontend) bool {
+func (s *services) serves(front frontend) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.relays[at] != nil
+	return s.relays[front] != nil
 }

@@ -46,17 +46,17 @@ func (c *cluster) tries(t *testing.T, dir string, step trial.Step) {
 	t.Helper()
 	var text string
 	wrong := func() []string {
-		before := c.state(t)
+		prev := c.state(t)
 		var code int
 		text, code = c.types(t, dir, step.Run)
 		wrong := step.Wrong(text, code)
 		if words := step.Statements(); words != nil {
-			wrong = append(wrong, trial.Untrue(trial.Said{Command: words, Text: text, Code: code}, before, c.state(t))...)
+			wrong = append(wrong, trial.Untrue(trial.Output{Command: words, Text: text, Code: code}, prev, c.state(t))...)
 		}
 		return wrong
 	}
 	last := wrong()
-	if step.Until {
+	if step.Repeat {
 		for end := time.Now().Add(settles); len(last) > 0 && time.Now().Before(end); time.Sleep(time.Second) {
 			last = wrong()
 		}

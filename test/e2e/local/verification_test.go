@@ -40,7 +40,7 @@ const verification = `{"profiles": [{
 // are not the first of a cold cluster.
 func (c *cluster) verifying(t *testing.T, policy string) {
 	t.Helper()
-	only := c.add(t, "node-1")
+	kubelet := c.add(t, "node-1")
 	// Service default/app has the API server as its endpoint.
 	https := []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}}
 	c.addService(t, metav1.NamespaceDefault, "app", corev1.ServiceSpec{Ports: https})
@@ -51,8 +51,8 @@ func (c *cluster) verifying(t *testing.T, policy string) {
 		Selector: map[string]string{"app.kubernetes.io/name": "nodekeep", "app.kubernetes.io/component": "webhook"},
 		Ports:    []corev1.ServicePort{{Port: 8081, Protocol: corev1.ProtocolTCP}},
 	})
-	c.taint(t, only.name)
-	c.opens(t, only.name)
+	c.taint(t, kubelet.name)
+	c.opens(t, kubelet.name)
 }
 
 // taint adds the taint of verification to a Node, as `kubectl taint` does.
@@ -69,7 +69,7 @@ func unverified(node *corev1.Node) bool {
 // opens waits until a Node is verified: ready, with the label and without the taint.
 func (c *cluster) opens(t *testing.T, name string) *corev1.Node {
 	t.Helper()
-	node := c.until(t, name, "verified", func(node *corev1.Node) bool {
+	node := c.await(t, name, "verified", func(node *corev1.Node) bool {
 		return ready(node) && !unverified(node) && node.Labels[verify.Label] == "true"
 	})
 	assert.Equal(t, verify.VerdictPassed, lastOf(node).Result)
@@ -166,7 +166,7 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 		duringACheck()
 		require.NoError(t, c.Cluster.Process(k.process()).Kill())
 		mend()
-		node := c.until(t, k.name, "not ready", func(node *corev1.Node) bool { return !ready(node) })
+		node := c.await(t, k.name, "not ready", func(node *corev1.Node) bool { return !ready(node) })
 		assert.True(t, unverified(node), "nobody said that the checks passed")
 		k.start(t)
 		c.opens(t, k.name)
@@ -175,7 +175,7 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 		defer mend()
 		c.runsVerifiers(t, 2)
 		for _, atOnce := range []bool{false, true} {
-			states, before := c.watchesNode(t, k.name), roundOf(c.Node(t, k.name))
+			states, index := c.watchesNode(t, k.name), roundOf(c.Node(t, k.name))
 			if atOnce {
 				c.taint(t, k.name)
 			} else {
@@ -184,12 +184,12 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 			killVerifiers(t)
 			mend()
 			node := c.opens(t, k.name)
-			assert.Equal(t, before+1, roundOf(node), "it was verified once")
+			assert.Equal(t, index+1, roundOf(node), "it was verified once")
 			c.runsVerifiers(t, 2)
 			tainted := false
-			for _, one := range states.upTo(t, node) {
-				if tainted = tainted || unverified(one); tainted && !unverified(one) {
-					assert.Equal(t, before+1, roundOf(one), "version %s is open: annotation %s", one.ResourceVersion, one.Annotations[verify.Annotation])
+			for _, item := range states.upTo(t, node) {
+				if tainted = tainted || unverified(item); tainted && !unverified(item) {
+					assert.Equal(t, index+1, roundOf(item), "version %s is open: annotation %s", item.ResourceVersion, item.Annotations[verify.Annotation])
 				}
 			}
 		}
@@ -198,12 +198,12 @@ func TestARealKubeletsNodeTakesWorkloadsOnceItsChecksPass(t *testing.T) {
 	t.Run("the controller is killed at each of its writes", func(t *testing.T) { c.killedAtEachWrite(t, k) })
 	t.Run("the API server restarts during a check", func(t *testing.T) {
 		defer mend()
-		before := roundOf(c.Node(t, k.name))
+		index := roundOf(c.Node(t, k.name))
 		duringACheck()
 		require.NoError(t, c.Cluster.RestartAPIServer(t.Context()))
 		assert.True(t, unverified(c.Node(t, k.name)), "nobody said that the checks passed")
 		mend()
-		assert.Equal(t, before+1, roundOf(c.opens(t, k.name)), "it was verified once")
+		assert.Equal(t, index+1, roundOf(c.opens(t, k.name)), "it was verified once")
 	})
 	t.Run("the Node is deleted midway", func(t *testing.T) {
 		defer mend()
@@ -276,7 +276,7 @@ func openedOnce(t *testing.T, states *versions, node *corev1.Node) {
 // taint is there. Check * is any.
 func (c *cluster) staysTainted(t *testing.T, name string, result verify.Verdict, check string, reasons []string) *corev1.Node {
 	t.Helper()
-	return c.until(t, name, fmt.Sprintf("%s by check %q for one of %v", result, check, reasons), func(node *corev1.Node) bool {
+	return c.await(t, name, fmt.Sprintf("%s by check %q for one of %v", result, check, reasons), func(node *corev1.Node) bool {
 		require.True(t, unverified(node), "node %s must keep its taint; annotation: %s", name, node.Annotations[verify.Annotation])
 		last := lastOf(node)
 		return last.Result == result && (check == "*" || last.Check == check) && slices.Contains(reasons, last.Reason)

@@ -59,7 +59,7 @@ func (v *versions) upTo(t *testing.T, node *corev1.Node) (shown []*corev1.Node) 
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		shown = v.nodes
-		return slices.ContainsFunc(shown, func(one *corev1.Node) bool { return one.ResourceVersion == node.ResourceVersion })
+		return slices.ContainsFunc(shown, func(item *corev1.Node) bool { return item.ResourceVersion == node.ResourceVersion })
 	}, settles, 20*time.Millisecond, "the watch must show version %s of node %s", node.ResourceVersion, node.Name)
 	return shown
 }

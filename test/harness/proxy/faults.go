@@ -96,24 +96,24 @@ type Moment int
 
 // The moments.
 const (
-	Before Moment = iota // the API server has not seen it
-	After                // the API server has carried it out, and the caller does not know
+	BeforeRequest Moment = iota // the API server has not seen it
+	AfterResponse               // the API server has carried it out, and the caller does not know
 )
 
 // Hold stops the request with this number among those that match (from 1) at a moment, and calls reached. The request waits until its caller hangs
 // up, at most a minute.
 func Hold(match Match, number int64, moment Moment, reached func(r *http.Request)) Fault {
 	var count atomic.Int64
-	var once sync.Once
+	var first sync.Once
 	return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) {
 		if !match(r) || count.Add(1) != number {
 			apiServer.ServeHTTP(w, r)
 			return
 		}
-		if moment == After {
+		if moment == AfterResponse {
 			apiServer.ServeHTTP(discard{http.Header{}}, r)
 		}
-		once.Do(func() { reached(r) })
+		first.Do(func() { reached(r) })
 		select {
 		case <-r.Context().Done():
 		case <-time.After(time.Minute):

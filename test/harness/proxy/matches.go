@@ -51,8 +51,8 @@ func NodeLooks(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/v1/nodes/")
 }
 
-// Any picks what one of the matches picks.
-func Any(matches ...Match) Match {
+// AnyOf picks what one of the matches picks.
+func AnyOf(matches ...Match) Match {
 	return func(r *http.Request) bool {
 		for _, match := range matches {
 			if match(r) {

@@ -56,12 +56,12 @@ func Start(upstream *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Through returns a config of the same identity that goes through the proxy.
-func (p *Proxy) Through(config *rest.Config) *rest.Config {
-	through := rest.CopyConfig(config)
-	through.Host = p.server.URL
-	through.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
-	return through
+// Config returns a config of the same identity that goes through the proxy.
+func (p *Proxy) Config(config *rest.Config) *rest.Config {
+	proxied := rest.CopyConfig(config)
+	proxied.Host = p.server.URL
+	proxied.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	return proxied
 }
 
 // Break has every request answered by the fault, from now on; nil mends the proxy.

@@ -124,12 +124,12 @@ func (r byCertManager) alsoForLoopback(t *testing.T) {
 }
 
 // issued waits for a certificate for loopback, other than the one before, and returns the Secret.
-func (r byCertManager) issued(t *testing.T, before []byte) (data map[string][]byte) {
+func (r byCertManager) issued(t *testing.T, head []byte) (data map[string][]byte) {
 	t.Helper()
 	harness.Eventually(t, func() bool {
 		data = r.secret(t, "nodekeep-webhook-certificate")
 		pair, err := tls.X509KeyPair(data["tls.crt"], data["tls.key"])
-		return err == nil && !bytes.Equal(before, data["tls.crt"]) && len(pair.Leaf.IPAddresses) == 1 && len(data["ca.crt"]) > 0
+		return err == nil && !bytes.Equal(head, data["tls.crt"]) && len(pair.Leaf.IPAddresses) == 1 && len(data["ca.crt"]) > 0
 	}, settles, 100*time.Millisecond)
 	leaf, err := tls.X509KeyPair(data["tls.crt"], data["tls.key"])
 	require.NoError(t, err)
@@ -297,9 +297,9 @@ func callAllTheWhile(t *testing.T) (stop func() (calls, failed, excused int)) {
 			}
 		}
 	})
-	once := sync.OnceFunc(func() { close(done); group.Wait() })
-	t.Cleanup(once)
-	return func() (int, int, int) { once(); return calls, failed, excused }
+	first := sync.OnceFunc(func() { close(done); group.Wait() })
+	t.Cleanup(first)
+	return func() (int, int, int) { first(); return calls, failed, excused }
 }
 
 // cleanUp leaves nothing of the release for the next test.

@@ -14,8 +14,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// none is what a check prints where the file and the cluster have the same policy.
-const none = `(?m)^Changes: +none$`
+// noChanges is what a check prints where the file and the cluster have the same policy.
+const noChanges = `(?m)^Changes: +none$`
 
 // The pages' own commands: each revision lacks keys that the one before had.
 func TestThePolicyThatWasCheckedIsTheOneThatHelmInstallsAndARollbackReturnsToTheOneBefore(t *testing.T) {
@@ -26,40 +26,40 @@ func TestThePolicyThatWasCheckedIsTheOneThatHelmInstallsAndARollbackReturnsToThe
 	first := "cordon: keep\nretention: 240h\nlabels: {ignore: [rack], operators: [lens]}\ntaints: {ignore: [example.com/old]}"
 	second := "labels: {ignore: [rack, row]}\nmachine: {follow: true}"
 	third := "machine: {follow: true}"
-	change, back := changing(t)
+	change, returned := changing(t)
 
 	installs := documented(t, "## Install")
 	checked := r.types(t, first, containing(t, installs, "helm template"))
-	assert.NotRegexp(t, none, checked)
+	assert.NotRegexp(t, noChanges, checked)
 	assert.Regexp(t, `cordon +ignore +keep`, checked, "the check is of the file that is installed")
 	r.types(t, first, containing(t, installs, "helm install"))
 	defer r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 	r.isInForce(t, first)
 
-	said := r.types(t, second, change)
-	before, after, found := strings.Cut(said, "Release \"nodekeep\" has been upgraded")
-	require.True(t, found, said)
-	assert.Regexp(t, `cordon +keep +ignore`, before, "the check names what the file lost")
-	assert.Regexp(t, `no longer kept +label +row +1 `, before)
-	assert.Regexp(t, none, after, "and once more, after the upgrade")
+	text := r.types(t, second, change)
+	head, tail, found := strings.Cut(text, "Release \"nodekeep\" has been upgraded")
+	require.True(t, found, text)
+	assert.Regexp(t, `cordon +keep +ignore`, head, "the check names what the file lost")
+	assert.Regexp(t, `no longer kept +label +row +1 `, head)
+	assert.Regexp(t, noChanges, tail, "and once more, after the upgrade")
 	r.isInForce(t, second)
-	assert.Regexp(t, none, r.types(t, third, change))
+	assert.Regexp(t, noChanges, r.types(t, third, change))
 	r.isInForce(t, third)
 
-	r.types(t, second, strings.ReplaceAll(back, "REVISION", "2"))
+	r.types(t, second, strings.ReplaceAll(returned, "REVISION", "2"))
 	r.isInForce(t, second)
-	r.types(t, first, strings.ReplaceAll(back, "REVISION", "1"))
+	r.types(t, first, strings.ReplaceAll(returned, "REVISION", "1"))
 	r.isInForce(t, first)
 	r.types(t, third, change)
 	r.isInForce(t, third)
-	r.types(t, first, strings.ReplaceAll(back, "REVISION", "1"))
+	r.types(t, first, strings.ReplaceAll(returned, "REVISION", "1"))
 	r.isInForce(t, first)
 
 	out, err := kubectl(t.Context(), "patch", "nodepolicy", "default", "--type=merge", "--field-manager=kubectl-edit", "-p", `{"spec": {"labels": {"onConflict": "restoreStored"}}}`)
 	require.NoError(t, err, out)
-	_, after, _ = strings.Cut(r.types(t, second, change), "Release \"nodekeep\" has been upgraded")
-	assert.NotRegexp(t, none, after)
-	assert.Regexp(t, `labels.onConflict +restoreStored +keepNode`, after, "what kubectl has set stays, and the second check names it")
+	_, tail, _ = strings.Cut(r.types(t, second, change), "Release \"nodekeep\" has been upgraded")
+	assert.NotRegexp(t, noChanges, tail)
+	assert.Regexp(t, `labels.onConflict +restoreStored +keepNode`, tail, "what kubectl has set stays, and the second check names it")
 
 	out, err = kubectl(t.Context(), "patch", "nodepolicy", "default", "--type=merge", "--field-manager=kubectl-edit", "-p", `{"spec": {"cordon": "ignore"}}`)
 	require.NoError(t, err, out)
@@ -98,7 +98,7 @@ func TestWithoutServerSideApplyNoRollbackReturnsToTheFirstRevisionAndItFails(t *
 }
 
 // changing returns the documented commands of a change of the policy, and of a return.
-func changing(t *testing.T) (change, back string) {
+func changing(t *testing.T) (change, returned string) {
 	t.Helper()
 	return containing(t, documented(t, "## Change the policy"), "helm upgrade"), containing(t, documented(t, "### Go back"), "helm rollback")
 }
@@ -118,7 +118,7 @@ func (r release) isInForce(t *testing.T, policy string) {
 	want, err := yaml.YAMLToJSON([]byte(policy))
 	require.NoError(t, err)
 	assert.JSONEq(t, string(want), r.policyField(t, "{.spec}"))
-	assert.Regexp(t, none, r.types(t, policy, containing(t, documented(t, "## Install"), "helm template")))
+	assert.Regexp(t, noChanges, r.types(t, policy, containing(t, documented(t, "## Install"), "helm template")))
 }
 
 // labelled makes a Node on which an operator has set labels.

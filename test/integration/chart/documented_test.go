@@ -51,9 +51,9 @@ func blocksOf(t *testing.T, heading, language string) (blocks []string) {
 }
 
 // typed runs commands as an admin types them in a checkout, with the values that the page shows.
-func typed(t *testing.T, own *harness.Installation, commands string) *exec.Cmd {
+func typed(t *testing.T, current *harness.Installation, commands string) *exec.Cmd {
 	t.Helper()
-	return typedWith(t, own.Binary(), own.AdminKubeconfig(), containing(t, blocksOf(t, "## Install", "yaml"), "repository:"), commands)
+	return typedWith(t, current.Binary(), current.AdminKubeconfig(), containing(t, blocksOf(t, "## Install", "yaml"), "repository:"), commands)
 }
 
 // typedWith runs commands in a checkout with a file of values.
@@ -85,14 +85,14 @@ func typedWith(t *testing.T, nodekeep, kubeconfig, values, commands string) *exe
 }
 
 func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
-	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
+	current, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{}))
 	require.NoError(t, err)
-	own.TimeoutSeconds = harness.Patient
+	current.TimeoutSeconds = harness.Patient
 	installs := documented(t, "## Install")
 	byHelm, byKubectl := containing(t, installs, "helm install"), containing(t, installs, "kubectl apply")
 	run := func(t *testing.T, commands string) {
 		t.Helper()
-		out, err := typed(t, own, commands).CombinedOutput()
+		out, err := typed(t, current, commands).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", commands, out)
 	}
 	uninstalls := documented(t, "## Uninstall")
@@ -115,8 +115,8 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 					run(t, strings.ReplaceAll(upgrade, "REVISION", "1"))
 				}
 			}
-			own.WaitGating(t, true)
-			keepsTheRecords(t, own, fmt.Sprintf("documented-%d", n), commands, func() { run(t, installed) })
+			current.WaitGating(t, true)
+			keepsTheRecords(t, current, fmt.Sprintf("documented-%d", n), commands, func() { run(t, installed) })
 			if strings.Contains(commands, "helm") {
 				run(t, "helm uninstall nodekeep --namespace nodekeep-system --no-hooks")
 			} else {
@@ -128,74 +128,74 @@ func TestEachDocumentedUninstallKeepsTheRecordsAndNothingElse(t *testing.T) {
 }
 
 // keepsTheRecords runs the commands while a Node waits behind the gate, and installs again.
-func keepsTheRecords(t *testing.T, own *harness.Installation, name, commands string, installAgain func()) {
+func keepsTheRecords(t *testing.T, current *harness.Installation, name, commands string, installAgain func()) {
 	want := map[string]string{"dedicated": "ci", harness.Worker: ""}
-	require.NoError(t, own.Start(t.Context()))
-	own.RegisterRecorded(t, name, want)
-	require.NoError(t, own.StopCapture())
-	require.NoError(t, own.StopWebhook())
-	own.DeleteNode(t, name)
-	require.True(t, harness.Gated(own.Register(t, name)))
-	before := own.RecordMap(t, name)
+	require.NoError(t, current.Start(t.Context()))
+	current.RegisterRecorded(t, name, want)
+	require.NoError(t, current.StopCapture())
+	require.NoError(t, current.StopWebhook())
+	current.DeleteNode(t, name)
+	require.True(t, harness.Gated(current.Register(t, name)))
+	prev := current.RecordMap(t, name)
 
 	done := make(chan struct{})
 	if strings.Contains(commands, "helm uninstall") {
 		go func() {
 			defer close(done)
-			out, err := harness.RunUninstallJob(t.Context(), own.Cluster, own.Binary(), harness.Namespace)
+			out, err := harness.RunUninstallJob(t.Context(), current.Cluster, current.Binary(), harness.Namespace)
 			assert.NoError(t, err, out)
 		}()
 	} else {
 		close(done)
 	}
-	out, err := typed(t, own, commands).CombinedOutput()
+	out, err := typed(t, current, commands).CombinedOutput()
 	<-done
 	require.NoError(t, err, "%s\n%s", commands, out)
 
-	namespace, err := own.Admin.CoreV1().Namespaces().Get(t.Context(), harness.Namespace, metav1.GetOptions{})
+	namespace, err := current.Admin.CoreV1().Namespaces().Get(t.Context(), harness.Namespace, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Nil(t, namespace.DeletionTimestamp, "the records are in the namespace")
-	after := own.RecordMap(t, name)
-	assert.Equal(t, before.UID, after.UID, "the record stays")
-	assert.Equal(t, before.Data, after.Data, "and is as it was")
-	left, err := harness.Left(t.Context(), own.Cluster)
+	next := current.RecordMap(t, name)
+	assert.Equal(t, prev.UID, next.UID, "the record stays")
+	assert.Equal(t, prev.Data, next.Data, "and is as it was")
+	left, err := harness.Left(t.Context(), current.Cluster)
 	require.NoError(t, err)
 	assert.Empty(t, left)
-	assert.Empty(t, own.GatedNodes(t))
-	assert.False(t, harness.Gated(own.Register(t, name+"-bare")), "nothing gates new Nodes any more")
+	assert.Empty(t, current.GatedNodes(t))
+	assert.False(t, harness.Gated(current.Register(t, name+"-bare")), "nothing gates new Nodes any more")
 
 	installAgain()
-	own.DeleteNode(t, name)
-	own.WaitGating(t, true)
-	require.NoError(t, own.StartWebhook(t.Context()))
-	back, err := own.Admin.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
+	current.DeleteNode(t, name)
+	current.WaitGating(t, true)
+	require.NoError(t, current.StartWebhook(t.Context()))
+	returned, err := current.Admin.CoreV1().Nodes().Create(t.Context(), harness.Registration(name), metav1.CreateOptions{})
 	require.NoError(t, err)
-	assert.True(t, harness.HasAll(back.Labels, want), "the new installation restores what the old one recorded: %v", back.Labels)
-	require.NoError(t, own.StopWebhook())
-	own.DeleteNode(t, name)
-	own.DeleteNode(t, name+"-bare")
+	assert.True(t, harness.HasAll(returned.Labels, want), "the new installation restores what the old one recorded: %v", returned.Labels)
+	require.NoError(t, current.StopWebhook())
+	current.DeleteNode(t, name)
+	current.DeleteNode(t, name+"-bare")
 }
 
 func TestTheDocumentedCommandsDeleteVerificationAndNothingElse(t *testing.T) {
-	own, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{ControllerManager: true})) // it deletes namespaces
+	current, err := harness.Install(t.Context(), harness.ForTest(t, harness.Options{ControllerManager: true})) // it deletes namespaces
 	require.NoError(t, err)
 	manifest := func(name string) string { return filepath.Join(harness.Manifests(), name) }
 	// The file has the objects of nodekeep.yaml, too: what only it has belongs to verification.
 	listed := func(file string) []string {
-		names := strings.Fields(own.MustKubectl(t, "get", "--output", "name", "-f", file))
+		names := strings.Fields(current.MustKubectl(t, "get", "--output", "name", "-f", file))
 		require.NotEmpty(t, names)
 		return names
 	}
-	before := listed(manifest("nodekeep.yaml"))
-	own.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", manifest("nodekeep-verify.yaml"))
+	args := listed(manifest("nodekeep.yaml"))
+	current.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", manifest("nodekeep-verify.yaml"))
 	require.Contains(t, listed(manifest("nodekeep-verify.yaml")), "deployment.apps/nodekeep-verify")
 	commands := documented(t, "### Switch verification on and off")
 	require.Len(t, commands, 1)
 
-	out, err := typed(t, own, commands[0]).CombinedOutput()
+	out, err := typed(t, current, commands[0]).CombinedOutput()
 
 	require.NoError(t, err, "%s", out)
-	assert.Equal(t, before, listed(manifest("nodekeep.yaml")), "nothing else is deleted")
-	left := strings.Fields(own.MustKubectl(t, "get", "--ignore-not-found", "--output", "name", "-f", manifest("nodekeep-verify.yaml")))
-	assert.Subset(t, append(before, "nodepolicy.nodekeep.dev/default"), left, "nothing of verification stays but the policy, which is yours")
+	assert.Equal(t, args, listed(manifest("nodekeep.yaml")), "nothing else is deleted")
+	left := strings.Fields(current.MustKubectl(t, "get", "--ignore-not-found", "--output", "name", "-f", manifest("nodekeep-verify.yaml")))
+	assert.Subset(t, append(args, "nodepolicy.nodekeep.dev/default"), left, "nothing of verification stays but the policy, which is yours")
 }

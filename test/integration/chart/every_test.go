@@ -38,8 +38,8 @@ func TestWhatComesOfValues(t *testing.T) {
 	}
 }
 
-// elsewhere are the names of objects that are for other namespaces.
-var elsewhere = []string{
+// otherNamespaces are the names of objects that are for other namespaces.
+var otherNamespaces = []string{
 	"nodekeep-capture-events", "nodekeep-verify-events", // Events about Nodes are in the namespace default
 	"nodekeep-check", "nodekeep-verify-checks", // of Pods that check a Node
 	"nodekeep-verify-lookup",               // what profiles name
@@ -60,7 +60,7 @@ func everyObjectIsOurs(t *testing.T, r rendered) {
 		assert.True(t, strings.HasPrefix(object.GetName(), "nodekeep") || slices.Contains(ofThePolicy, id), id)
 		assert.Equal(t, "nodekeep", object.GetLabels()["app.kubernetes.io/name"], id)
 		assert.NotEmpty(t, object.GetLabels()["app.kubernetes.io/component"], id)
-		if object.GetNamespace() != "" && !slices.Contains(elsewhere, object.GetName()) {
+		if object.GetNamespace() != "" && !slices.Contains(otherNamespaces, object.GetName()) {
 			assert.Equal(t, namespace, object.GetNamespace(), id)
 		}
 	}
@@ -97,7 +97,7 @@ func noWebhookKeepsANodeOutOrIn(t *testing.T, r rendered) {
 	if stripped(r) {
 		assert.Equal(t, ptr.To(admissionregistrationv1.Ignore), get[admissionregistrationv1.MutatingAdmissionPolicy](t, r, "MutatingAdmissionPolicy", "nodekeep-strip").Spec.FailurePolicy)
 	}
-	if r.has("ValidatingAdmissionPolicy", "nodekeep-verify") { // it fails closed, so it must end at once for all others
+	if r.contains("ValidatingAdmissionPolicy", "nodekeep-verify") { // it fails closed, so it must end at once for all others
 		conditions := get[admissionregistrationv1.ValidatingAdmissionPolicy](t, r, "ValidatingAdmissionPolicy", "nodekeep-verify").Spec.MatchConditions
 		require.Len(t, conditions, 1)
 		assert.Equal(t, "request.userInfo.username == 'system:serviceaccount:"+namespace+":nodekeep-verify'", conditions[0].Expression)
@@ -124,14 +124,14 @@ func everyPodIsConfinedAndProbed(t *testing.T, r rendered) {
 		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 			continue // the Job
 		}
-		for what, probe := range map[string]*corev1.Probe{"healthz": container.LivenessProbe, "readyz": container.ReadinessProbe} {
+		for subject, probe := range map[string]*corev1.Probe{"healthz": container.LivenessProbe, "readyz": container.ReadinessProbe} {
 			require.NotNil(t, probe, name)
 			if probe.Exec == nil {
-				assert.Equal(t, "/"+what, probe.HTTPGet.Path)
+				assert.Equal(t, "/"+subject, probe.HTTPGet.Path)
 				continue
 			}
 			socket, _ := strings.CutPrefix(argument(container, "--health-probe-bind-address="), "unix:")
-			assert.Equal(t, []string{"/nodekeep", "probe", socket, what}, probe.Exec.Command)
+			assert.Equal(t, []string{"/nodekeep", "probe", socket, subject}, probe.Exec.Command)
 			assert.GreaterOrEqual(t, probe.TimeoutSeconds, int32(10), "more than the command takes, and a busy Node takes a while to start it")
 		}
 		assert.GreaterOrEqual(t, container.StartupProbe.PeriodSeconds*container.StartupProbe.FailureThreshold, int32(300), "100,000 records take a while to read")
@@ -141,7 +141,7 @@ func everyPodIsConfinedAndProbed(t *testing.T, r rendered) {
 // argument returns the value of a flag of a container.
 func argument(container corev1.Container, flag string) string {
 	for _, arg := range container.Args {
-		if value, is := strings.CutPrefix(arg, flag); is {
+		if value, ok := strings.CutPrefix(arg, flag); ok {
 			return value
 		}
 	}
@@ -212,9 +212,9 @@ func TestTheDefaultsOfTheChartAreThoseOfTheProgram(t *testing.T) {
 			if slices.Contains(inPods, flag) {
 				continue
 			}
-			said := regexp.MustCompile(`(?m)^ +--` + flag + ` .*\(default "?([^")]*)"?\)$`).FindSubmatch(help)
-			require.NotNil(t, said, "%s has a default", flag)
-			assert.Equal(t, inGo(t, string(said[1])), inGo(t, value), flag)
+			out := regexp.MustCompile(`(?m)^ +--` + flag + ` .*\(default "?([^")]*)"?\)$`).FindSubmatch(help)
+			require.NotNil(t, out, "%s has a default", flag)
+			assert.Equal(t, inGo(t, string(out[1])), inGo(t, value), flag)
 			compared++
 		}
 	}

@@ -29,8 +29,8 @@ var (
 func TestMain(m *testing.M) { os.Exit(harness.RunTestsOn(m, harness.Options{}, prepare)) }
 
 // prepare builds nodekeep and puts what every test needs onto the control plane.
-func prepare(ctx context.Context, on *harness.Cluster) (err error) {
-	control = on
+func prepare(ctx context.Context, cluster *harness.Cluster) (err error) {
+	control = cluster
 	if admin, err = kubernetes.NewForConfig(control.Admin()); err != nil {
 		return err
 	}

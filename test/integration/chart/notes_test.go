@@ -10,7 +10,7 @@ import (
 )
 
 func TestTheNotesNameThePodsThatUseTheHostNetwork(t *testing.T) {
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		args []string
 		says string // empty: nothing about the host network
 	}{
@@ -20,15 +20,15 @@ func TestTheNotesNameThePodsThatUseTheHostNetwork(t *testing.T) {
 		"none on the host network": {args: set("capture.hostNetwork=false")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := harness.RunHelm(t.Context(), append([]string{"install", "noted", harness.Chart(), "--namespace", "noted", "--dry-run=client"}, one.args...)...)
+			out, err := harness.RunHelm(t.Context(), append([]string{"install", "noted", harness.Chart(), "--namespace", "noted", "--dry-run=client"}, row.args...)...)
 			require.NoError(t, err)
 			notes := string(out)
 			assert.NotContains(t, notes, "EMERGENCY", "nothing is known of the cluster")
-			if one.says == "" {
+			if row.says == "" {
 				assert.NotContains(t, notes, "use the host network.")
 				return
 			}
-			assert.Contains(t, notes, one.says)
+			assert.Contains(t, notes, row.says)
 		})
 	}
 }

@@ -125,9 +125,9 @@ inventory: [{name: a, url: "https://a/b", interval: 5m, auth: {tokenFile: /var/r
 			require.NoError(t, err, out)
 			var stored struct{ Spec any }
 			require.NoError(t, json.Unmarshal([]byte(out), &stored))
-			var said struct{ Spec any }
-			require.NoError(t, yaml.Unmarshal([]byte(policytest.Manifest(sections)), &said))
-			assert.Equal(t, said.Spec, stored.Spec, "nothing is left out, and nothing is added")
+			var got struct{ Spec any }
+			require.NoError(t, yaml.Unmarshal([]byte(policytest.Manifest(sections)), &got))
+			assert.Equal(t, got.Spec, stored.Spec, "nothing is left out, and nothing is added")
 		})
 	}
 }
@@ -169,22 +169,22 @@ func TestHelmBringsThePolicyAndItsKindAndKeepsBoth(t *testing.T) {
 			patch(retention)
 			all := `{"cordon":"keep","labels":{"ignore":["a"]},"retention":"1h"}`
 			assert.JSONEq(t, all, r.policyField(t, "{.spec}"), "the kind has the new field")
-			more, both := set("policy.cordon=keep", "policy.machine.follow=true"), `{"cordon":"keep","labels":{"ignore":["a"]},"machine":{"follow":true},"retention":"1h"}`
-			r.upgrade(t, more...)
-			assert.JSONEq(t, both, r.policyField(t, "{.spec}"), "a value is added to an edit")
+			extra, combined := set("policy.cordon=keep", "policy.machine.follow=true"), `{"cordon":"keep","labels":{"ignore":["a"]},"machine":{"follow":true},"retention":"1h"}`
+			r.upgrade(t, extra...)
+			assert.JSONEq(t, combined, r.policyField(t, "{.spec}"), "a value is added to an edit")
 			r.upgrade(t)
-			assert.JSONEq(t, both, r.policyField(t, "{.spec}"), "without a value, the release leaves the policy as it is")
-			r.upgrade(t, more...) // as it is: without server-side apply, Helm changes no field of an object that it takes over
+			assert.JSONEq(t, combined, r.policyField(t, "{.spec}"), "without a value, the release leaves the policy as it is")
+			r.upgrade(t, extra...) // as it is: without server-side apply, Helm changes no field of an object that it takes over
 			r.upgrade(t, values...)
 			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"))
 			assert.NotContains(t, r.policyField(t, "{.spec}"), "follow", "a value that is removed is the default again")
 
 			r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"))
-			before := r.policyField(t, "{.spec}")
+			head := r.policyField(t, "{.spec}")
 			r.helm(t, append([]string{"install", "nodekeep", harness.Chart(), "--server-side=" + serverSide}, values...)...)
 			assert.Equal(t, uid, r.policyField(t, "{.metadata.uid}"))
-			assert.JSONEq(t, before, r.policyField(t, "{.spec}"), "the next installation begins with the policy that was")
+			assert.JSONEq(t, head, r.policyField(t, "{.spec}"), "the next installation begins with the policy that was")
 			r.helm(t, "uninstall", "nodekeep", "--no-hooks")
 		})
 	}
@@ -238,11 +238,11 @@ func older(t *testing.T) string {
 	file := filepath.Join(chart, "crd.yaml")
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
-	before, rest, found := strings.Cut(string(content), "              retention:\n")
+	head, rest, found := strings.Cut(string(content), "              retention:\n")
 	require.True(t, found)
-	_, after, found := strings.Cut(rest, "              taints:\n")
+	_, tail, found := strings.Cut(rest, "              taints:\n")
 	require.True(t, found)
-	require.NoError(t, os.WriteFile(file, []byte(before+"              taints:\n"+after), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(head+"              taints:\n"+tail), 0o600))
 	return chart
 }
 
@@ -261,7 +261,7 @@ func TestWhoMayReadAndWriteThePolicy(t *testing.T) {
 	}
 	reads, writes := []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete"}
 	account := func(name string) string { return fmt.Sprintf("system:serviceaccount:%s:%s", r.namespace, name) }
-	may := func(user string, verbs []string, want string) {
+	allowed := func(user string, verbs []string, want string) {
 		for _, verb := range verbs {
 			out, _ := kubectl(t.Context(), "auth", "can-i", verb, "nodepolicies.nodekeep.dev", "--as", user, "--quiet=false", "--warnings-as-errors=false")
 			assert.Contains(t, out, want+"\n", "%s %s", user, verb)
@@ -271,10 +271,10 @@ func TestWhoMayReadAndWriteThePolicy(t *testing.T) {
 		"nodekeep-policy-editor": true, "nodekeep-policy-viewer": false, "nodekeep-viewer": false, "nodekeep-operator": false,
 		account("nodekeep-capture"): false, account("nodekeep-webhook"): false, account("nodekeep-verify"): false,
 	} {
-		may(user, reads, "yes")
-		may(user, writes, map[bool]string{true: "yes", false: "no"}[writer])
+		allowed(user, reads, "yes")
+		allowed(user, writes, map[bool]string{true: "yes", false: "no"}[writer])
 	}
-	may("anyone-else", append(reads, writes...), "no")
+	allowed("anyone-else", append(reads, writes...), "no")
 	for _, name := range []string{"nodekeep-capture", "nodekeep-webhook", "nodekeep-verify"} {
 		out, err := kubectl(t.Context(), "auth", "can-i", "get", "configmaps/nodekeep-accepted", "-n", r.namespace, "--as", account(name))
 		assert.NoError(t, err, "%s %s", name, out)

@@ -104,7 +104,7 @@ func (r release) isFreedInAnEmergency(t *testing.T, notes string) {
 	for _, name := range []string{"stuck-1", "stuck-2"} {
 		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
-		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), name)
+		assert.False(t, policy.DefaultGate.Present(node.Spec.Taints), name)
 	}
 	gatingComesToBe(t, false)
 	for _, args := range [][]string{nil, set("log.level=debug")} {
@@ -125,7 +125,7 @@ func (r release) notesSeeNoEmergencyInObjectsThatDeclareNone(t *testing.T) {
 	t.Helper()
 	const name = "nodekeep-emergency"
 	roles, bindings := admin.RbacV1().Roles(r.namespace), admin.RbacV1().RoleBindings(r.namespace)
-	for why, one := range map[string]struct {
+	for reason, row := range map[string]struct {
 		account string
 		verbs   []string
 	}{
@@ -133,16 +133,16 @@ func (r release) notesSeeNoEmergencyInObjectsThatDeclareNone(t *testing.T) {
 		"the Role has another right":     {"nodekeep-capture", []string{"close"}},
 		"the Role has the other right":   {"nodekeep-capture", []string{"stop", "continue"}},
 	} {
-		_, err := roles.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"nodekeep.dev"}, Resources: []string{"closing"}, Verbs: one.verbs}}}, metav1.CreateOptions{})
+		_, err := roles.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"nodekeep.dev"}, Resources: []string{"closing"}, Verbs: row.verbs}}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		_, err = bindings.Create(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: one.account, Namespace: r.namespace}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: row.account, Namespace: r.namespace}},
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
 		notes := r.upgrade(t, "--dry-run=server")
-		assert.NotContains(t, notes, "EMERGENCY", why)
-		assert.Contains(t, notes, "\nNew Nodes register behind the taint", why)
+		assert.NotContains(t, notes, "EMERGENCY", reason)
+		assert.Contains(t, notes, "\nNew Nodes register behind the taint", reason)
 		require.NoError(t, bindings.Delete(t.Context(), name, metav1.DeleteOptions{}))
 		require.NoError(t, roles.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
@@ -182,12 +182,12 @@ func (r release) issueCertificates(t *testing.T) {
 	t.Helper()
 	issuer := certs.NewSelfSigned(r.client(t, "nodekeep-webhook"), certs.Options{Namespace: r.namespace, Interval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		issuer.Run(ctx)
 	}()
-	defer func() { stop(); <-over }()
+	defer func() { stop(); <-done }()
 	harness.Eventually(t, func() bool {
 		now := r.look(t)
 		return issuer.Loaded() == nil && len(now.secret["tls.crt"]) > 0 && len(now.mutating) > 0 && len(now.validating) > 0
@@ -211,7 +211,7 @@ func (r release) look(t *testing.T) (now alive) {
 	return now
 }
 
-func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
+func (r release) losesNothingByUpgrades(t *testing.T, prev alive) {
 	t.Helper()
 	for _, args := range [][]string{
 		nil,
@@ -220,7 +220,7 @@ func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
 		set("policy.labels.protected=inline"),
 	} {
 		r.upgrade(t, args...)
-		assert.Equal(t, before, r.look(t), "%v", args)
+		assert.Equal(t, prev, r.look(t), "%v", args)
 	}
 	inline, err := admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -232,13 +232,13 @@ func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
 	r.upgrade(t, set("certificates.mode=certManager")...)
 	now := r.look(t)
 	assert.Empty(t, now.secret, "the Secret of the other way is deleted")
-	assert.Equal(t, before.mutating, now.mutating)
-	assert.Equal(t, before.validating, now.validating)
-	assert.Equal(t, before.record, now.record)
+	assert.Equal(t, prev.mutating, now.mutating)
+	assert.Equal(t, prev.validating, now.validating)
+	assert.Equal(t, prev.record, now.record)
 	configuration, err := admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "nodekeep", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, r.namespace+"/nodekeep-webhook", configuration.Annotations["cert-manager.io/inject-ca-from"])
-	injected := []byte("# another\n" + string(before.mutating))
+	injected := []byte("# another\n" + string(prev.mutating))
 	configuration.Webhooks[0].ClientConfig.CABundle = injected
 	_, err = admin.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(t.Context(), configuration, metav1.UpdateOptions{FieldManager: "cert-manager-cainjector"})
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func (r release) losesNothingByUpgrades(t *testing.T, before alive) {
 	// And back.
 	r.upgrade(t)
 	r.issueCertificates(t)
-	assert.Equal(t, before.record, r.look(t).record)
+	assert.Equal(t, prev.record, r.look(t).record)
 	assert.NotEqual(t, injected, r.look(t).mutating)
 }
 
@@ -279,7 +279,7 @@ func (r release) uninstall(t *testing.T) {
 	for _, name := range []string{"left-1", "left-2"} {
 		node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
-		require.True(t, policy.DefaultGate.On(node.Spec.Taints))
+		require.True(t, policy.DefaultGate.Present(node.Spec.Taints))
 		defer func() {
 			assert.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}))
 		}()
@@ -288,10 +288,10 @@ func (r release) uninstall(t *testing.T) {
 		out, err := kubectl(t.Context(), "get", kind, "-n", r.namespace, "nodekeep-uninstall")
 		require.Error(t, err, "no such right before it is needed: %s", out)
 	}
-	over := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
 		_, err := r.tryHelm(t, "uninstall", "nodekeep")
-		over <- err
+		done <- err
 	}()
 	out, err := harness.RunUninstallJob(t.Context(), control, binary, r.namespace)
 	require.NoError(t, err)
@@ -299,11 +299,11 @@ func (r release) uninstall(t *testing.T) {
 	for _, name := range []string{"left-1", "left-2"} {
 		node, err := nodes.Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
-		assert.False(t, policy.DefaultGate.On(node.Spec.Taints), name)
+		assert.False(t, policy.DefaultGate.Present(node.Spec.Taints), name)
 		assert.Contains(t, out, "node "+name+": gate lifted")
 	}
 	select {
-	case err := <-over:
+	case err := <-done:
 		require.NoError(t, err)
 	case <-time.After(settles):
 		require.Fail(t, "helm uninstall does not end")

@@ -53,8 +53,8 @@ func parse(t *testing.T, documents []byte) (all rendered) {
 	}
 }
 
-// has reports whether there is such an object.
-func (r rendered) has(kind, name string) bool {
+// contains reports whether there is such an object.
+func (r rendered) contains(kind, name string) bool {
 	return slices.ContainsFunc(r, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
 }
 
@@ -99,8 +99,8 @@ func (r rendered) pods(t *testing.T) map[string]corev1.PodTemplateSpec {
 // container returns the only container of the pods of that name.
 func (r rendered) container(t *testing.T, name string) corev1.Container {
 	t.Helper()
-	pod, has := r.pods(t)[name]
-	require.True(t, has, name)
+	pod, ok := r.pods(t)[name]
+	require.True(t, ok, name)
 	require.Len(t, pod.Spec.Containers, 1)
 	return pod.Spec.Containers[0]
 }
@@ -127,7 +127,7 @@ func (r rendered) rules(t *testing.T) (rules []rbacv1.PolicyRule) {
 // hooks returns the webhooks of both configurations.
 func (r rendered) hooks(t *testing.T) (mutating []admissionregistrationv1.MutatingWebhook, validating []admissionregistrationv1.ValidatingWebhook) {
 	t.Helper()
-	if r.has("ValidatingWebhookConfiguration", "nodekeep") {
+	if r.contains("ValidatingWebhookConfiguration", "nodekeep") {
 		validating = get[admissionregistrationv1.ValidatingWebhookConfiguration](t, r, "ValidatingWebhookConfiguration", "nodekeep").Webhooks
 	}
 	return get[admissionregistrationv1.MutatingWebhookConfiguration](t, r, "MutatingWebhookConfiguration", "nodekeep").Webhooks, validating
@@ -136,11 +136,11 @@ func (r rendered) hooks(t *testing.T) (mutating []admissionregistrationv1.Mutati
 // policy returns the manifest of the NodePolicy. Without one, it is that of a policy that says nothing.
 func (r rendered) policy(t *testing.T) string {
 	t.Helper()
-	at := slices.IndexFunc(r, func(o *unstructured.Unstructured) bool { return o.GetKind() == "NodePolicy" })
-	if at < 0 {
+	i := slices.IndexFunc(r, func(o *unstructured.Unstructured) bool { return o.GetKind() == "NodePolicy" })
+	if i < 0 {
 		return policytest.Head
 	}
-	content, err := sigsyaml.Marshal(r[at].Object)
+	content, err := sigsyaml.Marshal(r[i].Object)
 	require.NoError(t, err)
 	return string(content)
 }

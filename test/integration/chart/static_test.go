@@ -34,17 +34,17 @@ func TestDriftOfTheStaticFilesIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			manifests := filepath.Join(t.TempDir(), "manifests")
 			require.NoError(t, os.CopyFS(manifests, os.DirFS(filepath.Dir(harness.Chart()))))
-			for file, more := range c.change {
+			for file, extra := range c.change {
 				path := filepath.Join(manifests, file)
 				content, err := os.ReadFile(path)
 				if !os.IsNotExist(err) {
 					require.NoError(t, err)
 				}
-				changed := string(content) + more
+				changed := string(content) + extra
 				if file == "chart/values.yaml" {
 					head, tail, _ := strings.Cut(string(content), "\nlog:")
 					_, tail, _ = strings.Cut(tail, "\nmetrics:")
-					changed = head + more + "\nmetrics:" + tail
+					changed = head + extra + "\nmetrics:" + tail
 				}
 				require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
 			}

@@ -134,13 +134,13 @@ func TestEveryValueIsExplained(t *testing.T) {
 	walk = func(node *yaml.Node, path string, explained bool) {
 		for i := 0; i < len(node.Content); i += 2 {
 			key, value := node.Content[i], node.Content[i+1]
-			here := path + "." + key.Value
+			local := path + "." + key.Value
 			if value.Kind == yaml.MappingNode && len(value.Content) > 0 {
-				walk(value, here, key.HeadComment != "")
+				walk(value, local, key.HeadComment != "")
 				continue
 			}
 			leaves++
-			assert.True(t, key.HeadComment != "" || explained, "%s has no comment", here)
+			assert.True(t, key.HeadComment != "" || explained, "%s has no comment", local)
 		}
 	}
 	walk(document.Content[0], "", false)

@@ -50,7 +50,7 @@ func variants(t *testing.T) map[string]variant {
 				}
 			}
 			assert.Equal(t, map[string]string{namespace: "nodekeep-viewer-namespaced", "default": "nodekeep-viewer-events"}, in)
-			assert.False(t, r.has("ClusterRoleBinding", "nodekeep-operator"), "nobody was named")
+			assert.False(t, r.contains("ClusterRoleBinding", "nodekeep-operator"), "nobody was named")
 		}},
 		"the defaults": {want: func(t *testing.T, r rendered) {
 			assert.True(t, gated(r))
@@ -117,12 +117,12 @@ func variants(t *testing.T) map[string]variant {
 			assert.Equal(t, ptr.To(admissionregistrationv1.IfNeededReinvocationPolicy), mutating[0].ReinvocationPolicy)
 			rules := get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules
 			assert.Equal(t, []string{"impersonate:arbitrary-node nodekeep-self-test", "impersonate-on:arbitrary-node:create"}, impersonation(rules))
-			assert.True(t, r.has("ValidatingAdmissionPolicy", "nodekeep-self-test") && r.has("ValidatingAdmissionPolicyBinding", "nodekeep-self-test"))
+			assert.True(t, r.contains("ValidatingAdmissionPolicy", "nodekeep-self-test") && r.contains("ValidatingAdmissionPolicyBinding", "nodekeep-self-test"))
 		}},
 		"protected labels inline on an older cluster": {append(set("policy.labels.protected=inline"), "--kube-version", "1.35"), func(t *testing.T, r rendered) {
 			rules := get[rbacv1.ClusterRole](t, r, "ClusterRole", "nodekeep-webhook").Rules
 			assert.Equal(t, []string{"impersonate system:node:nodekeep-self-test", "impersonate system:nodes"}, impersonation(rules))
-			assert.True(t, r.has("ValidatingAdmissionPolicy", "nodekeep-self-test") && r.has("ValidatingAdmissionPolicyBinding", "nodekeep-self-test"))
+			assert.True(t, r.contains("ValidatingAdmissionPolicy", "nodekeep-self-test") && r.contains("ValidatingAdmissionPolicyBinding", "nodekeep-self-test"))
 		}},
 		"rules about devices": {set("rules.devices=true"), func(t *testing.T, r rendered) {
 			slices := rbacv1.PolicyRule{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"get", "list", "watch"}}
@@ -220,7 +220,7 @@ func variants(t *testing.T) map[string]variant {
 		}},
 		"an open network":              {set("networkPolicy.enabled=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("NetworkPolicy")) }},
 		"no flow control":              {set("flowControl.enabled=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("FlowSchema")) }},
-		"GKE":                          {[]string{"--kube-version", "v1.36.1-gke.100"}, func(t *testing.T, r rendered) { assert.True(t, r.has("ResourceQuota", "nodekeep-critical-pods")) }},
+		"GKE":                          {[]string{"--kube-version", "v1.36.1-gke.100"}, func(t *testing.T, r rendered) { assert.True(t, r.contains("ResourceQuota", "nodekeep-critical-pods")) }},
 		"no priority":                  {set("priorityClassName=", "priorityClassQuota=enabled"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("ResourceQuota")) }},
 		"no hook before the uninstall": {set("uninstall.hook=false"), func(t *testing.T, r rendered) { assert.Empty(t, r.names("Job")) }},
 		"a policy with taints": {set("policy.taints.register[0].taint=example.com/unverified=true:NoSchedule", "policy.taints.register[0].nodeSelector=gpu=yes",
@@ -288,15 +288,15 @@ type certificate struct {
 }
 
 func guarded(r rendered) bool {
-	return r.has("ValidatingAdmissionPolicy", "nodekeep-guard") && r.has("ValidatingAdmissionPolicyBinding", "nodekeep-guard")
+	return r.contains("ValidatingAdmissionPolicy", "nodekeep-guard") && r.contains("ValidatingAdmissionPolicyBinding", "nodekeep-guard")
 }
 
 func stripped(r rendered) bool {
-	return r.has("MutatingAdmissionPolicy", "nodekeep-strip") && r.has("MutatingAdmissionPolicyBinding", "nodekeep-strip")
+	return r.contains("MutatingAdmissionPolicy", "nodekeep-strip") && r.contains("MutatingAdmissionPolicyBinding", "nodekeep-strip")
 }
 
 func gated(r rendered) bool {
-	return r.has("MutatingAdmissionPolicy", "nodekeep-gate") && r.has("MutatingAdmissionPolicyBinding", "nodekeep-gate") && r.has("RoleBinding", "nodekeep-gate") && r.has("Role", "nodekeep-gate")
+	return r.contains("MutatingAdmissionPolicy", "nodekeep-gate") && r.contains("MutatingAdmissionPolicyBinding", "nodekeep-gate") && r.contains("RoleBinding", "nodekeep-gate") && r.contains("Role", "nodekeep-gate")
 }
 
 // impersonation returns what the rules let a process do as another user.

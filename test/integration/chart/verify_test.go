@@ -98,7 +98,7 @@ func verification() map[string]variant {
 				"kube-system": {"endpointslices", "pods", "services"}, "gpu-operator": {"pods"}, "storage": {"daemonsets", "pods"},
 				"default": services, "front": services, "monitoring": services, "web": services,
 			}, lookups(t, r))
-			assert.False(t, r.has("ClusterRole", "nodekeep-verify-lookup") || r.has("ClusterRoleBinding", "nodekeep-verify-lookup"), "no profile says auto")
+			assert.False(t, r.contains("ClusterRole", "nodekeep-verify-lookup") || r.contains("ClusterRoleBinding", "nodekeep-verify-lookup"), "no profile says auto")
 		}},
 		// So that the taints of the last profile can be removed before verification is switched off.
 		"verification without a profile any more": {set("verify.enabled=true"), func(t *testing.T, r rendered) {
@@ -118,7 +118,7 @@ func verification() map[string]variant {
 			pod := r.pods(t)["nodekeep-verify"]
 			assert.True(t, pod.Spec.HostNetwork && tolerates(pod.Spec, "x") && tolerates(pod.Spec, corev1.TaintNodeNotReady))
 			assert.EqualValues(t, 0, get[appsv1.Deployment](t, r, "Deployment", "nodekeep-verify").Spec.Strategy.RollingUpdate.MaxSurge.IntVal, "its ports are taken")
-			assert.False(t, r.has("ValidatingAdmissionPolicy", "nodekeep-verify"), "the cluster allows no further policies")
+			assert.False(t, r.contains("ValidatingAdmissionPolicy", "nodekeep-verify"), "the cluster allows no further policies")
 			assert.Equal(t, []string{"nodekeep-verify"}, subjectsOf(t, r, "nodekeep-verify-metrics"))
 			assert.Equal(t, map[string][]string{"openshift-dns": {"endpointslices", "pods", "services"}}, lookups(t, r))
 			assert.EqualValues(t, -10, get[schedulingv1.PriorityClass](t, r, "PriorityClass", "nodekeep-check").Value)
@@ -147,8 +147,8 @@ func verification() map[string]variant {
 			assert.Equal(t, "['example.com/new','nodekeep.dev/unverified']", guard.Spec.Variables[0].Expression)
 		}},
 		"verification that removes Nodes, unconfined": {profiles(`[{"name": "rest", "onFailure": "node", "checks": [{"name": "api", "api": {}}]}]`, "guards.enabled=false", "policy.verify.limits.stopAbove=0"), func(t *testing.T, r rendered) {
-			assert.False(t, r.has("ValidatingAdmissionPolicy", "nodekeep-verify-removal"), "the cluster allows no further policies")
-			assert.True(t, r.has("ClusterRoleBinding", "nodekeep-verify-removal"))
+			assert.False(t, r.contains("ValidatingAdmissionPolicy", "nodekeep-verify-removal"), "the cluster allows no further policies")
+			assert.True(t, r.contains("ClusterRoleBinding", "nodekeep-verify-removal"))
 		}},
 		"verification in a tight network": {profiles(oneProfile, "networkPolicy.egress[0].to[0].ipBlock.cidr=10.0.0.1/32"), func(t *testing.T, r rendered) {
 			assert.Equal(t, []networkingv1.PolicyType{"Ingress", "Egress"}, get[networkingv1.NetworkPolicy](t, r, "NetworkPolicy", "nodekeep-verify").Spec.PolicyTypes)
@@ -264,10 +264,10 @@ func TestTheRightsToRemoveNodesAreThoseOfTheKindsThatProfilesUse(t *testing.T) {
 			profiles = append(profiles, fmt.Sprintf(`{"name":"p%d","onFailure":%q,"checks":[{"name":"a","api":{}}]}`, i, kind))
 		}
 		r := render(t, "--set", "verify.enabled=true", "--set-json", `policy.verify={"profiles":[`+strings.Join(profiles, ",")+`]}`)
-		if !r.has("ClusterRole", "nodekeep-verify-removal") {
+		if !r.contains("ClusterRole", "nodekeep-verify-removal") {
 			assert.Len(t, checksRights(t, r), 2)
 			for _, kind := range []string{"ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
-				assert.False(t, r.has(kind, "nodekeep-verify-removal"), kind)
+				assert.False(t, r.contains(kind, "nodekeep-verify-removal"), kind)
 			}
 			return nil
 		}
@@ -289,18 +289,18 @@ func TestTheRightsToRemoveNodesAreThoseOfTheKindsThatProfilesUse(t *testing.T) {
 }
 
 func TestHelmDeletesTheLedgerOfRemovalsAndTheReportsWithTheirNamespace(t *testing.T) {
-	own := harness.ForTest(t, harness.Options{ControllerManager: true}) // which deletes what is in a namespace
-	file := filepath.Join(own.Dir(), "helm.kubeconfig")
-	require.NoError(t, harness.WriteKubeconfig(file, own.Admin()))
+	current := harness.ForTest(t, harness.Options{ControllerManager: true}) // which deletes what is in a namespace
+	file := filepath.Join(current.Dir(), "helm.kubeconfig")
+	require.NoError(t, harness.WriteKubeconfig(file, current.Admin()))
 	helm := func(args ...string) {
 		out, err := harness.RunHelm(t.Context(), append(args, "--namespace", harness.Namespace, "--kubeconfig", file)...)
 		require.NoError(t, err, "%s", out)
 	}
-	client, err := kubernetes.NewForConfig(own.Admin())
+	client, err := kubernetes.NewForConfig(current.Admin())
 	require.NoError(t, err)
 	install := []string{"install", "nodekeep", harness.Chart(), "--create-namespace", "--set", "verify.enabled=true"}
 	helm(install...)
-	config, err := own.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
+	config, err := current.ServiceAccount(t.Context(), harness.Namespace, "nodekeep-verify")
 	require.NoError(t, err)
 	controller, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)

@@ -23,10 +23,10 @@ import (
 )
 
 // member returns an administrator in so many groups.
-func member(t *testing.T, groups int, also ...string) *kubernetes.Clientset {
+func member(t *testing.T, groups int, extra ...string) *kubernetes.Clientset {
 	t.Helper()
 	config := nodekeep.Cluster.Admin()
-	all := append([]string{"system:masters"}, also...)
+	all := append([]string{"system:masters"}, extra...)
 	for i := range groups - len(all) {
 		all = append(all, fmt.Sprint("group-", i))
 	}
@@ -37,11 +37,11 @@ func member(t *testing.T, groups int, also ...string) *kubernetes.Clientset {
 }
 
 // labelling returns what the API server makes of a dry run that sets labels of a Node: empty, or the message of the denial.
-func labelling(t *testing.T, as *kubernetes.Clientset, node string, labels map[string]string) string {
+func labelling(t *testing.T, client *kubernetes.Clientset, node string, labels map[string]string) string {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
 	require.NoError(t, err)
-	_, err = as.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err = client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	if err == nil {
 		return ""
 	}
@@ -50,17 +50,17 @@ func labelling(t *testing.T, as *kubernetes.Clientset, node string, labels map[s
 }
 
 // junk returns so many labels that no rule concerns, with the longest keys.
-func junk(many int) map[string]string {
+func junk(plural int) map[string]string {
 	labels := map[string]string{}
-	for i := range many {
+	for i := range plural {
 		prefix := strings.Repeat("a123456789.", 22) + fmt.Sprintf("%011d", i)
 		labels[prefix+"/"+strings.Repeat("n", 63)] = ""
 	}
 	return labels
 }
 
-// and returns the labels with one more.
-func and(labels map[string]string, key string) map[string]string {
+// withLabel returns the labels with one more.
+func withLabel(labels map[string]string, key string) map[string]string {
 	labels[key] = ""
 	return labels
 }
@@ -88,16 +88,16 @@ func TestNoReservedKeyPassesAmongSoManyThatTheyCannotBeJudged(t *testing.T) {
 			untilDenied(t, node, map[string]string{reserved: ""}, reserved+" is reserved")
 
 			admin := member(t, 1)
-			said := regexp.MustCompile(`at most (\d+) labels`).FindStringSubmatch(labelling(t, admin, node, junk(1_000)))
-			require.NotNil(t, said)
-			most, err := strconv.Atoi(said[1])
+			logged := regexp.MustCompile(`at most (\d+) labels`).FindStringSubmatch(labelling(t, admin, node, junk(1_000)))
+			require.NotNil(t, logged)
+			limit, err := strconv.Atoi(logged[1])
 			require.NoError(t, err)
-			t.Logf("%d keys can be judged", most)
-			assert.Empty(t, labelling(t, admin, node, junk(most)), "as many as can be judged")
-			assert.Contains(t, labelling(t, admin, node, and(junk(most-1), reserved)), reserved+" is reserved", "each is judged")
-			assert.Contains(t, labelling(t, admin, node, junk(most+1)), "cannot be judged")
-			for _, many := range []int{most, 300, 3_000, 5_000} {
-				assert.NotEmpty(t, labelling(t, admin, node, and(junk(max(many, most)), reserved)), "among %d", many)
+			t.Logf("%d keys can be judged", limit)
+			assert.Empty(t, labelling(t, admin, node, junk(limit)), "as many as can be judged")
+			assert.Contains(t, labelling(t, admin, node, withLabel(junk(limit-1), reserved)), reserved+" is reserved", "each is judged")
+			assert.Contains(t, labelling(t, admin, node, junk(limit+1)), "cannot be judged")
+			for _, plural := range []int{limit, 300, 3_000, 5_000} {
+				assert.NotEmpty(t, labelling(t, admin, node, withLabel(junk(max(plural, limit)), reserved)), "among %d", plural)
 			}
 			short := map[string]string{reserved: ""}
 			for i := range 60_000 {
@@ -127,15 +127,15 @@ func TestARequesterInMoreGroupsThanCanBeComparedOwnsNoLabel(t *testing.T) {
 			node := "cost-owners-" + name
 			nodekeep.Register(t, node)
 			govern(t, policytest.Manifest("governance:\n  keys:\n"+strings.Join(keys, "")))
-			one := map[string]string{"team-0": "a"}
-			untilDenied(t, node, one, "can be changed only by")
+			item := map[string]string{"team-0": "a"}
+			untilDenied(t, node, item, "can be changed only by")
 			assert.NotEmpty(t, labelling(t, member(t, tt.judged), node, change), "not an owner")
 			assert.Empty(t, labelling(t, member(t, tt.judged, "platform-admins"), node, change), "an owner in many groups")
 			for _, groups := range []int{tt.tooMany, 3_000, 12_000} {
 				assert.NotEmpty(t, labelling(t, member(t, groups), node, change), "in %d groups", groups)
 				assert.NotEmpty(t, labelling(t, member(t, groups, "platform-admins"), node, change), "whether it is an owner cannot be judged")
 			}
-			assert.Empty(t, labelling(t, member(t, 10*tt.tooMany, "platform-admins"), node, one), "fewer labels take fewer comparisons")
+			assert.Empty(t, labelling(t, member(t, 10*tt.tooMany, "platform-admins"), node, item), "fewer labels take fewer comparisons")
 		})
 	}
 }
@@ -164,5 +164,5 @@ func TestTheMostExpensivePolicyIsStillJudged(t *testing.T) {
 	assert.Contains(t, labelling(t, owner, "cost-most", change), "does not match its pattern", "all 100 labels are wrong")
 	assert.Contains(t, labelling(t, member(t, 10), "cost-most", right), "other owners")
 	assert.Empty(t, labelling(t, owner, "cost-most", right))
-	assert.Contains(t, labelling(t, owner, "cost-most", and(right, "a.corp.example/b")), "is reserved")
+	assert.Contains(t, labelling(t, owner, "cost-most", withLabel(right, "a.corp.example/b")), "is reserved")
 }

@@ -34,9 +34,9 @@ func page(t *testing.T) string {
 // marked returns the part of a page after a comment, up to an empty line that follows a line of it.
 func marked(t *testing.T, page, comment string) string {
 	t.Helper()
-	_, after, found := strings.Cut(page, "<!-- "+comment+" -->\n")
+	_, tail, found := strings.Cut(page, "<!-- "+comment+" -->\n")
 	require.True(t, found, "testdata/outcomes.md has no comment %q", comment)
-	part, _, _ := strings.Cut(strings.TrimLeft(after, "\n"), "\n\n")
+	part, _, _ := strings.Cut(strings.TrimLeft(tail, "\n"), "\n\n")
 	return strings.TrimSpace(part)
 }
 
@@ -50,7 +50,7 @@ func documented(t *testing.T) string {
 // govern writes a policy into the cluster, and nothing else. The one before is in force again when the test ends.
 func govern(t *testing.T, content string) {
 	t.Helper()
-	before := nodekeep.Policy(t)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	head := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 	nodekeep.SetPolicy(t, content)
 }

@@ -38,7 +38,7 @@ func TestAChangeOfTheNodePolicyActsWithNothingElseApplied(t *testing.T) {
 		}
 		return all
 	}
-	before := versions()
+	prev := versions()
 	nodekeep.Register(t, "changing")
 	for _, tt := range []struct{ governance, says string }{
 		{"{keys: [{key: tier, values: [gold], mode: deny}]}", "which is not one of gold"},
@@ -52,7 +52,7 @@ func TestAChangeOfTheNodePolicyActsWithNothingElseApplied(t *testing.T) {
 		govern(t, policytest.Manifest("governance: "+tt.governance+"\n"))
 		eventually(t, "changing", map[string]string{"tier": "iron"}, tt.says)
 	}
-	assert.Equal(t, before, versions())
+	assert.Equal(t, prev, versions())
 }
 
 // The processes keep to what they accepted last. The API server cannot: it has no other object to read.
@@ -88,8 +88,8 @@ func TestFieldsThatAreNullCountAsAbsent(t *testing.T) {
 // The webhook refuses such a policy. An administrator may get it past the webhook.
 func TestAnExpressionThatIsNoneEndsOnlyTheRuleOfItsKey(t *testing.T) {
 	nodekeep.Register(t, "broken")
-	before := nodekeep.Policy(t)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	head := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 	nodekeep.ForcePolicy(t, policytest.Manifest(`governance:
   keys:
   - {key: bad, pattern: "[a", mode: deny}
@@ -108,8 +108,8 @@ func TestAnExpressionThatIsNoneEndsOnlyTheRuleOfItsKey(t *testing.T) {
 
 func TestNoPolicyKeepsAKubeletFromRegistering(t *testing.T) {
 	all := map[string]string{"tier": "iron", "rack": "x", "a.corp.example/b": "", "owned": "x"}
-	before := nodekeep.Policy(t)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	head := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 	nodekeep.Register(t, "reference")
 	for name, policy := range map[string]string{
 		"all-rules": `governance: {keys: [{key: tier, values: [gold], mode: deny}, {key: rack, pattern: "r[0-9]+", immutable: true, mode: deny},

@@ -27,7 +27,7 @@ import (
 
 // attempt is a row of the table of outcomes.
 type attempted struct {
-	kind, before, after, by, resource, verb, outcome string
+	kind, old, updated, by, resource, verb, outcome string
 }
 
 // table reads the rows of testdata/outcomes.md.
@@ -146,7 +146,7 @@ func inForce(t *testing.T) {
 	admin, seen := client(t, "admin", "")
 	nodekeep.RegisterNode(t, harness.RegistrationWith("probe", map[string]string{}))
 	dry := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
-	before := audited(t)
+	prev := audited(t)
 	require.Eventually(t, func() bool {
 		_, err := admin.CoreV1().Nodes().Patch(t.Context(), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"tier":"x"}}}`), dry)
 		return apierrors.IsInvalid(err)
@@ -154,31 +154,31 @@ func inForce(t *testing.T) {
 	harness.Eventually(t, func() bool {
 		_, err := admin.CoreV1().Nodes().Patch(t.Context(), "probe", types.MergePatchType, []byte(`{"metadata":{"labels":{"site":"x","cost":"x"}}}`), dry)
 		require.NoError(t, err)
-		return len(seen.governed()) > 0 && audited(t) > before
+		return len(seen.governed()) > 0 && audited(t) > prev
 	}, harness.Settles, 50*time.Millisecond, "warn and audit")
 }
 
 // perform does what a row says, and is its outcome.
-func (a attempted) perform(t *testing.T, node string) (outcome, why string) {
+func (a attempted) perform(t *testing.T, node string) (outcome, reason string) {
 	t.Helper()
-	before, after := read(a.before), read(a.after)
-	touched := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
+	prev, next := read(a.old), read(a.updated)
+	touched := slices.AppendSeq(slices.Collect(maps.Keys(prev)), maps.Keys(next))
 	made, seen := client(t, a.by, node)
 	nodes := made.CoreV1().Nodes()
 	wasAudited := audited(t)
 	var err error
 	if a.verb == "create" {
-		_, err = nodes.Create(t.Context(), harness.RegistrationWith(node, after), metav1.CreateOptions{})
+		_, err = nodes.Create(t.Context(), harness.RegistrationWith(node, next), metav1.CreateOptions{})
 	} else {
-		nodekeep.RegisterNode(t, harness.RegistrationWith(node, before)) // a kubelet's CREATE is never denied
+		nodekeep.RegisterNode(t, harness.RegistrationWith(node, prev)) // a kubelet's CREATE is never denied
 		seen.governed()
 		wasAudited = audited(t)
-		err = a.change(t, nodes, node, before, after)
+		err = a.change(t, nodes, node, prev, next)
 	}
 	// Both a refusal by RBAC and one by NodeRestriction would be forbidden: only an invalid request was denied by a policy.
 	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), governance.DenyPolicy) {
 		got := nodekeep.Node(t, node).Labels
-		for key, value := range before {
+		for key, value := range prev {
 			assert.Equal(t, value, got[key], "what is denied changes nothing")
 		}
 		return "denied", err.Error()
@@ -186,7 +186,7 @@ func (a attempted) perform(t *testing.T, node string) (outcome, why string) {
 	require.NoError(t, err)
 	got := nodekeep.Node(t, node).Labels
 	maps.DeleteFunc(got, func(key, _ string) bool { return !slices.Contains(touched, key) })
-	assert.Equal(t, after, got)
+	assert.Equal(t, next, got)
 	switch texts := seen.governed(); {
 	case len(texts) > 0:
 		return "warned", strings.Join(texts, "; ")
@@ -197,7 +197,7 @@ func (a attempted) perform(t *testing.T, node string) (outcome, why string) {
 }
 
 // change makes the request of a row.
-func (a attempted) change(t *testing.T, nodes typedcorev1.NodeInterface, node string, before, after map[string]string) (err error) {
+func (a attempted) change(t *testing.T, nodes typedcorev1.NodeInterface, node string, prev, next map[string]string) (err error) {
 	t.Helper()
 	var subresources []string
 	if a.resource == "nodes/status" {
@@ -206,15 +206,15 @@ func (a attempted) change(t *testing.T, nodes typedcorev1.NodeInterface, node st
 	switch a.verb {
 	case "patch":
 		labels := map[string]any{}
-		for key := range before {
+		for key := range prev {
 			labels[key] = nil
 		}
-		for key, value := range after {
+		for key, value := range next {
 			labels[key] = value
 		}
 		_, err = nodes.Patch(t.Context(), node, types.MergePatchType, harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": labels}}), metav1.PatchOptions{}, subresources...)
 	case "apply":
-		body := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node, "labels": after}}
+		body := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node, "labels": next}}
 		force := true
 		_, err = nodes.Patch(t.Context(), node, types.ApplyPatchType, harness.MustJSON(t, body), metav1.PatchOptions{FieldManager: "table", Force: &force}, subresources...)
 	case "update":
@@ -222,10 +222,10 @@ func (a attempted) change(t *testing.T, nodes typedcorev1.NodeInterface, node st
 			var live *corev1.Node
 			live, err = nodes.Get(t.Context(), node, metav1.GetOptions{})
 			require.NoError(t, err)
-			for key := range before {
+			for key := range prev {
 				delete(live.Labels, key)
 			}
-			maps.Copy(live.Labels, after)
+			maps.Copy(live.Labels, next)
 			if subresources == nil {
 				_, err = nodes.Update(t.Context(), live, metav1.UpdateOptions{})
 			} else {
@@ -249,9 +249,9 @@ func TestEveryAttemptHasTheOutcomeOfTheDocumentedTable(t *testing.T) {
 	inForce(t)
 	for i, row := range rows {
 		t.Run(strconv.Itoa(i+1)+" "+row.kind+" by "+row.by+" in "+row.resource+" by "+row.verb, func(t *testing.T) {
-			outcome, why := row.perform(t, "attempt-"+strconv.Itoa(i+1))
-			assert.Equal(t, row.outcome, outcome, why)
-			t.Log(why)
+			outcome, reason := row.perform(t, "attempt-"+strconv.Itoa(i+1))
+			assert.Equal(t, row.outcome, outcome, reason)
+			t.Log(reason)
 		})
 	}
 }

@@ -86,15 +86,15 @@ func (b built) blob(d descriptor) string {
 	return filepath.Join(b.dir, "oci", "blobs", strings.ReplaceAll(d.Digest, ":", "/"))
 }
 
-func (b built) read(t *testing.T, file string, into any) {
+func (b built) read(t *testing.T, file string, target any) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(content, into))
+	require.NoError(t, json.Unmarshal(content, target))
 }
 
 // unpack lays the image out as a container's root and returns its files.
-func (b built) unpack(t *testing.T, into string) (names []string) {
+func (b built) unpack(t *testing.T, dest string) (names []string) {
 	t.Helper()
 	for _, layer := range b.layers {
 		file, err := os.Open(layer)
@@ -111,7 +111,7 @@ func (b built) unpack(t *testing.T, into string) (names []string) {
 			require.Equal(t, byte(tar.TypeReg), header.Typeflag, header.Name)
 			require.True(t, filepath.IsLocal(header.Name), header.Name)
 			names = append(names, header.Name)
-			target, err := os.OpenFile(filepath.Join(into, header.Name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, fs.FileMode(header.Mode))
+			target, err := os.OpenFile(filepath.Join(dest, header.Name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, fs.FileMode(header.Mode))
 			require.NoError(t, err)
 			_, err = io.Copy(target, archive)
 			require.NoError(t, errors.Join(err, target.Close()))

@@ -62,8 +62,8 @@ func runsContained(t *testing.T, image, user string) {
 	}, settles, 50*time.Millisecond, "capture must record the Node")
 	require.NoError(t, nodes.Delete(ctx, node.Name, metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
-		back, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err == nil && back.Labels["tier"] == "gold"
+		returned, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && returned.Labels["tier"] == "gold"
 	}, settles, 50*time.Millisecond, "the webhook must restore it in the CREATE")
 }
 
@@ -78,9 +78,9 @@ func isConfined(t *testing.T, pid int, image, user string) {
 	assert.Regexp(t, fmt.Sprintf(`(?m)^Gid:\t%[1]s\t%[1]s\t%[1]s\t%[1]s$`, gid), string(status))
 	assert.Regexp(t, `(?m)^Groups:\s*$`, string(status))
 	assert.Regexp(t, `(?m)^CapEff:\t0+$`, string(status), "no capabilities")
-	its, err := os.Readlink(proc + "root")
+	root, err := os.Readlink(proc + "root")
 	require.NoError(t, err)
-	assert.Equal(t, image, its)
+	assert.Equal(t, image, root)
 	mounts, err := os.ReadFile(proc + "mountinfo")
 	require.NoError(t, err)
 	assert.Regexp(t, `(?m) `+regexp.QuoteMeta(image)+` ro[, ]|(?m) / ro[, ]`, string(mounts), "the image is mounted read-only")

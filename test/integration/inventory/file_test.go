@@ -58,6 +58,6 @@ func failsTwice(t *testing.T, source, reason string) {
 	failures := func() float64 {
 		return harness.Series(t, nodekeep.MetricsURL("capture"), fmt.Sprintf(`nodekeep_inventory_failures_total{reason=%q,source=%q}`, reason, source))
 	}
-	before := failures()
-	require.Eventually(t, func() bool { return failures() >= before+2 }, harness.Settles, 20*time.Millisecond, "%s fails: %s", source, reason)
+	prev := failures()
+	require.Eventually(t, func() bool { return failures() >= prev+2 }, harness.Settles, 20*time.Millisecond, "%s fails: %s", source, reason)
 }

@@ -99,7 +99,7 @@ func (s *inventoryServer) onlyCaptureCalled(t *testing.T, name string) {
 	assert.Equal(t, []string{"capture"}, slices.Collect(maps.Keys(owners)), "only capture connects to %s", name)
 }
 
-func (s *inventoryServer) say(answer http.HandlerFunc) (before int) {
+func (s *inventoryServer) say(answer http.HandlerFunc) (index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
@@ -107,12 +107,12 @@ func (s *inventoryServer) say(answer http.HandlerFunc) (before int) {
 }
 
 // asked waits until the server has answered two more requests: the first one was made and answered.
-func (s *inventoryServer) asked(t *testing.T, since int) {
+func (s *inventoryServer) asked(t *testing.T, start int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.requests >= since+2
+		return s.requests >= start+2
 	}, harness.Settles, 20*time.Millisecond)
 }
 
@@ -273,7 +273,7 @@ spec:
 	s.asked(t, s.say(listing(all...)))
 	unchanged(t)
 
-	address, own := s.Listener.Addr().String(), s.TLS.Certificates
+	address, current := s.Listener.Addr().String(), s.TLS.Certificates
 	s.Close()
 	t.Run("the port is closed", func(t *testing.T) {
 		failsTwice(t, "cmdb", "connect")
@@ -286,7 +286,7 @@ spec:
 		unchanged(t)
 	})
 	s.Close()
-	s.start(t, address, own...)
+	s.start(t, address, current...)
 	s.asked(t, s.say(listing(all...)))
 	unchanged(t)
 

@@ -11,9 +11,9 @@ import (
 // ownerOf returns the nodekeep command of the process that has the other end of a local TCP connection: capture or webhook. It is empty where that
 // process has closed the connection.
 func ownerOf(connection net.Conn) string {
-	here, ok := connection.LocalAddr().(*net.TCPAddr)
-	there, too := connection.RemoteAddr().(*net.TCPAddr)
-	if !ok || !too {
+	local, ok := connection.LocalAddr().(*net.TCPAddr)
+	present, isTCP := connection.RemoteAddr().(*net.TCPAddr)
+	if !ok || !isTCP {
 		return ""
 	}
 	sockets, err := os.ReadFile("/proc/net/tcp")
@@ -22,7 +22,7 @@ func ownerOf(connection net.Conn) string {
 	}
 	for line := range strings.SplitSeq(string(sockets), "\n") {
 		cells := strings.Fields(line) // number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode
-		if len(cells) < 10 || !strings.HasSuffix(cells[1], fmt.Sprintf(":%04X", there.Port)) || !strings.HasSuffix(cells[2], fmt.Sprintf(":%04X", here.Port)) {
+		if len(cells) < 10 || !strings.HasSuffix(cells[1], fmt.Sprintf(":%04X", present.Port)) || !strings.HasSuffix(cells[2], fmt.Sprintf(":%04X", local.Port)) {
 			continue
 		}
 		return commandWith("socket:[" + cells[9] + "]")

@@ -44,15 +44,15 @@ func valueOf(number int) string {
 }
 
 // eventuallyKilled kills capture at random moments for a while, then leaves it alone and waits until all is so.
-func eventuallyKilled(t *testing.T, is func() bool, message string) {
+func eventuallyKilled(t *testing.T, current func() bool, message string) {
 	t.Helper()
 	kills := 0
-	for until := time.Now().Add(12 * time.Second); time.Now().Before(until); kills++ {
+	for deadline := time.Now().Add(12 * time.Second); time.Now().Before(deadline); kills++ {
 		time.Sleep(500*time.Millisecond + rand.N(1500*time.Millisecond))
 		require.NoError(t, nodekeep.Cluster.Process("nodekeep-capture").Kill())
 		require.NoError(t, nodekeep.StartCapture(t.Context()))
 	}
-	require.Eventually(t, is, settles, 200*time.Millisecond, message)
+	require.Eventually(t, current, settles, 200*time.Millisecond, message)
 	t.Logf("capture was killed %d times: %s", kills, message)
 }
 
@@ -71,7 +71,7 @@ func recorded(t *testing.T, key string) map[string]string {
 	found := map[string]string{}
 	for _, cm := range list.Items {
 		r, err := record.Decode([]byte(cm.Data[store.DataKey]))
-		if value, is := r.Items()[key]; err == nil && is {
+		if value, ok := r.Items()[key]; err == nil && ok {
 			found[r.Node] = value
 		}
 	}
@@ -80,33 +80,33 @@ func recorded(t *testing.T, key string) map[string]string {
 
 func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	names := harness.Names("migrated", allNodes)
-	away, here := names[:awayNodes], names[awayNodes:]
+	absent, local := names[:awayNodes], names[awayNodes:]
 	want := map[string]string{}
 	for n, name := range names {
 		want[name] = valueOf(n)
 	}
 	started := time.Now()
-	at := func(what string) { t.Logf("%s after %s", what, time.Since(started).Round(time.Second)) }
-	harness.Each(names, 8, func(name string) {
+	pos := func(subject string) { t.Logf("%s after %s", subject, time.Since(started).Round(time.Second)) }
+	harness.Parallel(names, 8, func(name string) {
 		nodekeep.Register(t, name)
 		nodekeep.Label(t, name, map[string]string{oldKey: want[name], "test": "migration"})
 	})
 	harness.Eventually(t, func() bool { return maps.Equal(recorded(t, oldKey), want) }, settles, time.Second, "every record has the label")
-	harness.Each(away, 8, func(name string) { nodekeep.DeleteNode(t, name) })
-	at("all Nodes are recorded")
+	harness.Parallel(absent, 8, func(name string) { nodekeep.DeleteNode(t, name) })
+	pos("all Nodes are recorded")
 
 	watched := nodekeep.WatchNodes(t)
 	deleted := playKubelets(t)
 	startWorkloads(t, oldKey)
 	agents := 0
-	for _, name := range here {
+	for _, name := range local {
 		if want[name] == daemonValue {
 			agents++
 		}
 	}
 	harness.Eventually(t, func() bool { return len(podsOf(t)) == agents+deploymentPods }, settles, time.Second, "all Pods are bound")
-	before := podsOf(t)
-	at("all Pods are bound")
+	prev := podsOf(t)
+	pos("all Pods are bound")
 
 	answer := nodekeep.Command(t, "", "", "migrate", "plan", oldKey+"="+newKey)
 	assert.Zero(t, answer.Code, answer.ErrOut)
@@ -118,15 +118,15 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	eventuallyKilled(t, func() bool {
 		return !slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { return n.Labels[newKey] != want[n.Name] || n.Labels[oldKey] != want[n.Name] })
 	}, "every Node has both keys")
-	assert.Empty(t, deleted.of(), "no Pod was deleted")
-	assert.Equal(t, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(podsOf(t))))
-	at("every Node has both keys")
+	assert.Empty(t, deleted.all(), "no Pod was deleted")
+	assert.Equal(t, slices.Sorted(maps.Keys(prev)), slices.Sorted(maps.Keys(podsOf(t))))
+	pos("every Node has both keys")
 
 	usePolicy(t, migrating("new"))
 	answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
 	assert.Equal(t, 1, answer.Code, "a DaemonSet selects on the old key")
 	assert.Contains(t, answer.ErrOut, "default/agent")
-	assert.False(t, slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { _, is := n.Labels[oldKey]; return !is }), "the policy alone removes nothing")
+	assert.False(t, slices.ContainsFunc(nodes(t), func(n corev1.Node) bool { _, ok := n.Labels[oldKey]; return !ok }), "the policy alone removes nothing")
 
 	moveWorkloads(t, newKey)
 	harness.Eventually(t, func() bool {
@@ -135,8 +135,8 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 			return strings.Contains(pod.Spec.String(), oldKey) && !strings.Contains(pod.Spec.String(), newKey)
 		})
 	}, settles, time.Second, "the controllers have replaced all Pods")
-	before, replaced := podsOf(t), len(deleted.of())
-	at("the operator has moved the workloads")
+	prev, replaced := podsOf(t), len(deleted.all())
+	pos("the operator has moved the workloads")
 
 	harness.Eventually(t, func() bool {
 		answer = nodekeep.Command(t, "", "", "migrate", "new", oldKey+"="+newKey, "--yes")
@@ -150,31 +150,31 @@ func TestAKeyIsRenamedOn500NodesWhileWorkloadsSelectOnIt(t *testing.T) {
 	}, "every Node has the new key only")
 	harness.Eventually(t, func() bool { return len(recorded(t, oldKey)) == 0 && maps.Equal(recorded(t, newKey), want) }, settles, time.Second,
 		"every record has the new key, those of Nodes that are away, too")
-	at("the migration is over")
+	pos("the migration is over")
 	answer = nodekeep.Command(t, "", "", "migrate", "status")
 	assert.Zero(t, answer.Code, answer.Out+answer.ErrOut)
 	usePolicy(t, "")
 
-	harness.Each(away, 4, func(name string) {
+	harness.Parallel(absent, 4, func(name string) {
 		created := nodekeep.Register(t, name)
 		assert.Equal(t, want[name], created.Labels[newKey], "in the CREATE")
 		assert.NotContains(t, created.Labels, oldKey)
 	})
-	at("all Nodes are back")
+	pos("all Nodes are back")
 
-	for uid, node := range deleted.of() {
-		if _, ours := before[uid]; ours {
-			assert.Contains(t, away, node, "Pod %s was deleted while the key was renamed", uid)
+	for uid, node := range deleted.all() {
+		if _, ours := prev[uid]; ours {
+			assert.Contains(t, absent, node, "Pod %s was deleted while the key was renamed", uid)
 		}
 	}
-	assert.Len(t, deleted.of(), replaced, "nobody deleted a Pod but the rollout")
+	assert.Len(t, deleted.all(), replaced, "nobody deleted a Pod but the rollout")
 	for _, state := range watched.Stop() {
-		_, is := want[state.Name]
+		_, ok := want[state.Name]
 		_, old := state.Labels[oldKey]
 		_, renamed := state.Labels[newKey]
-		if is && !old && !renamed {
+		if ok && !old && !renamed {
 			t.Errorf("Node %s lacks both keys at resourceVersion %s", state.Name, state.ResourceVersion)
 		}
 	}
-	at("all is checked")
+	pos("all is checked")
 }

@@ -104,7 +104,7 @@ type deletions struct {
 	deleted map[string]string // Node, by UID
 }
 
-func (d *deletions) of() map[string]string {
+func (d *deletions) all() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.deleted)
@@ -131,8 +131,8 @@ func playKubelets(t *testing.T) *deletions {
 				continue
 			}
 			for event := range events.ResultChan() {
-				pod, is := event.Object.(*corev1.Pod)
-				if !is || event.Type != watch.Deleted && pod.DeletionTimestamp == nil {
+				pod, ok := event.Object.(*corev1.Pod)
+				if !ok || event.Type != watch.Deleted && pod.DeletionTimestamp == nil {
 					continue
 				}
 				went(pod)

@@ -61,9 +61,9 @@ func TestADashboardOfASourceAndANamespaceIsChosenByVariables(t *testing.T) {
 	assert.Equal(t, []string{"datasource datasource", "namespace query"}, names)
 	for _, e := range parsedExpressions(t) {
 		for _, s := range e.Selectors {
-			if !slices.Contains(foreign, s.Metric) && regexp.MustCompile("^panel").MatchString(e.where) {
+			if !slices.Contains(foreign, s.Metric) && regexp.MustCompile("^panel").MatchString(e.place) {
 				assert.True(t, slices.ContainsFunc(s.Matchers, func(m matcher) bool { return m.Label == "namespace" }),
-					"%s: %s is of every namespace", e.where, s.Metric)
+					"%s: %s is of every namespace", e.place, s.Metric)
 			}
 		}
 	}
@@ -119,8 +119,8 @@ func parsedExpressions(t *testing.T) (all []parsedExpression) {
 	}
 	answers := parsed(t, promql...)
 	for i, e := range expressions(t) {
-		require.Empty(t, answers[i].Error, "%s: %s", e.where, e.promql)
-		require.NotEmpty(t, answers[i].Selectors, e.where)
+		require.Empty(t, answers[i].Error, "%s: %s", e.place, e.promql)
+		require.NotEmpty(t, answers[i].Selectors, e.place)
 		all = append(all, parsedExpression{e, answers[i]})
 	}
 	return all

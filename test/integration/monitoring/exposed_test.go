@@ -27,7 +27,7 @@ var foreign = []string{
 }
 
 // add reads a scrape. only says which series count; nil: all.
-func (e exposed) add(t *testing.T, body io.Reader, only []string) {
+func (e exposed) add(t *testing.T, body io.Reader, keys []string) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(body)
@@ -39,7 +39,7 @@ func (e exposed) add(t *testing.T, body io.Reader, only []string) {
 				labels[pair.GetName()] = pair.GetValue()
 			}
 			for _, series := range seriesOf(name, family.GetType(), metric, labels) {
-				if only == nil || slices.Contains(only, series.name) {
+				if keys == nil || slices.Contains(keys, series.name) {
 					e[series.name] = append(e[series.name], series.labels)
 				}
 			}
@@ -58,11 +58,11 @@ func seriesOf(name string, kind dto.MetricType, metric *dto.Metric, labels map[s
 	}
 	all := []series{{name + "_count", labels}, {name + "_sum", labels}}
 	for _, bucket := range append(metric.GetHistogram().Bucket, &dto.Bucket{UpperBound: new(math.Inf(1))}) {
-		with := map[string]string{"le": strconv.FormatFloat(bucket.GetUpperBound(), 'g', -1, 64)}
+		replacement := map[string]string{"le": strconv.FormatFloat(bucket.GetUpperBound(), 'g', -1, 64)}
 		for key, value := range labels {
-			with[key] = value
+			replacement[key] = value
 		}
-		all = append(all, series{name + "_bucket", with})
+		all = append(all, series{name + "_bucket", replacement})
 	}
 	return all
 }
@@ -86,8 +86,8 @@ func (e exposed) lacks(n named) (complaints []string) {
 			}
 			for _, wanted := range m.wants() {
 				if !slices.ContainsFunc(all, func(labels map[string]string) bool {
-					value, has := labels[m.Label]
-					return has && wanted.MatchString(value)
+					value, ok := labels[m.Label]
+					return ok && wanted.MatchString(value)
 				}) {
 					complaints = append(complaints, fmt.Sprintf("no series %s has %s%s%q (looked for %s)", s.Metric, m.Label, m.Operator, m.Value, wanted))
 				}

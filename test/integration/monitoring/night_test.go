@@ -84,10 +84,10 @@ func (n night) afresh(t *testing.T) {
 		require.NoError(t, err)
 		n.logged[process] = log.Size()
 	}
-	n.until(t, "capture", "nodekeep_controller_leading", some)
-	n.until(t, "verify", "nodekeep_controller_leading", some)
+	n.await(t, "capture", "nodekeep_controller_leading", isPositive)
+	n.await(t, "verify", "nodekeep_controller_leading", isPositive)
 	for _, series := range []string{"nodekeep_capture_nodes_gated", `nodekeep_store_records{state="unreadable"}`} {
-		n.until(t, "capture", series, none)
+		n.await(t, "capture", series, isZero)
 	}
 	for _, process := range []string{"webhook", "capture", "verify"} {
 		page, err := measure.Scrape(t.Context(), http.DefaultClient, n.MetricsURL(process))
@@ -101,7 +101,7 @@ func (n night) rises(t *testing.T, process, series string) {
 	t.Helper()
 	name, labels, _ := strings.Cut(series, "{")
 	began := n.counted[process].Sum(name, strings.TrimSuffix(labels, "}"))
-	n.until(t, process, series, func(value float64) bool { return value > began })
+	n.await(t, process, series, func(value float64) bool { return value > began })
 }
 
 // stops stops a process. At the end of the situation it is started again, whatever has become of it meanwhile.
@@ -127,16 +127,16 @@ func (n night) start(ctx context.Context, process string) error {
 	}
 }
 
-// until waits for a series of a process.
-func (n night) until(t *testing.T, process, series string, is func(float64) bool) {
+// await waits for a series of a process.
+func (n night) await(t *testing.T, process, series string, current func(float64) bool) {
 	t.Helper()
-	harness.Eventually(t, func() bool { return is(harness.Series(t, n.MetricsURL(process), series)) }, settles, 100*time.Millisecond,
+	harness.Eventually(t, func() bool { return current(harness.Series(t, n.MetricsURL(process), series)) }, settles, 100*time.Millisecond,
 		"series %s of %s; its log is %s", series, process, n.Cluster.LogPath("nodekeep-"+process))
 }
 
-func some(value float64) bool { return value > 0 }
+func isPositive(value float64) bool { return value > 0 }
 
-func none(value float64) bool { return value == 0 }
+func isZero(value float64) bool { return value == 0 }
 
 // crashes writes what the kubelet says of a component whose process ends again and again, until the end of the situation.
 func (n night) crashes(t *testing.T, component string) {
@@ -165,10 +165,10 @@ func (n night) deprived(t *testing.T, component, group, resource, verb string) {
 	t.Helper()
 	name, ctx := "nodekeep-"+component, context.WithoutCancel(t.Context())
 	asked := authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
-	without := func(rules []rbacv1.PolicyRule) (left []rbacv1.PolicyRule) {
+	rest := func(rules []rbacv1.PolicyRule) (left []rbacv1.PolicyRule) {
 		for _, rule := range rules {
 			if slices.Contains(rule.Resources, resource) {
-				rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(has string) bool { return has == verb })
+				rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(value string) bool { return value == verb })
 				if len(rule.ResourceNames) > 0 {
 					asked.Name = rule.ResourceNames[0]
 				}
@@ -177,35 +177,35 @@ func (n night) deprived(t *testing.T, component, group, resource, verb string) {
 		}
 		return left
 	}
-	change := func(rules []rbacv1.PolicyRule) (before []rbacv1.PolicyRule) {
+	change := func(rules []rbacv1.PolicyRule) (prev []rbacv1.PolicyRule) {
 		if resource == "nodes" {
 			roles := n.Admin.RbacV1().ClusterRoles()
 			role, err := roles.Get(ctx, name, metav1.GetOptions{})
 			require.NoError(t, err)
-			before = role.Rules
+			prev = role.Rules
 			if role.Rules = rules; rules == nil {
-				role.Rules = without(before)
+				role.Rules = rest(prev)
 			}
 			_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
 			require.NoError(t, err)
-			return before
+			return prev
 		}
 		asked.Namespace = harness.Namespace
 		roles := n.Admin.RbacV1().Roles(harness.Namespace)
 		role, err := roles.Get(ctx, name, metav1.GetOptions{})
 		require.NoError(t, err)
-		before = role.Rules
+		prev = role.Rules
 		if role.Rules = rules; rules == nil {
-			role.Rules = without(before)
+			role.Rules = rest(prev)
 		}
 		_, err = roles.Update(ctx, role, metav1.UpdateOptions{})
 		require.NoError(t, err)
-		return before
+		return prev
 	}
-	before := change(nil)
+	old := change(nil)
 	account := "system:serviceaccount:" + harness.Namespace + ":" + name
 	t.Cleanup(func() {
-		change(before)
+		change(old)
 		n.WaitRight(t, account, nil, asked, true)
 	})
 	n.WaitRight(t, account, nil, asked, false)

@@ -69,11 +69,11 @@ func (m matcher) wants() []*regexp.Regexp {
 	case m.Operator == "=":
 		return []*regexp.Regexp{regexp.MustCompile("^" + regexp.QuoteMeta(m.Value) + "$")}
 	case m.Operator == "=~" && literal.MatchString(m.Value):
-		var each []*regexp.Regexp
+		var item []*regexp.Regexp
 		for _, value := range strings.Split(m.Value, "|") {
-			each = append(each, regexp.MustCompile("^"+value+"$"))
+			item = append(item, regexp.MustCompile("^"+value+"$"))
 		}
-		return each
+		return item
 	case m.Operator == "=~":
 		return []*regexp.Regexp{regexp.MustCompile("^(?:" + m.Value + ")$")}
 	}

@@ -117,8 +117,8 @@ func (s selector) showsAlert(name string) bool {
 	return true
 }
 
-func subset(some, of []string) bool {
-	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(of, s) })
+func subset(part, names []string) bool {
+	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(names, s) })
 }
 
 func TestEveryAlertSaysWhatIsWrongAndWhatToDo(t *testing.T) {

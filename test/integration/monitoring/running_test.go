@@ -45,7 +45,7 @@ func TestOnARealControlPlane(t *testing.T) {
 		served.add(t, bytes.NewReader(apiServer), foreign)
 
 		for _, e := range parsedExpressions(t) {
-			assert.Empty(t, served.lacks(e.named), "%s: %s", e.where, e.promql)
+			assert.Empty(t, served.lacks(e.named), "%s: %s", e.place, e.promql)
 		}
 		for _, name := range foreign {
 			assert.NotEmpty(t, served[name], "declared as the API server's, which does not serve it")

@@ -104,7 +104,7 @@ func dashboard(t *testing.T) (d grafana) {
 }
 
 // expression is PromQL, and where it stands.
-type expression struct{ where, promql string }
+type expression struct{ place, promql string }
 
 // grafanaVariables are what Grafana puts in their place, or something of the same kind.
 var grafanaVariables = strings.NewReplacer("$__rate_interval", "5m", "$namespace", "nodekeep-system")

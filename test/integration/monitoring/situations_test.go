@@ -278,8 +278,8 @@ var situations = []situation{
 	}},
 }
 
-// elsewhere are the alerts with commands of kubectl alone that have no situation, and why. TestOnARealControlPlane types these commands.
-var elsewhere = map[string]string{
+// foreignLabels are the alerts with commands of kubectl alone that have no situation, and why. TestOnARealControlPlane types these commands.
+var foreignLabels = map[string]string{
 	"NodekeepWebhookSlow":    "no kubelet serves what kubectl top asks for",
 	"NodekeepCaptureSlow":    "the command lists the flow control of the API server, whatever is slow",
 	"NodekeepRecordTooLarge": "findsTheLargestRecord has its state",
@@ -296,13 +296,13 @@ func TestEveryAlertWithACommandHasASituation(t *testing.T) {
 		}
 	}
 	for _, a := range alerts(t).alerts() {
-		lines, own := typed(a), false
+		lines, ok := typed(a), false
 		for _, line := range lines {
-			own = own || strings.HasPrefix(line, "nodekeep ")
+			ok = ok || strings.HasPrefix(line, "nodekeep ")
 			assert.False(t, strings.HasPrefix(line, "nodekeep ") && !strings.HasPrefix(line, "nodekeep -n "), "%s: %s looks at the namespace by default", a.Alert, line)
 		}
-		_, excused := elsewhere[a.Alert]
-		assert.False(t, excused && (own || rows[a.Alert]), "%s must have a situation, and no excuse", a.Alert)
+		_, excused := foreignLabels[a.Alert]
+		assert.False(t, excused && (ok || rows[a.Alert]), "%s must have a situation, and no excuse", a.Alert)
 		assert.True(t, len(lines) == 0 || rows[a.Alert] || excused, "%s names the commands %q, and has no situation", a.Alert, lines)
 		delete(rows, a.Alert)
 	}
@@ -347,7 +347,7 @@ func (n night) tries(t *testing.T, a alert, shows []shown, known facts) {
 	if !assert.Len(t, shows, len(lines), "%s: the commands of its description are %q", a.Alert, lines) {
 		return
 	}
-	before := ""
+	head := ""
 	for i, want := range shows {
 		line := lines[i]
 		if !assert.True(t, strings.HasPrefix(strings.NewReplacer(" -n {{ $labels.namespace }}", "", " -n <namespace of nodekeep>", "").Replace(line), want.line),
@@ -355,10 +355,10 @@ func (n night) tries(t *testing.T, a alert, shows []shown, known facts) {
 			continue
 		}
 		if strings.Contains(line, "<hash>") {
-			assert.Contains(t, before, known["HASH"], "%s: no command before shows what is filled into %q", a.Alert, line)
+			assert.Contains(t, head, known["HASH"], "%s: no command before shows what is filled into %q", a.Alert, line)
 		}
 		answer := n.shows(t, a.Alert, n.filled(line, a.Alert, known), want, known)
-		before += answer.Out + answer.ErrOut
+		head += answer.Out + answer.ErrOut
 	}
 }
 
@@ -368,7 +368,7 @@ func (n night) shows(t *testing.T, alert, line string, want shown, known facts) 
 	for end := time.Now().Add(settles); ; time.Sleep(500 * time.Millisecond) {
 		answer = n.Shell(t, "", "", line)
 		lacks := slices.DeleteFunc(slices.Clone(want.says), func(says string) bool {
-			if pattern, is := strings.CutPrefix(known.in(says), "~"); is {
+			if pattern, ok := strings.CutPrefix(known.in(says), "~"); ok {
 				return regexp.MustCompile(pattern).MatchString(answer.Out)
 			}
 			return strings.Contains(answer.Out+answer.ErrOut, known.in(says))
@@ -405,16 +405,16 @@ func (n night) filled(line, alert string, known facts) string {
 		line = strings.Replace(line, read[0], fmt.Sprintf("tail -c +%d '%s' | tail -n %s", n.logged[process]+1, n.Cluster.LogPath(process), strings.Replace(read[2], "-1", "+1", 1)), 1)
 	}
 	words := strings.Fields(line)
-	has := func(all ...string) bool {
+	contains := func(all ...string) bool {
 		return !slices.ContainsFunc(all, func(word string) bool { return !slices.Contains(words, word) })
 	}
 	switch {
-	case has("--dry-run"):
-	case has("emergency") && alert != "NodekeepEmergency":
+	case contains("--dry-run"):
+	case contains("emergency") && alert != "NodekeepEmergency":
 		line += " --dry-run"
-	case has("emergency"), has("policy", "accept"), has("migrate", "new"):
+	case contains("emergency"), contains("policy", "accept"), contains("migrate", "new"):
 		line = "echo yes | " + line
-	case words[0] == "kubectl" && (has("delete") || has("patch") || has("taint")):
+	case words[0] == "kubectl" && (contains("delete") || contains("patch") || contains("taint")):
 		line += " --dry-run=server"
 	}
 	return line

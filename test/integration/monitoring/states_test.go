@@ -48,17 +48,17 @@ func captureMayNotLead(t *testing.T, n night, try func(facts)) {
 	n.stops(t, "capture")
 	n.deprived(t, "capture", "coordination.k8s.io", "leases", "update")
 	require.NoError(t, n.StartCapture(t.Context()))
-	n.until(t, "capture", "nodekeep_controller_leading", none)
+	n.await(t, "capture", "nodekeep_controller_leading", isZero)
 	try(facts{})
 }
 
 func captureMayNotPatch(t *testing.T, n night, try func(facts)) {
-	n.until(t, "capture", "nodekeep_controller_leading", some)
+	n.await(t, "capture", "nodekeep_controller_leading", isPositive)
 	n.stops(t, "webhook") // it would lift the gate
 	n.deprived(t, "capture", "", "nodes", "patch")
 	n.Register(t, "gated-17")
 	n.AgeNode(t, "gated-17", time.Hour)
-	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
+	n.await(t, "capture", "nodekeep_capture_nodes_gated", isPositive)
 	try(facts{"NODE": "gated-17"})
 }
 
@@ -66,11 +66,11 @@ func recordIsTorn(t *testing.T, n night, try func(facts)) {
 	n.leaves(t, "torn-17", map[string]string{"rack": "r1"})
 	n.writes(t, "torn-17", "{torn")
 	for _, process := range []string{"webhook", "capture"} {
-		n.until(t, process, `nodekeep_store_records{state="unreadable"}`, some)
+		n.await(t, process, `nodekeep_store_records{state="unreadable"}`, isPositive)
 	}
 	n.Register(t, "torn-17")
 	n.AgeNode(t, "torn-17", time.Hour)
-	n.until(t, "capture", "nodekeep_capture_nodes_gated", some)
+	n.await(t, "capture", "nodekeep_capture_nodes_gated", isPositive)
 	try(facts{"NODE": "torn-17"})
 }
 
@@ -83,7 +83,7 @@ func labelIsRefused(t *testing.T, n night, try func(facts)) {
 	patch := harness.MustJSON(t, map[string]any{"metadata": map[string]any{"labels": map[string]string{refusedLabel: ""}}})
 	n.Deny(t, "no-such-label", harness.Denial{
 		Operation: admissionregistrationv1.Update,
-		Unless:    "!has(object.metadata.labels) || !('" + refusedLabel + "' in object.metadata.labels)", Message: "denied by another team",
+		Exception: "!has(object.metadata.labels) || !('" + refusedLabel + "' in object.metadata.labels)", Message: "denied by another team",
 	}, func() bool {
 		_, err := n.Admin.CoreV1().Nodes().Patch(context.WithoutCancel(t.Context()), "probe", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
@@ -96,13 +96,13 @@ func labelIsRefused(t *testing.T, n night, try func(facts)) {
 
 func policyIsBad(t *testing.T, n night, try func(facts)) {
 	n.ForcePolicy(t, policytest.Manifest("labels: {keep: [a b]}"))
-	n.until(t, "capture", "nodekeep_policy_good", none)
+	n.await(t, "capture", "nodekeep_policy_good", isZero)
 	try(facts{})
 }
 
 func policyIsDeleted(t *testing.T, n night, try func(facts)) {
 	n.DeletePolicy(t)
-	n.until(t, "capture", "nodekeep_policy_good", none)
+	n.await(t, "capture", "nodekeep_policy_good", isZero)
 	try(facts{})
 }
 
@@ -114,15 +114,15 @@ func emergencyIsDeclared(t *testing.T, n night, try func(facts)) {
 	})
 	declared := n.Command(t, "", "", "emergency", "--yes", "--settle", "1s")
 	require.Zero(t, declared.Code, declared.ErrOut)
-	n.until(t, "capture", "nodekeep_policy_emergency", some)
+	n.await(t, "capture", "nodekeep_policy_emergency", isPositive)
 	n.joins(t, "open-17", map[string]string{"pool": "gpu"})
 	try(facts{"NODE": "open-17"})
-	n.until(t, "capture", "nodekeep_policy_emergency", none)
+	n.await(t, "capture", "nodekeep_policy_emergency", isZero)
 }
 
 func guardsAreDeleted(t *testing.T, n night, try func(facts)) {
 	require.NoError(t, n.WithoutGuards(t.Context(), func() {
-		n.until(t, "capture", "nodekeep_guard_policies_in_force", none)
+		n.await(t, "capture", "nodekeep_guard_policies_in_force", isZero)
 		try(facts{})
 	}))
 }
@@ -194,7 +194,7 @@ func recordsTakeLabels(t *testing.T, n night, try func(facts)) {
 		n.AgeNode(t, name, time.Hour)
 	}
 	require.NoError(t, n.StartCapture(t.Context()))
-	n.until(t, "capture", `nodekeep_capture_held_nodes{kind="corrections"}`, func(held float64) bool { return held == 2 })
+	n.await(t, "capture", `nodekeep_capture_held_nodes{kind="corrections"}`, func(held float64) bool { return held == 2 })
 	held := slices.IndexFunc(names, func(name string) bool { return n.Node(t, name).Labels["rack"] == "mine" })
 	require.GreaterOrEqual(t, held, 0)
 	try(facts{"NODE": names[held]})
@@ -206,11 +206,11 @@ func rulesAreHeld(t *testing.T, n night, try func(facts)) {
 		n.Register(t, name)
 		n.hasLabels(t, name, map[string]string{"tier": "one"})
 	}
-	another := withRules("{name: all, set: {tier: two}}")
-	loaded, err := policy.Load([]byte(another), policy.DefaultGate)
+	modified := withRules("{name: all, set: {tier: two}}")
+	loaded, err := policy.Load([]byte(modified), policy.DefaultGate)
 	require.NoError(t, err)
-	n.SetPolicy(t, another)
-	n.until(t, "capture", `nodekeep_capture_held_nodes{kind="rules"}`, some)
+	n.SetPolicy(t, modified)
+	n.await(t, "capture", `nodekeep_capture_held_nodes{kind="rules"}`, isPositive)
 	try(facts{"HASH": loaded.RulesHash()})
 	for _, name := range harness.Names("ruled", 3) {
 		n.hasLabels(t, name, map[string]string{"tier": "two"}) // they were accepted
@@ -251,7 +251,7 @@ func (n night) inventoried(t *testing.T) (move func(rack string)) {
 
 func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
 	n.inventoried(t)("r8")
-	n.until(t, "capture", `nodekeep_capture_held_nodes{kind="inventory"}`, some)
+	n.await(t, "capture", `nodekeep_capture_held_nodes{kind="inventory"}`, isPositive)
 	var note inventories.InventoryNote
 	require.Eventually(t, func() bool {
 		found, err := n.Admin.CoreV1().ConfigMaps(harness.Namespace).Get(t.Context(), inventories.InventoryName, metav1.GetOptions{})
@@ -270,14 +270,14 @@ func inventoryIsHeld(t *testing.T, n night, try func(facts)) {
 func inventoryIsStale(t *testing.T, n night, try func(facts)) {
 	n.inventoried(t)
 	n.MustKubectl(t, "-n", harness.Namespace, "delete", "configmap", "racks")
-	n.until(t, "capture", "nodekeep_inventory_stale", some)
+	n.await(t, "capture", "nodekeep_inventory_stale", isPositive)
 	try(facts{})
 }
 
 func labelIsMissing(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, policytest.Manifest("governance: {keys: [{key: tier, values: [gold], required: true}]}\n"))
 	n.Register(t, "lacking-17")
-	n.until(t, "capture", `nodekeep_governance_violations{kind="required"}`, some)
+	n.await(t, "capture", `nodekeep_governance_violations{kind="required"}`, isPositive)
 	try(facts{"NODE": "lacking-17"})
 }
 
@@ -297,28 +297,28 @@ func checking(stopAbove string) string {
 }
 
 // checks has Nodes of the profile: two that are verified, and others.
-func (n night) checks(t *testing.T, stopAbove string, others ...string) {
+func (n night) checks(t *testing.T, stopAbove string, rest ...string) {
 	t.Helper()
 	n.SetPolicy(t, checking(stopAbove))
 	for _, name := range []string{"verified-first", "verified-0"} { // the very first Node is verified without dns, which no cluster without Nodes answers
 		n.joins(t, name, map[string]string{"pool": "gpu"})
 		harness.Eventually(t, func() bool { return len(n.Node(t, name).Spec.Taints) == 0 }, settles, 50*time.Millisecond)
 	}
-	for _, name := range others {
+	for _, name := range rest {
 		n.joins(t, name, map[string]string{"pool": "gpu"})
 	}
 }
 
 func (n night) brakes(t *testing.T, reason verify.BrakeReason) {
 	t.Helper()
-	n.until(t, "verify", fmt.Sprintf("nodekeep_verify_brake_open{reason=%q}", reason), some)
+	n.await(t, "verify", fmt.Sprintf("nodekeep_verify_brake_open{reason=%q}", reason), isPositive)
 }
 
 func nodesFail(t *testing.T, n night, try func(facts)) {
 	n.checks(t, "100%", "broken-0")
 	n.AgeNode(t, "broken-0", 50*time.Second) // of the minute that it has
 	n.brakes(t, verify.BrakeLedger)          // the rights that removals need are not granted
-	n.until(t, "verify", "nodekeep_verify_overdue_nodes", some)
+	n.await(t, "verify", "nodekeep_verify_overdue_nodes", isPositive)
 	n.rises(t, "verify", `nodekeep_verify_results_total{outcome="failed"}`)
 	try(facts{"NODE": "broken-0"})
 }
@@ -367,7 +367,7 @@ func failureIsShared(t *testing.T, n night, try func(facts)) {
 	n.fault.Store(true)
 	defer n.fault.Store(false)
 	n.joins(t, "new-0", map[string]string{"pool": "gpu"})
-	n.until(t, "verify", `nodekeep_verify_shared_failure{profile="gpu"}`, some)
+	n.await(t, "verify", `nodekeep_verify_shared_failure{profile="gpu"}`, isPositive)
 	try(facts{"NODE": "new-0"})
 }
 
@@ -433,11 +433,11 @@ func webhookIsNotReady(t *testing.T, n night, try func(facts)) {
 func inlineIsLost(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, policytest.Manifest("labels: {protected: inline}\n"))
 	n.WithInline(t, func() {
-		n.until(t, "webhook", "nodekeep_webhook_inline_proved", some)
+		n.await(t, "webhook", "nodekeep_webhook_inline_proved", isPositive)
 		require.NoError(t, n.StopWebhook()) // it proves it at its start, and every ten minutes
 		require.NoError(t, n.Reapply(t.Context()))
 		require.NoError(t, n.StartWebhook(t.Context()))
-		n.until(t, "webhook", "nodekeep_webhook_inline_proved", none)
+		n.await(t, "webhook", "nodekeep_webhook_inline_proved", isZero)
 		try(facts{})
 	})
 }
@@ -462,7 +462,7 @@ func clientsFight(t *testing.T, n night, try func(facts)) {
 	n.Register(t, "fought-17")
 	defer n.fights(t, "fought-17", "tier", "another")()
 	n.rises(t, "capture", `nodekeep_capture_items_total{kind="label",outcome="rule_drifted"}`)
-	n.until(t, "capture", "nodekeep_capture_items_paused", some)
+	n.await(t, "capture", "nodekeep_capture_items_paused", isPositive)
 	try(facts{"NODE": "fought-17"})
 }
 
@@ -485,6 +485,6 @@ func ruleIsInvalid(t *testing.T, n night, try func(facts)) {
 func devicesAreUnknown(t *testing.T, n night, try func(facts)) {
 	n.SetPolicy(t, withRules(`{name: h100, when: {devices: {driver: gpu.example.com, attribute: productName, glob: "*H100*"}}, set: {gpu: h100}}`))
 	n.Register(t, "with-devices")
-	n.until(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`, some)
+	n.await(t, "capture", `nodekeep_rules_facts_unknown{source="devices"}`, isPositive)
 	try(facts{})
 }

@@ -39,7 +39,7 @@ func TestAPolicyThatVanishesOrCannotBeUsedChangesNoNodeAndStopsNoRestart(t *test
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			under(t, accepted)
+			withSections(t, accepted)
 			goodIs(t, 1)
 			lives, returns := fmt.Sprintf("absent-lives-%d", n), fmt.Sprintf("absent-returns-%d", n)
 			for _, name := range []string{lives, returns} {
@@ -49,7 +49,7 @@ func TestAPolicyThatVanishesOrCannotBeUsedChangesNoNodeAndStopsNoRestart(t *test
 				nodekeep.WaitRecordedAtLeast(t, node, map[string]string{"lane": "a", "kept": "yes"})
 			}
 			isAccepted(t, "ignored.example.com/*")
-			before := nodekeep.Node(t, lives).ResourceVersion
+			head := nodekeep.Node(t, lives).ResourceVersion
 
 			c.lose(t)
 			goodIs(t, 0)
@@ -65,7 +65,7 @@ func TestAPolicyThatVanishesOrCannotBeUsedChangesNoNodeAndStopsNoRestart(t *test
 			comesToCarry(t, fresh, unchecked, "lane=b:NoSchedule")
 			nodekeep.WaitRecordedAtLeast(t, nodekeep.Node(t, fresh), map[string]string{"lane": "b"})
 			assert.NotContains(t, nodekeep.MustRecord(t, fresh).Items(), ignored)
-			assert.Equal(t, before, nodekeep.Node(t, lives).ResourceVersion, "no live Node is written")
+			assert.Equal(t, head, nodekeep.Node(t, lives).ResourceVersion, "no live Node is written")
 		})
 	}
 	goodIs(t, 1)
@@ -75,11 +75,11 @@ func TestAPolicyThatVanishesOrCannotBeUsedChangesNoNodeAndStopsNoRestart(t *test
 func hasWhatItHad(t *testing.T, name string) {
 	t.Helper()
 	nodekeep.DeleteNode(t, name)
-	back := nodekeep.Register(t, name)
-	assert.True(t, harness.HasAll(back.Labels, map[string]string{"lane": "a", "kept": "yes"}), "%v", back.Labels)
-	assert.NotContains(t, back.Labels, ignored)
+	returned := nodekeep.Register(t, name)
+	assert.True(t, harness.HasAll(returned.Labels, map[string]string{"lane": "a", "kept": "yes"}), "%v", returned.Labels)
+	assert.NotContains(t, returned.Labels, ignored)
 	comesToCarry(t, name, unchecked, "lane=a:NoSchedule")
-	nodekeep.WaitRecordedAtLeast(t, back, map[string]string{"lane": "a", "kept": "yes"})
+	nodekeep.WaitRecordedAtLeast(t, returned, map[string]string{"lane": "a", "kept": "yes"})
 }
 
 // isAccepted waits until the policy that was accepted last contains a text.

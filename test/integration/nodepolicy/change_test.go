@@ -21,16 +21,16 @@ const poll = 20 * time.Millisecond
 func comesToCarry(t *testing.T, name string, taints ...string) {
 	t.Helper()
 	slices.Sort(taints)
-	var has []string
+	var found []string
 	harness.Eventually(t, func() bool {
-		has = harness.TaintsOf(nodekeep.Node(t, name))
-		return slices.Equal(taints, has)
-	}, harness.Settles, poll, "node %s must come to carry %v; it has %v", name, taints, &has)
+		found = harness.TaintsOf(nodekeep.Node(t, name))
+		return slices.Equal(taints, found)
+	}, harness.Settles, poll, "node %s must come to carry %v; it has %v", name, taints, &found)
 }
 
 func TestTheChangeOfAPolicyActsInEveryProcessWithinSeconds(t *testing.T) {
 	const live, fresh = "changed-live", "changed-new"
-	under(t, "taints: {rules: [{selector: lane, taint: \"lane={value}:NoSchedule\"}]}")
+	withSections(t, "taints: {rules: [{selector: lane, taint: \"lane={value}:NoSchedule\"}]}")
 	nodekeep.Register(t, live)
 	nodekeep.Label(t, live, map[string]string{"lane": "a"})
 	comesToCarry(t, live, "lane=a:NoSchedule")

@@ -44,7 +44,7 @@ func takesAnything(t *testing.T) {
 }
 
 func TestNoWrongPolicyThatIsStoredByForceChangesANodeOrStopsARestart(t *testing.T) {
-	under(t, accepted)
+	withSections(t, accepted)
 	goodIs(t, 1)
 	const lives, returns = "forced-lives", "forced-returns"
 	for _, name := range []string{lives, returns} {
@@ -54,7 +54,7 @@ func TestNoWrongPolicyThatIsStoredByForceChangesANodeOrStopsARestart(t *testing.
 		nodekeep.WaitRecordedAtLeast(t, node, map[string]string{"lane": "a", "kept": "yes"})
 	}
 	isAccepted(t, "ignored.example.com/*")
-	before := nodekeep.Node(t, lives).ResourceVersion
+	head := nodekeep.Node(t, lives).ResourceVersion
 	takesAnything(t)
 	nodekeep.WithoutBoth(t, func() {}) // a watch from before does not show what the new schema lets pass
 
@@ -72,7 +72,7 @@ func TestNoWrongPolicyThatIsStoredByForceChangesANodeOrStopsARestart(t *testing.
 				goodIs(t, 0)
 				hasWhatItHad(t, returns)
 			}
-			require.Equal(t, before, nodekeep.Node(t, lives).ResourceVersion, "%s changes a live Node", name)
+			require.Equal(t, head, nodekeep.Node(t, lives).ResourceVersion, "%s changes a live Node", name)
 		}
 	})
 	for _, process := range []string{"nodekeep-webhook", "nodekeep-capture", "nodekeep-verify"} {

@@ -49,16 +49,16 @@ func specSchema(t *testing.T) node {
 
 func TestKubectlExplainsEveryRuleInWords(t *testing.T) {
 	explained := 0
-	var explain func(path string, of node)
-	explain = func(path string, of node) {
-		if of.Items != nil {
-			of = *of.Items
+	var explain func(path string, item node)
+	explain = func(path string, item node) {
+		if item.Items != nil {
+			item = *item.Items
 		}
-		if len(of.Properties) == 0 {
+		if len(item.Properties) == 0 {
 			return
 		}
 		out := nodekeep.MustKubectl(t, "explain", path)
-		for name, field := range of.Properties {
+		for name, field := range item.Properties {
 			assert.Regexp(t, `(?m)^  `+name+`\t.*\n(  enum: .*\n)?    [A-Z]`, out, "%s.%s must be described", path, name)
 			explained++
 			explain(path+"."+name, field)

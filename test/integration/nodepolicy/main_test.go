@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// under has a policy of these sections in force until the test ends.
-func under(t *testing.T, sections string) {
+// withSections has a policy of these sections in force until the test ends.
+func withSections(t *testing.T, sections string) {
 	t.Helper()
-	before := nodekeep.Policy(t)
-	t.Cleanup(func() { nodekeep.SetPolicy(t, before) })
+	head := nodekeep.Policy(t)
+	t.Cleanup(func() { nodekeep.SetPolicy(t, head) })
 	nodekeep.SetPolicy(t, policytest.Manifest(sections))
 }
 

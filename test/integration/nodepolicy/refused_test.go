@@ -95,10 +95,10 @@ func untilRefused(t *testing.T) {
 // refused applies a policy as operators do, which must not be stored, and returns what kubectl says.
 func refused(t *testing.T, manifest string) string {
 	t.Helper()
-	before := nodekeep.Policy(t)
+	head := nodekeep.Policy(t)
 	out, err := nodekeep.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-f", written(t, manifest))
 	require.Error(t, err, "it must be refused: %s", out)
-	assert.Equal(t, before, nodekeep.Policy(t))
+	assert.Equal(t, head, nodekeep.Policy(t))
 	return out
 }
 

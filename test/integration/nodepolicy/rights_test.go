@@ -32,15 +32,15 @@ func TestNeitherAKubeletNorNodekeepItselfMayWriteThePolicy(t *testing.T) {
 		client, err := dynamic.NewForConfig(config)
 		require.NoError(t, err)
 		policies := client.Resource(resource)
-		is, err := policies.Get(t.Context(), harness.PolicyName, metav1.GetOptions{})
+		current, err := policies.Get(t.Context(), harness.PolicyName, metav1.GetOptions{})
 		if name == "a kubelet" {
 			require.True(t, apierrors.IsForbidden(err), "a kubelet may not even read it: %v", err)
-			is = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": map[string]any{"name": harness.PolicyName}}}
+			current = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "nodekeep.dev/v1alpha1", "kind": "NodePolicy", "metadata": map[string]any{"name": harness.PolicyName}}}
 		} else {
 			require.NoError(t, err, "each process reads it")
 		}
 		patch := []byte(`{"spec":{"cordon":"keep"}}`)
-		for what, do := range map[string]func() error{
+		for subject, fn := range map[string]func() error{
 			"patch it": func() error {
 				_, err := policies.Patch(t.Context(), harness.PolicyName, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry})
 				return err
@@ -50,11 +50,11 @@ func TestNeitherAKubeletNorNodekeepItselfMayWriteThePolicy(t *testing.T) {
 				return err
 			},
 			"update it": func() error {
-				_, err := policies.Update(t.Context(), is, metav1.UpdateOptions{DryRun: dry})
+				_, err := policies.Update(t.Context(), current, metav1.UpdateOptions{DryRun: dry})
 				return err
 			},
 			"create it": func() error {
-				_, err := policies.Create(t.Context(), is, metav1.CreateOptions{DryRun: dry})
+				_, err := policies.Create(t.Context(), current, metav1.CreateOptions{DryRun: dry})
 				return err
 			},
 			"delete it": func() error {
@@ -71,11 +71,11 @@ func TestNeitherAKubeletNorNodekeepItselfMayWriteThePolicy(t *testing.T) {
 				return client.Resource(kinds).Delete(t.Context(), "nodepolicies.nodekeep.dev", metav1.DeleteOptions{DryRun: dry})
 			},
 		} {
-			if name != "a kubelet" && what == "patch its status" {
+			if name != "a kubelet" && subject == "patch its status" {
 				continue
 			}
-			err := do()
-			assert.True(t, apierrors.IsForbidden(err), "%s may not %s: %v", name, what, err)
+			err := fn()
+			assert.True(t, apierrors.IsForbidden(err), "%s may not %s: %v", name, subject, err)
 		}
 	}
 }

@@ -51,11 +51,11 @@ func processesRun(t *testing.T) {
 // says waits until a field of the NodePolicy, in jsonpath, contains a text.
 func says(t *testing.T, field, text string) {
 	t.Helper()
-	var is string
+	var value string
 	harness.Eventually(t, func() bool {
-		is = nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath="+field)
-		return strings.Contains(is, text)
-	}, harness.Settles, poll, "%s must come to say %s; it says %s", field, text, &is)
+		value = nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath="+field)
+		return strings.Contains(value, text)
+	}, harness.Settles, poll, "%s must come to say %s; it says %s", field, text, &value)
 }
 
 // condition returns the path of a condition's field.
@@ -64,15 +64,15 @@ func condition(kind, field string) string {
 }
 
 // waits has kubectl wait for a condition of this generation.
-func waits(t *testing.T, is string) {
+func waits(t *testing.T, value string) {
 	t.Helper()
-	out, err := nodekeep.Kubectl(t.Context(), "wait", "--timeout", harness.Settles.String(), "--for=condition="+is, "nodepolicy/default")
+	out, err := nodekeep.Kubectl(t.Context(), "wait", "--timeout", harness.Settles.String(), "--for=condition="+value, "nodepolicy/default")
 	require.NoError(t, err, out)
 }
 
 func TestTheStatusSaysWhetherEveryReplicaFollowsThePolicy(t *testing.T) {
 	processesRun(t)
-	under(t, "cordon: keep")
+	withSections(t, "cordon: keep")
 	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
 	says(t, condition("InForce", "observedGeneration"), generation)
 	waits(t, "Accepted")
@@ -91,9 +91,9 @@ func TestTheStatusSaysWhetherEveryReplicaFollowsThePolicy(t *testing.T) {
 
 func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 	processesRun(t)
-	under(t, "cordon: keep")
+	withSections(t, "cordon: keep")
 	waits(t, "InForce")
-	said := func() (sentence string) {
+	out := func() (sentence string) {
 		for line := range strings.Lines(nodekeep.Command(t, "", "", "verify", "list").ErrOut) {
 			if strings.HasPrefix(line, "Not read yet") {
 				sentence += strings.TrimSuffix(line, "\n")
@@ -101,7 +101,7 @@ func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 		}
 		return sentence
 	}
-	assert.Empty(t, said())
+	assert.Empty(t, out())
 
 	require.NoError(t, nodekeep.StopVerify())
 	running := false
@@ -110,10 +110,10 @@ func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 			_ = nodekeep.StartVerify(context.WithoutCancel(t.Context()))
 		}
 	})
-	under(t, "cordon: ignore")
+	withSections(t, "cordon: ignore")
 	generation := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.metadata.generation}")
 	sentence := "Not read yet by nodekeep-verify: the policy's generation " + generation + "."
-	require.Eventually(t, func() bool { return said() == sentence }, harness.Settles, poll, "the other processes read it")
+	require.Eventually(t, func() bool { return out() == sentence }, harness.Settles, poll, "the other processes read it")
 	for _, command := range [][]string{{"list"}, {"gate", "list"}, {"explain", "behind-1"}, {"diff", "behind-1"}, {"verify", "show", "behind-1"}} {
 		assert.Contains(t, nodekeep.Command(t, "", "", command...).ErrOut, sentence, command)
 	}
@@ -122,17 +122,17 @@ func TestCommandsNameTheProcessThatHasNotReadThePolicyUntilItHas(t *testing.T) {
 	// Any client that may write the status can write anything there.
 	nodekeep.MustKubectl(t, "patch", "nodepolicy", "default", "--subresource=status", "--type=merge", "-p",
 		`{"status": {"followers": {"nodekeep-verify": 9223372036854775807, "invented": 1, "../x": 3}}}`)
-	assert.Equal(t, sentence, said())
+	assert.Equal(t, sentence, out())
 
 	require.NoError(t, nodekeep.StartVerify(context.WithoutCancel(t.Context())))
 	running = true
-	require.Eventually(t, func() bool { return said() == "" }, harness.Settles, poll)
+	require.Eventually(t, func() bool { return out() == "" }, harness.Settles, poll)
 	assert.NotContains(t, nodekeep.Command(t, "", "", "doctor").Out, "it is not in force everywhere")
 }
 
 func TestTheStatusNamesWhatNodekeepCannotUse(t *testing.T) {
 	processesRun(t)
-	under(t, accepted)
+	withSections(t, accepted)
 	nodekeep.ForcePolicy(t, policytest.Manifest(unusable))
 	waits(t, "Accepted=false")
 	says(t, condition("Accepted", "message"), "spec.labels.keep[0]")
@@ -148,9 +148,9 @@ func TestRulesThatWaitAreShownAndAcceptedByThePolicyItself(t *testing.T) {
 		return sections
 	}
 	processesRun(t)
-	under(t, rule("one", ""))
+	withSections(t, rule("one", ""))
 	names := []string{"accepted-1", "accepted-2", "accepted-3"}
-	have := func(tier string) {
+	current := func(tier string) {
 		t.Helper()
 		for _, name := range names {
 			harness.Eventually(t, func() bool { return nodekeep.Node(t, name).Labels["tier"] == tier }, harness.Settles, poll, "%s must come to have tier %s", name, tier)
@@ -159,7 +159,7 @@ func TestRulesThatWaitAreShownAndAcceptedByThePolicyItself(t *testing.T) {
 	for _, name := range names {
 		nodekeep.Register(t, name)
 	}
-	have("one")
+	current("one")
 	waits(t, "Held=false")
 
 	next, err := policy.Load([]byte(policytest.Manifest(rule("two", ""))), policy.DefaultGate)
@@ -169,21 +169,21 @@ func TestRulesThatWaitAreShownAndAcceptedByThePolicyItself(t *testing.T) {
 	says(t, "{.status.held.rules}", next.RulesHash())
 	says(t, "{.status.held.nodes}", "3")
 	says(t, condition("Held", "message"), "spec.accept: "+next.RulesHash())
-	have("one")
+	current("one")
 
 	out := nodekeep.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", written(t, policytest.Manifest(rule("two", "0123456789ab"))))
 	assert.Contains(t, out, "accept is 0123456789ab, and accepts nothing: the rules and migrations have the hash "+next.RulesHash())
-	have("one")
+	current("one")
 
 	nodekeep.SetPolicy(t, policytest.Manifest(rule("two", next.RulesHash())))
-	have("two")
+	current("two")
 	waits(t, "Held=false")
 	assert.Empty(t, nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.status.held}"))
 }
 
 func TestTheStatusSaysWhetherTheAPIServerGoesByGovernance(t *testing.T) {
 	processesRun(t)
-	under(t, "cordon: keep")
+	withSections(t, "cordon: keep")
 	says(t, condition("GovernanceEnforced", "reason"), "NothingGoverned")
 	nodekeep.SetPolicy(t, policytest.Manifest("governance: {keys: [{key: tier, values: [gold], mode: deny}]}"))
 	waits(t, "GovernanceEnforced")
@@ -206,13 +206,13 @@ func TestTheStatusSaysWhetherTheAPIServerGoesByGovernance(t *testing.T) {
 func TestAStatusThatAnotherClientWritesChangesNoNodeAndIsCorrected(t *testing.T) {
 	const name = "hostile-status"
 	processesRun(t)
-	under(t, accepted)
+	withSections(t, accepted)
 	waits(t, "InForce")
 	node := nodekeep.Register(t, name)
 	nodekeep.Label(t, name, map[string]string{"lane": "a"})
 	comesToCarry(t, name, unchecked, "lane=a:NoSchedule")
 	nodekeep.WaitRecordedAtLeast(t, node, map[string]string{"lane": "a"})
-	before := nodekeep.Node(t, name).ResourceVersion
+	head := nodekeep.Node(t, name).ResourceVersion
 
 	followers := map[string]any{"nodekeep-webhook": 99}
 	for i := range 900 {
@@ -231,12 +231,12 @@ func TestAStatusThatAnotherClientWritesChangesNoNodeAndIsCorrected(t *testing.T)
 	status := nodekeep.MustKubectl(t, "get", "nodepolicy", "default", "-o", "jsonpath={.status}")
 	assert.NotContains(t, strings.ToLower(status), "invented")
 	assert.NotContains(t, status, "0123456789ab", "rules that are held by its word")
-	assert.Equal(t, before, nodekeep.Node(t, name).ResourceVersion)
+	assert.Equal(t, head, nodekeep.Node(t, name).ResourceVersion)
 }
 
 func TestAnAdmissionPolicyThatDeniesTheStatusKeepsNoPolicyFromActing(t *testing.T) {
 	processesRun(t)
-	under(t, "cordon: keep")
+	withSections(t, "cordon: keep")
 	waits(t, "InForce")
 	const deny = `
 apiVersion: admissionregistration.k8s.io/v1

@@ -174,16 +174,16 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkl
 	for _, kind := range verify.RemovalKinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			broken, good := "broken-"+strings.ToLower(string(kind)), "good-"+strings.ToLower(string(kind))
-			other := claim(t, broken+"-other", good, "box://"+good)
-			own := claim(t, broken+"-own", broken, "box://"+broken)
+			o := claim(t, broken+"-other", good, "box://"+good)
+			current := claim(t, broken+"-own", broken, "box://"+broken)
 			box := machine(t, broken, broken, "box://"+broken)
 			machine(t, good, good, "box://"+good)
-			toCheck(t, good, kind, true, ofClaim(other))
+			toCheck(t, good, kind, true, ofClaim(o))
 			for i := range 48 {
 				toCheck(t, fmt.Sprint(good, "-", i), kind, true, nil)
 			}
 			toCheck(t, broken, kind, false, func(node *corev1.Node) {
-				ofClaim(own)(node)
+				ofClaim(current)(node)
 				ofMachine("default", broken)(node)
 			})
 			runPod(t, "agent-"+broken, broken, ofDaemonSet)
@@ -204,12 +204,12 @@ func TestOneBrokenNodeOfFiftyIsRemovedOnceByTheKindOfItsProfileAndNoneWithAWorkl
 				harness.Eventually(t, func() bool { return progressOf(t, broken).Removing == kind && progressOf(t, broken).Attempts >= 3 }, settles, 100*time.Millisecond)
 			}
 
-			_, ownErr := admin(t).Resource(nodeClaims).Get(t.Context(), own.GetName(), metav1.GetOptions{})
+			_, ownErr := admin(t).Resource(nodeClaims).Get(t.Context(), current.GetName(), metav1.GetOptions{})
 			assert.Equal(t, kind == verify.RemoveNodeClaim, gone(ownErr), "%v", ownErr)
 			_, nodeErr := nodekeep.Admin.CoreV1().Nodes().Get(t.Context(), broken, metav1.GetOptions{})
 			assert.Equal(t, kind == verify.RemoveNode, gone(nodeErr), "%v", nodeErr)
 			assert.Equal(t, kind == verify.RemoveMachine, marked(t, box.GetName()))
-			_, err := admin(t).Resource(nodeClaims).Get(t.Context(), other.GetName(), metav1.GetOptions{})
+			_, err := admin(t).Resource(nodeClaims).Get(t.Context(), o.GetName(), metav1.GetOptions{})
 			require.NoError(t, err)
 			_, err = admin(t).Resource(nodeClaims).Get(t.Context(), busy, metav1.GetOptions{})
 			require.NoError(t, err)
@@ -238,10 +238,10 @@ func eventsOf(t *testing.T, reason, name string) (times int) {
 }
 
 // twoHundred registers Nodes whose names begin with prefix. What it returns reports whether something holds for each of them.
-func twoHundred(t *testing.T, prefix string, change func(*corev1.Node)) (each func(func(*corev1.Node, verify.Progress) bool) func() bool) {
+func twoHundred(t *testing.T, prefix string, change func(*corev1.Node)) (perNode func(func(*corev1.Node, verify.Progress) bool) func() bool) {
 	t.Helper()
-	const many = 200
-	for i := range many {
+	const plural = 200
+	for i := range plural {
 		toCheck(t, fmt.Sprint(prefix, "-", i), verify.RemoveNode, false, change)
 	}
 	return func(holds func(*corev1.Node, verify.Progress) bool) func() bool {
@@ -251,7 +251,7 @@ func twoHundred(t *testing.T, prefix string, change func(*corev1.Node)) (each fu
 			ofThem := slices.DeleteFunc(list.Items, func(node corev1.Node) bool {
 				return !strings.HasPrefix(node.Name, prefix+"-") || !holds(&node, verify.ParseProgress(node.Annotations[verify.Annotation]))
 			})
-			return len(ofThem) == many
+			return len(ofThem) == plural
 		}
 	}
 }
@@ -263,10 +263,10 @@ func isOpen(node *corev1.Node, _ verify.Progress) bool {
 func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.T) {
 	const fault = "fault"
 	toCheck(t, "verified-fault", verify.RemoveNode, true, nil)
-	each := twoHundred(t, fault, nil)
+	perNode := twoHundred(t, fault, nil)
 	k := beginWith(t, func(k *kubelets) { k.fault.Store(true) })
-	require.Eventually(t, each(func(_ *corev1.Node, progress verify.Progress) bool { return progress.Shared > 0 }), settles, time.Second)
-	assert.True(t, each(func(_ *corev1.Node, progress verify.Progress) bool {
+	require.Eventually(t, perNode(func(_ *corev1.Node, progress verify.Progress) bool { return progress.Shared > 0 }), settles, time.Second)
+	assert.True(t, perNode(func(_ *corev1.Node, progress verify.Progress) bool {
 		return progress.Attempts == 0 && progress.RemovalHeld != nil && progress.RemovalHeld.Reason == verify.BrakeSharedFailure
 	})())
 	nodekeep.WaitEvent(t, "verified-fault", "SharedFailure")
@@ -279,7 +279,7 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 	waitBrakeOpen(t, verify.BrakeSharedFailure)
 
 	k.fault.Store(false)
-	require.Eventually(t, each(isOpen), settles, time.Second)
+	require.Eventually(t, perNode(isOpen), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
 	assert.Zero(t, eventsOf(t, "NodeRemoved", fault))
 }
@@ -288,19 +288,19 @@ func TestAFaultThatTwoHundredNodesShareRemovesNoneAndOneEventSaysWhy(t *testing.
 func TestARegistryThatIsDownForTwoHundredNewNodesRemovesNoneAndOneEventSaysWhy(t *testing.T) {
 	labelled := func(node *corev1.Node) { node.Labels["onfailure"] = shortly }
 	toCheck(t, "registry-verified", verify.RemoveNode, true, labelled)
-	each := twoHundred(t, "new", labelled)
+	perNode := twoHundred(t, "new", labelled)
 	k := beginWith(t, func(k *kubelets) { k.registryDown.Store(true) })
-	require.Eventually(t, each(func(_ *corev1.Node, progress verify.Progress) bool {
+	require.Eventually(t, perNode(func(_ *corev1.Node, progress verify.Progress) bool {
 		return progress.Attempts > 0 && progress.Failed == 0 && progress.Last.Result == verify.VerdictInconclusive && strings.Contains(progress.Last.Message, "ErrImagePull")
 	}), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
-	assert.True(t, each(func(node *corev1.Node, _ verify.Progress) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
+	assert.True(t, perNode(func(node *corev1.Node, _ verify.Progress) bool { return len(node.Spec.Taints) > 0 })(), "all of them wait")
 	harness.Eventually(t, func() bool { return eventsOf(t, "VerificationStuck", "new") > 0 }, settles, 100*time.Millisecond) // attempts.max is 1
 	assert.Equal(t, 1, eventsOf(t, "VerificationStuck", "new"), "for all of them")
 	assert.Zero(t, eventsOf(t, "VerificationFailed", "new"))
 
 	k.registryDown.Store(false)
-	require.Eventually(t, each(isOpen), settles, time.Second)
+	require.Eventually(t, perNode(isOpen), settles, time.Second)
 	assert.Empty(t, ledger(t).Removals)
 	assert.Zero(t, eventsOf(t, "NodeRemoved", "new"))
 }
@@ -315,12 +315,12 @@ func marked(t *testing.T, name string) bool {
 
 func TestAControllerThatIsLiedToRemovesNothingAndSaysWhy(t *testing.T) {
 	victim := claim(t, "lie-victim", "lie-victim", "box://lie-victim")
-	before := claim(t, "lie-again", "broken-lie-uid", "box://broken-lie-uid")
+	prev := claim(t, "lie-again", "broken-lie-uid", "box://broken-lie-uid")
 	require.NoError(t, admin(t).Resource(nodeClaims).Delete(t.Context(), "lie-again", metav1.DeleteOptions{}))
-	again := claim(t, "lie-again", "broken-lie-uid", "box://broken-lie-uid")
+	reread := claim(t, "lie-again", "broken-lie-uid", "box://broken-lie-uid")
 	toCheck(t, "good-lie", verify.RemoveNodeClaim, true, nil)
 	toCheck(t, "broken-lie-owner", verify.RemoveNodeClaim, false, ofClaim(victim))
-	toCheck(t, "broken-lie-uid", verify.RemoveNodeClaim, false, ofClaim(before))
+	toCheck(t, "broken-lie-uid", verify.RemoveNodeClaim, false, ofClaim(prev))
 	toCheck(t, "good-lie-machine", verify.RemoveMachine, true, nil)
 	toCheck(t, "broken-lie-machine", verify.RemoveMachine, false, ofMachine("default", machine(t, "lie-machine", "good-lie-machine", "box://good-lie-machine").GetName()))
 	begin(t)
@@ -334,8 +334,8 @@ func TestAControllerThatIsLiedToRemovesNothingAndSaysWhy(t *testing.T) {
 		assert.Contains(t, held.Message, says)
 		nodekeep.WaitEvent(t, name, "RemovalHeld")
 	}
-	for _, one := range []*unstructured.Unstructured{victim, again} {
-		_, err := admin(t).Resource(nodeClaims).Get(t.Context(), one.GetName(), metav1.GetOptions{})
+	for _, item := range []*unstructured.Unstructured{victim, reread} {
+		_, err := admin(t).Resource(nodeClaims).Get(t.Context(), item.GetName(), metav1.GetOptions{})
 		require.NoError(t, err)
 	}
 	assert.False(t, marked(t, "lie-machine"))
@@ -380,20 +380,20 @@ func TestTwoControllersThatAreKilledAgainAndAgainRemoveNoMoreThanTheBudget(t *te
 // Brakes are read off the API server, so a process that has just started knows them.
 func TestABrakeThatTheLedgerHoldsIsOpenAfterARestart(t *testing.T) {
 	toCheck(t, "good-ledger", verify.RemoveNode, true, nil)
-	for reason, before := range map[verify.BrakeReason]verify.Removal{
+	for reason, prev := range map[verify.BrakeReason]verify.Removal{
 		verify.BrakeBudget:   {Node: "before", Time: time.Now()},
 		verify.BrakeSameNode: {Node: "broken-ledger-samenode", Time: time.Now().Add(-23 * time.Hour)}, // another Node object of the name
 	} {
 		t.Run(string(reason), func(t *testing.T) {
-			before.UID, before.Kind, before.Profile, before.Done = "before", verify.RemoveNode, "node", true
-			before.Time = before.Time.UTC()
+			prev.UID, prev.Kind, prev.Profile, prev.Done = "before", verify.RemoveNode, "node", true
+			prev.Time = prev.Time.UTC()
 			begin(t, "--leader-elect=false")
 			require.NoError(t, nodekeep.KillVerify())
 			controller, _ := shipped(t)
 			maps := controller.CoreV1().ConfigMaps(verify.Namespace)
 			_ = maps.Delete(t.Context(), verify.LedgerMap, metav1.DeleteOptions{})
 			_, err := maps.Create(t.Context(), &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: verify.Ledger{Removals: []verify.Removal{before}}.String()},
+				ObjectMeta: metav1.ObjectMeta{Name: verify.LedgerMap}, Data: map[string]string{verify.LedgerKey: verify.Ledger{Removals: []verify.Removal{prev}}.String()},
 			}, metav1.CreateOptions{})
 			require.NoError(t, err)
 			name := strings.ToLower("broken-ledger-" + string(reason))
@@ -401,12 +401,12 @@ func TestABrakeThatTheLedgerHoldsIsOpenAfterARestart(t *testing.T) {
 			require.NoError(t, nodekeep.StartVerify(context.Background()))
 			harness.Eventually(t, func() bool {
 				held := progressOf(t, name).RemovalHeld
-				return held != nil && held.Reason == reason && held.Until.After(time.Now())
+				return held != nil && held.Reason == reason && held.End.After(time.Now())
 			}, settles, 100*time.Millisecond)
 			waitBrakeOpen(t, reason)
 			nodekeep.WaitEvent(t, name, "RemovalHeld")
 			nodekeep.Node(t, name)
-			assert.Equal(t, []verify.Removal{before}, ledger(t).Removals, "nothing was removed")
+			assert.Equal(t, []verify.Removal{prev}, ledger(t).Removals, "nothing was removed")
 		})
 	}
 }

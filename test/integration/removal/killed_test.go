@@ -21,7 +21,7 @@ import (
 )
 
 // last are those around the removal itself.
-var last = proxy.Any(proxy.About(verify.LedgerMap, proxy.Decides), func(r *http.Request) bool {
+var last = proxy.AnyOf(proxy.About(verify.LedgerMap, proxy.Decides), func(r *http.Request) bool {
 	return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/nodeclaims/")
 })
 
@@ -33,10 +33,10 @@ func killedAt(t *testing.T, p *proxy.Proxy, kind verify.RemovalKind, writes prox
 	for i := range 2 {
 		name := strings.ToLower(fmt.Sprintf("broken-killed-%s-%d-%d-%d", kind, moment, number, i))
 		names = append(names, name)
-		own := claim(t, name, name, "box://"+name)
+		current := claim(t, name, name, "box://"+name)
 		box := machine(t, name, name, "box://"+name)
 		toCheck(t, name, kind, false, func(node *corev1.Node) {
-			ofClaim(own)(node)
+			ofClaim(current)(node)
 			ofMachine("default", box.GetName())(node)
 		})
 	}
@@ -52,7 +52,7 @@ func killedAt(t *testing.T, p *proxy.Proxy, kind verify.RemovalKind, writes prox
 		}
 		return left
 	}
-	over := func() bool {
+	ended := func() bool {
 		left, entries := left(), ledger(t).Removals
 		if len(left) != 1 || len(entries) != 1 || kind != verify.RemoveNode && !entries[0].Done { // nobody is left to finish the entry of a deleted Node
 			return false
@@ -64,22 +64,22 @@ func killedAt(t *testing.T, p *proxy.Proxy, kind verify.RemovalKind, writes prox
 	p.Break(proxy.Hold(writes, number, moment, func(r *http.Request) { reached <- r.Method + " " + r.URL.Path }))
 	defer p.Break(nil)
 	begin(t, "--leader-elect=false")
-	at := ""
+	stamp := ""
 	require.Eventually(t, func() bool {
 		select {
-		case at = <-reached:
+		case stamp = <-reached:
 			return true
 		default:
-			return over()
+			return ended()
 		}
 	}, settles, 50*time.Millisecond)
-	if at == "" {
+	if stamp == "" {
 		return false
 	}
 	require.NoError(t, nodekeep.KillVerify())
 	p.Break(nil)
 	require.NoError(t, nodekeep.StartVerify(context.Background(), "--leader-elect=false"))
-	harness.Eventually(t, over, settles, 50*time.Millisecond, "killed at %s: left are %v, the ledger is %v", at, left(), ledger(t))
+	harness.Eventually(t, ended, settles, 50*time.Millisecond, "killed at %s: left are %v, the ledger is %v", stamp, left(), ledger(t))
 	return true
 }
 
@@ -87,24 +87,24 @@ func TestAControllerKilledAtAnyWriteOfARemovalRemovesNoMoreThanTheBudgetAndNoOth
 	p, err := proxy.Start(nodekeep.Cluster.Admin())
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)
-	nodekeep.Route = func(_ string, direct *rest.Config) *rest.Config { return p.Through(direct) }
+	nodekeep.Route = func(_ string, direct *rest.Config) *rest.Config { return p.Config(direct) }
 	t.Cleanup(func() { nodekeep.Route = nil })
-	kinds, writes, least := verify.RemovalKinds(), proxy.Match(proxy.Decides), 20
+	kinds, writes, minimum := verify.RemovalKinds(), proxy.Match(proxy.Decides), 20
 	if os.Getenv("NODEKEEP_LONG_FAULTS") == "" {
 		t.Log("only the writes around the removal of a NodeClaim, since all take four minutes: NODEKEEP_LONG_FAULTS=1, and so does make test-faults")
-		kinds, writes, least = []verify.RemovalKind{verify.RemoveNodeClaim}, last, 6
+		kinds, writes, minimum = []verify.RemovalKind{verify.RemoveNodeClaim}, last, 6
 	}
 	const good = "good-killed"
-	own, box := claim(t, good, good, "box://"+good), machine(t, good, good, "box://"+good)
+	current, box := claim(t, good, good, "box://"+good), machine(t, good, good, "box://"+good)
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			name := strings.ToLower(good + "-" + string(kind))
 			toCheck(t, name, kind, true, func(node *corev1.Node) {
-				ofClaim(own)(node)
+				ofClaim(current)(node)
 				ofMachine("default", box.GetName())(node)
 			})
 			kills := 0
-			for _, moment := range []proxy.Moment{proxy.Before, proxy.After} {
+			for _, moment := range []proxy.Moment{proxy.BeforeRequest, proxy.AfterResponse} {
 				for number, held := int64(1), true; held; number++ {
 					require.Less(t, number, int64(60), "the controller goes on writing for ever")
 					t.Run(fmt.Sprintf("moment %d of write %d", moment, number), func(t *testing.T) { held = killedAt(t, p, kind, writes, moment, number) })
@@ -114,7 +114,7 @@ func TestAControllerKilledAtAnyWriteOfARemovalRemovesNoMoreThanTheBudgetAndNoOth
 				}
 			}
 			nodekeep.Node(t, name)
-			require.GreaterOrEqual(t, kills, least, "the ledger, the removal, and the ledger again, at the least")
+			require.GreaterOrEqual(t, kills, minimum, "the ledger, the removal, and the ledger again, at the least")
 			t.Logf("killed at %d moments", kills)
 		})
 	}

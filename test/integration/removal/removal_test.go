@@ -89,8 +89,8 @@ func ofMachine(namespace, name string) func(*corev1.Node) {
 
 func ofClaim(claims ...*unstructured.Unstructured) func(*corev1.Node) {
 	return func(node *corev1.Node) {
-		for _, one := range claims {
-			node.OwnerReferences = append(node.OwnerReferences, owner(one))
+		for _, item := range claims {
+			node.OwnerReferences = append(node.OwnerReferences, owner(item))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestWhatAKubeletForgesRemovesNothing(t *testing.T) {
 	require.NotEqual(t, gone.GetUID(), anew.GetUID())
 	machine(t, "victim-machine", "victim", "box://victim")
 	machine(t, "provider-machine", "forged-12", "box://another")
-	for name, one := range map[string]struct {
+	for name, row := range map[string]struct {
 		node   string
 		kind   verify.RemovalKind
 		change func(*corev1.Node)
@@ -131,22 +131,22 @@ func TestWhatAKubeletForgesRemovesNothing(t *testing.T) {
 		"a Machine in a path for its namespace": {"forged-14", verify.RemoveMachine, ofMachine("default/x", "victim-machine"), "cannot exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := newRemover(t).Confirm(t.Context(), register(t, one.node, one.change), one.kind)
+			_, err := newRemover(t).Confirm(t.Context(), register(t, row.node, row.change), row.kind)
 			var refused *remove.RefusedError
 			require.ErrorAs(t, err, &refused)
-			require.ErrorContains(t, err, one.says)
-			assert.ErrorContains(t, err, one.node)
+			require.ErrorContains(t, err, row.says)
+			assert.ErrorContains(t, err, row.node)
 		})
 	}
 }
 
 func TestAnObjectThatChangedSinceItWasConfirmedIsNotRemoved(t *testing.T) {
 	remover := newRemover(t)
-	own := claim(t, "changing", "changing", "box://changing")
+	current := claim(t, "changing", "changing", "box://changing")
 	machine(t, "changing", "changing", "box://changing")
 	node := register(t, "changing", func(node *corev1.Node) {
 		ofMachine("default", "changing")(node)
-		ofClaim(own)(node)
+		ofClaim(current)(node)
 	})
 	_, err := remover.Confirm(t.Context(), node, verify.KeepNode)
 	require.ErrorContains(t, err, "removes nothing")
@@ -195,17 +195,17 @@ func runPod(t *testing.T, name, node string, change func(*corev1.Pod)) {
 	if _, err := nodekeep.Admin.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		require.NoError(t, err)
 	}
-	one := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	item := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if change != nil {
-		change(one)
+		change(item)
 	}
 	pods := nodekeep.Admin.CoreV1().Pods("default")
-	made, err := pods.Create(t.Context(), one, metav1.CreateOptions{})
+	made, err := pods.Create(t.Context(), item, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	})
-	if made.Status = one.Status; made.Status.Phase != "" {
+	if made.Status = item.Status; made.Status.Phase != "" {
 		_, err = pods.UpdateStatus(t.Context(), made, metav1.UpdateOptions{})
 		require.NoError(t, err)
 	}

@@ -35,10 +35,10 @@ func withoutWebhook(t *testing.T) {
 // withoutCapture stops capture until the test ends, or until it is started.
 func withoutCapture(t *testing.T) (start func()) {
 	require.NoError(t, nodekeep.StopCapture())
-	down := true
+	stopped := true
 	start = func() {
-		if down {
-			down = false
+		if stopped {
+			stopped = false
 			require.NoError(t, nodekeep.StartCapture(context.WithoutCancel(t.Context())))
 		}
 	}

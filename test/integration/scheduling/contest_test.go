@@ -15,8 +15,8 @@ import (
 	"nodekeep.dev/nodekeep/test/harness"
 )
 
-// many is how many Nodes a contest registers unless it shows enough with fewer.
-const many = 200
+// nodeCount is how many Nodes a contest registers unless it shows enough with fewer.
+const nodeCount = 200
 
 // contest is what came of registering Nodes while the scheduler had pods that must run on none of them.
 type contest struct {
@@ -53,7 +53,7 @@ func hold(t *testing.T, name string, count int, arrange func(t *testing.T) (afte
 	stop()
 
 	// The scheduler works, and the Nodes can be scheduled to by pods that tolerate what they carry.
-	seeker := where(pod("seeks-label", corev1.TaintNodeNotReady, tenant, dedicated), dedicated, corev1.NodeSelectorOpIn, "ci")
+	seeker := withAffinity(pod("seeks-label", corev1.TaintNodeNotReady, tenant, dedicated), dedicated, corev1.NodeSelectorOpIn, "ci")
 	_, err := pods.Create(t.Context(), seeker, metav1.CreateOptions{})
 	require.NoError(t, err)
 	assert.True(t, slices.Contains(nodes, bound(t, pods, seeker.Name)))
@@ -84,25 +84,25 @@ func tried(t *testing.T, pods corev1client.PodInterface) (list []corev1.Pod) {
 	return list
 }
 
-// said is why the scheduler left a pod of a group unbound.
-type said struct{ group, reason string }
+// refusal is why the scheduler left a pod of a group unbound.
+type refusal struct{ group, reason string }
 
 // watchVerdicts collects what the scheduler says of the pods that shun what Nodes carry, until the result is called.
-func watchVerdicts(t *testing.T, pods corev1client.PodInterface) (stop func() []said) {
+func watchVerdicts(t *testing.T, pods corev1client.PodInterface) (stop func() []refusal) {
 	t.Helper()
 	w, err := pods.Watch(t.Context(), metav1.ListOptions{LabelSelector: groupLabel})
 	require.NoError(t, err)
 	last := map[string]string{}
-	var seen []said
+	var seen []refusal
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for event := range w.ResultChan() {
 			if p, ok := event.Object.(*corev1.Pod); ok && verdict(p) != "" && verdict(p) != last[p.Name] {
 				last[p.Name] = verdict(p)
-				seen = append(seen, said{p.Labels[groupLabel], last[p.Name]})
+				seen = append(seen, refusal{p.Labels[groupLabel], last[p.Name]})
 			}
 		}
 	}()
-	return func() []said { w.Stop(); <-done; return seen }
+	return func() []refusal { w.Stop(); <-done; return seen }
 }

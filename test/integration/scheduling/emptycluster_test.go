@@ -32,7 +32,7 @@ func TestAnEmptyClusterRecoversByItself(t *testing.T) {
 	registration := harness.Registration(name) // of a kubelet with an external cloud provider
 	registration.Spec.Taints = append(registration.Spec.Taints, harness.TaintOf(uninitialized+"=true:NoSchedule"))
 	first := nodekeep.RegisterNode(t, registration)
-	require.True(t, policy.DefaultGate.On(first.Spec.Taints))
+	require.True(t, policy.DefaultGate.Present(first.Spec.Taints))
 	require.True(t, tainted(first, corev1.TaintNodeNotReady))
 
 	cloud := pod("cloud-controller", uninitialized, corev1.TaintNodeNotReady)

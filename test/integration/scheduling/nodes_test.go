@@ -38,7 +38,7 @@ func byRule() []corev1.Taint {
 }
 
 // eachNode calls do for every name, some at a time.
-func eachNode(names []string, do func(name string)) { harness.Each(names, 4, do) }
+func eachNode(names []string, fn func(name string)) { harness.Parallel(names, 4, fn) }
 
 // rememberThenDelete registers Nodes, labels and taints them as an admin would, waits until all records hold that and
 // deletes the Nodes; where an earlier test has left it so, the Nodes need not exist again. What is registered under these
@@ -63,7 +63,7 @@ func rememberThenDelete(t *testing.T, names []string) {
 // remembered reports whether the records of all Nodes hold what the Nodes should carry.
 func remembered(t *testing.T, names []string) bool {
 	list, err := nodekeep.Admin.CoreV1().ConfigMaps(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: store.RecordLabel})
-	return err == nil && each(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
+	return err == nil && eachIsGood(names, list.Items, func(cm corev1.ConfigMap) (string, bool) {
 		found, err := record.Decode([]byte(cm.Data[store.DataKey]))
 		return found.Node, err == nil && maps.Equal(found.Items(), record.Join(carried()))
 	})
@@ -85,8 +85,8 @@ func complete(t *testing.T, names []string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-		return err == nil && each(names, list.Items, func(node corev1.Node) (string, bool) {
-			return node.Name, whole(node) && !policy.DefaultGate.On(node.Spec.Taints)
+		return err == nil && eachIsGood(names, list.Items, func(node corev1.Node) (string, bool) {
+			return node.Name, whole(node) && !policy.DefaultGate.Present(node.Spec.Taints)
 		})
 	}, settles, 20*time.Millisecond, "all %d Nodes must come to carry what they should, without the gate", len(names))
 }
@@ -97,8 +97,8 @@ func whole(node corev1.Node) bool {
 	return harness.HasAll(record.Join(node.Labels, node.Spec.Taints), record.Join(labels, append(taints, byRule()...)))
 }
 
-// each reports whether every name is among the items, and as it should be.
-func each[T any](names []string, items []T, look func(T) (name string, good bool)) bool {
+// eachIsGood reports whether every name is among the items, and as it should be.
+func eachIsGood[T any](names []string, items []T, look func(T) (name string, good bool)) bool {
 	good := map[string]bool{}
 	for _, item := range items {
 		name, ok := look(item)

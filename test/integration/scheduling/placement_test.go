@@ -54,7 +54,7 @@ func known(t *testing.T, node string) {
 	nodekeep.Label(t, node, map[string]string{label: node})
 	asks := pod("asks-for-" + node)
 	asks.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	asks = where(asks, label, corev1.NodeSelectorOpIn, node)
+	asks = withAffinity(asks, label, corev1.NodeSelectorOpIn, node)
 	asks.Spec.ServiceAccountName = "nodekeep-capture"
 	pods := nodekeep.Admin.CoreV1().Pods(harness.Namespace)
 	_, err := pods.Create(t.Context(), asks, metav1.CreateOptions{})
@@ -118,7 +118,7 @@ func TestNodekeepsOwnPodsRunWhereTheDocsSay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cases.Add(1)
-			own := func(name string) string { // what nodekeep remembers of the Nodes of other cases is not theirs
+			current := func(name string) string { // what nodekeep remembers of the Nodes of other cases is not theirs
 				if name == "" {
 					return ""
 				}
@@ -126,11 +126,11 @@ func TestNodekeepsOwnPodsRunWhereTheDocsSay(t *testing.T) {
 			}
 			var names []string
 			for node := range c.nodes {
-				names = append(names, own(node))
+				names = append(names, current(node))
 			}
 			t.Cleanup(func() { deleteNodes(t, names) })
 			for name, node := range c.nodes {
-				name = own(name)
+				name = current(name)
 				nodekeep.Register(t, name)
 				if node.labels != nil {
 					nodekeep.Label(t, name, node.labels)
@@ -147,7 +147,7 @@ func TestNodekeepsOwnPodsRunWhereTheDocsSay(t *testing.T) {
 				t.Run(process, func(t *testing.T) {
 					var want []string
 					for _, name := range c.want[process] {
-						want = append(want, own(name))
+						want = append(want, current(name))
 					}
 					assert.ElementsMatch(t, want, place(t, pod, len(want)))
 				})

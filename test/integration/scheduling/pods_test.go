@@ -50,8 +50,8 @@ func pod(name string, tolerated ...string) *corev1.Pod {
 	return p
 }
 
-// where makes a pod run only on Nodes whose label meets the requirement.
-func where(p *corev1.Pod, label string, operator corev1.NodeSelectorOperator, values ...string) *corev1.Pod {
+// withAffinity makes a pod run only on Nodes whose label meets the requirement.
+func withAffinity(p *corev1.Pod, label string, operator corev1.NodeSelectorOperator, values ...string) *corev1.Pod {
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: label, Operator: operator, Values: values}}}},
 	}}}
@@ -69,8 +69,8 @@ const (
 // shunning makes a pod of each group. All of them would run on a Node that is not ready, for none here ever is.
 func shunning() map[string]*corev1.Pod {
 	return map[string]*corev1.Pod{
-		shunsLabel:          where(pod("", corev1.TaintNodeNotReady, tenant, dedicated), dedicated, corev1.NodeSelectorOpDoesNotExist),
-		shunsProtectedLabel: where(pod("", corev1.TaintNodeNotReady, tenant, dedicated), worker, corev1.NodeSelectorOpDoesNotExist),
+		shunsLabel:          withAffinity(pod("", corev1.TaintNodeNotReady, tenant, dedicated), dedicated, corev1.NodeSelectorOpDoesNotExist),
+		shunsProtectedLabel: withAffinity(pod("", corev1.TaintNodeNotReady, tenant, dedicated), worker, corev1.NodeSelectorOpDoesNotExist),
 		shunsKeptTaint:      pod("", corev1.TaintNodeNotReady, dedicated),
 		shunsRuleTaint:      pod("", corev1.TaintNodeNotReady, tenant),
 	}
@@ -78,14 +78,14 @@ func shunning() map[string]*corev1.Pod {
 
 // keepComing creates pods of all groups until stop is called or there are most of each. Only new pods keep the scheduler
 // trying at every moment: one that it failed to place waits for a second or more.
-func keepComing(t *testing.T, pods corev1client.PodInterface, most int) (stop func()) {
+func keepComing(t *testing.T, pods corev1client.PodInterface, limit int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var groups sync.WaitGroup
 	for group, p := range shunning() {
 		groups.Go(func() {
 			p.Labels = map[string]string{groupLabel: group}
-			for n := 0; n < most && ctx.Err() == nil; n++ {
+			for n := 0; n < limit && ctx.Err() == nil; n++ {
 				p.Name = fmt.Sprintf("%s-%03d", group, n)
 				if _, err := pods.Create(t.Context(), p, metav1.CreateOptions{}); !assert.NoError(t, err) {
 					return

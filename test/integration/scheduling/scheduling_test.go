@@ -25,7 +25,7 @@ func TestNoPodIsBoundToANodeBeforeTheNodeCarriesItsLabelsAndTaints(t *testing.T)
 	} {
 		t.Run(title, func(t *testing.T) {
 			contest := func() {
-				result := hold(t, test.name, many, func(t *testing.T) func() { test.arrange(t); return func() {} })
+				result := hold(t, test.name, nodeCount, func(t *testing.T) func() { test.arrange(t); return func() {} })
 				assert.Empty(t, result.misplaced)
 				for group := range shunning() {
 					assert.NotZero(t, result.verdicts[group], "the scheduler must have tried pods of group %s while Nodes registered", group)
@@ -52,8 +52,8 @@ func TestWithoutWebhookAndGatePodsAreMisplaced(t *testing.T) {
 		arrange func(t *testing.T) (afterwards func())
 		race    bool // it is chance which group is misplaced
 	}{
-		"without nodekeep": {"nothing", many, withoutAnything, false},
-		"with capture alone, which the scheduler outruns": {"capture-alone", many / 4, func(t *testing.T) func() { withoutWebhookAndGatePolicy(t); return func() {} }, true},
+		"without nodekeep": {"nothing", nodeCount, withoutAnything, false},
+		"with capture alone, which the scheduler outruns": {"capture-alone", nodeCount / 4, func(t *testing.T) func() { withoutWebhookAndGatePolicy(t); return func() {} }, true},
 	} {
 		t.Run(title, func(t *testing.T) {
 			result := hold(t, test.name, test.nodes, test.arrange)

@@ -19,7 +19,7 @@ func TestAFaultThatVerifiedNodesShareCountsNoAttemptAndTheNodesOpenWhenItEnds(t 
 	labels := map[string]string{selected: "shared"}
 	verified := registerWith(t, "shared-verified", labels, honest)
 	waitOpen(t, "shared-verified", 1)
-	verified.will(failing) // DNS is down for all
+	verified.reportWith(failing) // DNS is down for all
 	kubelets := map[string]*kubelet{}
 	for i := range 3 {
 		name := fmt.Sprint("shared-", i)
@@ -38,9 +38,9 @@ func TestAFaultThatVerifiedNodesShareCountsNoAttemptAndTheNodesOpenWhenItEnds(t 
 		return slices.ContainsFunc(workers(t, "shared-verified"), func(pod corev1.Pod) bool { return strings.HasPrefix(pod.Name, verify.ControlPrefix) })
 	}, settles, 50*time.Millisecond)
 
-	verified.will(honest)
+	verified.reportWith(honest)
 	for _, k := range kubelets {
-		k.will(honest)
+		k.reportWith(honest)
 	}
 	for name := range kubelets {
 		waitOpen(t, name, 1)

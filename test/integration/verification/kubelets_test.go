@@ -25,11 +25,11 @@ type kubelet struct {
 	name   string
 	client *kubernetes.Clientset
 
-	mu     sync.Mutex
-	report func(asked []verify.Check) (message string, exitCode int32) // nil: Pods stay pending
-	ended  map[types.UID]bool
-	down   bool   // the Node is not Ready
-	bootID string // empty: that of the registration
+	mu      sync.Mutex
+	report  func(asked []verify.Check) (message string, exitCode int32) // nil: Pods stay pending
+	ended   map[types.UID]bool
+	stopped bool   // the Node is not Ready
+	bootID  string // empty: that of the registration
 }
 
 // honest reports that all that was asked passed.
@@ -80,17 +80,17 @@ func play(t *testing.T, name string, report func([]verify.Check) (string, int32)
 	return k
 }
 
-func (k *kubelet) will(report func([]verify.Check) (string, int32)) {
+func (k *kubelet) reportWith(report func([]verify.Check) (string, int32)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.report = report
 }
 
 // goes has the kubelet report that the Node is Ready or not, and which boot it runs.
-func (k *kubelet) goes(ctx context.Context, down bool, bootID string) {
+func (k *kubelet) goes(ctx context.Context, stopped bool, bootID string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.down, k.bootID = down, bootID
+	k.stopped, k.bootID = stopped, bootID
 	k.heartbeat(ctx)
 }
 
@@ -98,7 +98,7 @@ func (k *kubelet) goes(ctx context.Context, down bool, bootID string) {
 func (k *kubelet) heartbeat(ctx context.Context) {
 	now := metav1.Now().UTC().Format(time.RFC3339)
 	ready, info := "True", ""
-	if k.down {
+	if k.stopped {
 		ready = "False"
 	}
 	if k.bootID != "" {
@@ -152,13 +152,13 @@ func progress(node *corev1.Node) verify.Progress {
 	return verify.ParseProgress(node.Annotations[verify.Annotation])
 }
 
-func waitFor(t *testing.T, name, what string, holds func(*corev1.Node) bool) *corev1.Node {
+func waitFor(t *testing.T, name, subject string, holds func(*corev1.Node) bool) *corev1.Node {
 	t.Helper()
 	var node *corev1.Node
 	harness.Eventually(t, func() bool {
 		node = nodekeep.Node(t, name)
 		return holds(node)
-	}, settles, 50*time.Millisecond, "node %s must come to be %s; it is %+v", name, what, &node)
+	}, settles, 50*time.Millisecond, "node %s must come to be %s; it is %+v", name, subject, &node)
 	return node
 }
 

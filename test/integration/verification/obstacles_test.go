@@ -32,8 +32,8 @@ func checkObstacles(t *testing.T, file string) (sentences []string) {
 	a := nodekeep.Command(t, "", "", "policy", "check", file, "--against-cluster", "-o", "json")
 	require.Equal(t, 0, a.Code, "%s%s", a.Out, a.ErrOut)
 	require.NoError(t, json.Unmarshal([]byte(a.Out), &check), a.Out)
-	for _, one := range check.Impact.Profiles {
-		sentences = append(sentences, one.Hinders+": "+strings.Join(one.Profiles, ",")+": "+one.What+". "+one.Next)
+	for _, row := range check.Impact.Profiles {
+		sentences = append(sentences, row.Hinders+": "+strings.Join(row.Profiles, ",")+": "+row.What+". "+row.Next)
 	}
 	return sentences
 }

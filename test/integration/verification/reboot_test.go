@@ -28,7 +28,7 @@ func rebootable(t *testing.T, name string) *kubelet {
 }
 
 // states records what the API server's watch says of a Node, until the test ends.
-func states(t *testing.T, name string) (since func() []*corev1.Node) {
+func states(t *testing.T, name string) (base func() []*corev1.Node) {
 	t.Helper()
 	w, err := nodekeep.Admin.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: nodekeep.Node(t, name).ResourceVersion})
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestANodeThatRebootsIsVerifiedAgainBeforeAPodCanBeBoundAndOneWhoseKubeletRe
 	history := states(t, "reboots")
 
 	// The kubelet restarts: not Ready for a moment, the same boot.
-	k.will(failing) // a check would show
+	k.reportWith(failing) // a check would show
 	k.goes(t.Context(), true, "boot-1")
 	waitFor(t, "reboots", "held while it is not Ready", held)
 	k.goes(t.Context(), false, "boot-1")
@@ -96,7 +96,7 @@ func TestANodeThatRebootsIsVerifiedAgainBeforeAPodCanBeBoundAndOneWhoseKubeletRe
 	bound, err := pods.Get(t.Context(), "early-reboot", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Empty(t, bound.Spec.NodeName, "a workload was bound to a Node that rebooted and did not pass")
-	k.will(honest)
+	k.reportWith(honest)
 	waitOpen(t, "reboots", 2)
 	require.Eventually(t, func() bool {
 		bound, err := pods.Get(t.Context(), "early-reboot", metav1.GetOptions{})
@@ -124,7 +124,7 @@ func TestATaintThatAKubeletRegistersWithIsNoReboot(t *testing.T) {
 	k := play(t, "forged-reboot", failing)
 	node := waitFor(t, "forged-reboot", "checked", func(node *corev1.Node) bool { return progress(node).Attempts >= 1 })
 	assert.True(t, held(node))
-	k.will(honest)
+	k.reportWith(honest)
 	waitOpen(t, "forged-reboot", 1)
 }
 
@@ -135,7 +135,7 @@ func TestAPowerCutOfAThirdOfTheNodesVerifiesNoneAgain(t *testing.T) {
 		name := fmt.Sprintf("power-%d", i)
 		kubelets[name] = rebootable(t, name)
 		if i < 3 {
-			kubelets[name].will(failing) // a check would show
+			kubelets[name].reportWith(failing) // a check would show
 		}
 	}
 	cut := []string{"power-0", "power-1", "power-2"}
@@ -156,7 +156,7 @@ func TestAPowerCutOfAThirdOfTheNodesVerifiesNoneAgain(t *testing.T) {
 			return !held(node) && ready(node) && progress(node).BootID == "boot-2" && progress(node).Last.Result == verify.VerdictRebooted
 		})
 		assert.Equal(t, "true", node.Labels[verify.Label])
-		kubelets[name].will(honest)
+		kubelets[name].reportWith(honest)
 	}
 	list, err := nodekeep.Admin.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)

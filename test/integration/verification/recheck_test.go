@@ -66,7 +66,7 @@ func watchFrom(t *testing.T) *versions {
 }
 
 // closed returns how many of some Nodes were held at one time, at most, up to the present version of each.
-func (v *versions) closed(t *testing.T, names []string) (most int) {
+func (v *versions) closed(t *testing.T, names []string) (limit int) {
 	t.Helper()
 	last := map[string]string{}
 	for _, name := range names {
@@ -86,9 +86,9 @@ func (v *versions) closed(t *testing.T, names []string) (most int) {
 		if delete(held, node.Name); slices.Contains(names, node.Name) && closedNow(node) {
 			held[node.Name] = true
 		}
-		most = max(most, len(held))
+		limit = max(limit, len(held))
 	}
-	return most
+	return limit
 }
 
 func closedNow(node *corev1.Node) bool { return held(node) }
@@ -197,12 +197,12 @@ func TestAnotherLabelInThePolicyClosesNoNode(t *testing.T) {
 	warm(t)
 	names := fleet(t, "relabelled", 3)
 	seen := watchFrom(t)
-	before := harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`)
+	prev := harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`)
 	require.NoError(t, nodekeep.WritePolicy(t.Context(), strings.Replace(verifying, "verify:\n", "verify:\n    label: example.com/checked\n", 1)))
 	t.Cleanup(func() { require.NoError(t, nodekeep.WritePolicy(background(), verifying)) })
 	register(t, "relabelled-new", honest)
 	harness.Eventually(t, func() bool {
-		return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`) > before
+		return harness.Series(t, nodekeep.MetricsURL("verify"), `nodekeep_controller_errors_total{controller="verify",kind="failure"}`) > prev
 	}, settles, 50*time.Millisecond, "it must try to open the Node with the other label")
 	for _, name := range names { // the controller looks at each of them
 		nodekeep.MustKubectl(t, "annotate", "node", name, "example.com/note=a")

@@ -49,7 +49,7 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 	}, settles, 50*time.Millisecond, "a workload is bound before any check has ended")
 	assert.Empty(t, shown(nodekeep.Node(t, "reports-a")).Status)
 
-	k.will(honest)
+	k.reportWith(honest)
 	for _, name := range []string{"reports-b", "reports-c"} {
 		registerWith(t, name, labels, honest)
 	}
@@ -60,12 +60,12 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 	}
 
 	// The checks are asked again at once, as nodekeep verify run has it.
-	before := shown(nodekeep.Node(t, "reports-a"))
-	k.will(failing)
+	prev := shown(nodekeep.Node(t, "reports-a"))
+	k.reportWith(failing)
 	nodekeep.MustKubectl(t, "annotate", "node", "reports-a", "--overwrite", verify.Annotation+"="+progress(nodekeep.Node(t, "reports-a")).Anew().String())
 	node := waitFor(t, "reports-a", "failing, as the others pass", says(corev1.ConditionFalse, verify.CauseChecksFailed))
 	failed := shown(node)
-	assert.False(t, failed.LastTransitionTime.Before(&before.LastTransitionTime))
+	assert.False(t, failed.LastTransitionTime.Before(&prev.LastTransitionTime))
 	assert.False(t, held(node))
 	report, err := nodekeep.Admin.CoreV1().ConfigMaps(verify.Namespace).Get(t.Context(), verify.ReportName("reports-a"), metav1.GetOptions{})
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestAProfileThatOnlyReportsClosesNoNodeAndItsConditionFollowsTheChecks(t *t
 	})
 	assert.Equal(t, failed.LastTransitionTime, shown(node).LastTransitionTime, "from here other tools count")
 
-	k.will(honest)
+	k.reportWith(honest)
 	node = waitFor(t, "reports-a", "passing again", says(corev1.ConditionTrue, verify.CauseChecksPassed))
 	assert.NotContains(t, node.Labels, verify.Label)
 	harness.Eventually(t, func() bool { return len(workers(t, "reports-a")) == 0 }, settles, 50*time.Millisecond)

@@ -20,7 +20,7 @@ func TestNodesThatExistAreTakenIntoVerificationAFewAtATimeUpToTheFirstThatFails(
 		waitFor(t, name, "open", func(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 })
 	}
 	nodekeep.MustKubectl(t, "label", "nodes", "-l", "exists=yes", selected+"=checked")
-	kubelets["exists-2"].will(failing)
+	kubelets["exists-2"].reportWith(failing)
 	seen := watchFrom(t)
 
 	run := func() harness.Answer {
@@ -35,7 +35,7 @@ func TestNodesThatExistAreTakenIntoVerificationAFewAtATimeUpToTheFirstThatFails(
 	}
 	assert.True(t, held(nodekeep.Node(t, "exists-2")))
 
-	kubelets["exists-2"].will(honest)
+	kubelets["exists-2"].reportWith(honest)
 	waitOpen(t, "exists-2", 2)
 	a = run()
 	assert.Zero(t, a.Code, a.ErrOut)

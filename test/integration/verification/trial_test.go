@@ -31,16 +31,16 @@ func TestChecksThatAPolicyChangesAreTriedOnAnOpenNodeAndShownUntilTheyPass(t *te
 	}
 	says("")
 
-	k.will(failing)
+	k.reportWith(failing)
 	nodekeep.SetPolicy(t, strings.ReplaceAll(verifying, "timeout: 29s", "timeout: 28s"))
 	const failed = `check dns failed in a trial on Node tried \S+ ago \(Timeout\)`
 	says(failed)
 	nodekeep.WaitEvent(t, k.name, "ProfileNotProved")
 	assert.Regexp(t, line+failed, nodekeep.Command(t, "", "", "doctor").Out)
-	after := nodekeep.Node(t, k.name)
-	assert.Equal(t, []any{node.Spec.Taints, node.Annotations[verify.Annotation], "true"}, []any{after.Spec.Taints, after.Annotations[verify.Annotation], after.Labels[verify.Label]}, "nothing of the Node changes")
+	updated := nodekeep.Node(t, k.name)
+	assert.Equal(t, []any{node.Spec.Taints, node.Annotations[verify.Annotation], "true"}, []any{updated.Spec.Taints, updated.Annotations[verify.Annotation], updated.Labels[verify.Label]}, "nothing of the Node changes")
 
-	k.will(honest)
+	k.reportWith(honest)
 	says("")
 	harness.Eventually(t, func() bool { return len(workers(t, k.name)) == 0 }, settles, 50*time.Millisecond, "its trial Pods are deleted")
 	kept := verify.TrialName("tried")

@@ -59,7 +59,7 @@ func TestNoWorkloadIsBoundBeforeTheNodeWasVerifiedAndDaemonSetsRun(t *testing.T)
 	require.NoError(t, err)
 	assert.Empty(t, early.Spec.NodeName, "a workload was bound to a Node that was not verified")
 
-	k.will(honest)
+	k.reportWith(honest)
 	node := waitOpen(t, "bound", 1)
 	assert.Empty(t, progress(node).Last.Skipped)
 	require.Eventually(t, func() bool {
@@ -104,7 +104,7 @@ func TestHostileReportsKeepTheirNodeTaintedUntilItsKubeletIsHonest(t *testing.T)
 		assert.True(t, held(node), name)
 		assert.Equal(t, verify.VerdictInconclusive, progress(node).Last.Result, name)
 		assert.NotContains(t, node.Annotations[verify.Annotation], "\x1b")
-		kubelets[name].will(honest)
+		kubelets[name].reportWith(honest)
 	}
 	for name := range hostile {
 		waitOpen(t, "hostile-"+name, 1)
@@ -128,8 +128,8 @@ func TestAFailedCheckIsReportedAlsoAfterTheNodeIsDeletedAndTheNodeIsVerifiedWhen
 	assert.Equal(t, verify.VerdictFailed, report.Result)
 	harness.Eventually(t, func() bool { return len(workers(t, "broken")) == 0 }, settles, 50*time.Millisecond, "its worker Pods go with it")
 
-	again := register(t, "broken", honest)
-	assert.True(t, held(nodekeep.Node(t, again.name)))
+	reread := register(t, "broken", honest)
+	assert.True(t, held(nodekeep.Node(t, reread.name)))
 	waitOpen(t, "broken", 1)
 }
 
@@ -137,7 +137,7 @@ func TestAStuckNodeIsCheckedAtOnceWhenAnOperatorAsks(t *testing.T) {
 	warm(t)
 	k := registerWith(t, "patient", map[string]string{selected: "patient"}, failing)
 	waitFor(t, "patient", "stuck, with no worker Pod", func(node *corev1.Node) bool { return progress(node).Attempts >= 2 && len(workers(t, "patient")) == 0 })
-	k.will(honest)
+	k.reportWith(honest)
 	a := nodekeep.Command(t, "", "", "verify", "run", "patient", "--yes")
 	assert.Zero(t, a.Code, a.ErrOut)
 	assert.Equal(t, "node/patient: attempts begin anew; the controller starts an attempt now\n", a.Out)
@@ -150,10 +150,10 @@ func TestTheTaintAddedAgainMeansVerifiedAgain(t *testing.T) {
 	warm(t)
 	k := register(t, "again", honest)
 	waitOpen(t, "again", 1)
-	k.will(nil)
+	k.reportWith(nil)
 	nodekeep.MustKubectl(t, "taint", "node", "again", verify.Taint+"=by-hand:NoSchedule")
 	waitFor(t, "again", "checked anew", func(node *corev1.Node) bool { return len(workers(t, "again")) == 1 && held(node) })
-	k.will(honest)
+	k.reportWith(honest)
 	waitOpen(t, "again", 2)
 }
 
@@ -200,7 +200,7 @@ func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingP
 		dry, err = nodekeep.Admin.CoreV1().Nodes().Patch(t.Context(), "undone", types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err == nil && held(dry)
 	}, settles, 50*time.Millisecond, "%v, %v", &err, &dry)
-	k.will(honest)
+	k.reportWith(honest)
 	node := waitFor(t, "undone", "put back more often than is free", func(node *corev1.Node) bool { return progress(node).Returns > verify.FreeReturns })
 	assert.True(t, held(node))
 	assert.NotEqual(t, verify.VerdictFailed, progress(node).Last.Result)
@@ -209,7 +209,7 @@ func TestATaintThatAnAdmissionPolicyPutsBackInTheVeryPatchIsRemovedAfterGrowingP
 	require.NoError(t, err)
 	seen := verify.NodeOf(node)
 	paused := verify.Plan(verify.Observed{Node: &seen}, profiles.Verify(), verify.Cluster{}, progress(node).Last.Time.Add(time.Second))
-	assert.Contains(t, paused.Why.String(), "another client adds the taint again", "what verify list says")
+	assert.Contains(t, paused.Diagnosis.String(), "another client adds the taint again", "what verify list says")
 	end()
 	waitFor(t, "undone", "open by itself once the policy is deleted", func(node *corev1.Node) bool { return !held(node) })
 }
@@ -282,29 +282,29 @@ func TestANodeWhoseChangeIsDeniedSaysSoInTheConditionInAnEventAndInTheList(t *te
 	nodekeep.MustKubectl(t, "apply", "-f", file)
 	waitFor(t, "frozen", "checked", func(*corev1.Node) bool { return len(workers(t, "frozen")) == 1 })
 	harness.Eventually(t, func() bool { // the policy is in force
-		_, err := nodekeep.As(t, "nodekeep-verify").CoreV1().Nodes().Patch(t.Context(), "frozen", types.MergePatchType,
+		_, err := nodekeep.ClientFor(t, "nodekeep-verify").CoreV1().Nodes().Patch(t.Context(), "frozen", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"nodekeep.dev/check":"{}"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "change freeze")
 	}, settles, 50*time.Millisecond)
-	k.will(honest)
-	var said string
+	k.reportWith(honest)
+	var text string
 	waitFor(t, "frozen", "shown as refused", func(node *corev1.Node) bool {
 		for _, condition := range node.Status.Conditions {
 			if condition.Type == verify.Condition && condition.Reason == string(verify.CauseRefused) {
-				said = condition.Message
+				text = condition.Message
 			}
 		}
-		return said != ""
+		return text != ""
 	})
-	assert.Contains(t, said, "the controller cannot go on: patch node")
-	assert.Contains(t, said, "a change freeze is on; correct what the message names")
+	assert.Contains(t, text, "the controller cannot go on: patch node")
+	assert.Contains(t, text, "a change freeze is on; correct what the message names")
 	nodekeep.WaitEvent(t, "frozen", "VerificationWaits")
 	for _, command := range []string{"list", "show"} {
 		args := []string{"verify", command}
 		if command == "show" {
 			args = append(args, "frozen")
 		}
-		assert.Contains(t, nodekeep.Command(t, "", "", args...).Out, said, command)
+		assert.Contains(t, nodekeep.Command(t, "", "", args...).Out, text, command)
 	}
 	thaw()
 	waitOpen(t, "frozen", 1)

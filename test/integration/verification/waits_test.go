@@ -137,15 +137,15 @@ func verifyFailures(t *testing.T) float64 {
 func TestANodeWaitsForEachDaemonSetOfANamespaceThatHasAPodOnIt(t *testing.T) {
 	warm(t)
 	in := newAgents(t, "agents")
-	here, all := map[string]string{selected: "agents"}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	in.create(t, "cni", corev1.PodSpec{NodeSelector: here, Tolerations: all})
-	in.create(t, "csi", corev1.PodSpec{NodeSelector: here, Tolerations: all})
-	in.create(t, "app", corev1.PodSpec{NodeSelector: here}) // it does not tolerate the taint, so it cannot be waited for
+	local, all := map[string]string{selected: "agents"}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	in.create(t, "cni", corev1.PodSpec{NodeSelector: local, Tolerations: all})
+	in.create(t, "csi", corev1.PodSpec{NodeSelector: local, Tolerations: all})
+	in.create(t, "app", corev1.PodSpec{NodeSelector: local}) // it does not tolerate the taint, so it cannot be waited for
 	in.create(t, "gpu", corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}, Tolerations: all})
 
-	before := verifyFailures(t)
-	k := registerWith(t, "every-agent", here, honest)
-	harness.Eventually(t, func() bool { return verifyFailures(t) > before }, settles, 50*time.Millisecond, "no right was granted, and the Node waits")
+	prev := verifyFailures(t)
+	k := registerWith(t, "every-agent", local, honest)
+	harness.Eventually(t, func() bool { return verifyFailures(t) > prev }, settles, 50*time.Millisecond, "no right was granted, and the Node waits")
 	mayLookInto(t, "agents")
 
 	in.ready(t, k, "cni")
@@ -159,13 +159,13 @@ func TestANodeWaitsForEachDaemonSetOfANamespaceThatHasAPodOnIt(t *testing.T) {
 func TestANodeWaitsForEachDaemonSetOfAllNamespacesThatHasAPodOnIt(t *testing.T) {
 	warm(t)
 	network, storage := newAgents(t, "all-network"), newAgents(t, "all-storage")
-	here, all := map[string]string{selected: "all-agents"}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	network.create(t, "agent", corev1.PodSpec{NodeSelector: here, Tolerations: all})
-	storage.create(t, "agent", corev1.PodSpec{NodeSelector: here, Tolerations: all})
-	storage.create(t, "app", corev1.PodSpec{NodeSelector: here}) // it does not tolerate the taint, so it cannot be waited for
+	local, all := map[string]string{selected: "all-agents"}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	network.create(t, "agent", corev1.PodSpec{NodeSelector: local, Tolerations: all})
+	storage.create(t, "agent", corev1.PodSpec{NodeSelector: local, Tolerations: all})
+	storage.create(t, "app", corev1.PodSpec{NodeSelector: local}) // it does not tolerate the taint, so it cannot be waited for
 	storage.create(t, "gpu", corev1.PodSpec{NodeSelector: map[string]string{"gpu": "yes"}, Tolerations: all})
 
-	k := registerWith(t, "all-agents", here, honest)
+	k := registerWith(t, "all-agents", local, honest)
 	waitFor(t, k.name, "the condition names the missing right", func(node *corev1.Node) bool {
 		return held(node) && slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 			return condition.Type == verify.Condition && condition.Reason == string(verify.CauseRefused) && strings.Contains(condition.Message, "cannot list resource")

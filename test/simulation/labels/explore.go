@@ -32,7 +32,7 @@ func Replay(b Bounds, scenario io.Reader, out io.Writer) (ok bool, err error) {
 func (m *model) space(excused *int64) *search.Space[world, step, sum] {
 	return &search.Space[world, step, sum]{
 		Start: m.start, Hash: (*world).hash, Steps: m.steps, Wrong: (*world).isWrong, Tell: tell,
-		Do:    func(w *world, s step) bool { return s.do(w) },
+		Apply: func(w *world, s step) bool { return s.run(w) },
 		Works: func(s step) bool { return s.worked },
 		Text:  func(s step) string { return s.text },
 		Judge: func(w *world) string {
@@ -55,9 +55,9 @@ func (w *world) isWrong() string {
 
 // judge checks a world in which no capture has anything to do.
 func (m *model) judge(w *world) (wrong string, known bool) {
-	ended, same := m.ended(w)
+	ended, equal := m.ended(w)
 	switch {
-	case !same || !w.live():
+	case !equal || !w.live():
 		return "", true
 	case m.Rule != "":
 		return oracle.Ruled(w.history(), m.Rule, ended)
@@ -67,14 +67,14 @@ func (m *model) judge(w *world) (wrong string, known bool) {
 }
 
 // tell returns what a step did: the states and the records.
-func tell(was, is *world) string {
+func tell(prev, next *world) string {
 	var b strings.Builder
-	for at := len(was.log); at < len(is.log); at++ {
-		s := is.log[at]
-		fmt.Fprintf(&b, "#   version %d: U%d old=%q new=%q deleted=%t %v\n", at+1, s.Object, s.Old, s.New, s.deleted, s.annotations)
+	for i := len(prev.log); i < len(next.log); i++ {
+		s := next.log[i]
+		fmt.Fprintf(&b, "#   version %d: U%d old=%q new=%q deleted=%t %v\n", i+1, s.Object, s.Old, s.New, s.deleted, s.annotations)
 	}
-	for at := len(was.records); at < len(is.records); at++ {
-		fmt.Fprintf(&b, "#   record %d: %+v\n", at, is.records[at].Entries)
+	for i := len(prev.records); i < len(next.records); i++ {
+		fmt.Fprintf(&b, "#   record %d: %+v\n", i, next.records[i].Entries)
 	}
 	return b.String()
 }

@@ -56,8 +56,8 @@ func newModel(b Bounds) (*model, error) {
 
 // policies returns the policy that captures follow first, and the next one.
 func (b Bounds) policies() [2]string {
-	rule := func(does string) [2]string {
-		return [2]string{fmt.Sprintf("labels: {rules: [{name: r, %s}]}\n", does), ""}
+	rule := func(effect string) [2]string {
+		return [2]string{fmt.Sprintf("labels: {rules: [{name: r, %s}]}\n", effect), ""}
 	}
 	switch b.Rule {
 	case oracle.OperatorWins:
@@ -74,12 +74,12 @@ func (b Bounds) policies() [2]string {
 }
 
 // observe returns what capture reads of a state.
-func (w *world) observe(at int) *observe.Node {
-	s := w.log[at]
+func (w *world) observe(i int) *observe.Node {
+	s := w.log[i]
 	if s.node == nil {
 		n := s.object()
-		n.UID, n.ResourceVersion = types.UID(fmt.Sprint("U", s.Object)), strconv.Itoa(at+1)
-		s.node = observe.Of(n)
+		n.UID, n.ResourceVersion = types.UID(fmt.Sprint("U", s.Object)), strconv.Itoa(i+1)
+		s.node = observe.FromNode(n)
 	}
 	return s.node
 }
@@ -103,29 +103,29 @@ func (s *state) object() *corev1.Node {
 }
 
 // works is one step of a capture: it writes the record, or it patches the Node, or it does nothing.
-func (m *model) works(w *world, i int) (did bool) {
+func (m *model) works(w *world, i int) (done bool) {
 	c, last := w.captures[i], w.newest()
 	entry, found := store.Entry{Record: last.Record}, len(w.records) > 1
 	in := plan.Circumstances{Policy: m.phases[0], Guarded: true, Now: now}
 	if c.ended {
 		in.Policy = m.phases[1]
 	}
-	at := c.taken - 1
-	s := w.log[at]
+	pos := c.taken - 1
+	s := w.log[pos]
 	var next capture.Action
 	if !c.blind {
 		event := capture.Present
 		if s.deleted {
 			event = capture.Deleted
 		}
-		next = capture.Decide(entry, found, w.observe(at), event, in)
+		next = capture.Decide(entry, found, w.observe(pos), event, in)
 	}
 	if (c.blind || s.deleted) && next.Write == nil {
 		next = capture.DecideAbsent(entry, found, in)
 	}
 	seen := w.seen
 	if !c.blind {
-		w.seen |= 1 << at
+		w.seen |= 1 << pos
 	}
 	switch {
 	case next.Write != nil:
@@ -133,8 +133,8 @@ func (m *model) works(w *world, i int) (did bool) {
 			w.wrong = err.Error()
 		}
 		return true
-	case next.Step != capture.Nothing && at == len(w.log)-1 && !s.deleted: // a PATCH of an older state is refused
-		m.patch(w, w.observe(at), next.Plan)
+	case next.Step != capture.NoStep && pos == len(w.log)-1 && !s.deleted: // a PATCH of an older state is refused
+		m.patch(w, w.observe(pos), next.Plan)
 		return true
 	}
 	return w.seen != seen
@@ -164,15 +164,15 @@ func (m *model) patch(w *world, node *observe.Node, change plan.Plan) {
 		}
 	}
 	for key, value := range patch.Metadata.Labels {
-		into := &s.Old
+		dest := &s.Old
 		if key == newKey {
-			into = &s.New
+			dest = &s.New
 		}
-		was := *into
-		if *into = ""; value != nil {
-			*into = *value
+		prev := *dest
+		if *dest = ""; value != nil {
+			*dest = *value
 		}
-		if *into != was {
+		if *dest != prev {
 			delete(s.owned, key)
 		}
 	}
@@ -184,8 +184,8 @@ func (m *model) patch(w *world, node *observe.Node, change plan.Plan) {
 
 // registers returns a CREATE, with what the webhook restores from a record; nil: the webhook is down.
 func (m *model) registers(w *world, from *stored, fresh bool) bool {
-	ended, same := m.ended(w)
-	checked := m.Rule == "" && fresh && ended && same && m.idle(w)
+	ended, equal := m.ended(w)
+	checked := m.Rule == "" && fresh && ended && equal && m.idle(w)
 	s := state{Renaming: oracle.Renaming{Object: m.Objects - w.left.Objects + 1}}
 	w.left.Objects--
 	if from != nil {
@@ -210,7 +210,7 @@ func (m *model) registers(w *world, from *stored, fresh bool) bool {
 // idle reports whether no capture has anything to do.
 func (m *model) idle(w *world) bool {
 	for _, s := range m.steps(w) {
-		if next := *w; s.worked && s.do(&next) {
+		if next := *w; s.worked && s.run(&next) {
 			return false
 		}
 	}
@@ -241,8 +241,8 @@ func (m *model) review(from *stored, n *corev1.Node) (*corev1.Node, error) {
 			return nil, err
 		}
 	}
-	after := &corev1.Node{}
-	return after, json.Unmarshal(raw, after)
+	updated := &corev1.Node{}
+	return updated, json.Unmarshal(raw, updated)
 }
 
 // records is one record as the webhook knows it.

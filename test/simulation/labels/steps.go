@@ -11,13 +11,13 @@ import (
 type step struct {
 	text   string
 	worked bool // by a capture, which always continues
-	do     func(*world) bool
+	run    func(*world) bool
 }
 
 // steps returns all that can happen next.
 func (m *model) steps(w *world) (all []step) {
-	add := func(worked bool, do func(*world) bool, format string, args ...any) {
-		all = append(all, step{fmt.Sprintf(format, args...), worked, do})
+	add := func(worked bool, fn func(*world) bool, format string, args ...any) {
+		all = append(all, step{fmt.Sprintf(format, args...), worked, fn})
 	}
 	for i := range m.Captures {
 		c := w.captures[i]
@@ -44,8 +44,8 @@ func (m *model) steps(w *world) (all []step) {
 		add(false, func(w *world) bool { return m.registers(w, w.newest(), true) }, "the Node registers")
 		if w.left.Faults > 0 && len(w.records) > 1 {
 			add(false, func(w *world) bool { w.left.Faults--; return m.registers(w, nil, false) }, "the Node registers while the webhook is down")
-			for at := 1; at < len(w.records)-1; at++ {
-				add(false, func(w *world) bool { w.left.Faults--; return m.registers(w, w.records[at], false) }, "the Node registers, and the webhook has record %d", at)
+			for i := 1; i < len(w.records)-1; i++ {
+				add(false, func(w *world) bool { w.left.Faults--; return m.registers(w, w.records[i], false) }, "the Node registers, and the webhook has record %d", i)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (m *model) ends(w *world, i int) {
 		first = first && !c.ended
 	}
 	if first {
-		w.before = w.seen
+		w.older = w.seen
 	}
 	w.captures[i].ended = true
 }
@@ -87,12 +87,12 @@ func (m *model) edits(w *world, add func(bool, func(*world) bool, string, ...any
 		if m.Rule != "" && key == oracle.OldKey {
 			continue
 		}
-		name, is := oldKey, now.Old
+		name, old := oldKey, now.Old
 		if key == oracle.NewKey {
-			name, is = newKey, now.New
+			name, old = newKey, now.New
 		}
 		for _, value := range []string{"", "one", "two"} {
-			if value == is || value == "two" && m.Rule == "" && !w.used() {
+			if value == old || value == "two" && m.Rule == "" && !w.used() {
 				continue
 			}
 			edit := func(w *world) bool {

@@ -53,7 +53,7 @@ type world struct {
 	records  []*stored // all that were written; the first is none
 	captures [maxCaptures]process
 	seen     uint64 // the states that a capture has worked on
-	before   uint64 // and those of them before any followed the next policy
+	older    uint64 // and those of them before any followed the next policy
 	left     Bounds
 	wrong    string
 	logSum   sum
@@ -92,25 +92,25 @@ func (w *world) write(r record.Record) error {
 }
 
 func (w *world) hash() sum {
-	return sumOf("%x%x%v%x%x%v", w.logSum, w.readSum, w.captures, w.seen, w.before, w.left)
+	return sumOf("%x%x%v%x%x%v", w.logSum, w.readSum, w.captures, w.seen, w.older, w.left)
 }
 
 // history returns the log as the oracle reads it.
 func (w *world) history() []oracle.Renaming {
 	all := make([]oracle.Renaming, len(w.log))
-	for at, s := range w.log {
-		all[at] = s.Renaming
-		all[at].Exactly = w.seen>>at&1 == 1
-		for later := at; later < len(w.log) && w.log[later].Object == s.Object; later++ {
-			all[at].Seen = all[at].Seen || w.seen>>later&1 == 1
-			all[at].Before = all[at].Before || w.before>>later&1 == 1
+	for i, s := range w.log {
+		all[i] = s.Renaming
+		all[i].Exactly = w.seen>>i&1 == 1
+		for later := i; later < len(w.log) && w.log[later].Object == s.Object; later++ {
+			all[i].Seen = all[i].Seen || w.seen>>later&1 == 1
+			all[i].Early = all[i].Early || w.older>>later&1 == 1
 		}
 	}
 	return all
 }
 
 // ended reports whether all captures follow the next policy; same is false where they do not follow the same one.
-func (m *model) ended(w *world) (ended, same bool) {
+func (m *model) ended(w *world) (ended, equal bool) {
 	ended = w.captures[0].ended
 	for _, c := range w.captures[:m.Captures] {
 		if c.ended != ended {

@@ -8,49 +8,49 @@ import (
 // decided is one decision of a client. It has the state of the decision, and the states until the next decision about the same key.
 type decided struct {
 	Question
-	start, at, until, end int // of the object; of the decision; of the object
+	start, time, deadline, end int // of the object; of the decision; of the object
 }
 
 // answer returns what the decision means, or why nobody can know of it.
 func (d decided) answer() (a Answer, unknown Excuse) {
-	made := d.Log[d.at]
+	made := d.Log[d.time]
 	a.Value = made.Value
 	switch forged := d.forged(); {
 	case forged && d.Careful:
 		return a, Unguarded
 	case forged:
-		return Answer{any: true, Why: Unguarded}, Promised
+		return Answer{free: true, Excuse: Unguarded}, Promised
 	}
-	listed, since := made.Listed()
-	back := made.Back(d.Taint)
-	if back && d.corrected() {
-		return Answer{any: true, Why: SetBack}, Promised
+	listed, start := made.Listed()
+	restored := made.Restored(d.Taint)
+	if restored && d.corrected() {
+		return Answer{free: true, Excuse: SetBack}, Promised
 	}
-	visible, only := d.visible()
+	visible, excuse := d.visible()
 	if !visible {
-		if only == Unguarded {
+		if excuse == Unguarded {
 			a.shown = d.restored()
 		}
-		return a, only
+		return a, excuse
 	}
-	a.either, a.listed, a.Why = d.ambiguous(listed)
+	a.either, a.listed, a.Excuse = d.ambiguous(listed)
 	if d.Careful && d.overtaken() {
 		return a, Unguarded
 	}
 
 	switch {
-	case back && d.Careful: // nor does it prove that the taint was removed in between
+	case restored && d.Careful: // nor does it prove that the taint was removed in between
 		return a, Unguarded
-	case back:
-		for p := max(since, d.start); p < d.at; p++ {
-			if was := d.Log[p]; d.Seen(p) == Observed && was.Owner != Kubelet && was.Value != made.Value && was.ListedAs(made.Item) {
+	case restored:
+		for p := max(start, d.start); p < d.time; p++ {
+			if prev := d.Log[p]; d.Seen(p) == Observed && prev.Owner != Kubelet && prev.Value != made.Value && prev.ListedAs(made.Item) {
 				return a, Promised
 			}
 		}
 		return a, SetBack
-	case made.Value == None:
-		if proved, only := d.proved(); !proved {
-			return a, only
+	case made.Value == NoValue:
+		if proved, excuse := d.confirmed(); !proved {
+			return a, excuse
 		}
 	}
 	return a, Promised
@@ -58,52 +58,52 @@ func (d decided) answer() (a Answer, unknown Excuse) {
 
 // claimed reports whether an annotation claims the key for another component. While it is not remembered, that hides it.
 func (d decided) claimed() bool {
-	return slices.ContainsFunc(d.Log[d.at:d.until], func(s State) bool { return s.Claimed })
+	return slices.ContainsFunc(d.Log[d.time:d.deadline], func(s State) bool { return s.Claimed })
 }
 
 // forged reports whether a kubelet forged what is known of the key before the next decision about it.
 func (d decided) forged() bool {
-	return slices.ContainsFunc(d.Log[d.at:d.end], func(s State) bool { return s.Forged })
+	return slices.ContainsFunc(d.Log[d.time:d.end], func(s State) bool { return s.Forged })
 }
 
 // visible reports whether a state was observed that shows the decision.
-func (d decided) visible() (visible bool, unless Excuse) {
-	unless = Unobserved
-	made := d.Log[d.at]
-	for j := d.at + 1; j < len(d.Log); j++ { // what nodekeep gave a later object is as good
-		if d.Seen(j) != NotObserved && d.Log[j].stamped(d.at, d.until) && d.Log[j].Value == made.Value && !d.Careful {
+func (d decided) visible() (visible bool, excuse Excuse) {
+	excuse = Unobserved
+	made := d.Log[d.time]
+	for j := d.time + 1; j < len(d.Log); j++ { // what nodekeep gave a later object is as good
+		if d.Seen(j) != NotObserved && d.Log[j].stamped(d.time, d.deadline) && d.Log[j].Value == made.Value && !d.Careful {
 			return true, Promised
 		}
 	}
-	for j := d.at; j < d.until; j++ {
+	for j := d.time; j < d.deadline; j++ {
 		shown := d.Log[j]
-		covered := shown.Owner == Kubelet && shown.Value != None || made.Decision(d.Taint) && !shown.Decision(d.Taint)
-		if d.Careful && made.Value == None && slices.Contains(d.restored(), shown.Value) && shown.Value == shown.Given {
+		covered := shown.Owner == Kubelet && shown.Value != NoValue || made.Decision(d.Taint) && !shown.Decision(d.Taint)
+		if d.Careful && made.Value == NoValue && slices.Contains(d.restored(), shown.Value) && shown.Value == shown.Given {
 			continue // only the stamp shows that the key was absent before
 		}
 		switch saw := d.Seen(j); {
 		case saw == NotObserved:
 		case covered:
-			unless = max(unless, Hidden)
-		case saw == WhileUnselected && shown.Value != None:
-			unless = max(unless, Unselected)
+			excuse = max(excuse, Hidden)
+		case saw == WhileUnselected && shown.Value != NoValue:
+			excuse = max(excuse, Unselected)
 		default:
 			return true, Promised
 		}
 	}
-	if made.Value == None && len(d.restored()) > 0 { // on a state without the key
+	if made.Value == NoValue && len(d.restored()) > 0 { // on a state without the key
 		if d.Careful { // but only the stamp says so
 			return false, Unguarded
 		}
 		return true, Promised
 	}
-	return false, unless
+	return false, excuse
 }
 
 // restored returns the observed values that nodekeep set on the object after the decision and before the next one.
 func (d decided) restored() (values []Value) {
-	for j := d.at; j < d.end; j++ {
-		if i := d.Log[j]; d.Seen(j) != NotObserved && i.Owner != Kubelet && i.Given != None && i.Since > d.at && i.Since <= d.until {
+	for j := d.time; j < d.end; j++ {
+		if i := d.Log[j]; d.Seen(j) != NotObserved && i.Owner != Kubelet && i.Given != NoValue && i.Start > d.time && i.Start <= d.deadline {
 			values = append(values, i.Given)
 		}
 	}
@@ -111,36 +111,36 @@ func (d decided) restored() (values []Value) {
 }
 
 // ambiguous reports whether a process can miss that the decision is still in force. Such a process observes the decision only after a newer state.
-func (d decided) ambiguous(listed Value) (yes bool, value Value, why Excuse) {
-	made := d.Log[d.at]
-	for j := d.at + 1; j < d.end; j++ {
+func (d decided) ambiguous(listed Value) (yes bool, value Value, excuse Excuse) {
+	made := d.Log[d.time]
+	for j := d.time + 1; j < d.end; j++ {
 		shown := d.Log[j]
 		listedThen, _ := shown.Listed()
 		switch {
 		case d.Seen(j) == NotObserved:
-		case made.Value != None && shown.Owner == Kubelet && shown.Value != None && (listed == None || listedThen == None):
-			return true, None, Hidden
-		case d.Seen(j) == WhileUnselected && shown.Value != None && (made.Value != None || d.Taint && listed != None):
+		case made.Value != NoValue && shown.Owner == Kubelet && shown.Value != NoValue && (listed == NoValue || listedThen == NoValue):
+			return true, NoValue, Hidden
+		case d.Seen(j) == WhileUnselected && shown.Value != NoValue && (made.Value != NoValue || d.Taint && listed != NoValue):
 			return true, listed, Unselected
 		}
 	}
-	for p := d.start; p <= d.at; p++ {
-		was := d.Log[p]
-		l, _ := was.Listed()
+	for p := d.start; p <= d.time; p++ {
+		prev := d.Log[p]
+		l, _ := prev.Listed()
 		switch {
-		case was.Edited && was.Back(d.Taint) && d.since(p).corrected():
+		case prev.Edited && prev.Restored(d.Taint) && d.from(p).corrected():
 			return true, l, SetBack
-		case d.Seen(p) != NotObserved && l != None && (was.Value == None || was.Decision(d.Taint)) && d.unstampedAfter(p):
-			return true, None, Unstamped
+		case d.Seen(p) != NotObserved && l != NoValue && (prev.Value == NoValue || prev.Decision(d.Taint)) && d.unstampedAfter(p):
+			return true, NoValue, Unstamped
 		}
 	}
-	return false, None, Promised
+	return false, NoValue, Promised
 }
 
 // late reports whether another value that the object had before may have been recorded only after the decision. The newer state showed what the stamp
 // lists. If the stamp proves nothing, the record does not show whether it had the key at all.
 func (d decided) late() bool {
-	for p := d.start; p < d.at; p++ {
+	for p := d.start; p < d.time; p++ {
 		if d.Seen(p) == Observed && d.Log[p].Decision(d.Taint) {
 			return true
 		}
@@ -152,16 +152,16 @@ func (d decided) late() bool {
 // the stamp proves nothing, only that observation can prove that the object had the key.
 func (d decided) overtaken() bool {
 	var known int
-	if d.Log[d.at].Value == None {
-		shown := d.firstOf(d.start, d.at, func(j int) bool { return d.Seen(j) == Observed && d.Log[j].Decision(d.Taint) })
-		known = max(shown, d.firstOf(d.at, d.until, func(j int) bool { return d.Seen(j) != NotObserved }))
+	if d.Log[d.time].Value == NoValue {
+		shown := d.firstOf(d.start, d.time, func(j int) bool { return d.Seen(j) == Observed && d.Log[j].Decision(d.Taint) })
+		known = max(shown, d.firstOf(d.time, d.deadline, func(j int) bool { return d.Seen(j) != NotObserved }))
 	} else {
-		known = d.firstOf(d.at, d.until, func(j int) bool { return d.Seen(j) == Observed })
+		known = d.firstOf(d.time, d.deadline, func(j int) bool { return d.Seen(j) == Observed })
 	}
-	for j := d.at + 1; j < len(d.Log); j++ {
+	for j := d.time + 1; j < len(d.Log); j++ {
 		i := d.Log[j]
-		listed, since := i.Listed()
-		restored := listed != None && i.Value == listed && (j >= d.end || since > d.at)
+		listed, start := i.Listed()
+		restored := listed != NoValue && i.Value == listed && (j >= d.end || start > d.time)
 		if restored && d.Seen(j) != NotObserved && d.Order(j) < known {
 			return true
 		}
@@ -170,9 +170,9 @@ func (d decided) overtaken() bool {
 }
 
 // firstOf returns when the first of some states was observed; if none was, never.
-func (d decided) firstOf(from, until int, counts func(at int) bool) (first int) {
+func (d decided) firstOf(from, end int, counts func(i int) bool) (first int) {
 	first = math.MaxInt
-	for j := from; j < until; j++ {
+	for j := from; j < end; j++ {
 		if counts(j) {
 			first = min(first, d.Order(j))
 		}
@@ -181,41 +181,41 @@ func (d decided) firstOf(from, until int, counts func(at int) bool) (first int) 
 }
 
 // unstampedAfter reports whether a client removed the annotation after a state of the object.
-func (d decided) unstampedAfter(at int) bool {
-	return slices.ContainsFunc(d.Log[at+1:d.end], func(s State) bool { return s.Bare })
+func (d decided) unstampedAfter(i int) bool {
+	return slices.ContainsFunc(d.Log[i+1:d.end], func(s State) bool { return s.Bare })
 }
 
-// since returns the same decision as if it had been made by an earlier state.
-func (d decided) since(at int) decided {
-	d.at = at
+// from returns the same decision as if it had been made by an earlier state.
+func (d decided) from(i int) decided {
+	d.time = i
 	return d
 }
 
 // corrected reports whether nodekeep took the value for its own afterwards and corrected it.
 func (d decided) corrected() bool {
-	return slices.ContainsFunc(d.Log[d.at+1:d.end], func(s State) bool { return !s.ListedAs(d.Log[d.at].Item) })
+	return slices.ContainsFunc(d.Log[d.time+1:d.end], func(s State) bool { return !s.ListedAs(d.Log[d.time].Item) })
 }
 
-// proved reports whether what was observed distinguishes a removal from a key that the object never had.
-func (d decided) proved() (yes bool, unless Excuse) {
-	unless = UntracedRemoval
-	made := d.Log[d.at]
-	for j := d.at; j < d.until; j++ { // the stamp lists it, and the same since before the removal
-		if l, _ := made.Listed(); l != None && d.Seen(j) != NotObserved && d.Log[j].ListedAs(made.Item) {
+// confirmed reports whether what was observed distinguishes a removal from a key that the object never had.
+func (d decided) confirmed() (yes bool, excuse Excuse) {
+	excuse = UntracedRemoval
+	made := d.Log[d.time]
+	for j := d.time; j < d.deadline; j++ { // the stamp lists it, and the same since before the removal
+		if l, _ := made.Listed(); l != NoValue && d.Seen(j) != NotObserved && d.Log[j].ListedAs(made.Item) {
 			if !d.Careful {
 				return true, Promised
 			}
-			unless = Unguarded
+			excuse = Unguarded
 		}
 	}
-	for p := d.start; p < d.at; p++ {
-		was := d.Log[p]
-		if d.Seen(p) == Observed && was.Decision(d.Taint) && !was.Void {
+	for p := d.start; p < d.time; p++ {
+		prev := d.Log[p]
+		if d.Seen(p) == Observed && prev.Decision(d.Taint) && !prev.Void {
 			return true, Promised
 		}
-		if listed, _ := was.Listed(); d.Careful && d.Seen(p) == Observed && was.Value != None && was.Value == listed {
-			unless = Unguarded
+		if listed, _ := prev.Listed(); d.Careful && d.Seen(p) == Observed && prev.Value != NoValue && prev.Value == listed {
+			excuse = Unguarded
 		}
 	}
-	return false, unless
+	return false, excuse
 }

@@ -8,58 +8,58 @@ import (
 )
 
 func TestTheOracleExcusesNothingThatWasObserved(t *testing.T) {
-	one := Item{Value: 1, Owner: Client}
-	log := []State{{Object: 1, Edited: true, Item: one}, {Object: 1, Item: one}, {Object: 2}}
+	item := Item{Value: 1, Owner: Client}
+	log := []State{{Object: 1, Edited: true, Item: item}, {Object: 1, Item: item}, {Object: 2}}
 	for name, tt := range map[string]struct {
 		observed []int
 		value    Value
-		why      Excuse
+		excuse   Excuse
 	}{
 		"the edit was observed":     {[]int{0}, 1, Promised},
 		"the end of the object was": {[]int{1}, 1, Promised},
-		"only the next object was":  {[]int{2}, None, Unobserved},
-		"nothing was":               {nil, None, Unobserved},
+		"only the next object was":  {[]int{2}, NoValue, Unobserved},
+		"nothing was":               {nil, NoValue, Unobserved},
 		"both objects were":         {[]int{1, 2}, 1, Promised},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Question{Log: log, Seen: func(at int) Observation {
-				if slices.Contains(tt.observed, at) {
+			got := Question{Log: log, Seen: func(i int) Observation {
+				if slices.Contains(tt.observed, i) {
 					return Observed
 				}
 				return NotObserved
 			}}.Wanted()
 			assert.Equal(t, tt.value, got.Value)
-			assert.Equal(t, tt.why, got.Why)
+			assert.Equal(t, tt.excuse, got.Excuse)
 			assert.False(t, got.Allows(2))
 		})
 	}
 }
 
 func TestTheOracleExcusesWhatOnlyAStampShowsIfItProvesNothing(t *testing.T) {
-	older := State{Object: 1, Edited: true, Item: Item{Value: 1, Owner: Nobody}}
-	edit := State{Object: 2, Edited: true, Item: Item{Value: 2, Owner: Nobody}}
+	older := State{Object: 1, Edited: true, Item: Item{Value: 1, Owner: NoOwner}}
+	edit := State{Object: 2, Edited: true, Item: Item{Value: 2, Owner: NoOwner}}
 	removal := State{Object: 2, Edited: true}
-	restored := State{Object: 2, Item: Item{Value: 1, Owner: Nobody, Given: 1, Since: 3}}
+	restored := State{Object: 2, Item: Item{Value: 1, Owner: NoOwner, Given: 1, Start: 3}}
 	for name, tt := range map[string]struct {
 		careful    bool
 		unobserved int // index of a state
 		allows     []Value
 	}{
-		"the stamp proves the removal":                {false, 2, []Value{None}},
-		"it proves nothing":                           {true, 2, []Value{None, 1, 2}},
-		"it proves nothing, the removal was observed": {true, -1, []Value{None}},
+		"the stamp proves the removal":                {false, 2, []Value{NoValue}},
+		"it proves nothing":                           {true, 2, []Value{NoValue, 1, 2}},
+		"it proves nothing, the removal was observed": {true, -1, []Value{NoValue}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := Question{
-				Log: []State{older, edit, removal, restored}, Taint: true, Careful: tt.careful, Order: func(at int) int { return at },
-				Seen: func(at int) Observation {
-					if at == tt.unobserved {
+				Log: []State{older, edit, removal, restored}, Taint: true, Careful: tt.careful, Order: func(i int) int { return i },
+				Seen: func(i int) Observation {
+					if i == tt.unobserved {
 						return NotObserved
 					}
 					return Observed
 				},
 			}.Wanted()
-			for _, value := range []Value{None, 1, 2, 3} {
+			for _, value := range []Value{NoValue, 1, 2, 3} {
 				assert.Equal(t, slices.Contains(tt.allows, value), a.Allows(value), value)
 			}
 		})
@@ -67,13 +67,13 @@ func TestTheOracleExcusesWhatOnlyAStampShowsIfItProvesNothing(t *testing.T) {
 }
 
 func TestTheOracleKnowsThatALabelWasSetBackOnlyByWhatWasObservedBefore(t *testing.T) {
-	given := Item{Value: 1, Owner: Nobody, Given: 1}
+	given := Item{Value: 1, Owner: NoOwner, Given: 1}
 	edit := State{Object: 1, Edited: true, Item: Item{Value: 2, Owner: Client, Given: 1}}
 	kubelets := State{Object: 1, Item: Item{Value: 1, Owner: Kubelet, Given: 1}}
 	for name, observed := range map[string]bool{"the edit was observed": true, "it was not": false} {
 		t.Run(name, func(t *testing.T) {
-			a := Question{Log: []State{{Object: 1, Item: given}, edit, kubelets, {Object: 1, Edited: true, Item: given}}, Settled: 3, Seen: func(at int) Observation {
-				if at == 1 && !observed {
+			a := Question{Log: []State{{Object: 1, Item: given}, edit, kubelets, {Object: 1, Edited: true, Item: given}}, Settled: 3, Seen: func(i int) Observation {
+				if i == 1 && !observed {
 					return NotObserved
 				}
 				return Observed
@@ -86,21 +86,21 @@ func TestTheOracleKnowsThatALabelWasSetBackOnlyByWhatWasObservedBefore(t *testin
 
 func TestTheOracleExcusesAStampObservedAfterANewerStateThatLostIt(t *testing.T) {
 	for name, tt := range map[string]struct {
-		late bool
-		why  Excuse
+		late   bool
+		excuse Excuse
 	}{"late": {true, Unstamped}, "in order": {false, Promised}} {
 		t.Run(name, func(t *testing.T) {
 			listed := State{Object: 1, Item: Item{Given: 2}}
 			a := Question{
 				Log: []State{listed, {Object: 1, Bare: true}}, Taint: true, Seen: func(int) Observation { return Observed },
-				Order: func(at int) int {
+				Order: func(i int) int {
 					if tt.late {
-						return -at
+						return -i
 					}
-					return at
+					return i
 				},
 			}.Wanted()
-			assert.Equal(t, tt.why, a.Why)
+			assert.Equal(t, tt.excuse, a.Excuse)
 			assert.Equal(t, tt.late, a.Allows(2))
 			assert.False(t, a.Allows(1))
 		})

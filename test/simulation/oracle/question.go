@@ -5,18 +5,18 @@ import "slices"
 // Answer is what a record may remember of a key.
 type Answer struct {
 	Value  Value
-	Why    Excuse
+	Excuse Excuse
 	either bool // or nothing, or a value that the stamp listed
 	listed Value
-	any    bool    // or whatever else
+	free   bool    // or whatever else
 	older  *Answer // or what it would be without the last decision
 	shown  []Value // or one of these
 }
 
 // Allows reports whether a record may remember the value.
 func (a Answer) Allows(value Value) bool {
-	return a.any || value == a.Value || slices.Contains(a.shown, value) || a.older != nil && a.older.Allows(value) ||
-		a.either && (value == None || value == a.listed || a.Why == Unstamped)
+	return a.free || value == a.Value || slices.Contains(a.shown, value) || a.older != nil && a.older.Allows(value) ||
+		a.either && (value == NoValue || value == a.listed || a.Excuse == Unstamped)
 }
 
 // Observation shows whether and how a state was observed.
@@ -32,8 +32,8 @@ const (
 // Question is about one key of one name.
 type Question struct {
 	Log     []State
-	Seen    func(at int) Observation
-	Order   func(at int) int // in which states were observed, each for the first time; needed if Careful, nil: not known
+	Seen    func(i int) Observation
+	Order   func(i int) int // in which states were observed, each for the first time; needed if Careful, nil: not known
 	Taint   bool
 	Careful bool // the stamp proves nothing about the key
 
@@ -57,64 +57,64 @@ func (q Question) Wanted() Answer { return q.wantedUntil(len(q.Log)) }
 
 // wantedUntil returns the same as if the states from that index on did not exist.
 func (q Question) wantedUntil(all int) Answer {
-	why, late := Promised, []Value(nil)
-	for at := all - 1; at >= q.From; at-- {
-		if !q.Log[at].Edited || q.Log[at].Void {
+	excuse, late := Promised, []Value(nil)
+	for i := all - 1; i >= q.From; i-- {
+		if !q.Log[i].Edited || q.Log[i].Void {
 			continue
 		}
-		d := decided{Question: q, start: at, at: at, until: at + 1, end: at + 1}
-		for d.start > 0 && q.Log[d.start-1].Object == q.Log[at].Object {
+		d := decided{Question: q, start: i, time: i, deadline: i + 1, end: i + 1}
+		for d.start > 0 && q.Log[d.start-1].Object == q.Log[i].Object {
 			d.start--
 		}
-		for d.end < all && q.Log[d.end].Object == q.Log[at].Object {
+		for d.end < all && q.Log[d.end].Object == q.Log[i].Object {
 			d.end++
 		}
-		for d.until < d.end && !q.Log[d.until].Edited {
-			d.until++
+		for d.deadline < d.end && !q.Log[d.deadline].Edited {
+			d.deadline++
 		}
 		a, reason := d.answer()
 		switch {
 		case reason == Unguarded:
-			older := q.wantedUntil(at)
-			a.older, a.shown, a.Why = &older, append(a.shown, q.brought(at)...), Unguarded
+			older := q.wantedUntil(i)
+			a.older, a.shown, a.Excuse = &older, append(a.shown, q.brought(i)...), Unguarded
 			if d.late() {
-				a.shown = append(a.shown, None)
+				a.shown = append(a.shown, NoValue)
 			}
 		case reason == Hidden: // and if the record has the hidden value after all, so much the better
-			late, why = append(late, a.Value), max(why, Hidden)
+			late, excuse = append(late, a.Value), max(excuse, Hidden)
 			continue
 		case reason != Promised:
-			why = max(why, reason)
+			excuse = max(excuse, reason)
 			continue
 		case d.claimed():
-			older := q.wantedUntil(at)
-			a.older, a.Why = &older, Hidden
+			older := q.wantedUntil(i)
+			a.older, a.Excuse = &older, Hidden
 		}
-		a.shown, a.Why = append(a.shown, late...), max(a.Why, why)
+		a.shown, a.Excuse = append(a.shown, late...), max(a.Excuse, excuse)
 		return a
 	}
-	for at := q.From; at < all; at++ { // a record that was written manually had it
-		if q.Log[at].stamped(NoState-1, NoState) && q.Seen(at) != NotObserved {
-			late = append(late, q.Log[at].Value)
+	for i := q.From; i < all; i++ { // a record that was written manually had it
+		if q.Log[i].stamped(NoState-1, NoState) && q.Seen(i) != NotObserved {
+			late = append(late, q.Log[i].Value)
 		}
 	}
 	if values := q.setBackUnstamped(all); len(values) > 0 {
-		why, late = max(why, Unstamped), append(late, values...)
+		excuse, late = max(excuse, Unstamped), append(late, values...)
 	}
-	return Answer{Value: q.Settled, Why: why, shown: late}
+	return Answer{Value: q.Settled, Excuse: excuse, shown: late}
 }
 
 // setBackUnstamped returns stamped values of a taint in states in which the Node did not show it. These states were observed only after a newer one that
 // has lost the annotation. That newer state does not show whether the taint was set back.
 func (q Question) setBackUnstamped(all int) (values []Value) {
 	for p := q.From; q.Taint && q.Order != nil && p < all; p++ {
-		was := q.Log[p]
-		listed, _ := was.Listed()
-		if listed == None || was.Value != None || q.Seen(p) == NotObserved {
+		prev := q.Log[p]
+		listed, _ := prev.Listed()
+		if listed == NoValue || prev.Value != NoValue || q.Seen(p) == NotObserved {
 			continue
 		}
 		bare := false
-		for j := p + 1; j < all && q.Log[j].Object == was.Object; j++ {
+		for j := p + 1; j < all && q.Log[j].Object == prev.Object; j++ {
 			bare = bare || q.Log[j].Bare
 			if bare && q.Seen(j) != NotObserved && q.Order(j) < q.Order(p) {
 				values = append(values, listed)
@@ -127,9 +127,9 @@ func (q Question) setBackUnstamped(all int) (values []Value) {
 
 // brought returns the values observed until then that the Node brought itself, by the stamp. If nothing was recorded of the key, a record takes such a
 // value for a client's. A kubelet without guard policies may have written the stamp.
-func (q Question) brought(until int) (values []Value) {
-	for j := q.From; j < until; j++ {
-		if i := q.Log[j]; q.Careful && q.Seen(j) == Observed && i.Value != None && i.Value == i.Brought {
+func (q Question) brought(end int) (values []Value) {
+	for j := q.From; j < end; j++ {
+		if i := q.Log[j]; q.Careful && q.Seen(j) == Observed && i.Value != NoValue && i.Value == i.Brought {
 			values = append(values, i.Value)
 		}
 	}

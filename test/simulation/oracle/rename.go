@@ -8,7 +8,7 @@ type Renaming struct {
 	Old, New string // the value under each key; empty: the Node lacks it
 	Edited   Key    // the key that an operator set or removed by this change
 	Seen     bool   // capture has worked on this state, or on a later one of this object
-	Before   bool   // and that was before any capture followed phase new
+	Early    bool   // and that was before any capture followed phase new
 	Exactly  bool   // capture has worked on this very state
 	Listed   bool   // the annotation lists the new key as one that nodekeep has set, or removed
 }
@@ -31,25 +31,25 @@ func (r Renaming) edit() string {
 }
 
 // last returns the last edit by an operator; touched shows that one was about the new key.
-func last(log []Renaming) (at int, touched bool) {
-	at = -1
+func last(log []Renaming) (pos int, touched bool) {
+	pos = -1
 	for i, s := range log {
 		if s.Edited != NoKey {
-			at = i
+			pos = i
 		}
 		touched = touched || s.Edited == NewKey
 	}
-	return at, touched
+	return pos, touched
 }
 
 // Gap reports what is wrong with the last state of a log, which nodekeep wrote.
 func Gap(log []Renaming) string {
-	after := log[len(log)-1]
-	before := log[len(log)-2]
-	if before.Object != after.Object || before.Old == "" && before.New == "" || after.Old != "" || after.New != "" {
+	next := log[len(log)-1]
+	prev := log[len(log)-2]
+	if prev.Object != next.Object || prev.Old == "" && prev.New == "" || next.Old != "" || next.New != "" {
 		return ""
 	}
-	if at, _ := last(log); at >= 0 && log[at].edit() == "" {
+	if i, _ := last(log); i >= 0 && log[i].edit() == "" {
 		return "" // an operator removed the label
 	}
 	return "capture wrote a state that lacks both keys"
@@ -57,12 +57,12 @@ func Gap(log []Renaming) string {
 
 // Returned describes a fault of a Node that registers while the webhook has the newest record. All captures follow phase new and have nothing to do.
 func Returned(log []Renaming) string {
-	at, touched := last(log)
-	if at < 0 || touched || !log[at].Before || log[at].Old == "" {
+	i, touched := last(log)
+	if i < 0 || touched || !log[i].Early || log[i].Old == "" {
 		return ""
 	}
-	if node := log[len(log)-1]; node.New != log[at].Old || node.Old != "" {
-		return fmt.Sprintf("the Node returns with old=%q, new=%q and must have new=%q only", node.Old, node.New, log[at].Old)
+	if node := log[len(log)-1]; node.New != log[i].Old || node.Old != "" {
+		return fmt.Sprintf("the Node returns with old=%q, new=%q and must have new=%q only", node.Old, node.New, log[i].Old)
 	}
 	return ""
 }
@@ -71,32 +71,32 @@ func Returned(log []Renaming) string {
 // false. Then no capture observed that state of its object or a later one.
 func Renamed(log []Renaming, ended bool) (wrong string, known bool) {
 	node := log[len(log)-1]
-	must := func(holds bool, what string) string {
+	require := func(holds bool, rule string) string {
 		if holds {
 			return ""
 		}
-		return fmt.Sprintf("the Node has old=%q, new=%q: %s", node.Old, node.New, what)
+		return fmt.Sprintf("the Node has old=%q, new=%q: %s", node.Old, node.New, rule)
 	}
-	at, touched := last(log)
-	if at < 0 {
-		return must(node.Old == "" && node.New == "", "nobody set either key"), true
+	i, touched := last(log)
+	if i < 0 {
+		return require(node.Old == "" && node.New == "", "nobody set either key"), true
 	}
-	edit := log[at]
+	edit := log[i]
 	value := edit.edit()
 	switch {
 	case !edit.Seen:
 		return "", false
 	case edit.Edited == NewKey && value != "":
-		return must(node.New == value, "an operator set the new key last, to "+value), true
+		return require(node.New == value, "an operator set the new key last, to "+value), true
 	case edit.Edited == NewKey:
-		return must(ended || node.Old == node.New, "the new key must follow the old one again"), true
+		return require(ended || node.Old == node.New, "the new key must follow the old one again"), true
 	case value == "":
-		return must(ended || touched || node.Old == "" && node.New == "", "an operator removed the old key last"), true
+		return require(ended || touched || node.Old == "" && node.New == "", "an operator removed the old key last"), true
 	case !touched && !ended:
-		return must(node.Old == value && node.New == value, "both keys must have "+value), true
-	case !touched && edit.Before:
-		return must(node.Old == "" && node.New == value, "only the new key must be left, with "+value), true
+		return require(node.Old == value && node.New == value, "both keys must have "+value), true
+	case !touched && edit.Early:
+		return require(node.Old == "" && node.New == value, "only the new key must be left, with "+value), true
 	default: // a conflict stays as it is
-		return must(node.Old == value || node.New == value, "an operator set the old key last, to "+value), true
+		return require(node.Old == value || node.New == value, "an operator set the old key last, to "+value), true
 	}
 }

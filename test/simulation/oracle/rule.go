@@ -35,62 +35,62 @@ func (r Rule) shown(value string) string {
 // rule. If the last edit cannot be known, known is false.
 func Ruled(log []Renaming, rule Rule, withdrawn bool) (wrong string, known bool) {
 	node := log[len(log)-1]
-	must := func(value, why string) string {
+	require := func(value, reason string) string {
 		if node.New == value {
 			return ""
 		}
-		return fmt.Sprintf("the Node has %q and must have %q: %s", node.New, value, why)
+		return fmt.Sprintf("the Node has %q and must have %q: %s", node.New, value, reason)
 	}
-	at, _ := last(log)
+	i, _ := last(log)
 	switch {
-	case at < 0 && withdrawn:
-		return must("", "nobody set it"), true
-	case at < 0:
-		return must(rule.left(), "the rule says so, and nobody set it"), true
+	case i < 0 && withdrawn:
+		return require("", "nobody set it"), true
+	case i < 0:
+		return require(rule.left(), "the rule says so, and nobody set it"), true
 	}
-	edit := log[at]
+	edit := log[i]
 	switch {
-	case !edit.Seen, edit.New == "" && !traced(log, at, rule):
+	case !edit.Seen, edit.New == "" && !traced(log, i, rule):
 		return "", false
 	case !withdrawn:
-		return must(rule.shown(edit.New), fmt.Sprintf("the rule says so, and a client decided on %q last", edit.New)), true
-	case !told(log, at, rule):
+		return require(rule.shown(edit.New), fmt.Sprintf("the rule says so, and a client decided on %q last", edit.New)), true
+	case !renamed(log, i, rule):
 		return "", false
 	default:
-		return must(edit.New, "a client decided so last"), true
+		return require(edit.New, "a client decided so last"), true
 	}
 }
 
 // traced reports whether anything shows that a key existed before a client removed it. The annotation may list that the rule had set it. Otherwise
 // capture must have worked on a state of that object that shows a client's value.
-func traced(log []Renaming, at int, rule Rule) bool {
-	edit := log[at]
+func traced(log []Renaming, i int, rule Rule) bool {
+	edit := log[i]
 	if edit.Listed {
 		return true
 	}
-	for before := at - 1; before >= 0 && log[before].Object == edit.Object; before-- {
-		was := log[before]
-		if was.Exactly && was.New != "" && (!was.Listed || was.New != rule.left()) {
+	for index := i - 1; index >= 0 && log[index].Object == edit.Object; index-- {
+		prev := log[index]
+		if prev.Exactly && prev.New != "" && (!prev.Listed || prev.New != rule.left()) {
 			return true
 		}
 	}
 	return false
 }
 
-// told reports whether anything distinguishes the last edit from what nodekeep did itself. A label that a client set back to what the rule had left
+// renamed reports whether anything distinguishes the last edit from what nodekeep did itself. A label that a client set back to what the rule had left
 // looks as if nobody had touched it. It was touched if capture has worked on a state in which it was otherwise, after nodekeep changed it
 // last.
-func told(log []Renaming, at int, rule Rule) bool {
-	edit := log[at]
+func renamed(log []Renaming, i int, rule Rule) bool {
+	edit := log[i]
 	if !edit.Listed || edit.New != rule.left() {
 		return true
 	}
-	for before := at - 1; before >= 0 && log[before].Object == edit.Object && log[before].Listed; before-- {
-		was := log[before]
-		if was.New == rule.left() {
+	for index := i - 1; index >= 0 && log[index].Object == edit.Object && log[index].Listed; index-- {
+		prev := log[index]
+		if prev.New == rule.left() {
 			return false
 		}
-		if was.Exactly && was.New != "" {
+		if prev.Exactly && prev.New != "" {
 			return true
 		}
 	}

@@ -3,15 +3,15 @@ package oracle
 // Value is that of a label or taint; which text it stands for is the caller's.
 type Value = int8
 
-// None is the value of a key that is not there.
-const None Value = 0
+// NoValue is the value of a key that is not there.
+const NoValue Value = 0
 
 // Owner is who set an item, as far as the API server shows.
 type Owner int8
 
 // The owners.
 const (
-	Nobody  Owner = iota // a taint, or a label that no field manager but nodekeep owns
+	NoOwner Owner = iota // a taint, or a label that no field manager but nodekeep owns
 	Client               // a client
 	Kubelet              // only components that set it again by themselves, or an annotation claims it for one
 )
@@ -25,7 +25,7 @@ type Item struct {
 	Owner   Owner
 	Given   Value // the stamp lists that nodekeep set this value
 	From    int   // as recorded of the state before that index; [NoState]: by a record without versions; 0: not known
-	Since   int   // in its PATCH on the state before that index; 0: in the CREATE
+	Start   int   // in its PATCH on the state before that index; 0: in the CREATE
 	Brought Value // the stamp lists that the Node had this value in its CREATE
 	Rule    Value // the annotation lists this value as derived from a label
 	Claimed bool  // an annotation claims a protected label for another component
@@ -42,37 +42,37 @@ type State struct {
 }
 
 // Listed returns what the stamp shows that the object had, and since when.
-func (i Item) Listed() (value Value, since int) {
-	if i.Given != None {
-		return i.Given, i.Since
+func (i Item) Listed() (value Value, start int) {
+	if i.Given != NoValue {
+		return i.Given, i.Start
 	}
 	return i.Brought, 0
 }
 
 // ListedAs reports whether the stamp says the same of two states of an item.
-func (i Item) ListedAs(other Item) bool {
-	return i.Given == other.Given && i.Since == other.Since && i.Brought == other.Brought
+func (i Item) ListedAs(o Item) bool {
+	return i.Given == o.Given && i.Start == o.Start && i.Brought == o.Brought
 }
 
 // stamped reports whether the item is as nodekeep gave it, from a record of the states between two indexes.
-func (i Item) stamped(from, until int) bool {
-	return i.Owner == Nobody && i.Value != None && i.Value == i.Given && from < i.From && i.From <= until
+func (i Item) stamped(from, end int) bool {
+	return i.Owner == NoOwner && i.Value != NoValue && i.Value == i.Given && from < i.From && i.From <= end
 }
 
 // Derived reports whether the item is a taint that nodekeep derived from a label.
-func (i Item) Derived() bool { return i.Value != None && i.Rule == i.Value }
+func (i Item) Derived() bool { return i.Value != NoValue && i.Rule == i.Value }
 
-// Back reports whether the item is as nodekeep set it, or a taint as the Node brought it. If a client set it so, it set it back.
-func (i Item) Back(taint bool) bool {
+// Restored reports whether the item is as nodekeep set it, or a taint as the Node brought it. If a client set it so, it set it back.
+func (i Item) Restored(taint bool) bool {
 	listed := i.Given
 	if taint {
 		listed, _ = i.Listed()
 	}
-	return i.Owner == Nobody && i.Value != None && i.Value == listed
+	return i.Owner == NoOwner && i.Value != NoValue && i.Value == listed
 }
 
 // Decision reports whether the item shows a decision of a client or of another admission policy, as far as known.
 func (i Item) Decision(taint bool) bool {
-	untouched := i.Owner == Nobody && (i.Value == i.Given || taint && i.Value == i.Brought)
-	return i.Value != None && i.Owner != Kubelet && !untouched && !i.Derived()
+	untouched := i.Owner == NoOwner && (i.Value == i.Given || taint && i.Value == i.Brought)
+	return i.Value != NoValue && i.Owner != Kubelet && !untouched && !i.Derived()
 }

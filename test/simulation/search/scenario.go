@@ -14,10 +14,10 @@ func (s *Space[World, Step, Hash]) Show(steps []Step) string {
 	var b strings.Builder
 	w := s.Start()
 	for _, step := range steps {
-		was := w
-		s.Do(&w, step)
+		prev := w
+		s.Apply(&w, step)
 		fmt.Fprintln(&b, s.Text(step))
-		b.WriteString(s.Tell(&was, &w))
+		b.WriteString(s.Tell(&prev, &w))
 	}
 	return b.String()
 }
@@ -47,7 +47,7 @@ func (s *Space[World, Step, Hash]) Read(scenario io.Reader) (w World, steps []St
 		if !found {
 			return w, steps, fmt.Errorf("line %d: %q cannot happen here", number, line)
 		}
-		s.Do(&w, step)
+		s.Apply(&w, step)
 		steps = append(steps, step)
 	}
 	return w, steps, lines.Err()
@@ -56,11 +56,11 @@ func (s *Space[World, Step, Hash]) Read(scenario io.Reader) (w World, steps []St
 // find returns the step of that text, if it can happen.
 func (s *Space[World, Step, Hash]) find(w *World, text string) (step Step, found bool) {
 	steps := s.Steps(w)
-	at := slices.IndexFunc(steps, func(step Step) bool { return s.Text(step) == text })
-	if at < 0 {
+	i := slices.IndexFunc(steps, func(step Step) bool { return s.Text(step) == text })
+	if i < 0 {
 		return step, false
 	}
-	return steps[at], true
+	return steps[i], true
 }
 
 // mostSteps is how many steps processes take until they come to rest, at most.
@@ -68,11 +68,11 @@ const mostSteps = 1000
 
 // Rest lets all processes finish what they have to do, and returns the steps.
 func (s *Space[World, Step, Hash]) Rest(w *World) (steps []Step) {
-	for did := true; did && len(steps) < mostSteps && s.Wrong(w) == ""; {
-		did = false
+	for done := true; done && len(steps) < mostSteps && s.Wrong(w) == ""; {
+		done = false
 		for _, step := range s.Steps(w) {
-			if next := *w; s.Works(step) && s.Do(&next, step) {
-				*w, did, steps = next, true, append(steps, step)
+			if next := *w; s.Works(step) && s.Apply(&next, step) {
+				*w, done, steps = next, true, append(steps, step)
 				break
 			}
 		}
@@ -89,35 +89,35 @@ func (s *Space[World, Step, Hash]) JudgeAtRest(w *World) string {
 }
 
 // run carries out steps, leaves out those that cannot happen, lets the processes finish, and judges.
-func (s *Space[World, Step, Hash]) run(steps []Step) (did []Step, violation string) {
+func (s *Space[World, Step, Hash]) run(steps []Step) (done []Step, violation string) {
 	w := s.Start()
 	for _, step := range steps {
 		if step, found := s.find(&w, s.Text(step)); found && s.Wrong(&w) == "" {
-			s.Do(&w, step)
-			did = append(did, step)
+			s.Apply(&w, step)
+			done = append(done, step)
 		}
 	}
-	did = append(did, s.Rest(&w)...)
-	return did, s.JudgeAtRest(&w)
+	done = append(done, s.Rest(&w)...)
+	return done, s.JudgeAtRest(&w)
 }
 
 // shrink leaves out steps for as long as what is left is wrong still.
 func (s *Space[World, Step, Hash]) shrink(steps []Step) []Step {
-	if did, violation := s.run(steps); violation == "" {
+	if done, violation := s.run(steps); violation == "" {
 		return steps // captures that never come to rest: that is in the way, not in the end
-	} else if len(did) < len(steps) {
-		steps = did
+	} else if len(done) < len(steps) {
+		steps = done
 	}
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for i := 0; i < len(steps); i++ {
 			for n := 3; n > 0; n-- {
 				if i+n > len(steps) { // they have become fewer
 					continue
 				}
-				without := slices.Concat(steps[:i], steps[i+n:])
-				if did, violation := s.run(without); violation != "" && len(did) < len(steps) {
-					steps, again = did, true
+				rest := slices.Concat(steps[:i], steps[i+n:])
+				if done, violation := s.run(rest); violation != "" && len(done) < len(steps) {
+					steps, changed = done, true
 				}
 			}
 		}

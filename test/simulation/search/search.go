@@ -7,12 +7,12 @@ type Space[World, Step any, Hash comparable] struct {
 	Start func() World
 	Hash  func(*World) Hash // stands for all that the future of a world and its check depend on
 	Steps func(*World) []Step
-	Do    func(*World, Step) bool     // carries out a step, and reports whether it changed anything
-	Works func(Step) bool             // a process that always continues takes the step
-	Wrong func(*World) string         // what is wrong with any world
-	Judge func(*World) string         // what is wrong with a world in which no process has anything to do
-	Text  func(Step) string           // one line
-	Tell  func(was, is *World) string // what a step did, as comments
+	Apply func(*World, Step) bool        // carries out a step, and reports whether it changed anything
+	Works func(Step) bool                // a process that always continues takes the step
+	Wrong func(*World) string            // what is wrong with any world
+	Judge func(*World) string            // what is wrong with a world in which no process has anything to do
+	Text  func(Step) string              // one line
+	Tell  func(prev, next *World) string // what a step did, as comments
 }
 
 // Result is what an exploration found.
@@ -26,16 +26,16 @@ type Result struct {
 // explorer visits every world that can be reached.
 type explorer[World, Step any, Hash comparable] struct {
 	*Space[World, Step, Hash]
-	visited map[Hash]struct{}
-	open    map[Hash]struct{} // the worlds on the way to this one
-	path    []Step
-	until   time.Time
+	visited   map[Hash]struct{}
+	ancestors map[Hash]struct{} // the worlds on the way to this one
+	path      []Step
+	deadline  time.Time
 	Result
 }
 
 // Explore visits all worlds, unless that takes too long.
 func (s *Space[World, Step, Hash]) Explore(limit time.Duration) Result {
-	e := &explorer[World, Step, Hash]{Space: s, visited: map[Hash]struct{}{}, open: map[Hash]struct{}{}, until: time.Now().Add(limit)}
+	e := &explorer[World, Step, Hash]{Space: s, visited: map[Hash]struct{}{}, ancestors: map[Hash]struct{}{}, deadline: time.Now().Add(limit)}
 	e.Exhaustive = true
 	w := s.Start()
 	if e.visit(&w); e.Violation != "" {
@@ -47,26 +47,26 @@ func (s *Space[World, Step, Hash]) Explore(limit time.Duration) Result {
 // visit leaves the path as it is where something is wrong.
 func (e *explorer[World, Step, Hash]) visit(w *World) {
 	h := e.Hash(w)
-	if _, open := e.open[h]; open {
+	if _, onPath := e.ancestors[h]; onPath {
 		e.Violation = "captures never come to rest: this state of everything was there before"
 		return
 	}
 	if _, known := e.visited[h]; known {
 		return
 	}
-	e.visited[h], e.open[h] = struct{}{}, struct{}{}
-	defer delete(e.open, h)
+	e.visited[h], e.ancestors[h] = struct{}{}, struct{}{}
+	defer delete(e.ancestors, h)
 	if e.Violation = e.Wrong(w); e.Violation != "" {
 		return
 	}
-	if e.States++; e.States%4096 == 0 && time.Now().After(e.until) {
+	if e.States++; e.States%4096 == 0 && time.Now().After(e.deadline) {
 		e.Exhaustive = false
 		return
 	}
 	atRest := true
 	for _, step := range e.Steps(w) {
 		next := *w
-		if !e.Do(&next, step) {
+		if !e.Apply(&next, step) {
 			continue
 		}
 		atRest = atRest && !e.Works(step)
